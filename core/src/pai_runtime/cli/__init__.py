@@ -1,0 +1,67 @@
+"""The command ``pai-runtime``. Commands map flags to calls; each imports what it needs when it runs."""
+
+import argparse
+import os
+import sys
+from importlib import import_module
+from pathlib import Path
+
+from pai_runtime import __version__
+
+
+def main() -> int:
+    """Run the command line; its exit status."""
+    args = _parser().parse_args()
+    try:
+        status: int = import_module(f"pai_runtime.cli.{args.module}").main(args)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader of our output has seen enough; keep the interpreter's own last flush quiet too.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 130
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="pai-runtime", description="The runtime of deep-learning jobs: check, plan and run a job file."
+    )
+    parser.add_argument("--version", action="version", version=f"pai-runtime {__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+
+    job = argparse.ArgumentParser(add_help=False)
+    job.add_argument("job", type=Path, metavar="JOB", help="a job file (OpenPAI job protocol 2, YAML)")
+    job.add_argument("--secrets", type=Path, metavar="FILE", help="YAML file with values for the job's secrets")
+    policy = argparse.ArgumentParser(add_help=False)
+    policy.add_argument(
+        "--policy", type=Path, metavar="FILE", help="plugin policy (default: $PAI_RUNTIME_POLICY; none: all allowed)"
+    )
+    as_json = argparse.ArgumentParser(add_help=False)
+    as_json.add_argument("--json", action="store_true", help="print JSON")
+
+    validate = commands.add_parser("validate", parents=[job, policy, as_json], help="check a job file")
+    validate.set_defaults(module="validate")
+
+    plan = commands.add_parser("plan", parents=[job, policy, as_json], help="show what each task will do")
+    plan.add_argument("--task", metavar="ROLE/INDEX", help="one task only")
+    plan.set_defaults(module="plan")
+
+    run = commands.add_parser("run", parents=[job, policy], help="run all tasks of a job on this machine")
+    run.add_argument("--out", type=Path, metavar="DIR", help="folder of the run (default: .pai-runs/<job>-<n>)")
+    run.add_argument("--timeout", metavar="T", help="end the tasks after this time: 90, 90s, 15m or 2h")
+    run.set_defaults(module="run")
+
+    plugins = commands.add_parser("plugins", help="the installed plugins")
+    kinds = plugins.add_subparsers(metavar="COMMAND", required=True)
+    kinds.add_parser("list", parents=[policy, as_json], help="all plugins, and which are allowed")
+    show = kinds.add_parser("show", parents=[policy], help="a plugin's manifest and parameters")
+    check = kinds.add_parser("check", parents=[policy], help="import a plugin and check all that it declares")
+    digest = kinds.add_parser("digest", help="the line for the policy that fixes a distribution's code")
+    for command in (show, check):
+        command.add_argument("id", metavar="ID", help="a plugin's id, or its short name")
+    digest.add_argument("distribution", metavar="DISTRIBUTION", help="an installed distribution")
+    for name, command in kinds.choices.items():
+        command.set_defaults(module="plugins", action=name)
+    return parser

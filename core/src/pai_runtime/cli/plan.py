@@ -1,0 +1,48 @@
+"""``pai-runtime plan``: what each task will do, before it does it."""
+
+import argparse
+import getpass
+import json
+import sys
+
+from pai_runtime.cli.common import CANNOT_RUN, INVALID, given_policy, load_checked, print_problems
+from pai_runtime.engines.local import example_placement
+from pai_runtime.host.host import Host
+from pai_runtime.job.model import Job
+from pai_runtime.plan.build import Planner
+from pai_runtime.plan.environment import TaskName
+from pai_runtime.plan.show import plan_text
+from pai_runtime.problems import InvalidInput
+
+
+def main(args: argparse.Namespace) -> int:
+    """Exit status 0, or 1 if there is no plan."""
+    try:
+        host = Host(given_policy(args))
+        job, roles, warnings = load_checked(args, host)
+        only = _task(job, args.task) if args.task else None
+        planner = Planner(job, host, roles, example_placement(job, getpass.getuser()), warnings)
+        plans = planner.plans(only)
+    except InvalidInput as error:
+        print_problems(error.problems)
+        return INVALID
+    except LookupError as error:
+        sys.stderr.write(f"pai-runtime: {error.args[0]}\n")
+        return CANNOT_RUN
+    if args.json:
+        documents = [plan.to_json() for plan in plans.values()]
+        text = json.dumps(documents[0] if only else documents, indent=2, ensure_ascii=False) + "\n"
+    else:
+        text = "\n".join(plan_text(plan) for plan in plans.values())
+    sys.stdout.write(text)
+    return 0
+
+
+def _task(job: Job, text: str) -> TaskName:
+    role, _, index = text.partition("/")
+    if role not in job.roles:
+        raise LookupError(f"there is no task role '{role}'; the job has {', '.join(job.roles)}")
+    count = job.roles[role].instances
+    if not index.isdecimal() or int(index) >= count:
+        raise LookupError(f"there is no task '{text}'; {role} has {role}/0" + (f" to {role}/{count - 1}" if count > 1 else ""))
+    return role, int(index)

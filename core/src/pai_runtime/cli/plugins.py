@@ -1,0 +1,141 @@
+"""``pai-runtime plugins``: what is installed, what is allowed, and whether it holds what it declares."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pai_runtime.cli.common import CANNOT_RUN, INVALID, given_policy, print_problems
+from pai_runtime.host.digest import distribution_digest
+from pai_runtime.host.discovery import Plugin
+from pai_runtime.host.host import Host, Unavailable
+from pai_runtime.host.loading import PluginError
+from pai_runtime.job.model import plugin_id
+from pai_runtime.plugin import Task, Use
+from pai_runtime.problems import InvalidInput, Position
+from pai_runtime.schemas import check, expectation
+
+
+def main(args: argparse.Namespace) -> int:
+    """Exit status 0; 1 if a plugin fails its check; 2 if what is asked for is not there."""
+    try:
+        if args.action == "digest":
+            return _digest(args.distribution)
+        host = Host(given_policy(args))
+        if args.action == "list":
+            return _list(host, as_json=args.json)
+        id_ = plugin_id(args.id)
+        return _show(host, id_) if args.action == "show" else _check(host, id_)
+    except InvalidInput as error:
+        print_problems(error.problems)
+    except (Unavailable, ValueError) as error:
+        sys.stderr.write(f"pai-runtime: {error}\n")
+    return CANNOT_RUN
+
+
+def _list(host: Host, *, as_json: bool) -> int:
+    rows = [_row(host, plugin) for claimants in host.installed.values() for plugin in claimants]
+    if as_json:
+        sys.stdout.write(json.dumps(rows, indent=2, ensure_ascii=False) + "\n")
+        return 0
+    titles = ("id", "distribution", "version", "origin", "api", "allowed", "summary")
+    table = [titles, *(tuple(_cell(row[title]) for title in titles) for row in rows)]
+    widths = [max(len(line[column]) for line in table) for column in range(len(titles))]
+    for line in table:
+        sys.stdout.write("  ".join(f"{cell:{width}}" for cell, width in zip(line, widths, strict=True)).rstrip() + "\n")
+    for row in rows:
+        if not row["allowed"]:
+            sys.stdout.write(f"{row['id']} ({row['distribution']}) is refused: {row['reason']}\n")
+    return 0
+
+
+def _cell(value: object) -> str:
+    return {True: "yes", False: "no", None: "?"}.get(value, str(value)) if not isinstance(value, int) or isinstance(value, bool) else str(value)
+
+
+def _row(host: Host, plugin: Plugin) -> dict[str, Any]:
+    reason = host.refusal(plugin.id)
+    return {
+        "id": plugin.id,
+        "distribution": plugin.distribution,
+        "version": plugin.version,
+        "origin": plugin.origin,
+        "api": plugin.manifest.api if plugin.manifest else None,
+        "summary": plugin.manifest.summary if plugin.manifest else "",
+        "allowed": reason is None,
+        "reason": reason,
+    }
+
+
+def _show(host: Host, id_: str) -> int:
+    if id_ not in host.installed:
+        host.find(id_)
+    plugin = host.installed[id_][0]
+    reason = host.refusal(id_)
+    lines = [plugin.id, f"  {plugin.distribution} {plugin.version}, {plugin.origin}, {plugin.location}"]
+    lines.append("  allowed" if reason is None else f"  refused: {reason}")
+    if plugin.manifest:
+        manifest = plugin.manifest
+        lines += [
+            f"  {manifest.summary}",
+            f"  API {manifest.api}, hooks: {', '.join(manifest.hooks) or 'none'}",
+            f"  programs it needs in the image: {', '.join(manifest.programs) or 'none'}",
+            "  parameters:",
+            *_parameter_lines(manifest.parameters),
+        ]
+        for example in manifest.parameters.get("examples", ()):
+            lines += ["  example:", *(f"    {line}" for line in json.dumps(example, indent=2).splitlines())]
+    sys.stdout.write("\n".join(lines) + "\n")
+    return 0
+
+
+def _parameter_lines(schema: Mapping[str, Any]) -> Iterator[str]:
+    required = schema.get("required", ())
+    for name, parameter in schema.get("properties", {}).items():
+        kind = expectation(parameter) or "any value"
+        yield f"    {name}: {kind}{', required' if name in required else ''}"
+        if "description" in parameter:
+            yield f"      {parameter['description']}"
+
+
+def _check(host: Host, id_: str) -> int:
+    plugin = host.find(id_)
+    faults = list(_faults(host, plugin))
+    for fault in faults:
+        sys.stderr.write(f"{plugin.label}: {fault}\n")
+    if not faults:
+        sys.stdout.write(f"{plugin.label} holds what it declares\n")
+    return INVALID if faults else 0
+
+
+def _faults(host: Host, plugin: Plugin) -> Iterator[str]:
+    manifest = plugin.manifest
+    assert manifest is not None
+    place = Position(str(plugin.location), 1, 1)
+    for number, example in enumerate(manifest.parameters.get("examples", ())):
+        for problem in check(example, manifest.parameters, lambda _: place, lambda _: place):
+            yield f"example {number} does not fit its own schema: {problem.field}: {problem.message}, found {problem.found}"
+    try:
+        loaded = host.load(plugin)
+    except PluginError as error:
+        yield error.what
+        return
+    implemented = {hook.name for hook in loaded.manager.get_hookcallers(loaded.manager.get_plugin(plugin.id)) or ()}
+    for hook in sorted(implemented - set(manifest.hooks)):
+        yield f"implements {hook}, which its manifest does not list"
+    for hook in sorted(set(manifest.hooks) - implemented):
+        yield f"does not implement {hook}, which its manifest lists"
+    task = Task("example", "worker", 0, {"worker": 1}, {"ssh": (15000,), "http": (15001,)}, Path("/usr/local/pai"))
+    for number, example in enumerate(manifest.parameters.get("examples", ())):
+        use = Use(plugin.id, "example", example, "fail", str(place))
+        try:
+            host.contribution(loaded, use, task)
+        except PluginError as error:
+            yield f"example {number}: pai_prerequisite {error.what}"
+
+
+def _digest(distribution: str) -> int:
+    sys.stdout.write(f"digest: {distribution_digest(distribution)}\n")
+    return 0

@@ -1,0 +1,36 @@
+"""When a job is decided, and how, by the completion policies of its task roles. Pure.
+
+As FrameworkController does: a role with `minFailedInstances` failed tasks fails the job; one with
+`minSucceededInstances` succeeded tasks completes it; -1 turns either off; and a job all of whose tasks are
+completed without either has succeeded.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pai_runtime.job.model import TaskRole
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The job's exit code, and the task that failed it, if one did."""
+
+    code: int
+    failed_task: tuple[str, int] | None = None
+
+
+def decision(roles: Mapping[str, TaskRole], ended: Mapping[tuple[str, int], int]) -> Decision | None:
+    """What the tasks that have ended, with their codes in the order of their ends, decide; None: nothing yet."""
+    failed = dict.fromkeys(roles, 0)
+    succeeded = dict.fromkeys(roles, 0)
+    for (name, index), code in ended.items():
+        role = roles[name]
+        if code:
+            failed[name] += 1
+            if failed[name] == (role.min_failed or 1):
+                return Decision(code, (name, index))
+        else:
+            succeeded[name] += 1
+            if succeeded[name] == (role.min_succeeded or role.instances):
+                return Decision(0)
+    return Decision(0) if len(ended) == sum(role.instances for role in roles.values()) else None

@@ -1,0 +1,242 @@
+"""The local engine: every task of a job as a process on this machine."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from pai_runtime.engines.completion import Decision, decision
+from pai_runtime.engines.ports import END, FIRST, NoFreePorts, free_ports
+from pai_runtime.job.model import Job
+from pai_runtime.plan.environment import Placement, TaskName, TaskPlace, port_counts
+from pai_runtime.task.exit_record import write_whole
+from pai_runtime.task.interpreter import python_argv
+from pai_runtime.task.plan import Plan
+
+RUN_VERSION = 1
+LOCALHOST = "127.0.0.1"
+
+
+class CannotRun(Exception):
+    """The job cannot be run here; nothing has been started."""
+
+
+def placement(job: Job, framework: str, user: str, folder: Path, ports: list[int]) -> Placement:
+    """All tasks on this machine, with `ports` given out in order."""
+    left = iter(ports)
+    places = {}
+    for role in job.roles.values():
+        for index in range(role.instances):
+            own = {label: tuple(next(left) for _ in range(count)) for label, count in port_counts(role).items()}
+            places[role.name, index] = TaskPlace(LOCALHOST, own, str(folder / role.name / str(index)))
+    return Placement(framework, user, places)
+
+
+def ports_needed(job: Job) -> int:
+    """How many ports all tasks together have."""
+    return sum(sum(port_counts(role).values()) * role.instances for role in job.roles.values())
+
+
+def example_placement(job: Job, user: str) -> Placement:
+    """A placement to look at a plan in: the same each time, and no port of it is looked for or held."""
+    return placement(job, job.name, user, Path("/usr/local/pai"), list(range(FIRST, FIRST + ports_needed(job))))
+
+
+def new_run_folder(job: Job, out: Path | None) -> Path:
+    """The folder of a new run: `out`, which must be empty or not exist, or ``.pai-runs/<job>-<n>``."""
+    try:
+        if out is not None:
+            out.mkdir(parents=True, exist_ok=True)
+            if any(out.iterdir()):
+                raise CannotRun(f"{out} is not empty; give --out a folder that does not exist yet")
+            return out.absolute()
+        runs = Path(".pai-runs").absolute()
+        runs.mkdir(exist_ok=True)
+        number = 1
+        while True:
+            folder = runs / f"{job.name}-{number}"
+            try:
+                folder.mkdir()
+            except FileExistsError:
+                number += 1
+            else:
+                return folder
+    except OSError as error:
+        raise CannotRun(f"the folder of the run cannot be made: {error.filename}: {error.strerror}") from None
+
+
+def not_given_here(job: Job) -> list[str]:
+    """What the job asks for and this machine does not give its tasks; to be said, not to stop the run."""
+    images = sorted({str(job.prerequisites[role.docker_image].node.data["uri"]) for role in job.roles.values()})
+    gpus = max(role.gpu for role in job.roles.values())
+    missing = [f"the docker image {', '.join(images)}: commands use the programs of this machine"]
+    if gpus and not Path("/dev/nvidia0").exists():
+        missing.append(f"GPUs: a task asks for {gpus}, and there is none")
+    missing.append("limits of memory and CPU: tasks may use all of this machine")
+    if job.retries or any(role.retries for role in job.roles.values()):
+        missing.append("retries: every task runs once")
+    return missing
+
+
+@dataclass
+class _Task:
+    """A task that was started. `code` is None while it runs."""
+
+    name: TaskName
+    folder: Path
+    process: subprocess.Popen[bytes]
+    code: int | None = None
+
+
+class LocalRun:
+    """One run of a job. Tasks run at once; the first decision of the completion policies ends the others.
+
+    The first SIGINT or SIGTERM ends the job in good order, the second at once.
+    """
+
+    def __init__(self, job: Job, folder: Path, say: Callable[[str], None]) -> None:
+        self._job = job
+        self._folder = folder
+        self._say = say
+        self._started = time.time()
+        self._tasks: dict[int, _Task] = {}
+        self._ended: dict[TaskName, int] = {}
+        self._decision: Decision | None = None
+        self._cancelled_by: int | None = None
+
+    def place(self, user: str) -> Placement:
+        """A placement with ports that are free now; raises `CannotRun`."""
+        try:
+            with free_ports(ports_needed(self._job), random.randrange(FIRST, END)) as ports:
+                return placement(self._job, self._folder.name, user, self._folder, ports)
+        except (NoFreePorts, OSError) as error:
+            raise CannotRun(str(error)) from None
+
+    def run(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str], timeout: float | None) -> int:
+        """Run all tasks to their end; the exit status of the job. Raises `CannotRun` before the first one."""
+        for name, plan in plans.items():
+            self._prepare(name, plan, secrets)
+        self._write_run()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._cancel)
+        for name in plans:
+            self._start(name, timeout)
+        while any(task.code is None for task in self._tasks.values()):
+            self._reap()
+        self._write_run()
+        if self._cancelled_by is not None:
+            return 128 + self._cancelled_by
+        assert self._decision is not None
+        return self._decision.code
+
+    @property
+    def failed_task(self) -> TaskName | None:
+        """The task that failed the job."""
+        return self._decision.failed_task if self._decision else None
+
+    def task_folder(self, name: TaskName) -> Path:
+        """Where a task's plan, logs and record are."""
+        return self._folder / name[0] / str(name[1])
+
+    def _prepare(self, name: TaskName, plan: Plan, secrets: Mapping[str, str]) -> None:
+        folder = self.task_folder(name)
+        try:
+            (folder / "work").mkdir(parents=True)
+            write_whole(folder / "plan.json", json.dumps(plan.to_json(), indent=2, ensure_ascii=False) + "\n")
+            if secrets:
+                fd = os.open(folder / "secrets.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+                with os.fdopen(fd, "w", encoding="utf-8") as file:
+                    json.dump(secrets, file)
+        except OSError as error:
+            raise CannotRun(f"the folder of a task cannot be written: {error.filename}: {error.strerror}") from None
+
+    def _start(self, name: TaskName, timeout: float | None) -> None:
+        if self._cancelled_by is not None or self._decision is not None:
+            (self.task_folder(name) / "secrets.json").unlink(missing_ok=True)
+            return
+        args = [str(self.task_folder(name))]
+        if timeout is not None:
+            args.append(f"--timeout={timeout}")
+        if sum(role.instances for role in self._job.roles.values()) > 1:
+            args.append(f"--prefix={name[0]}/{name[1]} | ")
+        process = subprocess.Popen(
+            python_argv("pai_runtime.task.__main__", *args),
+            env=_task_environment(),
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        self._tasks[process.pid] = _Task(name, self.task_folder(name), process)
+
+    def _reap(self) -> None:
+        """Wait for the next task to end, and see what that decides."""
+        pid, status = os.wait()
+        task = self._tasks.get(pid)
+        if task is None:
+            return
+        code = os.waitstatus_to_exitcode(status)
+        task.code = task.process.returncode = code if code >= 0 else 128 - code
+        if self._decision is None and self._cancelled_by is None:
+            self._ended[task.name] = task.code
+            self._decision = decision(self._job.roles, self._ended)
+            if self._decision is not None:
+                self._signal_all(signal.SIGTERM)
+        self._write_run()
+
+    def _cancel(self, number: int, _frame: FrameType | None) -> None:
+        if self._cancelled_by is None:
+            self._cancelled_by = number
+            self._say("stopping; once more to stop at once")
+        self._signal_all(signal.SIGTERM)
+
+    def _signal_all(self, number: int) -> None:
+        for task in self._tasks.values():
+            if task.code is None:
+                task.process.send_signal(number)
+
+    def _write_run(self) -> None:
+        document: dict[str, Any] = {
+            "runVersion": RUN_VERSION,
+            "job": self._job.name,
+            "file": str(Path(self._job.document.file).absolute()),
+            "started": _timestamp(self._started),
+            "tasks": [
+                {"role": task.name[0], "index": task.name[1], "exitCode": task.code} for task in self._tasks.values()
+            ],
+        }
+        if all(task.code is not None for task in self._tasks.values()) and self._tasks:
+            document["ended"] = _timestamp(time.time())
+            document["outcome"] = self._outcome()
+            if self.failed_task:
+                document["failedTask"] = "/".join(map(str, self.failed_task))
+        try:
+            write_whole(self._folder / "run.json", json.dumps(document, indent=2) + "\n")
+        except OSError as error:
+            self._say(f"{self._folder / 'run.json'} cannot be written: {error.strerror}")
+
+    def _outcome(self) -> str:
+        if self._cancelled_by is not None:
+            return "cancelled"
+        return "failed" if self._decision and self._decision.code else "succeeded"
+
+
+def _task_environment() -> dict[str, str]:
+    """This process's environment without what another job's runtime, or ours, has set in it."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("PAI_", "FC_"))}
+
+
+def _timestamp(seconds: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+
+
+def say(text: str) -> None:
+    """A message to the person who runs the job; standard output belongs to the job."""
+    sys.stderr.write(f"pai-runtime: {text}\n")
+    sys.stderr.flush()

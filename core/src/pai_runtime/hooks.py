@@ -1,0 +1,55 @@
+"""The hook specifications: what the host asks a plugin, and when. API version 1.
+
+The host calls one plugin at a time, and for each use of it apart. An exception, a wrong return value or a
+call of ``sys.exit`` becomes one message that names the plugin, its distribution and version, the phase and
+the use; the use's ``failurePolicy`` says whether it fails the task.
+"""
+
+import pluggy
+
+from pai_runtime.plugin import PROJECT, Contribution, Task, Use
+
+hookspec = pluggy.HookspecMarker(PROJECT)
+
+
+@hookspec(firstresult=True)
+def pai_prerequisite(use: Use, task: Task) -> Contribution | None:
+    """What this use adds to the plan of `task`; None for nothing.
+
+    Called while the plan is made, once for each task, and again whenever somebody only looks at a plan. So
+    it has no side effects, and the same arguments give an equal answer. Secrets in ``use.parameters`` are
+    placeholders here.
+    """
+
+
+@hookspec
+def pai_init(use: Use, task: Task) -> None:
+    """Work before the task: clone a repository, make keys.
+
+    Called in a process of its own, in the init container on a cluster, before any start step of the task.
+    Writes only below ``task.folder``. Secrets in ``use.parameters`` have their values.
+    """
+
+
+@hookspec
+def pai_task_starts(use: Use, task: Task) -> None:
+    """Python that must run in the task's container before the command; runs after the use's own script.
+
+    This and the other lifecycle hooks are called in a process of their own, with the environment of the
+    steps. Most plugins need none of them, since a `Contribution` carries shell scripts for each event.
+    """
+
+
+@hookspec
+def pai_task_succeeds(use: Use, task: Task) -> None:
+    """The same after a command that ended with exit code 0."""
+
+
+@hookspec
+def pai_task_fails(use: Use, task: Task) -> None:
+    """The same after a setup or a command that failed, or was ended by the time limit."""
+
+
+@hookspec
+def pai_task_exits(use: Use, task: Task) -> None:
+    """The same at the end of the task, however it ended; after the two others."""

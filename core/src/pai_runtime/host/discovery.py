@@ -1,0 +1,178 @@
+"""Which plugins are installed, from metadata alone: no plugin is imported for it."""
+
+import importlib.util
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+from urllib.parse import unquote, urlsplit
+
+from importlib_metadata import Distribution, distributions
+
+from pai_runtime.plugin import API_VERSION
+from pai_runtime.problems import Position, field_name
+from pai_runtime.schemas import check, package_schema, schema_error
+
+GROUP: Final = "pai_runtime.plugins"
+APIS: Final = range(max(1, API_VERSION - 1), API_VERSION + 1)
+
+Origin = Literal["index", "path", "editable"]
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a plugin says of itself, without being imported."""
+
+    api: int
+    summary: str
+    hooks: tuple[str, ...]
+    programs: tuple[str, ...]
+    parameters: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """An installed plugin.
+
+    `value` is the entry point's (``module`` or ``module:object``), `location` the file that its module
+    must be imported from. `fault` says why it cannot be used, whatever the policy; then `manifest` may be
+    missing.
+    """
+
+    id: str
+    distribution: str
+    version: str
+    origin: Origin
+    value: str
+    location: Path | None
+    manifest: Manifest | None
+    fault: str | None = None
+
+    @property
+    def label(self) -> str:
+        """The plugin as messages name it."""
+        return f"plugin {self.id} ({self.distribution} {self.version})"
+
+    @property
+    def module(self) -> str:
+        """The module that the entry point names."""
+        return self.value.partition(":")[0].strip()
+
+
+def installed_plugins() -> dict[str, tuple[Plugin, ...]]:
+    """All plugins by id, sorted; more than one where several distributions claim an id."""
+    found: dict[str, list[Plugin]] = {}
+    for distribution in plugin_distributions():
+        for point in distribution.entry_points.select(group=GROUP):
+            found.setdefault(point.name, []).append(_plugin(distribution, point.name, point.value))
+    return {id_: tuple(found[id_]) for id_ in sorted(found)}
+
+
+def plugin_distributions() -> Iterator[Distribution]:
+    """Every distribution that brings a plugin; of two with one name, the first on the search path."""
+    seen: set[str] = set()
+    for distribution in distributions():
+        # Most distributions bring none: look before paying for the parsing of their metadata.
+        if GROUP in (distribution.read_text("entry_points.txt") or ""):
+            name = normalized(distribution.name)
+            if name not in seen:
+                seen.add(name)
+                yield distribution
+
+
+def normalized(name: str) -> str:
+    """The one spelling of a distribution's name."""
+    return name.lower().replace("_", "-").replace(".", "-")
+
+
+def origin(distribution: Distribution) -> tuple[Origin, Path | None]:
+    """Where it was installed from, and for a local folder or file, its path."""
+    text = distribution.read_text("direct_url.json")
+    if text is None:
+        return "index", None
+    try:
+        document = json.loads(text)
+        url = urlsplit(document["url"])
+        editable = document.get("dir_info", {}).get("editable", False)
+    except (ValueError, KeyError, AttributeError, TypeError):
+        return "path", None
+    path = Path(unquote(url.path)) if url.scheme == "file" else None
+    return ("editable" if editable else "path"), path
+
+
+def _plugin(distribution: Distribution, id_: str, value: str) -> Plugin:
+    where, _ = origin(distribution)
+    module = value.partition(":")[0].strip()
+    location = _module_file(distribution, module)
+    manifest, fault = None, None
+    if location is None:
+        fault = f"its distribution has no module {module}"
+    else:
+        manifest, fault = _read_manifest(location, id_)
+    return Plugin(id_, distribution.name, distribution.version, where, value, location, manifest, fault)
+
+
+def _module_file(distribution: Distribution, module: str) -> Path | None:
+    """The file of a module, as one of the distribution's own; found without importing anything."""
+    relative = module.replace(".", "/")
+    candidates = (f"{relative}/__init__.py", f"{relative}.py")
+    where, source = origin(distribution)
+    if where == "editable":
+        top, _, rest = module.partition(".")
+        spec = importlib.util.find_spec(top)
+        if spec is None or spec.origin is None:
+            return None
+        base = Path(spec.origin).parent
+        base = base.parent if spec.submodule_search_locations else base
+        found = next((base / name for name in candidates if (base / name).is_file()), None)
+        inside = found is not None and source is not None and found.resolve().is_relative_to(source.resolve())
+        return found if inside else None
+    names = {str(file) for file in distribution.files or ()}
+    return next((Path(str(distribution.locate_file(name))) for name in candidates if name in names), None)
+
+
+def manifest_path(location: Path) -> Path:
+    """``manifest.json`` in a plugin's package; ``<module>.manifest.json`` beside a plain module."""
+    name = "manifest.json" if location.name == "__init__.py" else f"{location.stem}.manifest.json"
+    return location.with_name(name)
+
+
+def _read_manifest(location: Path, id_: str) -> tuple[Manifest | None, str | None]:
+    path = manifest_path(location)
+    try:
+        data = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        return None, f"its manifest {path} cannot be read: {error.strerror}"
+    except ValueError as error:
+        return None, f"its manifest {path} is not JSON: {error}"
+    fault = manifest_fault(data, path, id_)
+    if fault and not isinstance(data, dict):
+        return None, fault
+    api = data.get("api")
+    if fault is None and api not in APIS:
+        known = " and ".join(map(str, APIS))
+        fault = f"it needs plugin API {api}; this runtime (pai-runtime) has {known}"
+    if not isinstance(api, int):
+        return None, fault
+    return Manifest(
+        api,
+        str(data.get("summary", "")),
+        tuple(data.get("hooks", ())),
+        tuple(data.get("programs", ())),
+        data.get("parameters", {}),
+    ), fault
+
+
+def manifest_fault(data: Any, path: Path, id_: str) -> str | None:
+    """All that is wrong with a manifest, in one text."""
+    place = Position(str(path), 1, 1)
+    problems = check(data, package_schema("pai_runtime.host", "manifest.schema.json"), lambda _: place, lambda _: place)
+    faults = [f"{problem.field}: {problem.message}; expected {problem.expected}" for problem in problems]
+    if not faults:
+        ids = [data["id"]] if isinstance(data["id"], str) else data["id"]
+        if id_ not in ids:
+            faults.append(f"{field_name(('id',))}: is {', '.join(ids)}, and the entry point is named {id_}")
+        if error := schema_error(data["parameters"]):
+            faults.append(f"parameters: is not a JSON Schema: {error}")
+    return f"its manifest {path} is wrong: " + "; ".join(faults) if faults else None

@@ -1,0 +1,93 @@
+"""The host: from a plugin's id to the plugin, imported once and only if it is allowed."""
+
+from collections.abc import Mapping
+from functools import cached_property
+
+from pai_runtime.host.digest import plugin_digest
+from pai_runtime.host.discovery import Plugin, installed_plugins
+from pai_runtime.host.loading import LoadedPlugin, PluginError, blamed, load
+from pai_runtime.host.policy import Policy, refusal
+from pai_runtime.plugin import EVENTS, Contribution, Shell, Task, Use
+from pai_runtime.problems import near_miss
+
+
+class Unavailable(Exception):
+    """Why a plugin cannot be used; `suggestion` is an id that was perhaps meant.
+
+    `installed` tells a plugin that is not there at all from one that is and is refused.
+    """
+
+    def __init__(self, message: str, suggestion: str | None = None, *, installed: bool = True) -> None:
+        super().__init__(message)
+        self.suggestion = suggestion
+        self.installed = installed
+
+
+class Host:
+    """All plugins of this environment under one policy."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self._loaded: dict[str, LoadedPlugin | PluginError] = {}
+
+    @cached_property
+    def installed(self) -> Mapping[str, tuple[Plugin, ...]]:
+        """What is installed, by id."""
+        return installed_plugins()
+
+    def refusal(self, id_: str) -> str | None:
+        """Why an installed plugin may not be used; None if it may."""
+        return refusal(self._policy, self.installed[id_], plugin_digest)
+
+    def find(self, id_: str) -> Plugin:
+        """The plugin with this id, not imported; raises `Unavailable`."""
+        if id_ not in self.installed:
+            namesakes = {known.rpartition(".")[2]: known for known in self.installed}
+            meant = near_miss(id_.rpartition(".")[2], namesakes)
+            message = f"the plugin {id_} is not installed"
+            raise Unavailable(message, namesakes[meant] if meant else None, installed=False)
+        if reason := self.refusal(id_):
+            labels = " and ".join(plugin.label for plugin in self.installed[id_])
+            raise Unavailable(f"{labels} is refused: {reason}")
+        return self.installed[id_][0]
+
+    def load(self, plugin: Plugin) -> LoadedPlugin:
+        """The plugin, imported; raises `PluginError`, the same one each time."""
+        if plugin.id not in self._loaded:
+            try:
+                self._loaded[plugin.id] = load(plugin)
+            except PluginError as error:
+                self._loaded[plugin.id] = error
+        loaded = self._loaded[plugin.id]
+        if isinstance(loaded, PluginError):
+            raise loaded
+        return loaded
+
+    def contribution(self, loaded: LoadedPlugin, use: Use, task: Task) -> Contribution:
+        """What one use adds to the plan of one task; raises `PluginError`."""
+        phase = "hook pai_prerequisite"
+        with blamed(loaded.plugin, phase):
+            answer: object = loaded.manager.hook.pai_prerequisite(use=use, task=task)
+        if answer is None:
+            return Contribution()
+        if fault := _fault(answer):
+            raise PluginError(loaded.plugin, phase, fault)
+        assert isinstance(answer, Contribution)
+        return answer
+
+
+def _fault(answer: object) -> str | None:
+    """What makes an answer unfit for a plan."""
+    if not isinstance(answer, Contribution):
+        return f"returned {type(answer).__name__}, not a Contribution"
+    for name, value in answer.environment.items():
+        if not (isinstance(name, str) and isinstance(value, str)):
+            return f"set the variable {name!r} to a value of type {type(value).__name__}, not text"
+        if not name or "=" in name or "\0" in name:
+            return f"set a variable with the impossible name {name!r}"
+    for step in answer.steps:
+        if not isinstance(step, Shell) or not isinstance(step.script, str):
+            return f"has a step that is a {type(step).__name__}, not a Shell with a script"
+        if step.event not in EVENTS:
+            return f"has a step for {step.event!r}; expected one of {', '.join(EVENTS)}"
+    return None

@@ -1,0 +1,96 @@
+"""The policy: which plugins a cluster allows. Decided from metadata, before any import, and closed on doubt."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pai_runtime.document import Document
+from pai_runtime.host.discovery import Plugin, normalized
+from pai_runtime.problems import InvalidInput, Problem
+from pai_runtime.schemas import check_document, package_schema
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One allowed plugin. `versions` are PEP 440 specifiers; `digest` None allows any code."""
+
+    id: str
+    distribution: str
+    versions: str
+    digest: str | None
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What a policy file says. `rules` None is the policy where there is no file: all is allowed."""
+
+    file: str | None
+    rules: tuple[Rule, ...] | None
+
+
+NO_POLICY = Policy(None, None)
+
+
+def read_policy(path: Path) -> Policy:
+    """The policy in a file; raises `InvalidInput` for one that cannot be read or has any fault."""
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+    document = Document.read(path)
+    problems = list(check_document(document, package_schema("pai_runtime.host", "policy.schema.json")))
+    if problems:
+        raise InvalidInput(problems)
+    rules = []
+    for index, entry in enumerate(document.root.data["plugins"]):
+        rules.append(Rule(entry["id"], entry["distribution"], entry["versions"], entry.get("digest")))
+        try:
+            SpecifierSet(entry["versions"])
+        except InvalidSpecifier:
+            place = document.position(("plugins", index, "versions"))
+            message = "is not a list of version specifiers"
+            field = f"plugins[{index}].versions"
+            problems.append(Problem(message, place, field, f"'{entry['versions']}'", "such as '>=1.2,<2'"))
+    if problems:
+        raise InvalidInput(problems)
+    return Policy(str(path), tuple(rules))
+
+
+def refusal(policy: Policy, claimants: Sequence[Plugin], digest: Callable[[Plugin], str]) -> str | None:
+    """Why the id that `claimants` have in common may not be used; None if it may.
+
+    `digest` gives the digest of a plugin's code; it raises ValueError where there is none that holds.
+    """
+    if len(claimants) > 1:
+        names = " and ".join(f"{plugin.distribution} {plugin.version}" for plugin in claimants)
+        return f"{names} both claim this id; uninstall all but one"
+    (plugin,) = claimants
+    if plugin.fault:
+        return plugin.fault
+    if policy.rules is None:
+        return None
+    rules = [rule for rule in policy.rules if rule.id == plugin.id]
+    if not rules:
+        return f"the policy {policy.file} does not list it"
+    reasons = [_mismatch(rule, plugin, digest) for rule in rules]
+    if None in reasons:
+        return None
+    return f"the policy {policy.file} refuses it: " + "; ".join(filter(None, reasons))
+
+
+def _mismatch(rule: Rule, plugin: Plugin, digest: Callable[[Plugin], str]) -> str | None:
+    from packaging.specifiers import SpecifierSet
+    from packaging.version import InvalidVersion, Version
+
+    if normalized(rule.distribution) != normalized(plugin.distribution):
+        return f"it must come from the distribution {rule.distribution}"
+    try:
+        if not SpecifierSet(rule.versions).contains(Version(plugin.version), prereleases=True):
+            return f"its version must be {rule.versions}"
+    except InvalidVersion:
+        return f"its version {plugin.version} is not one that can be compared"
+    if rule.digest is None:
+        return None
+    try:
+        found = digest(plugin)
+    except ValueError as error:
+        return str(error)
+    return None if found == rule.digest else f"its code has the digest {found}, and {rule.digest} is allowed"

@@ -1,0 +1,39 @@
+"""One hook of one use, in a process of its own, in a task: ``run_hook HOOK FOLDER USE``.
+
+The supervisor starts it for a plan's hook steps. The plan was made under the cluster's policy; the plugin
+must still be the very distribution and version that it names.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from pai_runtime.host.host import Host, Unavailable
+from pai_runtime.host.loading import PluginError, blamed
+from pai_runtime.host.policy import NO_POLICY
+from pai_runtime.plugin import Task, Use
+from pai_runtime.task.placeholders import fill
+from pai_runtime.task.plan import Plan
+from pai_runtime.task.shell import SCRIPT_FD
+
+
+def main() -> None:
+    """Run it; exit 0, or 1 with one message on standard error."""
+    hook, folder, number = sys.argv[1:]
+    with os.fdopen(SCRIPT_FD, "rb") as stream:
+        secrets = json.load(stream)
+    plan = Plan.from_json(json.loads((Path(folder) / "plan.json").read_bytes()))
+    record = plan.uses[int(number)]
+    use = Use(record.plugin, record.name, fill(record.parameters, secrets), record.failure_policy, record.source)
+    task = Task(plan.job, plan.role, plan.index, plan.instances, plan.ports, Path(plan.folder))
+    host = Host(NO_POLICY)
+    try:
+        plugin = host.find(record.plugin)
+        if (plugin.distribution, plugin.version) != (record.distribution, record.version):
+            raise Unavailable(f"{plugin.label} is not the one in the plan, {record.distribution} {record.version}")
+        loaded = host.load(plugin)
+        with blamed(plugin, f"hook {hook}", limit=None):
+            getattr(loaded.manager.hook, hook)(use=use, task=task)
+    except (Unavailable, PluginError) as error:
+        sys.exit(f"use {record.name} ({record.source}): {error}")

@@ -1,0 +1,1 @@
+"""The job file: its schema and rules, its references and prerequisites."""

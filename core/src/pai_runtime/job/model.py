@@ -1,0 +1,265 @@
+"""A job as it was written, typed. Each part knows its path in the document, for messages and provenance.
+
+Parts that the schema refuses are left out or take their default: they have been reported, and what is left
+can still be checked in the same round.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, cast
+
+from pai_runtime.document import Document, DocumentPath, Node
+from pai_runtime.job.order import dependencies_first
+from pai_runtime.job.secrets import as_placeholders
+from pai_runtime.task.plan import FailurePolicy
+
+PLUGIN_PREFIX = "com.microsoft.pai.runtimeplugin."
+PLUGIN_LIST = "com.microsoft.pai.runtimeplugin"
+DEFAULT_PLUGIN = PLUGIN_PREFIX + "cmd"
+
+OWN_FIELDS = frozenset(
+    {
+        "name",
+        "type",
+        "plugin",
+        "require",
+        "callbacks",
+        "parameters",
+        "failurePolicy",
+        "protocolVersion",
+        "version",
+        "contributor",
+        "description",
+        "auth",
+    }
+)
+"""Fields of a prerequisite that the protocol gives a meaning; all others are properties for its plugin."""
+
+
+@dataclass(frozen=True)
+class Prerequisite:
+    """One of the job's prerequisites. `plugin` is None for a passive one, which is only referred to."""
+
+    name: str
+    kind: str
+    plugin: str | None
+    require: tuple[str, ...]
+    failure_policy: FailurePolicy
+    path: DocumentPath
+    node: Node
+
+    def property(self, name: str) -> Node | None:
+        """A property, whether it stands on its own or below ``parameters``."""
+        parameters = self.node.children.get("parameters")
+        return self.node.children.get(name) or (parameters.children.get(name) if parameters else None)
+
+
+@dataclass(frozen=True)
+class Extra:
+    """A use of a plugin in ``extras``. `roles` None means every role."""
+
+    plugin: str
+    failure_policy: FailurePolicy
+    roles: tuple[str, ...] | None
+    path: DocumentPath
+    node: Node
+
+
+@dataclass(frozen=True)
+class TaskRole:
+    """One task role. `min_failed` and `min_succeeded` are as given in ``completion``: None, -1 or a number."""
+
+    name: str
+    instances: int
+    min_failed: int | None
+    min_succeeded: int | None
+    retries: int
+    docker_image: str
+    refers: Mapping[str, str]
+    prerequisites: tuple[str, ...]
+    cpu: int
+    memory_mb: int
+    gpu: int
+    shm_mb: int
+    ports: Mapping[str, int]
+    path: DocumentPath
+
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """The prerequisites that it names, in the order in which they start."""
+        return (*self.refers.values(), *self.prerequisites)
+
+
+@dataclass(frozen=True)
+class Job:
+    """A whole job. `secrets` are the job's own, completed or overridden by those of a secrets file."""
+
+    document: Document
+    name: str
+    virtual_cluster: str
+    retries: int
+    deployment: str | None
+    prerequisites: Mapping[str, Prerequisite]
+    roles: Mapping[str, TaskRole]
+    extras: tuple[Extra, ...]
+    secrets: Mapping[str, Node] = field(repr=False)
+
+    def require(self, name: str) -> Sequence[str]:
+        """The names of what a prerequisite requires, as far as they are in the job."""
+        return [required for required in self.prerequisites[name].require if required in self.prerequisites]
+
+    @cached_property
+    def order(self) -> list[str]:
+        """All prerequisites, dependencies first."""
+        return dependencies_first(self.prerequisites, self.require)[0]
+
+    @cached_property
+    def secret_placeholders(self) -> Mapping[str, Node]:
+        """The secrets with placeholders in the place of their values."""
+        return as_placeholders(self.secrets)
+
+    @cached_property
+    def _owners(self) -> dict[str, dict[str, Prerequisite | None]]:
+        return {}
+
+    def owner(self, prerequisite: Prerequisite, name: str) -> Prerequisite | None:
+        """Who has the property `name`: the prerequisite itself, or the first of those that it requires."""
+        if prerequisite.property(name) is not None or name in OWN_FIELDS:
+            return prerequisite
+        if name not in self._owners:
+            owners: dict[str, Prerequisite | None] = {}
+            for each in self.order:
+                candidate = self.prerequisites[each]
+                inherited = (owners[required] for required in self.require(each) if owners.get(required))
+                owners[each] = candidate if candidate.property(name) is not None else next(inherited, None)
+            self._owners[name] = owners
+        return self._owners[name].get(prerequisite.name)
+
+
+def build_job(document: Document, secrets: Mapping[str, Node]) -> Job:
+    """The job in a document, which may have faults that the schema has reported."""
+    root = document.root
+    defaults = _map(root, "defaults")
+    own_secrets = _map(root, "secrets")
+    prerequisites: dict[str, Prerequisite] = {}
+    for index, node in enumerate(_items(root, "prerequisites")):
+        prerequisite = _prerequisite(node, ("prerequisites", index))
+        prerequisites.setdefault(prerequisite.name, prerequisite)
+    return Job(
+        document=document,
+        name=_text(root, "name") or "job",
+        virtual_cluster=(_text(defaults, "virtualCluster") if defaults else None) or "default",
+        retries=_whole(root, "jobRetryCount") or 0,
+        deployment=_text(defaults, "deployment") if defaults else None,
+        prerequisites=prerequisites,
+        roles={
+            str(name): _role(str(name), node)
+            for name, node in _children(_map(root, "taskRoles"))
+            if isinstance(node.data, dict)
+        },
+        extras=tuple(_extras(root)),
+        secrets=cast("dict[str, Node]", {**(own_secrets.children if own_secrets else {}), **secrets}),
+    )
+
+
+def plugin_id(name: str) -> str:
+    """The id that a plugin's name in a job stands for."""
+    return name if "." in name else PLUGIN_PREFIX + name
+
+
+def _prerequisite(node: Node, path: DocumentPath) -> Prerequisite:
+    kind = _text(node, "type") or ""
+    plugin = _text(node, "plugin")
+    has_callbacks = node.children.get("callbacks") is not None
+    passive = kind == "dockerimage" or not (plugin or has_callbacks)
+    return Prerequisite(
+        name=_text(node, "name") or "",
+        kind=kind,
+        plugin=None if passive else plugin_id(plugin) if plugin else DEFAULT_PLUGIN,
+        require=_texts(node, "require"),
+        failure_policy=_policy(node),
+        path=path,
+        node=node,
+    )
+
+
+def _role(name: str, node: Node) -> TaskRole:
+    completion, resources, options = (
+        _map(node, "completion"),
+        _map(node, "resourcePerInstance"),
+        _map(node, "extraContainerOptions"),
+    )
+    refers = {f"${key}": _text(node, key) for key in ("data", "script", "output")}
+    ports = {str(label): port.data for label, port in _children(_map(resources, "ports")) if _is_int(port.data)}
+    return TaskRole(
+        name=name,
+        instances=_whole(node, "instances") or 1,
+        min_failed=_whole(completion, "minFailedInstances"),
+        min_succeeded=_whole(completion, "minSucceededInstances"),
+        retries=_whole(node, "taskRetryCount") or 0,
+        docker_image=_text(node, "dockerImage") or "",
+        refers={key: value for key, value in refers.items() if value},
+        prerequisites=_texts(node, "prerequisites"),
+        cpu=_whole(resources, "cpu") or 1,
+        memory_mb=_whole(resources, "memoryMB") or 1,
+        gpu=_whole(resources, "gpu") or 0,
+        shm_mb=_whole(options, "shmMB") or 0,
+        ports=ports,
+        path=("taskRoles", name),
+    )
+
+
+def _extras(root: Node) -> Iterator[Extra]:
+    extras = _map(root, "extras")
+    for index, node in enumerate(_items(extras, PLUGIN_LIST)):
+        plugin = _text(node, "plugin")
+        if plugin:
+            roles = node.children.get("taskroles")
+            yield Extra(
+                plugin=plugin_id(plugin),
+                failure_policy=_policy(node),
+                roles=_texts(node, "taskroles") if roles is not None and roles.data is not None else None,
+                path=("extras", PLUGIN_LIST, index),
+                node=node,
+            )
+
+
+def _children(node: Node | None) -> Iterator[tuple[str | int, Node]]:
+    yield from node.children.items() if node else ()
+
+
+def _map(node: Node | None, key: str) -> Node | None:
+    child = node.children.get(key) if node else None
+    return child if child is not None and isinstance(child.data, dict) else None
+
+
+def _items(node: Node | None, key: str) -> list[Node]:
+    child = node.children.get(key) if node else None
+    if child is None or not isinstance(child.data, list):
+        return []
+    return [item for item in child.children.values() if isinstance(item.data, dict)]
+
+
+def _texts(node: Node, key: str) -> tuple[str, ...]:
+    child = node.children.get(key)
+    items: list[Any] = child.data if child is not None and isinstance(child.data, list) else []
+    return tuple(item for item in items if isinstance(item, str))
+
+
+def _text(node: Node, key: str) -> str | None:
+    child = node.children.get(key)
+    return child.data if child is not None and isinstance(child.data, str) else None
+
+
+def _whole(node: Node | None, key: str) -> int | None:
+    child = node.children.get(key) if node else None
+    return int(child.data) if child is not None and _is_int(child.data) else None
+
+
+def _is_int(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _policy(node: Node) -> FailurePolicy:
+    return "ignore" if _text(node, "failurePolicy") == "ignore" else "fail"

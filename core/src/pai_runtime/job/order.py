@@ -1,0 +1,33 @@
+"""The order of things that stand on each other."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+
+def dependencies_first(
+    roots: Iterable[str], require: Callable[[str], Sequence[str]]
+) -> tuple[list[str], list[str] | None]:
+    """`roots` and all that they require, each once, after what it requires; otherwise in the order given.
+
+    With it the first cycle there is, from a name back to it (``[a, b, a]``); its last link does not count
+    for the order. Without recursion: a chain may be as long as its writer likes.
+    """
+    order: dict[str, None] = {}
+    cycle: list[str] | None = None
+    open_: dict[str, Iterator[str]] = {}
+    for root in roots:
+        following: str | None = root
+        while following is not None or open_:
+            if following is None:
+                name = next(reversed(open_))
+                following = next(open_[name], None)
+                if following is None:
+                    del open_[name]
+                    order[name] = None
+                continue
+            if following in open_ and cycle is None:
+                names = list(open_)
+                cycle = [*names[names.index(following) :], following]
+            if following not in open_ and following not in order:
+                open_[following] = iter(require(following))
+            following = None
+    return list(order), cycle

@@ -1,0 +1,118 @@
+"""From a job's prerequisites and extras to the ordered uses of plugins in one task role."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pai_runtime.document import DocumentPath
+from pai_runtime.job.model import OWN_FIELDS, Job, Prerequisite, TaskRole
+from pai_runtime.job.order import dependencies_first
+from pai_runtime.job.references import Renderer
+from pai_runtime.problems import Position, Problem
+from pai_runtime.task.plan import FailurePolicy
+
+_FOR_THE_PLUGIN = {"callbacks"}
+
+
+@dataclass(frozen=True)
+class JobUse:
+    """One use of a plugin in a role. `fields` says where in the job file each parameter stands."""
+
+    plugin: str
+    name: str
+    parameters: Mapping[str, Any]
+    failure_policy: FailurePolicy
+    position: Position
+    path: DocumentPath
+    fields: Mapping[str, DocumentPath]
+
+    def locate(self, path: DocumentPath) -> DocumentPath:
+        """Where in the job file the value at `path` of the parameters stands."""
+        return (*self.fields[str(path[0])], *path[1:]) if path and path[0] in self.fields else self.path
+
+
+def role_uses(job: Job, role: TaskRole, problems: list[Problem]) -> list[JobUse]:
+    """The uses in their order: dependencies first, then as the role lists them, then those of ``extras``."""
+    roots = [name for name in role.roots if name in job.prerequisites]
+    order, _ = dependencies_first(roots, job.require)
+    chosen = [job.prerequisites[name] for name in order]
+    uses = [_of_prerequisite(job, role, each, each.plugin, problems) for each in chosen if each.plugin]
+    return uses + _of_extras(job, role, problems)
+
+
+def _of_prerequisite(
+    job: Job, role: TaskRole, prerequisite: Prerequisite, plugin: str, problems: list[Problem]
+) -> JobUse:
+    renderer = Renderer(job, role, prerequisite, problems)
+    parameters: dict[str, Any] = {}
+    fields: dict[str, DocumentPath] = {}
+    nested = prerequisite.node.children.get("parameters")
+    for key, child in nested.children.items() if nested else ():
+        fields[str(key)] = (*prerequisite.path, "parameters", key)
+        parameters[str(key)] = renderer.value(child, fields[str(key)])
+    for key, child in prerequisite.node.children.items():
+        if key not in OWN_FIELDS or (key in _FOR_THE_PLUGIN and child.data is not None):
+            fields[str(key)] = (*prerequisite.path, key)
+            parameters[str(key)] = renderer.value(child, fields[str(key)])
+    return JobUse(
+        plugin,
+        prerequisite.name,
+        parameters,
+        prerequisite.failure_policy,
+        job.document.position(prerequisite.path),
+        prerequisite.path,
+        fields,
+    )
+
+
+def _of_extras(job: Job, role: TaskRole, problems: list[Problem]) -> list[JobUse]:
+    renderer = Renderer(job, role, None, problems)
+    uses = []
+    for extra in job.extras:
+        if extra.roles is not None and role.name not in extra.roles:
+            continue
+        path = (*extra.path, "parameters")
+        node = extra.node.children.get("parameters")
+        children = node.children if node else {}
+        fields = {str(key): (*path, key) for key in children}
+        uses.append(
+            JobUse(
+                extra.plugin,
+                extra.plugin.rpartition(".")[2],
+                {str(key): renderer.value(child, (*path, key)) for key, child in children.items()},
+                extra.failure_policy,
+                job.document.position(extra.path),
+                path,
+                fields,
+            )
+        )
+    return uses
+
+
+def role_script(job: Job, role: TaskRole, problems: list[Problem]) -> str:
+    """The user's command of a role as one script, between what the deployment puts before and after it.
+
+    What stands after it runs in the same shell, and does not hide that the role's own commands failed.
+    """
+    renderer = Renderer(job, role, None, problems)
+    before = _commands(job, renderer, _deployment_path(job, role, "preCommands"))
+    own = _commands(job, renderer, (*role.path, "commands"))
+    after = _commands(job, renderer, _deployment_path(job, role, "postCommands"))
+    if after:
+        after = ["__pai_status=$?", *after, "( exit $((__pai_status ? __pai_status : $?)) )"]
+    return "\n".join([*before, *own, *after]) + "\n"
+
+
+def _deployment_path(job: Job, role: TaskRole, when: str) -> DocumentPath:
+    deployments = job.document.node(("deployments",))
+    for index, deployment in deployments.children.items() if deployments else ():
+        if isinstance(deployment.data, dict) and deployment.data.get("name") == job.deployment:
+            return ("deployments", index, "taskRoles", role.name, when)
+    return ()
+
+
+def _commands(job: Job, renderer: Renderer, path: DocumentPath) -> list[str]:
+    node = job.document.node(path) if path else None
+    if node is None or not isinstance(node.data, list):
+        return []
+    return [renderer.text(child, (*path, key)).strip() for key, child in node.children.items()]

@@ -1,0 +1,182 @@
+"""Making plans: each use is checked against its plugin's manifest, then the plugin says what it adds."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from pai_runtime.host.discovery import Plugin
+from pai_runtime.host.host import Host, Unavailable
+from pai_runtime.host.loading import PluginError
+from pai_runtime.job.model import Job, TaskRole
+from pai_runtime.job.uses import JobUse, role_script, role_uses
+from pai_runtime.plan.environment import JobEnvironment, Placement, TaskName
+from pai_runtime.plugin import EVENTS, Contribution, Task, Use
+from pai_runtime.problems import InvalidInput, Problem, errors, in_order
+from pai_runtime.schemas import check
+from pai_runtime.task.placeholders import show
+from pai_runtime.task.plan import Command, Event, Plan, Step, UseRecord, Variable
+
+PLATFORM = "platform"
+
+_LIFECYCLE_HOOKS: dict[Event, str] = {
+    "taskStarts": "pai_task_starts",
+    "taskSucceeds": "pai_task_succeeds",
+    "taskFails": "pai_task_fails",
+    "taskExits": "pai_task_exits",
+}
+
+
+@dataclass(frozen=True)
+class RoleUses:
+    """A task role with what its tasks use and run; `plugins` fit `uses` one by one."""
+
+    role: TaskRole
+    uses: tuple[JobUse, ...]
+    plugins: tuple[Plugin, ...]
+    script: str
+
+
+def check_uses(job: Job, host: Host, problems: list[Problem], *, lenient: bool = False) -> list[RoleUses]:
+    """The uses of every role, each checked against the manifest of its plugin, which is not imported.
+
+    A plugin that is not there is an error; only a warning if the use's failure policy ignores it, or if
+    `lenient`: a job file is not wrong because this machine lacks a plugin.
+    """
+    roles = []
+    for role in job.roles.values():
+        usable = []
+        for use in role_uses(job, role, problems):
+            try:
+                plugin = host.find(use.plugin)
+            except Unavailable as error:
+                problems.append(_unavailable(use, error, lenient=lenient))
+                continue
+            problems += _parameter_problems(job, use, plugin)
+            usable.append((use, plugin))
+        uses, plugins = zip(*usable, strict=True) if usable else ((), ())
+        roles.append(RoleUses(role, tuple(uses), tuple(plugins), role_script(job, role, problems)))
+    return roles
+
+
+def _unavailable(use: JobUse, error: Unavailable, *, lenient: bool) -> Problem:
+    consequence = "its parameters were not checked" if lenient else "it is left out, as its failurePolicy says"
+    is_warning = use.failure_policy == "ignore" or (lenient and not error.installed)
+    return Problem(
+        f"{error}" + (f"; {consequence}" if is_warning else ""),
+        use.position,
+        f"use '{use.name}'",
+        suggestion=error.suggestion,
+        severity="warning" if is_warning else "error",
+    )
+
+
+def _parameter_problems(job: Job, use: JobUse, plugin: Plugin) -> Iterator[Problem]:
+    assert plugin.manifest is not None
+    document = job.document
+    return check(
+        use.parameters,
+        plugin.manifest.parameters,
+        lambda path: document.position(use.locate(path)),
+        lambda path: document.key_position(use.locate(path)),
+    )
+
+
+class Planner:
+    """Makes the plans of all tasks of a job in one placement."""
+
+    def __init__(self, job: Job, host: Host, roles: list[RoleUses], placement: Placement, warnings: list[Problem]) -> None:
+        self._job = job
+        self._host = host
+        self._roles = {each.role.name: each for each in roles}
+        self._placement = placement
+        self._environment = JobEnvironment(job, placement)
+        self._instances = {role.name: role.instances for role in job.roles.values()}
+        self._warnings = warnings
+
+    def plans(self, only: TaskName | None = None) -> dict[TaskName, Plan]:
+        """The plan of every task, or of one; raises `InvalidInput` with all that plugins did wrong."""
+        problems: list[Problem] = []
+        names = [only] if only else list(self._placement.places)
+        plans = {name: self._plan(name, problems) for name in names}
+        if errors(problems):
+            raise InvalidInput(in_order(problems))
+        return plans
+
+    def _plan(self, name: TaskName, problems: list[Problem]) -> Plan:
+        role_name, index = name
+        role, place = self._roles[role_name], self._placement.places[name]
+        task = Task(self._job.name, role_name, index, self._instances, place.ports, Path(place.folder))
+        variables = {
+            variable: Variable(variable, value, PLATFORM)
+            for variable, value in self._environment.of(role.role, index).items()
+        }
+        records: list[UseRecord] = []
+        steps: list[Step] = []
+        warnings = [str(problem) for problem in self._warnings]
+        for use, plugin in zip(role.uses, role.plugins, strict=True):
+            try:
+                contribution = self._contribution(use, plugin, task)
+            except PluginError as error:
+                problem = _failed(use, error)
+                problems.append(problem)
+                warnings.append(str(problem))
+                continue
+            for variable, value in contribution.environment.items():
+                variables[variable] = Variable(variable, value, use.name)
+            steps += self._steps(use, plugin, contribution, len(records))
+            records.append(_record(use, plugin))
+        source = self._job.document.position((*role.role.path, "commands"))
+        return Plan(
+            job=self._job.name,
+            role=role_name,
+            index=index,
+            folder=place.folder,
+            instances=self._instances,
+            ports=place.ports,
+            environment=tuple(variables.values()),
+            uses=tuple(records),
+            steps=tuple(steps),
+            command=Command(role.script, str(source)),
+            warnings=tuple(warnings),
+        )
+
+    def _contribution(self, use: JobUse, plugin: Plugin, task: Task) -> Contribution:
+        loaded = self._host.load(plugin)
+        plugin_use = Use(use.plugin, use.name, use.parameters, use.failure_policy, str(use.position))
+        return self._host.contribution(loaded, plugin_use, task)
+
+    def _steps(self, use: JobUse, plugin: Plugin, contribution: Contribution, number: int) -> Iterator[Step]:
+        loaded = self._host.load(plugin)
+        step = partial(Step, use=number)
+        if loaded.implements("pai_init"):
+            yield step("init", hook="pai_init", failure_policy=use.failure_policy)
+        for event in EVENTS:
+            for shell in contribution.steps:
+                if shell.event == event:
+                    policy = shell.failure_policy or use.failure_policy
+                    yield step(event, script=shell.script, failure_policy=policy)
+            if loaded.implements(_LIFECYCLE_HOOKS[event]):
+                yield step(event, hook=_LIFECYCLE_HOOKS[event], failure_policy=use.failure_policy)
+
+
+def _failed(use: JobUse, error: PluginError) -> Problem:
+    is_warning = use.failure_policy == "ignore"
+    return Problem(
+        show(str(error)) + ("; it is left out, as its failurePolicy says" if is_warning else ""),
+        use.position,
+        f"use '{use.name}'",
+        severity="warning" if is_warning else "error",
+    )
+
+
+def _record(use: JobUse, plugin: Plugin) -> UseRecord:
+    return UseRecord(
+        name=use.name,
+        plugin=use.plugin,
+        distribution=plugin.distribution,
+        version=plugin.version,
+        parameters=use.parameters,
+        failure_policy=use.failure_policy,
+        source=str(use.position),
+    )

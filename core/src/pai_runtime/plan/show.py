@@ -1,0 +1,44 @@
+"""A plan as a person reads it: the environment and each step in order, each with where it came from."""
+
+from collections.abc import Iterator
+
+from pai_runtime.task.placeholders import show
+from pai_runtime.task.plan import Phase, Plan, Step
+
+_ORDER: tuple[Phase, ...] = ("init", "taskStarts", "command", "taskSucceeds", "taskFails", "taskExits")
+
+
+def plan_text(plan: Plan) -> str:
+    """The whole plan."""
+    return "\n".join(_lines(plan)) + "\n"
+
+
+def _lines(plan: Plan) -> Iterator[str]:
+    yield f"task {plan.role}/{plan.index} of job {plan.job}"
+    for warning in plan.warnings:
+        yield f"  warning: {warning}"
+    yield "  environment"
+    width = max((len(variable.source) for variable in plan.environment), default=0)
+    for variable in plan.environment:
+        yield f"    {variable.source:{width}}  {variable.name}={show(variable.value)}"
+    for phase in _ORDER:
+        if phase == "command":
+            yield f"  command  {plan.command.source}"
+            yield from _indented(plan.command.script)
+        steps = [step for step in plan.steps if step.phase == phase]
+        if phase not in ("init", "taskStarts"):
+            steps.sort(key=lambda step: -step.use)
+        for step in steps:
+            yield from _step(plan, step)
+
+
+def _step(plan: Plan, step: Step) -> Iterator[str]:
+    use = plan.uses[step.use]
+    policy = ", failures are ignored" if step.failure_policy == "ignore" else ""
+    yield f"  {step.phase}  {use.name}  {use.source}  {use.plugin} ({use.distribution} {use.version}){policy}"
+    yield from _indented(step.script if step.script is not None else f"(Python: {step.hook})")
+
+
+def _indented(script: str) -> Iterator[str]:
+    for line in show(script).splitlines():
+        yield f"    {line}"

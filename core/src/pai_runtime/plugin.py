@@ -1,0 +1,94 @@
+"""All that the author of a plugin imports.
+
+A plugin is a module with some of the functions that `pai_runtime.hooks` describes, each marked with
+`hookimpl`, and a file ``manifest.json`` beside it::
+
+    from pai_runtime.plugin import Contribution, Shell, Task, Use, hookimpl
+
+
+    @hookimpl
+    def pai_prerequisite(use: Use, task: Task) -> Contribution:
+        greeting = use.parameters.get("greeting", "hello")
+        return Contribution(
+            environment={"GREETING": greeting},
+            steps=[Shell("taskStarts", 'echo "$GREETING"')],
+        )
+
+Its distribution names it in the entry point group ``pai_runtime.plugins``, under its id::
+
+    [project.entry-points."pai_runtime.plugins"]
+    "org.example.greet" = "example_greet"
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import pluggy
+
+from pai_runtime.task.plan import EVENTS, Event, FailurePolicy
+
+__all__ = ["API_VERSION", "EVENTS", "Contribution", "Event", "FailurePolicy", "Shell", "Task", "Use", "hookimpl"]
+
+API_VERSION: Final = 1
+"""The version of the contract in `pai_runtime.hooks`; a manifest says which one its plugin was written for."""
+
+PROJECT: Final = "pai_runtime"
+
+hookimpl: Final = pluggy.HookimplMarker(PROJECT)
+"""Marks a function as the implementation of the hook of its name."""
+
+
+@dataclass(frozen=True)
+class Use:
+    """One use of a plugin by a job.
+
+    `name` is the prerequisite's, or the plugin's short name for one in ``extras``. `parameters` fit the
+    schema in the plugin's manifest, all references in them resolved. A secret in them is a placeholder
+    while the plan is made (use it as any other text; never look into it), and its value in `pai_init` and
+    the lifecycle hooks. `source` is ``file:line:column``.
+    """
+
+    plugin: str
+    name: str
+    parameters: Mapping[str, Any]
+    failure_policy: FailurePolicy
+    source: str
+
+
+@dataclass(frozen=True)
+class Task:
+    """The task that a use is part of.
+
+    `instances` has the number of tasks of every role, `ports` this task's ports by label. `folder` is the
+    task's own folder in its container: what a hook writes, it writes below.
+    """
+
+    job: str
+    role: str
+    index: int
+    instances: Mapping[str, int]
+    ports: Mapping[str, tuple[int, ...]]
+    folder: Path
+
+
+@dataclass(frozen=True)
+class Shell:
+    """A shell script for an event: all its lines run in one shell. `failure_policy` None means the use's own."""
+
+    event: Event
+    script: str
+    failure_policy: FailurePolicy | None = None
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """What one use adds to the plan of one task.
+
+    `environment` is set before the first step and holds for the user's command too. Of several `steps` for
+    one event the first runs first.
+    """
+
+    environment: Mapping[str, str] = field(default_factory=dict)
+    steps: Sequence[Shell] = ()

@@ -1,0 +1,91 @@
+"""Problems: what is wrong with something that a person wrote, said so that the person can mend it."""
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+
+@dataclass(frozen=True)
+class Position:
+    """A place in a file; line and column count from 1."""
+
+    file: str
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong: where, in which field, what was found, what was expected, what to do."""
+
+    message: str
+    position: Position | None = None
+    field: str = ""
+    found: str | None = None
+    expected: str | None = None
+    suggestion: str | None = None
+    severity: Literal["error", "warning"] = "error"
+
+    def __str__(self) -> str:
+        parts = [str(self.position)] if self.position else []
+        parts.append(self.severity)
+        if self.field:
+            parts.append(self.field)
+        text = ": ".join([*parts, self.message])
+        if self.found is not None:
+            text += f"; found {self.found}"
+        if self.expected is not None:
+            text += f"; expected {self.expected}"
+        if self.suggestion is not None:
+            text += f". Did you mean {self.suggestion}?"
+        return text
+
+    def to_json(self) -> dict[str, Any]:
+        """The problem as data, without what is not known."""
+        document = {key: value for key, value in asdict(self).items() if value not in (None, "")}
+        if self.position:
+            del document["position"]
+            document |= asdict(self.position)
+        return document
+
+
+class InvalidInput(Exception):
+    """Something that a person wrote cannot be used, for all of these reasons."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(map(str, self.problems)))
+
+
+def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """Each problem once, by its place in the file."""
+    unique = dict.fromkeys(problems)
+    return tuple(
+        sorted(
+            unique, key=lambda problem: (problem.position.line, problem.position.column) if problem.position else (0, 0)
+        )
+    )
+
+
+def errors(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """Those that are not warnings."""
+    return tuple(problem for problem in problems if problem.severity == "error")
+
+
+def near_miss(word: str, known: Iterable[str]) -> str | None:
+    """The known word that `word` was probably meant to be, whatever the case of its letters."""
+    by_lower = {candidate.lower(): candidate for candidate in known}
+    matches: Sequence[str] = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.7)
+    return by_lower[matches[0]] if matches else None
+
+
+def field_name(path: Iterable[str | int]) -> str:
+    """A path in a document as people write it: ``taskRoles.worker.commands[0]``."""
+    name = ""
+    for part in path:
+        name += f"[{part}]" if isinstance(part, int) else f".{part}" if name else part
+    return name

@@ -1,0 +1,136 @@
+"""Checking data against a JSON Schema, with messages for the person who wrote the data.
+
+In a schema, ``title`` says in a few words what is expected there; messages use it.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import jsonschema
+from jsonschema.protocols import Validator
+
+from pai_runtime.document import Document, DocumentPath
+from pai_runtime.problems import Position, Problem, field_name, near_miss
+from pai_runtime.task import placeholders
+
+Schema = Mapping[str, Any]
+
+_TYPES = {
+    "object": "a mapping",
+    "array": "a list",
+    "string": "text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "null": "nothing",
+}
+_LONGEST_FOUND = 60
+
+
+@cache
+def package_schema(package: str, name: str) -> Schema:
+    """A schema that a package of this distribution ships."""
+    schema: Schema = json.loads(resources.files(package).joinpath(name).read_text("utf-8"))
+    return schema
+
+
+def check_document(document: Document, schema: Schema, hidden: frozenset[str] = frozenset()) -> Iterator[Problem]:
+    """All problems of a document. Values below a top-level key that is `hidden` are not shown."""
+    return check(document.root.data, schema, document.position, document.key_position, hidden)
+
+
+def check(
+    data: Any,
+    schema: Schema,
+    position: Callable[[DocumentPath], Position],
+    key_position: Callable[[DocumentPath], Position],
+    hidden: frozenset[str] = frozenset(),
+) -> Iterator[Problem]:
+    """All problems of `data`; the functions say where a value, or a mapping's key, stands."""
+    validator: Validator = jsonschema.Draft202012Validator(schema)
+    for error in validator.iter_errors(data):
+        if error.validator != "type" and isinstance(error.instance, str) and placeholders.paths(error.instance):
+            continue  # the value of a secret is not known here
+        path: DocumentPath = tuple(error.absolute_path)
+        found = "a hidden value" if hidden & {str(part) for part in path} else _shown(error.instance)
+        for relative, message, shown, expected, suggestion in _explain(error, found):
+            whole = (*path, *relative)
+            place = key_position(whole) if relative else position(whole)
+            yield Problem(message, place, field_name(whole), shown, expected, suggestion)
+
+
+def schema_error(schema: Any) -> str | None:
+    """Why `schema` is not a JSON Schema, if it is not."""
+    try:
+        jsonschema.Draft202012Validator.check_schema(schema)
+    except jsonschema.SchemaError as error:
+        return error.message
+    return None
+
+
+_Explained = tuple[DocumentPath, str, str | None, str | None, str | None]
+
+
+def _explain(error: jsonschema.ValidationError, found: str) -> Iterator[_Explained]:
+    known = error.schema.get("properties", {}) if isinstance(error.schema, Mapping) else {}
+    if error.validator == "required":
+        (missing,) = [name for name in error.validator_value if error.message.startswith(f"{name!r} ")] or ["?"]
+        if not any(near_miss(name, known) == missing for name in error.instance if name not in known):
+            yield (), f"'{missing}' is missing", None, expectation(known.get(missing, {})), None
+    elif error.validator == "additionalProperties":
+        patterns = error.schema.get("patternProperties", {})
+        for name in error.instance:
+            if name not in known and not _matches(name, patterns):
+                expected = "one of " + ", ".join(known) if known else expectation(error.schema)
+                yield (name,), "is not known here", None, expected, near_miss(name, known)
+    elif error.validator == "enum" and isinstance(error.instance, str):
+        known_words = [value for value in error.validator_value if isinstance(value, str)]
+        yield (), "is not valid", found, expectation(error.schema), near_miss(error.instance, known_words)
+    elif error.validator == "propertyNames" or (error.parent and error.parent.validator == "propertyNames"):
+        yield (error.instance,), "is not valid", None, expectation(error.schema), None
+    else:
+        yield (), "is not valid", found, expectation(error.schema, error.validator), None
+
+
+def _matches(name: str, patterns: Mapping[str, Any]) -> bool:
+    return any(re.search(pattern, name) for pattern in patterns)
+
+
+def expectation(schema: Any, failed: str | None = None) -> str | None:
+    """What a schema expects, in words."""
+    if not isinstance(schema, Mapping):
+        return None
+    if "title" in schema:
+        return str(schema["title"])
+    if "const" in schema:
+        return json.dumps(schema["const"])
+    if "enum" in schema:
+        return "one of " + ", ".join(str(value) for value in schema["enum"])
+    types = schema.get("type", [])
+    words = " or ".join(_TYPES[name] for name in ([types] if isinstance(types, str) else types))
+    if "minimum" in schema and failed != "type":
+        words += f", at least {schema['minimum']}"
+    if "maximum" in schema and failed != "type":
+        words += f", at most {schema['maximum']}"
+    if "pattern" in schema and failed != "type":
+        words += f" that matches {schema['pattern']}"
+    if failed in ("minItems", "minProperties", "minLength"):
+        words += " that is not empty"
+    if not words and failed:
+        words = f"what {failed} {json.dumps(schema.get(failed))} allows"
+    return words or None
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list"
+    if value is None:
+        return "nothing"
+    text = json.dumps(placeholders.show(value) if isinstance(value, str) else value, ensure_ascii=False)
+    return text if len(text) <= _LONGEST_FOUND else text[:_LONGEST_FOUND] + "…"

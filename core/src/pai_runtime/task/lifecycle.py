@@ -1,0 +1,171 @@
+"""What runs when: the order of callbacks around the user's command, and the outcome. Pure, no processes.
+
+1. Init steps, then start steps, in order of the uses. A step that fails with failure policy ``fail`` ends
+   the setup: outcome ``setup-failed``, and the command does not run.
+2. The command: ``ok`` with code 0, else ``failed``; ``cancelled`` or ``timeout`` when told to stop.
+3. ``taskSucceeds`` after ``ok``, ``taskFails`` after anything else but ``cancelled``, then ``taskExits``
+   always: for every use that was started, in reverse order, whatever else fails.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from pai_runtime.task.plan import Command, Event, Phase, Plan, Step, UseRecord
+from pai_runtime.task.processes import Ended, StopReason
+
+Outcome = Literal["ok", "failed", "cancelled", "timeout", "setup-failed"]
+
+SETUP_FAILED = 240
+"""Exit code of a task one of whose start steps failed."""
+RUNTIME_ERROR = 241
+"""Exit code of a task that the runtime itself could not run."""
+TIMEOUT = 242
+"""Exit code of a task that was ended by its time limit."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a task went so far, as callbacks are told and the exit record says.
+
+    `code` is the task's exit code, `user_code` the command's own (None: it did not run), `phase` where the
+    outcome was decided, `failed` the use that decided it.
+    """
+
+    outcome: Outcome
+    code: int
+    phase: Phase
+    user_code: int | None = None
+    signal: int | None = None
+    failed: UseRecord | None = None
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class CallbackFailure:
+    """A callback that failed after the outcome was decided; reported beside the result."""
+
+    use: UseRecord
+    phase: Phase
+    code: int
+
+
+class Runner(Protocol):
+    """What the lifecycle needs of the operating system."""
+
+    def step(self, step: Step, use: UseRecord, result: Result | None) -> Ended:
+        """Run one step to its end; `result` is None before the outcome is known."""
+
+    def command(self, command: Command) -> Ended:
+        """Run the user's command to its end."""
+
+    def told_to_stop(self) -> tuple[StopReason, int | None] | None:
+        """Whether the task has been told to stop: why, and by which signal."""
+
+
+def run_task(
+    plan: Plan, runner: Runner, say: Callable[[str], None]
+) -> tuple[Result, tuple[CallbackFailure, ...]]:
+    """Run the whole plan."""
+    for warning in plan.warnings:
+        say(f"[WARNING] {warning}")
+    started, result = _set_up(plan, runner, say)
+    if result is None:
+        result = _run_command(plan.command, runner, say)
+    return result, tuple(_finish(plan, started, result, runner, say))
+
+
+def _set_up(plan: Plan, runner: Runner, say: Callable[[str], None]) -> tuple[list[int], Result | None]:
+    """The uses that were started, in order; and the result, if the setup already decides it."""
+    started: dict[int, None] = {}
+    for step in _steps(plan, "init"):
+        started[step.use] = None
+        if result := _start(plan, step, runner, say):
+            return sorted(started), result
+    say("[INFO] Starting to exec precommands")
+    for use in range(len(plan.uses)):
+        if stopped := _stopped(runner, "taskStarts"):
+            return sorted(started), stopped
+        started[use] = None
+        for step in _steps(plan, "taskStarts", use):
+            if result := _start(plan, step, runner, say):
+                return sorted(started), result
+    say("[INFO] Precommands finished")
+    return sorted(started), _stopped(runner, "taskStarts")
+
+
+def _start(plan: Plan, step: Step, runner: Runner, say: Callable[[str], None]) -> Result | None:
+    use = plan.uses[step.use]
+    ended = runner.step(step, use, None)
+    if stopped := _stopped(runner, step.phase):
+        return stopped
+    if ended.code == 0:
+        return None
+    _say_failed(step, use, ended, say)
+    if step.failure_policy == "ignore":
+        return None
+    return Result(
+        "setup-failed",
+        SETUP_FAILED,
+        step.phase,
+        signal=ended.signal,
+        failed=use,
+        message=f"{step.phase} of {use.label} ended with exit code {ended.code}; the command was not run",
+    )
+
+
+def _run_command(command: Command, runner: Runner, say: Callable[[str], None]) -> Result:
+    say("[INFO] USER COMMAND START")
+    ended = runner.command(command)
+    say("[INFO] USER COMMAND END")
+    if stopped := _stopped(runner, "command", ended):
+        return stopped
+    if ended.code == 0:
+        return Result("ok", 0, "command", 0)
+    how = f"was killed by signal {ended.signal}" if ended.signal else f"ended with exit code {ended.code}"
+    return Result("failed", ended.code, "command", ended.code, ended.signal, message=f"the command {how}")
+
+
+def _stopped(runner: Runner, phase: Phase, ended: Ended | None = None) -> Result | None:
+    told = runner.told_to_stop()
+    if told is None:
+        return None
+    reason, number = told
+    user_code = ended.code if ended else None
+    if reason == "timeout":
+        return Result("timeout", TIMEOUT, phase, user_code, message=f"the time limit ended the task in {phase}")
+    return Result(
+        "cancelled", 128 + (number or 0), phase, user_code, number, message=f"the task was cancelled in {phase}"
+    )
+
+
+def _finish(
+    plan: Plan, started: list[int], result: Result, runner: Runner, say: Callable[[str], None]
+) -> Iterator[CallbackFailure]:
+    for event in exit_events(result.outcome):
+        for use in reversed(started):
+            for step in _steps(plan, event, use):
+                ended = runner.step(step, plan.uses[use], result)
+                if ended.code:
+                    _say_failed(step, plan.uses[use], ended, say)
+                    if step.failure_policy == "fail":
+                        yield CallbackFailure(plan.uses[use], event, ended.code)
+
+
+def exit_events(outcome: Outcome) -> tuple[Event, ...]:
+    """The events that follow an outcome, in order."""
+    if outcome == "ok":
+        return ("taskSucceeds", "taskExits")
+    if outcome == "cancelled":
+        return ("taskExits",)
+    return ("taskFails", "taskExits")
+
+
+def _steps(plan: Plan, phase: Phase, use: int | None = None) -> list[Step]:
+    return [step for step in plan.steps if step.phase == phase and use in (None, step.use)]
+
+
+def _say_failed(step: Step, use: UseRecord, ended: Ended, say: Callable[[str], None]) -> None:
+    kind = "WARNING" if step.failure_policy == "ignore" else "ERROR"
+    ignored = ", ignored by its failurePolicy" if step.failure_policy == "ignore" else ""
+    say(f"[{kind}] {step.phase} of {use.label} ended with exit code {ended.code}{ignored}")

@@ -1,0 +1,45 @@
+"""Placeholders: how a secret is named in a text without its value being there.
+
+In the strings of a plan, and in the parameters that a plugin is given while the plan is made, the secret
+at path ``y.0`` is the text ``"\\0y.0\\0"``. A job file cannot hold the character NUL (the loader refuses
+it), so no text that a user writes can be taken for a placeholder; and a program that is handed one by
+mistake fails at once instead of running with a wrong value.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+_PLACEHOLDER = re.compile("\0([^\0]*)\0")
+
+
+def placeholder(path: str) -> str:
+    """The text that stands for the secret at `path` (names and list indexes joined by dots)."""
+    return f"\0{path}\0"
+
+
+def paths(value: Any) -> set[str]:
+    """The paths of all secrets named in `value`: a string, or lists and dicts of them."""
+    if isinstance(value, str):
+        return set(_PLACEHOLDER.findall(value))
+    if isinstance(value, Mapping):
+        value = value.values()
+    elif not isinstance(value, (list, tuple)):
+        return set()
+    return {path for item in value for path in paths(item)}
+
+
+def fill(value: Any, secrets: Mapping[str, str]) -> Any:
+    """`value` with every placeholder replaced; raises KeyError with the path of a secret that is not given."""
+    if isinstance(value, str):
+        return _PLACEHOLDER.sub(lambda match: secrets[match[1]], value)
+    if isinstance(value, Mapping):
+        return {key: fill(item, secrets) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [fill(item, secrets) for item in value]
+    return value
+
+
+def show(text: str) -> str:
+    """`text` as a person wrote it: each placeholder as ``<% $secrets.path %>``."""
+    return _PLACEHOLDER.sub(r"<% $secrets.\1 %>", text)

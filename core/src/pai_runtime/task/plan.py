@@ -1,0 +1,159 @@
+"""The plan of one task: all that is decided before the user's command starts, as data.
+
+`Plan.to_json` and `Plan.from_json` are the two directions of the versioned JSON document that
+``plan/schema.json`` describes. Secrets appear as placeholders only (`pai_runtime.task.placeholders`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+VERSION = 1
+
+FailurePolicy = Literal["fail", "ignore"]
+Event = Literal["taskStarts", "taskSucceeds", "taskFails", "taskExits"]
+EVENTS: tuple[Event, ...] = ("taskStarts", "taskSucceeds", "taskFails", "taskExits")
+Phase = Literal["init", "taskStarts", "command", "taskSucceeds", "taskFails", "taskExits"]
+
+
+class PlanError(Exception):
+    """A document that is not a plan of a version that this supervisor knows."""
+
+
+@dataclass(frozen=True)
+class Variable:
+    """One environment variable. `source` says who sets it: ``platform``, or the name of a use."""
+
+    name: str
+    value: str
+    source: str
+
+
+@dataclass(frozen=True)
+class UseRecord:
+    """One use of a plugin: who it is, what it was given, and where in which file it came from."""
+
+    name: str
+    plugin: str
+    distribution: str
+    version: str
+    parameters: Mapping[str, Any]
+    failure_policy: FailurePolicy
+    source: str
+
+    @property
+    def label(self) -> str:
+        """The use as messages name it: name, plugin, distribution and version, file:line:column."""
+        return f"'{self.name}' ({self.plugin}, {self.distribution} {self.version}, {self.source})"
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one use does in one phase: a shell script, or the plugin's own hook of that name.
+
+    `failure_policy` is the use's, unless the callback gives its own.
+    """
+
+    phase: Phase
+    use: int
+    failure_policy: FailurePolicy
+    script: str | None = None
+    hook: str | None = None
+
+
+@dataclass(frozen=True)
+class Command:
+    """The user's command: one shell script. `source` is where its role's commands stand."""
+
+    script: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One task. `folder` is where the task's plan, logs and record are in its container."""
+
+    job: str
+    role: str
+    index: int
+    folder: str
+    instances: Mapping[str, int]
+    ports: Mapping[str, tuple[int, ...]]
+    environment: tuple[Variable, ...]
+    uses: tuple[UseRecord, ...]
+    steps: tuple[Step, ...]
+    command: Command
+    warnings: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON document: the same plan gives the same bytes."""
+        return {
+            "planVersion": VERSION,
+            "job": self.job,
+            "role": self.role,
+            "index": self.index,
+            "folder": self.folder,
+            "instances": dict(self.instances),
+            "ports": {label: list(ports) for label, ports in self.ports.items()},
+            "environment": [
+                {"name": variable.name, "value": variable.value, "source": variable.source}
+                for variable in self.environment
+            ],
+            "uses": [
+                {
+                    "name": use.name,
+                    "plugin": use.plugin,
+                    "distribution": use.distribution,
+                    "version": use.version,
+                    "parameters": dict(use.parameters),
+                    "failurePolicy": use.failure_policy,
+                    "source": use.source,
+                }
+                for use in self.uses
+            ],
+            "steps": [_step_to_json(step) for step in self.steps],
+            "command": {"script": self.command.script, "source": self.command.source},
+            "warnings": list(self.warnings),
+        }
+
+    @classmethod
+    def from_json(cls, document: Any) -> "Plan":
+        """Read what `to_json` wrote; raises `PlanError`."""
+        version = document.get("planVersion") if isinstance(document, dict) else None
+        if version != VERSION:
+            raise PlanError(f"not a plan of version {VERSION}: its planVersion is {version!r}")
+        try:
+            return cls(
+                job=document["job"],
+                role=document["role"],
+                index=document["index"],
+                folder=document["folder"],
+                instances=document["instances"],
+                ports={label: tuple(ports) for label, ports in document["ports"].items()},
+                environment=tuple(Variable(**variable) for variable in document["environment"]),
+                uses=tuple(
+                    UseRecord(failure_policy=use["failurePolicy"], **_without(use, "failurePolicy"))
+                    for use in document["uses"]
+                ),
+                steps=tuple(
+                    Step(failure_policy=step["failurePolicy"], **_without(step, "failurePolicy"))
+                    for step in document["steps"]
+                ),
+                command=Command(**document["command"]),
+                warnings=tuple(document["warnings"]),
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise PlanError(f"not a plan: {error!r}") from error
+
+
+def _step_to_json(step: Step) -> dict[str, Any]:
+    document: dict[str, Any] = {"phase": step.phase, "use": step.use, "failurePolicy": step.failure_policy}
+    if step.script is not None:
+        document["script"] = step.script
+    if step.hook is not None:
+        document["hook"] = step.hook
+    return document
+
+
+def _without(document: Mapping[str, Any], key: str) -> dict[str, Any]:
+    return {name: value for name, value in document.items() if name != key}

@@ -1,0 +1,211 @@
+"""The processes of a task: one at a time in the foreground, each leading a process group of its own."""
+
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import FrameType
+from typing import Literal
+
+from pai_runtime.task.logs import Sink
+from pai_runtime.task.shell import SCRIPT_FD, ScratchFile
+
+StopReason = Literal["cancelled", "timeout"]
+
+_CHUNK = 65536
+_FOREVER = float("inf")
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a process ended: its exit code, with 128 + n for signal n."""
+
+    code: int
+    signal: int | None = None
+
+
+class Stop:
+    """Whether the task has been told to stop, why, and until when what is done afterwards may take.
+
+    SIGTERM and SIGINT cancel the task, and the second of them ends it at once, without any more callbacks.
+    A time limit, in seconds from now, ends it as ``timeout``.
+    """
+
+    def __init__(self, timeout: float | None, exit_budget: float) -> None:
+        self.reason: StopReason | None = None
+        self.signal: int | None = None
+        self.at_once = False
+        self._timeout_at = time.monotonic() + timeout if timeout is not None else _FOREVER
+        self._exit_budget = exit_budget
+        self.exits_until = _FOREVER
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._told)
+
+    def check(self) -> StopReason | None:
+        """The reason to stop, if there is one by now."""
+        if self.reason is None and time.monotonic() >= self._timeout_at:
+            self._stop("timeout")
+        return self.reason
+
+    def next_change(self) -> float:
+        """When `check` may give another answer by itself (monotonic clock)."""
+        return self._timeout_at if self.reason is None else _FOREVER
+
+    def command_ended(self) -> None:
+        """From here on a time limit no longer changes the outcome; it only bounds the exit callbacks."""
+        self.check()
+
+    def _told(self, number: int, _frame: FrameType | None) -> None:
+        if self.signal is not None:
+            self.at_once = True
+            self.exits_until = 0.0
+            return
+        self.signal = number
+        if self.reason is None:
+            self._stop("cancelled")
+
+    def _stop(self, reason: StopReason) -> None:
+        self.reason = reason
+        self.exits_until = time.monotonic() + self._exit_budget
+
+
+class Processes:
+    """Starts processes and moves their output while they run.
+
+    A process that is told to stop gets SIGTERM, and SIGKILL when `grace` seconds have passed, each for its
+    whole group. Background processes that a step leaves behind live on, and their output with them,
+    until `end`.
+    """
+
+    def __init__(self, grace: float, stop: Stop, steps_output: Sink, script: ScratchFile) -> None:
+        self._grace = grace
+        self._stop = stop
+        self._script = script
+        self._selector = selectors.DefaultSelector()
+        self._wake_up()
+        self._steps_output = steps_output
+        self._leaders: list[subprocess.Popen[bytes]] = []
+        self._steps_pipe = self._pipe(steps_output)
+
+    def run_step(
+        self, argv: list[str], environment: Mapping[str, str], script: bytes, fds: tuple[int, ...], stop_at: Callable[[], float]
+    ) -> Ended:
+        """Run a step to its end, or until the time (monotonic) that `stop_at` gives."""
+        ended = self._run(argv, environment, script, fds, self._steps_pipe, self._steps_pipe, stop_at)
+        self._steps_output.flush()
+        return ended
+
+    def run_command(
+        self, argv: list[str], environment: Mapping[str, str], script: bytes, stdout: Sink, stderr: Sink, stop_at: Callable[[], float]
+    ) -> Ended:
+        """Run the user's command likewise, its two streams apart."""
+        out, err = self._pipe(stdout), self._pipe(stderr)
+        try:
+            ended = self._run(argv, environment, script, (), out, err, stop_at)
+        finally:
+            os.close(out)
+            os.close(err)
+        stdout.flush()
+        stderr.flush()
+        return ended
+
+    def end(self) -> None:
+        """Kill what is left in the groups that were started, as the end of a container does."""
+        for leader in self._leaders:
+            _signal_group(leader, signal.SIGKILL)
+            leader.wait()
+        self._drain()
+
+    def _run(
+        self,
+        argv: list[str],
+        environment: Mapping[str, str],
+        script: bytes,
+        fds: tuple[int, ...],
+        stdout: int,
+        stderr: int,
+        stop_at: Callable[[], float],
+    ) -> Ended:
+        self._script.write(script)
+        leader = subprocess.Popen(
+            argv,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            pass_fds=(SCRIPT_FD, *fds),
+            start_new_session=True,
+        )
+        self._leaders.append(leader)
+        kill_at = _FOREVER
+        while (ended := _ended(leader)) is None:
+            now = time.monotonic()
+            if kill_at == _FOREVER and now >= stop_at():
+                _signal_group(leader, signal.SIGTERM)
+                kill_at = now + self._grace
+            if now >= kill_at or self._stop.at_once:
+                _signal_group(leader, signal.SIGKILL)
+                kill_at = now + self._grace
+            self._move(min(stop_at() if kill_at == _FOREVER else _FOREVER, kill_at) - now)
+        self._drain()
+        return ended
+
+    def _pipe(self, sink: Sink) -> int:
+        """The write end of a new pipe whose other end goes to `sink`."""
+        read, write = os.pipe()
+        os.set_blocking(read, False)
+        self._selector.register(read, selectors.EVENT_READ, sink)
+        return write
+
+    def _move(self, timeout: float) -> bool:
+        """Wait for output, a signal or the time; hand on what is there. Whether any output was."""
+        moved = False
+        for key, _ in self._selector.select(None if timeout == _FOREVER else max(timeout, 0)):
+            try:
+                data = os.read(key.fd, _CHUNK)
+            except BlockingIOError:
+                continue
+            if key.data is None:
+                continue
+            if data:
+                key.data.feed(data)
+                moved = True
+            else:
+                self._selector.unregister(key.fd)
+                os.close(key.fd)
+        return moved
+
+    def _drain(self) -> None:
+        """Hand on what is in the pipes now, without waiting for those who hold them open."""
+        until = time.monotonic() + self._grace
+        while self._move(0) and time.monotonic() < until:
+            pass
+
+    def _wake_up(self) -> None:
+        """Let signals, the end of a child among them, end a wait."""
+        read, write = os.pipe()
+        os.set_blocking(read, False)
+        os.set_blocking(write, False)
+        self._selector.register(read, selectors.EVENT_READ, None)
+        signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+
+
+def _ended(leader: subprocess.Popen[bytes]) -> Ended | None:
+    """How it ended. It is left a zombie, so that its number still names its group at the end."""
+    info = os.waitid(os.P_PID, leader.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    if info is None:
+        return None
+    if info.si_code == os.CLD_EXITED:
+        return Ended(info.si_status)
+    return Ended(128 + info.si_status, info.si_status)
+
+
+def _signal_group(leader: subprocess.Popen[bytes], number: int) -> None:
+    try:
+        os.killpg(leader.pid, number)
+    except ProcessLookupError:
+        pass

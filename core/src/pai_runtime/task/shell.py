@@ -1,0 +1,86 @@
+"""The shell around a step's script, and around the user's command.
+
+The script itself is handed over in an open file without a name, so that no text of it, and no secret in
+it, is ever in an argv or on disk. It is read whole before its first line runs.
+"""
+
+import os
+import shutil
+from collections.abc import Mapping
+
+SCRIPT_FD = 3
+"""Where the shell finds the script: one digit, because POSIX shells know no others in a redirection."""
+
+NOT_CARRIED = {"_", "SHLVL", "PWD", "OLDPWD"}
+"""What a shell sets for itself: a step's working directory is its own."""
+
+_RUN = f'eval "$(cat <&{SCRIPT_FD})" {SCRIPT_FD}<&-'
+
+class NoShell(Exception):
+    """The image has neither bash nor sh."""
+
+
+class Shell:
+    """The task's shell: bash where the image has it, else sh."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        path = environment.get("PATH", os.defpath)
+        shell = shutil.which("bash", path=path) or shutil.which("sh", path=path)
+        if shell is None:
+            raise NoShell(f"neither bash nor sh was found on PATH ({path}): the commands cannot be run")
+        self._argv = [shell, "-c"]
+        self._cat = shutil.which("cat", path=path) or "cat"
+
+    def command(self, name: str) -> list[str]:
+        """The argv that runs the script at `SCRIPT_FD` and ends with its status; `name` is its ``$0``."""
+        return [*self._argv, _RUN, name]
+
+    def step(self, name: str, environment_fd: int, *, stop_at_error: bool) -> list[str]:
+        """The same, leaving the environment that the script exported in `environment_fd`.
+
+        It is left there also when the script calls ``exit`` or stops at an error.
+        """
+        lines = [
+            f"__pai_keep() {{ {self._cat} /proc/self/environ >/proc/self/fd/{environment_fd}; }}",
+            "trap __pai_keep EXIT",
+            "set -e" if stop_at_error else ":",
+            _RUN,
+            # Once more, in case the script has set a trap of its own in the place of ours.
+            "set -- $?; __pai_keep; exit $1",
+        ]
+        return [*self._argv, "\n".join(lines), name]
+
+
+class ScratchFile:
+    """A file without a name, in memory, that a child process can be handed by its descriptor."""
+
+    def __init__(self) -> None:
+        self.fd = os.memfd_create("pai-runtime", 0)
+
+    def write(self, data: bytes) -> None:
+        """Replace its content; the next reader begins at the start."""
+        os.ftruncate(self.fd, 0)
+        os.lseek(self.fd, 0, os.SEEK_SET)
+        while data:
+            data = data[os.write(self.fd, data) :]
+        os.lseek(self.fd, 0, os.SEEK_SET)
+
+    def read(self) -> bytes:
+        """Its content."""
+        size = os.fstat(self.fd).st_size
+        return os.pread(self.fd, size, 0)
+
+
+def exported(dump: bytes, before: Mapping[str, str]) -> dict[str, str]:
+    """The environment that a step leaves to the next, from the NUL-separated list that it left.
+
+    An empty list (the shell was killed, or replaced itself by ``exec``) leaves things as they were.
+    """
+    if not dump:
+        return dict(before)
+    after = dict(item.partition("=")[::2] for item in os.fsdecode(dump).split("\0") if "=" in item)
+    carried = {
+        name: value for name, value in after.items() if name not in NOT_CARRIED and not name.startswith("BASH_FUNC_")
+    }
+    kept = {name: value for name, value in before.items() if name in NOT_CARRIED or name.startswith("BASH_FUNC_")}
+    return {**carried, **kept}

@@ -1,0 +1,35 @@
+"""The plugin ``com.microsoft.pai.runtimeplugin.cmd``: shell commands on the events of a task."""
+
+from collections.abc import Iterator
+
+from pai_runtime.plugin import Contribution, Event, Shell, Task, Use, hookimpl
+
+EVENTS: dict[str, Event] = {
+    "taskStarts": "taskStarts",
+    "containerStart": "taskStarts",
+    "containerStarts": "taskStarts",
+    "taskSucceeds": "taskSucceeds",
+    "taskFails": "taskFails",
+    "taskExits": "taskExits",
+    "containerExit": "taskExits",
+    "containerExits": "taskExits",
+}
+"""The names that a callback's event may have."""
+
+
+@hookimpl
+def pai_prerequisite(use: Use, task: Task) -> Contribution:  # noqa: ARG001 - pluggy matches by name
+    """One script for each callback; the commands of one are one script."""
+    return Contribution(steps=list(_scripts(use)))
+
+
+def _scripts(use: Use) -> Iterator[Shell]:
+    for event, key in (("taskStarts", "preCommands"), ("taskExits", "postCommands")):
+        if use.parameters.get(key):
+            yield Shell(EVENTS[event], _script(use.parameters[key]))
+    for callback in use.parameters.get("callbacks", ()):
+        yield Shell(EVENTS[callback["event"]], _script(callback["commands"]), callback.get("failurePolicy"))
+
+
+def _script(commands: list[str]) -> str:
+    return "\n".join(commands) + "\n"
