@@ -91,7 +91,7 @@ class Document:
         except yaml.reader.ReaderError as error:
             before = source[: error.position]
             place = Position(file, before.count("\n") + 1, error.position - (before.rfind("\n") + 1) + 1)
-            raise _invalid(f"is not YAML: the character {ascii(error.character)}", place) from None
+            raise _invalid(f"is not YAML: the character {error.character!a}", place) from None
         return cls(file, source, builder.document())
 
     def node(self, path: DocumentPath) -> Node | None:
@@ -147,12 +147,12 @@ class _Open:
 
 
 class _Builder:
-    """Makes nodes of the parser's events, without recursion: the depth of a document is its writer's choice."""
+    """Makes nodes of the parser's events, without recursion: how deep a document is, its writer decides."""
 
     def __init__(self, file: str) -> None:
         self._file = file
         self._open: list[_Open] = []
-        self._anchors: dict[str, Node | None] = {}
+        self._anchors: dict[str | None, Node | None] = {}
         self._roots: list[Node] = []
         self._problems: list[Problem] = []
 
@@ -176,7 +176,9 @@ class _Builder:
             case yaml.AliasEvent():
                 node = self._anchors.get(event.anchor)
                 if node is None:
-                    raise _invalid(f"the alias *{event.anchor} stands for nothing that is complete", self._at(event))
+                    raise _invalid(
+                        f"the alias *{event.anchor} stands for nothing that is complete", self._at(event)
+                    )
                 self._add(node, event)
 
     def _begin(self, event: Any) -> None:
@@ -223,7 +225,14 @@ class _Builder:
             return
         mark = event.start_mark
         data = _scalar_data(text, event)
-        node = Node(data, "" if data is None else text, mark.line + 1, mark.column + 1, mark.index, event.end_mark.index)
+        node = Node(
+            data,
+            "" if data is None else text,
+            mark.line + 1,
+            mark.column + 1,
+            mark.index,
+            event.end_mark.index,
+        )
         if event.anchor:
             self._anchors[event.anchor] = node
         self._add(node, event)
@@ -237,7 +246,9 @@ class _Builder:
             return
         if text in top.keys:
             first = ":".join(map(str, top.keys[text]))
-            self._problems.append(Problem(f"the key '{text}' is here a second time; the first is at {first}", self._at(event)))
+            self._problems.append(
+                Problem(f"the key '{text}' is here a second time; the first is at {first}", self._at(event))
+            )
         top.keys[text] = place
 
     def _add(self, node: Node, event: Any) -> None:
@@ -247,7 +258,9 @@ class _Builder:
         top = self._open[-1]
         top.size += node.size
         if top.size > MAX_NODES:
-            raise _invalid(f"holds more than {MAX_NODES} values, aliases counted as what they stand for", self._at(event))
+            raise _invalid(
+                f"holds more than {MAX_NODES} values, aliases counted as what they stand for", self._at(event)
+            )
         if isinstance(top.event, yaml.SequenceStartEvent):
             top.children[len(top.children)] = node
         elif top.key is None:
@@ -271,7 +284,9 @@ class _Builder:
 
     def _check_tag(self, event: Any) -> None:
         if event.tag not in (None, "!") and event.tag not in _CORE_TAGS:
-            self._problems.append(Problem(f"the tag {event.tag} is not allowed: values are plain data", self._at(event)))
+            self._problems.append(
+                Problem(f"the tag {event.tag} is not allowed: values are plain data", self._at(event))
+            )
 
     def _at(self, event: Any) -> Position:
         return Position(self._file, event.start_mark.line + 1, event.start_mark.column + 1)

@@ -29,10 +29,20 @@ import pluggy
 
 from pai_runtime.task.plan import EVENTS, Event, FailurePolicy
 
-__all__ = ["API_VERSION", "EVENTS", "Contribution", "Event", "FailurePolicy", "Shell", "Task", "Use", "hookimpl"]
+__all__ = [
+    "API_VERSION",
+    "EVENTS",
+    "Contribution",
+    "Event",
+    "FailurePolicy",
+    "Shell",
+    "Task",
+    "Use",
+    "hookimpl",
+]
 
 API_VERSION: Final = 1
-"""The version of the contract in `pai_runtime.hooks`; a manifest says which one its plugin was written for."""
+"""The version of the contract in `pai_runtime.hooks`; a manifest says which one its plugin needs."""
 
 PROJECT: Final = "pai_runtime"
 
@@ -75,7 +85,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Shell:
-    """A shell script for an event: all its lines run in one shell. `failure_policy` None means the use's own."""
+    """A shell script for an event, run in one shell. `failure_policy` None means the use's own."""
 
     event: Event
     script: str

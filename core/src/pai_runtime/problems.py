@@ -66,7 +66,10 @@ def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     unique = dict.fromkeys(problems)
     return tuple(
         sorted(
-            unique, key=lambda problem: (problem.position.line, problem.position.column) if problem.position else (0, 0)
+            unique,
+            key=lambda problem: (
+                (problem.position.line, problem.position.column) if problem.position else (0, 0)
+            ),
         )
     )
 

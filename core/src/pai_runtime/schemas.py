@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import Any, cast
 
 import jsonschema
 from jsonschema.protocols import Validator
@@ -38,7 +38,7 @@ def package_schema(package: str, name: str) -> Schema:
     return schema
 
 
-def check_document(document: Document, schema: Schema, hidden: frozenset[str] = frozenset()) -> Iterator[Problem]:
+def check_document(document: Document, schema: Schema, hidden: frozenset[str] = frozenset()) -> list[Problem]:
     """All problems of a document. Values below a top-level key that is `hidden` are not shown."""
     return check(document.root.data, schema, document.position, document.key_position, hidden)
 
@@ -49,18 +49,24 @@ def check(
     position: Callable[[DocumentPath], Position],
     key_position: Callable[[DocumentPath], Position],
     hidden: frozenset[str] = frozenset(),
-) -> Iterator[Problem]:
+) -> list[Problem]:
     """All problems of `data`; the functions say where a value, or a mapping's key, stands."""
+    problems: dict[Problem, None] = {}
     validator: Validator = jsonschema.Draft202012Validator(schema)
     for error in validator.iter_errors(data):
-        if error.validator != "type" and isinstance(error.instance, str) and placeholders.paths(error.instance):
+        if (
+            error.validator != "type"
+            and isinstance(error.instance, str)
+            and placeholders.paths(error.instance)
+        ):
             continue  # the value of a secret is not known here
         path: DocumentPath = tuple(error.absolute_path)
         found = "a hidden value" if hidden & {str(part) for part in path} else _shown(error.instance)
         for relative, message, shown, expected, suggestion in _explain(error, found):
             whole = (*path, *relative)
             place = key_position(whole) if relative else position(whole)
-            yield Problem(message, place, field_name(whole), shown, expected, suggestion)
+            problems[Problem(message, place, field_name(whole), shown, expected, suggestion)] = None
+    return list(problems)
 
 
 def schema_error(schema: Any) -> str | None:
@@ -76,28 +82,29 @@ _Explained = tuple[DocumentPath, str, str | None, str | None, str | None]
 
 
 def _explain(error: jsonschema.ValidationError, found: str) -> Iterator[_Explained]:
-    known = error.schema.get("properties", {}) if isinstance(error.schema, Mapping) else {}
+    """What one error means: path below the value, message, found, expected, suggestion."""
+    schema: Schema = error.schema if isinstance(error.schema, Mapping) else {}
+    known: Mapping[str, Any] = schema.get("properties", {})
+    given = cast("Any", error.validator_value)
+    instance = cast("Any", error.instance)
     if error.validator == "required":
-        (missing,) = [name for name in error.validator_value if error.message.startswith(f"{name!r} ")] or ["?"]
-        if not any(near_miss(name, known) == missing for name in error.instance if name not in known):
-            yield (), f"'{missing}' is missing", None, expectation(known.get(missing, {})), None
+        unknown = [name for name in instance if name not in known]
+        for name in given:
+            if name not in instance and name not in [near_miss(each, known) for each in unknown]:
+                yield (), f"'{name}' is missing", None, expectation(known.get(name, {})), None
     elif error.validator == "additionalProperties":
-        patterns = error.schema.get("patternProperties", {})
-        for name in error.instance:
-            if name not in known and not _matches(name, patterns):
-                expected = "one of " + ", ".join(known) if known else expectation(error.schema)
+        patterns = schema.get("patternProperties", {})
+        for name in instance:
+            if name not in known and not any(re.search(pattern, name) for pattern in patterns):
+                expected = "one of " + ", ".join(known) if known else expectation(schema)
                 yield (name,), "is not known here", None, expected, near_miss(name, known)
     elif error.validator == "enum" and isinstance(error.instance, str):
-        known_words = [value for value in error.validator_value if isinstance(value, str)]
-        yield (), "is not valid", found, expectation(error.schema), near_miss(error.instance, known_words)
-    elif error.validator == "propertyNames" or (error.parent and error.parent.validator == "propertyNames"):
-        yield (error.instance,), "is not valid", None, expectation(error.schema), None
+        words = [value for value in given if isinstance(value, str)]
+        yield (), "is not valid", found, expectation(schema), near_miss(error.instance, words)
+    elif error.parent and error.parent.validator == "propertyNames":
+        yield (str(error.instance),), "is not valid", None, expectation(schema), None
     else:
-        yield (), "is not valid", found, expectation(error.schema, error.validator), None
-
-
-def _matches(name: str, patterns: Mapping[str, Any]) -> bool:
-    return any(re.search(pattern, name) for pattern in patterns)
+        yield (), "is not valid", found, expectation(schema, str(error.validator)), None
 
 
 def expectation(schema: Any, failed: str | None = None) -> str | None:

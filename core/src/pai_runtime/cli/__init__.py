@@ -33,10 +33,15 @@ def _parser() -> argparse.ArgumentParser:
 
     job = argparse.ArgumentParser(add_help=False)
     job.add_argument("job", type=Path, metavar="JOB", help="a job file (OpenPAI job protocol 2, YAML)")
-    job.add_argument("--secrets", type=Path, metavar="FILE", help="YAML file with values for the job's secrets")
+    job.add_argument(
+        "--secrets", type=Path, metavar="FILE", help="YAML file with values for the job's secrets"
+    )
     policy = argparse.ArgumentParser(add_help=False)
     policy.add_argument(
-        "--policy", type=Path, metavar="FILE", help="plugin policy (default: $PAI_RUNTIME_POLICY; none: all allowed)"
+        "--policy",
+        type=Path,
+        metavar="FILE",
+        help="plugin policy (default: $PAI_RUNTIME_POLICY; none: all allowed)",
     )
     as_json = argparse.ArgumentParser(add_help=False)
     as_json.add_argument("--json", action="store_true", help="print JSON")
@@ -49,7 +54,9 @@ def _parser() -> argparse.ArgumentParser:
     plan.set_defaults(module="plan")
 
     run = commands.add_parser("run", parents=[job, policy], help="run all tasks of a job on this machine")
-    run.add_argument("--out", type=Path, metavar="DIR", help="folder of the run (default: .pai-runs/<job>-<n>)")
+    run.add_argument(
+        "--out", type=Path, metavar="DIR", help="folder of the run (default: .pai-runs/<job>-<n>)"
+    )
     run.add_argument("--timeout", metavar="T", help="end the tasks after this time: 90, 90s, 15m or 2h")
     run.set_defaults(module="run")
 

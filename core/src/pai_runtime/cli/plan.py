@@ -44,5 +44,8 @@ def _task(job: Job, text: str) -> TaskName:
         raise LookupError(f"there is no task role '{role}'; the job has {', '.join(job.roles)}")
     count = job.roles[role].instances
     if not index.isdecimal() or int(index) >= count:
-        raise LookupError(f"there is no task '{text}'; {role} has {role}/0" + (f" to {role}/{count - 1}" if count > 1 else ""))
+        raise LookupError(
+            f"there is no task '{text}'; {role} has {role}/0"
+            + (f" to {role}/{count - 1}" if count > 1 else "")
+        )
     return role, int(index)

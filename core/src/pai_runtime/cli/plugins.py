@@ -44,7 +44,9 @@ def _list(host: Host, *, as_json: bool) -> int:
     table = [titles, *(tuple(_cell(row[title]) for title in titles) for row in rows)]
     widths = [max(len(line[column]) for line in table) for column in range(len(titles))]
     for line in table:
-        sys.stdout.write("  ".join(f"{cell:{width}}" for cell, width in zip(line, widths, strict=True)).rstrip() + "\n")
+        sys.stdout.write(
+            "  ".join(f"{cell:{width}}" for cell, width in zip(line, widths, strict=True)).rstrip() + "\n"
+        )
     for row in rows:
         if not row["allowed"]:
             sys.stdout.write(f"{row['id']} ({row['distribution']}) is refused: {row['reason']}\n")
@@ -52,7 +54,11 @@ def _list(host: Host, *, as_json: bool) -> int:
 
 
 def _cell(value: object) -> str:
-    return {True: "yes", False: "no", None: "?"}.get(value, str(value)) if not isinstance(value, int) or isinstance(value, bool) else str(value)
+    if value is None:
+        return "?"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value)
 
 
 def _row(host: Host, plugin: Plugin) -> dict[str, Any]:
@@ -62,8 +68,8 @@ def _row(host: Host, plugin: Plugin) -> dict[str, Any]:
         "distribution": plugin.distribution,
         "version": plugin.version,
         "origin": plugin.origin,
-        "api": plugin.manifest.api if plugin.manifest else None,
-        "summary": plugin.manifest.summary if plugin.manifest else "",
+        "api": plugin.manifest.api or None,
+        "summary": plugin.manifest.summary,
         "allowed": reason is None,
         "reason": reason,
     }
@@ -76,17 +82,16 @@ def _show(host: Host, id_: str) -> int:
     reason = host.refusal(id_)
     lines = [plugin.id, f"  {plugin.distribution} {plugin.version}, {plugin.origin}, {plugin.location}"]
     lines.append("  allowed" if reason is None else f"  refused: {reason}")
-    if plugin.manifest:
-        manifest = plugin.manifest
-        lines += [
-            f"  {manifest.summary}",
-            f"  API {manifest.api}, hooks: {', '.join(manifest.hooks) or 'none'}",
-            f"  programs it needs in the image: {', '.join(manifest.programs) or 'none'}",
-            "  parameters:",
-            *_parameter_lines(manifest.parameters),
-        ]
-        for example in manifest.parameters.get("examples", ()):
-            lines += ["  example:", *(f"    {line}" for line in json.dumps(example, indent=2).splitlines())]
+    manifest = plugin.manifest
+    lines += [
+        f"  {manifest.summary}",
+        f"  API {manifest.api}, hooks: {', '.join(manifest.hooks) or 'none'}",
+        f"  programs it needs in the image: {', '.join(manifest.programs) or 'none'}",
+        "  parameters:",
+        *_parameter_lines(manifest.parameters),
+    ]
+    for example in manifest.parameters.get("examples", ()):
+        lines += ["  example:", *(f"    {line}" for line in json.dumps(example, indent=2).splitlines())]
     sys.stdout.write("\n".join(lines) + "\n")
     return 0
 
@@ -112,22 +117,25 @@ def _check(host: Host, id_: str) -> int:
 
 def _faults(host: Host, plugin: Plugin) -> Iterator[str]:
     manifest = plugin.manifest
-    assert manifest is not None
     place = Position(str(plugin.location), 1, 1)
     for number, example in enumerate(manifest.parameters.get("examples", ())):
         for problem in check(example, manifest.parameters, lambda _: place, lambda _: place):
-            yield f"example {number} does not fit its own schema: {problem.field}: {problem.message}, found {problem.found}"
+            yield f"example {number} does not fit the schema: {problem.field}: {problem.message}"
     try:
         loaded = host.load(plugin)
     except PluginError as error:
         yield error.what
         return
-    implemented = {hook.name for hook in loaded.manager.get_hookcallers(loaded.manager.get_plugin(plugin.id)) or ()}
+    implemented = {
+        hook.name for hook in loaded.manager.get_hookcallers(loaded.manager.get_plugin(plugin.id)) or ()
+    }
     for hook in sorted(implemented - set(manifest.hooks)):
         yield f"implements {hook}, which its manifest does not list"
     for hook in sorted(set(manifest.hooks) - implemented):
         yield f"does not implement {hook}, which its manifest lists"
-    task = Task("example", "worker", 0, {"worker": 1}, {"ssh": (15000,), "http": (15001,)}, Path("/usr/local/pai"))
+    task = Task(
+        "example", "worker", 0, {"worker": 1}, {"ssh": (15000,), "http": (15001,)}, Path("/usr/local/pai")
+    )
     for number, example in enumerate(manifest.parameters.get("examples", ())):
         use = Use(plugin.id, "example", example, "fail", str(place))
         try:

@@ -74,7 +74,7 @@ def _say_after(run: LocalRun, folder: Path, status: int) -> None:
     for line in record.splitlines():
         if line.startswith("message: "):
             say(f"  {line.removeprefix('message: ').strip(chr(34))}")
-    if "outcome: \"setup-failed\"" in record:
+    if 'outcome: "setup-failed"' in record:
         _say_tail(task / "logs" / "runtime.log")
     say(f"  logs: {_short(task / 'logs')}")
 
@@ -91,5 +91,3 @@ def _say_tail(log: Path) -> None:
 def _short(path: Path) -> str:
     """Relative to where the person is, where it is below."""
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
-
-

@@ -20,7 +20,7 @@ class Decision:
 
 
 def decision(roles: Mapping[str, TaskRole], ended: Mapping[tuple[str, int], int]) -> Decision | None:
-    """What the tasks that have ended, with their codes in the order of their ends, decide; None: nothing yet."""
+    """What the tasks that have ended decide; None: nothing yet. `ended` has their codes, first end first."""
     failed = dict.fromkeys(roles, 0)
     succeeded = dict.fromkeys(roles, 0)
     for (name, index), code in ended.items():

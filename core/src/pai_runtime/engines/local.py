@@ -2,7 +2,6 @@
 
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -35,7 +34,9 @@ def placement(job: Job, framework: str, user: str, folder: Path, ports: list[int
     places = {}
     for role in job.roles.values():
         for index in range(role.instances):
-            own = {label: tuple(next(left) for _ in range(count)) for label, count in port_counts(role).items()}
+            own = {
+                label: tuple(next(left) for _ in range(count)) for label, count in port_counts(role).items()
+            }
             places[role.name, index] = TaskPlace(LOCALHOST, own, str(folder / role.name / str(index)))
     return Placement(framework, user, places)
 
@@ -47,7 +48,9 @@ def ports_needed(job: Job) -> int:
 
 def example_placement(job: Job, user: str) -> Placement:
     """A placement to look at a plan in: the same each time, and no port of it is looked for or held."""
-    return placement(job, job.name, user, Path("/usr/local/pai"), list(range(FIRST, FIRST + ports_needed(job))))
+    return placement(
+        job, job.name, user, Path("/usr/local/pai"), list(range(FIRST, FIRST + ports_needed(job)))
+    )
 
 
 def new_run_folder(job: Job, out: Path | None) -> Path:
@@ -75,7 +78,9 @@ def new_run_folder(job: Job, out: Path | None) -> Path:
 
 def not_given_here(job: Job) -> list[str]:
     """What the job asks for and this machine does not give its tasks; to be said, not to stop the run."""
-    images = sorted({str(job.prerequisites[role.docker_image].node.data["uri"]) for role in job.roles.values()})
+    images = sorted(
+        {str(job.prerequisites[role.docker_image].node.data["uri"]) for role in job.roles.values()}
+    )
     gpus = max(role.gpu for role in job.roles.values())
     missing = [f"the docker image {', '.join(images)}: commands use the programs of this machine"]
     if gpus and not Path("/dev/nvidia0").exists():
@@ -115,7 +120,7 @@ class LocalRun:
     def place(self, user: str) -> Placement:
         """A placement with ports that are free now; raises `CannotRun`."""
         try:
-            with free_ports(ports_needed(self._job), random.randrange(FIRST, END)) as ports:
+            with free_ports(ports_needed(self._job), _somewhere()) as ports:
                 return placement(self._job, self._folder.name, user, self._folder, ports)
         except (NoFreePorts, OSError) as error:
             raise CannotRun(str(error)) from None
@@ -132,10 +137,9 @@ class LocalRun:
         while any(task.code is None for task in self._tasks.values()):
             self._reap()
         self._write_run()
-        if self._cancelled_by is not None:
-            return 128 + self._cancelled_by
-        assert self._decision is not None
-        return self._decision.code
+        if self._decision is not None:
+            return self._decision.code
+        return 128 + (self._cancelled_by or 0)
 
     @property
     def failed_task(self) -> TaskName | None:
@@ -156,7 +160,9 @@ class LocalRun:
                 with os.fdopen(fd, "w", encoding="utf-8") as file:
                     json.dump(secrets, file)
         except OSError as error:
-            raise CannotRun(f"the folder of a task cannot be written: {error.filename}: {error.strerror}") from None
+            raise CannotRun(
+                f"the folder of a task cannot be written: {error.filename}: {error.strerror}"
+            ) from None
 
     def _start(self, name: TaskName, timeout: float | None) -> None:
         if self._cancelled_by is not None or self._decision is not None:
@@ -208,7 +214,8 @@ class LocalRun:
             "file": str(Path(self._job.document.file).absolute()),
             "started": _timestamp(self._started),
             "tasks": [
-                {"role": task.name[0], "index": task.name[1], "exitCode": task.code} for task in self._tasks.values()
+                {"role": task.name[0], "index": task.name[1], "exitCode": task.code}
+                for task in self._tasks.values()
             ],
         }
         if all(task.code is not None for task in self._tasks.values()) and self._tasks:
@@ -234,6 +241,11 @@ def _task_environment() -> dict[str, str]:
 
 def _timestamp(seconds: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+
+
+def _somewhere() -> int:
+    """A port to begin at, so that runs side by side seldom want the same ones."""
+    return FIRST + os.getpid() * 131 % (END - FIRST)
 
 
 def say(text: str) -> None:

@@ -28,5 +28,7 @@ def free_ports(count: int, start: int) -> Iterator[list[int]]:
                 continue
             ports.append(port)
         if len(ports) < count:
-            raise NoFreePorts(f"the job needs {count} ports, and only {len(ports)} of {FIRST}-{END - 1} are free")
+            raise NoFreePorts(
+                f"the job needs {count} ports, and only {len(ports)} of {FIRST}-{END - 1} are free"
+            )
         yield ports

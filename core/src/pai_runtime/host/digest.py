@@ -8,9 +8,9 @@ installed below its import path, but not those that installers write themselves 
 import hashlib
 from pathlib import Path
 
-from importlib_metadata import Distribution, PackageNotFoundError, distribution
+from importlib_metadata import PackageNotFoundError, distribution
 
-from pai_runtime.host.discovery import Plugin, origin
+from pai_runtime.host.discovery import AnyDistribution, Plugin, origin
 
 
 def plugin_digest(plugin: Plugin) -> str:
@@ -32,7 +32,7 @@ def distribution_digest(name: str) -> str:
     return "sha256:" + hashlib.sha256(b"".join(rows)).hexdigest()
 
 
-def _rows(found: Distribution) -> list[bytes]:
+def _rows(found: AnyDistribution) -> list[bytes]:
     rows = []
     for file in found.files or ():
         parts = file.parts

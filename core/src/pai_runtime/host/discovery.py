@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 from urllib.parse import unquote, urlsplit
 
-from importlib_metadata import Distribution, distributions
+from importlib_metadata import distributions
 
 from pai_runtime.plugin import API_VERSION
 from pai_runtime.problems import Position, field_name
@@ -16,6 +16,9 @@ from pai_runtime.schemas import check, package_schema, schema_error
 
 GROUP: Final = "pai_runtime.plugins"
 APIS: Final = range(max(1, API_VERSION - 1), API_VERSION + 1)
+
+AnyDistribution = Any
+"""A distribution, whichever of the library's two interfaces it has."""
 
 Origin = Literal["index", "path", "editable"]
 
@@ -31,13 +34,16 @@ class Manifest:
     parameters: Mapping[str, Any]
 
 
+UNREADABLE: Final = Manifest(0, "", (), (), {})
+
+
 @dataclass(frozen=True)
 class Plugin:
     """An installed plugin.
 
     `value` is the entry point's (``module`` or ``module:object``), `location` the file that its module
-    must be imported from. `fault` says why it cannot be used, whatever the policy; then `manifest` may be
-    missing.
+    must be imported from. `fault` says why it cannot be used, whatever the policy; then `manifest` holds
+    only what could be read of it.
     """
 
     id: str
@@ -46,7 +52,7 @@ class Plugin:
     origin: Origin
     value: str
     location: Path | None
-    manifest: Manifest | None
+    manifest: Manifest
     fault: str | None = None
 
     @property
@@ -69,7 +75,7 @@ def installed_plugins() -> dict[str, tuple[Plugin, ...]]:
     return {id_: tuple(found[id_]) for id_ in sorted(found)}
 
 
-def plugin_distributions() -> Iterator[Distribution]:
+def plugin_distributions() -> Iterator[AnyDistribution]:
     """Every distribution that brings a plugin; of two with one name, the first on the search path."""
     seen: set[str] = set()
     for distribution in distributions():
@@ -86,9 +92,9 @@ def normalized(name: str) -> str:
     return name.lower().replace("_", "-").replace(".", "-")
 
 
-def origin(distribution: Distribution) -> tuple[Origin, Path | None]:
+def origin(distribution: AnyDistribution) -> tuple[Origin, Path | None]:
     """Where it was installed from, and for a local folder or file, its path."""
-    text = distribution.read_text("direct_url.json")
+    text: str | None = distribution.read_text("direct_url.json")
     if text is None:
         return "index", None
     try:
@@ -101,35 +107,32 @@ def origin(distribution: Distribution) -> tuple[Origin, Path | None]:
     return ("editable" if editable else "path"), path
 
 
-def _plugin(distribution: Distribution, id_: str, value: str) -> Plugin:
+def _plugin(distribution: AnyDistribution, id_: str, value: str) -> Plugin:
     where, _ = origin(distribution)
     module = value.partition(":")[0].strip()
     location = _module_file(distribution, module)
-    manifest, fault = None, None
-    if location is None:
-        fault = f"its distribution has no module {module}"
-    else:
-        manifest, fault = _read_manifest(location, id_)
+    manifest, fault = (
+        _read_manifest(location, id_)
+        if location
+        else (UNREADABLE, f"its distribution has no module {module}")
+    )
     return Plugin(id_, distribution.name, distribution.version, where, value, location, manifest, fault)
 
 
-def _module_file(distribution: Distribution, module: str) -> Path | None:
+def _module_file(distribution: AnyDistribution, module: str) -> Path | None:
     """The file of a module, as one of the distribution's own; found without importing anything."""
     relative = module.replace(".", "/")
     candidates = (f"{relative}/__init__.py", f"{relative}.py")
     where, source = origin(distribution)
-    if where == "editable":
-        top, _, rest = module.partition(".")
-        spec = importlib.util.find_spec(top)
-        if spec is None or spec.origin is None:
-            return None
-        base = Path(spec.origin).parent
-        base = base.parent if spec.submodule_search_locations else base
-        found = next((base / name for name in candidates if (base / name).is_file()), None)
-        inside = found is not None and source is not None and found.resolve().is_relative_to(source.resolve())
-        return found if inside else None
-    names = {str(file) for file in distribution.files or ()}
-    return next((Path(str(distribution.locate_file(name))) for name in candidates if name in names), None)
+    if where != "editable":
+        names = {str(file) for file in distribution.files or ()}
+        return next((Path(str(distribution.locate_file(name))) for name in candidates if name in names), None)
+    spec = importlib.util.find_spec(module.partition(".")[0])
+    if spec is None or spec.origin is None or source is None:
+        return None
+    base = Path(spec.origin).parents[1 if spec.submodule_search_locations else 0]
+    found = next((base / name for name in candidates if (base / name).is_file()), None)
+    return found if found and found.resolve().is_relative_to(source.resolve()) else None
 
 
 def manifest_path(location: Path) -> Path:
@@ -138,36 +141,35 @@ def manifest_path(location: Path) -> Path:
     return location.with_name(name)
 
 
-def _read_manifest(location: Path, id_: str) -> tuple[Manifest | None, str | None]:
+def _read_manifest(location: Path, id_: str) -> tuple[Manifest, str | None]:
     path = manifest_path(location)
     try:
         data = json.loads(path.read_text("utf-8"))
     except OSError as error:
-        return None, f"its manifest {path} cannot be read: {error.strerror}"
+        return UNREADABLE, f"its manifest {path} cannot be read: {error.strerror}"
     except ValueError as error:
-        return None, f"its manifest {path} is not JSON: {error}"
-    fault = manifest_fault(data, path, id_)
-    if fault and not isinstance(data, dict):
-        return None, fault
-    api = data.get("api")
-    if fault is None and api not in APIS:
-        known = " and ".join(map(str, APIS))
-        fault = f"it needs plugin API {api}; this runtime (pai-runtime) has {known}"
-    if not isinstance(api, int):
-        return None, fault
-    return Manifest(
-        api,
-        str(data.get("summary", "")),
-        tuple(data.get("hooks", ())),
+        return UNREADABLE, f"its manifest {path} is not JSON: {error}"
+    if fault := manifest_fault(data, path, id_):
+        return UNREADABLE, fault
+    manifest = Manifest(
+        data["api"],
+        data["summary"],
+        tuple(data["hooks"]),
         tuple(data.get("programs", ())),
-        data.get("parameters", {}),
-    ), fault
+        data["parameters"],
+    )
+    if manifest.api not in APIS:
+        known = " and ".join(map(str, APIS))
+        return manifest, f"it needs plugin API {manifest.api}; this runtime has {known}"
+    return manifest, None
 
 
 def manifest_fault(data: Any, path: Path, id_: str) -> str | None:
     """All that is wrong with a manifest, in one text."""
     place = Position(str(path), 1, 1)
-    problems = check(data, package_schema("pai_runtime.host", "manifest.schema.json"), lambda _: place, lambda _: place)
+    problems = check(
+        data, package_schema("pai_runtime.host", "manifest.schema.json"), lambda _: place, lambda _: place
+    )
     faults = [f"{problem.field}: {problem.message}; expected {problem.expected}" for problem in problems]
     if not faults:
         ids = [data["id"]] if isinstance(data["id"], str) else data["id"]

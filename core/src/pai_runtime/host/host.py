@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from functools import cached_property
+from typing import Any
 
 from pai_runtime.host.digest import plugin_digest
 from pai_runtime.host.discovery import Plugin, installed_plugins
@@ -70,22 +71,25 @@ class Host:
             answer: object = loaded.manager.hook.pai_prerequisite(use=use, task=task)
         if answer is None:
             return Contribution()
-        if fault := _fault(answer):
+        if not isinstance(answer, Contribution):
+            raise PluginError(loaded.plugin, phase, f"returned {type(answer).__name__}, not a Contribution")
+        if fault := _fault(answer.environment, answer.steps):
             raise PluginError(loaded.plugin, phase, fault)
-        assert isinstance(answer, Contribution)
         return answer
 
 
-def _fault(answer: object) -> str | None:
-    """What makes an answer unfit for a plan."""
-    if not isinstance(answer, Contribution):
-        return f"returned {type(answer).__name__}, not a Contribution"
-    for name, value in answer.environment.items():
+def _fault(environment: Any, steps: Any) -> str | None:  # noqa: PLR0911 - one for each fault
+    """What makes a contribution unfit for a plan, whatever types its author has put there."""
+    if not isinstance(environment, Mapping):
+        return f"has an environment that is a {type(environment).__name__}, not a mapping"
+    for name, value in environment.items():
         if not (isinstance(name, str) and isinstance(value, str)):
             return f"set the variable {name!r} to a value of type {type(value).__name__}, not text"
         if not name or "=" in name or "\0" in name:
             return f"set a variable with the impossible name {name!r}"
-    for step in answer.steps:
+    if not isinstance(steps, (list, tuple)):
+        return f"has steps that are a {type(steps).__name__}, not a list"
+    for step in steps:
         if not isinstance(step, Shell) or not isinstance(step.script, str):
             return f"has a step that is a {type(step).__name__}, not a Shell with a script"
         if step.event not in EVENTS:

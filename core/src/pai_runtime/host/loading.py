@@ -63,7 +63,10 @@ def blamed(plugin: Plugin, phase: str, limit: int | None = LONGEST_CALL) -> Iter
     What it prints goes to standard error: standard output may be a document that somebody reads.
     """
     try:
-        with contextlib.redirect_stdout(sys.stderr), _time_limit(limit) if limit else contextlib.nullcontext():
+        with (
+            contextlib.redirect_stdout(sys.stderr),
+            _time_limit(limit) if limit else contextlib.nullcontext(),
+        ):
             yield
     except (PluginError, KeyboardInterrupt):
         raise
@@ -81,7 +84,9 @@ def _check_location(plugin: Plugin) -> None:
     depth = plugin.module.count(".") + (plugin.location is not None and plugin.location.name == "__init__.py")
     expected = plugin.location.parents[depth] if plugin.location else None
     if found is None or expected is None or not found.resolve().is_relative_to(expected.resolve()):
-        raise ImportError(f"the module {top} would be imported from {found}, which is not part of {plugin.distribution}")
+        raise ImportError(
+            f"the module {top} would be imported from {found}, which is not part of {plugin.distribution}"
+        )
 
 
 def _where(error: BaseException) -> str:

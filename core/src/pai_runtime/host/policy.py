@@ -1,4 +1,4 @@
-"""The policy: which plugins a cluster allows. Decided from metadata, before any import, and closed on doubt."""
+"""The policy: which plugins a cluster allows; decided from metadata before any import, closed on doubt."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ NO_POLICY = Policy(None, None)
 
 def read_policy(path: Path) -> Policy:
     """The policy in a file; raises `InvalidInput` for one that cannot be read or has any fault."""
-    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415 - only a policy needs it
 
     document = Document.read(path)
     problems = list(check_document(document, package_schema("pai_runtime.host", "policy.schema.json")))
@@ -77,8 +77,8 @@ def refusal(policy: Policy, claimants: Sequence[Plugin], digest: Callable[[Plugi
 
 
 def _mismatch(rule: Rule, plugin: Plugin, digest: Callable[[Plugin], str]) -> str | None:
-    from packaging.specifiers import SpecifierSet
-    from packaging.version import InvalidVersion, Version
+    from packaging.specifiers import SpecifierSet  # noqa: PLC0415 - only a policy needs it
+    from packaging.version import InvalidVersion, Version  # noqa: PLC0415
 
     if normalized(rule.distribution) != normalized(plugin.distribution):
         return f"it must come from the distribution {rule.distribution}"

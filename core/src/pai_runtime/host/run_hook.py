@@ -9,12 +9,13 @@ import os
 import sys
 from pathlib import Path
 
+from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.host import Host, Unavailable
 from pai_runtime.host.loading import PluginError, blamed
 from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.plugin import Task, Use
 from pai_runtime.task.placeholders import fill
-from pai_runtime.task.plan import Plan
+from pai_runtime.task.plan import Plan, UseRecord
 from pai_runtime.task.shell import SCRIPT_FD
 
 
@@ -25,15 +26,23 @@ def main() -> None:
         secrets = json.load(stream)
     plan = Plan.from_json(json.loads((Path(folder) / "plan.json").read_bytes()))
     record = plan.uses[int(number)]
-    use = Use(record.plugin, record.name, fill(record.parameters, secrets), record.failure_policy, record.source)
+    use = Use(
+        record.plugin, record.name, fill(record.parameters, secrets), record.failure_policy, record.source
+    )
     task = Task(plan.job, plan.role, plan.index, plan.instances, plan.ports, Path(plan.folder))
     host = Host(NO_POLICY)
     try:
-        plugin = host.find(record.plugin)
-        if (plugin.distribution, plugin.version) != (record.distribution, record.version):
-            raise Unavailable(f"{plugin.label} is not the one in the plan, {record.distribution} {record.version}")
+        plugin = _find_the_same(host, record)
         loaded = host.load(plugin)
         with blamed(plugin, f"hook {hook}", limit=None):
             getattr(loaded.manager.hook, hook)(use=use, task=task)
     except (Unavailable, PluginError) as error:
         sys.exit(f"use {record.name} ({record.source}): {error}")
+
+
+def _find_the_same(host: Host, record: UseRecord) -> Plugin:
+    plugin = host.find(record.plugin)
+    if (plugin.distribution, plugin.version) != (record.distribution, record.version):
+        message = f"{plugin.label} is not the one in the plan, {record.distribution} {record.version}"
+        raise Unavailable(message)
+    return plugin

@@ -34,5 +34,7 @@ def load_job(path: Path, secrets_file: Path | None = None) -> tuple[Job, list[Pr
 def _read_secrets(path: Path) -> Mapping[str, Node]:
     document = Document.read(path)
     if not isinstance(document.root.data, dict):
-        raise InvalidInput([Problem("is not a secrets file: expected a mapping", document.place(document.root))])
+        raise InvalidInput(
+            [Problem("is not a secrets file: expected a mapping", document.place(document.root))]
+        )
     return cast("Mapping[str, Node]", document.root.children)

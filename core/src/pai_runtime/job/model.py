@@ -68,7 +68,7 @@ class Extra:
 
 @dataclass(frozen=True)
 class TaskRole:
-    """One task role. `min_failed` and `min_succeeded` are as given in ``completion``: None, -1 or a number."""
+    """One task role. `min_failed` and `min_succeeded` are as in ``completion``: None, -1 or a number."""
 
     name: str
     instances: int
@@ -191,7 +191,9 @@ def _role(name: str, node: Node) -> TaskRole:
         _map(node, "extraContainerOptions"),
     )
     refers = {f"${key}": _text(node, key) for key in ("data", "script", "output")}
-    ports = {str(label): port.data for label, port in _children(_map(resources, "ports")) if _is_int(port.data)}
+    ports = {
+        str(label): port.data for label, port in _children(_map(resources, "ports")) if _is_int(port.data)
+    }
     return TaskRole(
         name=name,
         instances=_whole(node, "instances") or 1,

@@ -8,6 +8,8 @@ from pai_runtime.job.model import Job, Prerequisite, TaskRole
 from pai_runtime.job.order import dependencies_first
 from pai_runtime.problems import Problem, field_name, near_miss
 
+_MOST_LISTED = 10
+
 
 def framework_name(role: str) -> str:
     """The name by which FrameworkController, which knows no capitals and no ``_``, calls a task role."""
@@ -40,7 +42,9 @@ def _unique_prerequisites(document: Document) -> Iterator[Problem]:
         path = ("prerequisites", index, "name")
         if isinstance(name, str) and first.setdefault(name, path) != path:
             message = f"another prerequisite has this name, at {document.position(first[name])}"
-            yield Problem(message, document.position(path), field_name(path), f"'{name}'", "a name of its own")
+            yield Problem(
+                message, document.position(path), field_name(path), f"'{name}'", "a name of its own"
+            )
 
 
 def _prerequisite(job: Job, prerequisite: Prerequisite) -> Iterator[Problem]:
@@ -48,7 +52,9 @@ def _prerequisite(job: Job, prerequisite: Prerequisite) -> Iterator[Problem]:
         yield from _known_prerequisite(job, (*prerequisite.path, "require", index), name)
     if prerequisite.kind == "dockerimage" and prerequisite.node.children.get("callbacks"):
         path = (*prerequisite.path, "callbacks")
-        yield _problem(job, path, "a docker image has no callbacks", "callbacks", "a prerequisite of another type")
+        yield _problem(
+            job, path, "a docker image has no callbacks", "callbacks", "a prerequisite of another type"
+        )
     for key in prerequisite.node.children:
         meant = _LIKELY_MISSPELT.get(str(key).lower().rstrip("s"))
         if meant and key != meant:
@@ -102,7 +108,9 @@ def _deployments(job: Job) -> Iterator[Problem]:
         name, roles = child.data.get("name"), child.data.get("taskRoles")
         if isinstance(name, str):
             if name in names:
-                yield _problem(job, ("deployments", index, "name"), "another deployment has this name", f"'{name}'")
+                yield _problem(
+                    job, ("deployments", index, "name"), "another deployment has this name", f"'{name}'"
+                )
             names.append(name)
         for role in roles if isinstance(roles, dict) else ():
             if role not in job.roles:
@@ -120,28 +128,34 @@ def _deployments(job: Job) -> Iterator[Problem]:
 def _known_prerequisite(job: Job, path: DocumentPath, name: str) -> Iterator[Problem]:
     if "://" in name:
         yield _problem(
-            job, path, "prerequisites from elsewhere cannot be resolved yet", f"'{name}'", "the name of a prerequisite in this job"
+            job,
+            path,
+            "prerequisites from elsewhere cannot be resolved yet",
+            f"'{name}'",
+            "the name of a prerequisite in this job",
         )
     else:
-        names = [each.name for each in job.prerequisites.values() if each.kind != "dockerimage" or each.name == name]
+        names = [
+            each.name
+            for each in job.prerequisites.values()
+            if each.kind != "dockerimage" or each.name == name
+        ]
         yield from _known(job, path, "prerequisite", name, names)
 
 
 def _known(job: Job, path: DocumentPath, what: str, name: str, known: Iterable[str]) -> Iterator[Problem]:
     known = list(known)
     if name not in known:
-        expected = ("one of " + ", ".join(known[:10]) + (", …" if len(known) > 10 else "")) if known else None
+        listed = ", ".join(known[:_MOST_LISTED]) + (", …" if len(known) > _MOST_LISTED else "")
         yield Problem(
             f"there is no {what} of this name",
             job.document.position(path),
             field_name(path),
             f"'{name}'",
-            expected,
+            f"one of {listed}" if known else None,
             near_miss(name, known),
         )
 
 
 def _problem(job: Job, path: DocumentPath, message: str, found: str, expected: str | None = None) -> Problem:
     return Problem(message, job.document.position(path), field_name(path), found, expected)
-
-

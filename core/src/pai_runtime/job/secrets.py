@@ -9,7 +9,9 @@ from pai_runtime.task.placeholders import placeholder
 
 def secret_values(secrets: Mapping[str, Node]) -> dict[str, str]:
     """Every secret as text, by its path: names and list indexes joined by dots."""
-    return {_path(path): node.text for name, secret in secrets.items() for path, node in walk(secret, (name,))}
+    return {
+        _path(path): node.text for name, secret in secrets.items() for path, node in walk(secret, (name,))
+    }
 
 
 def as_placeholders(secrets: Mapping[str, Node]) -> dict[str, Node]:

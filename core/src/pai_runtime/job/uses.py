@@ -9,7 +9,7 @@ from pai_runtime.job.model import OWN_FIELDS, Job, Prerequisite, TaskRole
 from pai_runtime.job.order import dependencies_first
 from pai_runtime.job.references import Renderer
 from pai_runtime.problems import Position, Problem
-from pai_runtime.task.plan import FailurePolicy
+from pai_runtime.task.plan import Command, FailurePolicy
 
 _FOR_THE_PLUGIN = {"callbacks"}
 
@@ -89,30 +89,41 @@ def _of_extras(job: Job, role: TaskRole, problems: list[Problem]) -> list[JobUse
     return uses
 
 
-def role_script(job: Job, role: TaskRole, problems: list[Problem]) -> str:
+def role_command(job: Job, role: TaskRole, problems: list[Problem]) -> Command:
     """The user's command of a role as one script, between what the deployment puts before and after it.
 
     What stands after it runs in the same shell, and does not hide that the role's own commands failed.
     """
     renderer = Renderer(job, role, None, problems)
-    before = _commands(job, renderer, _deployment_path(job, role, "preCommands"))
-    own = _commands(job, renderer, (*role.path, "commands"))
-    after = _commands(job, renderer, _deployment_path(job, role, "postCommands"))
+    path: DocumentPath = (*role.path, "commands")
+    own = _commands(job, renderer, path)
+    source = str(job.document.position(path))
+    deployment = _deployment_path(job, role)
+    if not deployment:
+        return Command(_script(own), source)
+    before = _commands(job, renderer, (*deployment, "preCommands"))
+    after = _commands(job, renderer, (*deployment, "postCommands"))
     if after:
         after = ["__pai_status=$?", *after, "( exit $((__pai_status ? __pai_status : $?)) )"]
-    return "\n".join([*before, *own, *after]) + "\n"
+    source += f", deployment '{job.deployment}' {job.document.position(deployment)}"
+    return Command(_script([*before, *own, *after]), source)
 
 
-def _deployment_path(job: Job, role: TaskRole, when: str) -> DocumentPath:
+def _deployment_path(job: Job, role: TaskRole) -> DocumentPath:
     deployments = job.document.node(("deployments",))
     for index, deployment in deployments.children.items() if deployments else ():
         if isinstance(deployment.data, dict) and deployment.data.get("name") == job.deployment:
-            return ("deployments", index, "taskRoles", role.name, when)
+            path: DocumentPath = ("deployments", index, "taskRoles", role.name)
+            return path if job.document.node(path) else ()
     return ()
 
 
 def _commands(job: Job, renderer: Renderer, path: DocumentPath) -> list[str]:
-    node = job.document.node(path) if path else None
+    node = job.document.node(path)
     if node is None or not isinstance(node.data, list):
         return []
     return [renderer.text(child, (*path, key)).strip() for key, child in node.children.items()]
+
+
+def _script(commands: list[str]) -> str:
+    return "\n".join(commands) + "\n"

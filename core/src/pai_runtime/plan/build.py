@@ -9,7 +9,7 @@ from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.host import Host, Unavailable
 from pai_runtime.host.loading import PluginError
 from pai_runtime.job.model import Job, TaskRole
-from pai_runtime.job.uses import JobUse, role_script, role_uses
+from pai_runtime.job.uses import JobUse, role_command, role_uses
 from pai_runtime.plan.environment import JobEnvironment, Placement, TaskName
 from pai_runtime.plugin import EVENTS, Contribution, Task, Use
 from pai_runtime.problems import InvalidInput, Problem, errors, in_order
@@ -34,7 +34,7 @@ class RoleUses:
     role: TaskRole
     uses: tuple[JobUse, ...]
     plugins: tuple[Plugin, ...]
-    script: str
+    command: Command
 
 
 def check_uses(job: Job, host: Host, problems: list[Problem], *, lenient: bool = False) -> list[RoleUses]:
@@ -55,12 +55,14 @@ def check_uses(job: Job, host: Host, problems: list[Problem], *, lenient: bool =
             problems += _parameter_problems(job, use, plugin)
             usable.append((use, plugin))
         uses, plugins = zip(*usable, strict=True) if usable else ((), ())
-        roles.append(RoleUses(role, tuple(uses), tuple(plugins), role_script(job, role, problems)))
+        roles.append(RoleUses(role, tuple(uses), tuple(plugins), role_command(job, role, problems)))
     return roles
 
 
 def _unavailable(use: JobUse, error: Unavailable, *, lenient: bool) -> Problem:
-    consequence = "its parameters were not checked" if lenient else "it is left out, as its failurePolicy says"
+    consequence = (
+        "its parameters were not checked" if lenient else "it is left out, as its failurePolicy says"
+    )
     is_warning = use.failure_policy == "ignore" or (lenient and not error.installed)
     return Problem(
         f"{error}" + (f"; {consequence}" if is_warning else ""),
@@ -71,8 +73,7 @@ def _unavailable(use: JobUse, error: Unavailable, *, lenient: bool) -> Problem:
     )
 
 
-def _parameter_problems(job: Job, use: JobUse, plugin: Plugin) -> Iterator[Problem]:
-    assert plugin.manifest is not None
+def _parameter_problems(job: Job, use: JobUse, plugin: Plugin) -> list[Problem]:
     document = job.document
     return check(
         use.parameters,
@@ -85,7 +86,9 @@ def _parameter_problems(job: Job, use: JobUse, plugin: Plugin) -> Iterator[Probl
 class Planner:
     """Makes the plans of all tasks of a job in one placement."""
 
-    def __init__(self, job: Job, host: Host, roles: list[RoleUses], placement: Placement, warnings: list[Problem]) -> None:
+    def __init__(
+        self, job: Job, host: Host, roles: list[RoleUses], placement: Placement, warnings: list[Problem]
+    ) -> None:
         self._job = job
         self._host = host
         self._roles = {each.role.name: each for each in roles}
@@ -126,7 +129,6 @@ class Planner:
                 variables[variable] = Variable(variable, value, use.name)
             steps += self._steps(use, plugin, contribution, len(records))
             records.append(_record(use, plugin))
-        source = self._job.document.position((*role.role.path, "commands"))
         return Plan(
             job=self._job.name,
             role=role_name,
@@ -137,7 +139,7 @@ class Planner:
             environment=tuple(variables.values()),
             uses=tuple(records),
             steps=tuple(steps),
-            command=Command(role.script, str(source)),
+            command=role.command,
             warnings=tuple(warnings),
         )
 

@@ -1,6 +1,6 @@
 """The platform's environment variables of a task, as the cluster sets them.
 
-``PAI_WORK_DIR`` is missing here: the supervisor sets it, since only the container knows its working directory.
+``PAI_WORK_DIR`` is missing here: only the container knows its working directory, so the supervisor sets it.
 """
 
 import uuid

@@ -10,9 +10,13 @@ from pai_runtime.task.supervisor import Options, supervise
 def main() -> int:
     """Read the command line and supervise; the task's exit code."""
     parser = argparse.ArgumentParser(prog="python -m pai_runtime.task", description=__doc__)
-    parser.add_argument("folder", type=Path, help="holds plan.json and work/; logs/ and exit.yaml are written")
+    parser.add_argument(
+        "folder", type=Path, help="holds plan.json and work/; logs/ and exit.yaml are written"
+    )
     parser.add_argument("--timeout", type=float, help="seconds until the task is ended")
-    parser.add_argument("--grace", type=float, default=Options.grace, help="seconds between SIGTERM and SIGKILL")
+    parser.add_argument(
+        "--grace", type=float, default=Options.grace, help="seconds between SIGTERM and SIGKILL"
+    )
     parser.add_argument("--prefix", default="", help="stands before each line that is passed on")
     args = parser.parse_args()
     options = Options(timeout=args.timeout, grace=args.grace, prefix=args.prefix)

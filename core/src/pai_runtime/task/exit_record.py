@@ -30,7 +30,8 @@ def exit_record(
         record["failedUse"] = _use(result.failed)
     if failures:
         record["callbackFailures"] = [
-            {"phase": failure.phase, "exitCode": failure.code, **_use(failure.use)} for failure in failures[:4]
+            {"phase": failure.phase, "exitCode": failure.code, **_use(failure.use)}
+            for failure in failures[:4]
         ]
     return record
 

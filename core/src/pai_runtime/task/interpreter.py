@@ -1,8 +1,8 @@
 """Another process of this interpreter."""
 
 import json
-import os
 import sys
+from pathlib import Path
 
 _START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv.pop(1)); "
@@ -16,5 +16,5 @@ def python_argv(module: str, *args: str) -> list[str]:
     It has this process's search path, whatever the environment and the working directory there say, and
     does not spend time on finding one.
     """
-    path = [entry for entry in sys.path if os.path.isabs(entry)]
+    path = [entry for entry in sys.path if Path(entry).is_absolute()]
     return [sys.executable, "-I", "-S", "-c", _START, json.dumps(path), module, *args]

@@ -133,9 +133,16 @@ def _stopped(runner: Runner, phase: Phase, ended: Ended | None = None) -> Result
     reason, number = told
     user_code = ended.code if ended else None
     if reason == "timeout":
-        return Result("timeout", TIMEOUT, phase, user_code, message=f"the time limit ended the task in {phase}")
+        return Result(
+            "timeout", TIMEOUT, phase, user_code, message=f"the time limit ended the task in {phase}"
+        )
     return Result(
-        "cancelled", 128 + (number or 0), phase, user_code, number, message=f"the task was cancelled in {phase}"
+        "cancelled",
+        128 + (number or 0),
+        phase,
+        user_code,
+        number,
+        message=f"the task was cancelled in {phase}",
     )
 
 

@@ -9,7 +9,6 @@ from typing import Protocol
 
 from pai_runtime.task.masking import Masker
 
-
 LONGEST_LINE = 65536
 """Bytes of a line that are kept for its end to come; where lines are prefixed, a longer one is broken."""
 
@@ -55,7 +54,7 @@ class LogFile:
 
 
 class Console:
-    """One of this process's own output streams: passed on as it comes, whole lines behind a prefix if one is given.
+    """One of this process's own streams: passed on as it comes, or in whole lines behind a prefix.
 
     When the reader has gone (``| head``), the rest is dropped.
     """

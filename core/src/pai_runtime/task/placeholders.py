@@ -1,7 +1,7 @@
-"""Placeholders: how a secret is named in a text without its value being there.
+r"""Placeholders: how a secret is named in a text without its value being there.
 
 In the strings of a plan, and in the parameters that a plugin is given while the plan is made, the secret
-at path ``y.0`` is the text ``"\\0y.0\\0"``. A job file cannot hold the character NUL (the loader refuses
+at path ``y.0`` is the text ``"\0y.0\0"``. A job file cannot hold the character NUL (the loader refuses
 it), so no text that a user writes can be taken for a placeholder; and a program that is handed one by
 mistake fails at once instead of running with a wrong value.
 """
@@ -30,7 +30,7 @@ def paths(value: Any) -> set[str]:
 
 
 def fill(value: Any, secrets: Mapping[str, str]) -> Any:
-    """`value` with every placeholder replaced; raises KeyError with the path of a secret that is not given."""
+    """`value` with every placeholder replaced; raises KeyError with the path of a missing secret."""
     if isinstance(value, str):
         return _PLACEHOLDER.sub(lambda match: secrets[match[1]], value)
     if isinstance(value, Mapping):

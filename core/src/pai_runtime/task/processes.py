@@ -1,5 +1,6 @@
 """The processes of a task: one at a time in the foreground, each leading a process group of its own."""
 
+import contextlib
 import os
 import selectors
 import signal
@@ -91,7 +92,12 @@ class Processes:
         self._steps_pipe = self._pipe(steps_output)
 
     def run_step(
-        self, argv: list[str], environment: Mapping[str, str], script: bytes, fds: tuple[int, ...], stop_at: Callable[[], float]
+        self,
+        argv: list[str],
+        environment: Mapping[str, str],
+        script: bytes,
+        fds: tuple[int, ...],
+        stop_at: Callable[[], float],
     ) -> Ended:
         """Run a step to its end, or until the time (monotonic) that `stop_at` gives."""
         ended = self._run(argv, environment, script, fds, self._steps_pipe, self._steps_pipe, stop_at)
@@ -99,7 +105,13 @@ class Processes:
         return ended
 
     def run_command(
-        self, argv: list[str], environment: Mapping[str, str], script: bytes, stdout: Sink, stderr: Sink, stop_at: Callable[[], float]
+        self,
+        argv: list[str],
+        environment: Mapping[str, str],
+        script: bytes,
+        stdout: Sink,
+        stderr: Sink,
+        stop_at: Callable[[], float],
     ) -> Ended:
         """Run the user's command likewise, its two streams apart."""
         out, err = self._pipe(stdout), self._pipe(stderr)
@@ -205,7 +217,5 @@ def _ended(leader: subprocess.Popen[bytes]) -> Ended | None:
 
 
 def _signal_group(leader: subprocess.Popen[bytes], number: int) -> None:
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(leader.pid, number)
-    except ProcessLookupError:
-        pass

@@ -16,6 +16,7 @@ NOT_CARRIED = {"_", "SHLVL", "PWD", "OLDPWD"}
 
 _RUN = f'eval "$(cat <&{SCRIPT_FD})" {SCRIPT_FD}<&-'
 
+
 class NoShell(Exception):
     """The image has neither bash nor sh."""
 
@@ -80,7 +81,11 @@ def exported(dump: bytes, before: Mapping[str, str]) -> dict[str, str]:
         return dict(before)
     after = dict(item.partition("=")[::2] for item in os.fsdecode(dump).split("\0") if "=" in item)
     carried = {
-        name: value for name, value in after.items() if name not in NOT_CARRIED and not name.startswith("BASH_FUNC_")
+        name: value
+        for name, value in after.items()
+        if name not in NOT_CARRIED and not name.startswith("BASH_FUNC_")
     }
-    kept = {name: value for name, value in before.items() if name in NOT_CARRIED or name.startswith("BASH_FUNC_")}
+    kept = {
+        name: value for name, value in before.items() if name in NOT_CARRIED or name.startswith("BASH_FUNC_")
+    }
     return {**carried, **kept}

@@ -60,7 +60,7 @@ def supervise(folder: Path, options: Options) -> int:
         return _cannot_run(folder, what)
     try:
         result, failures = run_task(plan, runner, logs.runtime.say)
-    except Exception as error:  # a fault of ours must leave a record too
+    except Exception as error:  # noqa: BLE001 - a fault of ours must leave a record too
         logs.runtime.say(f"[ERROR] {traceback.format_exc()}")
         return _cannot_run(folder, logs.mask(f"a fault in the runtime itself: {error!r}"))
     finally:
@@ -153,7 +153,9 @@ def _take_secrets(path: Path) -> dict[str, str]:
 
 def _cannot_run(folder: Path, message: str) -> int:
     sys.stderr.write(f"pai-runtime: {message}\n")
-    _write_record(folder, to_yaml(exit_record(Result("setup-failed", RUNTIME_ERROR, "init", message=message))))
+    _write_record(
+        folder, to_yaml(exit_record(Result("setup-failed", RUNTIME_ERROR, "init", message=message)))
+    )
     return RUNTIME_ERROR
 
 
