@@ -92,7 +92,7 @@ def _framework_names(job: Job) -> Iterator[Problem]:
             yield Problem("a task role needs a letter or a digit in its name", place, f"taskRoles.{name}")
         elif first.setdefault(short, name) != name:
             yield Problem(
-                f"the task roles '{first[short]}' and '{name}' are one to the cluster, which calls both '{short}'",
+                f"the cluster calls both '{first[short]}' and '{name}' by one name, '{short}'",
                 place,
                 f"taskRoles.{name}",
                 expected="names that differ in more than '_' and capitals",
