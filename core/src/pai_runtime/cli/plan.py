@@ -6,7 +6,7 @@ import json
 import sys
 
 from pai_runtime.cli.common import CANNOT_RUN, INVALID, given_policy, load_checked, print_problems
-from pai_runtime.engines.local import example_placement
+from pai_runtime.engines.placement import example_placement
 from pai_runtime.host.host import Host
 from pai_runtime.job.model import Job
 from pai_runtime.plan.build import Planner

@@ -6,7 +6,9 @@ import re
 from pathlib import Path
 
 from pai_runtime.cli.common import CANNOT_RUN, given_policy, load_checked, print_problems
-from pai_runtime.engines.local import CannotRun, LocalRun, new_run_folder, not_given_here, say
+from pai_runtime.document import Document
+from pai_runtime.engines.local import LocalRun, not_given_here, say
+from pai_runtime.engines.run_folder import CannotRun, RunFolder
 from pai_runtime.host.host import Host
 from pai_runtime.job.model import Job
 from pai_runtime.job.secrets import secret_values
@@ -25,15 +27,15 @@ def main(args: argparse.Namespace) -> int:
         host = Host(given_policy(args))
         job, roles, warnings = load_checked(args, host)
         print_problems(warnings)
-        folder = new_run_folder(job, args.out)
+        folder = RunFolder(job, args.out)
+        run = LocalRun(job, folder.path, say)
         try:
-            run = LocalRun(job, folder, say)
             plans = Planner(job, host, roles, run.place(getpass.getuser()), warnings).plans()
         except BaseException:
-            folder.rmdir()
+            folder.discard()
             raise
         secrets = secret_values(job.secrets)
-        _say_before(job, folder, secrets)
+        _say_before(job, folder.path, secrets)
         status = run.run(plans, secrets, timeout)
     except InvalidInput as error:
         print_problems(error.problems)
@@ -42,7 +44,7 @@ def main(args: argparse.Namespace) -> int:
     except CannotRun as error:
         say(f"{error}; nothing was started")
         return CANNOT_RUN
-    _say_after(run, folder, status)
+    _say_after(run, folder.path, status)
     return status
 
 
@@ -68,13 +70,11 @@ def _say_after(run: LocalRun, folder: Path, status: int) -> None:
     task = run.task_folder(run.failed_task)
     say(f"the job failed: task {'/'.join(map(str, run.failed_task))}, exit code {status}")
     try:
-        record = (task / "exit.yaml").read_text("utf-8")
-    except OSError:
-        record = "message: it left no exit record"
-    for line in record.splitlines():
-        if line.startswith("message: "):
-            say(f"  {line.removeprefix('message: ').strip(chr(34))}")
-    if 'outcome: "setup-failed"' in record:
+        record = Document.read(task / "exit.yaml").root.data
+    except InvalidInput:
+        record = {"message": "it left no exit record"}
+    say(f"  {record.get('message')}")
+    if record.get("outcome") == "setup-failed":
         _say_tail(task / "logs" / "runtime.log")
     say(f"  logs: {_short(task / 'logs')}")
 

@@ -1,5 +1,6 @@
 """The local engine: every task of a job as a process on this machine."""
 
+import contextlib
 import json
 import os
 import signal
@@ -13,67 +14,17 @@ from types import FrameType
 from typing import Any
 
 from pai_runtime.engines.completion import Decision, decision
+from pai_runtime.engines.placement import placement, ports_needed
 from pai_runtime.engines.ports import END, FIRST, NoFreePorts, free_ports
+from pai_runtime.engines.run_folder import CannotRun
 from pai_runtime.job.model import Job
-from pai_runtime.plan.environment import Placement, TaskName, TaskPlace, port_counts
-from pai_runtime.task.exit_record import write_whole
+from pai_runtime.plan.environment import Placement, TaskName
+from pai_runtime.task.exit_record import exit_record, to_yaml, write_whole
 from pai_runtime.task.interpreter import python_argv
+from pai_runtime.task.lifecycle import RUNTIME_ERROR, Outcome, Result
 from pai_runtime.task.plan import Plan
 
 RUN_VERSION = 1
-LOCALHOST = "127.0.0.1"
-
-
-class CannotRun(Exception):
-    """The job cannot be run here; nothing has been started."""
-
-
-def placement(job: Job, framework: str, user: str, folder: Path, ports: list[int]) -> Placement:
-    """All tasks on this machine, with `ports` given out in order."""
-    left = iter(ports)
-    places = {}
-    for role in job.roles.values():
-        for index in range(role.instances):
-            own = {
-                label: tuple(next(left) for _ in range(count)) for label, count in port_counts(role).items()
-            }
-            places[role.name, index] = TaskPlace(LOCALHOST, own, str(folder / role.name / str(index)))
-    return Placement(framework, user, places)
-
-
-def ports_needed(job: Job) -> int:
-    """How many ports all tasks together have."""
-    return sum(sum(port_counts(role).values()) * role.instances for role in job.roles.values())
-
-
-def example_placement(job: Job, user: str) -> Placement:
-    """A placement to look at a plan in: the same each time, and no port of it is looked for or held."""
-    return placement(
-        job, job.name, user, Path("/usr/local/pai"), list(range(FIRST, FIRST + ports_needed(job)))
-    )
-
-
-def new_run_folder(job: Job, out: Path | None) -> Path:
-    """The folder of a new run: `out`, which must be empty or not exist, or ``.pai-runs/<job>-<n>``."""
-    try:
-        if out is not None:
-            out.mkdir(parents=True, exist_ok=True)
-            if any(out.iterdir()):
-                raise CannotRun(f"{out} is not empty; give --out a folder that does not exist yet")
-            return out.absolute()
-        runs = Path(".pai-runs").absolute()
-        runs.mkdir(exist_ok=True)
-        number = 1
-        while True:
-            folder = runs / f"{job.name}-{number}"
-            try:
-                folder.mkdir()
-            except FileExistsError:
-                number += 1
-            else:
-                return folder
-    except OSError as error:
-        raise CannotRun(f"the folder of the run cannot be made: {error.filename}: {error.strerror}") from None
 
 
 def not_given_here(job: Job) -> list[str]:
@@ -96,7 +47,6 @@ class _Task:
     """A task that was started. `code` is None while it runs."""
 
     name: TaskName
-    folder: Path
     process: subprocess.Popen[bytes]
     code: int | None = None
 
@@ -165,7 +115,7 @@ class LocalRun:
             ) from None
 
     def _start(self, name: TaskName, timeout: float | None) -> None:
-        if self._cancelled_by is not None or self._decision is not None:
+        if self._stopping():
             (self.task_folder(name) / "secrets.json").unlink(missing_ok=True)
             return
         args = [str(self.task_folder(name))]
@@ -173,13 +123,23 @@ class LocalRun:
             args.append(f"--timeout={timeout}")
         if sum(role.instances for role in self._job.roles.values()) > 1:
             args.append(f"--prefix={name[0]}/{name[1]} | ")
-        process = subprocess.Popen(
-            python_argv("pai_runtime.task.__main__", *args),
-            env=_task_environment(),
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        self._tasks[process.pid] = _Task(name, self.task_folder(name), process)
+        try:
+            process = subprocess.Popen(
+                python_argv("pai_runtime.task.__main__", *args),
+                env=_task_environment(),
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        except OSError as error:
+            self._say(f"the task {_task_name(name)} cannot be started: {error.strerror}")
+            self._decide(Decision(RUNTIME_ERROR, name))
+            return
+        self._tasks[process.pid] = _Task(name, process)
+        if self._stopping():  # told so before the task was in the list
+            os.kill(process.pid, signal.SIGTERM)
+
+    def _stopping(self) -> bool:
+        return self._cancelled_by is not None or self._decision is not None
 
     def _reap(self) -> None:
         """Wait for the next task to end, and see what that decides."""
@@ -189,12 +149,27 @@ class LocalRun:
             return
         code = os.waitstatus_to_exitcode(status)
         task.code = task.process.returncode = code if code >= 0 else 128 - code
-        if self._decision is None and self._cancelled_by is None:
+        self._leave_record(task)
+        if not self._stopping():
             self._ended[task.name] = task.code
-            self._decision = decision(self._job.roles, self._ended)
-            if self._decision is not None:
-                self._signal_all(signal.SIGTERM)
+            if decided := decision(self._job.roles, self._ended):
+                self._decide(decided)
         self._write_run()
+
+    def _decide(self, decided: Decision) -> None:
+        self._decision = decided
+        self._signal_all(signal.SIGTERM)
+
+    def _leave_record(self, task: _Task) -> None:
+        """For a supervisor that was killed, or told to stop before it could listen: do its last duties."""
+        folder = self.task_folder(task.name)
+        (folder / "secrets.json").unlink(missing_ok=True)
+        if not (folder / "exit.yaml").exists() and task.code is not None:
+            outcome: Outcome = "cancelled" if self._stopping() else "failed"
+            message = "the supervisor of the task was ended before it could say how the task went"
+            record = exit_record(Result(outcome, task.code, "init", message=message))
+            with contextlib.suppress(OSError):
+                write_whole(folder / "exit.yaml", to_yaml(record))
 
     def _cancel(self, number: int, _frame: FrameType | None) -> None:
         if self._cancelled_by is None:
@@ -204,8 +179,8 @@ class LocalRun:
 
     def _signal_all(self, number: int) -> None:
         for task in self._tasks.values():
-            if task.code is None:
-                task.process.send_signal(number)
+            if task.code is None:  # not through Popen, which would take its status from us
+                os.kill(task.process.pid, number)
 
     def _write_run(self) -> None:
         document: dict[str, Any] = {
@@ -222,7 +197,7 @@ class LocalRun:
             document["ended"] = _timestamp(time.time())
             document["outcome"] = self._outcome()
             if self.failed_task:
-                document["failedTask"] = "/".join(map(str, self.failed_task))
+                document["failedTask"] = _task_name(self.failed_task)
         try:
             write_whole(self._folder / "run.json", json.dumps(document, indent=2) + "\n")
         except OSError as error:
@@ -232,6 +207,10 @@ class LocalRun:
         if self._cancelled_by is not None:
             return "cancelled"
         return "failed" if self._decision and self._decision.code else "succeeded"
+
+
+def _task_name(name: TaskName) -> str:
+    return f"{name[0]}/{name[1]}"
 
 
 def _task_environment() -> dict[str, str]:

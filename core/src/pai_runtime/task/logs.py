@@ -1,7 +1,7 @@
 """The logs of a task: the user's output byte for byte, and the runtime's own dated lines."""
 
 import os
-import sys
+import select
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -74,11 +74,17 @@ class Console:
             self._put(self._lines.flush())
 
     def _put(self, data: bytes) -> None:
+        while data and self._open:
+            data = data[self._put_some(data) :]
+
+    def _put_some(self, data: bytes) -> int:
         try:
-            while data and self._open:
-                data = data[os.write(self._fd, data) :]
+            return os.write(self._fd, data)
+        except BlockingIOError:
+            select.select([], [self._fd], [])
         except OSError:
             self._open = False
+        return 0
 
 
 class LinePrefix:
@@ -166,7 +172,6 @@ class Logs:
     def __init__(self, folder: Path, secrets: Iterable[str], prefix: str) -> None:
         secrets = tuple(secrets)
         both = LogFile(folder / "user-all" / "current")
-        sys.stdout.flush()
         self.runtime = RuntimeLog(Masker(secrets), LogFile(folder / "runtime.log"))
         self.stdout = UserLog(
             Masker(secrets),

@@ -17,7 +17,7 @@ from pai_runtime.task.shell import SCRIPT_FD, ScratchFile
 StopReason = Literal["cancelled", "timeout"]
 
 _CHUNK = 65536
-_FOREVER = float("inf")
+FOREVER = float("inf")
 
 
 @dataclass(frozen=True)
@@ -32,45 +32,38 @@ class Stop:
     """Whether the task has been told to stop, why, and until when what is done afterwards may take.
 
     SIGTERM and SIGINT cancel the task, and the second of them ends it at once, without any more callbacks.
-    A time limit, in seconds from now, ends it as ``timeout``.
+    A time limit, in seconds from now, ends it as ``timeout``. After either, the exit callbacks have
+    `exit_budget` seconds in all.
     """
 
     def __init__(self, timeout: float | None, exit_budget: float) -> None:
-        self.reason: StopReason | None = None
         self.signal: int | None = None
         self.at_once = False
-        self._timeout_at = time.monotonic() + timeout if timeout is not None else _FOREVER
+        self._told_at = FOREVER
+        self._timeout_at = time.monotonic() + timeout if timeout is not None else FOREVER
         self._exit_budget = exit_budget
-        self.exits_until = _FOREVER
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._told)
+            signal.signal(number, self._tell)
 
-    def check(self) -> StopReason | None:
-        """The reason to stop, if there is one by now."""
-        if self.reason is None and time.monotonic() >= self._timeout_at:
-            self._stop("timeout")
-        return self.reason
+    def reason(self) -> StopReason | None:
+        """The reason to stop, if there is one by now: the first one, if there are two."""
+        if self._told_at <= min(time.monotonic(), self._timeout_at):
+            return "cancelled"
+        return "timeout" if time.monotonic() >= self._timeout_at else None
 
-    def next_change(self) -> float:
-        """When `check` may give another answer by itself (monotonic clock)."""
-        return self._timeout_at if self.reason is None else _FOREVER
+    def work_until(self) -> float:
+        """When whatever comes before the exit callbacks has to stop (monotonic clock)."""
+        return min(self._told_at, self._timeout_at)
 
-    def command_ended(self) -> None:
-        """From here on a time limit no longer changes the outcome; it only bounds the exit callbacks."""
-        self.check()
+    def exits_until(self) -> float:
+        """When the exit callbacks have to stop."""
+        return 0.0 if self.at_once else self.work_until() + self._exit_budget
 
-    def _told(self, number: int, _frame: FrameType | None) -> None:
-        if self.signal is not None:
-            self.at_once = True
-            self.exits_until = 0.0
-            return
-        self.signal = number
-        if self.reason is None:
-            self._stop("cancelled")
-
-    def _stop(self, reason: StopReason) -> None:
-        self.reason = reason
-        self.exits_until = time.monotonic() + self._exit_budget
+    def _tell(self, number: int, _frame: FrameType | None) -> None:
+        self.at_once = self.signal is not None
+        if self.signal is None:
+            self.signal = number
+            self._told_at = time.monotonic()
 
 
 class Processes:
@@ -152,16 +145,16 @@ class Processes:
             start_new_session=True,
         )
         self._leaders.append(leader)
-        kill_at = _FOREVER
+        kill_at = FOREVER
         while (ended := _ended(leader)) is None:
             now = time.monotonic()
-            if kill_at == _FOREVER and now >= stop_at():
+            if kill_at == FOREVER and now >= stop_at():
                 _signal_group(leader, signal.SIGTERM)
                 kill_at = now + self._grace
             if now >= kill_at or self._stop.at_once:
                 _signal_group(leader, signal.SIGKILL)
                 kill_at = now + self._grace
-            self._move(min(stop_at() if kill_at == _FOREVER else _FOREVER, kill_at) - now)
+            self._move(min(stop_at() if kill_at == FOREVER else FOREVER, kill_at) - now)
         self._drain()
         return ended
 
@@ -175,7 +168,7 @@ class Processes:
     def _move(self, timeout: float) -> bool:
         """Wait for output, a signal or the time; hand on what is there. Whether any output was."""
         moved = False
-        for key, _ in self._selector.select(None if timeout == _FOREVER else max(timeout, 0)):
+        for key, _ in self._selector.select(None if timeout == FOREVER else max(timeout, 0)):
             try:
                 data = os.read(key.fd, _CHUNK)
             except BlockingIOError:

@@ -41,15 +41,16 @@ class Shell:
 
         It is left there also when the script calls ``exit`` or stops at an error.
         """
-        lines = [
-            f"__pai_keep() {{ {self._cat} /proc/self/environ >/proc/self/fd/{environment_fd}; }}",
+        # On one line, so that the lines of the script are counted from its own first one.
+        commands = [
+            f"__pai_keep() {{ {self._cat} /proc/self/environ >/proc/self/fd/{environment_fd} || :; }}",
             "trap __pai_keep EXIT",
             "set -e" if stop_at_error else ":",
             _RUN,
             # Once more, in case the script has set a trap of its own in the place of ours.
             "set -- $?; __pai_keep; exit $1",
         ]
-        return [*self._argv, "\n".join(lines), name]
+        return [*self._argv, "; ".join(commands), name]
 
 
 class ScratchFile:

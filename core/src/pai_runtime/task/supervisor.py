@@ -103,7 +103,7 @@ class _Runner:
             argv = self._shell.step(use.name, self._kept.fd, stop_at_error=step.failure_policy == "fail")
             data = os.fsencode(placeholders.fill(step.script, self._secrets))
         self._kept.write(b"")
-        stop_at = self._to_be_stopped_at if result is None else lambda: self._stop.exits_until
+        stop_at = self._stop.work_until if result is None else self._stop.exits_until
         try:
             ended = self._processes.run_step(argv, environment, data, (self._kept.fd,), stop_at)
         except OSError as error:
@@ -117,22 +117,18 @@ class _Runner:
         """Run the user's command."""
         script = os.fsencode(placeholders.fill(command.script, self._secrets))
         argv = self._shell.command("command")
+        streams = self._logs.stdout, self._logs.stderr
         try:
-            ended = self._processes.run_command(
-                argv, self._environment, script, self._logs.stdout, self._logs.stderr, self._to_be_stopped_at
+            return self._processes.run_command(
+                argv, self._environment, script, *streams, self._stop.work_until
             )
         except OSError as error:
-            ended = self._cannot_start(argv, error)
-        self._stop.command_ended()
-        return ended
+            return self._cannot_start(argv, error)
 
     def told_to_stop(self) -> tuple[StopReason, int | None] | None:
         """Whether the task has been told to stop, and by which signal."""
-        reason = self._stop.check()
+        reason = self._stop.reason()
         return (reason, self._stop.signal) if reason else None
-
-    def _to_be_stopped_at(self) -> float:
-        return 0.0 if self._stop.check() else self._stop.next_change()
 
     def _cannot_start(self, argv: list[str], error: OSError) -> Ended:
         self._logs.runtime.say(f"[ERROR] {argv[0]} cannot be started: {error.strerror}")

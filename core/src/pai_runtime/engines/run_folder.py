@@ -1,0 +1,52 @@
+"""The folder of a run."""
+
+import contextlib
+from pathlib import Path
+
+from pai_runtime.job.model import Job
+
+
+class CannotRun(Exception):
+    """The job cannot be run here; nothing has been started."""
+
+
+class RunFolder:
+    """The folder of a new run: `out`, which must be empty or not exist, or ``.pai-runs/<job>-<n>``."""
+
+    def __init__(self, job: Job, out: Path | None) -> None:
+        try:
+            self._made: list[Path] = []
+            self.path = self._given(out) if out is not None else self._numbered(job.name)
+        except OSError as error:
+            message = f"the folder of the run cannot be made: {error.filename}: {error.strerror}"
+            raise CannotRun(message) from None
+
+    def discard(self) -> None:
+        """Take back what was made, as far as nothing is in it."""
+        with contextlib.suppress(OSError):
+            for folder in reversed(self._made):
+                folder.rmdir()
+
+    def _given(self, out: Path) -> Path:
+        out = out.absolute()
+        if not out.exists():
+            self._make(out)
+        elif any(out.iterdir()):
+            raise CannotRun(f"{out} is not empty; give --out a folder that does not exist yet")
+        return out
+
+    def _numbered(self, name: str) -> Path:
+        runs = Path(".pai-runs").absolute()
+        if not runs.exists():
+            self._make(runs)
+        number = 1
+        while True:
+            try:
+                return self._make(runs / f"{name}-{number}")
+            except FileExistsError:
+                number += 1
+
+    def _make(self, folder: Path) -> Path:
+        folder.mkdir(parents=True)
+        self._made.append(folder)
+        return folder
