@@ -17,9 +17,15 @@ def main() -> int:
     parser.add_argument(
         "--grace", type=float, default=Options.grace, help="seconds between SIGTERM and SIGKILL"
     )
+    parser.add_argument(
+        "--exit-budget",
+        type=float,
+        default=Options.exit_budget,
+        help="seconds that exit callbacks have once the task is told to stop",
+    )
     parser.add_argument("--prefix", default="", help="stands before each line that is passed on")
     args = parser.parse_args()
-    options = Options(timeout=args.timeout, grace=args.grace, prefix=args.prefix)
+    options = Options(args.timeout, args.grace, args.exit_budget, args.prefix)
     return supervise(args.folder.absolute(), options)
 
 

@@ -1,0 +1,120 @@
+"""One task under the real supervisor, without a job file around it."""
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from pai_runtime.task.interpreter import python_argv
+from pai_runtime.task.plan import Command, FailurePolicy, Phase, Plan, Step, UseRecord, Variable
+
+
+def use(name: str) -> UseRecord:
+    """A use of a plugin, as a plan records it."""
+    return UseRecord(name, "org.example.test", "pai-test", "1.0", {}, "fail", "job.yaml:1:1")
+
+
+def shell(phase: Phase, number: int, script: str, policy: FailurePolicy = "fail") -> Step:
+    """A shell step of one of the uses."""
+    return Step(phase, number, policy, script=script)
+
+
+def plan(
+    folder: Path,
+    command: str = "true",
+    steps: Sequence[Step] = (),
+    environment: Mapping[str, str] | None = None,
+    uses: int = 3,
+) -> Plan:
+    """A plan of a task in `folder` with uses named ``a``, ``b``, ``c``."""
+    return Plan(
+        job="job",
+        role="worker",
+        index=0,
+        folder=str(folder),
+        instances={"worker": 1},
+        ports={},
+        environment=tuple(Variable(name, value, "platform") for name, value in (environment or {}).items()),
+        uses=tuple(use(chr(ord("a") + number)) for number in range(uses)),
+        steps=tuple(steps),
+        command=Command(command, "job.yaml:2:1"),
+    )
+
+
+class TaskRun:
+    """A task that is running, and what it left when it has ended."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        *options: str,
+        secrets: Mapping[str, str] | None = None,
+        env: Mapping[str, str] | None = None,
+        stdout: int = subprocess.PIPE,
+        plan_text: str | None = None,
+    ) -> None:
+        self.folder = Path(plan.folder)
+        (self.folder / "work").mkdir(parents=True, exist_ok=True)
+        (self.folder / "plan.json").write_text(json.dumps(plan.to_json()) if plan_text is None else plan_text)
+        if secrets:
+            (self.folder / "secrets.json").write_text(json.dumps(secrets))
+        self.process = subprocess.Popen(
+            python_argv("pai_runtime.task.__main__", str(self.folder), *options),
+            env={**os.environ, **(env or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        self.stdout = self.stderr = b""
+
+    def end(self) -> int:
+        """Wait for its end; the exit code."""
+        self.stdout, self.stderr = self.process.communicate(timeout=60)
+        return self.process.returncode
+
+    def send(self, number: signal.Signals) -> None:
+        """Send the supervisor a signal."""
+        self.process.send_signal(number)
+
+    def wait_for(self, path: str) -> None:
+        """Block until a step or the command opens the FIFO `path` in its working folder for writing."""
+        with (self.folder / "work" / path).open("rb") as fifo:
+            fifo.read()
+
+    def make_fifo(self, path: str) -> None:
+        """A FIFO in the working folder."""
+        os.mkfifo(self.folder / "work" / path)
+
+    def log(self, name: str) -> bytes:
+        """A log, byte for byte."""
+        return (self.folder / "logs" / name).read_bytes()
+
+    @property
+    def stdout_log(self) -> bytes:
+        """What the command wrote to standard output."""
+        return self.log("user-stdout/current")
+
+    @property
+    def runtime_log(self) -> list[str]:
+        """The texts of ``runtime.log`` without their date."""
+        lines = self.log("runtime.log").decode().splitlines()
+        return [line.partition("[openpai-runtime] ")[2] for line in lines]
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The exit record."""
+        record: dict[str, Any] = yaml.safe_load((self.folder / "exit.yaml").read_text())
+        return record
+
+
+def run_task(plan: Plan, *options: str, **more: Any) -> TaskRun:
+    """Run a task to its end."""
+    run = TaskRun(plan, *options, **more)
+    run.end()
+    return run

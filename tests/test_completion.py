@@ -1,0 +1,40 @@
+"""Completion policies: which ends of tasks decide the job."""
+
+import pytest
+import yaml
+
+from pai_runtime.document import Document
+from pai_runtime.engines.completion import Decision, decision
+from pai_runtime.job.model import build_job
+from tests.support import job
+
+
+def _decide(completion: dict[str, int | None], instances: int, codes: list[int]) -> Decision | None:
+    document = job(worker={"instances": instances, "completion": completion})
+    roles = build_job(Document.parse(yaml.safe_dump(document), "job.yaml"), {}).roles
+    return decision(roles, {("worker", index): code for index, code in enumerate(codes)})
+
+
+@pytest.mark.parametrize(
+    ("completion", "instances", "codes", "expected"),
+    [
+        ({}, 2, [], None),
+        ({}, 2, [0], None),
+        ({}, 2, [0, 0], Decision(0)),
+        ({}, 2, [3], Decision(3, ("worker", 0))),
+        ({}, 2, [0, 7], Decision(7, ("worker", 1))),
+        ({"minFailedInstances": None}, 2, [3], Decision(3, ("worker", 0))),
+        ({"minFailedInstances": 2}, 3, [3], None),
+        ({"minFailedInstances": 2}, 3, [3, 0, 4], Decision(4, ("worker", 2))),
+        ({"minFailedInstances": -1}, 2, [3, 4], Decision(0)),
+        ({"minSucceededInstances": 1}, 3, [0], Decision(0)),
+        ({"minSucceededInstances": -1}, 2, [0], None),
+        ({"minSucceededInstances": -1}, 2, [0, 0], Decision(0)),
+        ({"minFailedInstances": 2, "minSucceededInstances": 2}, 3, [1, 0, 0], Decision(0)),
+        ({"minFailedInstances": 3, "minSucceededInstances": 3}, 2, [1, 0], Decision(0)),
+    ],
+)
+def test_the_first_policy_that_is_met_decides_the_job(
+    completion: dict[str, int | None], instances: int, codes: list[int], expected: Decision | None
+) -> None:
+    assert _decide(completion, instances, codes) == expected

@@ -1,0 +1,194 @@
+"""The lifecycle: which callbacks run, in which order, and what the task's result is."""
+
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from pai_runtime.task.lifecycle import SETUP_FAILED, TIMEOUT, Result
+from pai_runtime.task.lifecycle import run_task as run_lifecycle
+from pai_runtime.task.plan import EVENTS, Command, FailurePolicy, Phase, Plan, Step, UseRecord
+from pai_runtime.task.processes import Ended, StopReason
+from tests.task_harness import plan, run_task, shell
+
+_USES = "abc"
+
+
+class _Pretend:
+    """A runner that starts nothing: it notes what is asked of it, and ends it as it was told."""
+
+    def __init__(self, codes: dict[str, int], stop_at: str = "", reason: StopReason = "cancelled") -> None:
+        self.ran: list[str] = []
+        self.told: list[str | None] = []
+        self._codes = codes
+        self._stop_at = stop_at
+        self._reason: StopReason = reason
+
+    def step(self, step: Step, use: UseRecord, result: Result | None) -> Ended:
+        self.told.append(result.outcome if result else None)
+        return self._run(f"{step.phase} {use.name}")
+
+    def command(self, command: Command) -> Ended:
+        assert command.script
+        return self._run("command")
+
+    def told_to_stop(self) -> tuple[StopReason, int | None] | None:
+        return (self._reason, 15) if self._stop_at in self.ran else None
+
+    def _run(self, what: str) -> Ended:
+        self.ran.append(what)
+        return Ended(self._codes.get(what, 0))
+
+
+def _plan(policy: FailurePolicy = "fail", phases: Sequence[Phase] = EVENTS) -> Plan:
+    """Every use has a step in every phase."""
+    steps = [shell(phase, number, "true", policy) for number in range(3) for phase in phases]
+    return plan(Path("/nowhere"), steps=steps)
+
+
+def _each(phase: str, uses: str) -> list[str]:
+    return [f"{phase} {use}" for use in uses]
+
+
+_STARTS = _each("taskStarts", "abc")
+_OK = [*_STARTS, "command", *_each("taskSucceeds", "cba"), *_each("taskExits", "cba")]
+_FAILED = [*_STARTS, "command", *_each("taskFails", "cba"), *_each("taskExits", "cba")]
+
+
+def _stopped(uses: str) -> list[str]:
+    """A setup that fails at the last of `uses`."""
+    back = uses[::-1]
+    return [*_each("taskStarts", uses), *_each("taskFails", back), *_each("taskExits", back)]
+
+
+@pytest.mark.parametrize(
+    ("failing", "policy", "ran", "outcome", "code"),
+    [
+        ({}, "fail", _OK, "ok", 0),
+        ({"taskStarts a": 1}, "fail", _stopped("a"), "setup-failed", SETUP_FAILED),
+        ({"taskStarts b": 9}, "fail", _stopped("ab"), "setup-failed", SETUP_FAILED),
+        ({"taskStarts c": 1}, "fail", _stopped("abc"), "setup-failed", SETUP_FAILED),
+        ({"taskStarts b": 9}, "ignore", _OK, "ok", 0),
+        ({"command": 3}, "fail", _FAILED, "failed", 3),
+        ({"command": 3}, "ignore", _FAILED, "failed", 3),
+        ({"taskSucceeds b": 5}, "fail", _OK, "ok", 0),
+        ({"taskSucceeds b": 5}, "ignore", _OK, "ok", 0),
+        ({"command": 3, "taskFails c": 5}, "fail", _FAILED, "failed", 3),
+        ({"command": 3, "taskFails c": 5}, "ignore", _FAILED, "failed", 3),
+        ({"taskExits c": 5, "taskExits a": 6}, "fail", _OK, "ok", 0),
+        ({"taskExits c": 5}, "ignore", _OK, "ok", 0),
+        (
+            {"taskStarts b": 1, "taskFails b": 1, "taskExits b": 1},
+            "fail",
+            _stopped("ab"),
+            "setup-failed",
+            240,
+        ),
+        ({"command": 3, **dict.fromkeys(_FAILED[4:], 1)}, "fail", _FAILED, "failed", 3),
+    ],
+)
+def test_whatever_fails_every_callback_of_every_started_use_runs(
+    failing: dict[str, int], policy: FailurePolicy, ran: list[str], outcome: str, code: int
+) -> None:
+    runner = _Pretend(failing)
+    result, failures = run_lifecycle(_plan(policy), runner, lambda _: None)
+    assert runner.ran == ran
+    assert (result.outcome, result.code) == (outcome, code)
+    after = [name for name in ran if name in failing and not name.startswith(("taskStarts", "command"))]
+    assert [f"{failure.phase} {failure.use.name}" for failure in failures] == (
+        after if policy == "fail" else []
+    )
+
+
+@pytest.mark.parametrize(
+    ("stop_at", "reason", "ran", "outcome", "code"),
+    [
+        ("taskStarts b", "cancelled", [*_STARTS[:2], *_each("taskExits", "ba")], "cancelled", 143),
+        ("taskStarts b", "timeout", _stopped("ab"), "timeout", TIMEOUT),
+        ("command", "cancelled", [*_STARTS, "command", *_each("taskExits", "cba")], "cancelled", 143),
+        ("command", "timeout", _FAILED, "timeout", TIMEOUT),
+        ("taskSucceeds c", "cancelled", _OK, "ok", 0),
+        ("taskExits c", "timeout", _OK, "ok", 0),
+    ],
+)
+def test_being_told_to_stop_decides_the_outcome_until_the_command_has_ended(
+    stop_at: str, reason: StopReason, ran: list[str], outcome: str, code: int
+) -> None:
+    runner = _Pretend({}, stop_at, reason)
+    result, _ = run_lifecycle(_plan(), runner, lambda _: None)
+    assert (runner.ran, result.outcome, result.code) == (ran, outcome, code)
+
+
+def test_init_steps_run_before_all_start_steps_and_a_failed_one_starts_nothing_else() -> None:
+    runner = _Pretend({"init b": 1})
+    result, _ = run_lifecycle(_plan(phases=("init", *EVENTS)), runner, lambda _: None)
+    assert runner.ran == ["init a", "init b", *_each("taskFails", "ba"), *_each("taskExits", "ba")]
+    assert (result.outcome, result.phase) == ("setup-failed", "init")
+
+
+def test_a_use_without_start_step_has_started_when_its_turn_has_come() -> None:
+    steps = [shell("taskStarts", 1, "true"), *(shell("taskExits", number, "true") for number in range(3))]
+    runner = _Pretend({"taskStarts b": 1})
+    run_lifecycle(plan(Path("/nowhere"), steps=steps), runner, lambda _: None)
+    assert runner.ran == ["taskStarts b", "taskExits b", "taskExits a"]
+
+
+def test_callbacks_are_told_the_outcome_once_there_is_one() -> None:
+    runner = _Pretend({"command": 1})
+    run_lifecycle(_plan(), runner, lambda _: None)
+    assert runner.told == [None, None, None, *["failed"] * 6]
+
+
+# The same promises with real shells: a failing phase, its policy, and what has to come of it.
+_REAL = [
+    (None, "ok", 0),
+    ("taskStarts", "setup-failed", SETUP_FAILED),
+    ("command", "failed", 3),
+    ("taskSucceeds", "ok", 0),
+    ("taskFails", "failed", 3),
+    ("taskExits", "ok", 0),
+]
+
+
+@pytest.mark.parametrize(
+    ("failing", "outcome", "code", "policy"),
+    [(*case, policy) for case, policy in itertools.product(_REAL, ("fail", "ignore"))],
+)
+def test_each_failing_phase_with_each_policy_in_real_processes(
+    tmp_path: Path, failing: str | None, outcome: str, code: int, policy: FailurePolicy
+) -> None:
+    def script(phase: str, name: str) -> str:
+        fails = "(exit 9)" if phase == failing and name == "b" else ":"
+        return f"echo {phase} {name}\n{fails}\necho {phase} {name} $PAI_TASK_OUTCOME $PAI_TASK_EXIT_CODE\n"
+
+    steps = [
+        shell(phase, number, script(phase, name), policy)
+        for number, name in enumerate("abc")
+        for phase in EVENTS
+    ]
+    run = run_task(plan(tmp_path, "exit 3" if failing in ("command", "taskFails") else "true", steps))
+    if failing == "taskStarts" and policy == "ignore":
+        outcome, code = "ok", 0
+
+    started = "ab" if outcome == "setup-failed" else "abc"
+    ended = "taskSucceeds" if outcome == "ok" else "taskFails"
+    expected: list[str] = []
+    for phase, uses in (("taskStarts", started), (ended, started[::-1]), ("taskExits", started[::-1])):
+        told = "" if phase == "taskStarts" else f"{outcome} {code}"
+        for name in uses:
+            stops = phase == failing and name == "b" and policy == "fail"
+            expected += [f"{phase} {name}"] + ([] if stops else [f"{phase} {name} {told}".rstrip()])
+    printed = [line for line in run.runtime_log if not line.startswith("[")]
+    assert printed == expected
+    assert (run.process.returncode, run.record["exitCode"], run.record["outcome"]) == (code, code, outcome)
+    if failing in ("taskSucceeds", "taskFails", "taskExits") and policy == "fail":
+        assert run.record["callbackFailures"][0] == {
+            "phase": failing,
+            "exitCode": 9,
+            "use": "b",
+            "plugin": "org.example.test",
+            "distribution": "pai-test 1.0",
+        }
+    else:
+        assert "callbackFailures" not in run.record

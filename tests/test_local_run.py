@@ -1,0 +1,296 @@
+"""``pai-runtime run``: whole jobs as processes on this machine."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from pai_runtime.task.masking import SHORTEST
+from tests.support import JOBS, PROGRAM, callback, cli, job, write_job
+
+
+def _without_extras(name: str) -> dict[str, Any]:
+    """A test case of the specification without its ssh extra."""
+    document: dict[str, Any] = yaml.safe_load((JOBS / name).read_text())
+    document.pop("extras", None)
+    return document
+
+
+def _runtime_log(task: Path) -> list[str]:
+    lines = (task / "logs" / "runtime.log").read_text().splitlines()
+    return [line.partition("[openpai-runtime] ")[2] for line in lines]
+
+
+@pytest.mark.parametrize("name", ["pre1", "pre2"])
+def test_the_specifications_test_cases_give_the_log_that_is_written_there(tmp_path: Path, name: str) -> None:
+    path = write_job(tmp_path, _without_extras(f"{name}.yaml"))
+    assert cli("run", path, "--out", tmp_path / "run").returncode == 0
+    expected = (JOBS / f"{name}.runtime.log").read_text().splitlines()
+    assert _runtime_log(tmp_path / "run" / "taskrole" / "0") == expected
+
+
+def test_parameters_and_secrets_reach_the_callbacks(tmp_path: Path) -> None:
+    path = write_job(tmp_path, _without_extras("parameters_and_secrets.yaml"))
+    assert cli("run", path, "--out", tmp_path / "run").returncode == 0
+    assert {"111", "222"} <= set(_runtime_log(tmp_path / "run" / "taskrole" / "0"))
+
+
+def test_a_reference_to_a_prerequisite_that_is_not_there_starts_nothing(tmp_path: Path) -> None:
+    ended = cli("run", JOBS / "pre3_wrong.yaml", cwd=tmp_path)
+    assert ended.returncode == 2
+    assert re.search(r"pre3_wrong\.yaml:\d+:\d+: .*'justecho_wrong'.*Did you mean justecho\?", ended.stderr)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_export_of_a_data_prerequisite_reaches_the_users_command(tmp_path: Path) -> None:
+    text = (JOBS / "covid_data_callbacks.yaml").read_text()
+    text = text.replace("/data/covid19", str(tmp_path / "data")).replace(
+        "wget https://x.x.x/yyy.zip", "touch yyy.zip"
+    )
+    ended = cli("run", write_job(tmp_path, text), "--out", tmp_path / "run")
+    assert ended.returncode == 0
+    assert "yyy.zip" in ended.stdout
+
+
+def test_every_task_of_every_role_runs_in_a_folder_of_its_own(tmp_path: Path) -> None:
+    document = job(worker={"instances": 3, "commands": ["pwd > here", "echo $PAI_WORK_DIR $PAI_TASK_INDEX"]})
+    document["taskRoles"]["server"] = {**document["taskRoles"]["worker"], "instances": 1}
+    document["taskRoles"]["worker"]["completion"] = {"minSucceededInstances": -1}
+    document["taskRoles"]["server"]["completion"] = {"minSucceededInstances": -1}
+    ended = cli("run", write_job(tmp_path, document), "--out", tmp_path / "run")
+    assert ended.returncode == 0
+    for name in ("worker/0", "worker/1", "worker/2", "server/0"):
+        task = tmp_path / "run" / name
+        assert (task / "work" / "here").read_text() == f"{task}/work\n"
+        assert f"{name} | {task}/work {name[-1]}\n" in ended.stdout
+        assert json.loads((task / "plan.json").read_text())["folder"] == str(task)
+        assert yaml.safe_load((task / "exit.yaml").read_text())["exitCode"] == 0
+    run = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert run["outcome"] == "succeeded"
+    assert [(task["role"], task["index"], task["exitCode"]) for task in run["tasks"]] == [
+        ("worker", 0, 0),
+        ("worker", 1, 0),
+        ("worker", 2, 0),
+        ("server", 0, 0),
+    ]
+
+
+def test_no_two_tasks_are_given_one_port_and_all_can_be_bound(tmp_path: Path) -> None:
+    bind = (
+        "import os, socket\n"
+        "for part in os.environ['PAI_CONTAINER_HOST_PORT_LIST'].rstrip(';').split(';'):\n"
+        "    for port in part.partition(':')[2].split(','):\n"
+        "        socket.socket().bind(('', int(port)))\n"
+        "        print(port)\n"
+    )
+    resources = {"cpu": 1, "memoryMB": 1, "gpu": 0, "ports": {"tcp": 3}}
+    document = job(
+        worker={
+            "instances": 4,
+            "resourcePerInstance": resources,
+            "commands": [f"python3 - <<'END'\n{bind}END"],
+        }
+    )
+    ended = cli("run", write_job(tmp_path, document), "--out", tmp_path / "run")
+    assert ended.returncode == 0, ended.stderr
+    ports = re.findall(r"\| (\d+)", ended.stdout)
+    assert len(ports) == len(set(ports)) == 4 * (3 + 2)
+
+
+def test_the_default_folder_counts_up(tmp_path: Path) -> None:
+    path = write_job(tmp_path, job())
+    for number in (1, 2):
+        assert cli("run", path, cwd=tmp_path).returncode == 0
+        assert (tmp_path / ".pai-runs" / f"test-{number}" / "run.json").is_file()
+
+
+def test_the_exit_status_is_the_code_of_the_task_that_failed_the_job(tmp_path: Path) -> None:
+    commands = ["if [ $PAI_TASK_INDEX = 1 ]; then exit 42; fi", "sleep 1000"]
+    document = job(worker={"instances": 3, "commands": commands})
+    ended = cli("run", write_job(tmp_path, document), "--out", tmp_path / "run")
+    assert ended.returncode == 42
+    assert "the job failed: task worker/1, exit code 42" in ended.stderr
+    run = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert (run["outcome"], run["failedTask"]) == ("failed", "worker/1")
+    for index in (0, 2):
+        record = yaml.safe_load((tmp_path / "run" / "worker" / str(index) / "exit.yaml").read_text())
+        assert record["outcome"] == "cancelled"
+
+
+def test_a_failed_setup_is_explained_where_the_person_looks(tmp_path: Path) -> None:
+    prerequisite = {
+        "name": "tool",
+        "callbacks": [callback("taskStarts", "echo looking", "nosuchtool --install")],
+    }
+    document = job(prerequisites=[prerequisite], worker={"prerequisites": ["tool"], "commands": ["echo ran"]})
+    ended = cli("run", write_job(tmp_path, document), "--out", tmp_path / "run")
+    assert ended.returncode == 240
+    assert "taskStarts of 'tool' (com.microsoft.pai.runtimeplugin.cmd, pai-cmd 0.1.0, " in ended.stderr
+    assert "tool: line 2: nosuchtool: command not found" in ended.stderr
+    assert "ran" not in ended.stdout
+
+
+def test_a_time_limit_ends_the_job(tmp_path: Path) -> None:
+    path = write_job(tmp_path, job(worker={"commands": ["sleep 1000"]}))
+    ended = cli("run", path, "--out", tmp_path / "run", "--timeout", "0.5s")
+    assert ended.returncode == 242
+    assert "the time limit ended the task in command" in ended.stderr
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_ctrl_c_ends_the_job_and_leaves_nothing_running(tmp_path: Path, times: int) -> None:
+    os.mkfifo(tmp_path / "ready")
+    trap = "trap 'echo > ready2' TERM" if times == 2 else ":"
+    os.mkfifo(tmp_path / "ready2")
+    commands = [f"cd {tmp_path}", trap, "echo $$ > pid", "echo > ready", "while :; do sleep 0.01; done"]
+    path = write_job(tmp_path, job(worker={"commands": commands}))
+    process = subprocess.Popen(
+        [PROGRAM, "run", path, "--out", tmp_path / "run"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    (tmp_path / "ready").read_text()
+    process.send_signal(signal.SIGINT)
+    if times == 2:
+        (tmp_path / "ready2").read_text()
+        process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert b"the job was cancelled" in stderr
+    assert not Path("/proc", (tmp_path / "pid").read_text().strip()).exists()
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["outcome"] == "cancelled"
+
+
+def test_a_supervisor_that_is_killed_leaves_a_record_all_the_same(tmp_path: Path) -> None:
+    commands = ["ppid=$(grep PPid /proc/$$/status)", "kill -KILL ${ppid##*[!0-9]}"]
+    path = write_job(tmp_path, job(worker={"commands": commands}, secrets={"token": "value-of-it"}))
+    ended = cli("run", path, "--out", tmp_path / "run")
+    assert ended.returncode == 137
+    record = yaml.safe_load((tmp_path / "run" / "worker" / "0" / "exit.yaml").read_text())
+    assert record["exitCode"] == 137
+    assert "ended before it could say" in record["message"]
+
+
+class TestSecrets:
+    """No value of a secret stays anywhere."""
+
+    value = "correct horse battery staple"
+
+    def _job(self, **fields: Any) -> dict[str, Any]:
+        # The value backwards, so that the job file itself does not hold it.
+        test = f'[ "$(echo "<% $secrets.token %>" | rev)" = "{self.value[::-1]}" ]'
+        commands = [test + ' && echo "<% $secrets.token %>"']
+        return job(worker={"commands": commands}, **fields)
+
+    def _nowhere_but_in(self, folder: Path, *files: Path) -> None:
+        for path in folder.rglob("*"):
+            if path.is_file() and path not in files:
+                assert self.value not in path.read_text(errors="replace"), path
+
+    def test_the_jobs_own_secrets_are_in_no_file_of_the_run(self, tmp_path: Path) -> None:
+        ended = cli(
+            "run", write_job(tmp_path, self._job(secrets={"token": self.value})), "--out", tmp_path / "run"
+        )
+        assert (ended.returncode, ended.stdout) == (0, "******\n")
+        assert self.value not in ended.stderr
+        self._nowhere_but_in(tmp_path / "run")
+
+    @pytest.mark.parametrize("own", [{}, {"token": "other", "more": "kept"}])
+    def test_a_secrets_file_completes_and_overrides_them(self, tmp_path: Path, own: dict[str, str]) -> None:
+        secrets = tmp_path / "secrets.yaml"
+        secrets.write_text(f"token: {self.value}\n")
+        path = write_job(tmp_path, self._job(**({"secrets": own} if own else {})))
+        ended = cli("run", path, "--secrets", secrets, "--out", tmp_path / "run")
+        assert (ended.returncode, ended.stdout) == (0, "******\n")
+        self._nowhere_but_in(tmp_path, secrets)
+
+    def test_the_file_for_the_supervisor_is_the_users_only_and_gone_once_read(self, tmp_path: Path) -> None:
+        if shutil.which("strace") is None:
+            pytest.skip("apt-get install strace")
+        look = "import os, sys; sys.exit(os.path.exists('../secrets.json'))"
+        document = self._job(secrets={"token": self.value})
+        document["taskRoles"]["worker"]["commands"].append(f'python3 -c "{look}"')
+        path = str(write_job(tmp_path, document))
+        ended = subprocess.run(
+            [
+                *["strace", "-f", "-e", "trace=openat", "-o", "trace"],
+                str(PROGRAM),
+                "run",
+                path,
+                "--out",
+                "run",
+            ],
+            cwd=tmp_path,
+            check=False,
+        )
+        assert ended.returncode == 0
+        created = re.findall(
+            r"secrets\.json\", O_WRONLY\|O_CREAT\|O_EXCL\S*, (\d+)", (tmp_path / "trace").read_text()
+        )
+        assert created == ["0600"]
+
+    def test_one_that_is_too_short_to_hide_is_named(self, tmp_path: Path) -> None:
+        path = write_job(tmp_path, job(secrets={"pin": "1" * (SHORTEST - 1), "token": self.value}))
+        ended = cli("run", path, "--out", tmp_path / "run")
+        assert f"the secret 'pin' is shorter than {SHORTEST} bytes" in ended.stderr
+        assert "'token' is shorter" not in ended.stderr
+
+
+def test_what_this_machine_does_not_give_is_said_once(tmp_path: Path) -> None:
+    resources = {"cpu": 1, "memoryMB": 100, "gpu": 2}
+    document = job(worker={"instances": 3, "resourcePerInstance": resources, "taskRetryCount": 1})
+    ended = cli("run", write_job(tmp_path, document), "--out", tmp_path / "run")
+    assert ended.returncode == 0
+    said = [line for line in ended.stderr.splitlines() if "not given on this machine" in line]
+    assert [
+        next(word for word in ("image", "GPUs", "memory", "retries") if word in line) for line in said
+    ] == [
+        "image",
+        "GPUs",
+        "memory",
+        "retries",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--out", "full"], "is not empty; give --out a folder that does not exist yet"),
+        (["--out", "file"], "the folder of the run cannot be made"),
+        (["--timeout", "soon"], "--timeout soon is not a time, such as 90, 90s, 15m or 2h"),
+        (["--secrets", "missing.yaml"], "missing.yaml:1:1: error: cannot be read: No such file or directory"),
+        (["--policy", "missing.yaml"], "missing.yaml:1:1: error: cannot be read: No such file or directory"),
+    ],
+)
+def test_a_run_that_cannot_be_made_starts_nothing_and_changes_nothing(
+    tmp_path: Path, args: list[str], message: str
+) -> None:
+    path = write_job(tmp_path, job(worker={"commands": ["touch ../../../ran"]}))
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thing").touch()
+    (tmp_path / "file").touch()
+    before = sorted(tmp_path.rglob("*"))
+    ended = cli("run", path, *args, cwd=tmp_path)
+    assert ended.returncode == 2
+    assert message in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_tasks_do_not_inherit_the_platform_variables_of_the_job_around_them(tmp_path: Path) -> None:
+    path = write_job(tmp_path, job(worker={"commands": ["env"]}))
+    ended = cli(
+        "run",
+        path,
+        "--out",
+        tmp_path / "run",
+        env={"PAI_HOST_IP_other_0": "10.0.0.1", "FC_X": "1", "KEEP": "1"},
+    )
+    assert "KEEP=1" in ended.stdout
+    assert "PAI_HOST_IP_other_0" not in ended.stdout
+    assert "FC_X" not in ended.stdout

@@ -1,0 +1,106 @@
+"""The plan: the same each time, without secret values, and with the origin of every part."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from pai_runtime.task.plan import Plan
+from tests.support import JOBS, PROGRAM, callback, cli, job, write_job
+
+_WITH_SECRETS = job(
+    prerequisites=[
+        {
+            "name": "login",
+            "callbacks": [
+                callback("taskStarts", "echo <% $secrets.token %>", "export T='<% $secrets.keys[1] %>'")
+            ],
+        }
+    ],
+    secrets={"token": "hunter-2-hunter", "keys": ["first-key-value", "second-key-value"]},
+    worker={"prerequisites": ["login"], "commands": ["run --token <% $secrets.token %>"], "instances": 2},
+)
+
+
+def test_the_same_inputs_give_the_same_bytes() -> None:
+    outputs = {
+        cli("plan", JOBS / "tensorflow_cifar10.yaml", "--json", env={"PYTHONHASHSEED": seed}).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(outputs) == 1
+
+
+@pytest.mark.parametrize("form", [[], ["--json"], ["--task", "worker/0"], ["--task", "worker/0", "--json"]])
+def test_a_plan_holds_no_secret_value(tmp_path: Path, form: list[str]) -> None:
+    ended = cli("plan", write_job(tmp_path, _WITH_SECRETS), *form)
+    assert ended.returncode == 0
+    for value in ("hunter-2-hunter", "first-key-value", "second-key-value"):
+        assert value not in ended.stdout + ended.stderr
+    if "--json" not in form:
+        assert "run --token <% $secrets.token %>" in ended.stdout
+
+
+def test_the_json_is_the_plan_itself(tmp_path: Path) -> None:
+    path = write_job(tmp_path, _WITH_SECRETS)
+    one = json.loads(cli("plan", path, "--task", "worker/1", "--json").stdout)
+    assert Plan.from_json(one).to_json() == one
+    assert (one["planVersion"], one["role"], one["index"]) == (1, "worker", 1)
+    both = json.loads(cli("plan", path, "--json").stdout)
+    assert [plan["index"] for plan in both] == [0, 1]
+    assert both[1] == one
+
+
+def test_every_step_says_where_it_came_from(tmp_path: Path) -> None:
+    path = write_job(tmp_path, _WITH_SECRETS)
+    lines = cli("plan", path, "--task", "worker/0").stdout.splitlines()
+    assert f"  taskStarts  login  {path}:8:3  com.microsoft.pai.runtimeplugin.cmd (pai-cmd 0.1.0)" in lines
+    assert "    platform  PAI_TASK_INDEX=0" in lines
+    assert any(line.startswith(f"  command  {path}:") for line in lines)
+
+
+def test_the_example_of_the_protocol_plans_for_both_roles() -> None:
+    path = JOBS / "tensorflow_cifar10.yaml"
+    plans = {plan["role"]: plan for plan in json.loads(cli("plan", path, "--json").stdout)}
+    for role, name in (("worker", "worker"), ("ps_server", "ps")):
+        script = plans[role]["command"]["script"].splitlines()
+        assert script[0] == "wget https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz -P data_cifar10"
+        assert script[1].startswith(
+            "git clone https://MaggieQi:\0github_token\0@gh.neting.cc/MaggieQi/benchmarks "
+        )
+        assert "git checkout 84820935288cab696c9c2ac409cbd46a1f24723d" in script[1]
+        assert script[2] == "cd script_tensorflow_cnnbenchmarks/scripts/tf_cnn_benchmarks"
+        assert script[3].startswith(f"python tf_cnn_benchmarks.py --job_name={name} ")
+        assert "--ps_hosts=$PAI_TASK_ROLE_ps_server_HOST_LIST" in script[3]
+        assert "--model=resnet20 --batch_size=32" in script[3]
+        assert "--train_dir=$PAI_WORK_DIR/output_tensorflow_cifar10_model" in script[3]
+    assert len(plans["worker"]["command"]["script"].splitlines()) == 4
+    upload = "hdfs dfs -cp output_tensorflow_cifar10_model hdfs://10.151.40.179:9000/core/cifar10_model"
+    assert upload in plans["ps_server"]["command"]["script"].splitlines()
+    assert "deployment 'prod'" in plans["worker"]["command"]["source"]
+
+
+@pytest.mark.parametrize(
+    ("task", "message"),
+    [
+        ("server/0", "there is no task role 'server'; the job has worker"),
+        ("worker/2", "there is no task 'worker/2'; worker has worker/0 to worker/1"),
+        ("worker", "there is no task 'worker'"),
+        ("worker/x", "there is no task 'worker/x'"),
+        ("worker/-1", "there is no task 'worker/-1'"),
+    ],
+)
+def test_a_task_that_is_not_there_is_named(tmp_path: Path, task: str, message: str) -> None:
+    ended = cli("plan", write_job(tmp_path, _WITH_SECRETS), "--task", task)
+    assert ended.returncode == 2
+    assert message in ended.stderr
+
+
+def test_a_plan_that_somebody_stops_reading_is_no_error(tmp_path: Path) -> None:
+    path = write_job(tmp_path, job(worker={"instances": 200}))
+    with subprocess.Popen([PROGRAM, "plan", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.read(10)
+        process.stdout.close()
+        assert process.stderr.read() == b""

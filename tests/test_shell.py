@@ -1,0 +1,150 @@
+"""The shell around scripts: what carries from step to step, in every shell that an image may have."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.task_harness import TaskRun, plan, run_task, shell
+
+Run = Callable[..., TaskRun]
+
+_SHELLS = ["bash", "dash", "busybox"]
+
+
+@pytest.fixture(params=_SHELLS)
+def run(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
+    """Runs start steps of one use each, then a command, where the image has only this shell."""
+    name: str = request.param
+    program = shutil.which(name)
+    if program is None:
+        pytest.skip(f"apt-get install {name}")
+    image = tmp_path / "image"
+    image.mkdir()
+    (image / ("bash" if name == "bash" else "sh")).symlink_to(program)
+    for tool in ("cat", "env", "sleep"):
+        found = shutil.which("busybox" if name == "busybox" else tool)
+        if found is None:
+            pytest.skip(f"apt-get install {name}")
+        (image / tool).symlink_to(found)
+
+    def run(command: str, *starts: str, exits: str = "", **more: object) -> TaskRun:
+        steps = [shell("taskStarts", number, script) for number, script in enumerate(starts)]
+        steps += [shell("taskExits", 0, exits)] if exits else []
+        env = {"PATH": str(image), **more.pop("env", {})}  # type: ignore[dict-item]
+        return run_task(plan(tmp_path / "task", command, steps), env=env, **more)
+
+    return run
+
+
+def test_exports_reach_later_steps_the_command_and_the_exit_callbacks(run: Run) -> None:
+    task = run(
+        'echo "$A$B"',
+        "export A=1",
+        "export B=$A$A",
+        exits='echo "exit $A $B"; echo "ended $PAI_TASK_OUTCOME"',
+    )
+    assert task.stdout_log == b"111\n"
+    assert "exit 1 11" in task.runtime_log
+    assert "ended ok" in task.runtime_log
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [
+        "",
+        "exit 0",
+        "exit",
+        "trap 'true' EXIT",
+        "trap - EXIT",
+        "set -u; set +e",
+        "false || true",
+        "(exit 3) || exit 0",
+    ],
+)
+def test_the_environment_flows_on_however_a_step_ends(run: Run, ending: str) -> None:
+    assert run('echo "$A"', f"export A=here\n{ending}").stdout_log == b"here\n"
+
+
+def test_what_a_failing_step_exported_reaches_the_exit_callbacks(run: Run) -> None:
+    task = run("true", "export A=here\nfalse\nexport A=never", exits='echo "A is $A"')
+    assert "A is here" in task.runtime_log
+
+
+def test_the_working_directory_and_functions_stay_in_their_step(run: Run, tmp_path: Path) -> None:
+    task = run("pwd; greet", 'greet() { echo hello; }\n[ -z "$BASH_VERSION" ] || export -f greet\ncd /')
+    assert task.stdout_log.decode() == f"{tmp_path / 'task' / 'work'}\n"
+    assert task.process.returncode == 127
+
+
+def test_a_variable_that_is_unset_stays_unset(run: Run) -> None:
+    assert run('echo "${GONE-unset}"', "unset GONE", env={"GONE": "here"}).stdout_log == b"unset\n"
+
+
+def test_values_carry_byte_for_byte(run: Run) -> None:
+    value = "two\nlines, 'quotes\" $dollars \\ and = \t\u00e9"
+    task = run(
+        'env -0 2>/dev/null | cat; printf "[%s]" "$COPY"', 'export COPY="$VALUE"', env={"VALUE": value}
+    )
+    assert task.stdout_log.endswith(f"[{value}]".encode())
+
+
+def test_one_script_may_hold_an_if_over_several_commands_and_stops_at_the_first_error(run: Run) -> None:
+    script = "if true; then\necho yes\nelse\necho no\nfi\nfalse\necho never\n"
+    task = run("true", script)
+    assert "yes" in task.runtime_log
+    assert "never" not in task.runtime_log
+    assert task.record["outcome"] == "setup-failed"
+
+
+def test_an_ignored_step_goes_on_after_an_error(tmp_path: Path) -> None:
+    step = shell("taskStarts", 0, "echo one\nfalse\necho two\nexit 4\n", "ignore")
+    task = run_task(plan(tmp_path, "echo ran", [step]))
+    assert [line for line in task.runtime_log if not line.startswith("[INFO]")][:2] == ["one", "two"]
+    assert task.stdout_log == b"ran\n"
+
+
+def test_messages_of_the_shell_count_the_lines_of_the_script(tmp_path: Path) -> None:
+    task = run_task(
+        plan(tmp_path, "echo 1\nnosuchprogram", [shell("taskStarts", 0, "echo\nnosuch || true\n")])
+    )
+    assert "a: line 2: nosuch: command not found" in task.runtime_log
+    assert b"command: line 2: nosuchprogram: command not found" in task.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ("true", 0),
+        ("exit 7", 7),
+        ("exit 255", 255),
+        ("false\ntrue", 0),
+        ("nosuchprogram", 127),
+        ("/etc/passwd", 126),
+        ("kill -KILL $$", 137),
+        ("kill -SEGV $$", 139),
+        ("if true; then", 2),
+    ],
+)
+def test_the_users_exit_code_is_the_tasks(run: Run, command: str, code: int) -> None:
+    task = run(command)
+    assert task.process.returncode == code
+    assert task.record["userExitCode"] == code
+    assert task.record["signal"] == (code - 128 if code in (137, 139) else None)
+
+
+def test_a_script_of_a_megabyte_runs(run: Run) -> None:
+    assert run("# " + "x" * 1_000_000 + "\necho ran").stdout_log == b"ran\n"
+
+
+def test_the_command_has_no_standard_input_and_no_open_files_of_ours(tmp_path: Path) -> None:
+    task = run_task(plan(tmp_path, "cat; ls /proc/self/fd"))
+    assert task.stdout_log.split() == [b"0", b"1", b"2", b"3"]  # 3 is the folder that ls reads
+
+
+def test_an_image_without_any_shell_is_said_so_before_anything_runs(tmp_path: Path) -> None:
+    task = run_task(plan(tmp_path / "task"), env={"PATH": str(tmp_path)})
+    assert task.process.returncode == 241
+    assert b"neither bash nor sh was found on PATH" in task.stderr
+    assert "neither bash nor sh" in task.record["message"]

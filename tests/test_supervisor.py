@@ -1,0 +1,229 @@
+"""The supervisor with real processes and signals."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import pai_runtime
+from pai_runtime.task.lifecycle import RUNTIME_ERROR, TIMEOUT
+from pai_runtime.task.placeholders import placeholder
+from tests.task_harness import TaskRun, plan, run_task, shell
+
+_EXITS = [
+    shell("taskFails", 0, "echo fails $PAI_TASK_OUTCOME $PAI_TASK_EXIT_CODE"),
+    shell("taskExits", 0, "echo exits $PAI_TASK_OUTCOME $PAI_TASK_EXIT_CODE in $PAI_TASK_PHASE"),
+]
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def _started(tmp_path: Path, command: str = "true", start: str = "", *options: str) -> TaskRun:
+    """A task that has got to the place where its script writes to the FIFO ``ready``."""
+    (tmp_path / "work").mkdir()
+    os.mkfifo(tmp_path / "work" / "ready")
+    steps = [shell("taskStarts", 0, start), *_EXITS] if start else _EXITS
+    run = TaskRun(plan(tmp_path, command, steps), *options)
+    run.wait_for("ready")
+    return run
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_command_that_saves_its_work_on_sigterm_gets_to_do_so(
+    tmp_path: Path, number: signal.Signals, code: int
+) -> None:
+    command = "trap 'echo saved > file; exit 0' TERM\necho > ready\nwhile :; do sleep 0.01; done"
+    run = _started(tmp_path, command)
+    run.send(number)
+    assert run.end() == code
+    assert (tmp_path / "work" / "file").read_text() == "saved\n"
+    assert run.record["outcome"] == "cancelled"
+    assert f"exits cancelled {code} in taskExits" in run.runtime_log
+    assert not any(line.startswith("fails") for line in run.runtime_log)
+
+
+def test_a_command_that_ignores_sigterm_is_killed_with_its_whole_group(tmp_path: Path) -> None:
+    command = "trap '' TERM\nsleep 1000 & echo $! > child\necho > ready\nwait"
+    run = _started(tmp_path, command, "", "--grace=0.2")
+    child = int((tmp_path / "work" / "child").read_text())
+    run.send(signal.SIGTERM)
+    assert run.end() == 143
+    assert not _alive(child)
+
+
+def test_a_start_step_is_cancelled_and_the_command_does_not_run(tmp_path: Path) -> None:
+    run = _started(tmp_path, "echo ran", "echo > ready; sleep 1000")
+    run.send(signal.SIGTERM)
+    assert run.end() == 143
+    assert run.stdout_log == b""
+    assert "exits cancelled 143 in taskExits" in run.runtime_log
+
+
+def test_a_second_signal_ends_the_task_at_once_without_more_callbacks(tmp_path: Path) -> None:
+    command = "trap 'echo > again' TERM\nmkfifo again\necho > ready\nwhile :; do sleep 0.01; done"
+    run = _started(tmp_path, command, "", "--grace=1000")
+    run.send(signal.SIGTERM)
+    run.wait_for("again")
+    run.send(signal.SIGTERM)
+    assert run.end() == 143
+    assert not any(line.startswith("exits") for line in run.runtime_log)
+    assert run.record["outcome"] == "cancelled"
+
+
+def test_a_time_limit_ends_the_command_as_timeout(tmp_path: Path) -> None:
+    run = run_task(plan(tmp_path, "sleep 1000", _EXITS), "--timeout=0.5")
+    assert run.process.returncode == TIMEOUT
+    assert run.record["outcome"] == "timeout"
+    assert run.runtime_log[-2:] == [f"fails timeout {TIMEOUT}", f"exits timeout {TIMEOUT} in taskExits"]
+
+
+def test_exit_callbacks_have_a_time_budget_once_the_task_is_told_to_stop(tmp_path: Path) -> None:
+    steps = [shell("taskExits", 1, "echo hangs; sleep 1000"), shell("taskExits", 0, "echo late")]
+    run = run_task(plan(tmp_path, "sleep 1000", steps), "--timeout=0.2", "--exit-budget=0.5", "--grace=0.1")
+    assert run.process.returncode == TIMEOUT
+    assert "hangs" in run.runtime_log
+    assert [failure["use"] for failure in run.record["callbackFailures"]] == ["b", "a"]
+
+
+def test_a_time_limit_during_exit_callbacks_does_not_change_the_outcome(tmp_path: Path) -> None:
+    steps = [shell("taskExits", 0, "sleep 1000")]
+    run = run_task(plan(tmp_path, "true", steps), "--timeout=0.2", "--exit-budget=0.2", "--grace=0.1")
+    assert (run.process.returncode, run.record["outcome"]) == (0, "ok")
+
+
+def test_a_background_process_that_keeps_the_output_open_does_not_delay_the_end(tmp_path: Path) -> None:
+    step = shell("taskStarts", 0, "sleep 1000 & echo $! > of_step")
+    run = run_task(plan(tmp_path, "sleep 1000 & echo $! > of_command; echo done", [step]))
+    assert run.process.returncode == 0
+    assert run.stdout_log == b"done\n"
+    for name in ("of_step", "of_command"):
+        assert not _alive(int((tmp_path / "work" / name).read_text()))
+
+
+def test_a_background_process_of_a_start_step_lives_while_the_command_runs(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    os.mkfifo(tmp_path / "work" / "question")
+    os.mkfifo(tmp_path / "work" / "answer")
+    step = shell("taskStarts", 0, "(read line < question; echo logged later; echo $line$line > answer) &")
+    run = run_task(plan(tmp_path, "echo 1 > question; cat answer", [step]))
+    assert run.stdout_log == b"11\n"
+    assert "logged later" in run.runtime_log
+
+
+@pytest.mark.parametrize(
+    ("printf", "expected"),
+    [
+        (r"no newline", b"no newline"),
+        (r"a\rb\rc\n", b"a\rb\rc\n"),
+        (r"\n\n  indented\n", b"\n\n  indented\n"),
+        (r"\000\001\377\200", b"\x00\x01\xff\x80"),
+    ],
+)
+def test_the_users_output_is_kept_and_passed_on_byte_for_byte(
+    tmp_path: Path, printf: str, expected: bytes
+) -> None:
+    run = run_task(plan(tmp_path, f"printf '{printf}'; printf '{printf}' >&2"))
+    assert run.stdout == run.stdout_log == expected
+    assert run.stderr == run.log("user-stderr/current") == expected
+    assert sorted(run.log("user-all/current")) == sorted(expected * 2)
+
+
+def test_megabytes_of_output_are_complete(tmp_path: Path) -> None:
+    run = run_task(plan(tmp_path, "head -c 20000000 /dev/zero | tr '\\0' x; echo end >&2"))
+    assert run.stdout == run.stdout_log == b"x" * 20_000_000
+
+
+def test_with_a_prefix_whole_lines_are_passed_on_behind_it(tmp_path: Path) -> None:
+    run = run_task(plan(tmp_path, "echo one; printf two"), "--prefix=worker/0 | ")
+    assert run.stdout == b"worker/0 | one\nworker/0 | two\n"
+    assert run.stdout_log == b"one\ntwo"
+
+
+def test_output_goes_on_to_the_logs_when_nobody_reads_it(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    run = TaskRun(plan(tmp_path, "head -c 1000000 /dev/zero"), stdout=write)
+    os.close(write)
+    os.close(read)
+    assert run.end() == 0
+    assert len(run.stdout_log) == 1_000_000
+
+
+def test_lines_of_runtime_log_begin_with_their_date(tmp_path: Path) -> None:
+    run = run_task(plan(tmp_path, "true", [shell("taskStarts", 0, "printf 'a\\n\\nb'")]))
+    date = rb"(Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} [ 1-3]\d \d\d:\d\d:\d\d UTC \d{4}"
+    line = rb"\[" + date + rb"\] \[openpai-runtime\] .*"
+    assert all(re.fullmatch(line, each) for each in run.log("runtime.log").splitlines())
+    assert run.runtime_log[1:4] == ["a", "", "b"]
+
+
+def test_a_full_disk_or_a_missing_log_folder_does_not_stop_the_job(tmp_path: Path) -> None:
+    (tmp_path / "logs" / "user-stdout").mkdir(parents=True)
+    (tmp_path / "logs" / "user-stdout" / "current").symlink_to("/dev/full")
+    (tmp_path / "logs" / "user-stderr").write_text("a file where a folder should be")
+    run = run_task(plan(tmp_path, "echo one; echo two; exit 5"))
+    assert run.process.returncode == 5
+    assert run.stdout == b"one\ntwo\n"
+    assert b"user-stdout/current: No space left on device. The job goes on." in run.stderr
+    assert b"user-stderr/current" in run.stderr
+    assert run.log("user-all/current") == b"one\ntwo\n"
+
+
+_SECRET = "s3cr3t-value\nof two lines"
+
+
+def test_a_secret_is_in_the_script_and_in_no_file_argv_or_log(tmp_path: Path) -> None:
+    text = f"printf '%s' '{placeholder('y')}'\n"
+    steps = [shell("taskStarts", 0, f"{text}\nexport KEPT='{placeholder('y')}'"), shell("taskExits", 0, text)]
+    command = (
+        f'{text}\n[ "$KEPT" = \'{placeholder("y")}\' ] && [ "$VARIABLE" = "$KEPT" ] && cat /proc/*/cmdline'
+    )
+    environment = {"VARIABLE": placeholder("y")}
+    run = run_task(plan(tmp_path, command, steps, environment), secrets={"y": _SECRET})
+    assert run.process.returncode == 0
+    assert run.stdout.startswith(b"******")
+    for path in tmp_path.rglob("*"):
+        if path.is_file():
+            assert b"s3cr3t" not in path.read_bytes(), path
+    assert b"s3cr3t" not in run.stdout + run.stderr
+
+
+def test_a_secret_never_becomes_syntax_in_the_environment(tmp_path: Path) -> None:
+    value = "'; touch /tmp/never; echo \"$(id)` \\"
+    run_task(
+        plan(tmp_path, 'printf %s "$V" > value', environment={"V": placeholder("y")}), secrets={"y": value}
+    )
+    assert (tmp_path / "work" / "value").read_text() == value
+
+
+def test_a_secret_that_is_not_given_ends_the_task_before_anything_runs(tmp_path: Path) -> None:
+    run = run_task(plan(tmp_path, "echo ran", environment={"V": placeholder("y")}), secrets={"z": "1"})
+    assert run.process.returncode == RUNTIME_ERROR
+    assert "no value is given for the secret 'y'" in run.record["message"]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"planVersion": 99}', '{"planVersion": 1}', "\x00"])
+def test_what_is_no_plan_is_refused_with_a_record_and_no_traceback(tmp_path: Path, text: str) -> None:
+    run = TaskRun(plan(tmp_path), plan_text=text)
+    assert run.end() == RUNTIME_ERROR
+    assert b"Traceback" not in run.stderr
+    assert run.record["exitCode"] == RUNTIME_ERROR
+
+
+def test_the_supervisor_needs_the_standard_library_only() -> None:
+    code = "import sys; sys.path[:0] = sys.argv[1:]; import pai_runtime.task.__main__; print(*sys.modules)"
+    core = Path(pai_runtime.__file__).parents[1]
+    bare = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code, core], capture_output=True, check=True, text=True
+    )
+    ours = {name for name in bare.stdout.split() if name.startswith("pai_runtime.")}
+    assert "pai_runtime.task.supervisor" in ours
+    assert all(name.startswith("pai_runtime.task") for name in ours)
