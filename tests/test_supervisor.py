@@ -37,7 +37,9 @@ def _started(tmp_path: Path, command: str = "true", start: str = "", *options: s
     return run
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)]
+)
 def test_a_command_that_saves_its_work_on_sigterm_gets_to_do_so(
     tmp_path: Path, number: signal.Signals, code: int
 ) -> None:

@@ -10,12 +10,12 @@ from typing import Any
 from pai_runtime.cli.common import CANNOT_RUN, INVALID, given_policy, print_problems
 from pai_runtime.host.digest import distribution_digest
 from pai_runtime.host.discovery import Plugin
-from pai_runtime.host.host import Host, Unavailable
+from pai_runtime.host.host import Host, Unavailable, parameter_problems
 from pai_runtime.host.loading import PluginError
 from pai_runtime.job.model import plugin_id
 from pai_runtime.plugin import Task, Use
 from pai_runtime.problems import InvalidInput, Position
-from pai_runtime.schemas import check, expectation
+from pai_runtime.schemas import expectation
 
 
 def main(args: argparse.Namespace) -> int:
@@ -106,8 +106,9 @@ def _parameter_lines(schema: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _check(host: Host, id_: str) -> int:
-    plugin = host.find(id_)
-    faults = list(_faults(host, plugin))
+    claimants = host.installed.get(id_, ())
+    plugin = claimants[0] if len(claimants) == 1 and claimants[0].fault else host.find(id_)
+    faults = [plugin.fault] if plugin.fault else list(_faults(host, plugin))
     for fault in faults:
         sys.stderr.write(f"{plugin.label}: {fault}\n")
     if not faults:
@@ -119,7 +120,7 @@ def _faults(host: Host, plugin: Plugin) -> Iterator[str]:
     manifest = plugin.manifest
     place = Position(str(plugin.location), 1, 1)
     for number, example in enumerate(manifest.parameters.get("examples", ())):
-        for problem in check(example, manifest.parameters, lambda _: place, lambda _: place):
+        for problem in parameter_problems(plugin, example, lambda _: place, lambda _: place):
             yield f"example {number} does not fit the schema: {problem.field}: {problem.message}"
     try:
         loaded = host.load(plugin)

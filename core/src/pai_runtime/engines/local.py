@@ -23,6 +23,7 @@ from pai_runtime.task.exit_record import exit_record, to_yaml, write_whole
 from pai_runtime.task.interpreter import python_argv
 from pai_runtime.task.lifecycle import RUNTIME_ERROR, Outcome, Result
 from pai_runtime.task.plan import Plan
+from pai_runtime.task.processes import on_stop_signals
 
 RUN_VERSION = 1
 
@@ -54,7 +55,7 @@ class _Task:
 class LocalRun:
     """One run of a job. Tasks run at once; the first decision of the completion policies ends the others.
 
-    The first SIGINT or SIGTERM ends the job in good order, the second at once.
+    The first signal to stop ends the job in good order, the second at once.
     """
 
     def __init__(self, job: Job, folder: Path, say: Callable[[str], None]) -> None:
@@ -80,8 +81,7 @@ class LocalRun:
         for name, plan in plans.items():
             self._prepare(name, plan, secrets)
         self._write_run()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._cancel)
+        on_stop_signals(self._cancel)
         for name in plans:
             self._start(name, timeout)
         while any(task.code is None for task in self._tasks.values()):

@@ -2,15 +2,20 @@
 
 SHA-256 over the sorted rows ``path NUL sha256-of-the-file NEWLINE`` of all files that the distribution
 installed below its import path, but not those that installers write themselves (``.dist-info`` except
-``entry_points.txt``, byte code, scripts). The files are read, so that a change after the installation shows.
+``entry_points.txt``, ``__pycache__``, scripts). The files are read, so that a change after the installation shows.
 """
 
 import hashlib
 from pathlib import Path
 
-from importlib_metadata import PackageNotFoundError, distribution
-
-from pai_runtime.host.discovery import AnyDistribution, Plugin, origin
+from pai_runtime.host.discovery import (
+    AnyDistribution,
+    Plugin,
+    name_and_version,
+    normalized,
+    origin,
+    plugin_distributions,
+)
 
 
 def plugin_digest(plugin: Plugin) -> str:
@@ -19,11 +24,18 @@ def plugin_digest(plugin: Plugin) -> str:
 
 
 def distribution_digest(name: str) -> str:
-    """``sha256:…`` of an installed distribution; raises ValueError with the reason why there is none."""
-    try:
-        found = distribution(name)
-    except PackageNotFoundError:
-        raise ValueError(f"the distribution {name} is not installed") from None
+    """``sha256:…`` of a distribution that brings plugins; raises ValueError with the reason for none."""
+    # Looked for as discovery does: what is measured must be what is imported.
+    found = next(
+        (
+            each
+            for each in plugin_distributions()
+            if normalized(name_and_version(each)[0]) == normalized(name)
+        ),
+        None,
+    )
+    if found is None:
+        raise ValueError(f"no distribution {name} with plugins is installed")
     if origin(found)[0] == "editable":
         raise ValueError(f"{name} is installed editable: its code has no fixed digest")
     rows = sorted(_rows(found))
@@ -34,9 +46,13 @@ def distribution_digest(name: str) -> str:
 
 def _rows(found: AnyDistribution) -> list[bytes]:
     rows = []
-    for file in found.files or ():
+    try:
+        files = found.files or ()
+    except ValueError as error:
+        raise ValueError(f"the list of the files of {found.name} cannot be read: {error}") from None
+    for file in files:
         parts = file.parts
-        if parts[0] == ".." or "__pycache__" in parts or file.suffix == ".pyc":
+        if parts[0] == ".." or "__pycache__" in parts:
             continue
         if parts[0].endswith(".dist-info"):
             if parts[-1] != "entry_points.txt":

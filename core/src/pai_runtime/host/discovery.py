@@ -2,6 +2,9 @@
 
 import importlib.util
 import json
+import os
+import re
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,53 +73,88 @@ def installed_plugins() -> dict[str, tuple[Plugin, ...]]:
     """All plugins by id, sorted; more than one where several distributions claim an id."""
     found: dict[str, list[Plugin]] = {}
     for distribution in plugin_distributions():
-        for point in distribution.entry_points.select(group=GROUP):
-            found.setdefault(point.name, []).append(_plugin(distribution, point.name, point.value))
+        for id_, value in _entry_points(distribution):
+            found.setdefault(id_, []).append(_plugin(distribution, id_, value))
     return {id_: tuple(found[id_]) for id_ in sorted(found)}
 
 
 def plugin_distributions() -> Iterator[AnyDistribution]:
-    """Every distribution that brings a plugin; of two with one name, the first on the search path."""
-    seen: set[str] = set()
-    for distribution in distributions():
+    """Every distribution that brings a plugin.
+
+    Of two with one name, the first folder on the search path hides the second. Two in one folder are left
+    for the policy to refuse: nothing says which of them the code there belongs to.
+    """
+    folders: dict[str, str] = {}
+    for distribution in distributions(path=list(dict.fromkeys(map(os.path.realpath, sys.path)))):
         # Most distributions bring none: look before paying for the parsing of their metadata.
-        if GROUP in (distribution.read_text("entry_points.txt") or ""):
-            name = normalized(distribution.name)
-            if name not in seen:
-                seen.add(name)
+        if GROUP in (_text(distribution, "entry_points.txt") or ""):
+            name = normalized(name_and_version(distribution)[0])
+            folder = str(distribution.locate_file(""))
+            if folders.setdefault(name, folder) == folder:
                 yield distribution
 
 
 def normalized(name: str) -> str:
     """The one spelling of a distribution's name."""
-    return name.lower().replace("_", "-").replace(".", "-")
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def name_and_version(distribution: AnyDistribution) -> tuple[str, str]:
+    """As its metadata says; ``?`` for what it does not say."""
+    try:
+        return distribution.name or "?", distribution.version or "?"
+    except Exception:  # noqa: BLE001 - at broken metadata each version of the library raises something else
+        return "?", "?"
+
+
+def _text(distribution: AnyDistribution, file: str) -> str | None:
+    try:
+        text: str | None = distribution.read_text(file)
+    except UnicodeDecodeError:
+        return ""
+    return text
+
+
+def _entry_points(distribution: AnyDistribution) -> list[tuple[str, str]]:
+    try:
+        return [(point.name, point.value) for point in distribution.entry_points.select(group=GROUP)]
+    except Exception:  # noqa: BLE001 - as above; what cannot be read names no plugin
+        return []
 
 
 def origin(distribution: AnyDistribution) -> tuple[Origin, Path | None]:
     """Where it was installed from, and for a local folder or file, its path."""
-    text: str | None = distribution.read_text("direct_url.json")
+    text = _text(distribution, "direct_url.json")
     if text is None:
         return "index", None
     try:
         document = json.loads(text)
         url = urlsplit(document["url"])
         editable = document.get("dir_info", {}).get("editable", False)
-    except (ValueError, KeyError, AttributeError, TypeError):
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
         return "path", None
     path = Path(unquote(url.path)) if url.scheme == "file" else None
     return ("editable" if editable else "path"), path
 
 
 def _plugin(distribution: AnyDistribution, id_: str, value: str) -> Plugin:
+    name, version = name_and_version(distribution)
     where, _ = origin(distribution)
     module = value.partition(":")[0].strip()
-    location = _module_file(distribution, module)
-    manifest, fault = (
-        _read_manifest(location, id_)
-        if location
-        else (UNREADABLE, f"its distribution has no module {module}")
-    )
-    return Plugin(id_, distribution.name, distribution.version, where, value, location, manifest, fault)
+    location, manifest = None, UNREADABLE
+    try:
+        location = _module_file(distribution, module)
+        if "?" in (name, version):
+            fault: str | None = (
+                f"its distribution in {distribution.locate_file('')} has no name or no version"
+            )
+        elif location is None:
+            fault = f"its distribution has no module {module}"
+        else:
+            manifest, fault = _read_manifest(location, id_)
+    except Exception as error:  # noqa: BLE001 - a broken distribution spoils only itself
+        fault = f"its distribution is broken: {type(error).__name__}: {error}"
+    return Plugin(id_, name, version, where, value, location, manifest, fault)
 
 
 def _module_file(distribution: AnyDistribution, module: str) -> Path | None:
@@ -128,11 +166,13 @@ def _module_file(distribution: AnyDistribution, module: str) -> Path | None:
         names = {str(file) for file in distribution.files or ()}
         return next((Path(str(distribution.locate_file(name))) for name in candidates if name in names), None)
     spec = importlib.util.find_spec(module.partition(".")[0])
-    if spec is None or spec.origin is None or source is None:
+    if spec is None or source is None:
         return None
-    base = Path(spec.origin).parents[1 if spec.submodule_search_locations else 0]
-    found = next((base / name for name in candidates if (base / name).is_file()), None)
-    return found if found and found.resolve().is_relative_to(source.resolve()) else None
+    # A package may have no file of its own, and be in several folders.
+    places = spec.submodule_search_locations or filter(None, [spec.origin])
+    files = (Path(place).parent / name for place in places for name in candidates)
+    own = (file for file in files if file.is_file() and file.resolve().is_relative_to(source.resolve()))
+    return next(own, None)
 
 
 def manifest_path(location: Path) -> Path:
@@ -145,6 +185,7 @@ def _read_manifest(location: Path, id_: str) -> tuple[Manifest, str | None]:
     path = manifest_path(location)
     try:
         data = json.loads(path.read_text("utf-8"))
+        json.dumps(data, ensure_ascii=False).encode()
     except OSError as error:
         return UNREADABLE, f"its manifest {path} cannot be read: {error.strerror}"
     except ValueError as error:
@@ -177,4 +218,16 @@ def manifest_fault(data: Any, path: Path, id_: str) -> str | None:
             faults.append(f"{field_name(('id',))}: is {', '.join(ids)}, and the entry point is named {id_}")
         if error := schema_error(data["parameters"]):
             faults.append(f"parameters: is not a JSON Schema: {error}")
+        for reference in _references(data["parameters"]):
+            if not reference.startswith("#"):
+                faults.append(f"parameters: refers to {reference}, and nothing is fetched")
     return f"its manifest {path} is wrong: " + "; ".join(faults) if faults else None
+
+
+def _references(schema: Any) -> Iterator[str]:
+    """All that a schema refers to."""
+    if isinstance(schema, dict):
+        yield from (schema[key] for key in ("$ref", "$dynamicRef") if isinstance(schema.get(key), str))
+    if isinstance(schema, (dict, list)):
+        for item in schema.values() if isinstance(schema, dict) else schema:
+            yield from _references(item)

@@ -1,6 +1,6 @@
 """The host: from a plugin's id to the plugin, imported once and only if it is allowed."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -8,8 +8,11 @@ from pai_runtime.host.digest import plugin_digest
 from pai_runtime.host.discovery import Plugin, installed_plugins
 from pai_runtime.host.loading import LoadedPlugin, PluginError, blamed, load
 from pai_runtime.host.policy import Policy, refusal
+from pai_runtime.document import DocumentPath
 from pai_runtime.plugin import EVENTS, Contribution, Shell, Task, Use
-from pai_runtime.problems import near_miss
+from pai_runtime.problems import Position, Problem, near_miss
+from pai_runtime.schemas import check
+from pai_runtime.task.placeholders import show
 
 
 class Unavailable(Exception):
@@ -69,13 +72,29 @@ class Host:
         phase = "hook pai_prerequisite"
         with blamed(loaded.plugin, phase):
             answer: object = loaded.manager.hook.pai_prerequisite(use=use, task=task)
-        if answer is None:
-            return Contribution()
-        if not isinstance(answer, Contribution):
-            raise PluginError(loaded.plugin, phase, f"returned {type(answer).__name__}, not a Contribution")
-        if fault := _fault(answer.environment, answer.steps):
-            raise PluginError(loaded.plugin, phase, fault)
-        return answer
+            if answer is None:
+                return Contribution()
+            if not isinstance(answer, Contribution):
+                raise PluginError(
+                    loaded.plugin, phase, f"returned {type(answer).__name__}, not a Contribution"
+                )
+            if fault := _fault(answer.environment, answer.steps):
+                raise PluginError(loaded.plugin, phase, fault)
+            return Contribution(dict(answer.environment), tuple(answer.steps))
+
+
+def parameter_problems(
+    plugin: Plugin,
+    parameters: Mapping[str, Any],
+    position: Callable[[DocumentPath], Position],
+    key_position: Callable[[DocumentPath], Position],
+) -> list[Problem]:
+    """What is wrong with the parameters of a use, or with the manifest that they are checked against."""
+    try:
+        return check(parameters, plugin.manifest.parameters, position, key_position)
+    except Exception as error:  # noqa: BLE001 - a reference to nothing, or to itself: only using it shows
+        message = f"the manifest of {plugin.label} cannot be used to check parameters: {error}"
+        return [Problem(message, position(()))]
 
 
 def _fault(environment: Any, steps: Any) -> str | None:  # noqa: PLR0911 - one for each fault
@@ -85,8 +104,10 @@ def _fault(environment: Any, steps: Any) -> str | None:  # noqa: PLR0911 - one f
     for name, value in environment.items():
         if not (isinstance(name, str) and isinstance(value, str)):
             return f"set the variable {name!r} to a value of type {type(value).__name__}, not text"
-        if not name or "=" in name or "\0" in name:
+        if not name or "=" in name or _unfit(name) or show(name) != name:
             return f"set a variable with the impossible name {name!r}"
+        if _unfit(value):
+            return f"set the variable {name} to text with NUL or half a character in it"
     if not isinstance(steps, (list, tuple)):
         return f"has steps that are a {type(steps).__name__}, not a list"
     for step in steps:
@@ -94,4 +115,13 @@ def _fault(environment: Any, steps: Any) -> str | None:  # noqa: PLR0911 - one f
             return f"has a step that is a {type(step).__name__}, not a Shell with a script"
         if step.event not in EVENTS:
             return f"has a step for {step.event!r}; expected one of {', '.join(EVENTS)}"
+        if step.failure_policy not in (None, "fail", "ignore"):
+            return f"has a step with the failure policy {step.failure_policy!r}; expected fail or ignore"
+        if _unfit(step.script):
+            return f"has a step for {step.event} with NUL or half a character in it"
     return None
+
+
+def _unfit(text: str) -> bool:
+    """Whether no program can be given this text: a NUL that is not a placeholder's, or a lone surrogate."""
+    return "\0" in show(text) or text.encode(errors="ignore").decode() != text

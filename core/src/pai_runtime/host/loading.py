@@ -3,11 +3,14 @@
 import contextlib
 import importlib
 import importlib.util
+import os
 import signal
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from traceback import walk_tb
 from types import FrameType
 from typing import Any
 
@@ -45,8 +48,7 @@ def load(plugin: Plugin) -> LoadedPlugin:
     """Import a plugin that is allowed; raises `PluginError`."""
     with blamed(plugin, "import"):
         _check_location(plugin)
-        module = importlib.import_module(plugin.module)
-        implementation: Any = module
+        implementation: Any = importlib.import_module(plugin.module)
         for name in filter(None, plugin.value.partition(":")[2].strip().split(".")):
             implementation = getattr(implementation, name)
         manager = pluggy.PluginManager(PROJECT)
@@ -64,39 +66,80 @@ def blamed(plugin: Plugin, phase: str, limit: int | None = LONGEST_CALL) -> Iter
     """
     try:
         with (
-            contextlib.redirect_stdout(sys.stderr),
+            _stdout_is_stderr(),
             _time_limit(limit) if limit else contextlib.nullcontext(),
         ):
             yield
     except (PluginError, KeyboardInterrupt):
         raise
     except SystemExit as error:
-        raise PluginError(plugin, phase, f"called sys.exit({error.code!r})") from None
+        raise PluginError(plugin, phase, f"called sys.exit({_one_line(error.code)})") from None
     except BaseException as error:
-        raise PluginError(plugin, phase, f"{type(error).__name__}: {error}{_where(error)}") from error
+        what = f"{type(error).__name__}: {_one_line(error)}{_where(error, plugin)}"
+        raise PluginError(plugin, phase, what) from error
+
+
+@contextlib.contextmanager
+def _stdout_is_stderr() -> Iterator[None]:
+    """The descriptor too, for the programs that a plugin starts."""
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 def _check_location(plugin: Plugin) -> None:
-    """The module must be the distribution's own file, not another of that name earlier on the path."""
-    top = plugin.module.partition(".")[0]
-    spec = importlib.util.find_spec(top)
-    found = Path(spec.origin) if spec and spec.origin else None
-    depth = plugin.module.count(".") + (plugin.location is not None and plugin.location.name == "__init__.py")
-    expected = plugin.location.parents[depth] if plugin.location else None
-    if found is None or expected is None or not found.resolve().is_relative_to(expected.resolve()):
+    """The module must be the distribution's own file, not another of that name earlier on the path.
+
+    So must the packages that it is in: they are imported on the way, each only after it was checked.
+    """
+    *packages, _ = plugin.module.split(".")
+    expected = plugin.location
+    if expected is None:
+        raise ImportError(f"{plugin.distribution} has no module {plugin.module}")
+    folder = expected.parent if expected.name == "__init__.py" else expected
+    base = folder.parents[len(packages)]
+    for depth, _ in enumerate(packages, 1):
+        name = ".".join(packages[:depth])
+        spec = importlib.util.find_spec(name)
+        # A namespace package has no file, and no code that could be another's.
+        if spec is None or spec.origin is not None:
+            _check_origin(plugin, name, spec, base.joinpath(*packages[:depth], "__init__.py"))
+    _check_origin(plugin, plugin.module, importlib.util.find_spec(plugin.module), expected)
+
+
+def _check_origin(plugin: Plugin, module: str, spec: ModuleSpec | None, expected: Path) -> None:
+    found = spec.origin if spec else None
+    if found is None or Path(found).resolve() != expected.resolve():
         raise ImportError(
-            f"the module {top} would be imported from {found}, which is not part of {plugin.distribution}"
+            f"the module {module} would be imported from {found}, which is not part of {plugin.distribution}"
         )
 
 
-def _where(error: BaseException) -> str:
-    """The innermost place of an error, as `` (file:line)``."""
-    trace = error.__traceback__
-    if trace is None:
-        return ""
-    while trace.tb_next is not None:
-        trace = trace.tb_next
-    return f" ({trace.tb_frame.f_code.co_filename}:{trace.tb_lineno})"
+def _one_line(thing: object) -> str:
+    """What a plugin raised or gave, as part of one message."""
+    try:
+        return " ".join(str(thing).split())
+    except Exception as error:  # noqa: BLE001 - what cannot even be shown must not be worse than what can
+        return f"(cannot be shown: {type(error).__name__})"
+
+
+def _where(error: BaseException, plugin: Plugin) -> str:
+    """The innermost place in the plugin's own code, as `` (file:line)``."""
+    if isinstance(error, SyntaxError):
+        return f" ({error.filename}:{error.lineno})"
+    location = plugin.location or Path()
+    own = str(location.parent if location.name == "__init__.py" else location)
+    places = [
+        f" ({frame.f_code.co_filename}:{line})"
+        for frame, line in walk_tb(error.__traceback__)
+        if frame.f_code.co_filename.startswith(own)
+    ]
+    return places[-1] if places else ""
 
 
 @contextlib.contextmanager

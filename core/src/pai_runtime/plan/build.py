@@ -6,14 +6,13 @@ from functools import partial
 from pathlib import Path
 
 from pai_runtime.host.discovery import Plugin
-from pai_runtime.host.host import Host, Unavailable
+from pai_runtime.host.host import Host, Unavailable, parameter_problems
 from pai_runtime.host.loading import PluginError
 from pai_runtime.job.model import Job, TaskRole
 from pai_runtime.job.uses import JobUse, role_command, role_uses
 from pai_runtime.plan.environment import JobEnvironment, Placement, TaskName
 from pai_runtime.plugin import EVENTS, Contribution, Task, Use
 from pai_runtime.problems import InvalidInput, Problem, errors, in_order
-from pai_runtime.schemas import check
 from pai_runtime.task.placeholders import show
 from pai_runtime.task.plan import Command, Event, Plan, Step, UseRecord, Variable
 
@@ -75,9 +74,9 @@ def _unavailable(use: JobUse, error: Unavailable, *, lenient: bool) -> Problem:
 
 def _parameter_problems(job: Job, use: JobUse, plugin: Plugin) -> list[Problem]:
     document = job.document
-    return check(
+    return parameter_problems(
+        plugin,
         use.parameters,
-        plugin.manifest.parameters,
         lambda path: document.position(use.locate(path)),
         lambda path: document.key_position(use.locate(path)),
     )

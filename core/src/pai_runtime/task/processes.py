@@ -16,6 +16,8 @@ from pai_runtime.task.shell import SCRIPT_FD, ScratchFile
 
 StopReason = Literal["cancelled", "timeout"]
 
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
 _CHUNK = 65536
 FOREVER = float("inf")
 
@@ -28,10 +30,17 @@ class Ended:
     signal: int | None = None
 
 
+def on_stop_signals(handler: Callable[[int, FrameType | None], None]) -> None:
+    """Call `handler` for each of `STOP_SIGNALS`, but not for a SIGHUP that ``nohup`` has turned off."""
+    for number in STOP_SIGNALS:
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, handler)
+
+
 class Stop:
     """Whether the task has been told to stop, why, and until when what is done afterwards may take.
 
-    SIGTERM and SIGINT cancel the task, and the second of them ends it at once, without any more callbacks.
+    A signal of `STOP_SIGNALS` cancels the task, and the second of them ends it at once, without any more callbacks.
     A time limit, in seconds from now, ends it as ``timeout``. After either, the exit callbacks have
     `exit_budget` seconds in all.
     """
@@ -42,8 +51,7 @@ class Stop:
         self._told_at = FOREVER
         self._timeout_at = time.monotonic() + timeout if timeout is not None else FOREVER
         self._exit_budget = exit_budget
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._tell)
+        on_stop_signals(self._tell)
 
     def reason(self) -> StopReason | None:
         """The reason to stop, if there is one by now: the first one, if there are two."""
