@@ -57,6 +57,7 @@ class TaskRun:
         env: Mapping[str, str] | None = None,
         stdout: int = subprocess.PIPE,
         plan_text: str | None = None,
+        wrap: Sequence[str] = (),
     ) -> None:
         self.folder = Path(plan.folder)
         (self.folder / "work").mkdir(parents=True, exist_ok=True)
@@ -64,7 +65,7 @@ class TaskRun:
         if secrets:
             (self.folder / "secrets.json").write_text(json.dumps(secrets))
         self.process = subprocess.Popen(
-            python_argv("pai_runtime.task.__main__", str(self.folder), *options),
+            [*wrap, *python_argv("pai_runtime.task.__main__", str(self.folder), *options)],
             env={**os.environ, **(env or {})},
             stdin=subprocess.DEVNULL,
             stdout=stdout,

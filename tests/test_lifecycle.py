@@ -8,8 +8,9 @@ import pytest
 
 from pai_runtime.task.lifecycle import SETUP_FAILED, TIMEOUT, Result
 from pai_runtime.task.lifecycle import run_task as run_lifecycle
+from pai_runtime.task.loop import Ended
 from pai_runtime.task.plan import EVENTS, Command, FailurePolicy, Phase, Plan, Step, UseRecord
-from pai_runtime.task.processes import Ended, StopReason
+from pai_runtime.task.stop import StopReason
 from tests.task_harness import plan, run_task, shell
 
 _USES = "abc"

@@ -23,7 +23,7 @@ from pai_runtime.task.exit_record import exit_record, to_yaml, write_whole
 from pai_runtime.task.interpreter import python_argv
 from pai_runtime.task.lifecycle import RUNTIME_ERROR, Outcome, Result
 from pai_runtime.task.plan import Plan
-from pai_runtime.task.processes import on_stop_signals
+from pai_runtime.task.stop import on_stop_signals
 
 RUN_VERSION = 1
 

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from pai_runtime.task.loop import Ended
 from pai_runtime.task.plan import Command, Event, Phase, Plan, Step, UseRecord
-from pai_runtime.task.processes import Ended, StopReason
+from pai_runtime.task.stop import StopReason
 
 Outcome = Literal["ok", "failed", "cancelled", "timeout", "setup-failed"]
 

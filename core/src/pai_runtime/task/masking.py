@@ -33,6 +33,10 @@ class Masker:
         if self._any is None:
             return data
         data = self._held + data
+        if not any(value in data for value in self._values):  # much faster than the search for any of them
+            hold = self._possible_start(data, 0)
+            self._held = data[hold:]
+            return data[:hold]
         out = []
         done = 0
         while True:

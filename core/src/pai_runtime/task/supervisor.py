@@ -14,9 +14,11 @@ from pai_runtime.task.exit_record import exit_record, to_yaml, write_whole
 from pai_runtime.task.interpreter import python_argv
 from pai_runtime.task.lifecycle import RUNTIME_ERROR, Result, run_task
 from pai_runtime.task.logs import Logs
+from pai_runtime.task.loop import Ended, Loop
 from pai_runtime.task.plan import Command, Plan, PlanError, Step, UseRecord
-from pai_runtime.task.processes import Ended, Processes, Stop, StopReason
+from pai_runtime.task.processes import Processes
 from pai_runtime.task.shell import SCRIPT_FD, NoShell, ScratchFile, Shell, exported
+from pai_runtime.task.stop import Stop, StopReason
 
 CANNOT_START = 126
 
@@ -51,7 +53,7 @@ def supervise(folder: Path, options: Options) -> int:
     except (OSError, ValueError, PlanError) as error:
         return _cannot_run(folder, f"the plan in {folder} cannot be run: {error}")
     logs = Logs(folder / "logs", secrets.values(), options.prefix)
-    processes = Processes(options.grace, stop, logs.runtime, script)
+    processes = Processes(Loop(), options.grace, stop, logs.runtime, script)
     try:
         runner = _Runner(plan, secrets, logs, processes, stop)
     except (NoShell, KeyError) as error:

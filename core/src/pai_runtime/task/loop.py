@@ -1,0 +1,178 @@
+"""The event loop of a task: its children, their output, timers and signals, in one thread.
+
+It does the duties of an init process: every child is reaped, also one that a dead process of the task has
+left to us, and the statuses of those that somebody waits for are kept. At the end no process of the task
+is left, whatever process group or session it has put itself into.
+"""
+
+import contextlib
+import ctypes
+import heapq
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pai_runtime.task.logs import Sink
+from pai_runtime.task.stop import FOREVER
+
+_CHUNK = 65536
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a process ended: its exit code, with 128 + n for signal n."""
+
+    code: int
+    signal: int | None = None
+
+
+@dataclass
+class Child:
+    """A process that we have started, which leads a process group; `ended` once it has."""
+
+    pid: int
+    on_end: Callable[[Ended], None] | None = None
+    ended: Ended | None = None
+
+    def signal_group(self, number: int) -> None:
+        """Send a signal to its whole group, if any of it is left."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)
+
+
+@dataclass(order=True)
+class _Timer:
+    at: float
+    call: Callable[[], None] = field(compare=False)
+
+
+class Loop:
+    """Turns until somebody has what it waits for."""
+
+    def __init__(self) -> None:
+        self._selector = selectors.DefaultSelector()
+        self._children: dict[int, Child] = {}
+        self._timers: list[_Timer] = []
+        self._let_signals_end_a_wait()
+        if os.getpid() != 1:
+            # Orphans come to us as they would to an init process. Kernels older than 3.4 do without.
+            ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+    def pipe(self, sink: Sink) -> int:
+        """The write end of a new pipe whose other end goes to `sink`."""
+        read, write = os.pipe()
+        os.set_blocking(read, False)
+        self._selector.register(read, selectors.EVENT_READ, sink)
+        return write
+
+    def spawn(
+        self,
+        argv: list[str],
+        environment: Mapping[str, str],
+        stdout: int,
+        stderr: int,
+        fds: tuple[int, ...] = (),
+        on_end: Callable[[Ended], None] | None = None,
+    ) -> Child:
+        """Start a process in a session of its own, with no standard input; raises OSError."""
+        process = subprocess.Popen(
+            argv,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            pass_fds=fds,
+            start_new_session=True,
+        )
+        process.returncode = 0  # we reap it ourselves
+        child = Child(process.pid, on_end)
+        self._children[child.pid] = child
+        return child
+
+    def at(self, when: float, call: Callable[[], None]) -> None:
+        """Call something in the first turn after a time (monotonic clock)."""
+        heapq.heappush(self._timers, _Timer(when, call))
+
+    def turn(self, until: float = FOREVER) -> bool:
+        """Wait for output, a signal, a timer or the time, and do what there is to do. Whether output came."""
+        until = min(until, self._timers[0].at if self._timers else FOREVER)
+        moved = self._move(None if until == FOREVER else max(until - time.monotonic(), 0))
+        self._reap()
+        while self._timers and self._timers[0].at <= time.monotonic():
+            heapq.heappop(self._timers).call()
+        return moved
+
+    def drain(self, bound: float) -> None:
+        """Hand on what is in the pipes, without waiting for those who hold them open; `bound` in seconds."""
+        until = time.monotonic() + bound
+        while self._move(0) and time.monotonic() < until:
+            pass
+
+    def kill_all(self, bound: float) -> None:
+        """Kill every process that is left of the task, as the end of a container does."""
+        until = time.monotonic() + bound
+        while (children := _children_of(os.getpid())) and time.monotonic() < until:
+            for pid in children:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+            self.turn(time.monotonic() + 0.1)
+            self._reap()
+
+    def _move(self, timeout: float | None) -> bool:
+        moved = False
+        for key, _ in self._selector.select(timeout):
+            try:
+                data = os.read(key.fd, _CHUNK)
+            except BlockingIOError:
+                continue
+            if key.data is None:
+                continue
+            if data:
+                key.data.feed(data)
+                moved = True
+            else:
+                self._selector.unregister(key.fd)
+                os.close(key.fd)
+        return moved
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            child = self._children.pop(pid, None)
+            if child is None:
+                continue
+            code = os.waitstatus_to_exitcode(status)
+            child.ended = Ended(code) if code >= 0 else Ended(128 - code, -code)
+            if child.on_end:
+                child.on_end(child.ended)
+
+    def _let_signals_end_a_wait(self) -> None:
+        read, write = os.pipe()
+        os.set_blocking(read, False)
+        os.set_blocking(write, False)
+        self._selector.register(read, selectors.EVENT_READ, None)
+        signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+
+
+def _children_of(parent: int) -> list[int]:
+    """The processes whose parent is `parent`, dead ones that nobody has reaped left out."""
+    children = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            with contextlib.suppress(OSError):
+                state, ppid = entry.joinpath("stat").read_text().rpartition(")")[2].split()[:2]
+                if int(ppid) == parent and state != "Z":
+                    children.append(int(entry.name))
+    return children

@@ -1,0 +1,57 @@
+"""Being told to stop: by a signal, or by a time limit."""
+
+import signal
+import time
+from collections.abc import Callable
+from types import FrameType
+from typing import Literal
+
+FOREVER = float("inf")
+
+StopReason = Literal["cancelled", "timeout"]
+
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+def on_stop_signals(handler: Callable[[int, FrameType | None], None]) -> None:
+    """Call `handler` for each of `STOP_SIGNALS`, but not for a SIGHUP that ``nohup`` has turned off."""
+    for number in STOP_SIGNALS:
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, handler)
+
+
+class Stop:
+    """Whether the task has been told to stop, why, and until when what is done afterwards may take.
+
+    A signal of `STOP_SIGNALS` cancels the task, and the second one ends it at once, without any more
+    callbacks. A time limit, in seconds from now, ends it as ``timeout``. After either, the exit callbacks
+    have `exit_budget` seconds in all.
+    """
+
+    def __init__(self, timeout: float | None, exit_budget: float) -> None:
+        self.signal: int | None = None
+        self.at_once = False
+        self._told_at = FOREVER
+        self._timeout_at = time.monotonic() + timeout if timeout is not None else FOREVER
+        self._exit_budget = exit_budget
+        on_stop_signals(self._tell)
+
+    def reason(self) -> StopReason | None:
+        """The reason to stop, if there is one by now: the first one, if there are two."""
+        if self._told_at <= min(time.monotonic(), self._timeout_at):
+            return "cancelled"
+        return "timeout" if time.monotonic() >= self._timeout_at else None
+
+    def work_until(self) -> float:
+        """When whatever comes before the exit callbacks has to stop (monotonic clock)."""
+        return min(self._told_at, self._timeout_at)
+
+    def exits_until(self) -> float:
+        """When the exit callbacks have to stop."""
+        return 0.0 if self.at_once else self.work_until() + self._exit_budget
+
+    def _tell(self, number: int, _frame: FrameType | None) -> None:
+        self.at_once = self.signal is not None
+        if self.signal is None:
+            self.signal = number
+            self._told_at = time.monotonic()
