@@ -19,7 +19,7 @@ from pai_runtime.engines.ports import END, FIRST, NoFreePorts, free_ports
 from pai_runtime.engines.run_folder import CannotRun
 from pai_runtime.job.model import Job
 from pai_runtime.plan.environment import Placement, TaskName
-from pai_runtime.task.exit_record import exit_record, to_yaml, write_whole
+from pai_runtime.task.exit_record import exit_record, write_whole
 from pai_runtime.task.interpreter import python_argv
 from pai_runtime.task.lifecycle import RUNTIME_ERROR, Outcome, Result
 from pai_runtime.task.plan import Plan
@@ -169,7 +169,7 @@ class LocalRun:
             message = "the supervisor of the task was ended before it could say how the task went"
             record = exit_record(Result(outcome, task.code, "init", message=message))
             with contextlib.suppress(OSError):
-                write_whole(folder / "exit.yaml", to_yaml(record))
+                write_whole(folder / "exit.yaml", record)
 
     def _cancel(self, number: int, _frame: FrameType | None) -> None:
         if self._cancelled_by is None:

@@ -4,6 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from pai_runtime.task.logs import Rotation
 from pai_runtime.task.supervisor import Options, supervise
 
 
@@ -24,8 +25,11 @@ def main() -> int:
         help="seconds that exit callbacks have once the task is told to stop",
     )
     parser.add_argument("--prefix", default="", help="stands before each line that is passed on")
+    parser.add_argument("--log-size", type=int, default=Rotation.size, help="bytes of one file of a log")
+    parser.add_argument("--log-count", type=int, default=Rotation.count, help="files that are kept of a log")
     args = parser.parse_args()
-    options = Options(args.timeout, args.grace, args.exit_budget, args.prefix)
+    rotation = Rotation(args.log_size, args.log_count)
+    options = Options(args.timeout, args.grace, args.exit_budget, args.prefix, rotation)
     return supervise(args.folder.absolute(), options)
 
 

@@ -4,6 +4,7 @@ import os
 import select
 import time
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -11,6 +12,9 @@ from pai_runtime.task.masking import Masker
 
 LONGEST_LINE = 65536
 """Bytes of a line that are kept for its end to come; where lines are prefixed, a longer one is broken."""
+
+
+TAIL_BYTES = 4096
 
 
 class Sink(Protocol):
@@ -23,34 +27,101 @@ class Sink(Protocol):
         """The end of the stream, or of what was said in it so far."""
 
 
-class LogFile:
-    """A file that only grows. A full disk, or a folder that is gone, loses log lines and never the job."""
+@dataclass(frozen=True)
+class Rotation:
+    """How much of a log is kept: `count` files of at most `size` bytes, the live one included."""
 
-    def __init__(self, path: Path) -> None:
+    size: int = 256 * 1024 * 1024
+    count: int = 2
+
+
+class LogFile:
+    """A file that grows to its size, and then goes on as a new one under the same name.
+
+    Earlier files are ``<name>.1`` (the youngest), ``<name>.2``, … A full disk, or a folder that is gone,
+    loses log lines and never the job.
+    """
+
+    def __init__(self, path: Path, rotation: Rotation) -> None:
         self._path = path
+        self._rotation = rotation
         self._fd: int | None = None
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        except OSError as error:
-            self._lost(error)
+        self._size = 0
+        self._troubled = False
+        self.write(b"")
 
     def write(self, data: bytes) -> None:
         """Append `data`."""
-        if self._fd is None:
-            return
         try:
+            self._ensure_open()
             while data:
-                data = data[os.write(self._fd, data) :]
+                room = self._rotation.size - self._size
+                if room <= 0:
+                    self._rotate()
+                    continue
+                written = os.write(self._open_fd(), data[:room])
+                self._size += written
+                data = data[written:]
         except OSError as error:
+            self._say_lost(error)
+        else:
+            self._troubled = False
+
+    def _open_fd(self) -> int:
+        if self._fd is None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+            self._fd = os.open(self._path, flags, 0o644)
+            self._size = os.fstat(self._fd).st_size
+        return self._fd
+
+    def _ensure_open(self) -> None:
+        if self._fd is not None and os.fstat(self._fd).st_nlink == 0:
+            self._close()
+            self._say(f"{self._path} has been removed; it begins anew")
+        self._open_fd()
+
+    def _rotate(self) -> None:
+        self._close()
+        for number in range(self._rotation.count - 1, 0, -1):
+            older = self._path.with_name(f"{self._path.name}.{number}")
+            younger = self._path.with_name(f"{self._path.name}.{number - 1}") if number > 1 else self._path
+            if younger.exists():
+                younger.replace(older)
+        if self._rotation.count == 1:
+            self._path.unlink()
+        self._open_fd()
+
+    def _close(self) -> None:
+        if self._fd is not None:
             os.close(self._fd)
             self._fd = None
-            self._lost(error)
 
-    def _lost(self, error: OSError) -> None:
-        Console(2, b"").write(
-            f"pai-runtime: no more is written to {self._path}: {error.strerror}. The job goes on.\n".encode()
-        )
+    def _say_lost(self, error: OSError) -> None:
+        if not self._troubled:
+            self._say(
+                f"{self._path} cannot be written, its lines are lost: {error.strerror}. The job goes on"
+            )
+        self._troubled = True
+
+    def _say(self, text: str) -> None:
+        Console(2, b"").write(f"pai-runtime: {text}.\n".encode())
+
+
+class Tail:
+    """The last bytes of a stream, for the exit record."""
+
+    def __init__(self) -> None:
+        self._data = b""
+
+    def write(self, data: bytes) -> None:
+        """The next piece."""
+        self._data = (self._data + data[-TAIL_BYTES:])[-TAIL_BYTES:]
+
+    def text(self) -> str:
+        """The last lines, the first of them whole."""
+        data = self._data.partition(b"\n")[2] if len(self._data) == TAIL_BYTES else self._data
+        return (data or self._data).decode("utf-8", "replace")
 
 
 class Console:
@@ -112,7 +183,7 @@ class LinePrefix:
 class UserLog:
     """One of the user's streams, masked, in the files and on the console it is passed on to."""
 
-    def __init__(self, masker: Masker, files: Iterable[LogFile], console: Console) -> None:
+    def __init__(self, masker: Masker, files: Iterable[LogFile | Tail], console: Console) -> None:
         self._masker = masker
         self._files = tuple(files)
         self._console = console
@@ -142,6 +213,7 @@ class RuntimeLog:
     def __init__(self, masker: Masker, file: LogFile) -> None:
         self._masker = masker
         self._file = file
+        self.tail = Tail()
         self._lines = LinePrefix(b"")
 
     def say(self, text: str) -> None:
@@ -157,33 +229,42 @@ class RuntimeLog:
     def flush(self) -> None:
         """The end of a callback: its last line may have no newline."""
         self._write(self._masker.flush())
-        self._file.write(self._lines.flush())
+        self._put(self._lines.flush())
 
     def _write(self, data: bytes) -> None:
         self._lines.prefix = time.strftime(
             "[%a %b %e %H:%M:%S UTC %Y] [openpai-runtime] ", time.gmtime()
         ).encode()
-        self._file.write(self._lines.feed(data))
+        self._put(self._lines.feed(data))
+
+    def _put(self, lines: bytes) -> None:
+        self._file.write(lines)
+        self.tail.write(lines)
 
 
 class Logs:
     """All logs of one task below `folder`; `prefix` stands before the lines that are passed on."""
 
-    def __init__(self, folder: Path, secrets: Iterable[str], prefix: str) -> None:
+    def __init__(self, folder: Path, secrets: Iterable[str], prefix: str, rotation: Rotation) -> None:
         secrets = tuple(secrets)
-        both = LogFile(folder / "user-all" / "current")
-        self.runtime = RuntimeLog(Masker(secrets), LogFile(folder / "runtime.log"))
+        both = LogFile(folder / "user-all" / "current", rotation)
+        self._tail = Tail()
+        self.runtime = RuntimeLog(Masker(secrets), LogFile(folder / "runtime.log", rotation))
         self.stdout = UserLog(
             Masker(secrets),
-            [LogFile(folder / "user-stdout" / "current"), both],
+            [LogFile(folder / "user-stdout" / "current", rotation), both, self._tail],
             Console(1, prefix.encode()),
         )
         self.stderr = UserLog(
             Masker(secrets),
-            [LogFile(folder / "user-stderr" / "current"), both],
+            [LogFile(folder / "user-stderr" / "current", rotation), both, self._tail],
             Console(2, prefix.encode()),
         )
         self._masker = Masker(secrets)
+
+    def tails(self) -> tuple[str, str]:
+        """The last lines of the user's output and of ``runtime.log``."""
+        return self._tail.text(), self.runtime.tail.text()
 
     def mask(self, text: str) -> str:
         """`text` without secret values."""

@@ -6,14 +6,14 @@ import signal
 import sys
 import traceback
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pai_runtime.task import placeholders
-from pai_runtime.task.exit_record import exit_record, to_yaml, write_whole
+from pai_runtime.task.exit_record import exit_record, write_whole
 from pai_runtime.task.interpreter import python_argv
 from pai_runtime.task.lifecycle import RUNTIME_ERROR, Result, run_task
-from pai_runtime.task.logs import Logs
+from pai_runtime.task.logs import Logs, Rotation
 from pai_runtime.task.loop import Ended, Loop
 from pai_runtime.task.plan import Command, Plan, PlanError, Step, UseRecord
 from pai_runtime.task.processes import Processes
@@ -35,6 +35,7 @@ class Options:
     grace: float = 10
     exit_budget: float = 30
     prefix: str = ""
+    rotation: Rotation = field(default_factory=Rotation)
 
 
 def supervise(folder: Path, options: Options) -> int:
@@ -52,7 +53,7 @@ def supervise(folder: Path, options: Options) -> int:
         os.chdir(folder / "work")
     except (OSError, ValueError, PlanError) as error:
         return _cannot_run(folder, f"the plan in {folder} cannot be run: {error}")
-    logs = Logs(folder / "logs", secrets.values(), options.prefix)
+    logs = Logs(folder / "logs", secrets.values(), options.prefix, options.rotation)
     processes = Processes(Loop(), options.grace, stop, logs.runtime, script)
     try:
         runner = _Runner(plan, secrets, logs, processes, stop)
@@ -67,7 +68,7 @@ def supervise(folder: Path, options: Options) -> int:
         return _cannot_run(folder, logs.mask(f"a fault in the runtime itself: {error!r}"))
     finally:
         processes.end()
-    _write_record(folder, to_yaml(exit_record(result, failures, logs.mask)))
+    _write_record(folder, exit_record(result, failures, logs.tails(), logs.mask))
     return result.code
 
 
@@ -151,9 +152,8 @@ def _take_secrets(path: Path) -> dict[str, str]:
 
 def _cannot_run(folder: Path, message: str) -> int:
     sys.stderr.write(f"pai-runtime: {message}\n")
-    _write_record(
-        folder, to_yaml(exit_record(Result("setup-failed", RUNTIME_ERROR, "init", message=message)))
-    )
+    result = Result("setup-failed", RUNTIME_ERROR, "init", message=message)
+    _write_record(folder, exit_record(result))
     return RUNTIME_ERROR
 
 

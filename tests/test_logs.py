@@ -1,0 +1,110 @@
+"""The logs: byte for byte, bounded on disk, and never the reason for a job to stop."""
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.task_harness import TaskRun, plan, run_task, shell
+
+
+@pytest.mark.parametrize(
+    ("printf", "expected"),
+    [
+        (r"no newline", b"no newline"),
+        (r"a\rb\rc\n", b"a\rb\rc\n"),
+        (r"\n\n  indented\n", b"\n\n  indented\n"),
+        (r"\000\001\377\200", b"\x00\x01\xff\x80"),
+    ],
+)
+def test_the_users_output_is_kept_and_passed_on_byte_for_byte(
+    tmp_path: Path, printf: str, expected: bytes
+) -> None:
+    run = run_task(plan(tmp_path, f"printf '{printf}'; printf '{printf}' >&2"))
+    assert run.stdout == run.stdout_log == expected
+    assert run.stderr == run.log("user-stderr/current") == expected
+    assert sorted(run.log("user-all/current")) == sorted(expected * 2)
+
+
+def test_megabytes_of_output_are_complete(tmp_path: Path) -> None:
+    run = run_task(plan(tmp_path, "head -c 20000000 /dev/zero | tr '\\0' x; echo end >&2"))
+    assert run.stdout == run.stdout_log == b"x" * 20_000_000
+
+
+def test_with_a_prefix_whole_lines_are_passed_on_behind_it(tmp_path: Path) -> None:
+    run = run_task(plan(tmp_path, "echo one; printf two"), "--prefix=worker/0 | ")
+    assert run.stdout == b"worker/0 | one\nworker/0 | two\n"
+    assert run.stdout_log == b"one\ntwo"
+
+
+def test_output_goes_on_to_the_logs_when_nobody_reads_it(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    run = TaskRun(plan(tmp_path, "head -c 1000000 /dev/zero"), stdout=write)
+    os.close(write)
+    os.close(read)
+    assert run.end() == 0
+    assert len(run.stdout_log) == 1_000_000
+
+
+def test_lines_of_runtime_log_begin_with_their_date(tmp_path: Path) -> None:
+    run = run_task(plan(tmp_path, "true", [shell("taskStarts", 0, "printf 'a\\n\\nb'")]))
+    date = rb"(Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} [ 1-3]\d \d\d:\d\d:\d\d UTC \d{4}"
+    line = rb"\[" + date + rb"\] \[openpai-runtime\] .*"
+    assert all(re.fullmatch(line, each) for each in run.log("runtime.log").splitlines())
+    assert run.runtime_log[1:4] == ["a", "", "b"]
+
+
+def test_a_full_disk_or_a_missing_log_folder_does_not_stop_the_job(tmp_path: Path) -> None:
+    (tmp_path / "logs" / "user-stdout").mkdir(parents=True)
+    (tmp_path / "logs" / "user-stdout" / "current").symlink_to("/dev/full")
+    (tmp_path / "logs" / "user-stderr").write_text("a file where a folder should be")
+    run = run_task(plan(tmp_path, "echo one; echo two; exit 5"))
+    assert run.process.returncode == 5
+    assert run.stdout == b"one\ntwo\n"
+    assert run.stderr.count(b"user-stdout/current cannot be written") == 1
+    assert b"No space left on device. The job goes on." in run.stderr
+    assert b"user-stderr/current" in run.stderr
+    assert run.log("user-all/current") == b"one\ntwo\n"
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_a_log_that_has_grown_to_its_size_goes_on_under_the_same_name(tmp_path: Path, count: int) -> None:
+    command = "for i in $(seq 1000 1999); do echo $i; done"
+    run = run_task(plan(tmp_path, command), "--log-size=1024", f"--log-count={count}")
+    whole = "".join(f"{number}\n" for number in range(1000, 2000)).encode()
+    assert run.stdout == whole
+    folder = tmp_path / "logs" / "user-stdout"
+    names = ["current", *(f"current.{number}" for number in range(1, count))]
+    assert sorted(path.name for path in folder.iterdir()) == names
+    parts = [(folder / name).read_bytes() for name in reversed(names)]
+    assert all(len(part) <= 1024 for part in parts)
+    assert whole.endswith(b"".join(parts))
+    assert all(len(part) == 1024 for part in parts[:-1])
+
+
+def test_a_removed_log_folder_begins_anew_and_is_said(tmp_path: Path) -> None:
+    run = TaskRun(plan(tmp_path, "echo one; echo > ready; read line < go; echo two"))
+    run.make_fifo("ready")
+    run.make_fifo("go")
+    run.wait_for("ready")
+    while run.stdout_log != b"one\n":
+        pass
+    shutil.rmtree(tmp_path / "logs")
+    (tmp_path / "work" / "go").write_text("\n")
+    assert run.end() == 0
+    assert run.stdout_log == b"two\n"
+    assert b"has been removed; it begins anew" in run.stderr
+
+
+def test_a_line_without_end_is_kept_whole_and_does_not_fill_the_memory(tmp_path: Path) -> None:
+    command = "head -c 300000000 /dev/zero\nawk '/VmHWM/ {print $2}' /proc/$PPID/status >&2"
+    step = shell("taskStarts", 0, "head -c 100000000 /dev/zero")
+    run = run_task(
+        plan(tmp_path, command, [step]), "--prefix=worker/0 | ", stdout=os.open(os.devnull, os.O_WRONLY)
+    )
+    assert (tmp_path / "logs" / "user-stdout" / "current").stat().st_size + (
+        tmp_path / "logs" / "user-stdout" / "current.1"
+    ).stat().st_size == 300_000_000
+    assert int(run.log("user-stderr/current")) < 64_000
