@@ -1,13 +1,23 @@
-"""Masking: no secret in any stream, wherever it is split."""
+"""Masking: no secret in any stream, wherever it is split, in any form that tools print it in."""
 
+import base64
+import json
+import os
+import shlex
+import subprocess
+from pathlib import Path
+from urllib.parse import quote, quote_plus
+
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pai_runtime.task.masking import MASK, SHORTEST, Masker
+from pai_runtime.task.masking import MASK, SHORTEST, Masker, Masks
+from tests.task_harness import TaskRun, plan
 
 # Few letters, so that secrets overlap, repeat and begin each other.
 _SECRETS = st.lists(st.text("abx\n", min_size=1, max_size=8), max_size=4)
-_TEXT = st.text("abx\n*", max_size=60)
+_TEXT = st.text("abx\n\r*", max_size=60)
 
 
 @st.composite
@@ -18,40 +28,143 @@ def _pieces(draw: st.DrawFn) -> list[bytes]:
 
 
 def _streamed(secrets: list[str], pieces: list[bytes]) -> bytes:
-    masker = Masker(secrets)
+    masker = Masker(Masks(secrets))
     return b"".join([*(masker.feed(piece) for piece in pieces), masker.flush()])
+
+
+def _masked(secret: str, text: str) -> str:
+    return Masks([secret]).mask(text)
 
 
 @given(_SECRETS, _pieces())
 @example(["abab", "ababx"], [b"ab", b"ab", b"x"])
 @example(["aaaa"], [b"aaa", b"aaaa", b"a"])
 def test_any_split_gives_what_the_whole_gives(secrets: list[str], pieces: list[bytes]) -> None:
-    assert _streamed(secrets, pieces) == Masker(secrets).mask(b"".join(pieces))
+    assert _streamed(secrets, pieces) == _streamed(secrets, [b"".join(pieces)])
 
 
 @given(_SECRETS, _pieces())
-def test_no_secret_is_in_the_output(secrets: list[str], pieces: list[bytes]) -> None:
-    out = _streamed(secrets, pieces)
+def test_no_secret_is_in_the_output_with_or_without_line_breaks(
+    secrets: list[str], pieces: list[bytes]
+) -> None:
+    out = _streamed(secrets, pieces).translate(None, b"\r\n")
     for secret in secrets:
-        if len(secret) >= SHORTEST:
-            assert secret.encode() not in out
+        value = secret.replace("\n", "").encode()
+        if len(value) >= SHORTEST:
+            assert value not in out
 
 
-@given(_TEXT)
-def test_without_secrets_every_byte_passes_at_once(text: str) -> None:
-    assert Masker([]).feed(text.encode()) == text.encode()
+@given(st.lists(st.text("xyz\n", min_size=4), max_size=3), _pieces())
+def test_what_holds_no_secret_is_not_changed(secrets: list[str], pieces: list[bytes]) -> None:
+    text = b"".join(pieces).replace(b"x", b"-")
+    forms = [form for form in Masks(secrets).forms if form in text.translate(None, b"\r\n")]
+    if not forms:
+        assert _streamed(secrets, [text]) == text
+
+
+@given(_SECRETS, _pieces())
+def test_what_is_given_out_when_nothing_comes_is_given_out_once(
+    secrets: list[str], pieces: list[bytes]
+) -> None:
+    masker = Masker(Masks(secrets))
+    out = b"".join([*(masker.feed(piece) + masker.idle() for piece in pieces), masker.flush()])
+    plain = b"".join(pieces)
+    if not any(form in plain.translate(None, b"\r\n") for form in Masks(secrets).forms):
+        assert out == plain
+
+
+@given(st.text(min_size=SHORTEST, max_size=30), st.binary(max_size=5), st.binary(max_size=5))
+def test_base64_is_masked_at_any_alignment(secret: str, before: bytes, after: bytes) -> None:
+    coded = base64.b64encode(before + secret.encode() + after).decode()
+    middle = base64.b64encode(bytes(len(before)) + secret.encode())[-(-8 * len(before) // 6) :]
+    stable = middle[: 8 * (len(before) + len(secret.encode())) // 6 - -(-8 * len(before) // 6)].decode()
+    if len(secret.replace("\n", "").replace("\r", "").encode()) >= SHORTEST:
+        assert stable not in _masked(secret, coded).replace("\n", "")
+
+
+_HARD = 'it\'s a "pass"/word: $HOME `id` 100% & b\u00e4ck\\slash'
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        _HARD,
+        quote(_HARD, safe=""),
+        quote(_HARD),
+        quote_plus(_HARD),
+        json.dumps(_HARD),
+        json.dumps(_HARD, ensure_ascii=False),
+        shlex.quote(_HARD),
+        base64.b64encode(_HARD.encode()).decode(),
+        base64.urlsafe_b64encode(_HARD.encode()).decode(),
+        base64.b64encode(f"user:{_HARD}".encode()).decode(),
+        base64.encodebytes(("padding " * 9 + _HARD).encode()).decode(),
+        "\n".join(_HARD),
+    ],
+)
+def test_a_form_that_a_tool_prints_is_masked(form: str) -> None:
+    masked = _masked(_HARD, f"<{form}>").replace("\n", "")
+    assert MASK.decode() in masked
+    for part in ("pass", "id", base64.b64encode(b"pass").decode()[:-2]):
+        assert part not in masked
+
+
+@pytest.mark.parametrize("show", ['printf %q "$V"', "declare -p V", "export -p", 'set -x; : "$V"'])
+def test_a_form_that_bash_prints_is_masked(show: str) -> None:
+    ended = subprocess.run(
+        ["bash", "-c", f"{{ {show}; }} 2>&1 | grep pass"],
+        env={"V": _HARD, "LC_ALL": "C.UTF-8", "PATH": os.environ["PATH"]},
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    assert "pass" not in _masked(_HARD, ended.stdout)
+
+
+def test_a_secret_of_several_lines_is_masked_and_the_line_breaks_stay() -> None:
+    key = "-----BEGIN KEY-----\nabcdefgh\nijklmnop\n-----END KEY-----\n"
+    assert _masked(key, f"x\n{key}y\n") == "x\n******\n\n\n\ny\n"
+    assert _masked(key, key.replace("\n", "\r\n")) == "******\r\n\r\n\r\n\r\n"
 
 
 def test_of_two_secrets_that_begin_alike_the_longer_one_is_masked() -> None:
-    assert Masker(["password", "password-2"]).mask(b"is password-2!") == b"is " + MASK + b"!"
+    assert Masks(["password", "password-2"]).mask("is password-2!") == "is ******!"
 
 
 def test_what_cannot_be_the_start_of_a_secret_is_not_held_back() -> None:
-    masker = Masker(["password"])
+    masker = Masker(Masks(["password"]))
     assert masker.feed(b"epoch 1: 42%\r") == b"epoch 1: 42%\r"
     assert masker.feed(b"pass") == b""
     assert masker.feed(b"ing") == b"passing"
 
 
+def test_a_few_bytes_do_not_wait_for_more_and_the_rest_of_a_secret_is_masked_all_the_same() -> None:
+    masker = Masker(Masks(["password"]))
+    assert masker.feed(b"stop\n") == b"sto"
+    assert masker.idle() == b"p\n"
+    assert masker.feed(b"next p") == b"next "
+    assert masker.idle() == b"p"
+    assert masker.feed(b"assword!") == b"******!"
+
+
+def test_a_value_that_becomes_known_is_masked_from_then_on() -> None:
+    masks = Masks([])
+    masker = Masker(masks)
+    assert masker.feed(b"token-1 ") == b"token-1 "
+    masks.add(["token-1"])
+    assert masker.feed(b"token-1\n") == b"******\n"
+
+
 def test_very_short_values_do_not_blank_the_log() -> None:
-    assert Masker(["", "1", "abc"]).mask(b"1 abc 1") == b"1 abc 1"
+    assert Masks(["", "1", "abc"]).mask("1 abc 1") == "1 abc 1"
+
+
+def test_a_prompt_appears_while_the_command_waits(tmp_path: Path) -> None:
+    run = TaskRun(plan(tmp_path, "printf 'go o'; cat gate; echo n"), secrets={"y": "open sesame"})
+    run.make_fifo("gate")
+    assert run.process.stdout is not None
+    shown = b""
+    while shown != b"go o":
+        shown += run.process.stdout.read(1)
+    (tmp_path / "work" / "gate").write_text("")
+    assert run.end() == 0

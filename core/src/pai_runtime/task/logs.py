@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from pai_runtime.task.masking import Masker
+from pai_runtime.task.masking import Masker, Masks
 
 LONGEST_LINE = 65536
 """Bytes of a line that are kept for its end to come; where lines are prefixed, a longer one is broken."""
@@ -22,6 +22,9 @@ class Sink(Protocol):
 
     def feed(self, data: bytes) -> None:
         """The next piece, of any length."""
+
+    def idle(self) -> None:
+        """Nothing has come for a while."""
 
     def flush(self) -> None:
         """The end of the stream, or of what was said in it so far."""
@@ -192,6 +195,10 @@ class UserLog:
         """The next piece of the stream."""
         self._write(self._masker.feed(data))
 
+    def idle(self) -> None:
+        """Nothing has come for a while: give out what need not wait."""
+        self._write(self._masker.idle())
+
     def flush(self) -> None:
         """The end of the stream."""
         self._write(self._masker.flush())
@@ -226,6 +233,10 @@ class RuntimeLog:
         """The next piece of a callback's output."""
         self._write(self._masker.feed(data))
 
+    def idle(self) -> None:
+        """Nothing has come for a while: give out what need not wait."""
+        self._write(self._masker.idle())
+
     def flush(self) -> None:
         """The end of a callback: its last line may have no newline."""
         self._write(self._masker.flush())
@@ -245,27 +256,19 @@ class RuntimeLog:
 class Logs:
     """All logs of one task below `folder`; `prefix` stands before the lines that are passed on."""
 
-    def __init__(self, folder: Path, secrets: Iterable[str], prefix: str, rotation: Rotation) -> None:
-        secrets = tuple(secrets)
+    def __init__(self, folder: Path, masks: Masks, prefix: str, rotation: Rotation) -> None:
         both = LogFile(folder / "user-all" / "current", rotation)
         self._tail = Tail()
-        self.runtime = RuntimeLog(Masker(secrets), LogFile(folder / "runtime.log", rotation))
-        self.stdout = UserLog(
-            Masker(secrets),
-            [LogFile(folder / "user-stdout" / "current", rotation), both, self._tail],
-            Console(1, prefix.encode()),
+        self.runtime = RuntimeLog(Masker(masks), LogFile(folder / "runtime.log", rotation))
+        self.stdout, self.stderr = (
+            UserLog(
+                Masker(masks),
+                [LogFile(folder / f"user-{name}" / "current", rotation), both, self._tail],
+                Console(fd, prefix.encode()),
+            )
+            for name, fd in (("stdout", 1), ("stderr", 2))
         )
-        self.stderr = UserLog(
-            Masker(secrets),
-            [LogFile(folder / "user-stderr" / "current", rotation), both, self._tail],
-            Console(2, prefix.encode()),
-        )
-        self._masker = Masker(secrets)
 
     def tails(self) -> tuple[str, str]:
         """The last lines of the user's output and of ``runtime.log``."""
         return self._tail.text(), self.runtime.tail.text()
-
-    def mask(self, text: str) -> str:
-        """`text` without secret values."""
-        return self._masker.mask(text.encode("utf-8", "surrogateescape")).decode("utf-8", "backslashreplace")

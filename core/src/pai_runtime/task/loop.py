@@ -21,6 +21,8 @@ from pai_runtime.task.logs import Sink
 from pai_runtime.task.stop import FOREVER
 
 _CHUNK = 65536
+_QUIET = 0.2
+"""Seconds without output after which a sink is told so."""
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -59,6 +61,7 @@ class Loop:
         self._selector = selectors.DefaultSelector()
         self._children: dict[int, Child] = {}
         self._timers: list[_Timer] = []
+        self._quiet_at: dict[Sink, float] = {}
         self._let_signals_end_a_wait()
         if os.getpid() != 1:
             # Orphans come to us as they would to an init process. Kernels older than 3.4 do without.
@@ -101,11 +104,14 @@ class Loop:
 
     def turn(self, until: float = FOREVER) -> bool:
         """Wait for output, a signal, a timer or the time, and do what there is to do. Whether output came."""
-        until = min(until, self._timers[0].at if self._timers else FOREVER)
+        until = min(until, self._timers[0].at if self._timers else FOREVER, *self._quiet_at.values())
         moved = self._move(None if until == FOREVER else max(until - time.monotonic(), 0))
         self._reap()
         while self._timers and self._timers[0].at <= time.monotonic():
             heapq.heappop(self._timers).call()
+        for sink in [sink for sink, when in self._quiet_at.items() if when <= time.monotonic()]:
+            del self._quiet_at[sink]
+            sink.idle()
         return moved
 
     def drain(self, bound: float) -> None:
@@ -135,6 +141,7 @@ class Loop:
                 continue
             if data:
                 key.data.feed(data)
+                self._quiet_at[key.data] = time.monotonic() + _QUIET
                 moved = True
             else:
                 self._selector.unregister(key.fd)

@@ -15,6 +15,7 @@ from pai_runtime.task.interpreter import python_argv
 from pai_runtime.task.lifecycle import RUNTIME_ERROR, Result, run_task
 from pai_runtime.task.logs import Logs, Rotation
 from pai_runtime.task.loop import Ended, Loop
+from pai_runtime.task.masking import Masks
 from pai_runtime.task.plan import Command, Plan, PlanError, Step, UseRecord
 from pai_runtime.task.processes import Processes
 from pai_runtime.task.shell import SCRIPT_FD, NoShell, ScratchFile, Shell, exported
@@ -53,7 +54,8 @@ def supervise(folder: Path, options: Options) -> int:
         os.chdir(folder / "work")
     except (OSError, ValueError, PlanError) as error:
         return _cannot_run(folder, f"the plan in {folder} cannot be run: {error}")
-    logs = Logs(folder / "logs", secrets.values(), options.prefix, options.rotation)
+    masks = Masks(secrets.values())
+    logs = Logs(folder / "logs", masks, options.prefix, options.rotation)
     processes = Processes(Loop(), options.grace, stop, logs.runtime, script)
     try:
         runner = _Runner(plan, secrets, logs, processes, stop)
@@ -65,10 +67,10 @@ def supervise(folder: Path, options: Options) -> int:
         result, failures = run_task(plan, runner, logs.runtime.say)
     except Exception as error:  # noqa: BLE001 - a fault of ours must leave a record too
         logs.runtime.say(f"[ERROR] {traceback.format_exc()}")
-        return _cannot_run(folder, logs.mask(f"a fault in the runtime itself: {error!r}"))
+        return _cannot_run(folder, masks.mask(f"a fault in the runtime itself: {error!r}"))
     finally:
         processes.end()
-    _write_record(folder, exit_record(result, failures, logs.tails(), logs.mask))
+    _write_record(folder, exit_record(result, failures, logs.tails(), masks.mask))
     return result.code
 
 
