@@ -35,7 +35,10 @@ def _environment(role: str, index: int) -> dict[str, str]:
     parsed = build_job(Document.parse(yaml.safe_dump(_JOB, sort_keys=False), "job.yaml"), {})
     ports = list(range(20000, 20000 + ports_needed(parsed)))
     where = placement(parsed, "alice~test", "alice", Path("/run"), ports)
-    return JobEnvironment(parsed, where).of(parsed.roles[role], index)
+    return {
+        variable.name: variable.value
+        for variable in JobEnvironment(parsed, where).of(parsed.roles[role], index)
+    }
 
 
 # worker/0 has tcp 20000,20001, ssh 20002, http 20003; worker/1 the next four; ps_server/0 the last two.

@@ -60,4 +60,10 @@ def test_a_secret_is_not_in_the_record(tmp_path: Path) -> None:
 
 def test_no_half_written_record_is_left(tmp_path: Path) -> None:
     run_task(plan(tmp_path))
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["exit.yaml", "logs", "plan.json", "work"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "exit.yaml",
+        "logs",
+        "plan.json",
+        "variables.json",
+        "work",
+    ]

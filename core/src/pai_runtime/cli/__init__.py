@@ -60,6 +60,11 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--timeout", metavar="T", help="end the tasks after this time: 90, 90s, 15m or 2h")
     run.set_defaults(module="run")
 
+    explain = commands.add_parser("explain", help="who set each variable of a task that was run")
+    explain.add_argument("run", type=Path, metavar="DIR", help="the folder of a run")
+    explain.add_argument("task", metavar="ROLE/INDEX", help="one of its tasks")
+    explain.set_defaults(module="explain")
+
     plugins = commands.add_parser("plugins", help="the installed plugins")
     kinds = plugins.add_subparsers(metavar="COMMAND", required=True)
     kinds.add_parser("list", parents=[policy, as_json], help="all plugins, and which are allowed")

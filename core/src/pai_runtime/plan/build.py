@@ -16,8 +16,6 @@ from pai_runtime.problems import InvalidInput, Problem, errors, in_order
 from pai_runtime.task.placeholders import show
 from pai_runtime.task.plan import Command, Event, Plan, Step, UseRecord, Variable
 
-PLATFORM = "platform"
-
 _LIFECYCLE_HOOKS: dict[Event, str] = {
     "taskStarts": "pai_task_starts",
     "taskSucceeds": "pai_task_succeeds",
@@ -109,10 +107,7 @@ class Planner:
         role_name, index = name
         role, place = self._roles[role_name], self._placement.places[name]
         task = Task(self._job.name, role_name, index, self._instances, place.ports, Path(place.folder))
-        variables = {
-            variable: Variable(variable, value, PLATFORM)
-            for variable, value in self._environment.of(role.role, index).items()
-        }
+        variables = {variable.name: variable for variable in self._environment.of(role.role, index)}
         records: list[UseRecord] = []
         steps: list[Step] = []
         warnings = [str(problem) for problem in self._warnings]

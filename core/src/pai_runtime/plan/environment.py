@@ -10,6 +10,7 @@ from functools import cached_property
 
 from pai_runtime.job.model import Job, TaskRole
 from pai_runtime.job.rules import framework_name
+from pai_runtime.task.plan import PEERS, PLATFORM, Variable
 
 TaskName = tuple[str, int]
 Ports = Mapping[str, tuple[int, ...]]
@@ -48,12 +49,12 @@ class JobEnvironment:
     job: Job
     placement: Placement
 
-    def of(self, role: TaskRole, index: int) -> dict[str, str]:
+    def of(self, role: TaskRole, index: int) -> list[Variable]:
         """All platform variables of one task."""
-        return {**self._shared, **self._peers, **self._own(role, index)}
+        return [*self._shared, *self._peers, *_variables(self._own(role, index), PLATFORM)]
 
     @cached_property
-    def _shared(self) -> dict[str, str]:
+    def _shared(self) -> list[Variable]:
         roles = self.job.roles
         names, tasks = ",".join(roles), str(sum(role.instances for role in roles.values()))
         variables = {
@@ -80,10 +81,10 @@ class JobEnvironment:
                     f"PAI_MIN_FAILED_TASK_COUNT_{name}": str(role.min_failed or 1),
                     f"PAI_MIN_SUCCEEDED_TASK_COUNT_{name}": str(role.min_succeeded or role.instances),
                 }
-        return variables
+        return _variables(variables, PLATFORM)
 
     @cached_property
-    def _peers(self) -> dict[str, str]:
+    def _peers(self) -> list[Variable]:
         variables: dict[str, str] = {}
         for role in self.job.roles.values():
             for name in _spellings(role):
@@ -99,7 +100,7 @@ class JobEnvironment:
         variables["PAI_TASK_ROLE_INSTANCES"] = ",".join(
             f"{role.name}:{index}" for role in self.job.roles.values() for index in range(role.instances)
         )
-        return variables
+        return _variables(variables, PEERS)
 
     def _own(self, role: TaskRole, index: int) -> dict[str, str]:
         place = self.placement.places[role.name, index]
@@ -150,6 +151,10 @@ class JobEnvironment:
     def _places(self, role: TaskRole) -> Iterator[tuple[int, TaskPlace]]:
         for index in range(role.instances):
             yield index, self.placement.places[role.name, index]
+
+
+def _variables(values: Mapping[str, str], source: str) -> list[Variable]:
+    return [Variable(name, value, source) for name, value in values.items()]
 
 
 def _spellings(role: TaskRole) -> list[str]:

@@ -62,6 +62,8 @@ class Loop:
         self._children: dict[int, Child] = {}
         self._timers: list[_Timer] = []
         self._quiet_at: dict[Sink, float] = {}
+        self._heard: int | None = None
+        self._hear: Callable[[bytes], None] = lambda _: None
         self._let_signals_end_a_wait()
         if os.getpid() != 1:
             # Orphans come to us as they would to an init process. Kernels older than 3.4 do without.
@@ -73,6 +75,13 @@ class Loop:
         os.set_blocking(read, False)
         self._selector.register(read, selectors.EVENT_READ, sink)
         return write
+
+    def listen(self, hear: Callable[[bytes], None]) -> str:
+        """A path that processes of the task write to; `hear` gets what they wrote before any later output."""
+        self._heard, write = os.pipe()
+        os.set_blocking(self._heard, False)
+        self._hear = hear
+        return f"/proc/{os.getpid()}/fd/{write}"
 
     def spawn(
         self,
@@ -140,6 +149,7 @@ class Loop:
             if key.data is None:
                 continue
             if data:
+                self._listen()  # after the output was read: what was said before it has come by now
                 key.data.feed(data)
                 self._quiet_at[key.data] = time.monotonic() + _QUIET
                 moved = True
@@ -147,6 +157,11 @@ class Loop:
                 self._selector.unregister(key.fd)
                 os.close(key.fd)
         return moved
+
+    def _listen(self) -> None:
+        if self._heard is not None:
+            with contextlib.suppress(BlockingIOError):
+                self._hear(os.read(self._heard, _CHUNK))
 
     def _reap(self) -> None:
         while True:

@@ -16,13 +16,18 @@ EVENTS: tuple[Event, ...] = ("taskStarts", "taskSucceeds", "taskFails", "taskExi
 Phase = Literal["init", "taskStarts", "command", "taskSucceeds", "taskFails", "taskExits"]
 
 
+PLATFORM = "platform"
+PEERS = "peers"
+"""Sources of variables: the platform's of this task or job, and those that tell where its tasks are."""
+
+
 class PlanError(Exception):
     """A document that is not a plan of a version that this supervisor knows."""
 
 
 @dataclass(frozen=True)
 class Variable:
-    """One environment variable. `source` says who sets it: ``platform``, or the name of a use."""
+    """One environment variable. `source` says who sets it: `PLATFORM`, `PEERS`, or the name of a use."""
 
     name: str
     value: str

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 from pai_runtime.task.logs import Sink
 from pai_runtime.task.loop import Ended, Loop
+from pai_runtime.task.masking import Masks
 from pai_runtime.task.shell import SCRIPT_FD, ScratchFile
 from pai_runtime.task.stop import FOREVER, Stop
 
@@ -18,13 +19,16 @@ class Processes:
     whole group. Background processes that it leaves behind live on, and their output with them.
     """
 
-    def __init__(self, loop: Loop, grace: float, stop: Stop, steps_output: Sink, script: ScratchFile) -> None:
+    def __init__(
+        self, loop: Loop, grace: float, stop: Stop, steps_output: Sink, script: ScratchFile, masks: Masks
+    ) -> None:
         self._loop = loop
         self._grace = grace
         self._stop = stop
         self._script = script
         self._steps_output = steps_output
         self._steps_pipe = loop.pipe(steps_output)
+        self.mask_path = loop.listen(lambda lines: masks.add(os.fsdecode(lines).splitlines()))
 
     def run_step(
         self,

@@ -59,6 +59,11 @@ class ScratchFile:
     def __init__(self) -> None:
         self.fd = os.memfd_create("pai-runtime", 0)
 
+    @property
+    def path(self) -> str:
+        """A name by which any process of the task can open it."""
+        return f"/proc/{os.getpid()}/fd/{self.fd}"
+
     def write(self, data: bytes) -> None:
         """Replace its content; the next reader begins at the start."""
         os.ftruncate(self.fd, 0)
@@ -73,20 +78,10 @@ class ScratchFile:
         return os.pread(self.fd, size, 0)
 
 
-def exported(dump: bytes, before: Mapping[str, str]) -> dict[str, str]:
-    """The environment that a step leaves to the next, from the NUL-separated list that it left.
+def exported(dump: bytes) -> dict[str, str] | None:
+    """The environment that a step left, from the NUL-separated list of it.
 
-    An empty list (the shell was killed, or replaced itself by ``exec``) leaves things as they were.
+    None for an empty list: the shell was killed, or replaced itself by ``exec``.
     """
-    if not dump:
-        return dict(before)
-    after = dict(item.partition("=")[::2] for item in os.fsdecode(dump).split("\0") if "=" in item)
-    carried = {
-        name: value
-        for name, value in after.items()
-        if name not in NOT_CARRIED and not name.startswith("BASH_FUNC_")
-    }
-    kept = {
-        name: value for name, value in before.items() if name in NOT_CARRIED or name.startswith("BASH_FUNC_")
-    }
-    return {**carried, **kept}
+    items = (item.partition("=") for item in os.fsdecode(dump).split("\0") if "=" in item)
+    return {name: value for name, _, value in items} or None

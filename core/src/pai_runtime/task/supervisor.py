@@ -2,11 +2,12 @@
 
 import json
 import os
+import shlex
 import signal
 import sys
 import traceback
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pai_runtime.task import placeholders
@@ -16,10 +17,11 @@ from pai_runtime.task.lifecycle import RUNTIME_ERROR, Result, run_task
 from pai_runtime.task.logs import Logs, Rotation
 from pai_runtime.task.loop import Ended, Loop
 from pai_runtime.task.masking import Masks
-from pai_runtime.task.plan import Command, Plan, PlanError, Step, UseRecord
+from pai_runtime.task.plan import PEERS, PLATFORM, Command, Plan, PlanError, Step, UseRecord, Variable
 from pai_runtime.task.processes import Processes
 from pai_runtime.task.shell import SCRIPT_FD, NoShell, ScratchFile, Shell, exported
 from pai_runtime.task.stop import Stop, StopReason
+from pai_runtime.task.variables import IMAGE, RUNTIME, Setting, Variables, parse_settings, those_that_fit
 
 CANNOT_START = 126
 
@@ -56,9 +58,9 @@ def supervise(folder: Path, options: Options) -> int:
         return _cannot_run(folder, f"the plan in {folder} cannot be run: {error}")
     masks = Masks(secrets.values())
     logs = Logs(folder / "logs", masks, options.prefix, options.rotation)
-    processes = Processes(Loop(), options.grace, stop, logs.runtime, script)
+    processes = Processes(Loop(), options.grace, stop, logs.runtime, script, masks)
     try:
-        runner = _Runner(plan, secrets, logs, processes, stop)
+        runner = _Runner(plan, secrets, masks, logs, processes, stop)
     except (NoShell, KeyError) as error:
         what = f"no value is given for the secret {error}" if isinstance(error, KeyError) else str(error)
         logs.runtime.say(f"[ERROR] {what}")
@@ -78,29 +80,42 @@ class _Runner:
     """The `Runner` of a real task. Its environment goes from step to step."""
 
     def __init__(
-        self, plan: Plan, secrets: Mapping[str, str], logs: Logs, processes: Processes, stop: Stop
+        self,
+        plan: Plan,
+        secrets: Mapping[str, str],
+        masks: Masks,
+        logs: Logs,
+        processes: Processes,
+        stop: Stop,
     ) -> None:
         self._plan = plan
         self._secrets = secrets
+        self._masks = masks
         self._logs = logs
         self._processes = processes
         self._stop = stop
         self._kept = ScratchFile()
-        contributed = {variable.name: variable.value for variable in plan.environment}
-        self._environment: dict[str, str] = {
-            **os.environ,
-            **placeholders.fill(contributed, secrets),
-            "PAI_WORK_DIR": str(Path.cwd()),
-        }
-        self._shell = Shell(self._environment)
+        self._settings = ScratchFile()
+        fit, left_out = those_that_fit(plan.environment)
+        contributed = [replace(each, value=placeholders.fill(each.value, secrets)) for each in fit]
+        self._variables = Variables(os.environ, contributed)
+        self._variables.update({"PAI_WORK_DIR": str(Path.cwd())}, RUNTIME)
+        if left_out:
+            self._tell_peers_in_files(left_out)
+        self._shell = Shell(self._variables.environment)
+        self._write_variables()
 
     def step(self, step: Step, use: UseRecord, result: Result | None) -> Ended:
         """Run a script, or the plugin's hook in an interpreter of its own."""
         if self._stop.at_once:
             return Ended(128 + signal.SIGKILL, signal.SIGKILL)
-        environment = {**self._environment, "PAI_TASK_PHASE": step.phase}
+        own = {
+            "PAI_TASK_PHASE": step.phase,
+            "PAI_ENV": self._settings.path,
+            "PAI_MASK": self._processes.mask_path,
+        }
         if result is not None:
-            environment |= {"PAI_TASK_OUTCOME": result.outcome, "PAI_TASK_EXIT_CODE": str(result.code)}
+            own |= {"PAI_TASK_OUTCOME": result.outcome, "PAI_TASK_EXIT_CODE": str(result.code)}
         if step.hook is not None:
             argv = python_argv("pai_runtime.host.run_hook", step.hook, self._plan.folder, str(step.use))
             data = json.dumps(self._secrets).encode()
@@ -108,25 +123,24 @@ class _Runner:
             argv = self._shell.step(use.name, self._kept.fd, stop_at_error=step.failure_policy == "fail")
             data = os.fsencode(placeholders.fill(step.script, self._secrets))
         self._kept.write(b"")
+        self._settings.write(b"")
+        environment = {**self._variables.environment, **own}
         stop_at = self._stop.work_until if result is None else self._stop.exits_until
         try:
             ended = self._processes.run_step(argv, environment, data, (self._kept.fd,), stop_at)
         except OSError as error:
             return self._cannot_start(argv, error)
-        own = {name: self._environment[name] for name in _OUTCOME if name in self._environment}
-        after = exported(self._kept.read(), self._environment)
-        self._environment = {name: value for name, value in after.items() if name not in _OUTCOME} | own
+        self._take_over(step, use)
         return ended
 
     def command(self, command: Command) -> Ended:
         """Run the user's command."""
         script = os.fsencode(placeholders.fill(command.script, self._secrets))
         argv = self._shell.command("command")
+        environment = {**self._variables.environment, "PAI_MASK": self._processes.mask_path}
         streams = self._logs.stdout, self._logs.stderr
         try:
-            return self._processes.run_command(
-                argv, self._environment, script, *streams, self._stop.work_until
-            )
+            return self._processes.run_command(argv, environment, script, *streams, self._stop.work_until)
         except OSError as error:
             return self._cannot_start(argv, error)
 
@@ -135,12 +149,50 @@ class _Runner:
         reason = self._stop.reason()
         return (reason, self._stop.signal) if reason else None
 
+    def _take_over(self, step: Step, use: UseRecord) -> None:
+        """What the step has left to those after it."""
+        left = exported(self._kept.read())
+        if left is not None:
+            left = {name: value for name, value in left.items() if name not in _OF_ONE_STEP}
+        settings: list[Setting] = []
+        for setting in parse_settings(os.fsdecode(self._settings.read())):
+            if isinstance(setting, Setting):
+                settings.append(setting)
+            else:
+                self._logs.runtime.say(f"[WARNING] what '{use.name}' wrote to $PAI_ENV: {setting}")
+        self._variables.after_step(left, settings, f"{use.name}, {step.phase}")
+        self._write_variables()
+
+    def _tell_peers_in_files(self, left_out: list[Variable]) -> None:
+        """Say in files what cannot be said in the environment."""
+        known = [variable for variable in self._plan.environment if variable.source in (PLATFORM, PEERS)]
+        tasks, script = Path(self._plan.folder, "tasks.json"), Path(self._plan.folder, "tasks.sh")
+        write_whole(tasks, json.dumps({variable.name: variable.value for variable in known}))
+        write_whole(script, "".join(f"{each.name}={shlex.quote(each.value)}\n" for each in known))
+        self._variables.update({"PAI_TASKS_FILE": str(tasks), "PAI_TASKS_SCRIPT": str(script)}, RUNTIME)
+        self._logs.runtime.say(
+            f"[WARNING] {len(left_out)} variables that tell where tasks are have no room in the environment; "
+            f"all are in $PAI_TASKS_FILE (JSON) and $PAI_TASKS_SCRIPT (to source in a shell)"
+        )
+
+    def _write_variables(self) -> None:
+        """Keep who set each variable, for ``pai-runtime explain``; values without secrets."""
+        document = {
+            name: {"value": self._masks.mask(value), "source": self._variables.sources.get(name, IMAGE)}
+            for name, value in sorted(self._variables.environment.items())
+        }
+        try:
+            write_whole(Path(self._plan.folder, "variables.json"), json.dumps(document))
+        except OSError as error:
+            self._logs.runtime.say(f"[WARNING] variables.json cannot be written: {error.strerror}")
+
     def _cannot_start(self, argv: list[str], error: OSError) -> Ended:
         self._logs.runtime.say(f"[ERROR] {argv[0]} cannot be started: {error.strerror}")
         return Ended(CANNOT_START)
 
 
-_OUTCOME = ("PAI_TASK_PHASE", "PAI_TASK_OUTCOME", "PAI_TASK_EXIT_CODE")
+_OF_ONE_STEP = {"PAI_TASK_PHASE", "PAI_TASK_OUTCOME", "PAI_TASK_EXIT_CODE", "PAI_ENV", "PAI_MASK"}
+"""Variables that a step is given and does not leave to the next."""
 
 
 def _take_secrets(path: Path) -> dict[str, str]:

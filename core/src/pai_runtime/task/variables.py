@@ -1,0 +1,113 @@
+"""The environment of a task: what holds now, and who set each variable.
+
+A step sets variables by exporting them in its shell, or from any language by appending to the file that
+``$PAI_ENV`` names:
+
+- ``NAME=value``: a value of one line,
+- ``NAME<<END``, then lines, then a line ``END``: a value of several lines, with any word for ``END``,
+- ``PATH+=/folder``: the folder comes before all others on ``PATH``.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from pai_runtime.task.plan import PEERS, Variable
+from pai_runtime.task.shell import NOT_CARRIED
+
+IMAGE = "image"
+RUNTIME = "runtime"
+
+LONGEST_STRING = 128 * 1024
+"""Bytes of one variable, with its name, that the kernel takes (MAX_ARG_STRLEN)."""
+MOST_PEERS = 256 * 1024
+"""Bytes of the peers' variables that are exported. The kernel takes about 2 MiB of everything together, but
+long before that each start of a shell, which reads them all, takes seconds."""
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_WORD = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)<<(\S+)")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A variable that a step set through the file. `is_path_entry`: the value comes first on PATH."""
+
+    name: str
+    value: str
+    is_path_entry: bool = False
+
+
+class Variables:
+    """The variables by name, each with its source."""
+
+    def __init__(self, image: Mapping[str, str], contributed: Iterable[Variable]) -> None:
+        self.environment: dict[str, str] = {}
+        self.sources: dict[str, str] = {}
+        self.update(image, IMAGE)
+        for variable in contributed:
+            self.update({variable.name: variable.value}, variable.source)
+
+    def update(self, values: Mapping[str, str], source: str) -> None:
+        """Set variables."""
+        self.environment.update(values)
+        self.sources.update(dict.fromkeys(values, source))
+
+    def after_step(
+        self, exported: Mapping[str, str] | None, settings: Iterable[Setting], source: str
+    ) -> None:
+        """Take over what a step left: the environment that it exported (None: unknown) and its settings."""
+        if exported is not None:
+            before = self.environment
+            carried = {name: value for name, value in exported.items() if _is_carried(name)}
+            kept = {name: value for name, value in before.items() if not _is_carried(name)}
+            changed = {name: value for name, value in carried.items() if before.get(name) != value}
+            self.environment = {**carried, **kept}
+            self.sources = {name: self.sources[name] for name in self.environment if name in self.sources}
+            self.update(changed, source)
+        for setting in settings:
+            value = setting.value
+            if setting.is_path_entry:
+                value = os.pathsep.join(filter(None, [value, self.environment.get("PATH", "")]))
+            self.update({setting.name: value}, source)
+
+
+def _is_carried(name: str) -> bool:
+    """A shell's own variables and functions stay with it."""
+    return name not in NOT_CARRIED and not name.startswith("BASH_FUNC_")
+
+
+def parse_settings(text: str) -> Iterator[Setting | str]:
+    """The settings in the text of a ``$PAI_ENV`` file; a line that is none comes out as the reason why."""
+    lines = iter(enumerate(text.split("\n"), 1))
+    for number, line in lines:
+        word = _WORD.fullmatch(line)
+        name, equals, value = line.partition("=")
+        if word:
+            block: list[str] = []
+            for _, inner in lines:
+                if inner == word[2]:
+                    yield Setting(word[1], "\n".join(block))
+                    break
+                block.append(inner)
+            else:
+                yield f"line {number}: the value of {word[1]} has no end: no line is '{word[2]}'"
+        elif equals and name == "PATH+":
+            yield Setting("PATH", value, is_path_entry=True)
+        elif equals and _NAME.fullmatch(name):
+            yield Setting(name, value)
+        elif line:
+            yield f"line {number} is not NAME=value"
+
+
+def those_that_fit(variables: Iterable[Variable]) -> tuple[list[Variable], list[Variable]]:
+    """The variables that the kernel lets a process have, and the peers' that have no room beside them."""
+    fit: list[Variable] = []
+    left_out: list[Variable] = []
+    total = 0
+    for variable in variables:
+        size = len(os.fsencode(f"{variable.name}={variable.value}")) + 1
+        total += size if variable.source == PEERS else 0
+        is_small = size <= LONGEST_STRING and (variable.source != PEERS or total <= MOST_PEERS)
+        (fit if is_small else left_out).append(variable)
+    return fit, left_out
