@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from pai_runtime.task.lifecycle import SETUP_FAILED, TIMEOUT, Result
 from pai_runtime.task.lifecycle import run_task as run_lifecycle
 from pai_runtime.task.loop import Ended
-from pai_runtime.task.plan import EVENTS, Command, FailurePolicy, Phase, Plan, Step, UseRecord
+from pai_runtime.task.plan import EVENTS, Command, FailurePolicy, Phase, Plan, Service, Step, UseRecord
 from pai_runtime.task.stop import StopReason
 from tests.task_harness import plan, run_task, shell
 
@@ -29,6 +30,9 @@ class _Pretend:
     def step(self, step: Step, use: UseRecord, result: Result | None) -> Ended:
         self.told.append(result.outcome if result else None)
         return self._run(f"{step.phase} {use.name}")
+
+    def start_service(self, service: Service, use: UseRecord) -> bool:
+        return self._run(f"service {service.name} {use.name}").code == 0
 
     def command(self, command: Command) -> Ended:
         assert command.script
@@ -139,6 +143,15 @@ def test_callbacks_are_told_the_outcome_once_there_is_one() -> None:
     runner = _Pretend({"command": 1})
     run_lifecycle(_plan(), runner, lambda _: None)
     assert runner.told == [None, None, None, *["failed"] * 6]
+
+
+def test_services_start_after_the_start_steps_of_their_use_and_a_required_one_can_fail_the_setup() -> None:
+    services = (Service("s", 0, "true"), Service("t", 1, "true"))
+    runner = _Pretend({"service t b": 1})
+    result, _ = run_lifecycle(replace(_plan(), services=services), runner, lambda _: None)
+    setup = ["taskStarts a", "service s a", "taskStarts b", "service t b"]
+    assert runner.ran == [*setup, *_each("taskFails", "ba"), *_each("taskExits", "ba")]
+    assert "the service 't' of 'b'" in result.message
 
 
 # The same promises with real shells: a failing phase, its policy, and what has to come of it.

@@ -121,8 +121,8 @@ def test_one_task_of_ten_thousand_starts_and_can_read_where_its_peers_are(tmp_pa
         "echo $PAI_TASK_INDEX $PAI_TASKS_NUM $PAI_HOST_IP_worker_0 ${PAI_HOST_IP_worker_9998-unset}\n"
         ". $PAI_TASKS_SCRIPT\n"
         "echo $PAI_HOST_IP_worker_9998 ${#PAI_TASK_ROLE_worker_HOST_LIST}\n"
-        f"{sys.executable} - <<'END'\nimport json, os\ntasks = json.load(open(os.environ['PAI_TASKS_FILE']))\n"
-        "print(tasks['PAI_PORT_LIST_worker_9998_http'])\nEND\n"
+        f"{sys.executable} - <<'END'\nimport json, os\n"
+        "print(json.load(open(os.environ['PAI_TASKS_FILE']))['PAI_PORT_LIST_worker_9998_http'])\nEND\n"
     )
     run = run_task(plan(tmp_path / "task"), plan_text=json.dumps(document))
     assert run.process.returncode == 0, run.stderr

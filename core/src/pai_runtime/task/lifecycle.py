@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from pai_runtime.task.loop import Ended
-from pai_runtime.task.plan import Command, Event, Phase, Plan, Step, UseRecord
+from pai_runtime.task.plan import Command, Event, Phase, Plan, Service, Step, UseRecord
 from pai_runtime.task.stop import StopReason
 
 Outcome = Literal["ok", "failed", "cancelled", "timeout", "setup-failed"]
@@ -57,6 +57,9 @@ class Runner(Protocol):
     def step(self, step: Step, use: UseRecord, result: Result | None) -> Ended:
         """Run one step to its end; `result` is None before the outcome is known."""
 
+    def start_service(self, service: Service, use: UseRecord) -> bool:
+        """Start a background process; whether the task may go on."""
+
     def command(self, command: Command) -> Ended:
         """Run the user's command to its end."""
 
@@ -91,6 +94,8 @@ def _set_up(plan: Plan, runner: Runner, say: Callable[[str], None]) -> tuple[lis
         for step in _steps(plan, "taskStarts", use):
             if result := _start(plan, step, runner, say):
                 return sorted(started), result
+        if result := _start_services(plan, use, runner):
+            return sorted(started), result
     say("[INFO] Precommands finished")
     return sorted(started), _stopped(runner, "taskStarts")
 
@@ -113,6 +118,17 @@ def _start(plan: Plan, step: Step, runner: Runner, say: Callable[[str], None]) -
         failed=use,
         message=f"{step.phase} of {use.label} ended with exit code {ended.code}; the command was not run",
     )
+
+
+def _start_services(plan: Plan, number: int, runner: Runner) -> Result | None:
+    use = plan.uses[number]
+    for service in plan.services:
+        if service.use == number and not runner.start_service(service, use):
+            if stopped := _stopped(runner, "taskStarts"):
+                return stopped
+            message = f"the service '{service.name}' of {use.label} is not ready; the command was not run"
+            return Result("setup-failed", SETUP_FAILED, "taskStarts", failed=use, message=message)
+    return None
 
 
 def _run_command(command: Command, runner: Runner, say: Callable[[str], None]) -> Result:

@@ -217,10 +217,10 @@ class RuntimeLog:
     Each line is ``[Mon Feb  1 02:54:48 UTC 2021] [openpai-runtime] text``.
     """
 
-    def __init__(self, masker: Masker, file: LogFile) -> None:
+    def __init__(self, masker: Masker, file: LogFile, tail: Tail) -> None:
         self._masker = masker
         self._file = file
-        self.tail = Tail()
+        self._tail = tail
         self._lines = LinePrefix(b"")
 
     def say(self, text: str) -> None:
@@ -250,7 +250,7 @@ class RuntimeLog:
 
     def _put(self, lines: bytes) -> None:
         self._file.write(lines)
-        self.tail.write(lines)
+        self._tail.write(lines)
 
 
 class Logs:
@@ -259,7 +259,10 @@ class Logs:
     def __init__(self, folder: Path, masks: Masks, prefix: str, rotation: Rotation) -> None:
         both = LogFile(folder / "user-all" / "current", rotation)
         self._tail = Tail()
-        self.runtime = RuntimeLog(Masker(masks), LogFile(folder / "runtime.log", rotation))
+        self._masks = masks
+        self._runtime_file = LogFile(folder / "runtime.log", rotation)
+        self._runtime_tail = Tail()
+        self.runtime = self.runtime_stream()
         self.stdout, self.stderr = (
             UserLog(
                 Masker(masks),
@@ -269,6 +272,10 @@ class Logs:
             for name, fd in (("stdout", 1), ("stderr", 2))
         )
 
+    def runtime_stream(self) -> RuntimeLog:
+        """One more stream of lines into ``runtime.log``."""
+        return RuntimeLog(Masker(self._masks), self._runtime_file, self._runtime_tail)
+
     def tails(self) -> tuple[str, str]:
         """The last lines of the user's output and of ``runtime.log``."""
-        return self._tail.text(), self.runtime.tail.text()
+        return self._tail.text(), self._runtime_tail.text()

@@ -66,6 +66,27 @@ class Step:
     hook: str | None = None
 
 
+Restart = Literal["never", "on-failure", "always"]
+
+
+@dataclass(frozen=True)
+class Service:
+    """A background process of one use, started after the use's start steps and stopped at the end.
+
+    `script` runs it in the foreground of its own shell. `probe` is a script that ends with 0 once it is
+    ready; it is tried for `ready_within` seconds. Only a `required` service holds up the task until it is
+    ready, and fails the setup if it is not.
+    """
+
+    name: str
+    use: int
+    script: str
+    probe: str | None = None
+    ready_within: float = 60
+    restart: Restart = "on-failure"
+    required: bool = False
+
+
 @dataclass(frozen=True)
 class Command:
     """The user's command: one shell script. `source` is where its role's commands stand."""
@@ -88,6 +109,7 @@ class Plan:
     uses: tuple[UseRecord, ...]
     steps: tuple[Step, ...]
     command: Command
+    services: tuple[Service, ...] = ()
     warnings: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
@@ -118,6 +140,18 @@ class Plan:
             ],
             "steps": [_step_to_json(step) for step in self.steps],
             "command": {"script": self.command.script, "source": self.command.source},
+            "services": [
+                {
+                    "name": service.name,
+                    "use": service.use,
+                    "script": service.script,
+                    "probe": service.probe,
+                    "readyWithin": service.ready_within,
+                    "restart": service.restart,
+                    "required": service.required,
+                }
+                for service in self.services
+            ],
             "warnings": list(self.warnings),
         }
 
@@ -145,6 +179,10 @@ class Plan:
                     for step in document["steps"]
                 ),
                 command=Command(**document["command"]),
+                services=tuple(
+                    Service(ready_within=service["readyWithin"], **_without(service, "readyWithin"))
+                    for service in document["services"]
+                ),
                 warnings=tuple(document["warnings"]),
             )
         except (KeyError, TypeError, AttributeError) as error:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pai_runtime.task.logs import Sink
 from pai_runtime.task.loop import Ended, Loop
 from pai_runtime.task.masking import Masks
-from pai_runtime.task.shell import SCRIPT_FD, ScratchFile
+from pai_runtime.task.shell import SCRIPT_FD, hand_over_script
 from pai_runtime.task.stop import FOREVER, Stop
 
 
@@ -19,13 +19,10 @@ class Processes:
     whole group. Background processes that it leaves behind live on, and their output with them.
     """
 
-    def __init__(
-        self, loop: Loop, grace: float, stop: Stop, steps_output: Sink, script: ScratchFile, masks: Masks
-    ) -> None:
+    def __init__(self, loop: Loop, grace: float, stop: Stop, steps_output: Sink, masks: Masks) -> None:
         self._loop = loop
         self._grace = grace
         self._stop = stop
-        self._script = script
         self._steps_output = steps_output
         self._steps_pipe = loop.pipe(steps_output)
         self.mask_path = loop.listen(lambda lines: masks.add(os.fsdecode(lines).splitlines()))
@@ -78,7 +75,7 @@ class Processes:
         stderr: int,
         stop_at: Callable[[], float],
     ) -> Ended:
-        self._script.write(script)
+        hand_over_script(script)
         child = self._loop.spawn(argv, environment, stdout, stderr, (SCRIPT_FD, *fds))
         kill_at = FOREVER
         while child.ended is None:

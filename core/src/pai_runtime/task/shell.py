@@ -53,6 +53,17 @@ class Shell:
         return [*self._argv, "; ".join(commands), name]
 
 
+def hand_over_script(script: bytes) -> None:
+    """Put a script where the next process that is started finds it; it has a copy of its own there."""
+    fd = os.memfd_create("pai-runtime script", 0)
+    with os.fdopen(fd, "wb", closefd=False) as file:
+        file.write(script)
+    os.lseek(fd, 0, os.SEEK_SET)
+    if fd != SCRIPT_FD:
+        os.dup2(fd, SCRIPT_FD)
+        os.close(fd)
+
+
 class ScratchFile:
     """A file without a name, in memory, that a child process can be handed by its descriptor."""
 

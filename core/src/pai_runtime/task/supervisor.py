@@ -17,9 +17,20 @@ from pai_runtime.task.lifecycle import RUNTIME_ERROR, Result, run_task
 from pai_runtime.task.logs import Logs, Rotation
 from pai_runtime.task.loop import Ended, Loop
 from pai_runtime.task.masking import Masks
-from pai_runtime.task.plan import PEERS, PLATFORM, Command, Plan, PlanError, Step, UseRecord, Variable
+from pai_runtime.task.plan import (
+    PEERS,
+    PLATFORM,
+    Command,
+    Plan,
+    PlanError,
+    Service,
+    Step,
+    UseRecord,
+    Variable,
+)
 from pai_runtime.task.processes import Processes
-from pai_runtime.task.shell import SCRIPT_FD, NoShell, ScratchFile, Shell, exported
+from pai_runtime.task.services import Services
+from pai_runtime.task.shell import NoShell, ScratchFile, Shell, exported, hand_over_script
 from pai_runtime.task.stop import Stop, StopReason
 from pai_runtime.task.variables import IMAGE, RUNTIME, Setting, Variables, parse_settings, those_that_fit
 
@@ -46,9 +57,7 @@ def supervise(folder: Path, options: Options) -> int:
 
     ``secrets.json``, where there is one, maps the path of each secret to its value; it is removed once read.
     """
-    script = ScratchFile()
-    if script.fd != SCRIPT_FD:
-        os.dup2(script.fd, SCRIPT_FD)
+    hand_over_script(b"")  # takes its place among the open files before anything else does
     stop = Stop(options.timeout, options.exit_budget)
     try:
         plan = Plan.from_json(json.loads((folder / "plan.json").read_bytes()))
@@ -58,9 +67,11 @@ def supervise(folder: Path, options: Options) -> int:
         return _cannot_run(folder, f"the plan in {folder} cannot be run: {error}")
     masks = Masks(secrets.values())
     logs = Logs(folder / "logs", masks, options.prefix, options.rotation)
-    processes = Processes(Loop(), options.grace, stop, logs.runtime, script, masks)
+    loop = Loop()
+    processes = Processes(loop, options.grace, stop, logs.runtime, masks)
+    services = Services(loop, logs, stop, options.grace)
     try:
-        runner = _Runner(plan, secrets, masks, logs, processes, stop)
+        runner = _Runner(plan, secrets, masks, logs, processes, services, stop)
     except (NoShell, KeyError) as error:
         what = f"no value is given for the secret {error}" if isinstance(error, KeyError) else str(error)
         logs.runtime.say(f"[ERROR] {what}")
@@ -71,6 +82,7 @@ def supervise(folder: Path, options: Options) -> int:
         logs.runtime.say(f"[ERROR] {traceback.format_exc()}")
         return _cannot_run(folder, masks.mask(f"a fault in the runtime itself: {error!r}"))
     finally:
+        services.end()
         processes.end()
     _write_record(folder, exit_record(result, failures, logs.tails(), masks.mask))
     return result.code
@@ -86,6 +98,7 @@ class _Runner:
         masks: Masks,
         logs: Logs,
         processes: Processes,
+        services: Services,
         stop: Stop,
     ) -> None:
         self._plan = plan
@@ -93,6 +106,7 @@ class _Runner:
         self._masks = masks
         self._logs = logs
         self._processes = processes
+        self._services = services
         self._stop = stop
         self._kept = ScratchFile()
         self._settings = ScratchFile()
@@ -121,7 +135,7 @@ class _Runner:
             data = json.dumps(self._secrets).encode()
         else:
             argv = self._shell.step(use.name, self._kept.fd, stop_at_error=step.failure_policy == "fail")
-            data = os.fsencode(placeholders.fill(step.script, self._secrets))
+            data = self._bytes(step.script or "")
         self._kept.write(b"")
         self._settings.write(b"")
         environment = {**self._variables.environment, **own}
@@ -133,11 +147,17 @@ class _Runner:
         self._take_over(step, use)
         return ended
 
+    def start_service(self, service: Service, use: UseRecord) -> bool:  # noqa: ARG002 - its plan says all
+        """Start a background process; whether the task may go on."""
+        script = self._bytes(service.script)
+        probe = self._bytes(service.probe) if service.probe is not None else None
+        return self._services.start(service, script, probe, self._shell, self._lasting_environment())
+
     def command(self, command: Command) -> Ended:
         """Run the user's command."""
-        script = os.fsencode(placeholders.fill(command.script, self._secrets))
+        script = self._bytes(command.script)
         argv = self._shell.command("command")
-        environment = {**self._variables.environment, "PAI_MASK": self._processes.mask_path}
+        environment = self._lasting_environment()
         streams = self._logs.stdout, self._logs.stderr
         try:
             return self._processes.run_command(argv, environment, script, *streams, self._stop.work_until)
@@ -148,6 +168,12 @@ class _Runner:
         """Whether the task has been told to stop, and by which signal."""
         reason = self._stop.reason()
         return (reason, self._stop.signal) if reason else None
+
+    def _bytes(self, script: str) -> bytes:
+        return os.fsencode(placeholders.fill(script, self._secrets))
+
+    def _lasting_environment(self) -> dict[str, str]:
+        return {**self._variables.environment, "PAI_MASK": self._processes.mask_path}
 
     def _take_over(self, step: Step, use: UseRecord) -> None:
         """What the step has left to those after it."""

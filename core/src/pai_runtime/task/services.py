@@ -1,0 +1,140 @@
+"""Services: background processes that a plan names, such as a web server beside the user's command."""
+
+import signal
+import time
+from collections.abc import Callable, Mapping
+
+from pai_runtime.task.logs import Logs
+from pai_runtime.task.loop import Child, Ended, Loop
+from pai_runtime.task.plan import Service
+from pai_runtime.task.shell import SCRIPT_FD, Shell, hand_over_script
+from pai_runtime.task.stop import Stop
+
+_FIRST_RESTART = 1.0
+_LAST_RESTART = 60.0
+_PROBE_EVERY = 0.2
+
+
+class RunningService:
+    """One service while it runs: started again as its plan says, and probed until it is ready."""
+
+    def __init__(
+        self,
+        service: Service,
+        script: bytes,
+        probe: bytes | None,
+        spawn: Callable[[bytes, str, Callable[[Ended], None]], Child],
+        loop: Loop,
+        say: Callable[[str], None],
+    ) -> None:
+        self._service = service
+        self._script = script
+        self._probe = probe
+        self._spawn = spawn
+        self._loop = loop
+        self._say = say
+        self._stopping = False
+        self._pause = _FIRST_RESTART
+        self._give_up_at = time.monotonic() + service.ready_within
+        self.child: Child | None = None
+        self.is_ready: bool | None = True if probe is None else None
+        self._start()
+        if probe is not None:
+            self._try_probe()
+
+    def stop(self) -> None:
+        """Ask it to end."""
+        self._stopping = True
+        if self.child:
+            self.child.signal_group(signal.SIGTERM)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether its process is gone."""
+        return self.child is None or self.child.ended is not None
+
+    def _start(self) -> None:
+        if not self._stopping:
+            self.child = self._spawn(self._script, self._service.name, self._ended)
+
+    def _ended(self, ended: Ended) -> None:
+        if self._stopping:
+            return
+        again = self._service.restart == "always" or (
+            self._service.restart == "on-failure" and ended.code != 0
+        )
+        then = f"it starts again in {self._pause:g} s" if again else "it is not started again"
+        self._say(
+            f"[{'WARNING' if ended.code else 'INFO'}] {self._label} ended with exit code {ended.code}; {then}"
+        )
+        if again:
+            self._loop.at(time.monotonic() + self._pause, self._start)
+            self._pause = min(self._pause * 2, _LAST_RESTART)
+        elif self.is_ready is None:
+            self.is_ready = False
+
+    def _try_probe(self) -> None:
+        if self._probe is not None and self.is_ready is None and not self._stopping:
+            self._spawn(self._probe, f"{self._service.name} probe", self._probed)
+
+    def _probed(self, ended: Ended) -> None:
+        if self._stopping or self.is_ready is not None:
+            return
+        if ended.code == 0:
+            self.is_ready = True
+            self._say(f"[INFO] {self._label} is ready")
+        elif time.monotonic() < self._give_up_at:
+            self._loop.at(time.monotonic() + _PROBE_EVERY, self._try_probe)
+        else:
+            self.is_ready = False
+            self._say(f"[WARNING] {self._label} is not ready after {self._service.ready_within:g} s")
+
+    @property
+    def _label(self) -> str:
+        return f"service '{self._service.name}'"
+
+
+class Services:
+    """All services of a task."""
+
+    def __init__(self, loop: Loop, logs: Logs, stop: Stop, grace: float) -> None:
+        self._loop = loop
+        self._logs = logs
+        self._stop = stop
+        self._grace = grace
+        self._running: list[RunningService] = []
+
+    def start(
+        self,
+        service: Service,
+        script: bytes,
+        probe: bytes | None,
+        shell: Shell,
+        environment: Mapping[str, str],
+    ) -> bool:
+        """Start a service; for a required one, wait until it is ready. Whether the task may go on."""
+        output = self._loop.pipe(self._logs.runtime_stream())
+
+        def spawn(text: bytes, name: str, on_end: Callable[[Ended], None]) -> Child:
+            hand_over_script(text)
+            return self._loop.spawn(shell.command(name), environment, output, output, (SCRIPT_FD,), on_end)
+
+        try:
+            running = RunningService(service, script, probe, spawn, self._loop, self._logs.runtime.say)
+        except OSError as error:
+            self._logs.runtime.say(f"[ERROR] service '{service.name}' cannot be started: {error.strerror}")
+            return not service.required
+        self._running.append(running)
+        while service.required and running.is_ready is None and time.monotonic() < self._stop.work_until():
+            self._loop.turn(self._stop.work_until())
+        return bool(running.is_ready) or not service.required
+
+    def end(self) -> None:
+        """Ask all services to end, and wait for them for the grace time."""
+        for service in self._running:
+            service.stop()
+        until = time.monotonic() + self._grace
+        while not all(service.has_ended for service in self._running) and time.monotonic() < until:
+            if self._stop.at_once:
+                return
+            self._loop.turn(until)

@@ -1,0 +1,81 @@
+"""Services: background processes beside the user's command."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pai_runtime.task.plan import Service
+from tests.task_harness import TaskRun, plan, run_task, shell
+
+_SERVER = (
+    "trap 'echo stopped in good order; exit 0' TERM\necho serving\ntouch up\nwhile :; do sleep 0.01; done"
+)
+
+
+def _with(folder: Path, *services: Service, command: str = "true", exits: str = "true") -> TaskRun:
+    return run_task(replace(plan(folder, command, [shell("taskExits", 0, exits)]), services=services))
+
+
+def test_a_required_service_is_ready_before_the_command_and_stopped_after_the_exit_callbacks(
+    tmp_path: Path,
+) -> None:
+    service = Service("server", 0, _SERVER, probe="[ -e up ]", required=True)
+    run = _with(tmp_path, service, command="ls", exits="ls up; echo exits")
+    assert run.process.returncode == 0
+    assert run.stdout_log == b"up\n"
+    log = run.runtime_log
+    assert (
+        log.index("serving")
+        < log.index("[INFO] service 'server' is ready")
+        < log.index("[INFO] USER COMMAND START")
+    )
+    assert log.index("exits") < log.index("stopped in good order")
+
+
+def test_a_service_that_never_gets_ready_fails_the_setup_only_if_it_is_required(tmp_path: Path) -> None:
+    service = Service("server", 0, "sleep 1000", probe="false", ready_within=0.3)
+    free = _with(tmp_path / "free", service, command="echo ran; sleep 0.6")
+    assert (free.process.returncode, free.stdout_log) == (0, b"ran\n")
+    assert "[WARNING] service 'server' is not ready after 0.3 s" in free.runtime_log
+    required = _with(tmp_path / "required", replace(service, required=True), command="echo ran")
+    assert (required.process.returncode, required.stdout_log) == (240, b"")
+    assert "the service 'server' of 'a'" in required.record["message"]
+
+
+@pytest.mark.parametrize(
+    ("restart", "code", "starts"),
+    [("never", 1, 1), ("on-failure", 0, 1), ("on-failure", 1, 2), ("always", 0, 2)],
+)
+def test_a_service_starts_again_as_its_plan_says(
+    tmp_path: Path, restart: str, code: int, starts: int
+) -> None:
+    folder = tmp_path / "task"
+    (folder / "work").mkdir(parents=True)
+    os.mkfifo(folder / "work" / "started")
+    service = Service("s", 0, f"echo started > started\nexit {code}", restart=restart)  # type: ignore[arg-type]
+    command = "read a < started; " + ("read b < started; " if starts == 2 else "") + "echo $a $b"
+    run = _with(folder, service, command=command)
+    assert run.stdout_log == b" ".join([b"started"] * starts) + b"\n"
+    again = any("starts again in 1 s" in line for line in run.runtime_log)
+    assert again == (starts == 2)
+
+
+def test_a_service_that_fails_does_not_fail_the_job(tmp_path: Path) -> None:
+    run = _with(tmp_path, Service("s", 0, "exit 3", restart="never"), command="sleep 0.2; echo ran")
+    assert (run.process.returncode, run.stdout_log) == (0, b"ran\n")
+    assert "[WARNING] service 's' ended with exit code 3; it is not started again" in run.runtime_log
+
+
+def test_lines_of_a_service_and_of_a_step_do_not_mix(tmp_path: Path) -> None:
+    service = Service("s", 0, "printf half; touch up; sleep 1000", probe="[ -e up ]", required=True)
+    run = _with(tmp_path, service, exits="echo whole line")
+    assert "whole line" in run.runtime_log
+
+
+def test_a_service_sees_the_environment_and_its_secrets_are_masked(tmp_path: Path) -> None:
+    service = Service("s", 1, 'echo "$SET by \0y\0"; touch up; sleep 1000', probe="[ -e up ]", required=True)
+    given = replace(plan(tmp_path, "true", [shell("taskStarts", 0, "export SET=here")]), services=(service,))
+    run = run_task(given, secrets={"y": "sesame-open"})
+    assert "here by ******" in run.runtime_log
