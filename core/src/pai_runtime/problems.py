@@ -1,9 +1,15 @@
 """Problems: what is wrong with something that a person wrote, said so that the person can mend it."""
 
 import difflib
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from itertools import islice
 from typing import Any, Literal
+
+_LONGEST = 1000
+_MOST_COMPARED = 2000
+_LONGEST_COMPARED = 100
 
 
 @dataclass(frozen=True)
@@ -20,7 +26,10 @@ class Position:
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong: where, in which field, what was found, what was expected, what to do."""
+    """One thing that is wrong: where, in which field, what was found, what was expected, what to do.
+
+    As text it is one line that a terminal shows as it is, whatever the file holds.
+    """
 
     message: str
     position: Position | None = None
@@ -29,6 +38,13 @@ class Problem:
     expected: str | None = None
     suggestion: str | None = None
     severity: Literal["error", "warning"] = "error"
+
+    def __post_init__(self) -> None:
+        # A file may hold names of any length, and as many problems that name them.
+        for part in ("message", "field", "found", "expected", "suggestion"):
+            text = getattr(self, part)
+            if text is not None and len(text) > _LONGEST:
+                object.__setattr__(self, part, text[:_LONGEST] + "…")
 
     def __str__(self) -> str:
         parts = [str(self.position)] if self.position else []
@@ -42,7 +58,7 @@ class Problem:
             text += f"; expected {self.expected}"
         if self.suggestion is not None:
             text += f". Did you mean {self.suggestion}?"
-        return text
+        return _printable(text)
 
     def to_json(self) -> dict[str, Any]:
         """The problem as data, without what is not known."""
@@ -59,6 +75,13 @@ class InvalidInput(Exception):
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
         super().__init__("\n".join(map(str, self.problems)))
+
+
+def print_problems(problems: Iterable[Problem]) -> None:
+    """One line for each, on standard error."""
+    for problem in problems:
+        sys.stderr.write(f"{problem}\n")
+    sys.stderr.flush()
 
 
 def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
@@ -81,7 +104,13 @@ def errors(problems: Iterable[Problem]) -> tuple[Problem, ...]:
 
 def near_miss(word: str, known: Iterable[str]) -> str | None:
     """The known word that `word` was probably meant to be, whatever the case of its letters."""
-    by_lower = {candidate.lower(): candidate for candidate in known}
+    if len(word) > _LONGEST_COMPARED:
+        return None
+    by_lower = {
+        candidate.lower(): candidate
+        for candidate in islice(known, _MOST_COMPARED)
+        if len(candidate) <= _LONGEST_COMPARED
+    }
     matches: Sequence[str] = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.7)
     return by_lower[matches[0]] if matches else None
 
@@ -92,3 +121,9 @@ def field_name(path: Iterable[str | int]) -> str:
     for part in path:
         name += f"[{part}]" if isinstance(part, int) else f".{part}" if name else part
     return name
+
+
+def _printable(text: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)

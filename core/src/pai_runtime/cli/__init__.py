@@ -7,6 +7,9 @@ from importlib import import_module
 from pathlib import Path
 
 from pai_runtime import __version__
+from pai_runtime.problems import InvalidInput, print_problems
+
+CANNOT_RUN = 2
 
 
 def main() -> int:
@@ -15,6 +18,9 @@ def main() -> int:
     try:
         status: int = import_module(f"pai_runtime.cli.{args.module}").main(args)
         sys.stdout.flush()
+    except InvalidInput as error:
+        print_problems(error.problems)
+        return CANNOT_RUN
     except BrokenPipeError:
         # The reader of our output has seen enough; keep the interpreter's own last flush quiet too.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

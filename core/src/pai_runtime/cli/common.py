@@ -2,12 +2,10 @@
 
 import argparse
 import os
-import sys
-from collections.abc import Iterable
 from pathlib import Path
 
 from pai_runtime.host.host import Host
-from pai_runtime.host.policy import NO_POLICY, Policy, read_policy
+from pai_runtime.host.policy import NO_POLICY, read_policy
 from pai_runtime.job.load import load_job
 from pai_runtime.job.model import Job
 from pai_runtime.plan.build import RoleUses, check_uses
@@ -17,13 +15,15 @@ INVALID = 1
 CANNOT_RUN = 2
 
 
-def given_policy(args: argparse.Namespace) -> Policy:
-    """The policy of the command line or the environment; raises `InvalidInput`."""
-    if args.policy is not None:
-        return read_policy(args.policy)
-    if "PAI_RUNTIME_POLICY" in os.environ:
-        return read_policy(Path(os.environ["PAI_RUNTIME_POLICY"]))
-    return NO_POLICY
+def given_host(args: argparse.Namespace) -> Host:
+    """The host under the policy of the command line or the environment.
+
+    Raises `InvalidInput` for a policy that cannot be read or understood: nothing is done under it.
+    """
+    path = args.policy
+    if path is None and "PAI_RUNTIME_POLICY" in os.environ:
+        path = Path(os.environ["PAI_RUNTIME_POLICY"])
+    return Host(read_policy(path) if path is not None else NO_POLICY)
 
 
 def load_checked(args: argparse.Namespace, host: Host) -> tuple[Job, list[RoleUses], list[Problem]]:
@@ -33,10 +33,3 @@ def load_checked(args: argparse.Namespace, host: Host) -> tuple[Job, list[RoleUs
     if errors(problems):
         raise InvalidInput(in_order(problems))
     return job, roles, list(in_order(problems))
-
-
-def print_problems(problems: Iterable[Problem]) -> None:
-    """One line for each, on standard error."""
-    for problem in problems:
-        sys.stderr.write(f"{problem}\n")
-    sys.stderr.flush()

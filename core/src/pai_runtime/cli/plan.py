@@ -5,20 +5,19 @@ import getpass
 import json
 import sys
 
-from pai_runtime.cli.common import CANNOT_RUN, INVALID, given_policy, load_checked, print_problems
+from pai_runtime.cli.common import CANNOT_RUN, INVALID, given_host, load_checked
 from pai_runtime.engines.placement import example_placement
-from pai_runtime.host.host import Host
 from pai_runtime.job.model import Job
 from pai_runtime.plan.build import Planner
 from pai_runtime.plan.environment import TaskName
 from pai_runtime.plan.show import plan_text
-from pai_runtime.problems import InvalidInput
+from pai_runtime.problems import InvalidInput, print_problems
 
 
 def main(args: argparse.Namespace) -> int:
     """Exit status 0, or 1 if there is no plan."""
+    host = given_host(args)
     try:
-        host = Host(given_policy(args))
         job, roles, warnings = load_checked(args, host)
         only = _task(job, args.task) if args.task else None
         planner = Planner(job, host, roles, example_placement(job, getpass.getuser()), warnings)

@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pai_runtime.cli.common import CANNOT_RUN, INVALID, given_policy, print_problems
+from pai_runtime.cli.common import CANNOT_RUN, INVALID, given_host
 from pai_runtime.host.digest import distribution_digest
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.host import Host, Unavailable, parameter_problems
 from pai_runtime.host.loading import PluginError
 from pai_runtime.job.model import plugin_id
 from pai_runtime.plugin import Task, Use
-from pai_runtime.problems import InvalidInput, Position
+from pai_runtime.problems import Position
 from pai_runtime.schemas import expectation
 
 
@@ -23,13 +23,11 @@ def main(args: argparse.Namespace) -> int:
     try:
         if args.action == "digest":
             return _digest(args.distribution)
-        host = Host(given_policy(args))
+        host = given_host(args)
         if args.action == "list":
             return _list(host, as_json=args.json)
         id_ = plugin_id(args.id)
         return _show(host, id_) if args.action == "show" else _check(host, id_)
-    except InvalidInput as error:
-        print_problems(error.problems)
     except (Unavailable, ValueError) as error:
         sys.stderr.write(f"pai-runtime: {error}\n")
     return CANNOT_RUN

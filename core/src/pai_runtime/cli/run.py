@@ -5,15 +5,14 @@ import getpass
 import re
 from pathlib import Path
 
-from pai_runtime.cli.common import CANNOT_RUN, given_policy, load_checked, print_problems
+from pai_runtime.cli.common import CANNOT_RUN, given_host, load_checked
 from pai_runtime.document import Document
 from pai_runtime.engines.local import LocalRun, not_given_here, say
 from pai_runtime.engines.run_folder import CannotRun, RunFolder
-from pai_runtime.host.host import Host
 from pai_runtime.job.model import Job
 from pai_runtime.job.secrets import secret_values
 from pai_runtime.plan.build import Planner
-from pai_runtime.problems import InvalidInput
+from pai_runtime.problems import InvalidInput, print_problems
 from pai_runtime.task.masking import SHORTEST
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
@@ -24,7 +23,7 @@ def main(args: argparse.Namespace) -> int:
     """Exit status: the job's, or 2 if nothing was started."""
     try:
         timeout = _seconds(args.timeout) if args.timeout else None
-        host = Host(given_policy(args))
+        host = given_host(args)
         job, roles, warnings = load_checked(args, host)
         print_problems(warnings)
         folder = RunFolder(job, args.out)

@@ -4,25 +4,20 @@ import argparse
 import json
 import sys
 
-from pai_runtime.cli.common import CANNOT_RUN, INVALID, given_policy, print_problems
+from pai_runtime.cli.common import INVALID, given_host
 from pai_runtime.host.host import Host
 from pai_runtime.job.load import load_job
 from pai_runtime.plan.build import check_uses
-from pai_runtime.problems import InvalidInput, Problem, errors, in_order
+from pai_runtime.problems import InvalidInput, Problem, errors, in_order, print_problems
 
 
 def main(args: argparse.Namespace) -> int:
-    """Exit status 0 for a valid job, 1 for one that is not, 2 for a policy that cannot be used."""
-    try:
-        host = Host(given_policy(args))
-    except InvalidInput as error:
-        print_problems(error.problems)
-        return CANNOT_RUN
-    problems = _problems(args, host)
+    """Exit status 0 for a valid job, 1 for one that is not."""
+    problems = _problems(args, given_host(args))
     found = len(errors(problems))
     if args.json:
         document = {"valid": not found, "problems": [problem.to_json() for problem in problems]}
-        sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+        sys.stdout.write(json.dumps(document, indent=2) + "\n")
     else:
         print_problems(problems)
         summary = "is valid" if not found else f"is not valid: {found} error{'s' if found > 1 else ''}"

@@ -2,11 +2,13 @@
 
 SHA-256 over the sorted rows ``path NUL sha256-of-the-file NEWLINE`` of all files that the distribution
 installed below its import path, but not those that installers write themselves (``.dist-info`` except
-``entry_points.txt``, ``__pycache__``, scripts). The files are read, so that a change after the installation shows.
+``entry_points.txt``, ``__pycache__``, scripts). The files are read, so that a change after the installation
+shows.
 """
 
 import hashlib
-from pathlib import Path
+from importlib.machinery import all_suffixes
+from pathlib import Path, PurePath
 
 from pai_runtime.host.discovery import (
     AnyDistribution,
@@ -52,7 +54,7 @@ def _rows(found: AnyDistribution) -> list[bytes]:
         raise ValueError(f"the list of the files of {found.name} cannot be read: {error}") from None
     for file in files:
         parts = file.parts
-        if parts[0] == ".." or "__pycache__" in parts:
+        if parts[0] == ".." or "__pycache__" in parts or _is_script(file):
             continue
         if parts[0].endswith(".dist-info"):
             if parts[-1] != "entry_points.txt":
@@ -64,3 +66,8 @@ def _rows(found: AnyDistribution) -> list[bytes]:
             raise ValueError(f"{found.name}: its file {file} cannot be read: {error.strerror}") from None
         rows.append(b"%s\0%s\n" % ("/".join(parts).encode(), hashlib.sha256(content).hexdigest().encode()))
     return rows
+
+
+def _is_script(file: PurePath) -> bool:
+    """Whether an installer made or changed it: with a target folder, some put scripts inside of it."""
+    return file.parts[0] == "bin" and not file.name.endswith(tuple(all_suffixes()))

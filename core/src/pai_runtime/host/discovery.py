@@ -2,7 +2,6 @@
 
 import importlib.util
 import json
-import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -75,7 +74,7 @@ def installed_plugins() -> dict[str, tuple[Plugin, ...]]:
     for distribution in plugin_distributions():
         for id_, value in _entry_points(distribution):
             found.setdefault(id_, []).append(_plugin(distribution, id_, value))
-    return {id_: tuple(found[id_]) for id_ in sorted(found)}
+    return {id_: tuple(sorted(found[id_], key=lambda plugin: plugin.label)) for id_ in sorted(found)}
 
 
 def plugin_distributions() -> Iterator[AnyDistribution]:
@@ -85,7 +84,7 @@ def plugin_distributions() -> Iterator[AnyDistribution]:
     for the policy to refuse: nothing says which of them the code there belongs to.
     """
     folders: dict[str, str] = {}
-    for distribution in distributions(path=list(dict.fromkeys(map(os.path.realpath, sys.path)))):
+    for distribution in distributions(path=list(dict.fromkeys(sys.path))):
         # Most distributions bring none: look before paying for the parsing of their metadata.
         if GROUP in (_text(distribution, "entry_points.txt") or ""):
             name = normalized(name_and_version(distribution)[0])
@@ -159,6 +158,8 @@ def _plugin(distribution: AnyDistribution, id_: str, value: str) -> Plugin:
 
 def _module_file(distribution: AnyDistribution, module: str) -> Path | None:
     """The file of a module, as one of the distribution's own; found without importing anything."""
+    if not all(part.isidentifier() for part in module.split(".")):
+        return None
     relative = module.replace(".", "/")
     candidates = (f"{relative}/__init__.py", f"{relative}.py")
     where, source = origin(distribution)
@@ -188,7 +189,7 @@ def _read_manifest(location: Path, id_: str) -> tuple[Manifest, str | None]:
         json.dumps(data, ensure_ascii=False).encode()
     except OSError as error:
         return UNREADABLE, f"its manifest {path} cannot be read: {error.strerror}"
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         return UNREADABLE, f"its manifest {path} is not JSON: {error}"
     if fault := manifest_fault(data, path, id_):
         return UNREADABLE, fault
@@ -211,16 +212,21 @@ def manifest_fault(data: Any, path: Path, id_: str) -> str | None:
     problems = check(
         data, package_schema("pai_runtime.host", "manifest.schema.json"), lambda _: place, lambda _: place
     )
-    faults = [f"{problem.field}: {problem.message}; expected {problem.expected}" for problem in problems]
+    faults = [
+        f"{problem.field or 'the whole'}: {problem.message}; expected {problem.expected}"
+        for problem in problems
+    ]
     if not faults:
         ids = [data["id"]] if isinstance(data["id"], str) else data["id"]
         if id_ not in ids:
             faults.append(f"{field_name(('id',))}: is {', '.join(ids)}, and the entry point is named {id_}")
         if error := schema_error(data["parameters"]):
             faults.append(f"parameters: is not a JSON Schema: {error}")
-        for reference in _references(data["parameters"]):
-            if not reference.startswith("#"):
-                faults.append(f"parameters: refers to {reference}, and nothing is fetched")
+        faults += [
+            f"parameters: refers to {reference}, and nothing is fetched"
+            for reference in _references(data["parameters"])
+            if not reference.startswith("#")
+        ]
     return f"its manifest {path} is wrong: " + "; ".join(faults) if faults else None
 
 

@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
+from pai_runtime.document import DocumentPath
 from pai_runtime.host.digest import plugin_digest
 from pai_runtime.host.discovery import Plugin, installed_plugins
 from pai_runtime.host.loading import LoadedPlugin, PluginError, blamed, load
 from pai_runtime.host.policy import Policy, refusal
-from pai_runtime.document import DocumentPath
 from pai_runtime.plugin import EVENTS, Contribution, Shell, Task, Use
 from pai_runtime.problems import Position, Problem, near_miss
 from pai_runtime.schemas import check
@@ -97,28 +97,38 @@ def parameter_problems(
         return [Problem(message, position(()))]
 
 
-def _fault(environment: Any, steps: Any) -> str | None:  # noqa: PLR0911 - one for each fault
+def _fault(environment: Any, steps: Any) -> str | None:
     """What makes a contribution unfit for a plan, whatever types its author has put there."""
     if not isinstance(environment, Mapping):
         return f"has an environment that is a {type(environment).__name__}, not a mapping"
-    for name, value in environment.items():
-        if not (isinstance(name, str) and isinstance(value, str)):
-            return f"set the variable {name!r} to a value of type {type(value).__name__}, not text"
-        if not name or "=" in name or _unfit(name) or show(name) != name:
-            return f"set a variable with the impossible name {name!r}"
-        if _unfit(value):
-            return f"set the variable {name} to text with NUL or half a character in it"
     if not isinstance(steps, (list, tuple)):
         return f"has steps that are a {type(steps).__name__}, not a list"
-    for step in steps:
-        if not isinstance(step, Shell) or not isinstance(step.script, str):
-            return f"has a step that is a {type(step).__name__}, not a Shell with a script"
-        if step.event not in EVENTS:
-            return f"has a step for {step.event!r}; expected one of {', '.join(EVENTS)}"
-        if step.failure_policy not in (None, "fail", "ignore"):
-            return f"has a step with the failure policy {step.failure_policy!r}; expected fail or ignore"
-        if _unfit(step.script):
-            return f"has a step for {step.event} with NUL or half a character in it"
+    faults = [
+        *(_variable_fault(name, value) for name, value in environment.items()),
+        *(_step_fault(step) for step in steps),
+    ]
+    return next(filter(None, faults), None)
+
+
+def _variable_fault(name: Any, value: Any) -> str | None:
+    if not (isinstance(name, str) and isinstance(value, str)):
+        return f"set the variable {name!r} to a value of type {type(value).__name__}, not text"
+    if not name or "=" in name or "\0" in name or _unfit(name):
+        return f"set a variable with the impossible name {name!r}"
+    if _unfit(value):
+        return f"set the variable {name} to text with NUL or half a character in it"
+    return None
+
+
+def _step_fault(step: Any) -> str | None:
+    if not isinstance(step, Shell) or not isinstance(step.script, str):
+        return f"has a step that is a {type(step).__name__}, not a Shell with a script"
+    if step.event not in EVENTS:
+        return f"has a step for {step.event!r}; expected one of {', '.join(EVENTS)}"
+    if step.failure_policy not in (None, "fail", "ignore"):
+        return f"has a step with the failure policy {step.failure_policy!r}; expected fail or ignore"
+    if _unfit(step.script):
+        return f"has a step for {step.event} with NUL or half a character in it"
     return None
 
 

@@ -59,15 +59,15 @@ def load(plugin: Plugin) -> LoadedPlugin:
 
 
 @contextlib.contextmanager
-def blamed(plugin: Plugin, phase: str, limit: int | None = LONGEST_CALL) -> Iterator[None]:
-    """Turn whatever goes wrong inside into a `PluginError`, also if it takes more than `limit` seconds.
+def blamed(plugin: Plugin, phase: str, *, limited: bool = True) -> Iterator[None]:
+    """Turn whatever goes wrong inside into a `PluginError`; if `limited`, taking too long is wrong too.
 
     What it prints goes to standard error: standard output may be a document that somebody reads.
     """
     try:
         with (
             _stdout_is_stderr(),
-            _time_limit(limit) if limit else contextlib.nullcontext(),
+            _time_limit(LONGEST_CALL) if limited else contextlib.nullcontext(),
         ):
             yield
     except (PluginError, KeyboardInterrupt):

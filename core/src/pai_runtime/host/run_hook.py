@@ -34,7 +34,7 @@ def main() -> None:
     try:
         plugin = _find_the_same(host, record)
         loaded = host.load(plugin)
-        with blamed(plugin, f"hook {hook}", limit=None):
+        with blamed(plugin, f"hook {hook}", limited=False):
             getattr(loaded.manager.hook, hook)(use=use, task=task)
     except (Unavailable, PluginError) as error:
         sys.exit(f"use {record.name} ({record.source}): {error}")

@@ -1,0 +1,404 @@
+"""Discovery: from metadata alone, whoever installed it, and no broken distribution spoils another."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pai_runtime.host.discovery import GROUP, installed_plugins, normalized
+from tests.plugin_factory import Site, manifest, project, uses
+from tests.support import PROGRAM, cli, job, write_job
+
+UV = Path(sys.executable).with_name("uv")
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+def rows(result: subprocess.CompletedProcess[str]) -> dict[str, dict[str, Any]]:
+    """What `plugins list --json` printed, by id."""
+    assert result.returncode == 0, result.stderr
+    return {row["id"]: row for row in json.loads(result.stdout)}
+
+
+# No plugin is imported
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("plugins", "list"),
+        ("plugins", "list", "--json"),
+        ("plugins", "show", "org.one"),
+        ("plugins", "digest", "org-one"),
+        ("validate",),
+    ],
+    ids=" ".join,
+)
+def test_what_only_looks_at_plugins_imports_none(site: Site, tmp_path: Path, args: tuple[str, ...]) -> None:
+    site.add("org.one")
+    site.add("org.two")
+    if args == ("validate",):
+        args = ("validate", str(write_job(tmp_path, job(**uses("org.one")))))
+    result = site.cli(*args)
+    assert result.returncode == 0, result.stderr
+    assert site.imported == set()
+
+
+def test_check_imports_the_plugin_that_it_checks_and_no_other(site: Site) -> None:
+    site.add("org.one")
+    site.add("org.two")
+    assert site.cli("plugins", "check", "org.one").returncode == 0
+    assert site.imported == {"org_one"}
+
+
+def test_a_plan_imports_only_what_the_uses_of_its_tasks_name(site: Site, tmp_path: Path) -> None:
+    for name in "named", "other_role", "extra", "extra_of_other_role", "not_in_a_role", "not_in_the_job":
+        site.add(f"org.{name}")
+    document = job(**uses("org.named"))
+    document["prerequisites"] += [
+        {"name": "other", "type": "x", "plugin": "org.other_role"},
+        {"name": "unused", "type": "x", "plugin": "org.not_in_a_role"},
+    ]
+    document["taskRoles"]["ps"] = {**document["taskRoles"]["worker"], "prerequisites": ["other"]}
+    document["extras"] = {
+        "com.microsoft.pai.runtimeplugin": [
+            {"plugin": "org.extra"},
+            {"plugin": "org.extra_of_other_role", "taskroles": ["ps"]},
+        ]
+    }
+    path = write_job(tmp_path, document)
+    assert site.cli("plan", path, "--task", "worker/0").returncode == 0
+    assert site.imported == {"org_named", "org_extra"}
+    assert site.cli("plan", path).returncode == 0
+    assert site.imported == {"org_named", "org_extra", "org_other_role", "org_extra_of_other_role"}
+
+
+def test_a_run_imports_only_what_its_tasks_use(site: Site, tmp_path: Path) -> None:
+    site.add("org.named")
+    site.add("org.other")
+    result = site.cli("run", write_job(tmp_path, job(**uses("org.named"))), "--out", tmp_path / "run")
+    assert result.returncode == 0, result.stderr
+    assert site.imported == {"org_named"}
+
+
+# Whoever installed it
+
+
+@dataclass(frozen=True)
+class Installed:
+    """One way to have the same plugin installed: the command that sees it, and its environment."""
+
+    command: tuple[str | Path, ...]
+    environment: Mapping[str, str]
+
+    def run(self, *args: str | Path) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*self.command, *args],
+            env={**os.environ, **self.environment},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+
+def _call(*argv: str | Path, cwd: Path | None = None) -> None:
+    result = subprocess.run(argv, cwd=cwd, capture_output=True, text=True, timeout=300, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def _environment_with_ours(folder: Path) -> Path:
+    """The Python of a fresh virtual environment that also has all that this one has."""
+    _call(sys.executable, "-m", "venv", "--without-pip", folder)
+    python = folder / "bin" / "python"
+    (own,) = folder.glob("lib/python*/site-packages")
+    ours = sysconfig.get_path("purelib")
+    (own / "ours.pth").write_text(f"import site; site.addsitedir({ours!r})\n")
+    return python
+
+
+_MAIN = "import sys; from pai_runtime.cli import main; sys.exit(main())"
+_PIP = ("-m", "pip", "--disable-pip-version-check", "--no-input", "install", "--no-deps", "--no-index")
+
+
+@pytest.fixture(scope="module")
+def ways(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Installed]:
+    """The plugin org.real, with a console script, built and installed in each way that there is."""
+    folder = tmp_path_factory.mktemp("real")
+    more = 'scripts = { real-tool = "org_real.part:main" }'
+    source = project(folder / "org-real", "org.real", version="1.2", more=more)
+    wheels = folder / "wheels"
+    _call(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", wheels, cwd=source)
+    (wheel,) = wheels.iterdir()
+    targets = {name: folder / name for name in ("pip by name", "pip from a file", "uv by name", "unpacked")}
+    _call(sys.executable, *_PIP, "--target", targets["pip by name"], "--find-links", wheels, "org-real")
+    _call(sys.executable, *_PIP, "--target", targets["pip from a file"], wheel)
+    if UV.exists():
+        by_uv = ("--offline", "--no-index", "--no-deps", "--target", targets["uv by name"])
+        _call(UV, "pip", "install", "--python", sys.executable, *by_uv, "--find-links", wheels, "org-real")
+    else:
+        del targets["uv by name"]
+    zipfile.ZipFile(wheel).extractall(targets["unpacked"])
+    python = _environment_with_ours(folder / "environment")
+    _call(python, *_PIP, "--no-build-isolation", "--editable", source)
+    return {
+        **{name: Installed((PROGRAM,), {"PYTHONPATH": str(path)}) for name, path in targets.items()},
+        "editable": Installed((python, "-c", _MAIN), {}),
+    }
+
+
+def test_a_plugin_is_seen_alike_whoever_installed_it(ways: dict[str, Installed]) -> None:
+    seen = {name: rows(way.run("plugins", "list", "--json"))["org.real"] for name, way in ways.items()}
+    origins = {name: row.pop("origin") for name, row in seen.items()}
+    assert origins == {
+        **dict.fromkeys(ways, "index"),
+        "pip from a file": "path",
+        "editable": "editable",
+    }
+    assert list(seen.values()) == [
+        {
+            "id": "org.real",
+            "distribution": "org-real",
+            "version": "1.2",
+            "api": 1,
+            "summary": "The plugin org.real",
+            "allowed": True,
+            "reason": None,
+        }
+    ] * len(ways)
+
+
+def test_a_plugin_works_alike_whoever_installed_it(ways: dict[str, Installed], tmp_path: Path) -> None:
+    path = write_job(tmp_path, job(**uses("org.real")))
+    plans = {name: way.run("plan", path, "--json").stdout for name, way in ways.items()}
+    assert '"GREETED_BY_USE0"' in plans["editable"]
+    assert len(set(plans.values())) == 1
+
+
+def test_a_plugin_has_one_digest_whoever_installed_it(ways: dict[str, Installed]) -> None:
+    digests = {name: way.run("plugins", "digest", "org-real") for name, way in ways.items()}
+    editable = digests.pop("editable")
+    assert editable.returncode == 2
+    assert "editable: its code has no fixed digest" in editable.stderr
+    assert {result.returncode for result in digests.values()} == {0}
+    assert len({result.stdout for result in digests.values()}) == 1
+
+
+def test_what_the_factory_lays_out_is_what_an_installer_leaves(site: Site, tmp_path: Path) -> None:
+    source = project(tmp_path / "org-real", "org.real", version="1.2")
+    wheels = tmp_path / "wheels"
+    _call(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", wheels, cwd=source)
+    zipfile.ZipFile(next(wheels.iterdir())).extractall(tmp_path / "unpacked")
+    built = Installed((PROGRAM,), {"PYTHONPATH": str(tmp_path / "unpacked")})
+    site.add("org.real", version="1.2", files={"{package}/part.py": "PART = 1\n"})
+    laid_out = Installed((PROGRAM,), site.environment())
+    for args in (("plugins", "list", "--json"), ("plugins", "digest", "org-real")):
+        assert laid_out.run(*args).stdout == built.run(*args).stdout
+
+
+@pytest.mark.parametrize(
+    ("direct_url", "expected"),
+    [
+        (None, "index"),
+        ({"url": "file:///a.whl", "archive_info": {}}, "path"),
+        ({"url": "file:///a", "dir_info": {}}, "path"),
+        ({"url": "file:///a", "dir_info": {"editable": False}}, "path"),
+        ({"url": "file:///a", "dir_info": {"editable": True}}, "editable"),
+    ],
+)
+def test_the_origin_is_what_the_installer_wrote(
+    site: Site, monkeypatch: pytest.MonkeyPatch, direct_url: object, expected: str
+) -> None:
+    files = {"{info}/direct_url.json": json.dumps(direct_url)} if direct_url else {}
+    site.add("org.one", files=files)
+    monkeypatch.syspath_prepend(site.folder)
+    assert installed_plugins()["org.one"][0].origin == expected
+
+
+@pytest.mark.parametrize("value", ["space.part.plugin", "space.part.plugin:OBJECT.inner", "space.plain"])
+@pytest.mark.parametrize("editable", [False, True])
+def test_a_plugin_may_be_in_a_package_without_a_file_of_its_own(
+    site: Site, tmp_path: Path, value: str, *, editable: bool
+) -> None:
+    text = json.dumps(manifest("org.deep"))
+    files: dict[str, str | None] = {
+        "{info}/entry_points.txt": f"[{GROUP}]\norg.deep = {value}\n",
+        "space/part/__init__.py": "",
+        "space/part/plugin/__init__.py": (
+            "from types import SimpleNamespace\nfrom pai_runtime.plugin import Contribution, hookimpl\n"
+            "class Inner:\n @hookimpl\n def pai_prerequisite(self, use, task): return pai_prerequisite(use)\n"
+            "OBJECT = SimpleNamespace(inner=Inner())\n"
+            "@hookimpl\ndef pai_prerequisite(use): return Contribution(environment={'DEEP': 'yes'})\n"
+        ),
+        "space/part/plugin/manifest.json": text,
+        "space/plain.py": "from space.part.plugin import *\n",
+        "space/plain.manifest.json": text,
+    }
+    if editable:
+        files["{info}/direct_url.json"] = json.dumps(
+            {"url": site.folder.as_uri(), "dir_info": {"editable": True}}
+        )
+    site.add("org.deep", files=files)
+    # Another part of the same namespace, earlier on the path.
+    shutil.copytree(site.folder / "space" / "part", tmp_path / "before" / "space" / "other")
+    result = site.cli(
+        "plan", write_job(tmp_path, job(**uses("org.deep"))), "--json", before=(tmp_path / "before",)
+    )
+    assert result.returncode == 0, result.stderr
+    assert {"name": "DEEP", "value": "yes", "source": "use0"} in json.loads(result.stdout)[0]["environment"]
+
+
+# Broken distributions
+
+ENTRY = "{info}/entry_points.txt"
+MANIFEST = "{package}/manifest.json"
+DIRECT_URL = "{info}/direct_url.json"
+
+
+def _entry(value: str) -> dict[str, str | None]:
+    return {ENTRY: f"[{GROUP}]\norg.bad = {value}\n"}
+
+
+def _editable(value: str) -> dict[str, str | None]:
+    return {**_entry(value), DIRECT_URL: '{"url": "file:///nowhere", "dir_info": {"editable": true}}'}
+
+
+def _manifest(**fields: Any) -> dict[str, str | None]:
+    return {MANIFEST: json.dumps(manifest("org.bad", **fields))}
+
+
+BROKEN: dict[str, tuple[dict[str, str | None], str | None]] = {
+    "no metadata": ({"{info}/METADATA": None}, "has no name or no version"),
+    "metadata that is not text": ({"{info}/METADATA": "\udcff\udcfe"}, "has no name or no version"),
+    "metadata without a name": ({"{info}/METADATA": "Version: 1.0\n"}, "has no name or no version"),
+    "metadata without a version": ({"{info}/METADATA": "Name: org-bad\n"}, "has no name or no version"),
+    "entry points that are not text": ({ENTRY: f"[{GROUP}]\norg.bad = \udcff\n"}, None),
+    "an entry point without a value": ({ENTRY: f"[{GROUP}]\norg.bad\n"}, None),
+    "an entry point that is nonsense": (_entry("!! nonsense ::"), "has no module !! nonsense"),
+    "an empty entry point": (_entry(""), "has no module"),
+    "an entry point without a module": (_entry(":object"), "has no module"),
+    "a relative module": (_entry(".org_bad"), "has no module .org_bad"),
+    "a path for a module": (_entry("../org_good"), "has no module ../org_good"),
+    "another distribution's module": (_entry("org_good"), "has no module org_good"),
+    "a module of the standard library": (_entry("json"), "has no module json"),
+    "a very long module": (_entry("a" * 5000), "has no module aaa"),
+    "an editable one without a module": (_editable(""), "has no module"),
+    "an editable one whose module is main": (_editable("__main__"), "broken: ValueError: __main__"),
+    "an editable one with another's module": (_editable("org_good"), "has no module org_good"),
+    "an editable one with a very long module": (_editable("a" * 5000), "has no module aaa"),
+    "the id twice": (
+        {ENTRY: f"[{GROUP}]\norg.bad = org_bad\norg.bad = org_bad\n"},
+        "both claim this id",
+    ),
+    "no list of files": ({"{info}/RECORD": None}, "has no module org_bad"),
+    "a list of files that is not text": ({"{info}/RECORD": "\udcff\n"}, "is broken: UnicodeDecodeError"),
+    "a list of files that is not one": ({"{info}/RECORD": "a,b,c\n"}, "is broken: ValueError"),
+    "no manifest": ({MANIFEST: None}, "cannot be read: No such file"),
+    "a manifest that is not JSON": ({MANIFEST: "{"}, "manifest.json is not JSON"),
+    "a manifest that is not text": ({MANIFEST: "\udcff"}, "manifest.json is not JSON"),
+    "a manifest with half a character": (_manifest(summary="\udcff"), "manifest.json is not JSON"),
+    "a manifest of 100,000 levels": ({MANIFEST: "[" * 100_000}, "manifest.json is not JSON"),
+    "a schema of 400 levels": (_manifest(parameters=json.loads('{"not":' * 400 + "{}" + "}" * 400)), ""),
+    "a manifest that is a list": ({MANIFEST: "[]"}, "expected the manifest of a plugin"),
+    "a manifest without anything": ({MANIFEST: "{}"}, "'summary' is missing"),
+    "a key that is not known": (_manifest(author="me"), "author: is not known here"),
+    "a summary of two lines": (_manifest(summary="a\nb"), "summary: is not valid; expected one line of text"),
+    "a summary with an escape": (_manifest(summary="\x1b[2J"), "summary: is not valid"),
+    "a hook that there is not": (_manifest(hooks=["pai_prerequisit"]), "hooks[0]: is not valid"),
+    "another id": (_manifest(id="org.other"), "id: is org.other, and the entry point is named org.bad"),
+    "API 0": (_manifest(api=0), "api: is not valid"),
+    "API 2": (_manifest(api=2), "it needs plugin API 2; this runtime has 1"),
+    "an API in words": (_manifest(api="1"), "api: is not valid; expected a whole number"),
+    "parameters that are no schema": (_manifest(parameters={"type": "text"}), "is not a JSON Schema"),
+    "a pattern that is none": (_manifest(parameters={"pattern": "("}), "is not a JSON Schema"),
+    "a schema elsewhere": (
+        _manifest(parameters={"properties": {"a": {"$ref": "http://127.0.0.1:9/a"}}}),
+        "parameters: refers to http://127.0.0.1:9/a, and nothing is fetched",
+    ),
+}
+
+
+@pytest.mark.parametrize(("files", "expected"), BROKEN.values(), ids=BROKEN)
+def test_a_broken_distribution_is_refused_with_its_fault_and_spoils_no_other(
+    site: Site, monkeypatch: pytest.MonkeyPatch, files: dict[str, str | None], expected: str | None
+) -> None:
+    site.add("org.bad", files=files)
+    site.add("org.good")
+    monkeypatch.syspath_prepend(site.folder)
+    found = installed_plugins()
+    (good,) = found["org.good"]
+    assert good.fault is None
+    assert good.location == site.folder / "org_good" / "__init__.py"
+    if expected is None:
+        assert "org.bad" not in found
+    elif expected == "both claim this id":
+        assert len(found["org.bad"]) == 2
+    elif expected:
+        assert expected in (found["org.bad"][0].fault or "")
+
+
+def test_fifty_plugins_are_listed_and_used_beside_every_kind_of_broken_one(
+    site: Site, tmp_path: Path
+) -> None:
+    for number, (files, _) in enumerate(BROKEN.values()):
+        renamed = {
+            name: text and text.replace("org.bad", f"org.bad{number}").replace("org_bad", f"org_bad{number}")
+            for name, text in files.items()
+        }
+        site.add(f"org.bad{number}", files=renamed)
+    good = [site.add(f"org.plugin{number}") for number in range(50)]
+    listed = rows(site.cli("plugins", "list", "--json"))
+    assert [made.id for made in good if listed[made.id]["allowed"]] == [made.id for made in good]
+    assert [id_ for id_, row in listed.items() if id_.startswith("org.bad") and row["allowed"]] == []
+    text = site.cli("plugins", "list")
+    assert text.returncode == 0
+    assert text.stderr == ""
+    assert len([line for line in text.stdout.splitlines() if line.startswith("org.plugin")]) == 50
+    result = site.cli("run", write_job(tmp_path, job(**uses("org.plugin7"))), "--out", tmp_path / "run")
+    assert result.returncode == 0, result.stderr
+
+
+def test_the_first_of_two_folders_with_one_distribution_is_the_one_that_is_used(tmp_path: Path) -> None:
+    sites = [Site(tmp_path / name) for name in ("first", "second")]
+    for number, each in enumerate(sites):
+        each.add("org.one", version=f"{number}.0")
+    result = cli("plugins", "list", "--json", env=sites[1].environment(sites[0].folder))
+    assert rows(result)["org.one"]["version"] == "0.0"
+    assert rows(result)["org.one"]["allowed"]
+
+
+@pytest.mark.parametrize("again", ["the same", "a link"])
+def test_one_folder_twice_on_the_search_path_is_one_folder(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: str
+) -> None:
+    site.add("org.one")
+    (tmp_path / "link").symlink_to(site.folder)
+    second = site.folder if again == "the same" else tmp_path / "link"
+    monkeypatch.setattr(sys, "path", [str(site.folder), *sys.path, str(second)])
+    assert len(installed_plugins()["org.one"]) == 1
+
+
+def test_two_versions_of_one_distribution_in_one_folder_are_refused(site: Site) -> None:
+    site.add("org.one", version="1.0")
+    site.add("org.one", version="2.0")
+    row = rows(site.cli("plugins", "list", "--json"))["org.one"]
+    assert not row["allowed"]
+    assert "org-one 1.0" in row["reason"]
+    assert "org-one 2.0" in row["reason"]
+
+
+@pytest.mark.parametrize("name", ["A.b_C-d", "a-b-c-d", "a__b--c..d", "A-_.B-c-d"])
+def test_the_spellings_of_a_distributions_name_are_one(name: str) -> None:
+    assert normalized(name) == "a-b-c-d"

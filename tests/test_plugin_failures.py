@@ -1,0 +1,276 @@
+"""A plugin that fails: one message that names it, its use's failurePolicy is followed, others go on."""
+
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.plugin_factory import Site, uses
+from tests.support import callback, job, write_job
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+HOOK = "@hookimpl\ndef pai_prerequisite(use, task):\n    "
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One way to fail: what is installed, and what the message says of it after the plugin's name."""
+
+    message: str
+    code: str = ""
+    files: dict[str, str | None] = field(default_factory=dict)
+    fields: dict[str, Any] = field(default_factory=dict)
+
+
+IN_HOOK = "hook pai_prerequisite: "
+
+
+def hook(message: str, body: str) -> Failure:
+    return Failure(IN_HOOK + message, HOOK + body)
+
+
+def answer(message: str, contribution: str) -> Failure:
+    return hook(message, f"return Contribution({contribution})")
+
+
+FAILURES = {
+    "raises on import": Failure("import: RuntimeError: boom (", "raise RuntimeError('boom')"),
+    "raises text of several lines": Failure("import: ValueError: a b (", "raise ValueError('a\\n\\n  b')"),
+    "raises what cannot be shown": Failure(
+        "import: Bad: (cannot be shown: RuntimeError) (",
+        "class Bad(Exception):\n    def __str__(self): raise RuntimeError\nraise Bad",
+    ),
+    "raises no Exception": Failure("import: BaseException: x (", "raise BaseException('x')"),
+    "exits on import": Failure("import: called sys.exit(3)", "raise SystemExit(3)"),
+    "exits on import with 0": Failure("import: called sys.exit(0)", "import sys; sys.exit(0)"),
+    "exits with a text": Failure("import: called sys.exit(so long)", "raise SystemExit('so long')"),
+    "is not Python": Failure("import: SyntaxError: invalid syntax", "def ("),
+    "is not text": Failure("import: SyntaxError: ", "\udcff"),
+    "misses a dependency": Failure(
+        "import: ModuleNotFoundError: No module named 'not_installed' (", "import not_installed"
+    ),
+    "misses a part of its own": Failure(
+        "import: ModuleNotFoundError: No module named 'org_bad.part' (",
+        "from . import x\nimport org_bad.part",
+        {"{package}/x.py": ""},
+    ),
+    "has a hook with another signature": Failure(
+        "import: PluginValidationError: Plugin 'org.bad' for hook 'pai_prerequisite' hookimpl definition:"
+        " pai_prerequisite(use, tasks) Argument(s) {'tasks'} are declared",
+        "@hookimpl\ndef pai_prerequisite(use, tasks): pass",
+    ),
+    "has a hook that there is not": Failure(
+        "import: PluginValidationError: unknown hook 'pai_prerequisit' in plugin",
+        "@hookimpl\ndef pai_prerequisit(use, task): pass",
+    ),
+    "needs another API": Failure("is refused: it needs plugin API 2; this runtime has 1", fields={"api": 2}),
+    "has no manifest": Failure("is refused: its manifest ", files={"{package}/manifest.json": None}),
+    "returns a number": hook("returned int, not a Contribution", "return 3"),
+    "returns the class": hook("returned type, not a Contribution", "return Contribution"),
+    "returns a generator": hook("returned generator, not a Contribution", "yield Contribution()"),
+    "raises": hook("KeyError: 'nothing' (", "return use.parameters['nothing']"),
+    "exits": hook("called sys.exit(1)", "import sys; sys.exit(1)"),
+    "exits with nothing": hook("called sys.exit(None)", "import sys; sys.exit()"),
+    "calls itself for ever": hook("RecursionError: ", "return pai_prerequisite(use, task)"),
+    "changes what it was given": hook("FrozenInstanceError: ", "use.name = 'x'"),
+    "environment is a list": answer(
+        "has an environment that is a list, not a mapping", "environment=['A=1']"
+    ),
+    "environment raises": Failure(
+        IN_HOOK + "RuntimeError: mine (",
+        "class Mine(dict):\n    def items(self): raise RuntimeError('mine')\n"
+        + HOOK
+        + "return Contribution(environment=Mine(a='b'))",
+    ),
+    "variable is a number": answer(
+        "set the variable 'A' to a value of type int, not text", "environment={'A': 1}"
+    ),
+    "variable is nothing": answer(
+        "set the variable 'A' to a value of type NoneType", "environment={'A': None}"
+    ),
+    "variable's name is a number": answer(
+        "set the variable 1 to a value of type str", "environment={1: 'A'}"
+    ),
+    "variable has no name": answer("set a variable with the impossible name ''", "environment={'': 'A'}"),
+    "variable's name has =": answer(
+        "set a variable with the impossible name 'A=B'", "environment={'A=B': ''}"
+    ),
+    "variable's name has NUL": answer("set a variable with the impossible name", "environment={'A\\0': ''}"),
+    "variable has NUL": answer("set the variable A to text with NUL", "environment={'A': 'a\\0b'}"),
+    "variable has half a character": answer("set the variable A to text", "environment={'A': '\\udc80'}"),
+    "steps are a step": answer("has steps that are a Shell, not a list", "steps=Shell('taskStarts', ':')"),
+    "steps are text": answer("has steps that are a str, not a list", "steps='echo'"),
+    "step is text": answer("has a step that is a str, not a Shell with a script", "steps=['echo']"),
+    "script is a list": answer("has a step that is a Shell, not", "steps=[Shell('taskStarts', ['echo'])]"),
+    "script has NUL": answer("has a step for taskStarts with NUL", "steps=[Shell('taskStarts', 'a\\0')]"),
+    "step of an unknown event": answer(
+        "has a step for 'taskStart'; expected one of taskStarts, taskSucceeds, taskFails, taskExits",
+        "steps=[Shell('taskStart', 'echo')]",
+    ),
+    "step for init": answer("has a step for 'init'; expected one of", "steps=[Shell('init', 'echo')]"),
+    "step with an unknown policy": answer(
+        "has a step with the failure policy 'warn'; expected fail or ignore",
+        "steps=[Shell('taskExits', 'echo', 'warn')]",
+    ),
+}
+
+
+@pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
+def test_a_plugin_that_fails_is_one_message_and_the_job_has_no_plan(
+    site: Site, tmp_path: Path, failure: Failure
+) -> None:
+    made = site.add("org.bad", failure.code, files=failure.files, **failure.fields)
+    site.add("org.good")
+    path = write_job(tmp_path, job(**uses("org.good", "org.bad", "org.good", failurePolicy="fail")))
+    result = site.cli("plan", path, "--json")
+    assert (result.returncode, result.stdout) == (1, "")
+    (line,) = result.stderr.splitlines()
+    separator = " " if failure.message.startswith("is refused") else ", "
+    assert line.startswith(f"{path}:12:3: error: use 'use1': {made.label}{separator}{failure.message}")
+
+
+@pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
+def test_a_plugin_that_fails_and_is_ignored_is_left_out_with_a_warning(
+    site: Site, tmp_path: Path, failure: Failure
+) -> None:
+    made = site.add("org.bad", failure.code, files=failure.files, **failure.fields)
+    site.add("org.good")
+    path = write_job(tmp_path, job(**uses("org.good", "org.bad", "org.good", failurePolicy="ignore")))
+    result = site.cli("plan", path, "--json", "--task", "worker/0")
+    assert result.returncode == 0, result.stderr
+    assert "Traceback" not in result.stderr
+    plan = json.loads(result.stdout)
+    (warning,) = plan["warnings"]
+    separator = " " if failure.message.startswith("is refused") else ", "
+    assert warning.startswith(f"{path}:12:3: warning: use 'use1': {made.label}{separator}{failure.message}")
+    assert warning.endswith("; it is left out, as its failurePolicy says")
+    assert [use["name"] for use in plan["uses"]] == ["use0", "use2"]
+    assert [step["script"] for step in plan["steps"]] == ["echo hello from use0", "echo hello from use2"]
+    greeted = {each["name"] for each in plan["environment"] if each["source"].startswith("use")}
+    assert greeted == {"GREETED_BY_USE0", "GREETED_BY_USE2"}
+
+
+def test_a_message_names_the_line_of_the_plugins_own_code(site: Site, tmp_path: Path) -> None:
+    made = site.add("org.bad", "import json\njson.loads('{')\n")
+    result = site.cli("plan", write_job(tmp_path, job(**uses("org.bad"))))
+    line = made.code.read_text().splitlines().index("json.loads('{')") + 1
+    assert result.stderr.endswith(f"({made.code}:{line})\n")
+
+
+def test_every_plugin_that_fails_is_named_at_once(site: Site, tmp_path: Path) -> None:
+    bad = [site.add(f"org.bad{number}", f"raise RuntimeError('boom {number}')") for number in range(3)]
+    site.add("org.raises", HOOK + "raise RuntimeError(f'role {task.role}')")
+    document = job(**uses(*(made.id for made in bad), "org.raises"))
+    document["taskRoles"]["ps"] = {**document["taskRoles"]["worker"], "instances": 3}
+    result = site.cli("plan", write_job(tmp_path, document))
+    assert result.returncode == 1
+    said = re.findall(r"boom \d|role \w+", result.stderr)
+    assert sorted(said) == ["boom 0", "boom 1", "boom 2", "role ps", "role worker"]
+
+
+@pytest.mark.parametrize("how", ["missing", "refused", "broken", "raises"])
+@pytest.mark.parametrize("policy", ["fail", "ignore"])
+def test_a_run_without_a_plugin_goes_as_the_failure_policy_says(
+    site: Site, tmp_path: Path, how: str, policy: str
+) -> None:
+    code = {"broken": "raise RuntimeError", "raises": HOOK + "raise RuntimeError"}.get(how, "")
+    if how != "missing":
+        site.add("org.bad", code, api=2 if how == "refused" else 1)
+    site.add("org.good")
+    path = write_job(tmp_path, job(**uses("org.good", "org.bad", "org.good", failurePolicy=policy)))
+    result = site.cli("run", path, cwd=tmp_path)
+    assert "Traceback" not in result.stderr
+    runs = tmp_path / ".pai-runs"
+    if policy == "fail":
+        assert result.returncode == 2
+        assert result.stderr.endswith("pai-runtime: nothing was started\n")
+        assert "12:3: error: use 'use1': " in result.stderr
+        assert not runs.exists()
+        return
+    assert result.returncode == 0, result.stderr
+    log = (runs / "test-1" / "worker" / "0" / "logs" / "runtime.log").read_text()
+    assert "[WARNING]" in log
+    assert "use 'use1'" in log
+    said = [line.partition("[openpai-runtime] ")[2] for line in log.splitlines() if "hello" in line]
+    assert said == ["hello from use0", "hello from use2"]
+
+
+@pytest.mark.parametrize("policy", ["fail", "ignore"])
+def test_a_plugin_that_is_not_installed_is_named_with_the_one_that_was_meant(
+    site: Site, tmp_path: Path, policy: str
+) -> None:
+    document = job(**uses("cmdd", failurePolicy=policy))
+    document["prerequisites"][1]["callbacks"] = [callback("taskStarts", "echo")]
+    result = site.cli("plan", write_job(tmp_path, document))
+    assert result.returncode == (1 if policy == "fail" else 0)
+    message = "the plugin com.microsoft.pai.runtimeplugin.cmdd is not installed"
+    assert message in result.stderr + result.stdout
+    assert "Did you mean com.microsoft.pai.runtimeplugin.cmd?" in result.stderr + result.stdout
+
+
+@pytest.mark.parametrize("where", ["import", "hook"])
+@pytest.mark.parametrize(
+    "noise",
+    [
+        "print('noise')",
+        "import sys; sys.stdout.write('noise'); sys.stdout.flush()",
+        "import os; os.write(1, b'noise')",
+        "import subprocess; subprocess.run(['echo', 'noise'], check=True)",
+    ],
+)
+def test_what_a_plugin_prints_is_not_part_of_a_plan(
+    site: Site, tmp_path: Path, where: str, noise: str
+) -> None:
+    code = noise + "\n" if where == "import" else HOOK + noise.replace("; ", "\n    ")
+    site.add("org.loud", code)
+    result = site.cli("plan", write_job(tmp_path, job(**uses("org.loud"))), "--json", "--task", "worker/0")
+    assert result.returncode == 0
+    assert json.loads(result.stdout)["role"] == "worker"
+    assert "noise" not in result.stdout
+    assert result.stderr.strip() == "noise"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"$ref": "#/$defs/none"}, "cannot be used to check parameters"),
+        ({"$ref": "#"}, "cannot be used to check parameters"),
+    ],
+)
+@pytest.mark.parametrize("command", ["validate", "plan", "run"])
+def test_a_manifest_that_cannot_check_parameters_is_blamed_on_its_plugin(
+    site: Site, tmp_path: Path, command: str, parameters: dict[str, Any], message: str
+) -> None:
+    made = site.add("org.bad", parameters=parameters)
+    path = write_job(tmp_path, job(**uses("org.bad")))
+    result = site.cli(command, path, cwd=tmp_path)
+    assert result.returncode == (2 if command == "run" else 1)
+    assert f"{path}:8:3: error: the manifest of {made.label} {message}" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_all_parameters_of_all_uses_are_checked_before_any_plugin_is_imported(
+    site: Site, tmp_path: Path
+) -> None:
+    schema = {"type": "object", "properties": {"size": {"type": "integer"}}, "additionalProperties": False}
+    site.add("org.one", parameters=schema)
+    site.add("org.two", parameters=schema)
+    document = job(**uses("org.one", "org.two"))
+    document["prerequisites"][1]["size"] = "big"
+    document["prerequisites"][2]["parameters"] = {"sise": 1}
+    path = write_job(tmp_path, document)
+    result = site.cli("run", path, cwd=tmp_path)
+    assert result.returncode == 2
+    lines = result.stderr.splitlines()
+    assert lines[0].startswith(f"{path}:11:9: error: size: is not valid")
+    assert lines[1].startswith(f"{path}:16:5: error: sise: is not known here")
+    assert lines[1].endswith("Did you mean size?")
+    assert site.imported == set()

@@ -1,0 +1,276 @@
+"""The hooks that run beside the task: each in a process of its own, with the real values of secrets."""
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.plugin_factory import Site, uses
+from tests.support import callback, job, write_job
+
+SECRET = 'not-for-anybody\'s "eyes" $(true)'
+
+HOOKS = ["pai_init", "pai_task_starts", "pai_task_succeeds", "pai_task_fails", "pai_task_exits"]
+PHASES = ["init", "taskStarts", "taskSucceeds", "taskFails", "taskExits"]
+
+LOGS = "import os, json\n" + "".join(
+    f"@hookimpl\ndef {name}(use, task):\n    print('{name} of', use.name)\n" for name in HOOKS
+)
+"""Says which hook is called, in every hook."""
+
+SHELL_TOO = """
+@hookimpl
+def pai_prerequisite(use, task):
+    events = ("taskStarts", "taskSucceeds", "taskFails", "taskExits")
+    return Contribution(steps=[Shell(event, f"echo {event} of {use.name}") for event in events])
+"""
+
+TELLS = """
+import json, os
+@hookimpl
+def pai_init(use, task):
+    told = {
+        "use": [use.plugin, use.name, use.parameters, use.failure_policy, use.source],
+        "task": [task.job, task.role, task.index, task.instances, sorted(task.ports), str(task.folder)],
+        "pid": os.getpid(),
+        "cwd": os.getcwd(),
+        "argv": open("/proc/self/cmdline").read(),
+        "environ": dict(os.environ),
+    }
+    (task.folder / "told").mkdir(exist_ok=True)
+    (task.folder / "told" / f"{use.name}-{os.environ['PAI_TASK_PHASE']}.json").write_text(json.dumps(told))
+pai_task_starts = pai_task_succeeds = pai_task_fails = pai_task_exits = None
+for name in ("starts", "succeeds", "fails", "exits"):
+    exec(f"@hookimpl\\ndef pai_task_{name}(use, task): pai_init(use, task)")
+"""
+"""Leaves what a hook was told below the task's folder."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A job that was run, and the log of its one task without times."""
+
+    status: int
+    output: str
+    task: Path
+
+    @property
+    def log(self) -> list[str]:
+        lines = (self.task / "logs" / "runtime.log").read_text().splitlines()
+        return [line.partition("[openpai-runtime] ")[2] for line in lines]
+
+    @property
+    def said(self) -> list[str]:
+        """What callbacks said, without the runtime's own messages."""
+        return [line for line in self.log if not line.startswith("[")]
+
+    def told(self, name: str) -> dict[str, Any]:
+        document: dict[str, Any] = json.loads((self.task / "told" / f"{name}.json").read_text())
+        return document
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+def run(site: Site, folder: Path, document: dict[str, Any]) -> Ran:
+    result = site.cli("run", write_job(folder, document), "--out", folder / "run")
+    assert "Traceback" not in result.stderr
+    return Ran(result.returncode, result.stdout + result.stderr, folder / "run" / "worker" / "0")
+
+
+def with_commands(document: dict[str, Any], *commands: str) -> dict[str, Any]:
+    document["taskRoles"]["worker"]["commands"] = list(commands)
+    return document
+
+
+@pytest.mark.parametrize(("command", "after"), [("true", "Succeeds"), ("exit 3", "Fails")])
+def test_hooks_run_in_the_order_of_events_and_each_after_the_scripts_of_its_use(
+    site: Site, tmp_path: Path, command: str, after: str
+) -> None:
+    site.add("org.both", LOGS + SHELL_TOO)
+    hook = f"pai_task_{after.lower()}"
+    ran = run(site, tmp_path, with_commands(job(**uses("org.both", "org.both")), command))
+    assert ran.status == (0 if after == "Succeeds" else 3)
+    assert ran.said == [
+        "pai_init of use0",
+        "pai_init of use1",
+        "taskStarts of use0",
+        "pai_task_starts of use0",
+        "taskStarts of use1",
+        "pai_task_starts of use1",
+        f"task{after} of use1",
+        f"{hook} of use1",
+        f"task{after} of use0",
+        f"{hook} of use0",
+        "taskExits of use1",
+        "pai_task_exits of use1",
+        "taskExits of use0",
+        "pai_task_exits of use0",
+    ]
+
+
+def test_a_hook_is_told_its_use_and_task_with_the_values_of_secrets(site: Site, tmp_path: Path) -> None:
+    site.add("org.tells", TELLS)
+    document = job(**uses("org.tells"), secrets={"key": SECRET, "list": ["first-value"]})
+    document["prerequisites"][1]["parameters"] = {
+        "key": "<% $secrets.key %>",
+        "within": ["before <% $secrets.list[0] %> after", 1, None, True],
+    }
+    ran = run(site, tmp_path, document)
+    assert ran.status == 0
+    parameters = {"key": SECRET, "within": ["before first-value after", 1, None, True]}
+    pids = set()
+    for phase in ("init", "taskStarts", "taskSucceeds", "taskExits"):
+        told = ran.told(f"use0-{phase}")
+        source = f"{tmp_path / 'job.yaml'}:8:3"
+        assert told["use"] == ["org.tells", "use0", parameters, "fail", source]
+        assert told["task"] == ["test", "worker", 0, {"worker": 1}, ["http", "ssh"], str(ran.task)]
+        assert SECRET not in told["argv"]
+        assert SECRET not in told["environ"].values()
+        pids.add(told["pid"])
+    assert len(pids) == 4
+    assert os.getpid() not in pids
+    assert not (ran.task / "secrets.json").exists()
+    assert SECRET not in (ran.task / "plan.json").read_text()
+
+
+def test_a_hook_sees_the_environment_of_the_steps_and_the_outcome(site: Site, tmp_path: Path) -> None:
+    site.add(
+        "org.tells",
+        TELLS
+        + "@hookimpl\ndef pai_prerequisite(): return Contribution(environment={'CONTRIBUTED': 'yes'})\n",
+    )
+    document = job(**uses("cmd", "org.tells"))
+    document["prerequisites"][1]["callbacks"] = [callback("taskStarts", "export EXPORTED=before")]
+    ran = run(site, tmp_path, with_commands(document, "export EXPORTED=by-command", "exit 5"))
+    assert ran.status == 5
+    names = [
+        "CONTRIBUTED",
+        "EXPORTED",
+        "PAI_TASK_INDEX",
+        "PAI_TASK_PHASE",
+        "PAI_TASK_OUTCOME",
+        "PAI_TASK_EXIT_CODE",
+    ]
+    seen = {
+        phase: [ran.told(f"use1-{phase}")["environ"].get(name) for name in names]
+        for phase in ("init", "taskStarts", "taskFails", "taskExits")
+    }
+    assert seen == {
+        "init": ["yes", None, "0", "init", None, None],
+        "taskStarts": ["yes", "before", "0", "taskStarts", None, None],
+        "taskFails": ["yes", "before", "0", "taskFails", "failed", "5"],
+        "taskExits": ["yes", "before", "0", "taskExits", "failed", "5"],
+    }
+    assert not (ran.task / "told" / "use1-taskSucceeds.json").exists()
+
+
+def test_what_a_hook_prints_is_in_the_runtime_log_without_secrets(site: Site, tmp_path: Path) -> None:
+    loud = (
+        "import sys, subprocess\n@hookimpl\ndef pai_init(use, task):\n"
+        "    key = use.parameters['key']\n"
+        "    print('out', key)\n    sys.stderr.write('err ' + key + '\\n')\n"
+        "    sys.stdout.flush()\n    subprocess.run(['echo', 'program', key], check=True)\n"
+    )
+    site.add(
+        "org.loud",
+        loud + "@hookimpl\ndef pai_task_exits(use, task): raise RuntimeError(use.parameters['key'])\n",
+    )
+    document = job(**uses("org.loud"), secrets={"key": "a-secret-value"})
+    document["prerequisites"][1]["key"] = "<% $secrets.key %>"
+    ran = run(site, tmp_path, document)
+    assert ran.status == 0
+    assert ran.said[:3] == ["out ******", "err ******", "program ******"]
+    assert "hook pai_task_exits: RuntimeError: ******" in ran.said[3]
+    written = [path.read_bytes() for path in ran.task.rglob("*") if path.is_file()]
+    assert written
+    assert not any(b"a-secret-value" in content for content in written)
+    assert "a-secret-value" not in ran.output
+
+
+FAILING = {
+    "raises": ("raise RuntimeError('boom')", 1, "hook {hook}: RuntimeError: boom ("),
+    "exits": ("raise SystemExit(7)", 1, "hook {hook}: called sys.exit(7)"),
+    "exits with 0": ("raise SystemExit(0)", 1, "hook {hook}: called sys.exit(0)"),
+    "leaves at once": ("os._exit(9)", 9, None),
+    "is killed": ("os.kill(os.getpid(), 9)", 137, None),
+}
+
+
+@pytest.mark.parametrize("policy", ["fail", "ignore"])
+@pytest.mark.parametrize(
+    ("hook", "how"),
+    [(hook, "raises") for hook in HOOKS] + [("pai_task_starts", how) for how in FAILING if how != "raises"],
+)
+def test_a_hook_that_fails_is_named_and_goes_by_the_failure_policy(
+    site: Site, tmp_path: Path, hook: str, how: str, policy: str
+) -> None:
+    body, code, message = FAILING[how]
+    made = site.add("org.bad", f"import os\n@hookimpl\ndef {hook}(use, task): {body}\n")
+    site.add("org.good", LOGS)
+    document = job(**uses("org.good", "org.bad", failurePolicy=policy))
+    command_fails = hook == "pai_task_fails"
+    ran = run(site, tmp_path, with_commands(document, "exit 4" if command_fails else "true"))
+    phase = PHASES[HOOKS.index(hook)]
+    before_command = phase in ("init", "taskStarts")
+    if before_command and policy == "fail":
+        assert ran.status == 240
+    else:
+        assert ran.status == (4 if command_fails else 0)
+    # One message of the hook's own, and one of what follows from it.
+    source = f"{tmp_path / 'job.yaml'}:12:3"
+    kind, ignored = ("ERROR", "") if policy == "fail" else ("WARNING", ", ignored by its failurePolicy")
+    end = f"[{kind}] {phase} of 'use1' (org.bad, org-bad 1.0, {source}) ended with exit code {code}{ignored}"
+    assert end in ran.log
+    if message:
+        expected = f"use use1 ({source}): {made.label}, {message.format(hook=hook)}"
+        assert len([line for line in ran.log if line.startswith(expected)]) == 1
+    assert "Traceback" not in "\n".join(ran.log)
+    # The other plugin's hooks ran, whatever happened.
+    expected_hooks = ["pai_init", "pai_task_starts", "pai_task_fails", "pai_task_exits"]
+    if ran.status == 0:
+        expected_hooks[2] = "pai_task_succeeds"
+    if ran.status == 240 and phase == "init":
+        expected_hooks.remove("pai_task_starts")
+    assert [line.split()[0] for line in ran.said if line.endswith(" of use0")] == expected_hooks
+
+
+def test_a_hook_runs_in_the_version_that_the_plan_was_made_with_or_not_at_all(
+    site: Site, tmp_path: Path
+) -> None:
+    made = site.add("org.one", LOGS)
+    swap = f"sed -i s/1.0/2.0/ {made.info}/METADATA"
+    ran = run(site, tmp_path, with_commands(job(**uses("org.one")), swap))
+    assert ran.status == 0
+    assert ran.said[:2] == ["pai_init of use0", "pai_task_starts of use0"]
+    assert len(ran.said) == 4
+    for line in ran.said[2:]:
+        assert line.endswith("plugin org.one (org-one 2.0) is not the one in the plan, org-one 1.0")
+
+
+def test_only_the_plugin_of_the_hook_is_imported_for_it(site: Site, tmp_path: Path) -> None:
+    tells = (
+        "import sys\n@hookimpl\ndef pai_init(use, task):\n"
+        "    print('imported', *sorted(name for name in sys.modules if name.startswith('org_')))\n"
+    )
+    for id_ in ("org.one", "org.two"):
+        site.add(id_, tells)
+    ran = run(site, tmp_path, job(**uses("org.one", "org.two")))
+    assert ran.said == ["imported org_one", "imported org_two"]
+
+
+def test_a_module_in_the_tasks_folder_is_not_imported_in_the_place_of_a_plugin(
+    site: Site, tmp_path: Path
+) -> None:
+    site.add("org.one", LOGS)
+    document = job(**uses("cmd", "org.one"))
+    impostor = "echo 'raise SystemExit(\"impostor\")' | tee org_one.py json.py pluggy.py >/dev/null"
+    document["prerequisites"][1]["callbacks"] = [callback("taskStarts", impostor, "export PYTHONPATH=$PWD")]
+    ran = run(site, tmp_path, document)
+    assert ran.status == 0
+    assert ran.said == [f"{hook} of use1" for hook in HOOKS if hook != "pai_task_fails"]

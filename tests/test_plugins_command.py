@@ -1,0 +1,242 @@
+"""`pai-runtime plugins`: what is installed, what is allowed, and whether a plugin holds what it declares."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.plugin_factory import GREETS, Site, policy_rule, write_policy
+
+PARAMETERS = {
+    "type": "object",
+    "required": ["greeting"],
+    "properties": {
+        "greeting": {"type": "string", "description": "What it says."},
+        "times": {"type": "integer", "minimum": 1},
+        "anything": {},
+    },
+    "examples": [{"greeting": "hello", "times": 2}],
+}
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+def test_the_list_is_a_table_with_a_line_for_each_plugin_and_the_reasons_below(
+    site: Site, tmp_path: Path
+) -> None:
+    made = site.add("org.allowed", version="1.2")
+    site.add("org.refused", distribution="other")
+    result = site.cli("plugins", "list", "--policy", write_policy(tmp_path, policy_rule(made)))
+    assert result.returncode == 0
+    table = [line.split() for line in result.stdout.splitlines()]
+    assert table[0] == ["id", "distribution", "version", "origin", "api", "allowed", "summary"]
+    assert ["org.allowed", "org-allowed", "1.2", "index", "1", "yes", "The", "plugin", "org.allowed"] in table
+    assert ["org.refused", "other", "1.0", "index", "1", "no", "The", "plugin", "org.refused"] in table
+    reason = f"org.refused (other) is refused: the policy {tmp_path / 'policy.yaml'} does not list it"
+    assert reason in result.stdout.splitlines()
+
+
+def test_the_list_as_json_says_the_same(site: Site, tmp_path: Path) -> None:
+    made = site.add("org.allowed")
+    site.add("org.broken", api=7)
+    result = site.cli("plugins", "list", "--json", "--policy", write_policy(tmp_path, policy_rule(made)))
+    rows = {row["id"]: row for row in json.loads(result.stdout)}
+    assert list(rows) == sorted(rows)
+    assert rows["org.allowed"] == {
+        "id": "org.allowed",
+        "distribution": "org-allowed",
+        "version": "1.0",
+        "origin": "index",
+        "api": 1,
+        "summary": "The plugin org.allowed",
+        "allowed": True,
+        "reason": None,
+    }
+    assert rows["org.broken"]["api"] == 7
+    assert rows["org.broken"]["reason"] == "it needs plugin API 7; this runtime has 1"
+
+
+def test_show_says_what_a_person_needs_to_use_a_plugin(site: Site) -> None:
+    made = site.add("org.one", programs=["git", "tar"], parameters=PARAMETERS)
+    result = site.cli("plugins", "show", "org.one")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.splitlines() == [
+        "org.one",
+        f"  org-one 1.0, index, {made.code}",
+        "  allowed",
+        "  The plugin org.one",
+        "  API 1, hooks: pai_prerequisite",
+        "  programs it needs in the image: git, tar",
+        "  parameters:",
+        "    greeting: text, required",
+        "      What it says.",
+        "    times: a whole number, at least 1",
+        "    anything: any value",
+        "  example:",
+        "    {",
+        '      "greeting": "hello",',
+        '      "times": 2',
+        "    }",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"api": 2}, "  refused: it needs plugin API 2; this runtime has 1"),
+        ({"files": {"{package}/manifest.json": None}}, "  refused: its manifest "),
+        ({"files": {"{package}/__init__.py": None}}, "  refused: its distribution has no module org_one"),
+    ],
+)
+def test_show_says_why_a_plugin_is_refused(site: Site, fields: dict[str, Any], reason: str) -> None:
+    site.add("org.one", **fields)
+    result = site.cli("plugins", "show", "org.one")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.splitlines()[2].startswith(reason)
+
+
+def test_a_short_name_is_that_of_a_plugin_of_the_platform(site: Site) -> None:
+    for command in ("show", "check"):
+        result = site.cli("plugins", command, "cmd")
+        assert result.returncode == 0, result.stderr
+        assert "com.microsoft.pai.runtimeplugin.cmd" in result.stdout
+
+
+@pytest.mark.parametrize("command", ["show", "check"])
+def test_a_plugin_that_is_not_there_is_status_2(site: Site, command: str) -> None:
+    result = site.cli("plugins", command, "org.none")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr == "pai-runtime: the plugin org.none is not installed\n"
+
+
+ALL_HOOKS = "".join(
+    f"@hookimpl\ndef {name}(use, task): pass\n"
+    for name in ("pai_init", "pai_task_starts", "pai_task_succeeds", "pai_task_fails", "pai_task_exits")
+)
+ALL = [
+    "pai_prerequisite",
+    "pai_init",
+    "pai_task_starts",
+    "pai_task_succeeds",
+    "pai_task_fails",
+    "pai_task_exits",
+]
+
+
+@pytest.mark.parametrize(
+    ("code", "fields"),
+    [
+        (GREETS, {}),
+        (GREETS, {"parameters": PARAMETERS}),
+        ("", {"hooks": []}),
+        (GREETS + ALL_HOOKS, {"hooks": ALL}),
+        ("@hookimpl\ndef pai_prerequisite(task): pass\n", {}),
+        (GREETS, {"id": ["org.one", "org.other-name"]}),
+    ],
+)
+def test_a_plugin_that_holds_what_it_declares_passes_its_check(
+    site: Site, code: str, fields: dict[str, Any]
+) -> None:
+    made = site.add("org.one", code, **fields)
+    result = site.cli("plugins", "check", "org.one")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout == f"{made.label} holds what it declares\n"
+
+
+RAISES = "@hookimpl\ndef pai_prerequisite(use, task): "
+
+CHECKS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
+    "raises on import": ("raise RuntimeError('boom')", {}, ["RuntimeError: boom"]),
+    "another signature": (
+        "@hookimpl\ndef pai_prerequisite(usage): pass",
+        {},
+        ["PluginValidationError: Plugin 'org.one' for hook 'pai_prerequisite'"],
+    ),
+    "a hook that there is not": (
+        "@hookimpl\ndef pai_starts(): pass",
+        {},
+        ["PluginValidationError: unknown hook 'pai_starts'"],
+    ),
+    "hooks not as listed": (
+        "@hookimpl\ndef pai_init(): pass\n@hookimpl\ndef pai_task_exits(): pass",
+        {"hooks": ["pai_prerequisite", "pai_init", "pai_task_fails"]},
+        [
+            "implements pai_task_exits, which its manifest does not list",
+            "does not implement pai_prerequisite, which its manifest lists",
+            "does not implement pai_task_fails, which its manifest lists",
+        ],
+    ),
+    "a hook that is not marked": (
+        "def pai_prerequisite(use, task): pass",
+        {},
+        ["does not implement pai_prerequisite, which its manifest lists"],
+    ),
+    "examples that do not fit": (
+        GREETS,
+        {"parameters": {**PARAMETERS, "examples": [{"greeting": "x"}, {"greeting": 3}, {"times": 0}]}},
+        [
+            "example 1 does not fit the schema: greeting: is not valid",
+            "example 2 does not fit the schema: : 'greeting' is missing",
+            "example 2 does not fit the schema: times: is not valid",
+        ],
+    ),
+    "a contribution that fails": (
+        RAISES + "return Contribution(environment={'N': use.parameters['times']})",
+        {"parameters": {**PARAMETERS, "examples": [{"greeting": ""}]}},
+        ["example 0: pai_prerequisite KeyError: 'times'"],
+    ),
+    "a contribution that does not fit": (
+        RAISES + "return {}",
+        {"parameters": PARAMETERS},
+        ["example 0: pai_prerequisite returned dict, not a Contribution"],
+    ),
+    "a contribution that exits": (
+        RAISES + "exit(3)",
+        {"parameters": PARAMETERS},
+        ["example 0: pai_prerequisite called sys.exit(3)"],
+    ),
+    "another API": (GREETS, {"api": 2}, ["it needs plugin API 2; this runtime has 1"]),
+    "a manifest that is wrong": (GREETS, {"summary": ""}, ["its manifest "]),
+    "a schema that refers to nothing": (
+        GREETS,
+        {"parameters": {"$ref": "#/none", "examples": [{}]}},
+        ["example 0 does not fit the schema: : the manifest of plugin org.one (org-one 1.0) cannot be used"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("code", "fields", "faults"), CHECKS.values(), ids=CHECKS)
+def test_a_check_says_each_thing_that_does_not_hold(
+    site: Site, code: str, fields: dict[str, Any], faults: list[str]
+) -> None:
+    made = site.add("org.one", code, **fields)
+    result = site.cli("plugins", "check", "org.one")
+    assert (result.returncode, result.stdout) == (1, "")
+    lines = result.stderr.splitlines()
+    assert len(lines) == len(faults)
+    for line, fault in zip(lines, faults, strict=True):
+        assert line.startswith(f"{made.label}: {fault}")
+
+
+def test_a_plugin_that_the_policy_refuses_is_not_imported_to_be_checked(site: Site, tmp_path: Path) -> None:
+    made = site.add("org.one")
+    result = site.cli("plugins", "check", "org.one", "--policy", write_policy(tmp_path))
+    assert (result.returncode, result.stdout) == (2, "")
+    assert f"{made.label} is refused: the policy" in result.stderr
+    assert site.imported == set()
+
+
+def test_an_id_that_two_distributions_claim_is_shown_and_not_checked(site: Site) -> None:
+    site.add("org.one", distribution="first")
+    site.add("org.one", distribution="second")
+    shown = site.cli("plugins", "show", "org.one")
+    assert shown.returncode == 0
+    assert "both claim this id" in shown.stdout
+    checked = site.cli("plugins", "check", "org.one")
+    assert (checked.returncode, checked.stdout) == (2, "")
+    assert "first 1.0 and second 1.0 both claim this id; uninstall all but one" in checked.stderr
+    assert site.imported == set()
