@@ -53,11 +53,13 @@ def test_a_service_starts_again_as_its_plan_says(
 ) -> None:
     folder = tmp_path / "task"
     (folder / "work").mkdir(parents=True)
-    os.mkfifo(folder / "work" / "started")
-    service = Service("s", 0, f"echo started > started\nexit {code}", restart=restart)  # type: ignore[arg-type]
-    command = "read a < started; " + ("read b < started; " if starts == 2 else "") + "echo $a $b"
+    for number in range(starts):
+        os.mkfifo(folder / "work" / f"start{number}")
+    script = f"n=$(cat count || echo 0)\necho $((n + 1)) > count\necho started > start$n\nexit {code}"
+    service = Service("s", 0, script, restart=restart)  # type: ignore[arg-type]
+    command = "".join(f"read line < start{number}; echo $line\n" for number in range(starts))
     run = _with(folder, service, command=command)
-    assert run.stdout_log == b" ".join([b"started"] * starts) + b"\n"
+    assert run.stdout_log == b"started\n" * starts
     again = any("starts again in 1 s" in line for line in run.runtime_log)
     assert again == (starts == 2)
 

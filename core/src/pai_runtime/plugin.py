@@ -27,7 +27,7 @@ from typing import Any, Final
 
 import pluggy
 
-from pai_runtime.task.plan import EVENTS, Event, FailurePolicy
+from pai_runtime.task.plan import EVENTS, Event, FailurePolicy, Restart
 
 __all__ = [
     "API_VERSION",
@@ -35,6 +35,7 @@ __all__ = [
     "Contribution",
     "Event",
     "FailurePolicy",
+    "Service",
     "Shell",
     "Task",
     "Use",
@@ -93,6 +94,24 @@ class Shell:
 
 
 @dataclass(frozen=True)
+class Service:
+    """A background process beside the user's command, started after the use's start steps.
+
+    `script` runs it in the foreground of its own shell, with the environment of that moment; its output
+    goes to ``runtime.log``. `probe` is a script that ends with 0 once it is ready, tried for
+    `ready_within` seconds. Only a `required` service holds up the task until it is ready, and fails it if
+    it never is. `restart` says after which ends it starts again, with growing pauses.
+    """
+
+    name: str
+    script: str
+    probe: str | None = None
+    ready_within: float = 60
+    restart: Restart = "on-failure"
+    required: bool = False
+
+
+@dataclass(frozen=True)
 class Contribution:
     """What one use adds to the plan of one task.
 
@@ -102,3 +121,4 @@ class Contribution:
 
     environment: Mapping[str, str] = field(default_factory=dict)
     steps: Sequence[Shell] = ()
+    services: Sequence[Service] = ()

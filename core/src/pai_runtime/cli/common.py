@@ -13,6 +13,7 @@ from pai_runtime.problems import InvalidInput, Problem, errors, in_order
 
 INVALID = 1
 CANNOT_RUN = 2
+POLICY_VARIABLE = "PAI_RUNTIME_POLICY"
 
 
 def given_host(args: argparse.Namespace) -> Host:
@@ -21,8 +22,11 @@ def given_host(args: argparse.Namespace) -> Host:
     Raises `InvalidInput` for a policy that cannot be read or understood: nothing is done under it.
     """
     path = args.policy
-    if path is None and "PAI_RUNTIME_POLICY" in os.environ:
-        path = Path(os.environ["PAI_RUNTIME_POLICY"])
+    if path is None and POLICY_VARIABLE in os.environ:
+        if not os.environ[POLICY_VARIABLE]:
+            message = f"{POLICY_VARIABLE} is set and names no policy; unset it to allow all plugins"
+            raise InvalidInput([Problem(message)])
+        path = Path(os.environ[POLICY_VARIABLE])
     return Host(read_policy(path) if path is not None else NO_POLICY)
 
 

@@ -19,5 +19,7 @@ def main(args: argparse.Namespace) -> int:
         return CANNOT_RUN
     width = max((len(variable["source"]) for variable in variables.values()), default=0)
     for name, variable in variables.items():
-        sys.stdout.write(f"{variable['source']:{width}}  {name}={variable['value']}\n")
+        value = variable["value"]
+        shown = value if value.isprintable() else json.dumps(value, ensure_ascii=False)
+        sys.stdout.write(f"{variable['source']:{width}}  {name}={shown}\n")
     return 0

@@ -97,10 +97,21 @@ def _show(host: Host, id_: str) -> int:
 def _parameter_lines(schema: Mapping[str, Any]) -> Iterator[str]:
     required = schema.get("required", ())
     for name, parameter in schema.get("properties", {}).items():
-        kind = expectation(parameter) or "any value"
+        kind = expectation(_target(parameter, schema)) or "any value"
         yield f"    {name}: {kind}{', required' if name in required else ''}"
         if "description" in parameter:
             yield f"      {parameter['description']}"
+
+
+def _target(schema: Any, root: Mapping[str, Any]) -> Any:
+    """What a reference within the same manifest leads to; the schema itself if it is none."""
+    reference = schema.get("$ref", "") if isinstance(schema, Mapping) else ""
+    if not reference.startswith("#/"):
+        return schema
+    target: Any = root
+    for part in reference.removeprefix("#/").split("/"):
+        target = target.get(part, {}) if isinstance(target, Mapping) else {}
+    return target
 
 
 def _check(host: Host, id_: str) -> int:

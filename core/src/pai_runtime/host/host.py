@@ -5,14 +5,14 @@ from functools import cached_property
 from typing import Any
 
 from pai_runtime.document import DocumentPath
+from pai_runtime.host.contributions import contribution_fault
 from pai_runtime.host.digest import plugin_digest
 from pai_runtime.host.discovery import Plugin, installed_plugins
 from pai_runtime.host.loading import LoadedPlugin, PluginError, blamed, load
 from pai_runtime.host.policy import Policy, refusal
-from pai_runtime.plugin import EVENTS, Contribution, Shell, Task, Use
+from pai_runtime.plugin import Contribution, Task, Use
 from pai_runtime.problems import Position, Problem, near_miss
 from pai_runtime.schemas import check
-from pai_runtime.task.placeholders import show
 
 
 class Unavailable(Exception):
@@ -78,9 +78,9 @@ class Host:
                 raise PluginError(
                     loaded.plugin, phase, f"returned {type(answer).__name__}, not a Contribution"
                 )
-            if fault := _fault(answer.environment, answer.steps):
+            if fault := contribution_fault(answer.environment, answer.steps, answer.services):
                 raise PluginError(loaded.plugin, phase, fault)
-            return Contribution(dict(answer.environment), tuple(answer.steps))
+            return Contribution(dict(answer.environment), tuple(answer.steps), tuple(answer.services))
 
 
 def parameter_problems(
@@ -95,43 +95,3 @@ def parameter_problems(
     except Exception as error:  # noqa: BLE001 - a reference to nothing, or to itself: only using it shows
         message = f"the manifest of {plugin.label} cannot be used to check parameters: {error}"
         return [Problem(message, position(()))]
-
-
-def _fault(environment: Any, steps: Any) -> str | None:
-    """What makes a contribution unfit for a plan, whatever types its author has put there."""
-    if not isinstance(environment, Mapping):
-        return f"has an environment that is a {type(environment).__name__}, not a mapping"
-    if not isinstance(steps, (list, tuple)):
-        return f"has steps that are a {type(steps).__name__}, not a list"
-    faults = [
-        *(_variable_fault(name, value) for name, value in environment.items()),
-        *(_step_fault(step) for step in steps),
-    ]
-    return next(filter(None, faults), None)
-
-
-def _variable_fault(name: Any, value: Any) -> str | None:
-    if not (isinstance(name, str) and isinstance(value, str)):
-        return f"set the variable {name!r} to a value of type {type(value).__name__}, not text"
-    if not name or "=" in name or "\0" in name or _unfit(name):
-        return f"set a variable with the impossible name {name!r}"
-    if _unfit(value):
-        return f"set the variable {name} to text with NUL or half a character in it"
-    return None
-
-
-def _step_fault(step: Any) -> str | None:
-    if not isinstance(step, Shell) or not isinstance(step.script, str):
-        return f"has a step that is a {type(step).__name__}, not a Shell with a script"
-    if step.event not in EVENTS:
-        return f"has a step for {step.event!r}; expected one of {', '.join(EVENTS)}"
-    if step.failure_policy not in (None, "fail", "ignore"):
-        return f"has a step with the failure policy {step.failure_policy!r}; expected fail or ignore"
-    if _unfit(step.script):
-        return f"has a step for {step.event} with NUL or half a character in it"
-    return None
-
-
-def _unfit(text: str) -> bool:
-    """Whether no program can be given this text: a NUL that is not a placeholder's, or a lone surrogate."""
-    return "\0" in show(text) or text.encode(errors="ignore").decode() != text

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from pai_runtime.task.placeholders import show
-from pai_runtime.task.plan import Phase, Plan, Step
+from pai_runtime.task.plan import Phase, Plan, Service, Step
 
 _ORDER: tuple[Phase, ...] = ("init", "taskStarts", "command", "taskSucceeds", "taskFails", "taskExits")
 
@@ -25,11 +25,14 @@ def _lines(plan: Plan) -> Iterator[str]:
         if phase == "command":
             yield f"  command  {plan.command.source}"
             yield from _indented(plan.command.script)
-        steps = [step for step in plan.steps if step.phase == phase]
+        steps = plan.steps_of(phase)
         if phase not in ("init", "taskStarts"):
             steps.sort(key=lambda step: -step.use)
         for step in steps:
             yield from _step(plan, step)
+        if phase == "taskStarts":
+            for service in plan.services:
+                yield from _service(plan, service)
 
 
 def _step(plan: Plan, step: Step) -> Iterator[str]:
@@ -37,6 +40,13 @@ def _step(plan: Plan, step: Step) -> Iterator[str]:
     policy = ", failures are ignored" if step.failure_policy == "ignore" else ""
     yield f"  {step.phase}  {use.name}  {use.source}  {use.plugin} ({use.distribution} {use.version}){policy}"
     yield from _indented(step.script if step.script is not None else f"(Python: {step.hook})")
+
+
+def _service(plan: Plan, service: Service) -> Iterator[str]:
+    use = plan.uses[service.use]
+    required = ", the command waits for it" if service.required else ""
+    yield f"  service {service.name}  {use.name}  {use.source}  {use.plugin}{required}"
+    yield from _indented(service.script)
 
 
 def _indented(script: str) -> Iterator[str]:

@@ -82,7 +82,7 @@ def run_task(
 def _set_up(plan: Plan, runner: Runner, say: Callable[[str], None]) -> tuple[list[int], Result | None]:
     """The uses that were started, in order; and the result, if the setup already decides it."""
     started: dict[int, None] = {}
-    for step in _steps(plan, "init"):
+    for step in plan.steps_of("init"):
         started[step.use] = None
         if result := _start(plan, step, runner, say):
             return sorted(started), result
@@ -91,7 +91,7 @@ def _set_up(plan: Plan, runner: Runner, say: Callable[[str], None]) -> tuple[lis
         if stopped := _stopped(runner, "taskStarts"):
             return sorted(started), stopped
         started[use] = None
-        for step in _steps(plan, "taskStarts", use):
+        for step in plan.steps_of("taskStarts", use):
             if result := _start(plan, step, runner, say):
                 return sorted(started), result
         if result := _start_services(plan, use, runner):
@@ -168,7 +168,7 @@ def _finish(
 ) -> Iterator[CallbackFailure]:
     for event in exit_events(result.outcome):
         for use in reversed(started):
-            for step in _steps(plan, event, use):
+            for step in plan.steps_of(event, use):
                 ended = runner.step(step, plan.uses[use], result)
                 if ended.code:
                     _say_failed(step, plan.uses[use], ended, say)
@@ -183,10 +183,6 @@ def exit_events(outcome: Outcome) -> tuple[Event, ...]:
     if outcome == "cancelled":
         return ("taskExits",)
     return ("taskFails", "taskExits")
-
-
-def _steps(plan: Plan, phase: Phase, use: int | None = None) -> list[Step]:
-    return [step for step in plan.steps if step.phase == phase and use in (None, step.use)]
 
 
 def _say_failed(step: Step, use: UseRecord, ended: Ended, say: Callable[[str], None]) -> None:

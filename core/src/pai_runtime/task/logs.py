@@ -259,7 +259,7 @@ class Logs:
     def __init__(self, folder: Path, masks: Masks, prefix: str, rotation: Rotation) -> None:
         both = LogFile(folder / "user-all" / "current", rotation)
         self._tail = Tail()
-        self._masks = masks
+        self.masks = masks
         self._runtime_file = LogFile(folder / "runtime.log", rotation)
         self._runtime_tail = Tail()
         self.runtime = self.runtime_stream()
@@ -274,7 +274,7 @@ class Logs:
 
     def runtime_stream(self) -> RuntimeLog:
         """One more stream of lines into ``runtime.log``."""
-        return RuntimeLog(Masker(self._masks), self._runtime_file, self._runtime_tail)
+        return RuntimeLog(Masker(self.masks), self._runtime_file, self._runtime_tail)
 
     def tails(self) -> tuple[str, str]:
         """The last lines of the user's output and of ``runtime.log``."""

@@ -83,6 +83,12 @@ class Loop:
         self._hear = hear
         return f"/proc/{os.getpid()}/fd/{write}"
 
+    def hear(self) -> None:
+        """Take what was written to the path of `listen` until now."""
+        if self._heard is not None:
+            with contextlib.suppress(BlockingIOError):
+                self._hear(os.read(self._heard, _CHUNK))
+
     def spawn(
         self,
         argv: list[str],
@@ -149,7 +155,7 @@ class Loop:
             if key.data is None:
                 continue
             if data:
-                self._listen()  # after the output was read: what was said before it has come by now
+                self.hear()  # after the output was read: what was said before it has come by now
                 key.data.feed(data)
                 self._quiet_at[key.data] = time.monotonic() + _QUIET
                 moved = True
@@ -157,11 +163,6 @@ class Loop:
                 self._selector.unregister(key.fd)
                 os.close(key.fd)
         return moved
-
-    def _listen(self) -> None:
-        if self._heard is not None:
-            with contextlib.suppress(BlockingIOError):
-                self._hear(os.read(self._heard, _CHUNK))
 
     def _reap(self) -> None:
         while True:

@@ -6,6 +6,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 VERSION = 1
@@ -111,6 +112,19 @@ class Plan:
     command: Command
     services: tuple[Service, ...] = ()
     warnings: tuple[str, ...] = ()
+
+    def steps_of(self, phase: Phase, use: int | None = None) -> list[Step]:
+        """The steps of a phase, of one use or of all."""
+        if use is None:
+            return [step for step in self.steps if step.phase == phase]
+        return self._steps_by_use.get((phase, use), [])
+
+    @cached_property
+    def _steps_by_use(self) -> dict[tuple[Phase, int], list[Step]]:
+        steps: dict[tuple[Phase, int], list[Step]] = {}
+        for step in self.steps:
+            steps.setdefault((step.phase, step.use), []).append(step)
+        return steps
 
     def to_json(self) -> dict[str, Any]:
         """The JSON document: the same plan gives the same bytes."""

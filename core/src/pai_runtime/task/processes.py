@@ -88,4 +88,5 @@ class Processes:
                 kill_at = now + self._grace
             self._loop.turn(stop_at() if kill_at == FOREVER else kill_at)
         self._loop.drain(self._grace)
+        self._loop.hear()
         return child.ended

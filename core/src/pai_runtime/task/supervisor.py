@@ -71,13 +71,12 @@ def supervise(folder: Path, options: Options) -> int:
     processes = Processes(loop, options.grace, stop, logs.runtime, masks)
     services = Services(loop, logs, stop, options.grace)
     try:
-        runner = _Runner(plan, secrets, masks, logs, processes, services, stop)
-    except (NoShell, KeyError) as error:
-        what = f"no value is given for the secret {error}" if isinstance(error, KeyError) else str(error)
-        logs.runtime.say(f"[ERROR] {what}")
-        return _cannot_run(folder, what)
-    try:
+        _check_secrets(plan, secrets)
+        runner = _Runner(folder, plan, secrets, logs, processes, services, stop)
         result, failures = run_task(plan, runner, logs.runtime.say)
+    except (NoShell, PlanError) as error:
+        logs.runtime.say(f"[ERROR] {error}")
+        return _cannot_run(folder, str(error))
     except Exception as error:  # noqa: BLE001 - a fault of ours must leave a record too
         logs.runtime.say(f"[ERROR] {traceback.format_exc()}")
         return _cannot_run(folder, masks.mask(f"a fault in the runtime itself: {error!r}"))
@@ -93,17 +92,17 @@ class _Runner:
 
     def __init__(
         self,
+        folder: Path,
         plan: Plan,
         secrets: Mapping[str, str],
-        masks: Masks,
         logs: Logs,
         processes: Processes,
         services: Services,
         stop: Stop,
     ) -> None:
+        self._folder = folder
         self._plan = plan
         self._secrets = secrets
-        self._masks = masks
         self._logs = logs
         self._processes = processes
         self._services = services
@@ -131,7 +130,7 @@ class _Runner:
         if result is not None:
             own |= {"PAI_TASK_OUTCOME": result.outcome, "PAI_TASK_EXIT_CODE": str(result.code)}
         if step.hook is not None:
-            argv = python_argv("pai_runtime.host.run_hook", step.hook, self._plan.folder, str(step.use))
+            argv = python_argv("pai_runtime.host.run_hook", step.hook, str(self._folder), str(step.use))
             data = json.dumps(self._secrets).encode()
         else:
             argv = self._shell.step(use.name, self._kept.fd, stop_at_error=step.failure_policy == "fail")
@@ -192,7 +191,7 @@ class _Runner:
     def _tell_peers_in_files(self, left_out: list[Variable]) -> None:
         """Say in files what cannot be said in the environment."""
         known = [variable for variable in self._plan.environment if variable.source in (PLATFORM, PEERS)]
-        tasks, script = Path(self._plan.folder, "tasks.json"), Path(self._plan.folder, "tasks.sh")
+        tasks, script = self._folder / "tasks.json", self._folder / "tasks.sh"
         write_whole(tasks, json.dumps({variable.name: variable.value for variable in known}))
         write_whole(script, "".join(f"{each.name}={shlex.quote(each.value)}\n" for each in known))
         self._variables.update({"PAI_TASKS_FILE": str(tasks), "PAI_TASKS_SCRIPT": str(script)}, RUNTIME)
@@ -204,11 +203,11 @@ class _Runner:
     def _write_variables(self) -> None:
         """Keep who set each variable, for ``pai-runtime explain``; values without secrets."""
         document = {
-            name: {"value": self._masks.mask(value), "source": self._variables.sources.get(name, IMAGE)}
+            name: {"value": self._logs.masks.mask(value), "source": self._variables.sources.get(name, IMAGE)}
             for name, value in sorted(self._variables.environment.items())
         }
         try:
-            write_whole(Path(self._plan.folder, "variables.json"), json.dumps(document))
+            write_whole(self._folder / "variables.json", json.dumps(document), mode=0o600)
         except OSError as error:
             self._logs.runtime.say(f"[WARNING] variables.json cannot be written: {error.strerror}")
 
@@ -219,6 +218,12 @@ class _Runner:
 
 _OF_ONE_STEP = {"PAI_TASK_PHASE", "PAI_TASK_OUTCOME", "PAI_TASK_EXIT_CODE", "PAI_ENV", "PAI_MASK"}
 """Variables that a step is given and does not leave to the next."""
+
+
+def _check_secrets(plan: Plan, secrets: Mapping[str, str]) -> None:
+    missing = placeholders.paths(plan.to_json()) - secrets.keys()
+    if missing:
+        raise PlanError(f"no value is given for the secret {', '.join(map(repr, sorted(missing)))}")
 
 
 def _take_secrets(path: Path) -> dict[str, str]:

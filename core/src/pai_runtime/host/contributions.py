@@ -1,0 +1,72 @@
+"""What a plugin contributes, checked before it gets into a plan: its author may have put anything there."""
+
+from collections.abc import Mapping
+from typing import Any, get_args
+
+from pai_runtime.plugin import EVENTS, Service, Shell
+from pai_runtime.task.placeholders import show
+from pai_runtime.task.plan import Restart
+
+_SERVICE_TYPES: dict[str, type | tuple[type, ...]] = {
+    "name": str,
+    "script": str,
+    "probe": (str, type(None)),
+    "ready_within": (int, float),
+    "required": bool,
+}
+
+
+def contribution_fault(environment: Any, steps: Any, services: Any) -> str | None:
+    """What makes a contribution unfit for a plan, whatever types its author has put there."""
+    if not isinstance(environment, Mapping):
+        return f"has an environment that is a {type(environment).__name__}, not a mapping"
+    for what, values in (("steps", steps), ("services", services)):
+        if not isinstance(values, (list, tuple)):
+            return f"has {what} that are a {type(values).__name__}, not a list"
+    faults = [
+        *(_variable_fault(name, value) for name, value in environment.items()),
+        *(_step_fault(step) for step in steps),
+        *(_service_fault(service) for service in services),
+    ]
+    return next(filter(None, faults), None)
+
+
+def _variable_fault(name: Any, value: Any) -> str | None:
+    if not (isinstance(name, str) and isinstance(value, str)):
+        return f"set the variable {name!r} to a value of type {type(value).__name__}, not text"
+    if not name or "=" in name or "\0" in name or _unfit(name):
+        return f"set a variable with the impossible name {name!r}"
+    if _unfit(value):
+        return f"set the variable {name} to text with NUL or half a character in it"
+    return None
+
+
+def _step_fault(step: Any) -> str | None:
+    if not isinstance(step, Shell) or not isinstance(step.script, str):
+        return f"has a step that is a {type(step).__name__}, not a Shell with a script"
+    if step.event not in EVENTS:
+        return f"has a step for {step.event!r}; expected one of {', '.join(EVENTS)}"
+    if step.failure_policy not in (None, "fail", "ignore"):
+        return f"has a step with the failure policy {step.failure_policy!r}; expected fail or ignore"
+    if _unfit(step.script):
+        return f"has a step for {step.event} with NUL or half a character in it"
+    return None
+
+
+def _service_fault(service: Any) -> str | None:
+    if not isinstance(service, Service):
+        return f"has a service that is a {type(service).__name__}, not a Service"
+    for name, type_ in _SERVICE_TYPES.items():
+        value: Any = getattr(service, name)
+        if not isinstance(value, type_):
+            return f"has a service whose {name} is a {type(value).__name__}"
+    if service.restart not in get_args(Restart):
+        return f"has a service '{service.name}' with restart {service.restart!r}"
+    if any(_unfit(text) for text in (service.name, service.script, service.probe or "")):
+        return "has a service with NUL or half a character in it"
+    return None
+
+
+def _unfit(text: str) -> bool:
+    """Whether no program can be given this text: a NUL that is not a placeholder's, or a lone surrogate."""
+    return "\0" in show(text) or text.encode(errors="ignore").decode() != text

@@ -1,0 +1,305 @@
+"""The documentation shows what the program does: its jobs are valid, and its commands give what it shows."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from pai_runtime.schemas import package_schema
+from pai_runtime.task import lifecycle
+from tests.support import JOBS, PROGRAM, callback, cli, job, write_job
+from tools import reference
+
+ROOT = Path(__file__).resolve().parents[1]
+EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
+DOCUMENTS = [
+    ROOT / "README.md",
+    ROOT / "core/README.md",
+    *sorted(ROOT.glob("plugins/*/README.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+]
+SHOWING_COMMANDS = [document for document in DOCUMENTS if "```console" in document.read_text("utf-8")]
+
+_BLOCK = re.compile(
+    r"(?:^`(?P<file>[^`\n]+)`(?P<append>, at the end)?:\n\n)?^```(?P<language>\w+)\n(?P<text>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
+_COMMAND = re.compile(r"^\$ (?P<command>.*)\n(?P<output>(?:(?!\$ ).*\n)*)", re.MULTILINE)
+_LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of code; `file` is the name of the file that it is said to be, or to be the end of."""
+
+    language: str
+    text: str
+    line: int
+    file: str | None
+    append: bool
+
+
+def blocks(document: Path) -> list[Block]:
+    text = document.read_text("utf-8")
+    return [
+        Block(
+            match["language"],
+            match["text"],
+            text.count("\n", 0, match.start("language")) + 1,
+            match["file"],
+            bool(match["append"]),
+        )
+        for match in _BLOCK.finditer(text)
+    ]
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def shown_jobs() -> Iterator[Any]:
+    """Every job, or part of one, that a document shows."""
+    for document in DOCUMENTS:
+        for block in blocks(document):
+            if block.language == "yaml":
+                content = yaml.safe_load(block.text)
+                if {"prerequisites", "taskRoles", "extras"} & content.keys():
+                    yield pytest.param(content, id=f"{name(document)}:{block.line}")
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the cmd plugin installed in it: not editable, as it is where the documents are read."""
+    folder = tmp_path_factory.mktemp("installed")
+    _install(ROOT / "plugins/pai-cmd", folder)
+    return folder
+
+
+def _install(project: Path, folder: Path) -> None:
+    options = ["--no-index", "--no-deps", "--no-build-isolation", "--upgrade", "--target", str(folder)]
+    subprocess.run([sys.executable, "-m", "pip", "--quiet", "install", *options, str(project)], check=True)
+
+
+@pytest.mark.parametrize("document", SHOWING_COMMANDS, ids=name)
+def test_every_command_that_a_document_shows_gives_what_it_shows(
+    document: Path, installed: Path, tmp_path: Path
+) -> None:
+    reader = Reader(tmp_path, installed)
+    for block in blocks(document):
+        if block.file:
+            reader.write(block)
+        elif block.language == "console":
+            for match in _COMMAND.finditer(block.text):
+                given = reader.run(match["command"])
+                if not re.fullmatch(_pattern(match["output"]), given):
+                    pytest.fail(f"{name(document)}, from line {block.line}: $ {match['command']}\n{given}")
+
+
+class Reader:
+    """Somebody who does what a document says, in a folder of their own with the examples in it."""
+
+    def __init__(self, folder: Path, installed: Path) -> None:
+        self.folder = folder / "reader"
+        shutil.copytree(ROOT / "examples", self.folder / "examples")
+        self.site = folder / "site"
+        shutil.copytree(installed, self.site)
+        self.environment = {
+            **os.environ,
+            "PATH": f"{PROGRAM.parent}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONPATH": str(self.site),
+        }
+        self.environment.pop("PAI_RUNTIME_POLICY", None)
+
+    def write(self, block: Block) -> None:
+        path = self.folder / str(block.file)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a" if block.append else "w", encoding="utf-8") as file:
+            file.write(block.text)
+
+    def run(self, command: str) -> str:
+        """What a command that succeeds prints."""
+        if command.startswith("python -m pip install "):
+            # What it would do to the environment of the tests, done to a folder.
+            _install(self.folder / command.rpartition(" ")[2], self.site)
+            return ""
+        done = subprocess.run(
+            ["bash", "-c", command],
+            cwd=self.folder,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        return done.stdout if done.returncode in (0, self._allowed(command)) else f"{done}"
+
+    def _allowed(self, command: str) -> int:
+        """`grep` that finds nothing is what some commands show."""
+        return 1 if command.startswith("grep ") else 0
+
+
+def _pattern(shown: str) -> str:
+    """What a shown output allows: ``…`` stands for any text in a line, or as a line for any lines."""
+    return "".join(
+        "(?:.*\n)*" if line == "…\n" else ".*".join(map(re.escape, line.split("…")))
+        for line in shown.splitlines(keepends=True)
+    )
+
+
+@pytest.mark.parametrize("shown", list(shown_jobs()))
+def test_every_job_that_is_shown_is_valid(shown: Mapping[str, Any], tmp_path: Path) -> None:
+    done = cli("validate", write_job(tmp_path, {**job(), **shown}))
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_job_that_is_shown_and_run_is_the_one_that_is_run() -> None:
+    document = blocks(ROOT / "docs/writing-jobs.md")
+    compared = set()
+    for block, following in pairwise(document):
+        run = re.search(r"run (?:.* )?(examples/\w+\.yaml)", following.text)
+        if block.language == "yaml" and not block.file and run:
+            example = yaml.safe_load((ROOT / run[1]).read_text("utf-8"))
+            shown = yaml.safe_load(block.text)
+            assert shown == {key: example[key] for key in shown}, run[1]
+            compared.add(run[1])
+    assert len(compared) >= 5, compared
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_every_example_job_runs(example: Path, tmp_path: Path) -> None:
+    done = cli("run", example, "--out", tmp_path / "run")
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_link_leads_somewhere() -> None:
+    checked = 0
+    for document in DOCUMENTS:
+        for file, anchor in _LINK.findall(document.read_text("utf-8")):
+            target = (document.parent / file).resolve() if file else document
+            assert target.exists(), f"{name(document)}: {file}"
+            assert not anchor or anchor in _anchors(target), f"{name(document)}: {file}#{anchor}"
+            checked += 1
+    assert checked > 20, checked
+
+
+def _anchors(document: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.*)$", document.read_text("utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_the_exit_codes_that_are_told_are_those_of_the_runtime() -> None:
+    told = re.findall(r"^\| (\d{3}) \|", (ROOT / "docs/writing-jobs.md").read_text("utf-8"), re.MULTILINE)
+    assert set(map(int, told)) == {lifecycle.SETUP_FAILED, lifecycle.RUNTIME_ERROR, lifecycle.TIMEOUT}
+
+
+def test_the_reference_is_in_step_with_the_program() -> None:
+    tool = [sys.executable, str(ROOT / "tools/reference.py"), "--check"]
+    done = subprocess.run(tool, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_a_reference_that_is_out_of_step_is_told_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(reference, "TARGET", tmp_path / "reference.md")
+    monkeypatch.setattr(sys, "argv", ["reference.py", "--check"])
+    assert reference.main() == 1
+    (tmp_path / "reference.md").write_text(reference.reference() + "more\n", "utf-8")
+    assert reference.main() == 1
+    assert set(capsys.readouterr().err.splitlines()) == {
+        "docs/reference.md is out of step; python tools/reference.py writes it"
+    }
+
+
+def test_the_reference_does_not_depend_on_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = reference.reference()
+    monkeypatch.setenv("COLUMNS", "30")
+    assert reference.reference() == usual
+
+
+def test_the_variables_of_a_running_task_are_those_of_its_plan_and_the_reference(tmp_path: Path) -> None:
+    show = "env | grep -Eo '^(PAI|FC)_[^=]*'"
+    events = [callback(event, show) for event in ("taskStarts", "taskExits")]
+    prerequisite = {"name": "show", "type": "script", "callbacks": events}
+    path = write_job(
+        tmp_path, job(prerequisites=[prerequisite], worker={"prerequisites": ["show"], "commands": [show]})
+    )
+    done = cli("run", path, "--out", tmp_path / "run")
+    assert done.returncode == 0, done.stderr
+    task = tmp_path / "run/worker/0"
+    plan = json.loads((task / "plan.json").read_text("utf-8"))
+    planned = {variable["name"] for variable in plan["environment"]}
+    command = set(done.stdout.split())
+    lines = (task / "logs/runtime.log").read_text("utf-8").splitlines()
+    steps = {line.split()[-1] for line in lines if re.search(r"\] (PAI|FC)_\w+$", line)}
+    told = {variable: where for variable, (where, _) in reference.SET_LATER.items()}
+    assert command - planned == {each for each, where in told.items() if where == reference.EVERYWHERE}
+    assert steps - planned == {each for each, where in told.items() if where != reference.MANY_TASKS}
+
+
+PLANNED = [
+    *EXAMPLES,
+    *(JOBS / f"{each}.yaml" for each in ("pre1", "pre2", "backward_compatible", "data_prerequisite")),
+    *(JOBS / f"{each}.yaml" for each in ("parameters_and_secrets", "tensorflow_cifar10")),
+    *(JOBS / f"{each}.yaml" for each in ("covid_data_role_level", "covid_data_callbacks")),
+]
+
+
+@pytest.mark.parametrize("path", PLANNED, ids=lambda path: path.stem)
+def test_every_plan_fits_its_schema(path: Path, tmp_path: Path) -> None:
+    content = yaml.safe_load(path.read_text("utf-8"))
+    content.pop("extras", None)  # they ask for ssh
+    done = cli("plan", write_job(tmp_path, content), "--json")
+    assert done.returncode == 0, done.stderr
+    plans = json.loads(done.stdout)
+    assert plans
+    for plan in plans:
+        validator("pai_runtime.plan", "schema.json").validate(plan)
+
+
+def test_the_records_of_a_run_fit_their_schemas(tmp_path: Path) -> None:
+    events = [callback("taskStarts", "exit $PAI_TASK_INDEX"), callback("taskFails", "exit 3")]
+    prerequisite = {"name": "fails", "type": "script", "callbacks": events}
+    worker = {
+        "instances": 2,
+        "prerequisites": ["fails"],
+        "completion": {"minFailedInstances": 2},
+        "commands": ["kill -9 $$"],
+    }
+    path = write_job(tmp_path, job(prerequisites=[prerequisite], worker=worker))
+    assert cli("run", path, "--out", tmp_path / "run").returncode
+    records = [yaml.safe_load((tmp_path / f"run/worker/{index}/exit.yaml").read_text()) for index in (0, 1)]
+    for record in records:
+        validator("pai_runtime.task", "exit-record.schema.json").validate(record)
+    keys = {key for record in records for key in record}
+    assert keys == package_schema("pai_runtime.task", "exit-record.schema.json")["properties"].keys()
+    run = json.loads((tmp_path / "run/run.json").read_text("utf-8"))
+    validator("pai_runtime.engines", "run.schema.json").validate(run)
+    assert run.keys() == package_schema("pai_runtime.engines", "run.schema.json")["properties"].keys()
+
+
+@pytest.mark.parametrize(("package", "file", "_"), reference.DOCUMENTS.values())
+def test_every_schema_is_one_and_allows_no_field_that_it_does_not_name(
+    package: str, file: str, _: str
+) -> None:
+    validator(package, file)
+    assert package_schema(package, file)["additionalProperties"] is False
+
+
+def validator(package: str, file: str) -> Any:
+    schema = package_schema(package, file)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)

@@ -1,0 +1,393 @@
+# ruff: noqa: SLF001 - argparse shows its arguments only in its formatted help, and that differs by version
+"""Writes docs/reference.md from what the program itself reads and does; ``--check`` only compares."""
+
+import argparse
+import ast
+import inspect
+import json
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import import_module
+from itertools import pairwise
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final, TypeVar, get_args
+
+import pai_cmd
+from pai_runtime import cli, hooks, plugin
+from pai_runtime.engines.placement import example_placement
+from pai_runtime.host.host import Host
+from pai_runtime.host.policy import NO_POLICY
+from pai_runtime.job.load import load_job
+from pai_runtime.job.rules import framework_name
+from pai_runtime.plan.build import Planner, check_uses
+from pai_runtime.plugin import API_VERSION
+from pai_runtime.schemas import expectation, package_schema
+from pai_runtime.task import lifecycle
+from pai_runtime.task.plan import Phase
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+TARGET: Final = ROOT / "docs" / "reference.md"
+EXAMPLE: Final = ROOT / "examples" / "roles.yaml"
+
+Schema = Mapping[str, Any]
+
+DOCUMENTS: Final = {
+    "Job file": (
+        "pai_runtime.job",
+        "schema.json",
+        "OpenPAI job protocol 2, in YAML. Beyond the schema, names and references have to mean something.",
+    ),
+    "Policy file": (
+        "pai_runtime.host",
+        "policy.schema.json",
+        "The YAML file that `--policy` or `PAI_RUNTIME_POLICY` names.",
+    ),
+    "Plugin manifest": (
+        "pai_runtime.host",
+        "manifest.schema.json",
+        "`manifest.json` in the plugin's package; for a plain module, `<module>.manifest.json` beside it.",
+    ),
+    "Plan": (
+        "pai_runtime.plan",
+        "schema.json",
+        r"What `pai-runtime plan --json` prints, and `plan.json`. The secret `y` is `\u0000y\u0000` in it.",
+    ),
+    "Exit record": (
+        "pai_runtime.task",
+        "exit-record.schema.json",
+        "`exit.yaml` of a task: YAML, at most 4096 bytes.",
+    ),
+    "Run": ("pai_runtime.engines", "run.schema.json", "`run.json` in the folder of a run."),
+}
+"""The documents that people and other programs read or write: package and name of the schema."""
+
+VARIABLES: Final = {
+    "PAI_FRAMEWORK_NAME": "Name of this run of the job",
+    "PAI_JOB_NAME": "The same",
+    "PAI_USER_NAME": "Who runs the job",
+    "PAI_USERNAME": "The same",
+    "PAI_VIRTUAL_CLUSTER": "Virtual cluster, from the job's `defaults`",
+    "PAI_DEFAULT_FS_URI": "Always empty",
+    "PAI_TASK_ROLE_COUNT": "Number of task roles",
+    "PAI_TASK_ROLES_NUM": "The same",
+    "PAI_JOB_TASK_ROLE_COUNT": "The same",
+    "PAI_TASK_ROLE_LIST": "Names of the task roles, as in the job file",
+    "PAI_JOB_TASK_ROLE_LIST": "The same",
+    "PAI_TASKS_NUM": "Number of tasks of all roles",
+    "PAI_JOB_TASK_COUNT": "The same",
+    "PAI_TASK_ROLE_TASK_COUNT_<role>": "Number of tasks of the role",
+    "PAI_RESOURCE_<role>": "GPUs, CPUs, memory in MB, shared memory in MB of a task of the role",
+    "PAI_MIN_FAILED_TASK_COUNT_<role>": "Completion policy of the role: failed tasks that fail the job",
+    "PAI_MIN_SUCCEEDED_TASK_COUNT_<role>": "The same: succeeded tasks that complete the job",
+    "PAI_HOST_IP_<role>_<index>": "Host of that task",
+    "PAI_PORT_LIST_<role>_<index>_<label>": "Ports of that task with this label",
+    "PAI_<role>_<index>_<label>_PORT": "The same",
+    "PAI_TASK_ROLE_<role>_HOST_LIST": "`host:port` of every task of the role, with its first `http` port",
+    "PAI_TASK_ROLE_INSTANCES": "`role:index` of every task",
+    "PAI_CURRENT_TASK_ROLE_NAME": "Role of this task",
+    "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX": "Index of this task in its role, from 0",
+    "PAI_TASK_INDEX": "The same",
+    "PAI_CURRENT_CONTAINER_IP": "Host of this task",
+    "PAI_CURRENT_CONTAINER_PORT": "First `http` port of this task",
+    "PAI_CONTAINER_HOST_IP": "Host of this task",
+    "PAI_CONTAINER_HOST_PORT": "First `http` port of this task",
+    "PAI_CONTAINER_SSH_PORT": "First `ssh` port of this task",
+    "PAI_CONTAINER_HOST_PORT_LIST": "All ports of this task by label",
+    "PAI_CONTAINER_HOST_<label>_PORT_LIST": "Ports of this task with this label",
+    "FC_FRAMEWORK_NAMESPACE": "As FrameworkController names what the task is part of, here and below",
+    "FC_FRAMEWORK_NAME": "Name of this run of the job",
+    "FC_FRAMEWORK_UID": "Identifier made from it",
+    "FC_FRAMEWORK_ATTEMPT_ID": "Number of the attempt",
+    "FC_FRAMEWORK_ATTEMPT_INSTANCE_UID": "Identifier of the attempt",
+    "FC_CONFIGMAP_NAME": "Name of the attempt's ConfigMap",
+    "FC_CONFIGMAP_UID": "Identifier of it",
+    "FC_TASKROLE_NAME": "Role of this task, in small letters and digits",
+    "FC_TASKROLE_UID": "Identifier of it",
+    "FC_TASK_INDEX": "Index of this task",
+    "FC_TASK_UID": "Identifier of this task",
+    "FC_TASK_ATTEMPT_ID": "Number of the task's attempt",
+    "FC_TASK_ATTEMPT_INSTANCE_UID": "Identifier of it",
+    "FC_POD_NAME": "Name of the pod",
+    "FC_POD_UID": "Identifier of it",
+    "NVIDIA_VISIBLE_DEVICES": "`none` if the role asks for no GPU; otherwise not set",
+}
+"""What each variable means; the names themselves, and their values, come from a plan."""
+
+EVERYWHERE: Final = "every step and the command"
+STEPS: Final = "every step"
+LATER_STEPS: Final = "steps after the command"
+MANY_TASKS: Final = "jobs with very many tasks"
+SET_LATER: Final = {
+    "PAI_WORK_DIR": (EVERYWHERE, "Working directory of the task"),
+    "PAI_MASK": (EVERYWHERE, "File; each line that is appended to it is hidden in the logs from then on"),
+    "PAI_ENV": (
+        STEPS,
+        "File; what is appended to it sets variables: see [Writing jobs](writing-jobs.md#from-any-language)",
+    ),
+    "PAI_TASK_PHASE": (
+        STEPS,
+        f"One of {', '.join(phase for phase in get_args(Phase) if phase != 'command')}",
+    ),
+    "PAI_TASK_OUTCOME": (LATER_STEPS, f"One of {', '.join(get_args(lifecycle.Outcome))}"),
+    "PAI_TASK_EXIT_CODE": (LATER_STEPS, "The task's exit code"),
+    "PAI_TASKS_FILE": (MANY_TASKS, "JSON file with all variables above, where not all fit the environment"),
+    "PAI_TASKS_SCRIPT": (MANY_TASKS, "The same as a file that a shell can source"),
+}
+"""Variables that only the supervisor can know; tests/test_documentation.py sees them in a task."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="exit 1 if docs/reference.md is out of step")
+    text = reference()
+    if not parser.parse_args().check:
+        TARGET.write_text(text, "utf-8")
+    elif not TARGET.exists() or TARGET.read_text("utf-8") != text:
+        sys.stderr.write("docs/reference.md is out of step; python tools/reference.py writes it\n")
+        return 1
+    return 0
+
+
+def reference() -> str:
+    return "\n".join(_lines()) + "\n"
+
+
+def _lines() -> Iterator[str]:
+    sections: dict[str, Iterable[str]] = {
+        "Command line": _command_line(),
+        "Exit codes": _exit_codes(),
+        "Environment variables": _environment(),
+        **{title: _document(*document) for title, document in DOCUMENTS.items()},
+        "Plugin cmd": _cmd(),
+        "Plugin API": _plugin_api(),
+    }
+    yield "# Reference"
+    yield ""
+    yield "<!-- Written by tools/reference.py from the program itself; do not edit. -->"
+    yield ""
+    for title in sections:
+        yield f"- [{title}](#{title.lower().replace(' ', '-')})"
+    for title, lines in sections.items():
+        yield from ("", f"## {title}", "", *lines)
+
+
+def _table(titles: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
+    titles = list(titles)
+    for row in (titles, ["---"] * len(titles), *rows):
+        yield "| " + " | ".join(map(_cell, row)) + " |"
+
+
+def _cell(text: str) -> str:
+    """A text in a table: what is not marked as code must not be read as HTML."""
+    parts = text.replace("|", r"\|").split("`")
+    return "`".join(part if number % 2 else part.replace("<", "&lt;") for number, part in enumerate(parts))
+
+
+def _command_line() -> Iterator[str]:
+    """Not from argparse's formatted help, which depends on the terminal and on the version of Python."""
+    for number, (name, parser) in enumerate(_commands(cli._parser(), "pai-runtime")):
+        if number:
+            yield ""
+        yield f"### {name}"
+        yield ""
+        if parser.description:
+            yield from (parser.description, "")
+        yield from _table(("argument", "meaning"), _arguments(parser))
+
+
+def _commands(parser: argparse.ArgumentParser, name: str) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    yield name, parser
+    for action in parser._actions:
+        if isinstance(action.choices, dict):
+            for word, child in action.choices.items():
+                yield from _commands(child, f"{name} {word}")
+
+
+def _arguments(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for choice in action._choices_actions:
+                yield f"`{choice.dest}`", choice.help or ""
+        elif isinstance(action, argparse._HelpAction):
+            continue
+        elif action.option_strings:
+            option = ", ".join(action.option_strings)
+            value = f" {action.metavar}" if action.metavar else ""
+            yield f"`{option}{value}`", action.help or ""
+        else:
+            yield f"`{action.metavar}`", action.help or ""
+
+
+def _exit_codes() -> Iterator[str]:
+    yield "Of a task, and so of `pai-runtime run`, which ends with the code of the task that failed the job:"
+    yield ""
+    codes = [(str(code), meaning) for code, meaning in sorted(_constants(lifecycle, re.compile("[A-Z_]+")))]
+    yield from _table(
+        ("code", "meaning"),
+        [("0", "The command succeeded."), *codes, ("128 + n", "The task was ended by signal n.")],
+    )
+    yield ""
+    yield "Any other code is that of the user's command. Exit status of the commands:"
+    yield ""
+    modules = {name: parser.get_default("module") for name, parser in _commands(cli._parser(), "pai-runtime")}
+    yield from _table(
+        ("command", "exit status"),
+        [
+            (f"`{name}`", _doc(import_module(f"pai_runtime.cli.{module}").main))
+            for name, module in modules.items()
+            if module
+        ],
+    )
+
+
+def _constants(module: ModuleType, name: re.Pattern[str]) -> Iterator[tuple[int, str]]:
+    """The numbers of a module that have a name like this and a docstring."""
+    body = ast.parse(inspect.getsource(module)).body
+    for statement, following in pairwise(body):
+        match statement, following:
+            case (
+                ast.Assign([ast.Name(id)], ast.Constant(int(value))),
+                ast.Expr(ast.Constant(str(text))),
+            ) if name.fullmatch(id):
+                yield value, text
+
+
+def _environment() -> Iterator[str]:
+    yield (
+        f"Of the task `worker/0` of `{EXAMPLE.relative_to(ROOT)}`, on one machine. A role whose name has "
+        "capitals or `_` is also there in FrameworkController's spelling: `ps_server` as `psserver`."
+    )
+    yield ""
+    job, problems = load_job(EXAMPLE)
+    host = Host(NO_POLICY)
+    roles = check_uses(job, host, problems)
+    plan = Planner(job, host, roles, example_placement(job, "alice"), problems).plans(("worker", 0))[
+        "worker", 0
+    ]
+    left = {variable.name: variable.value for variable in plan.environment}
+    words = {
+        "<role>": [*job.roles, *map(framework_name, job.roles)],
+        "<index>": [r"\d+"],
+        "<label>": plan.ports,
+    }
+    rows = []
+    for name, meaning in VARIABLES.items():
+        pattern = name
+        for word, choices in words.items():
+            pattern = pattern.replace(word, f"(?:{'|'.join(choices)})")
+        matching = [variable for variable in left if re.fullmatch(pattern, variable)]
+        if not matching:
+            raise SystemExit(f"tools/reference.py describes {name}, and no plan has it")
+        value = f"`{left[matching[0]]}`" if left[matching[0]] else ""
+        rows.append((f"`{name}`", meaning, f"{value} (`{matching[0]}`)" if "<" in name else value))
+        left = {variable: value for variable, value in left.items() if variable not in matching}
+    if left:
+        raise SystemExit(f"tools/reference.py does not describe {', '.join(left)}")
+    yield from _table(("variable", "meaning", "example"), rows)
+    yield ""
+    yield "Only known while the task runs:"
+    yield ""
+    yield from _table(
+        ("variable", "for", "meaning"),
+        [(f"`{name}`", where, meaning) for name, (where, meaning) in SET_LATER.items()],
+    )
+
+
+def _document(package: str, name: str, about: str) -> Iterator[str]:
+    yield about
+    schema = package_schema(package, name)
+    for path, mapping in _mappings(schema, schema, ""):
+        yield ""
+        if path:
+            yield from (f"### {path}", "")
+        yield from _fields(schema, mapping)
+
+
+def _fields(root: Schema, mapping: Schema) -> Iterator[str]:
+    required = mapping.get("required", ())
+    rows = []
+    for name, given in mapping["properties"].items():
+        field = _resolved(root, given)
+        needed = "yes" if name in required else ""
+        rows.append((f"`{name}`", _kind(root, field), needed, field.get("description", "")))
+    return _table(("field", "value", "needed", "meaning"), rows)
+
+
+def _mappings(root: Schema, given: Schema, path: str) -> Iterator[tuple[str, Schema]]:
+    """Every mapping with fields of its own in a schema, with the path of its value."""
+    schema = _resolved(root, given)
+    if "properties" in schema:
+        yield path, schema
+        for name, child in schema["properties"].items():
+            yield from _mappings(root, child, f"{path}.{name}" if path else name)
+    if isinstance(schema.get("additionalProperties"), dict):
+        yield from _mappings(root, schema["additionalProperties"], f"{path}.&lt;name&gt;")
+    if "items" in schema:
+        yield from _mappings(root, schema["items"], f"{path}[]")
+
+
+def _resolved(root: Schema, schema: Schema) -> Schema:
+    """A schema with what it refers to; what it says itself counts more."""
+    if "$ref" not in schema:
+        return schema
+    target: Any = root
+    for part in schema["$ref"].removeprefix("#/").split("/"):
+        target = target[part]
+    return {**_resolved(root, target), **schema}
+
+
+def _kind(root: Schema, schema: Schema) -> str:
+    if "title" not in schema and schema.get("type") == "array":
+        return f"a list of: {_kind(root, _resolved(root, schema['items']))}"
+    return expectation(schema) or "any value"
+
+
+def _cmd() -> Iterator[str]:
+    manifest = json.loads(Path(pai_cmd.__file__).with_name("manifest.json").read_text("utf-8"))
+    programs = ", ".join(manifest["programs"])
+    yield f"`{manifest['id']}`: {manifest['summary']}. It needs in the image: {programs}."
+    parameters = manifest["parameters"]
+    for path, mapping in _mappings(parameters, parameters, ""):
+        yield ""
+        if path:
+            yield from (f"### {path}", "")
+        yield from _fields(parameters, mapping)
+
+
+def _plugin_api() -> Iterator[str]:
+    yield f"API version {API_VERSION}. {_doc(hooks).partition('. API version')[0]}:"
+    for node in _definitions(hooks, ast.FunctionDef):
+        answer = f" -> {ast.unparse(node.returns)}" if node.returns else ""
+        yield from ("", f"### {node.name}", "", f"`{node.name}({ast.unparse(node.args)}){answer}`", "")
+        yield _prose(ast.get_docstring(node))
+    for cls in _definitions(plugin, ast.ClassDef):
+        yield from ("", f"### {cls.name}", "", _prose(ast.get_docstring(cls)), "")
+        fields = [field for field in cls.body if isinstance(field, ast.AnnAssign)]
+        yield from _table(
+            ("field", "type"),
+            [(f"`{ast.unparse(field.target)}`", f"`{ast.unparse(field.annotation)}`") for field in fields],
+        )
+
+
+Definition = TypeVar("Definition", ast.FunctionDef, ast.ClassDef)
+
+
+def _definitions(module: ModuleType, kind: type[Definition]) -> Iterator[Definition]:
+    for node in ast.parse(inspect.getsource(module)).body:
+        if isinstance(node, kind) and not node.name.startswith("_"):
+            yield node
+
+
+def _doc(thing: object) -> str:
+    return _prose(inspect.getdoc(thing))
+
+
+def _prose(docstring: str | None) -> str:
+    """A docstring as Markdown."""
+    return (docstring or "").replace("``", "`")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
