@@ -1,11 +1,25 @@
 """Settings of all tests: CI must not skip anything."""
 
 import os
+import shutil
 from collections.abc import Generator
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# How long an example takes depends on the machine, and no test may.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 NOTHING_SKIPPED = "PAI_TEST_NOTHING_SKIPPED"
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what needs a Debian package that is not there."""
+    for marker in item.iter_markers("debian"):
+        (package,) = marker.args
+        if shutil.which(package) is None:
+            pytest.skip(f"apt-get install {package}")
 
 
 @pytest.hookimpl(wrapper=True)

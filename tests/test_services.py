@@ -14,6 +14,10 @@ _SERVER = (
 )
 
 
+def _until_logged(text: str) -> str:
+    return f"until grep -q '{text}' ../logs/runtime.log; do sleep 0.02; done\n"
+
+
 def _with(folder: Path, *services: Service, command: str = "true", exits: str = "true") -> TaskRun:
     return run_task(replace(plan(folder, command, [shell("taskExits", 0, exits)]), services=services))
 
@@ -36,7 +40,7 @@ def test_a_required_service_is_ready_before_the_command_and_stopped_after_the_ex
 
 def test_a_service_that_never_gets_ready_fails_the_setup_only_if_it_is_required(tmp_path: Path) -> None:
     service = Service("server", 0, "sleep 1000", probe="false", ready_within=0.3)
-    free = _with(tmp_path / "free", service, command="echo ran; sleep 0.6")
+    free = _with(tmp_path / "free", service, command=_until_logged("is not ready") + "echo ran")
     assert (free.process.returncode, free.stdout_log) == (0, b"ran\n")
     assert "[WARNING] service 'server' is not ready after 0.3 s" in free.runtime_log
     required = _with(tmp_path / "required", replace(service, required=True), command="echo ran")
@@ -65,7 +69,11 @@ def test_a_service_starts_again_as_its_plan_says(
 
 
 def test_a_service_that_fails_does_not_fail_the_job(tmp_path: Path) -> None:
-    run = _with(tmp_path, Service("s", 0, "exit 3", restart="never"), command="sleep 0.2; echo ran")
+    run = _with(
+        tmp_path,
+        Service("s", 0, "exit 3", restart="never"),
+        command=_until_logged("not started again") + "echo ran",
+    )
     assert (run.process.returncode, run.stdout_log) == (0, b"ran\n")
     assert "[WARNING] service 's' ended with exit code 3; it is not started again" in run.runtime_log
 

@@ -89,7 +89,7 @@ def test_a_time_limit_ends_the_command_as_timeout(tmp_path: Path) -> None:
 
 def test_exit_callbacks_have_a_time_budget_once_the_task_is_told_to_stop(tmp_path: Path) -> None:
     steps = [shell("taskExits", 1, "echo hangs; sleep 1000"), shell("taskExits", 0, "echo late")]
-    run = run_task(plan(tmp_path, "sleep 1000", steps), "--timeout=0.2", "--exit-budget=0.5", "--grace=0.1")
+    run = run_task(plan(tmp_path, "sleep 1000", steps), "--timeout=0.2", "--exit-budget=4", "--grace=0.1")
     assert run.process.returncode == TIMEOUT
     assert "hangs" in run.runtime_log
     assert [failure["use"] for failure in run.record["callbackFailures"]] == ["b", "a"]

@@ -5,9 +5,12 @@ booleans (``yes`` and ``on`` are text), keys are text, and there are no tags of 
 """
 
 import math
+import os
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +20,10 @@ from pai_runtime.problems import InvalidInput, Position, Problem, in_order
 
 MAX_BYTES = 4 * 1024 * 1024
 MAX_DEPTH = 100
-MAX_NODES = 200_000
+MAX_NODES = 100_000
 """Values in a document, each alias counted as all that it stands for."""
+CHARACTERS_PER_NODE = 100
+"""A longer text counts as several values: an alias could repeat it a hundred thousand times."""
 
 DocumentPath = tuple[str | int, ...]
 
@@ -26,8 +31,13 @@ _INT = re.compile(r"[-+]?[0-9]{1,300}|0o[0-7]{1,300}|0x[0-9a-fA-F]{1,300}")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _NULL = {"", "~", "null", "Null", "NULL"}
 _BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
-_CORE_TAGS = {f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "map", "seq")}
-_STR = "tag:yaml.org,2002:str"
+_CORE_TAGS = {
+    f"tag:yaml.org,2002:{kind}": kind for kind in ("str", "int", "float", "bool", "null", "map", "seq")
+}
+_KINDS = {str: ["str"], bool: ["bool"], int: ["int", "float"], float: ["float"], type(None): ["null"]}
+
+_LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
+_NOT_YAML = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +45,8 @@ class Node:
     """One value. `data` is plain data; `text` a scalar as it was written; `line` and `column` from 1.
 
     `start` and `end` are its first and last character in the source; `children` and `keys` (the position
-    of each key) are those of a list or mapping, `size` is the number of values in it. Not shown by
-    ``repr``: a node may be a secret.
+    of each key) are those of a list or mapping, `size` is the number of values in it, a long text counted
+    as several. Not shown by ``repr``: a node may be a secret.
     """
 
     data: Any = field(repr=False)
@@ -63,7 +73,7 @@ class Document:
         """Read a file; raises `InvalidInput` for one that is not a sound document."""
         file = str(path)
         try:
-            with path.open("rb") as stream:
+            with open(path, "rb", opener=_open_at_once) as stream:
                 data = stream.read(MAX_BYTES + 1)
         except OSError as error:
             raise _invalid(f"cannot be read: {error.strerror}", Position(file, 1, 1)) from None
@@ -72,14 +82,19 @@ class Document:
         try:
             source = data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
-            before = data[: error.start]
-            place = Position(file, before.count(b"\n") + 1, error.start - (before.rfind(b"\n") + 1) + 1)
-            raise _invalid(f"is not UTF-8: byte 0x{data[error.start]:02x}", place) from None
+            # The error's own bytes are without the byte order mark.
+            before = error.object[: error.start].decode()
+            byte = error.object[error.start]
+            raise _invalid(f"is not UTF-8: byte 0x{byte:02x}", _at_end(before, file)) from None
         return cls.parse(source, file)
 
     @classmethod
     def parse(cls, source: str, file: str) -> "Document":
         """Read a text; raises `InvalidInput`."""
+        # Not left to the parser: it counts the bytes before the character.
+        if strange := _NOT_YAML.search(source):
+            place = _at_end(source[: strange.start()], file)
+            raise _invalid(f"is not YAML: the character U+{ord(strange[0]):04X}", place)
         builder = _Builder(file)
         try:
             for event in yaml.parse(source, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
@@ -88,10 +103,6 @@ class Document:
             mark = error.problem_mark or error.context_mark
             place = Position(file, mark.line + 1, mark.column + 1) if mark else Position(file, 1, 1)
             raise _invalid(f"is not YAML: {error.problem or error.context}", place) from None
-        except yaml.reader.ReaderError as error:
-            before = source[: error.position]
-            place = Position(file, before.count("\n") + 1, error.position - (before.rfind("\n") + 1) + 1)
-            raise _invalid(f"is not YAML: the character {error.character!a}", place) from None
         return cls(file, source, builder.document())
 
     def node(self, path: DocumentPath) -> Node | None:
@@ -104,33 +115,31 @@ class Document:
             node = child
         return node
 
-    def position(self, path: DocumentPath) -> Position:
-        """Where the value at `path` stands, or the nearest that there is above it."""
+    def position(self, path: DocumentPath, *, is_key: bool = False) -> Position:
+        """Where the value at `path` stands, or its key, or the nearest that there is above it."""
         node = self.root
-        for part in path:
+        for part in path[:-1]:
             if part not in node.children:
-                break
+                return self.place(node)
             node = node.children[part]
-        return self.place(node)
-
-    def key_position(self, path: DocumentPath) -> Position:
-        """Where the key that `path` ends with stands."""
-        parent = self.node(path[:-1])
-        if parent is None or path[-1] not in parent.keys:
-            return self.position(path)
-        return Position(self.file, *parent.keys[path[-1]])
+        if not path or path[-1] not in node.children:
+            return self.place(node)
+        if is_key and path[-1] in node.keys:
+            return Position(self.file, *node.keys[path[-1]])
+        return self.place(node.children[path[-1]])
 
     def place(self, node: Node) -> Position:
         """The position of a value of this document."""
         return Position(self.file, node.line, node.column)
 
-    def place_in(self, node: Node, text: str) -> Position:
-        """Where `text` stands inside a scalar, if it is written there as it is."""
-        index = self.source.find(text, node.start, node.end)
-        if index < 0:
-            return self.place(node)
-        line = self.source.count("\n", 0, index) + 1
-        return Position(self.file, line, index - (self.source.rfind("\n", 0, index) + 1) + 1)
+    def place_at(self, index: int) -> Position:
+        """The position of a character of the source."""
+        line = bisect_right(self._line_starts, index)
+        return Position(self.file, line, index - self._line_starts[line - 1] + 1)
+
+    @cached_property
+    def _line_starts(self) -> list[int]:
+        return [0, *(match.end() for match in _LINE_BREAK.finditer(self.source))]
 
 
 @dataclass(slots=True)
@@ -176,15 +185,14 @@ class _Builder:
             case yaml.AliasEvent():
                 node = self._anchors.get(event.anchor)
                 if node is None:
-                    raise _invalid(
-                        f"the alias *{event.anchor} stands for nothing that is complete", self._at(event)
-                    )
+                    # Its name is not shown, nor a tag: a secret that begins with * or ! looks like one.
+                    raise _invalid("this alias stands for nothing that is complete", self._at(event))
                 self._add(node, event)
 
     def _begin(self, event: Any) -> None:
         if len(self._open) >= MAX_DEPTH:
             raise _invalid(f"is nested deeper than {MAX_DEPTH} levels", self._at(event))
-        self._check_tag(event)
+        self._check_tag(event, "map" if isinstance(event, yaml.MappingStartEvent) else "seq")
         if self._expects_key():
             raise _invalid("a list or mapping cannot be a key", self._at(event))
         if event.anchor:
@@ -216,15 +224,15 @@ class _Builder:
         self._add(node, start)
 
     def _scalar(self, event: Any) -> None:
-        self._check_tag(event)
         text: str = event.value
+        data = _scalar_data(text, event)
+        self._check_tag(event, "str", *_KINDS[type(data)])
         if "\0" in text:
             self._problems.append(Problem("the character NUL cannot be part of a value", self._at(event)))
         if self._expects_key():
             self._key(text, event)
             return
         mark = event.start_mark
-        data = _scalar_data(text, event)
         node = Node(
             data,
             "" if data is None else text,
@@ -232,6 +240,7 @@ class _Builder:
             mark.column + 1,
             mark.index,
             event.end_mark.index,
+            size=1 + len(text) // CHARACTERS_PER_NODE,
         )
         if event.anchor:
             self._anchors[event.anchor] = node
@@ -259,7 +268,9 @@ class _Builder:
         top.size += node.size
         if top.size > MAX_NODES:
             raise _invalid(
-                f"holds more than {MAX_NODES} values, aliases counted as what they stand for", self._at(event)
+                f"holds more than {MAX_NODES} values, aliases counted as what they stand for and long texts"
+                f" as one for every {CHARACTERS_PER_NODE} characters",
+                self._at(event),
             )
         if isinstance(top.event, yaml.SequenceStartEvent):
             top.children[len(top.children)] = node
@@ -282,11 +293,13 @@ class _Builder:
         top = self._open[-1] if self._open else None
         return top is not None and isinstance(top.event, yaml.MappingStartEvent) and top.key is None
 
-    def _check_tag(self, event: Any) -> None:
-        if event.tag not in (None, "!") and event.tag not in _CORE_TAGS:
-            self._problems.append(
-                Problem(f"the tag {event.tag} is not allowed: values are plain data", self._at(event))
-            )
+    def _check_tag(self, event: Any, *kinds: str) -> None:
+        kind = _CORE_TAGS.get(event.tag)
+        if event.tag not in (None, "!") and kind is None:
+            message = "the tag here is not allowed: values are plain data"
+            self._problems.append(Problem(message, self._at(event)))
+        elif kind is not None and kind not in kinds:
+            self._problems.append(Problem(f"this is no {kind}, as its tag says", self._at(event)))
 
     def _at(self, event: Any) -> Position:
         return Position(self._file, event.start_mark.line + 1, event.start_mark.column + 1)
@@ -302,17 +315,30 @@ def _merge(opened: _Open) -> None:
 
 def _scalar_data(text: str, event: Any) -> Any:
     plain, _ = event.implicit
-    if event.tag == _STR or not (plain or event.tag in _CORE_TAGS):
+    kind = _CORE_TAGS.get(event.tag)
+    if event.tag == "!" or kind == "str" or not (plain or kind):
         return text
     if text in _NULL:
         return None
     if text in _BOOL:
         return _BOOL[text]
     if _INT.fullmatch(text):
-        return int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))
-    if _FLOAT.fullmatch(text) and math.isfinite(number := float(text)):
-        return number
+        number = int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))
+        return float(number) if kind == "float" else number
+    if _FLOAT.fullmatch(text) and math.isfinite(real := float(text)):
+        return real
     return text
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    # Without waiting for somebody to write to it, if it is a FIFO; one that is written to is read as usual.
+    descriptor = os.open(path, flags | os.O_NONBLOCK)
+    os.set_blocking(descriptor, True)
+    return descriptor
+
+
+def _at_end(before: str, file: str) -> Position:
+    return Position(file, before.count("\n") + 1, len(before) - before.rfind("\n"))
 
 
 def _invalid(message: str, position: Position) -> InvalidInput:

@@ -40,20 +40,24 @@ def package_schema(package: str, name: str) -> Schema:
 
 def check_document(document: Document, schema: Schema, hidden: frozenset[str] = frozenset()) -> list[Problem]:
     """All problems of a document. Values below a top-level key that is `hidden` are not shown."""
-    return check(document.root.data, schema, document.position, document.key_position, hidden)
+    return check(document.root.data, schema, document, hidden=hidden)
 
 
 def check(
     data: Any,
     schema: Schema,
-    position: Callable[[DocumentPath], Position],
-    key_position: Callable[[DocumentPath], Position],
+    source: Document | Position,
+    locate: Callable[[DocumentPath], DocumentPath] = tuple,
     hidden: frozenset[str] = frozenset(),
 ) -> list[Problem]:
-    """All problems of `data`; the functions say where a value, or a mapping's key, stands."""
+    """All problems of `data`, which comes from `source`; `locate` gives the path there of one in `data`."""
     problems: dict[Problem, None] = {}
     validator: Validator = jsonschema.Draft202012Validator(schema)
-    for error in validator.iter_errors(data):
+    found_errors = list(validator.iter_errors(data))
+    of_wrong_type = {tuple(error.absolute_path) for error in found_errors if error.validator == "type"}
+    for error in found_errors:
+        if error.validator != "type" and tuple(error.absolute_path) in of_wrong_type:
+            continue  # that it is too small, too, helps nobody
         if (
             error.validator != "type"
             and isinstance(error.instance, str)
@@ -63,8 +67,9 @@ def check(
         path: DocumentPath = tuple(error.absolute_path)
         found = "a hidden value" if hidden & {str(part) for part in path} else _shown(error.instance)
         for relative, message, shown, expected, suggestion in _explain(error, found):
-            whole = (*path, *relative)
-            place = key_position(whole) if relative else position(whole)
+            whole = locate((*path, *relative))
+            is_key = bool(relative)
+            place = source if isinstance(source, Position) else source.position(whole, is_key=is_key)
             problems[Problem(message, place, field_name(whole), shown, expected, suggestion)] = None
     return list(problems)
 
@@ -126,7 +131,7 @@ def expectation(schema: Any, failed: str | None = None) -> str | None:
     if "pattern" in schema and failed != "type":
         words += f" that matches {schema['pattern']}"
     if failed in ("minItems", "minProperties", "minLength"):
-        words += " that is not empty"
+        words = f"{words or 'something'} that is not empty"
     if not words and failed:
         words = f"what {failed} {json.dumps(schema.get(failed))} allows"
     return words or None

@@ -1,6 +1,7 @@
 """The command ``pai-runtime``. Commands map flags to calls; each imports what it needs when it runs."""
 
 import argparse
+import io
 import os
 import sys
 from importlib import import_module
@@ -15,6 +16,9 @@ CANNOT_RUN = 2
 def main() -> int:
     """Run the command line; its exit status."""
     args = _parser().parse_args()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # what the terminal cannot show is no reason to fail
+            stream.reconfigure(errors="backslashreplace")
     try:
         status: int = import_module(f"pai_runtime.cli.{args.module}").main(args)
         sys.stdout.flush()

@@ -30,7 +30,7 @@ def main(args: argparse.Namespace) -> int:
         return CANNOT_RUN
     if args.json:
         documents = [plan.to_json() for plan in plans.values()]
-        text = json.dumps(documents[0] if only else documents, indent=2, ensure_ascii=False) + "\n"
+        text = json.dumps(documents[0] if only else documents, indent=2) + "\n"
     else:
         text = "\n".join(plan_text(plan) for plan in plans.values())
     sys.stdout.write(text)

@@ -36,7 +36,7 @@ def main(args: argparse.Namespace) -> int:
 def _list(host: Host, *, as_json: bool) -> int:
     rows = [_row(host, plugin) for claimants in host.installed.values() for plugin in claimants]
     if as_json:
-        sys.stdout.write(json.dumps(rows, indent=2, ensure_ascii=False) + "\n")
+        sys.stdout.write(json.dumps(rows, indent=2) + "\n")
         return 0
     titles = ("id", "distribution", "version", "origin", "api", "allowed", "summary")
     table = [titles, *(tuple(_cell(row[title]) for title in titles) for row in rows)]
@@ -129,7 +129,7 @@ def _faults(host: Host, plugin: Plugin) -> Iterator[str]:
     manifest = plugin.manifest
     place = Position(str(plugin.location), 1, 1)
     for number, example in enumerate(manifest.parameters.get("examples", ())):
-        for problem in parameter_problems(plugin, example, lambda _: place, lambda _: place):
+        for problem in parameter_problems(plugin, example, place):
             yield f"example {number} does not fit the schema: {problem.field}: {problem.message}"
     try:
         loaded = host.load(plugin)

@@ -209,9 +209,7 @@ def _read_manifest(location: Path, id_: str) -> tuple[Manifest, str | None]:
 def manifest_fault(data: Any, path: Path, id_: str) -> str | None:
     """All that is wrong with a manifest, in one text."""
     place = Position(str(path), 1, 1)
-    problems = check(
-        data, package_schema("pai_runtime.host", "manifest.schema.json"), lambda _: place, lambda _: place
-    )
+    problems = check(data, package_schema("pai_runtime.host", "manifest.schema.json"), place)
     faults = [
         f"{problem.field or 'the whole'}: {problem.message}; expected {problem.expected}"
         for problem in problems

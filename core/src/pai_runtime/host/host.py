@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
-from pai_runtime.document import DocumentPath
+from pai_runtime.document import Document, DocumentPath
 from pai_runtime.host.contributions import contribution_fault
 from pai_runtime.host.digest import plugin_digest
 from pai_runtime.host.discovery import Plugin, installed_plugins
@@ -86,12 +86,13 @@ class Host:
 def parameter_problems(
     plugin: Plugin,
     parameters: Mapping[str, Any],
-    position: Callable[[DocumentPath], Position],
-    key_position: Callable[[DocumentPath], Position],
+    source: Document | Position,
+    locate: Callable[[DocumentPath], DocumentPath] = tuple,
 ) -> list[Problem]:
     """What is wrong with the parameters of a use, or with the manifest that they are checked against."""
     try:
-        return check(parameters, plugin.manifest.parameters, position, key_position)
+        return check(parameters, plugin.manifest.parameters, source, locate)
     except Exception as error:  # noqa: BLE001 - a reference to nothing, or to itself: only using it shows
         message = f"the manifest of {plugin.label} cannot be used to check parameters: {error}"
-        return [Problem(message, position(()))]
+        place = source if isinstance(source, Position) else source.position(locate(()))
+        return [Problem(message, place)]

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any, cast
 
 from pai_runtime.document import Document, DocumentPath, Node
+from pai_runtime.job.growth import Growth
 from pai_runtime.job.order import dependencies_first
 from pai_runtime.job.secrets import as_placeholders
 from pai_runtime.task.plan import FailurePolicy
@@ -49,10 +50,12 @@ class Prerequisite:
     path: DocumentPath
     node: Node
 
-    def property(self, name: str) -> Node | None:
-        """A property, whether it stands on its own or below ``parameters``."""
+    def property(self, name: str) -> DocumentPath | None:
+        """The path, from the prerequisite on, of a property; it stands on its own or below ``parameters``."""
+        if name in self.node.children:
+            return (name,)
         parameters = self.node.children.get("parameters")
-        return self.node.children.get(name) or (parameters.children.get(name) if parameters else None)
+        return ("parameters", name) if parameters and name in parameters.children else None
 
 
 @dataclass(frozen=True)
@@ -110,14 +113,14 @@ class Job:
         return [required for required in self.prerequisites[name].require if required in self.prerequisites]
 
     @cached_property
-    def order(self) -> list[str]:
-        """All prerequisites, dependencies first."""
-        return dependencies_first(self.prerequisites, self.require)[0]
-
-    @cached_property
     def secret_placeholders(self) -> Mapping[str, Node]:
         """The secrets with placeholders in the place of their values."""
         return as_placeholders(self.secrets)
+
+    @cached_property
+    def growth(self) -> Growth:
+        """What the job grows to; shared by all that makes it grow."""
+        return Growth()
 
     @cached_property
     def _owners(self) -> dict[str, dict[str, Prerequisite | None]]:
@@ -127,14 +130,19 @@ class Job:
         """Who has the property `name`: the prerequisite itself, or the first of those that it requires."""
         if prerequisite.property(name) is not None or name in OWN_FIELDS:
             return prerequisite
-        if name not in self._owners:
-            owners: dict[str, Prerequisite | None] = {}
-            for each in self.order:
+        owners = self._owners.setdefault(name, {})
+
+        def unknown(each: str) -> Sequence[str]:
+            return [] if each in owners or self.prerequisites[each].property(name) else self.require(each)
+
+        order, _ = dependencies_first([prerequisite.name], unknown)
+        self.growth.add(len(order), self.document.position(prerequisite.path))
+        for each in order:
+            if each not in owners:
                 candidate = self.prerequisites[each]
                 inherited = (owners[required] for required in self.require(each) if owners.get(required))
-                owners[each] = candidate if candidate.property(name) is not None else next(inherited, None)
-            self._owners[name] = owners
-        return self._owners[name].get(prerequisite.name)
+                owners[each] = candidate if candidate.property(name) else next(inherited, None)
+        return owners[prerequisite.name]
 
 
 def build_job(document: Document, secrets: Mapping[str, Node]) -> Job:
@@ -143,7 +151,7 @@ def build_job(document: Document, secrets: Mapping[str, Node]) -> Job:
     defaults = _map(root, "defaults")
     own_secrets = _map(root, "secrets")
     prerequisites: dict[str, Prerequisite] = {}
-    for index, node in enumerate(_items(root, "prerequisites")):
+    for index, node in _items(root, "prerequisites"):
         prerequisite = _prerequisite(node, ("prerequisites", index))
         prerequisites.setdefault(prerequisite.name, prerequisite)
     return Job(
@@ -191,9 +199,9 @@ def _role(name: str, node: Node) -> TaskRole:
         _map(node, "extraContainerOptions"),
     )
     refers = {f"${key}": _text(node, key) for key in ("data", "script", "output")}
-    ports = {
-        str(label): port.data for label, port in _children(_map(resources, "ports")) if _is_int(port.data)
-    }
+    ports_node = _map(resources, "ports")
+    labels = [str(label) for label, _ in _children(ports_node)]
+    ports = {label: count for label in labels if (count := _whole(ports_node, label)) is not None}
     return TaskRole(
         name=name,
         instances=_whole(node, "instances") or 1,
@@ -214,7 +222,7 @@ def _role(name: str, node: Node) -> TaskRole:
 
 def _extras(root: Node) -> Iterator[Extra]:
     extras = _map(root, "extras")
-    for index, node in enumerate(_items(extras, PLUGIN_LIST)):
+    for index, node in _items(extras, PLUGIN_LIST):
         plugin = _text(node, "plugin")
         if plugin:
             roles = node.children.get("taskroles")
@@ -236,11 +244,12 @@ def _map(node: Node | None, key: str) -> Node | None:
     return child if child is not None and isinstance(child.data, dict) else None
 
 
-def _items(node: Node | None, key: str) -> list[Node]:
+def _items(node: Node | None, key: str) -> Iterator[tuple[int, Node]]:
     child = node.children.get(key) if node else None
-    if child is None or not isinstance(child.data, list):
-        return []
-    return [item for item in child.children.values() if isinstance(item.data, dict)]
+    if child is not None and isinstance(child.data, list):
+        for index, item in enumerate(child.children.values()):
+            if isinstance(item.data, dict):
+                yield index, item
 
 
 def _texts(node: Node, key: str) -> tuple[str, ...]:
@@ -256,11 +265,14 @@ def _text(node: Node, key: str) -> str | None:
 
 def _whole(node: Node | None, key: str) -> int | None:
     child = node.children.get(key) if node else None
-    return int(child.data) if child is not None and _is_int(child.data) else None
-
-
-def _is_int(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+    match child.data if child else None:
+        case bool():
+            return None
+        case int(number):
+            return number
+        case float(number) if number.is_integer():  # as in JSON Schema, 2.0 is a whole number
+            return int(number)
+    return None
 
 
 def _policy(node: Node) -> FailurePolicy:

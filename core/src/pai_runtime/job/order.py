@@ -21,7 +21,7 @@ def dependencies_first(
                 name = next(reversed(open_))
                 following = next(open_[name], None)
                 if following is None:
-                    del open_[name]
+                    open_.popitem()  # `del` would leave a hole, over which `reversed` walks each time
                     order[name] = None
                 continue
             if following in open_ and cycle is None:

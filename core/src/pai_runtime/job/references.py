@@ -7,6 +7,7 @@ templates too. A secret becomes a placeholder (`pai_runtime.task.placeholders`).
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,24 +17,35 @@ from pai_runtime.problems import Problem, field_name, near_miss
 
 ROOTS = ("$parameters", "$secrets", "$data", "$script", "$output", "this")
 
-_REFERENCE = re.compile(r"<%\s*(\$\w+|this)((?:\s*\.\s*[\w-]+|\s*\[\s*\d+\s*\])*)\s*%>")
-_PART = re.compile(r"[\w-]+")
+_REFERENCE = re.compile(r"<%\s*(\$\w+|this)\s*([.\[][^<>%]*)?%>")
+_KEYS = re.compile(r"(?:\s*\.\s*[\w-]+|\s*\[\s*[0-9]+\s*\])*\s*")
+_KEY = re.compile(r"[\w-]+")
+
+_MOST_NESTED = 50
+_MOST_SUGGESTED = 100
+_LONGEST_INDEX = 9
 
 
 class _NothingThere(Exception):
-    """A reference to nothing; the arguments are what to tell the person, and a suggestion."""
+    """A reference to nothing: what to tell the person, the word that was not found, and those there are."""
 
-    def __init__(self, message: str, suggestion: str | None = None) -> None:
+    def __init__(self, message: str, word: str = "", known: Iterable[str] = ()) -> None:
         super().__init__(message)
-        self.suggestion = suggestion
+        self.word = word
+        self.known = known
 
 
 @dataclass(frozen=True)
 class _Found:
-    """What a reference means. A template, that is a part of a prerequisite, is rendered in its turn."""
+    """What a reference means.
+
+    A part of a prerequisite is a template, which is rendered in its turn: `path` is where it stands, and
+    `this` means `owner` in it.
+    """
 
     node: Node
-    is_template: bool = False
+    path: DocumentPath = ()
+    owner: Prerequisite | None = None
 
 
 class Renderer:
@@ -61,64 +73,93 @@ class Renderer:
         if not isinstance(node.data, str) or "<%" not in node.data:
             return node.data
         whole = _REFERENCE.fullmatch(node.data.strip())
-        return self._resolved(whole, node, path, as_text=False) if whole else self.text(node, path)
+        if whole is None:
+            return self.text(node, path)
+        return self._resolved(whole, node, path, node.start, as_text=False)
 
     def text(self, node: Node, path: DocumentPath) -> str:
         """The same as text, for a scalar."""
         if not isinstance(node.data, str) or "<%" not in node.data:
             return node.text
-        return _REFERENCE.sub(lambda match: str(self._resolved(match, node, path, as_text=True)), node.data)
+        start = node.start
 
-    def _resolved(self, match: re.Match[str], node: Node, path: DocumentPath, *, as_text: bool) -> Any:
+        def resolved(match: re.Match[str]) -> str:
+            nonlocal start
+            text = str(self._resolved(match, node, path, start, as_text=True))
+            start = max(start, self._job.document.source.find(match[0], start, node.end) + 1)
+            return text
+
+        return _REFERENCE.sub(resolved, node.data)
+
+    def _resolved(
+        self, match: re.Match[str], node: Node, path: DocumentPath, start: int, *, as_text: bool
+    ) -> Any:
         try:
-            found = self._find(match[1], _PART.findall(match[2]))
+            found = self._find(match[1], match[2] or "")
             if found is None:
                 return match[0]
-            return self._inserted(found, path, as_text=as_text)
+            return self._inserted(found, as_text=as_text)
         except _NothingThere as error:
+            document = self._job.document
+            # It is not in the source as it is if it was written with escapes, or over two lines.
+            index = document.source.find(match[0], start, node.end)
             self._problems.append(
                 Problem(
                     f"{match[0]} refers to nothing: {error}",
-                    self._job.document.place_in(node, match[0]),
+                    document.place(node) if index < 0 else document.place_at(index),
                     field_name(path),
-                    suggestion=error.suggestion,
+                    # A hostile file may hold a hundred thousand, each to be compared with as many words.
+                    suggestion=near_miss(error.word, error.known)
+                    if len(self._problems) < _MOST_SUGGESTED
+                    else None,
                 )
             )
             return match[0]
 
-    def _inserted(self, found: _Found, path: DocumentPath, *, as_text: bool) -> Any:
-        node = found.node
+    def _inserted(self, found: _Found, *, as_text: bool) -> Any:
+        node, path = found.node, found.path
         if as_text and isinstance(node.data, list) and len(node.data) == 1:
-            node = node.children[0]  # a uri may be written as a text or as a list of texts
+            node, path = node.children[0], (*path, 0)  # a uri may be written as a text or as a list of texts
         if as_text and isinstance(node.data, (dict, list)):
             kind = "list" if isinstance(node.data, list) else "mapping"
             raise _NothingThere(f"it is a {kind}, and only one of its values can stand inside a text")
-        if not found.is_template:
+        self._job.growth.add(node.size, self._job.document.place(node))
+        if found.owner is None:
             return node.text if as_text else node.data
         if any(node is outer for outer in self._inside):
             raise _NothingThere("it refers to itself")
+        if len(self._inside) >= _MOST_NESTED:
+            raise _NothingThere(f"it leads through more than {_MOST_NESTED} other references")
+        outer_owner, self._prerequisite = self._prerequisite, found.owner
         self._inside.append(node)
         try:
             return self.text(node, path) if as_text else self.value(node, path)
         finally:
             self._inside.pop()
+            self._prerequisite = outer_owner
 
-    def _find(self, root: str, keys: list[str]) -> _Found | None:
+    def _find(self, root: str, written: str) -> _Found | None:
         """What a reference means; None for text that is not ours, or whose meaning is not decided here."""
+        if not _KEYS.fullmatch(written):
+            if root not in ROOTS or root == "this":  # other templates have objects named this
+                return None
+            raise _NothingThere(f"after {root} it needs names and indexes, such as .name or [0]")
+        keys = _KEY.findall(written)
         if root == "$parameters":
             parameters = self._job.document.node(("parameters",))
             if parameters is None or parameters.data is None:
                 raise _NothingThere("the job has no parameters")
-            return _Found(_descend(parameters, keys, root))
+            return _Found(_descend(parameters, keys, root)[0])
         if root == "$secrets":
             return _Found(self._find_secret(keys))
         if root == "this":
-            return _Found(self._find_this(keys), is_template=True)
+            if self._prerequisite is None:
+                raise _NothingThere("'this' has a meaning in a prerequisite only")
+            return self._find_property(self._prerequisite, keys, root)
         if root in ROOTS:
             return self._find_referred(root, keys)
-        suggestion = near_miss(root, ROOTS)
-        if suggestion:
-            raise _NothingThere(f"'{root}' is not known", suggestion)
+        if near_miss(root, ROOTS):
+            raise _NothingThere(f"'{root}' is not known", root, ROOTS)
         return None
 
     def _find_secret(self, keys: list[str]) -> Node:
@@ -126,28 +167,9 @@ class Renderer:
         if not keys:
             raise _NothingThere("'$secrets' needs the name of a secret")
         if keys[0] not in secrets:
-            raise _NothingThere(
-                f"there is no secret '{keys[0]}', neither in the job nor in a secrets file",
-                near_miss(keys[0], secrets),
-            )
-        return _descend(secrets[keys[0]], keys[1:], f"$secrets.{keys[0]}")
-
-    def _find_this(self, keys: list[str]) -> Node:
-        own = self._prerequisite
-        if own is None:
-            raise _NothingThere("'this' has a meaning in a prerequisite only")
-        if keys[:1] == ["parameters"] and len(keys) > 1:
-            keys = keys[1:]
-        if not keys:
-            raise _NothingThere("'this' needs the name of a property")
-        owner = self._job.owner(own, keys[0])
-        node = owner.property(keys[0]) if owner else None
-        if node is None:
-            raise _NothingThere(
-                f"neither '{own.name}' nor what it requires has '{keys[0]}'",
-                near_miss(keys[0], map(str, own.node.children)),
-            )
-        return _descend(node, keys[1:], f"this.{keys[0]}")
+            message = f"there is no secret '{keys[0]}', neither in the job nor in a secrets file"
+            raise _NothingThere(message, keys[0], secrets)
+        return _descend(secrets[keys[0]], keys[1:], f"$secrets.{keys[0]}")[0]
 
     def _find_referred(self, root: str, keys: list[str]) -> _Found | None:
         if self._role is None:
@@ -156,18 +178,39 @@ class Renderer:
         if name is None:
             raise _NothingThere(f"the task role '{self._role.name}' names no {root[1:]}")
         target = self._job.prerequisites.get(name)
-        return None if target is None else _Found(_descend(target.node, keys, root), is_template=True)
+        return None if target is None else self._find_property(target, keys, root)
+
+    def _find_property(self, prerequisite: Prerequisite, keys: list[str], root: str) -> _Found:
+        if keys[:1] == ["parameters"] and len(keys) > 1:
+            keys = keys[1:]
+        if not keys:
+            raise _NothingThere(f"'{root}' needs the name of a property")
+        owner = self._job.owner(prerequisite, keys[0])
+        place = owner.property(keys[0]) if owner else None
+        if owner is None or place is None:
+            message = f"neither '{prerequisite.name}' nor what it requires has '{keys[0]}'"
+            raise _NothingThere(message, keys[0], map(str, prerequisite.node.children))
+        path = (*owner.path, *place)
+        node = self._job.document.node(path)
+        assert node is not None  # noqa: S101 - it has just been found
+        node, below = _descend(node, keys[1:], f"{root}.{keys[0]}")
+        return _Found(node, (*path, *below), owner)
 
 
-def _descend(node: Node, keys: list[str], above: str) -> Node:
+def _descend(node: Node, keys: list[str], above: str) -> tuple[Node, DocumentPath]:
+    """The value below `node` to which `keys` lead, and its path from there."""
+    path: list[str | int] = []
     for key in keys:
         if key == "0" and isinstance(node.data, str):
             continue  # a uri may be written as a text or as a list of texts
         is_list = isinstance(node.data, list)
-        child = node.children.get(int(key) if is_list and key.isdecimal() else key)
+        is_index = is_list and key.isdecimal() and len(key) <= _LONGEST_INDEX
+        step = int(key) if is_index else key
+        child = node.children.get(step)
         if child is None and is_list:
             raise _NothingThere(f"{above} has {len(node.data)} items, counted from 0, and no [{key}]")
         if child is None:
-            raise _NothingThere(f"{above} has no '{key}'", near_miss(key, map(str, node.children)))
+            raise _NothingThere(f"{above} has no '{key}'", key, map(str, node.children))
         node, above = child, f"{above}.{key}"
-    return node
+        path.append(step)
+    return node, tuple(path)

@@ -36,6 +36,8 @@ def role_uses(job: Job, role: TaskRole, problems: list[Problem]) -> list[JobUse]
     roots = [name for name in role.roots if name in job.prerequisites]
     order, _ = dependencies_first(roots, job.require)
     chosen = [job.prerequisites[name] for name in order]
+    for each in chosen:
+        job.growth.add(each.node.size, job.document.position(role.path))
     uses = [_of_prerequisite(job, role, each, each.plugin, problems) for each in chosen if each.plugin]
     return uses + _of_extras(job, role, problems)
 
@@ -71,6 +73,7 @@ def _of_extras(job: Job, role: TaskRole, problems: list[Problem]) -> list[JobUse
     for extra in job.extras:
         if extra.roles is not None and role.name not in extra.roles:
             continue
+        job.growth.add(extra.node.size, job.document.position(extra.path))
         path = (*extra.path, "parameters")
         node = extra.node.children.get("parameters")
         children = node.children if node else {}

@@ -71,13 +71,7 @@ def _unavailable(use: JobUse, error: Unavailable, *, lenient: bool) -> Problem:
 
 
 def _parameter_problems(job: Job, use: JobUse, plugin: Plugin) -> list[Problem]:
-    document = job.document
-    return parameter_problems(
-        plugin,
-        use.parameters,
-        lambda path: document.position(use.locate(path)),
-        lambda path: document.key_position(use.locate(path)),
-    )
+    return parameter_problems(plugin, use.parameters, job.document, use.locate)
 
 
 class Planner:

@@ -1,0 +1,307 @@
+"""The rules beyond the schema, and many faults at once."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from pai_runtime.job.load import load_job
+from pai_runtime.job.rules import framework_name
+from tests.job_harness import load
+from tests.support import callback, job, write_job
+
+ROLE = job()["taskRoles"]["worker"]
+
+
+def roles(**each: dict[str, Any]) -> dict[str, Any]:
+    return {"taskRoles": {name: {**ROLE, **fields} for name, fields in each.items()}}
+
+
+def script(name: str, *require: str | int, **fields: Any) -> dict[str, Any]:
+    return {"name": name, "type": "script", "require": list(require), **fields}
+
+
+@pytest.mark.parametrize(
+    ("role", "name"),
+    [("ps_server", "psserver"), ("taskrole_1", "taskrole1"), ("Worker", "worker"), ("_", "")],
+)
+def test_the_cluster_knows_a_role_by_lower_case_letters_and_digits(role: str, name: str) -> None:
+    assert framework_name(role) == name
+
+
+@pytest.mark.parametrize(
+    "names", [("ps_server", "psserver"), ("a", "A"), ("task_1", "task1"), ("_x", "x_"), ("aB_c", "Ab_C")]
+)
+def test_two_roles_that_the_cluster_calls_by_one_name_are_refused(
+    tmp_path: Path, names: tuple[str, str]
+) -> None:
+    (problem,) = load(tmp_path, {**job(), **roles(**{name: {} for name in names})})
+    short = framework_name(names[0])
+    assert problem.message == f"the cluster calls both '{names[0]}' and '{names[1]}' by one name, '{short}'"
+    assert problem.field == f"taskRoles.{names[1]}"
+
+
+def test_a_role_of_which_the_cluster_keeps_no_letter_is_refused(tmp_path: Path) -> None:
+    (problem,) = load(tmp_path, {**job(), **roles(_={})})
+    assert problem.message == "a task role needs a letter or a digit in its name"
+
+
+def test_roles_that_differ_for_the_cluster_are_accepted(tmp_path: Path) -> None:
+    assert load(tmp_path, {**job(), **roles(ps_server={}, ps_server2={}, server={})}) == ()
+
+
+_DEPLOYMENT = {"name": "production", "taskRoles": {}}
+
+
+@pytest.mark.parametrize(
+    ("document", "field", "found", "meant"),
+    [
+        (
+            job(worker={"prerequisites": ["justecho_wrong"]}, prerequisites=[script("justecho")]),
+            "taskRoles.worker.prerequisites[0]",
+            "'justecho_wrong'",
+            "justecho",
+        ),
+        (
+            job(prerequisites=[script("a", "mnst"), script("mnist")]),
+            "prerequisites[1].require[0]",
+            "'mnst'",
+            "mnist",
+        ),
+        (job(worker={"dockerImage": "imagee"}), "taskRoles.worker.dockerImage", "'imagee'", "image"),
+        (
+            job(worker={"dockerImage": "image2"}, prerequisites=[script("image2")]),
+            "taskRoles.worker.dockerImage",
+            "'image2'",
+            "image",
+        ),
+        *(
+            (
+                job(worker={kind: "mnst"}, prerequisites=[script("mnist")]),
+                f"taskRoles.worker.{kind}",
+                "'mnst'",
+                "mnist",
+            )
+            for kind in ("data", "script", "output")
+        ),
+        (
+            job(deployments=[_DEPLOYMENT], defaults={"deployment": "production2"}),
+            "defaults.deployment",
+            "'production2'",
+            "production",
+        ),
+        (job(defaults={"deployment": "x"}), "defaults.deployment", "'x'", None),
+        (
+            job(deployments=[{"name": "d", "taskRoles": {"workers": {}}}]),
+            "deployments[0].taskRoles.workers",
+            "'workers'",
+            "worker",
+        ),
+        (
+            job(extras={"com.microsoft.pai.runtimeplugin": [{"plugin": "cmd", "taskroles": ["Worker"]}]}),
+            "extras.com.microsoft.pai.runtimeplugin[0].taskroles[0]",
+            "'Worker'",
+            "worker",
+        ),
+        (job(worker={"prerequisites": ["zzz"]}), "taskRoles.worker.prerequisites[0]", "'zzz'", None),
+    ],
+)
+def test_a_name_of_nothing_is_refused_with_what_was_probably_meant(
+    tmp_path: Path, document: dict[str, Any], field: str, found: str, meant: str | None
+) -> None:
+    (problem,) = load(tmp_path, document)
+    assert problem.message.startswith("there is no ")
+    assert (problem.field, problem.found, problem.suggestion) == (field, found, meant)
+
+
+def test_what_stands_beside_a_wrong_item_keeps_its_place(tmp_path: Path) -> None:
+    """A fault in a list does not move what comes after it."""
+    path = write_job(
+        tmp_path,
+        job(
+            prerequisites=[7, script("a", 8, "nope")],
+            worker={"prerequisites": [9, "none"]},
+            extras={"com.microsoft.pai.runtimeplugin": [10, {"plugin": "cmd", "taskroles": [11, "nobody"]}]},
+        ),
+    )
+    lines = path.read_text().splitlines()
+    problems = load(tmp_path, path.read_text())
+    assert len(problems) == 8
+    for problem in problems:
+        assert problem.position is not None
+        assert problem.found is not None
+        assert problem.found.strip("'") in lines[problem.position.line - 1]
+        assert f"[{0 if problem.found == '9' else 1}]" in problem.field or problem.found in ("8", "10", "11")
+
+
+@pytest.mark.parametrize(
+    ("prerequisites", "cycle"),
+    [
+        ([script("a", "a")], "a → a"),
+        ([script("a", "b"), script("b", "a")], "a → b → a"),
+        ([script("x", "a"), script("a", "b"), script("b", "c"), script("c", "a")], "a → b → c → a"),
+        ([script("a"), script("b", "a", "c"), script("c", "a", "b")], "b → c → b"),
+    ],
+)
+def test_a_circle_of_prerequisites_is_named(
+    tmp_path: Path, prerequisites: list[dict[str, Any]], cycle: str
+) -> None:
+    for used in ([], [prerequisites[0]["name"]]):
+        (problem,) = load(tmp_path, job(prerequisites=prerequisites, worker={"prerequisites": used}))
+        assert (problem.message, problem.found) == ("prerequisites require each other in a circle", cycle)
+        assert problem.field.endswith(".require")
+
+
+def test_a_diamond_is_no_circle(tmp_path: Path) -> None:
+    diamond = [script("a", "b", "c"), script("b", "d"), script("c", "d"), script("d")]
+    assert load(tmp_path, job(prerequisites=diamond)) == ()
+
+
+def test_two_prerequisites_of_one_name_are_refused_with_both_places(tmp_path: Path) -> None:
+    (problem,) = load(tmp_path, job(prerequisites=[script("a"), script("a")]))
+    assert problem.message == f"another prerequisite has this name, at {tmp_path / 'job.yaml'}:8:9"
+    assert problem.position is not None
+    assert (problem.position.line, problem.position.column) == (11, 9)
+
+
+def test_two_deployments_of_one_name_are_refused(tmp_path: Path) -> None:
+    (problem,) = load(tmp_path, job(deployments=[_DEPLOYMENT, _DEPLOYMENT]))
+    assert problem.message == "another deployment has this name"
+
+
+def test_a_docker_image_has_no_callbacks(tmp_path: Path) -> None:
+    image = {"name": "i", "type": "dockerimage", "uri": "x", "callbacks": [callback("taskStarts", "true")]}
+    (problem,) = load(tmp_path, job(prerequisites=[image]))
+    assert problem.message == "a docker image has no callbacks"
+
+
+TEN_FAULTS = """\
+protocolVersion: 3
+name: ten faults
+type: job
+prerequisites:
+  - name: image
+    type: dockerimage
+    uri: example/image
+  - name: justecho
+    type: script
+    require: [justecho]
+    text: <% $parameters.missing %>
+parameter: {x: 1}
+taskRoles:
+  worker:
+    dockerImage: imag
+    prerequisites: [justecho_wrong]
+    instances: 0
+    resourcePerInstance: {cpu: 1, memoryMB: 100}
+    commands: [5]
+defaults:
+  deployment: prod
+"""
+
+
+def test_ten_faults_give_ten_problems_in_the_order_of_the_file(tmp_path: Path) -> None:
+    problems = load(tmp_path, TEN_FAULTS)
+    assert all(
+        problem.position and problem.position.file == str(tmp_path / "job.yaml") for problem in problems
+    )
+    assert [
+        (problem.position.line, problem.position.column, problem.field, problem.found, problem.suggestion)
+        for problem in problems
+        if problem.position
+    ] == [
+        (1, 18, "protocolVersion", "3", None),
+        (2, 7, "name", '"ten faults"', None),
+        (10, 14, "prerequisites[1].require", "justecho → justecho", None),
+        (11, 11, "prerequisites[1].text", None, None),
+        (12, 1, "parameter", None, "parameters"),
+        (15, 18, "taskRoles.worker.dockerImage", "'imag'", "image"),
+        (16, 21, "taskRoles.worker.prerequisites[0]", "'justecho_wrong'", "justecho"),
+        (17, 16, "taskRoles.worker.instances", "0", None),
+        (18, 26, "taskRoles.worker.resourcePerInstance", None, None),
+        (19, 16, "taskRoles.worker.commands[0]", "5", None),
+        (21, 15, "defaults.deployment", "'prod'", None),
+    ][: len(problems)]
+    assert len(problems) == 11
+    assert [problem.expected for problem in problems[-3:-1]] == [
+        "a whole number, at least 0",
+        "a shell command",
+    ]
+
+
+def work(step: Callable[[], object]) -> int:
+    """How many instructions of Python a step takes: the same on every run, however busy the machine is."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal count
+        frame.f_trace_lines = False
+        frame.f_trace_opcodes = True
+        count += event == "opcode"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        step()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def chain(length: int) -> dict[str, Any]:
+    """Each requires the one before it, and refers to a property of the first."""
+    text = {"text": "<% this.folder %>"}
+    links = [script("p0", folder="/x", **text)]
+    links += [script(f"p{number}", f"p{number - 1}", **text) for number in range(1, length)]
+    return job(prerequisites=links, worker={"prerequisites": [f"p{length - 1}"]})
+
+
+def many_images(length: int) -> dict[str, Any]:
+    images = [{"name": f"i{number}", "type": "dockerimage", "uri": "x"} for number in range(length)]
+    return {
+        **job(prerequisites=images),
+        **roles(**{f"r{number}": {"dockerImage": f"i{number}"} for number in range(length)}),
+    }
+
+
+def many_deployments(length: int) -> dict[str, Any]:
+    return job(deployments=[{"name": f"d{number}", "taskRoles": {}} for number in range(length)])
+
+
+@pytest.mark.parametrize("kind", [chain, many_images, many_deployments])
+def test_the_work_of_loading_grows_in_step_with_the_job(
+    tmp_path: Path, kind: Callable[[int], dict[str, Any]]
+) -> None:
+    paths = [write_job(tmp_path, kind(length), f"{length}.yaml") for length in (10, 50, 100, 200)]
+    _, small, middle, large = (work(lambda path=path: load_job(path)) for path in paths)  # type: ignore[misc]
+    assert large - middle < 2.2 * (middle - small)
+
+
+def test_thousands_of_unknown_names_are_all_reported_and_few_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared = 0
+
+    def near_miss(word: str, known: object) -> None:  # noqa: ARG001 - stands for the real one
+        nonlocal compared
+        compared += 1
+
+    monkeypatch.setattr("pai_runtime.job.rules.near_miss", near_miss)
+    monkeypatch.setattr("pai_runtime.job.references.near_miss", near_miss)
+    wrong = [
+        script(f"p{number}", f"q{number}", text=f"<% $parameters.x{number} %>") for number in range(1000)
+    ]
+    problems = load(tmp_path, job(parameters={"y": 1}, prerequisites=wrong))
+    assert len(problems) == 2000
+    assert compared <= 200
+
+
+def test_a_very_long_name_does_not_fill_the_messages_about_others(tmp_path: Path) -> None:
+    wrong = [script("p" * 100_000), *(script(f"a{number}", f"b{number}") for number in range(50))]
+    problems = load(tmp_path, job(prerequisites=wrong))
+    assert len(problems) == 50
+    assert sum(len(str(problem)) for problem in problems) < 50 * 500

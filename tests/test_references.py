@@ -1,0 +1,570 @@
+"""References: what they mean, and that no value of theirs becomes syntax."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pai_runtime.job.load import load_job
+from pai_runtime.problems import InvalidInput, Problem
+from pai_runtime.task.placeholders import placeholder
+from tests.job_harness import build, command, command_problems, load, parameters, uses
+from tests.support import job, write_job
+
+
+def with_command(text: str, **fields: Any) -> dict[str, Any]:
+    """A job whose role runs `text`; it names ``d`` as its data, which requires ``base``."""
+    data = {
+        "name": "d",
+        "type": "data",
+        "uri": ["https://one", "https://two"],
+        "version": 1.5,
+        "require": ["base"],
+        "parameters": {"shape": [1, [2, 3]], "deep": {"er": {"est": "x"}}},
+    }
+    base = {"name": "base", "type": "storage", "mount": "/mnt", "folder": "<% this.mount %>/<% this.name %>"}
+    return job(
+        prerequisites=[data, base],
+        worker={"commands": [text], "data": "d", "script": "base"},
+        **{
+            "parameters": {
+                "text": "resnet",
+                "number": 32,
+                "list": ["a", "b"],
+                "nested": {"list": [[1, 2], [3]], "with-dash": "dash", "0": "zero"},
+                "one": ["only"],
+                "nothing": None,
+            },
+            "secrets": {"token": "hunter2", "list": ["s-one", "s-two"], "map": {"a": {"b": "s-three"}}},
+            **fields,
+        },
+    )
+
+
+def rendered(text: str, **fields: Any) -> str:
+    return command(build(with_command(text, **fields))).removesuffix("\n")
+
+
+def fault(text: str) -> Problem:
+    (problem,) = command_problems(build(with_command(text)))
+    return problem
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("<% $parameters.text %>", "resnet"),
+        ("--n=<% $parameters.number %>,", "--n=32,"),
+        ("<%$parameters.text%>", "resnet"),
+        ("<%   $parameters  .  text   %>", "resnet"),
+        ("<%\t$parameters.text\n%>", "resnet"),
+        ("<% $parameters.list[1] %>", "b"),
+        ("<% $parameters.list.1 %>", "b"),
+        ("<% $parameters . list [ 1 ] %>", "b"),
+        ("<% $parameters.nested.list[0][1] %>", "2"),
+        ("<% $parameters.nested.list.1[0] %>", "3"),
+        ("<% $parameters.nested.with-dash %>", "dash"),
+        ("<% $parameters.nested.0 %>", "zero"),
+        ("<% $parameters.one %>", "only"),
+        ("<% $parameters.text[0] %>", "resnet"),
+        ("[<% $parameters.nothing %>]", "[]"),
+        ("<% $parameters.text %><% $parameters.text %>", "resnetresnet"),
+        ("<% $data.name %> <% $data.type %> <% $data.version %>", "d data 1.5"),
+        ("<% $data.uri[0] %> <% $data.uri.1 %>", "https://one https://two"),
+        ("<% $data.shape[1][0] %>", "2"),
+        ("<% $data.parameters.deep.er.est %>", "x"),
+        ("<% $data.mount %>", "/mnt"),
+        ("<% $data.folder %>", "/mnt/base"),
+        ("<% $script.folder %> <% $script.name %>", "/mnt/base base"),
+    ],
+)
+def test_a_reference_becomes_what_it_refers_to(text: str, expected: str) -> None:
+    assert rendered(text) == expected
+
+
+@pytest.mark.parametrize(
+    "written", ["1.0", "1e-4", "0x1F", "true", "'007'", "007", "1_000", "yes", "~", "2001-01-01"]
+)
+def test_a_scalar_is_inserted_as_it_was_written(written: str) -> None:
+    text = yaml.safe_dump(with_command("<% $parameters.x %>.", parameters=None))
+    source = text.replace("parameters: null", f"parameters: {{x: {written}}}")
+    assert command(build(source)) == {"~": ""}.get(written, written.strip("'")) + ".\n"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [1, 1.5, True, None, "text", [], {}, ["a", {"b": [None, 2]}], {"a": {"b": "<% $secrets.token %>"}}],
+)
+@pytest.mark.parametrize("text", ["<% $parameters.x %>", " \n<%$parameters.x%>\n"])
+def test_a_text_that_is_one_reference_becomes_the_value_of_its_type(value: Any, text: str) -> None:
+    use = {
+        "name": "u",
+        "type": "script",
+        "plugin": "cmd",
+        "given": [text],
+        "parameters": {"more": {"x": text}},
+    }
+    document = job(prerequisites=[use], parameters={"x": value}, worker={"prerequisites": ["u"]})
+    found = parameters(build(document), "u")
+    assert (found["given"], found["more"]) == ([value], {"x": value})
+    assert type(found["given"][0]) is type(value)
+
+
+OTHER = [
+    "<%= x %>",
+    "<%# comment %>",
+    "<% foo %>",
+    "<% foo.bar %>",
+    "<%- x -%>",
+    "<% if this.x > 1 { %>",
+    "<% this.each(function() { %>",
+    "<% end %>",
+    "<%%>",
+    "<% %>",
+    "<%",
+    "%>",
+    "<% $parameters.text",
+    "$parameters.text %>",
+    "< % $parameters.text % >",
+    "<% parameters.text %>",
+    "<% $x %>",
+    "<% $row.name %>",
+    "<% $data->{x} %>",
+    "<% $x = 1 %>",
+    "<% $x.map(1) %>",
+    "{{ $parameters.text }}",
+    "${parameters.text}",
+]
+
+
+@pytest.mark.parametrize("text", OTHER)
+def test_other_text_between_the_same_marks_is_left_alone(tmp_path: Path, text: str) -> None:
+    assert rendered(f"a {text} b") == f"a {text} b"
+    assert load(tmp_path, with_command(text)) == ()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "it's",
+        '"quoted"',
+        "a & b &amp; <b>",
+        "<% $secrets.token %>",
+        "<% $parameters.number %>",
+        "<% this.x %>",
+        "%> <%",
+        "}, 'added': 'key'",
+        "a: b\n- c\n# d",
+        "*alias !tag &anchor",
+        "\\1 \\g<0> \\n",
+        "$(touch x) `id` $HOME",
+        "\x1b[31m\ttab é 😀 \u2028",
+    ],
+)
+def test_a_value_never_becomes_syntax(value: str) -> None:
+    document = with_command("<% $parameters.x %>|", parameters={"x": value, "number": 1})
+    document["prerequisites"].append(
+        {"name": "u", "type": "script", "plugin": "cmd", "a": "<% $parameters.x %>"}
+    )
+    document["taskRoles"]["worker"]["prerequisites"] = ["u"]
+    assert command(build(document)) == f"{value}|\n"
+    assert parameters(build(document), "u") == {"a": value}
+
+
+def test_every_command_of_a_role_is_rendered_also_those_of_its_deployment() -> None:
+    document = with_command("own <% $parameters.text %>")
+    document["deployments"] = [
+        {"name": "other", "taskRoles": {"worker": {"preCommands": ["not this"]}}},
+        {
+            "name": "prod",
+            "taskRoles": {
+                "worker": {"preCommands": ["<% $data.name %>"], "postCommands": ["<% $secrets.token %>"]}
+            },
+        },
+    ]
+    document["defaults"] = {"deployment": "prod"}
+    lines = command(build(document)).splitlines()
+    assert lines[:2] == ["d", "own resnet"]
+    assert placeholder("token") in lines
+
+
+def test_references_in_extras_are_resolved() -> None:
+    extra = {"plugin": "x", "parameters": {"a": ["<% $parameters.number %>", "<% $data.name %>!"]}}
+    document = with_command("true", extras={"com.microsoft.pai.runtimeplugin": [extra]})
+    assert parameters(build(document), "x") == {"a": [32, "d!"]}
+
+
+# this
+
+
+def chain(*fields: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    """Prerequisites ``p0``, ``p1`` …, each requiring the next; the role uses the first."""
+    prerequisites = [
+        {
+            "name": f"p{number}",
+            "type": "script",
+            "plugin": "cmd",
+            "require": [f"p{number + 1}"] if number + 1 < len(fields) else [],
+            **each,
+        }
+        for number, each in enumerate(fields)
+    ]
+    return job(prerequisites=prerequisites, worker={"prerequisites": ["p0"]}, **more)
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ([{"t": "<% this.a %>", "a": "own"}], "own"),
+        ([{"t": "<% this.a %>", "parameters": {"a": "own"}}], "own"),
+        ([{"t": "<% this.parameters.a %>", "parameters": {"a": "own"}}], "own"),
+        ([{"t": "<% this.parameters.a %>", "a": "own"}], "own"),
+        ([{"t": "<% this.a %>", "a": "beside", "parameters": {"a": "below"}}], "beside"),
+        ([{"t": "<% this.parameters %>", "parameters": {"a": 1}}], {"a": 1}),
+        ([{"t": "<% this.name %> <% this.type %>"}], "p0 script"),
+        ([{"t": "<% this.a[1].b %>", "a": [1, {"b": "deep"}]}], "deep"),
+        ([{"t": "<% this.a %>"}, {"a": "next"}], "next"),
+        ([{"t": "<% this.a %>"}, {}, {}, {"a": "far"}], "far"),
+        ([{"t": "<% this.a %>"}, {"a": "near"}, {"a": "far"}], "near"),
+        ([{"t": "<% this.parameters.a %>"}, {}, {"parameters": {"a": "far"}}], "far"),
+        ([{"t": "<% this.a %>", "b": "mine"}, {"a": "<% this.b %>", "b": "its"}], "its"),
+        ([{"t": "<% this.a %>"}, {"a": "<% this.name %>"}], "p1"),
+        ([{"t": "<% this.a %>"}, {"a": "<% this.b %>"}, {"b": "<% this.c %>"}, {"c": 7}], 7),
+        ([{"t": "<% this.a %>", "a": None}, {"a": "next"}], None),
+        ([{"t": "<% this.uri %>", "uri": "x"}, {"uri": "y"}], "x"),
+    ],
+)
+def test_this_means_a_property_of_the_prerequisite_or_of_what_it_requires(
+    fields: list[dict[str, Any]], expected: Any
+) -> None:
+    assert parameters(build(chain(*fields)), "p0")["t"] == expected
+
+
+def test_of_two_that_are_required_the_first_that_has_a_property_gives_it() -> None:
+    document = chain({"t": "<% this.a %>", "require": ["x", "y"]})
+    document["prerequisites"] += [
+        {"name": "y", "type": "storage", "a": "of y"},
+        {"name": "x", "type": "storage", "require": ["z"]},
+        {"name": "z", "type": "storage", "a": "of z"},
+    ]
+    assert parameters(build(document), "p0")["t"] == "of z"
+
+
+def test_a_prerequisite_inherits_no_field_that_the_protocol_gives_a_meaning() -> None:
+    _, problems = uses(build(chain({"t": "<% this.description %>"}, {"description": "of p1"})))
+    assert [problem.message for problem in problems] == [
+        "<% this.description %> refers to nothing: neither 'p0' nor what it requires has 'description'"
+    ]
+
+
+def test_what_a_role_calls_its_data_is_known_to_its_prerequisites() -> None:
+    document = chain({"t": "<% $data.uri[0] %>"})
+    document["prerequisites"].append({"name": "d", "type": "data", "uri": "x"})
+    role = document["taskRoles"]["worker"]
+    document["taskRoles"] = {"worker": {**role, "data": "d"}, "other": role}
+    assert parameters(build(document), "p0")["t"] == "x"
+    (problem,) = uses(build(document), "other")[1]
+    assert problem.message.endswith("the task role 'other' names no data")
+
+
+@pytest.mark.parametrize("uri", ["https://x", ["https://x"]])
+@pytest.mark.parametrize("text", ["<% $data.uri %>.", "<% $data.uri[0] %>.", "<% $data.uri.0 %>."])
+def test_a_uri_may_be_a_text_or_a_list_and_be_referred_to_as_either(uri: Any, text: str) -> None:
+    document = with_command(text)
+    document["prerequisites"][1]["uri"] = uri
+    assert command(build(document)) == "https://x.\n"
+
+
+# References to nothing
+
+
+@pytest.mark.parametrize(
+    ("text", "reason", "meant"),
+    [
+        ("<% $parameters.txt %>", "$parameters has no 'txt'", "text"),
+        ("<% $parameters.Text %>", "$parameters has no 'Text'", "text"),
+        ("<% $parameters.zzz %>", "$parameters has no 'zzz'", None),
+        ("<% $parameters.nested.lst %>", "$parameters.nested has no 'lst'", "list"),
+        ("<% $parameters.list[2] %>", "$parameters.list has 2 items, counted from 0, and no [2]", None),
+        ("<% $parameters.list.b %>", "$parameters.list has 2 items, counted from 0, and no [b]", None),
+        ("<% $parameters.list.-1 %>", "$parameters.list has 2 items, counted from 0, and no [-1]", None),
+        ("<% $parameters.number.x %>", "$parameters.number has no 'x'", None),
+        ("<% $parameters.text[1] %>", "$parameters.text has no '1'", None),
+        ("<% $parameters.list %>", "it is a list, and only one of its values can stand inside a text", None),
+        (
+            "<% $parameters.nested %>",
+            "it is a mapping, and only one of its values can stand inside a text",
+            None,
+        ),
+        ("<% $parameters %>", "it is a mapping, and only one of its values can stand inside a text", None),
+        (
+            "<% $parameters.list[-1] %>",
+            "after $parameters it needs names and indexes, such as .name or [0]",
+            None,
+        ),
+        (
+            "<% $parameters['text'] %>",
+            "after $parameters it needs names and indexes, such as .name or [0]",
+            None,
+        ),
+        ("<% $parameters. %>", "after $parameters it needs names and indexes, such as .name or [0]", None),
+        ("<% $data.uri[0 %>", "after $data it needs names and indexes, such as .name or [0]", None),
+        (
+            "<% $secrets.tokn %>",
+            "there is no secret 'tokn', neither in the job nor in a secrets file",
+            "token",
+        ),
+        ("<% $secrets.map.x %>", "$secrets.map has no 'x'", None),
+        ("<% $secrets.list[7] %>", "$secrets.list has 2 items, counted from 0, and no [7]", None),
+        ("<% $secrets %>", "'$secrets' needs the name of a secret", None),
+        ("<% $data %>", "'$data' needs the name of a property", None),
+        ("<% $data.uris %>", "neither 'd' nor what it requires has 'uris'", "uri"),
+        ("<% $output.uri %>", "the task role 'worker' names no output", None),
+        ("<% this.name %>", "'this' has a meaning in a prerequisite only", None),
+        ("<% $parameter.text %>", "'$parameter' is not known", "$parameters"),
+        ("<% $Secrets.token %>", "'$Secrets' is not known", "$secrets"),
+    ],
+)
+def test_a_reference_to_nothing_is_refused_with_the_reason_and_what_was_probably_meant(
+    text: str, reason: str, meant: str | None
+) -> None:
+    problem = fault(f"echo '{text}'")
+    assert problem.message == f"{text} refers to nothing: {reason}"
+    assert problem.field == "taskRoles.worker.commands[0]"
+    assert problem.suggestion == meant
+
+
+@pytest.mark.parametrize("index", ["[{}]", ".{}"])
+def test_an_index_of_any_length_is_refused(index: str) -> None:
+    text = f"<% $parameters.list{index.format('9' * 5000)} %>"
+    assert fault(text).message.startswith(text[:500])
+
+
+def test_a_job_without_parameters_says_so() -> None:
+    (problem,) = command_problems(build(with_command("<% $parameters.x %>", parameters=None)))
+    assert problem.message.endswith("the job has no parameters")
+
+
+PLACES = """\
+protocolVersion: 2
+name: test
+type: job
+prerequisites:
+- {name: image, type: dockerimage, uri: x}
+taskRoles:
+  worker:
+    dockerImage: image
+    resourcePerInstance: {cpu: 1, memoryMB: 1, gpu: 0}
+    commands:
+    - é 😀 <% $parameters.a %>
+    - |
+      first <%= left %>
+        indented <% $parameters.b %> <% $parameters.c %>
+      again <% $parameters.b %>
+    - >-
+      folded
+      <% $parameters.d %>
+    - 'single ''quoted'' <% $parameters.e %>'
+    - "double \\t <% $parameters.f %>"
+    - "over two <% $parameters.g
+      %> lines"
+    - &anchor <% $parameters.h %>
+    - plain over
+      two <% $parameters.i %>
+parameters: {}
+"""
+
+
+def test_a_reference_to_nothing_has_its_own_place_also_inside_a_block() -> None:
+    found = command_problems(build(PLACES))
+    places = {
+        (problem.message.split()[1].rpartition(".")[2], problem.position.line, problem.position.column)
+        for problem in found
+        if problem.position
+    }
+    lines = PLACES.splitlines()
+    expected = {
+        (letter, number, line.index(f"<% $parameters.{letter} %>") + 1)
+        for number, line in enumerate(lines, 1)
+        for letter in "abcdefhi"
+        if f"<% $parameters.{letter} %>" in line
+    }
+    assert len(expected) == 9
+    # It is not written as one piece: then the text in which it stands has to do.
+    assert places == expected | {("g", 21, 7)}
+
+
+def test_a_fault_in_a_prerequisite_is_reported_once_where_it_is_written(tmp_path: Path) -> None:
+    """However many others refer to it."""
+    document = chain({"t": "<% this.u %>", "more": "<% this.u %>/x"}, {"u": "<% $parameters.none %>"})
+    document["parameters"] = {}
+    document["taskRoles"]["worker"].update(data="p1", commands=["<% $data.u %>"])
+    job_, problems = load_job(write_job(tmp_path, document))
+    uses(job_)
+    command_problems(job_)
+    assert {(problem.field, problem.message) for problem in problems} == {
+        ("prerequisites[2].u", "<% $parameters.none %> refers to nothing: $parameters has no 'none'")
+    }
+    assert {problem.field for problem in command_problems(job_)} == {"prerequisites[2].u"}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        [{"t": "<% this.t %>"}],
+        [{"t": "a <% this.t %>"}],
+        [{"t": ["<% this.t[0] %>"]}],
+        [{"t": ["<% this.t %>"]}],
+        [{"t": "<% this.u %>", "u": "<% this.t %>"}],
+        [{"t": "<% this.u %>", "u": "x<% this.v %>", "v": "<% this.t %>"}],
+        [{"t": "<% this.u %>"}, {"u": {"v": "<% this.u %>"}}],
+    ],
+)
+def test_a_circle_of_references_is_refused(tmp_path: Path, fields: list[dict[str, Any]]) -> None:
+    problems = load(tmp_path, chain(*fields))
+    assert problems
+    assert all(problem.message.endswith("refers to nothing: it refers to itself") for problem in problems)
+
+
+def test_a_long_way_of_references_is_refused(tmp_path: Path) -> None:
+    steps = {f"s{number}": [[[f"<% this.s{number + 1} %>"]]] for number in range(2000)}
+    problems = load(tmp_path, chain({**steps, "s2000": "end"}))
+    assert problems
+    assert {problem.message.partition(": ")[2] for problem in problems} == {
+        "it leads through more than 50 other references"
+    }
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        chain({"s0": "x", **{f"s{number + 1}": f"<% this.s{number} %>" * 10 for number in range(20)}}),
+        chain({"s0": "", **{f"s{number + 1}": [f"<% this.s{number} %>"] * 10 for number in range(20)}}),
+        with_command("<% $parameters.x %>" * 10_000, parameters={"x": "y" * 1_000_000}),
+        with_command("<% $parameters.x.y %>" * 10_000, parameters={"x": {"y": "z" * 1_000_000}}),
+    ],
+    ids=["texts", "lists", "one long value", "the same, deeper"],
+)
+def test_references_cannot_make_a_job_grow_beyond_bounds(tmp_path: Path, document: dict[str, Any]) -> None:
+    path = write_job(tmp_path, document)
+    with pytest.raises(InvalidInput, match="the job grows to more than") as raised:
+        command_problems(load_job(path)[0])
+    (problem,) = raised.value.problems
+    assert problem.position is not None
+
+
+def test_a_very_long_name_does_not_fill_the_messages(tmp_path: Path) -> None:
+    faults = {f"f{number}": "<% this.nothing %>" for number in range(50)}
+    document = job(prerequisites=[{"name": "p" * 100_000, "type": "script", **faults}])
+    problems = load(tmp_path, document)
+    assert len(problems) == 50
+    assert sum(len(str(problem)) for problem in problems) < 50 * 2000
+
+
+# Secrets
+
+
+def test_secrets_become_placeholders() -> None:
+    text = "<% $secrets.token %> <% $secrets.list[1] %> <% $secrets.map.a.b %>"
+    assert rendered(text) == " ".join(map(placeholder, ["token", "list.1", "map.a.b"]))
+    document = with_command("true")
+    document["prerequisites"].append(
+        {"name": "u", "type": "script", "plugin": "cmd", "all": "<% $secrets.map %>"}
+    )
+    document["taskRoles"]["worker"]["prerequisites"] = ["u"]
+    assert parameters(build(document), "u") == {"all": {"a": {"b": placeholder("map.a.b")}}}
+
+
+def test_a_secrets_file_completes_and_overrides_the_secrets_of_the_job() -> None:
+    job_ = build(with_command("<% $secrets.more %><% $secrets.list %>"), {"more": 7, "list": ["one"]})
+    assert command(job_) == placeholder("more") + placeholder("list.0") + "\n"
+    assert {name: node.data for name, node in job_.secrets.items()} == {
+        "token": "hunter2",
+        "list": ["one"],
+        "map": {"a": {"b": "s-three"}},
+        "more": 7,
+    }
+
+
+def test_a_job_without_secrets_takes_those_of_the_file() -> None:
+    assert (
+        command(build(with_command("<% $secrets.x %>", secrets=None), {"x": "y"})) == placeholder("x") + "\n"
+    )
+
+
+def test_names_with_dots_and_nested_names_are_different_secrets() -> None:
+    job_ = build(with_command("true", secrets={"a.b": "one", "a": {"b": "two"}}))
+    shown = [job_.secret_placeholders["a.b"].data, job_.secret_placeholders["a"].data["b"]]
+    assert len(set(shown)) == 2
+
+
+def test_a_secret_is_not_shown_by_repr() -> None:
+    assert "hunter2" not in repr(build(with_command("true"), {"x": "hunter2"}))
+
+
+# Any text
+
+_TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
+
+
+@given(_TEXT.filter(lambda text: "<%" not in text))
+def test_any_text_without_the_opening_mark_is_unchanged(text: str) -> None:
+    use = {"name": "u", "type": "script", "plugin": "cmd", "text": [text]}
+    document = job(prerequisites=[use], worker={"prerequisites": ["u"]})
+    assert parameters(build(document), "u") == {"text": [text]}
+
+
+@given(_TEXT | st.sampled_from(OTHER), _TEXT.filter(lambda text: "<%" not in text))
+def test_any_text_is_inserted_as_it_is(value: str, around: str) -> None:
+    text = f"{around}<% $parameters.x %>{around}"
+    use = {"name": "u", "type": "script", "plugin": "cmd", "text": [f"a{text}"]}
+    document = job(prerequisites=[use], parameters={"x": value}, worker={"prerequisites": ["u"]})
+    assert parameters(build(document), "u") == {"text": [f"a{around}{value}{around}"]}
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | _TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_TEXT, inner, max_size=3),
+    max_leaves=10,
+)
+
+
+@given(_JSON)
+def test_any_value_survives_a_reference_that_is_the_whole_text(value: Any) -> None:
+    use = {"name": "u", "type": "script", "plugin": "cmd", "given": "<% $parameters.x %>"}
+    document = job(prerequisites=[use], parameters={"x": value}, worker={"prerequisites": ["u"]})
+    found = parameters(build(document), "u")["given"]
+    assert repr(found) == repr(value)
+
+
+_PIECES = st.sampled_from(
+    [
+        "<%",
+        "%>",
+        " ",
+        "$",
+        "this",
+        "$parameters",
+        "$secrets",
+        "$data",
+        ".",
+        "[",
+        "]",
+        "0",
+        "x",
+        "uri",
+        "-",
+        "é",
+        "\n",
+    ]
+)
+
+
+@given(st.lists(_PIECES, max_size=30).map("".join))
+def test_any_text_is_rendered_or_its_references_to_nothing_are_reported(text: str) -> None:
+    problems = command_problems(build(with_command(text)))
+    assert all("refers to nothing" in problem.message and problem.position for problem in problems)

@@ -1,0 +1,314 @@
+"""``pai-runtime validate`` as a person and as a program use it."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import JOBS, PROGRAM, callback, cli, job, write_job
+
+_ELSEWHERE = "prerequisites from elsewhere cannot be resolved yet"
+_EXPECTED = "expected the name of a prerequisite in this job"
+
+REFUSED = {
+    "pre3_wrong": (
+        "28:9: error: taskRoles.taskrole.prerequisites[0]: there is no prerequisite of this name; "
+        "found 'justecho_wrong'; expected one of justecho. Did you mean justecho?"
+    ),
+    "marketplace_role": (
+        f"10:21: error: taskRoles.taskrole.prerequisites[0]: {_ELSEWHERE}; "
+        f"found 'marketplace://data/mnist'; {_EXPECTED}"
+    ),
+    "marketplace_require": (
+        f"7:15: error: prerequisites[0].require[0]: {_ELSEWHERE}; "
+        f"found 'marketplace://script/pai_copy'; {_EXPECTED}"
+    ),
+}
+
+
+def errors(text: str) -> list[str]:
+    return [line for line in text.splitlines() if ": error: " in line]
+
+
+@pytest.mark.parametrize("path", sorted(JOBS.glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_job_of_the_specifications_is_accepted_or_refused_as_they_say(path: Path) -> None:
+    ended = cli("validate", path)
+    if path.stem in REFUSED:
+        assert ended.returncode == 1
+        assert errors(ended.stderr) == [f"{path}:{REFUSED[path.stem]}"]
+        assert ended.stderr.endswith(f"{path} is not valid: 1 error\n")
+        assert ended.stdout == ""
+    else:
+        assert (ended.returncode, errors(ended.stderr)) == (0, [])
+        assert ended.stdout == f"{path} is valid\n"
+
+
+def test_every_job_of_the_specifications_is_in_their_list() -> None:
+    listed = (JOBS / "README.md").read_text()
+    assert all(f"`{path.name}`" in listed for path in JOBS.glob("*.yaml"))
+
+
+def test_the_example_of_the_project_is_valid() -> None:
+    assert cli("validate", JOBS.parents[1] / "examples" / "demo.yaml").returncode == 0
+
+
+def test_a_near_miss_is_suggested(tmp_path: Path) -> None:
+    document = job()
+    document["taskroles"] = document.pop("taskRoles")
+    ended = cli("validate", write_job(tmp_path, document))
+    (error,) = errors(ended.stderr)
+    assert error.startswith(f"{tmp_path}/job.yaml:8:1: error: taskroles: is not known here; expected one of ")
+    assert error.endswith(" Did you mean taskRoles?")
+    assert ended.returncode == 1
+
+
+FAULTY = """\
+protocolVersion: 3
+name: test
+type: job
+prerequisites:
+- {name: image, type: dockerimage, uri: x}
+- name: hello
+  callbacks:
+  - {event: taskStart, commands: [echo <% $parameters.x %>]}
+taskRoles:
+  worker:
+    dockerImage: imag
+    prerequisites: [hello]
+    resourcePerInstance: {cpu: 1, memoryMB: 1, gpu: 0}
+    commands: [true]
+"""
+
+
+def test_as_json_every_problem_is_given_with_all_that_is_known_of_it(tmp_path: Path) -> None:
+    path = write_job(tmp_path, FAULTY)
+    ended = cli("validate", path, "--json")
+    document = json.loads(ended.stdout)
+    assert (ended.returncode, ended.stderr, document["valid"]) == (1, "", False)
+    problems = document["problems"]
+    assert [(each["line"], each["column"]) for each in problems] == [
+        (1, 18),
+        (8, 13),
+        (8, 40),
+        (11, 18),
+        (14, 16),
+    ]
+    assert problems[3] == {
+        "severity": "error",
+        "file": str(path),
+        "line": 11,
+        "column": 18,
+        "field": "taskRoles.worker.dockerImage",
+        "message": "there is no docker image of this name",
+        "found": "'imag'",
+        "expected": "one of image",
+        "suggestion": "image",
+    }
+    assert problems[1]["suggestion"] == "taskStarts"
+    assert problems[2]["message"] == "<% $parameters.x %> refers to nothing: the job has no parameters"
+
+
+def test_as_text_and_as_json_the_problems_are_the_same(tmp_path: Path) -> None:
+    path = write_job(tmp_path, FAULTY)
+    lines = cli("validate", path).stderr.splitlines()
+    problems = json.loads(cli("validate", path, "--json").stdout)["problems"]
+    assert lines[-1] == f"{path} is not valid: 5 errors"
+    for line, problem in zip(lines[:-1], problems, strict=True):
+        assert line.startswith(f"{path}:{problem['line']}:{problem['column']}: {problem['severity']}: ")
+        assert all(str(problem[part]) in line for part in ("field", "message", "found") if part in problem)
+
+
+def test_as_json_a_valid_job_has_no_errors(tmp_path: Path) -> None:
+    ended = cli("validate", write_job(tmp_path, job()), "--json")
+    assert (ended.returncode, json.loads(ended.stdout)) == (0, {"valid": True, "problems": []})
+
+
+def test_a_plugin_that_this_machine_lacks_is_a_warning(tmp_path: Path) -> None:
+    path = write_job(tmp_path, job(extras={"com.microsoft.pai.runtimeplugin": [{"plugin": "cmmd"}]}))
+    ended = cli("validate", path)
+    assert ended.returncode == 0
+    assert (
+        ": warning: use 'cmmd': the plugin com.microsoft.pai.runtimeplugin.cmmd is not installed"
+        in ended.stderr
+    )
+    assert "Did you mean com.microsoft.pai.runtimeplugin.cmd?" in ended.stderr
+    (problem,) = json.loads(cli("validate", path, "--json").stdout)["problems"]
+    assert problem["severity"] == "warning"
+
+
+# Secrets
+
+_SECRET = "hunter2"
+
+
+@pytest.mark.parametrize(
+    "secrets",
+    [
+        f"{_SECRET}",
+        f"[{_SECRET}]",
+        f"{{token: {_SECRET}, token: {_SECRET}}}",
+        f"{{token: !{_SECRET} x}}",
+        f"{{token: *{_SECRET}}}",
+        f"{{token: !!int {_SECRET}}}",
+        f"{{token: {{<<: {_SECRET}}}}}",
+        f'{{token: "{_SECRET}\\0"}}',
+        f'{{token: "{_SECRET}\x07"}}',
+        f"{{token: [{_SECRET}}}",
+        f"{{token: {{? [{_SECRET}] : x}}}}",
+        f"!{_SECRET} {{}}",
+    ],
+)
+@pytest.mark.parametrize("where", ["job", "file"])
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_no_secret_is_shown_whatever_is_wrong_with_it(
+    tmp_path: Path, secrets: str, where: str, form: list[str]
+) -> None:
+    path = write_job(tmp_path, job())
+    if where == "job":
+        path.write_text(path.read_text() + f"secrets: {secrets}\n")
+        ended = cli("validate", path, *form)
+    else:
+        given = tmp_path / "secrets.yaml"
+        given.write_text(secrets + "\n")
+        ended = cli("validate", path, "--secrets", given, *form)
+    assert ended.returncode == 1
+    assert "error" in ended.stdout + ended.stderr
+    assert _SECRET not in ended.stdout + ended.stderr
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"name": "<% $secrets.token %>"},
+        {"secret": {"token": _SECRET}},
+        {
+            "worker": {
+                "commands": [
+                    "<% $secrets.token.x %> <% $secrets.list[5] %> <% $secrets %> <% $secrets.tok %>"
+                ]
+            }
+        },
+        {
+            "prerequisites": [
+                {"name": "p", "type": "dockerimage", "uri": "x", "auth": {"password": [_SECRET]}}
+            ]
+        },
+        {"prerequisites": [{"name": "p", "type": "dockerimage", "uri": "x", "auth": {"pasword": _SECRET}}]},
+        {"prerequisites": [{"name": "p", "type": "dockerimage", "uri": "x", "auth": _SECRET}]},
+        {
+            "prerequisites": [{"name": "p", "callbacks": [callback("<% $secrets.token %>", "true")], "z": 1}],
+            "worker": {"prerequisites": ["p"], "instances": 0},
+        },
+        {
+            "prerequisites": [{"name": "p", "callbacks": "<% $secrets.token %>"}],
+            "worker": {"prerequisites": ["p"]},
+        },
+        {
+            "prerequisites": [{"name": "p", "plugin": "cmd", "preCommands": {"<% $secrets.token %>": 1}}],
+            "worker": {"prerequisites": ["p"]},
+        },
+        {
+            "prerequisites": [{"name": "p", "plugin": "cmd", "preCommands": "<% $secrets.map %>"}],
+            "worker": {"prerequisites": ["p"]},
+        },
+    ],
+)
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_no_secret_is_shown_whatever_is_wrong_where_it_is_used(
+    tmp_path: Path, fields: dict[str, Any], form: list[str]
+) -> None:
+    secrets = {"token": _SECRET, "list": [_SECRET], "map": {"a": _SECRET}}
+    fields = {**fields, "jobRetryCount": -1, "secrets": secrets}
+    ended = cli("validate", write_job(tmp_path, job(**fields)), *form)
+    assert ended.returncode == 1
+    assert _SECRET not in ended.stdout + ended.stderr
+    assert "\0" not in ended.stdout + ended.stderr
+    assert "\\u0000" not in ended.stdout
+
+
+# What is no job
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"", "1:1: error: is empty"),
+        (b"hello\n", "1:1: error: is not a job: expected a mapping, which begins with protocolVersion: 2"),
+        (b"- a\n", "1:1: error: is not a job: expected a mapping, which begins with protocolVersion: 2"),
+        (b"---\n", "2:1: error: is not a job: expected a mapping, which begins with protocolVersion: 2"),
+        (b"a: [\n", "2:1: error: is not YAML: did not find expected node content"),
+        (b"a: \xff\n", "1:4: error: is not UTF-8: byte 0xff"),
+        (b"[" * 100_000, "1:101: error: is nested deeper than 100 levels"),
+    ],
+)
+def test_what_is_no_job_is_refused_with_its_place(tmp_path: Path, content: bytes, expected: str) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_bytes(content)
+    ended = cli("validate", path)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr == f"{path}:{expected}\n{path} is not valid: 1 error\n"
+
+
+def test_a_job_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    ended = cli("validate", tmp_path / "none.yaml")
+    assert (ended.returncode, errors(ended.stderr)) == (
+        1,
+        [f"{tmp_path}/none.yaml:1:1: error: cannot be read: No such file or directory"],
+    )
+
+
+def test_a_secrets_file_that_is_no_mapping_is_refused(tmp_path: Path) -> None:
+    secrets = tmp_path / "secrets.yaml"
+    secrets.write_text("- a\n")
+    ended = cli("validate", write_job(tmp_path, job()), "--secrets", secrets)
+    assert errors(ended.stderr) == [f"{secrets}:1:1: error: is not a secrets file: expected a mapping"]
+
+
+def test_a_secrets_file_gives_what_the_job_refers_to(tmp_path: Path) -> None:
+    path = write_job(tmp_path, job(worker={"commands": ["<% $secrets.token %>"]}))
+    secrets = tmp_path / "secrets.yaml"
+    secrets.write_text("token: x\n")
+    assert cli("validate", path).returncode == 1
+    assert cli("validate", path, "--secrets", secrets).returncode == 0
+
+
+def test_a_fifo_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    assert errors(cli("validate", tmp_path / "fifo").stderr) == [f"{tmp_path}/fifo:1:1: error: is empty"]
+
+
+def test_a_job_can_come_from_a_pipe() -> None:
+    source = (JOBS / "pre1.yaml").read_bytes()
+    ended = subprocess.run(
+        [PROGRAM, "validate", "/dev/stdin"], input=source, capture_output=True, check=False
+    )
+    assert (ended.returncode, ended.stdout) == (0, b"/dev/stdin is valid\n")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_any_name_is_shown_as_text_that_does_nothing_to_a_terminal(
+    tmp_path: Path, encoding: str, form: list[str]
+) -> None:
+    strange = "\x1b]0;x\x07\x9b31m\u202e\u2028\r\né😀"
+    fields = {"name": strange, strange: 1, "worker": {"prerequisites": [strange], "dockerImage": strange}}
+    path = write_job(tmp_path, job(**fields))
+    ended = cli("validate", path, *form, env={"PYTHONIOENCODING": encoding})
+    shown = ended.stdout + ended.stderr
+    assert ended.returncode == 1
+    assert "Traceback" not in shown
+    assert all(line.isprintable() for line in shown.splitlines())
+    if form:
+        fields_shown = {problem.get("field") for problem in json.loads(ended.stdout)["problems"]}
+        assert strange in fields_shown
+    else:
+        assert len(shown.splitlines()) == 5
+
+
+def test_a_policy_that_cannot_be_used_is_status_2(tmp_path: Path) -> None:
+    path = write_job(tmp_path, job())
+    assert cli("validate", path, "--policy", tmp_path / "none").returncode == 2
+    assert cli("validate", path, env={"PAI_RUNTIME_POLICY": ""}).returncode == 2
