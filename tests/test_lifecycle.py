@@ -10,7 +10,17 @@ import pytest
 from pai_runtime.task.lifecycle import SETUP_FAILED, TIMEOUT, Result
 from pai_runtime.task.lifecycle import run_task as run_lifecycle
 from pai_runtime.task.loop import Ended
-from pai_runtime.task.plan import EVENTS, Command, FailurePolicy, Phase, Plan, Service, Step, UseRecord
+from pai_runtime.task.plan import (
+    EVENTS,
+    Command,
+    FailurePolicy,
+    Phase,
+    Plan,
+    PlannedService,
+    Service,
+    Step,
+    UseRecord,
+)
 from pai_runtime.task.stop import StopReason
 from tests.task_harness import plan, run_task, shell
 
@@ -31,8 +41,8 @@ class _Pretend:
         self.told.append(result.outcome if result else None)
         return self._run(f"{step.phase} {use.name}")
 
-    def start_service(self, service: Service, use: UseRecord) -> bool:
-        return self._run(f"service {service.name} {use.name}").code == 0
+    def start_service(self, service: Service) -> bool:
+        return self._run(f"service {service.name}").code == 0
 
     def command(self, command: Command) -> Ended:
         assert command.script
@@ -146,10 +156,10 @@ def test_callbacks_are_told_the_outcome_once_there_is_one() -> None:
 
 
 def test_services_start_after_the_start_steps_of_their_use_and_a_required_one_can_fail_the_setup() -> None:
-    services = (Service("s", 0, "true"), Service("t", 1, "true"))
-    runner = _Pretend({"service t b": 1})
+    services = (PlannedService(0, Service("s", "true")), PlannedService(1, Service("t", "true")))
+    runner = _Pretend({"service t": 1})
     result, _ = run_lifecycle(replace(_plan(), services=services), runner, lambda _: None)
-    setup = ["taskStarts a", "service s a", "taskStarts b", "service t b"]
+    setup = ["taskStarts a", "service s", "taskStarts b", "service t"]
     assert runner.ran == [*setup, *_each("taskFails", "ba"), *_each("taskExits", "ba")]
     assert "the service 't' of 'b'" in result.message
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pai_runtime.task.plan import Service
+from pai_runtime.task.plan import PlannedService, Service
 from tests.task_harness import TaskRun, plan, run_task, shell
 
 _SERVER = (
@@ -19,13 +19,14 @@ def _until_logged(text: str) -> str:
 
 
 def _with(folder: Path, *services: Service, command: str = "true", exits: str = "true") -> TaskRun:
-    return run_task(replace(plan(folder, command, [shell("taskExits", 0, exits)]), services=services))
+    planned = tuple(PlannedService(0, service) for service in services)
+    return run_task(replace(plan(folder, command, [shell("taskExits", 0, exits)]), services=planned))
 
 
 def test_a_required_service_is_ready_before_the_command_and_stopped_after_the_exit_callbacks(
     tmp_path: Path,
 ) -> None:
-    service = Service("server", 0, _SERVER, probe="[ -e up ]", required=True)
+    service = Service("server", _SERVER, probe="[ -e up ]", required=True)
     run = _with(tmp_path, service, command="ls", exits="ls up; echo exits")
     assert run.process.returncode == 0
     assert run.stdout_log == b"up\n"
@@ -39,7 +40,7 @@ def test_a_required_service_is_ready_before_the_command_and_stopped_after_the_ex
 
 
 def test_a_service_that_never_gets_ready_fails_the_setup_only_if_it_is_required(tmp_path: Path) -> None:
-    service = Service("server", 0, "sleep 1000", probe="false", ready_within=0.3)
+    service = Service("server", "sleep 1000", probe="false", ready_within=0.3)
     free = _with(tmp_path / "free", service, command=_until_logged("is not ready") + "echo ran")
     assert (free.process.returncode, free.stdout_log) == (0, b"ran\n")
     assert "[WARNING] service 'server' is not ready after 0.3 s" in free.runtime_log
@@ -60,7 +61,7 @@ def test_a_service_starts_again_as_its_plan_says(
     for number in range(starts):
         os.mkfifo(folder / "work" / f"start{number}")
     script = f"n=$(cat count || echo 0)\necho $((n + 1)) > count\necho started > start$n\nexit {code}"
-    service = Service("s", 0, script, restart=restart)  # type: ignore[arg-type]
+    service = Service("s", script, restart=restart)  # type: ignore[arg-type]
     command = "".join(f"read line < start{number}; echo $line\n" for number in range(starts))
     run = _with(folder, service, command=command)
     assert run.stdout_log == b"started\n" * starts
@@ -71,7 +72,7 @@ def test_a_service_starts_again_as_its_plan_says(
 def test_a_service_that_fails_does_not_fail_the_job(tmp_path: Path) -> None:
     run = _with(
         tmp_path,
-        Service("s", 0, "exit 3", restart="never"),
+        Service("s", "exit 3", restart="never"),
         command=_until_logged("not started again") + "echo ran",
     )
     assert (run.process.returncode, run.stdout_log) == (0, b"ran\n")
@@ -79,13 +80,16 @@ def test_a_service_that_fails_does_not_fail_the_job(tmp_path: Path) -> None:
 
 
 def test_lines_of_a_service_and_of_a_step_do_not_mix(tmp_path: Path) -> None:
-    service = Service("s", 0, "printf half; touch up; sleep 1000", probe="[ -e up ]", required=True)
+    service = Service("s", "printf half; touch up; sleep 1000", probe="[ -e up ]", required=True)
     run = _with(tmp_path, service, exits="echo whole line")
     assert "whole line" in run.runtime_log
 
 
 def test_a_service_sees_the_environment_and_its_secrets_are_masked(tmp_path: Path) -> None:
-    service = Service("s", 1, 'echo "$SET by \0y\0"; touch up; sleep 1000', probe="[ -e up ]", required=True)
-    given = replace(plan(tmp_path, "true", [shell("taskStarts", 0, "export SET=here")]), services=(service,))
+    service = Service("s", 'echo "$SET by \0y\0"; touch up; sleep 1000', probe="[ -e up ]", required=True)
+    given = replace(
+        plan(tmp_path, "true", [shell("taskStarts", 0, "export SET=here")]),
+        services=(PlannedService(1, service),),
+    )
     run = run_task(given, secrets={"y": "sesame-open"})
     assert "here by ******" in run.runtime_log

@@ -24,7 +24,7 @@ from pai_runtime.job.rules import framework_name
 from pai_runtime.plan.build import Planner, check_uses
 from pai_runtime.plugin import API_VERSION
 from pai_runtime.schemas import expectation, package_schema
-from pai_runtime.task import lifecycle
+from pai_runtime.task import lifecycle, plan
 from pai_runtime.task.plan import Phase
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -362,7 +362,8 @@ def _plugin_api() -> Iterator[str]:
         answer = f" -> {ast.unparse(node.returns)}" if node.returns else ""
         yield from ("", f"### {node.name}", "", f"`{node.name}({ast.unparse(node.args)}){answer}`", "")
         yield _prose(ast.get_docstring(node))
-    for cls in _definitions(plugin, ast.ClassDef):
+    classes = [*_definitions(plugin, ast.ClassDef), *_definitions(plan, ast.ClassDef)]
+    for cls in (cls for cls in classes if cls.name in plugin.__all__):
         yield from ("", f"### {cls.name}", "", _prose(ast.get_docstring(cls)), "")
         fields = [field for field in cls.body if isinstance(field, ast.AnnAssign)]
         yield from _table(

@@ -27,7 +27,7 @@ from typing import Any, Final
 
 import pluggy
 
-from pai_runtime.task.plan import EVENTS, Event, FailurePolicy, Restart
+from pai_runtime.task.plan import EVENTS, Event, FailurePolicy, Service
 
 __all__ = [
     "API_VERSION",
@@ -91,24 +91,6 @@ class Shell:
     event: Event
     script: str
     failure_policy: FailurePolicy | None = None
-
-
-@dataclass(frozen=True)
-class Service:
-    """A background process beside the user's command, started after the use's start steps.
-
-    `script` runs it in the foreground of its own shell, with the environment of that moment; its output
-    goes to ``runtime.log``. `probe` is a script that ends with 0 once it is ready, tried for
-    `ready_within` seconds. Only a `required` service holds up the task until it is ready, and fails it if
-    it never is. `restart` says after which ends it starts again, with growing pauses.
-    """
-
-    name: str
-    script: str
-    probe: str | None = None
-    ready_within: float = 60
-    restart: Restart = "on-failure"
-    required: bool = False
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from pai_runtime.plan.environment import JobEnvironment, Placement, TaskName
 from pai_runtime.plugin import EVENTS, Contribution, Task, Use
 from pai_runtime.problems import InvalidInput, Problem, errors, in_order
 from pai_runtime.task.placeholders import show
-from pai_runtime.task.plan import Command, Event, Plan, Service, Step, UseRecord, Variable
+from pai_runtime.task.plan import Command, Event, Plan, PlannedService, Step, UseRecord, Variable
 
 _LIFECYCLE_HOOKS: dict[Event, str] = {
     "taskStarts": "pai_task_starts",
@@ -104,7 +104,7 @@ class Planner:
         variables = {variable.name: variable for variable in self._environment.of(role.role, index)}
         records: list[UseRecord] = []
         steps: list[Step] = []
-        services: list[Service] = []
+        services: list[PlannedService] = []
         warnings = [str(problem) for problem in self._warnings]
         for use, plugin in zip(role.uses, role.plugins, strict=True):
             try:
@@ -117,7 +117,7 @@ class Planner:
             for variable, value in contribution.environment.items():
                 variables[variable] = Variable(variable, value, use.name)
             steps += self._steps(use, plugin, contribution, len(records))
-            services += [Service(use=len(records), **vars(service)) for service in contribution.services]
+            services += [PlannedService(len(records), service) for service in contribution.services]
             records.append(_record(use, plugin))
         return Plan(
             job=self._job.name,

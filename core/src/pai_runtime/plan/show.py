@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from pai_runtime.task.placeholders import show
-from pai_runtime.task.plan import Phase, Plan, Service, Step
+from pai_runtime.task.plan import Phase, Plan, PlannedService, Step
 
 _ORDER: tuple[Phase, ...] = ("init", "taskStarts", "command", "taskSucceeds", "taskFails", "taskExits")
 
@@ -31,8 +31,8 @@ def _lines(plan: Plan) -> Iterator[str]:
         for step in steps:
             yield from _step(plan, step)
         if phase == "taskStarts":
-            for service in plan.services:
-                yield from _service(plan, service)
+            for planned in plan.services:
+                yield from _service(plan, planned)
 
 
 def _step(plan: Plan, step: Step) -> Iterator[str]:
@@ -42,8 +42,8 @@ def _step(plan: Plan, step: Step) -> Iterator[str]:
     yield from _indented(step.script if step.script is not None else f"(Python: {step.hook})")
 
 
-def _service(plan: Plan, service: Service) -> Iterator[str]:
-    use = plan.uses[service.use]
+def _service(plan: Plan, planned: PlannedService) -> Iterator[str]:
+    use, service = plan.uses[planned.use], planned.service
     required = ", the command waits for it" if service.required else ""
     yield f"  service {service.name}  {use.name}  {use.source}  {use.plugin}{required}"
     yield from _indented(service.script)

@@ -57,7 +57,7 @@ class Runner(Protocol):
     def step(self, step: Step, use: UseRecord, result: Result | None) -> Ended:
         """Run one step to its end; `result` is None before the outcome is known."""
 
-    def start_service(self, service: Service, use: UseRecord) -> bool:
+    def start_service(self, service: Service) -> bool:
         """Start a background process; whether the task may go on."""
 
     def command(self, command: Command) -> Ended:
@@ -122,11 +122,13 @@ def _start(plan: Plan, step: Step, runner: Runner, say: Callable[[str], None]) -
 
 def _start_services(plan: Plan, number: int, runner: Runner) -> Result | None:
     use = plan.uses[number]
-    for service in plan.services:
-        if service.use == number and not runner.start_service(service, use):
+    for planned in plan.services:
+        if planned.use == number and not runner.start_service(planned.service):
             if stopped := _stopped(runner, "taskStarts"):
                 return stopped
-            message = f"the service '{service.name}' of {use.label} is not ready; the command was not run"
+            message = (
+                f"the service '{planned.service.name}' of {use.label} is not ready; the command was not run"
+            )
             return Result("setup-failed", SETUP_FAILED, "taskStarts", failed=use, message=message)
     return None
 

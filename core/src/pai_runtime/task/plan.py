@@ -72,20 +72,28 @@ Restart = Literal["never", "on-failure", "always"]
 
 @dataclass(frozen=True)
 class Service:
-    """A background process of one use, started after the use's start steps and stopped at the end.
+    """A background process beside the user's command, started after the start steps of its use.
 
-    `script` runs it in the foreground of its own shell. `probe` is a script that ends with 0 once it is
-    ready; it is tried for `ready_within` seconds. Only a `required` service holds up the task until it is
-    ready, and fails the setup if it is not.
+    `script` runs it in the foreground of its own shell, with the environment of that moment; its output
+    goes to ``runtime.log``. `probe` is a script that ends with 0 once it is ready, tried for
+    `ready_within` seconds. Only a `required` service holds up the task until it is ready, and fails it if
+    it never is. `restart` says after which ends it starts again, with growing pauses.
     """
 
     name: str
-    use: int
     script: str
     probe: str | None = None
     ready_within: float = 60
     restart: Restart = "on-failure"
     required: bool = False
+
+
+@dataclass(frozen=True)
+class PlannedService:
+    """A service of one of the uses."""
+
+    use: int
+    service: Service
 
 
 @dataclass(frozen=True)
@@ -110,7 +118,7 @@ class Plan:
     uses: tuple[UseRecord, ...]
     steps: tuple[Step, ...]
     command: Command
-    services: tuple[Service, ...] = ()
+    services: tuple[PlannedService, ...] = ()
     warnings: tuple[str, ...] = ()
 
     def steps_of(self, phase: Phase, use: int | None = None) -> list[Step]:
@@ -154,18 +162,7 @@ class Plan:
             ],
             "steps": [_step_to_json(step) for step in self.steps],
             "command": {"script": self.command.script, "source": self.command.source},
-            "services": [
-                {
-                    "name": service.name,
-                    "use": service.use,
-                    "script": service.script,
-                    "probe": service.probe,
-                    "readyWithin": service.ready_within,
-                    "restart": service.restart,
-                    "required": service.required,
-                }
-                for service in self.services
-            ],
+            "services": [_service_to_json(planned) for planned in self.services],
             "warnings": list(self.warnings),
         }
 
@@ -193,10 +190,7 @@ class Plan:
                     for step in document["steps"]
                 ),
                 command=Command(**document["command"]),
-                services=tuple(
-                    Service(ready_within=service["readyWithin"], **_without(service, "readyWithin"))
-                    for service in document["services"]
-                ),
+                services=tuple(map(_service_from_json, document["services"])),
                 warnings=tuple(document["warnings"]),
             )
         except (KeyError, TypeError, AttributeError) as error:
@@ -210,6 +204,24 @@ def _step_to_json(step: Step) -> dict[str, Any]:
     if step.hook is not None:
         document["hook"] = step.hook
     return document
+
+
+def _service_to_json(planned: PlannedService) -> dict[str, Any]:
+    service = planned.service
+    return {
+        "name": service.name,
+        "use": planned.use,
+        "script": service.script,
+        "probe": service.probe,
+        "readyWithin": service.ready_within,
+        "restart": service.restart,
+        "required": service.required,
+    }
+
+
+def _service_from_json(document: Mapping[str, Any]) -> PlannedService:
+    fields = _without(_without(document, "use"), "readyWithin")
+    return PlannedService(document["use"], Service(ready_within=document["readyWithin"], **fields))
 
 
 def _without(document: Mapping[str, Any], key: str) -> dict[str, Any]:

@@ -146,7 +146,7 @@ class _Runner:
         self._take_over(step, use)
         return ended
 
-    def start_service(self, service: Service, use: UseRecord) -> bool:  # noqa: ARG002 - its plan says all
+    def start_service(self, service: Service) -> bool:
         """Start a background process; whether the task may go on."""
         script = self._bytes(service.script)
         probe = self._bytes(service.probe) if service.probe is not None else None
