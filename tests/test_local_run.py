@@ -166,6 +166,24 @@ def test_ctrl_c_ends_the_job_and_leaves_nothing_running(tmp_path: Path, times: i
     assert json.loads((tmp_path / "run" / "run.json").read_text())["outcome"] == "cancelled"
 
 
+def test_killing_the_engine_leaves_no_task_behind(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "ready")
+    os.mkfifo(tmp_path / "ended")
+    exits = {
+        "name": "tidy",
+        "callbacks": [callback("taskExits", f"echo $PAI_TASK_OUTCOME > {tmp_path}/ended")],
+    }
+    commands = [f"cd {tmp_path}", "echo $$ > pid", "echo > ready", "exec sleep 1000"]
+    document = job(prerequisites=[exits], worker={"prerequisites": ["tidy"], "commands": commands})
+    with subprocess.Popen(
+        [PROGRAM, "run", write_job(tmp_path, document), "--out", tmp_path / "run"], stderr=subprocess.DEVNULL
+    ) as process:
+        (tmp_path / "ready").read_text()
+        process.kill()
+    assert (tmp_path / "ended").read_text() == "cancelled\n"
+    assert not Path("/proc", (tmp_path / "pid").read_text().strip()).exists()
+
+
 def test_a_supervisor_that_is_killed_leaves_a_record_all_the_same(tmp_path: Path) -> None:
     commands = ["ppid=$(grep PPid /proc/$$/status)", "kill -KILL ${ppid##*[!0-9]}"]
     path = write_job(tmp_path, job(worker={"commands": commands}, secrets={"token": "value-of-it"}))

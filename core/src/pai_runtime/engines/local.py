@@ -118,7 +118,7 @@ class LocalRun:
         if self._stopping():
             (self.task_folder(name) / "secrets.json").unlink(missing_ok=True)
             return
-        args = [str(self.task_folder(name))]
+        args = [str(self.task_folder(name)), f"--parent={os.getpid()}"]
         if timeout is not None:
             args.append(f"--timeout={timeout}")
         if sum(role.instances for role in self._job.roles.values()) > 1:

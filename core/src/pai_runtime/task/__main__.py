@@ -25,11 +25,12 @@ def main() -> int:
         help="seconds that exit callbacks have once the task is told to stop",
     )
     parser.add_argument("--prefix", default="", help="stands before each line that is passed on")
+    parser.add_argument("--parent", type=int, help="the process that starts the task, which ends with it")
     parser.add_argument("--log-size", type=int, default=Rotation.size, help="bytes of one file of a log")
     parser.add_argument("--log-count", type=int, default=Rotation.count, help="files that are kept of a log")
     args = parser.parse_args()
     rotation = Rotation(args.log_size, args.log_count)
-    options = Options(args.timeout, args.grace, args.exit_budget, args.prefix, rotation)
+    options = Options(args.timeout, args.grace, args.exit_budget, args.prefix, args.parent, rotation)
     return supervise(args.folder.absolute(), options)
 
 

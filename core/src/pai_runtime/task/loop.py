@@ -23,6 +23,7 @@ from pai_runtime.task.stop import FOREVER
 _CHUNK = 65536
 _QUIET = 0.2
 """Seconds without output after which a sink is told so."""
+_PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -67,7 +68,7 @@ class Loop:
         self._let_signals_end_a_wait()
         if os.getpid() != 1:
             # Orphans come to us as they would to an init process. Kernels older than 3.4 do without.
-            ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+            _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
     def pipe(self, sink: Sink) -> int:
         """The write end of a new pipe whose other end goes to `sink`."""
@@ -187,6 +188,17 @@ class Loop:
         self._selector.register(read, selectors.EVENT_READ, None)
         signal.set_wakeup_fd(write, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+
+
+def end_with_parent(parent: int) -> None:
+    """Be told to stop when the process `parent`, which has started us, is gone, however it went."""
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:  # it was gone before the kernel knew
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _prctl(option: int, value: int) -> None:
+    ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
 
 
 def _children_of(parent: int) -> list[int]:

@@ -15,7 +15,7 @@ from pai_runtime.task.exit_record import exit_record, write_whole
 from pai_runtime.task.interpreter import python_argv
 from pai_runtime.task.lifecycle import RUNTIME_ERROR, Result, run_task
 from pai_runtime.task.logs import Logs, Rotation
-from pai_runtime.task.loop import Ended, Loop
+from pai_runtime.task.loop import Ended, Loop, end_with_parent
 from pai_runtime.task.masking import Masks
 from pai_runtime.task.plan import (
     PEERS,
@@ -42,13 +42,15 @@ class Options:
     """How this run of the task goes; times in seconds.
 
     `grace` is the time between SIGTERM and SIGKILL, `exit_budget` what the exit callbacks may take once the
-    task has been told to stop, `prefix` stands before each line that is passed on.
+    task has been told to stop, `prefix` stands before each line that is passed on. With a `parent`, the
+    task ends when that process does.
     """
 
     timeout: float | None = None
     grace: float = 10
     exit_budget: float = 30
     prefix: str = ""
+    parent: int | None = None
     rotation: Rotation = field(default_factory=Rotation)
 
 
@@ -59,6 +61,8 @@ def supervise(folder: Path, options: Options) -> int:
     """
     hand_over_script(b"")  # takes its place among the open files before anything else does
     stop = Stop(options.timeout, options.exit_budget)
+    if options.parent is not None:
+        end_with_parent(options.parent)
     try:
         plan = Plan.from_json(json.loads((folder / "plan.json").read_bytes()))
         secrets = _take_secrets(folder / "secrets.json")
