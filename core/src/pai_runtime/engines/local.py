@@ -110,9 +110,8 @@ class LocalRun:
                 with os.fdopen(fd, "w", encoding="utf-8") as file:
                     json.dump(secrets, file)
         except OSError as error:
-            raise CannotRun(
-                f"the folder of a task cannot be written: {error.filename}: {error.strerror}"
-            ) from None
+            message = f"the folder of a task cannot be written: {error.filename or folder}: {error.strerror}"
+            raise CannotRun(message) from None
 
     def _start(self, name: TaskName, timeout: float | None) -> None:
         if self._stopping():

@@ -114,11 +114,18 @@ def _text(distribution: AnyDistribution, file: str) -> str | None:
     return text
 
 
-def _entry_points(distribution: AnyDistribution) -> list[tuple[str, str]]:
-    try:
-        return [(point.name, point.value) for point in distribution.entry_points.select(group=GROUP)]
-    except Exception:  # noqa: BLE001 - as above; what cannot be read names no plugin
-        return []
+def _entry_points(distribution: AnyDistribution) -> Iterator[tuple[str, str]]:
+    """Names and values in our group, also broken ones.
+
+    Read here, since at one broken value some versions of the library give none of the others.
+    """
+    section = ""
+    for line in map(str.strip, (_text(distribution, "entry_points.txt") or "").splitlines()):
+        if line.startswith("[") and line.endswith("]"):
+            section = line[1:-1].strip()
+        elif section == GROUP and "=" in line and not line.startswith(("#", ";")):
+            name, _, value = line.partition("=")
+            yield name.strip(), value.strip()
 
 
 def origin(distribution: AnyDistribution) -> tuple[Origin, Path | None]:

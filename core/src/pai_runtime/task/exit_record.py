@@ -58,12 +58,16 @@ def exit_record(
 def write_whole(path: Path, text: str, mode: int = 0o644) -> None:
     """Write a file so that a crash leaves the old one or the new one, and never half of one."""
     aside = path.with_name(f".{path.name}.{os.getpid()}")
-    fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
-    with os.fdopen(fd, "w", encoding="utf-8", errors="backslashreplace") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    aside.replace(path)
+    try:
+        fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
+        with os.fdopen(fd, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(path)
+    except OSError:
+        aside.unlink(missing_ok=True)
+        raise
 
 
 def _fit(record: dict[str, Any], tails: tuple[str, str]) -> dict[str, str]:
