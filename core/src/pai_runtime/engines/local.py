@@ -78,12 +78,12 @@ class LocalRun:
 
     def run(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str], timeout: float | None) -> int:
         """Run all tasks to their end; the exit status of the job. Raises `CannotRun` before the first one."""
-        for name, plan in plans.items():
-            self._prepare(name, plan, secrets)
-        self._write_run()
         on_stop_signals(self._cancel)
+        for name, plan in plans.items():
+            self._prepare(name, plan)
+        self._write_run()
         for name in plans:
-            self._start(name, timeout)
+            self._start(name, secrets, timeout)
         while any(task.code is None for task in self._tasks.values()):
             self._reap()
         self._write_run()
@@ -100,22 +100,17 @@ class LocalRun:
         """Where a task's plan, logs and record are."""
         return self._folder / name[0] / str(name[1])
 
-    def _prepare(self, name: TaskName, plan: Plan, secrets: Mapping[str, str]) -> None:
+    def _prepare(self, name: TaskName, plan: Plan) -> None:
         folder = self.task_folder(name)
         try:
             (folder / "work").mkdir(parents=True)
-            write_whole(folder / "plan.json", json.dumps(plan.to_json(), indent=2, ensure_ascii=False) + "\n")
-            if secrets:
-                fd = os.open(folder / "secrets.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-                with os.fdopen(fd, "w", encoding="utf-8") as file:
-                    json.dump(secrets, file)
+            write_whole(folder / "plan.json", json.dumps(plan.to_json(), ensure_ascii=False) + "\n")
         except OSError as error:
             message = f"the folder of a task cannot be written: {error.filename or folder}: {error.strerror}"
             raise CannotRun(message) from None
 
-    def _start(self, name: TaskName, timeout: float | None) -> None:
+    def _start(self, name: TaskName, secrets: Mapping[str, str], timeout: float | None) -> None:
         if self._stopping():
-            (self.task_folder(name) / "secrets.json").unlink(missing_ok=True)
             return
         args = [str(self.task_folder(name)), f"--parent={os.getpid()}"]
         if timeout is not None:
@@ -123,6 +118,8 @@ class LocalRun:
         if sum(role.instances for role in self._job.roles.values()) > 1:
             args.append(f"--prefix={name[0]}/{name[1]} | ")
         try:
+            if secrets:  # at the last moment: the supervisor removes them as soon as it has read them
+                self._hand_over(secrets, self.task_folder(name) / "secrets.json")
             process = subprocess.Popen(
                 python_argv("pai_runtime.task.__main__", *args),
                 env=_task_environment(),
@@ -136,6 +133,11 @@ class LocalRun:
         self._tasks[process.pid] = _Task(name, process)
         if self._stopping():  # told so before the task was in the list
             os.kill(process.pid, signal.SIGTERM)
+
+    def _hand_over(self, secrets: Mapping[str, str], path: Path) -> None:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(fd, "w", encoding="utf-8") as file:
+            json.dump(secrets, file)
 
     def _stopping(self) -> bool:
         return self._cancelled_by is not None or self._decision is not None
@@ -203,9 +205,9 @@ class LocalRun:
             self._say(f"{self._folder / 'run.json'} cannot be written: {error.strerror}")
 
     def _outcome(self) -> str:
-        if self._cancelled_by is not None:
+        if self._decision is None:
             return "cancelled"
-        return "failed" if self._decision and self._decision.code else "succeeded"
+        return "failed" if self._decision.code else "succeeded"
 
 
 def _task_name(name: TaskName) -> str:
