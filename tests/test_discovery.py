@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from pai_runtime.host.discovery import GROUP, installed_plugins, normalized
+from pai_runtime.host.discovery import GROUP, InstalledPlugins, normalized
 from tests.plugin_factory import Site, manifest, project, uses
 from tests.support import PROGRAM, cli, job, write_job
 
@@ -224,7 +224,7 @@ def test_the_origin_is_what_the_installer_wrote(
     files = {"{info}/direct_url.json": json.dumps(direct_url)} if direct_url else {}
     site.add("org.one", files=files)
     monkeypatch.syspath_prepend(site.folder)
-    assert installed_plugins()["org.one"][0].origin == expected
+    assert InstalledPlugins()["org.one"][0].origin == expected
 
 
 @pytest.mark.parametrize("value", ["space.part.plugin", "space.part.plugin:OBJECT.inner", "space.plain"])
@@ -337,7 +337,7 @@ def test_a_broken_distribution_is_refused_with_its_fault_and_spoils_no_other(
     site.add("org.bad", files=files)
     site.add("org.good")
     monkeypatch.syspath_prepend(site.folder)
-    found = installed_plugins()
+    found = InstalledPlugins()
     (good,) = found["org.good"]
     assert good.fault is None
     assert good.location == site.folder / "org_good" / "__init__.py"
@@ -387,7 +387,7 @@ def test_one_folder_twice_on_the_search_path_is_one_folder(
     (tmp_path / "link").symlink_to(site.folder)
     second = site.folder if again == "the same" else tmp_path / "link"
     monkeypatch.setattr(sys, "path", [str(site.folder), *sys.path, str(second)])
-    assert len(installed_plugins()["org.one"]) == 1
+    assert len(InstalledPlugins()["org.one"]) == 1
 
 
 def test_two_versions_of_one_distribution_in_one_folder_are_refused(site: Site) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pai_runtime.host import loading
-from pai_runtime.host.discovery import GROUP, installed_plugins
+from pai_runtime.host.discovery import GROUP, InstalledPlugins
 from pai_runtime.host.host import Host
 from pai_runtime.host.loading import LoadedPlugin, PluginError, blamed, load
 from pai_runtime.host.policy import NO_POLICY
@@ -32,7 +32,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
 
 
 def loaded(made: Made) -> LoadedPlugin:
-    return load(installed_plugins()[made.id][0])
+    return load(InstalledPlugins()[made.id][0])
 
 
 # Only the distribution's own code
@@ -224,13 +224,13 @@ def test_the_time_limit_ends_with_the_call(site: Site, *, fails: bool) -> None:
 def test_a_hook_in_the_task_has_no_time_limit_of_its_own(site: Site) -> None:
     """The task's own limit ends it."""
     site.add("org.one")
-    with blamed(installed_plugins()["org.one"][0], "hook pai_init", limited=False):
+    with blamed(InstalledPlugins()["org.one"][0], "hook pai_init", limited=False):
         assert signal.alarm(0) == 0
 
 
 def test_an_interrupt_by_the_user_is_not_the_plugins_fault(site: Site) -> None:
     site.add("org.one")
-    with pytest.raises(KeyboardInterrupt), blamed(installed_plugins()["org.one"][0], "import"):
+    with pytest.raises(KeyboardInterrupt), blamed(InstalledPlugins()["org.one"][0], "import"):
         signal.raise_signal(signal.SIGINT)
 
 
@@ -238,7 +238,7 @@ def test_standard_output_is_the_hosts_again_after_a_call(
     site: Site, capfd: pytest.CaptureFixture[str]
 ) -> None:
     site.add("org.one")
-    with blamed(installed_plugins()["org.one"][0], "import"):
+    with blamed(InstalledPlugins()["org.one"][0], "import"):
         sys.stdout.write("from the plugin\n")
         sys.stdout.flush()
         subprocess.run(["echo", "from its program"], check=True)

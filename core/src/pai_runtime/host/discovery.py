@@ -68,13 +68,30 @@ class Plugin:
         return self.value.partition(":")[0].strip()
 
 
-def installed_plugins() -> dict[str, tuple[Plugin, ...]]:
-    """All plugins by id, sorted; more than one where several distributions claim an id."""
-    found: dict[str, list[Plugin]] = {}
-    for distribution in plugin_distributions():
-        for id_, value in _entry_points(distribution):
-            found.setdefault(id_, []).append(_plugin(distribution, id_, value))
-    return {id_: tuple(sorted(found[id_], key=lambda plugin: plugin.label)) for id_ in sorted(found)}
+class InstalledPlugins(Mapping[str, tuple[Plugin, ...]]):
+    """All plugins by id, sorted; more than one where several distributions claim an id.
+
+    The ids are known at once; a plugin's files are looked at when somebody asks for it.
+    """
+
+    def __init__(self) -> None:
+        self._points: dict[str, list[tuple[AnyDistribution, str]]] = {}
+        self._plugins: dict[str, tuple[Plugin, ...]] = {}
+        for distribution in plugin_distributions():
+            for id_, value in _entry_points(distribution):
+                self._points.setdefault(id_, []).append((distribution, value))
+
+    def __getitem__(self, id_: str) -> tuple[Plugin, ...]:
+        if id_ not in self._plugins:
+            plugins = [_plugin(distribution, id_, value) for distribution, value in self._points[id_]]
+            self._plugins[id_] = tuple(sorted(plugins, key=lambda plugin: plugin.label))
+        return self._plugins[id_]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._points))
+
+    def __len__(self) -> int:
+        return len(self._points)
 
 
 def plugin_distributions() -> Iterator[AnyDistribution]:

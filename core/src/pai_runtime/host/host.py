@@ -7,7 +7,7 @@ from typing import Any
 from pai_runtime.document import Document, DocumentPath
 from pai_runtime.host.contributions import contribution_fault
 from pai_runtime.host.digest import plugin_digest
-from pai_runtime.host.discovery import Plugin, installed_plugins
+from pai_runtime.host.discovery import InstalledPlugins, Plugin
 from pai_runtime.host.loading import LoadedPlugin, PluginError, blamed, load
 from pai_runtime.host.policy import Policy, refusal
 from pai_runtime.plugin import Contribution, Task, Use
@@ -32,16 +32,19 @@ class Host:
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
+        self._refusals: dict[str, str | None] = {}
         self._loaded: dict[str, LoadedPlugin | PluginError] = {}
 
     @cached_property
     def installed(self) -> Mapping[str, tuple[Plugin, ...]]:
         """What is installed, by id."""
-        return installed_plugins()
+        return InstalledPlugins()
 
     def refusal(self, id_: str) -> str | None:
         """Why an installed plugin may not be used; None if it may."""
-        return refusal(self._policy, self.installed[id_], plugin_digest)
+        if id_ not in self._refusals:
+            self._refusals[id_] = refusal(self._policy, self.installed[id_], plugin_digest)
+        return self._refusals[id_]
 
     def find(self, id_: str) -> Plugin:
         """The plugin with this id, not imported; raises `Unavailable`."""
