@@ -139,7 +139,7 @@ def test_a_failed_setup_is_explained_where_the_person_looks(tmp_path: Path) -> N
 
 def test_a_time_limit_ends_the_job(tmp_path: Path) -> None:
     path = write_job(tmp_path, job(worker={"commands": ["sleep 1000"]}))
-    ended = cli("run", path, "--out", tmp_path / "run", "--timeout", "0.5s")
+    ended = cli("run", path, "--out", tmp_path / "run", "--timeout", "4s")
     assert ended.returncode == 242
     assert "the time limit ended the task in command" in ended.stderr
 

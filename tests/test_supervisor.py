@@ -97,7 +97,7 @@ def test_exit_callbacks_have_a_time_budget_once_the_task_is_told_to_stop(tmp_pat
 
 def test_a_time_limit_during_exit_callbacks_does_not_change_the_outcome(tmp_path: Path) -> None:
     steps = [shell("taskExits", 0, "sleep 1000")]
-    run = run_task(plan(tmp_path, "true", steps), "--timeout=0.2", "--exit-budget=0.2", "--grace=0.1")
+    run = run_task(plan(tmp_path, "true", steps), "--timeout=4", "--exit-budget=0.2", "--grace=0.1")
     assert (run.process.returncode, run.record["outcome"]) == (0, "ok")
 
 
