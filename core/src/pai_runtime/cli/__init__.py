@@ -10,7 +10,9 @@ from pathlib import Path
 from pai_runtime import __version__
 from pai_runtime.problems import InvalidInput, print_problems
 
+INVALID = 1
 CANNOT_RUN = 2
+"""Exit statuses: what was given is not valid; what was asked for cannot be done."""
 
 
 def main() -> int:

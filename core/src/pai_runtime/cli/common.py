@@ -11,8 +11,6 @@ from pai_runtime.job.model import Job
 from pai_runtime.plan.build import RoleUses, check_uses
 from pai_runtime.problems import InvalidInput, Problem, errors, in_order
 
-INVALID = 1
-CANNOT_RUN = 2
 POLICY_VARIABLE = "PAI_RUNTIME_POLICY"
 
 

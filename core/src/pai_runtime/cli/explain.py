@@ -4,7 +4,7 @@ import argparse
 import json
 import sys
 
-from pai_runtime.cli.common import CANNOT_RUN
+from pai_runtime.cli import CANNOT_RUN
 
 
 def main(args: argparse.Namespace) -> int:

@@ -5,7 +5,8 @@ import getpass
 import json
 import sys
 
-from pai_runtime.cli.common import CANNOT_RUN, INVALID, given_host, load_checked
+from pai_runtime.cli import CANNOT_RUN, INVALID
+from pai_runtime.cli.common import given_host, load_checked
 from pai_runtime.engines.placement import example_placement
 from pai_runtime.job.model import Job
 from pai_runtime.plan.build import Planner

@@ -5,7 +5,8 @@ import getpass
 import re
 from pathlib import Path
 
-from pai_runtime.cli.common import CANNOT_RUN, given_host, load_checked
+from pai_runtime.cli import CANNOT_RUN
+from pai_runtime.cli.common import given_host, load_checked
 from pai_runtime.document import Document
 from pai_runtime.engines.local import LocalRun, not_given_here, say
 from pai_runtime.engines.run_folder import CannotRun, RunFolder

@@ -4,7 +4,8 @@ import argparse
 import json
 import sys
 
-from pai_runtime.cli.common import INVALID, given_host
+from pai_runtime.cli import INVALID
+from pai_runtime.cli.common import given_host
 from pai_runtime.host.host import Host
 from pai_runtime.job.load import load_job
 from pai_runtime.plan.build import check_uses

@@ -16,6 +16,8 @@ from pai_runtime.problems import InvalidInput, Problem, errors, in_order
 from pai_runtime.task.placeholders import show
 from pai_runtime.task.plan import Command, Event, Plan, PlannedService, Step, UseRecord, Variable
 
+_LEFT_OUT = "it is left out, as its failurePolicy says"
+
 _LIFECYCLE_HOOKS: dict[Event, str] = {
     "taskStarts": "pai_task_starts",
     "taskSucceeds": "pai_task_succeeds",
@@ -49,7 +51,7 @@ def check_uses(job: Job, host: Host, problems: list[Problem], *, lenient: bool =
             except Unavailable as error:
                 problems.append(_unavailable(use, error, lenient=lenient))
                 continue
-            problems += _parameter_problems(job, use, plugin)
+            problems += parameter_problems(plugin, use.parameters, job.document, use.locate)
             usable.append((use, plugin))
         uses, plugins = zip(*usable, strict=True) if usable else ((), ())
         roles.append(RoleUses(role, tuple(uses), tuple(plugins), role_command(job, role, problems)))
@@ -57,21 +59,20 @@ def check_uses(job: Job, host: Host, problems: list[Problem], *, lenient: bool =
 
 
 def _unavailable(use: JobUse, error: Unavailable, *, lenient: bool) -> Problem:
-    consequence = (
-        "its parameters were not checked" if lenient else "it is left out, as its failurePolicy says"
-    )
     is_warning = use.failure_policy == "ignore" or (lenient and not error.installed)
+    consequence = "its parameters were not checked" if lenient else _LEFT_OUT
+    return _problem_of(use, str(error), consequence if is_warning else None, error.suggestion)
+
+
+def _problem_of(use: JobUse, message: str, consequence: str | None, suggestion: str | None = None) -> Problem:
+    """A warning where the job goes on with a `consequence`, else an error."""
     return Problem(
-        f"{error}" + (f"; {consequence}" if is_warning else ""),
+        f"{message}; {consequence}" if consequence else message,
         use.position,
         f"use '{use.name}'",
-        suggestion=error.suggestion,
-        severity="warning" if is_warning else "error",
+        suggestion=suggestion,
+        severity="warning" if consequence else "error",
     )
-
-
-def _parameter_problems(job: Job, use: JobUse, plugin: Plugin) -> list[Problem]:
-    return parameter_problems(plugin, use.parameters, job.document, use.locate)
 
 
 class Planner:
@@ -110,7 +111,8 @@ class Planner:
             try:
                 contribution = self._contribution(use, plugin, task)
             except PluginError as error:
-                problem = _failed(use, error)
+                consequence = _LEFT_OUT if use.failure_policy == "ignore" else None
+                problem = _problem_of(use, show(str(error)), consequence)
                 problems.append(problem)
                 warnings.append(str(problem))
                 continue
@@ -151,16 +153,6 @@ class Planner:
                     yield step(event, script=shell.script, failure_policy=policy)
             if loaded.implements(_LIFECYCLE_HOOKS[event]):
                 yield step(event, hook=_LIFECYCLE_HOOKS[event], failure_policy=use.failure_policy)
-
-
-def _failed(use: JobUse, error: PluginError) -> Problem:
-    is_warning = use.failure_policy == "ignore"
-    return Problem(
-        show(str(error)) + ("; it is left out, as its failurePolicy says" if is_warning else ""),
-        use.position,
-        f"use '{use.name}'",
-        severity="warning" if is_warning else "error",
-    )
 
 
 def _record(use: JobUse, plugin: Plugin) -> UseRecord:

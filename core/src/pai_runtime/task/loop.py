@@ -144,7 +144,6 @@ class Loop:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
             self.turn(time.monotonic() + 0.1)
-            self._reap()
 
     def _move(self, timeout: float | None) -> bool:
         moved = False
