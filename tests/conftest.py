@@ -18,7 +18,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip what needs a Debian package that is not there."""
     for marker in item.iter_markers("debian"):
         (package,) = marker.args
-        if shutil.which(package) is None:
+        if shutil.which(marker.kwargs.get("program", package)) is None:
             pytest.skip(f"apt-get install {package}")
 
 

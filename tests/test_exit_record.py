@@ -64,6 +64,7 @@ def test_no_half_written_record_is_left(tmp_path: Path) -> None:
         "exit.yaml",
         "logs",
         "plan.json",
+        "state.json",
         "variables.json",
         "work",
     ]

@@ -59,6 +59,7 @@ DOCUMENTS: Final = {
         "exit-record.schema.json",
         "`exit.yaml` of a task: YAML, at most 4096 bytes.",
     ),
+    "State": ("pai_runtime.task", "state.schema.json", "`state.json` of a task, while it runs."),
     "Run": ("pai_runtime.engines", "run.schema.json", "`run.json` in the folder of a run."),
 }
 """The documents that people and other programs read or write: package and name of the schema."""

@@ -27,7 +27,7 @@ from typing import Any, Final
 
 import pluggy
 
-from pai_runtime.task.plan import EVENTS, Event, FailurePolicy, Service
+from pai_runtime.task.plan import EVENTS, Event, FailurePolicy, Mount, Service
 
 __all__ = [
     "API_VERSION",
@@ -35,6 +35,7 @@ __all__ = [
     "Contribution",
     "Event",
     "FailurePolicy",
+    "Mount",
     "Service",
     "Shell",
     "Task",
@@ -104,3 +105,4 @@ class Contribution:
     environment: Mapping[str, str] = field(default_factory=dict)
     steps: Sequence[Shell] = ()
     services: Sequence[Service] = ()
+    mounts: Sequence[Mount] = ()

@@ -70,6 +70,19 @@ def _parser() -> argparse.ArgumentParser:
         "--out", type=Path, metavar="DIR", help="folder of the run (default: .pai-runs/<job>-<n>)"
     )
     run.add_argument("--timeout", metavar="T", help="end the tasks after this time: 90, 90s, 15m or 2h")
+    run.add_argument(
+        "--isolation",
+        choices=["auto", "none", "required"],
+        default="auto",
+        help="whether what tasks write stays in their own folders (default: auto, if the kernel allows it)",
+    )
+    run.add_argument(
+        "--storage",
+        action="append",
+        default=[],
+        metavar="NAME=DIR",
+        help="the folder that is a storage of the cluster here; again for each",
+    )
     run.set_defaults(module="run")
 
     explain = commands.add_parser("explain", help="who set each variable of a task that was run")

@@ -2,41 +2,48 @@
 
 import argparse
 import getpass
-import re
+import sys
 from pathlib import Path
 
+from pai_runtime import duration
 from pai_runtime.cli import CANNOT_RUN
 from pai_runtime.cli.common import given_host, load_checked
 from pai_runtime.document import Document
-from pai_runtime.engines.local import LocalRun, not_given_here, say
+from pai_runtime.engines.local import LocalRun, RunOptions, not_given_here
 from pai_runtime.engines.run_folder import CannotRun, RunFolder
+from pai_runtime.engines.run_state import Run
 from pai_runtime.job.model import Job
 from pai_runtime.job.secrets import secret_values
 from pai_runtime.plan.build import Planner
 from pai_runtime.problems import InvalidInput, print_problems
 from pai_runtime.task.masking import SHORTEST
 
-_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
 _LAST_LINES = 5
 
 
 def main(args: argparse.Namespace) -> int:
     """Exit status: the job's, or 2 if nothing was started."""
     try:
-        timeout = _seconds(args.timeout) if args.timeout else None
+        options = RunOptions(
+            user=getpass.getuser(),
+            timeout=_seconds(args.timeout) if args.timeout else None,
+            isolation=args.isolation,
+            storages=dict(map(_storage, args.storage)),
+        )
         host = given_host(args)
         job, roles, warnings = load_checked(args, host)
         print_problems(warnings)
         folder = RunFolder(job, args.out)
-        run = LocalRun(job, folder.path, say)
+        run = LocalRun(job, folder.path, options, _View())
+        secrets = secret_values(job.secrets)
         try:
-            plans = Planner(job, host, roles, run.place(getpass.getuser()), warnings).plans()
+            plans = Planner(job, host, roles, run.place(), warnings).plans()
+            run.prepare(plans, secrets)
         except BaseException:
             folder.discard()
             raise
-        secrets = secret_values(job.secrets)
         _say_before(job, folder.path, secrets)
-        status = run.run(plans, secrets, timeout)
+        status = run.run()
     except InvalidInput as error:
         print_problems(error.problems)
         say("nothing was started")
@@ -49,10 +56,30 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _seconds(text: str) -> float:
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text)
-    if not match:
+    time = duration.seconds(text)
+    if time is None:
         raise CannotRun(f"--timeout {text} is not a time, such as 90, 90s, 15m or 2h")
-    return float(match[1]) * _UNITS[match[2]]
+    return time
+
+
+def _storage(text: str) -> tuple[str, Path]:
+    name, equals, folder = text.partition("=")
+    if not (name and equals and folder):
+        raise CannotRun(f"--storage {text} is not NAME=DIR, such as data=/mnt/data")
+    return name, Path(folder)
+
+
+class _View:
+    def say(self, text: str) -> None:
+        say(text)
+
+    def show(self, run: Run) -> None:
+        pass
+
+
+def say(text: str) -> None:
+    sys.stderr.write(f"pai-runtime: {text}\n")
+    sys.stderr.flush()
 
 
 def _say_before(job: Job, folder: Path, secrets: dict[str, str]) -> None:
@@ -67,8 +94,8 @@ def _say_after(run: LocalRun, folder: Path, status: int) -> None:
     if run.failed_task is None:
         say("the job was cancelled" if status else f"the job succeeded; its logs are in {_short(folder)}")
         return
-    task = run.task_folder(run.failed_task)
-    say(f"the job failed: task {'/'.join(map(str, run.failed_task))}, exit code {status}")
+    task = run.failed_task.folder
+    say(f"the job failed: task {run.failed_task.label}, exit code {status}")
     try:
         record = Document.read(task / "exit.yaml").root.data
     except InvalidInput:

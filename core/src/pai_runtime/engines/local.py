@@ -1,31 +1,60 @@
-"""The local engine: every task of a job as a process on this machine."""
+"""The local engine: every task of a job as processes on this machine."""
 
 import contextlib
+import fcntl
 import json
 import os
+import select
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Literal, Protocol
 
+from pai_runtime.engines import isolation
 from pai_runtime.engines.completion import Decision, decision
+from pai_runtime.engines.local_task import LocalTask, Way
+from pai_runtime.engines.mounts import binds, check_storages
 from pai_runtime.engines.placement import placement, ports_needed
 from pai_runtime.engines.ports import END, FIRST, NoFreePorts, free_ports
 from pai_runtime.engines.run_folder import CannotRun
+from pai_runtime.engines.run_state import Run, RunOutcome
 from pai_runtime.job.model import Job
-from pai_runtime.plan.environment import Placement, TaskName
-from pai_runtime.task.exit_record import exit_record, write_whole
-from pai_runtime.task.interpreter import python_argv
-from pai_runtime.task.lifecycle import RUNTIME_ERROR, Outcome, Result
+from pai_runtime.plan.environment import Attempt, Placement, TaskName
+from pai_runtime.task.exit_record import write_whole
+from pai_runtime.task.lifecycle import RUNTIME_ERROR
 from pai_runtime.task.plan import Plan
 from pai_runtime.task.stop import on_stop_signals
 
-RUN_VERSION = 1
+IsolationMode = Literal["auto", "none", "required"]
+
+_SHOW_EVERY = 0.25
+
+
+class View(Protocol):
+    """Who is told how the run goes."""
+
+    def say(self, text: str) -> None:
+        """A message for the person who runs the job."""
+
+    def show(self, run: Run) -> None:
+        """How the run stands; called at every change, and at least every `_SHOW_EVERY` seconds."""
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a job is run here. `timeout` in seconds, for the whole run; `storages`: folders by storage name.
+
+    With `shown_elsewhere` the tasks' output is not passed on, because the view shows it from the logs.
+    """
+
+    user: str
+    timeout: float | None = None
+    isolation: IsolationMode = "auto"
+    storages: Mapping[str, Path] = field(default_factory=dict)
+    shown_elsewhere: bool = False
 
 
 def not_given_here(job: Job) -> list[str]:
@@ -38,197 +67,268 @@ def not_given_here(job: Job) -> list[str]:
     if gpus and not Path("/dev/nvidia0").exists():
         missing.append(f"GPUs: a task asks for {gpus}, and there is none")
     missing.append("limits of memory and CPU: tasks may use all of this machine")
-    if job.retries or any(role.retries for role in job.roles.values()):
-        missing.append("retries: every task runs once")
     return missing
-
-
-@dataclass
-class _Task:
-    """A task that was started. `code` is None while it runs."""
-
-    name: TaskName
-    process: subprocess.Popen[bytes]
-    code: int | None = None
 
 
 class LocalRun:
     """One run of a job. Tasks run at once; the first decision of the completion policies ends the others.
 
-    The first signal to stop ends the job in good order, the second at once.
+    A task that fails is tried again ``taskRetryCount`` times if the job's tasks need not live together, and
+    a job that fails ``jobRetryCount`` times, from its beginning. The first signal to stop ends the job in
+    good order, the second at once.
     """
 
-    def __init__(self, job: Job, folder: Path, say: Callable[[str], None]) -> None:
+    def __init__(self, job: Job, folder: Path, options: RunOptions, view: View) -> None:
         self._job = job
         self._folder = folder
-        self._say = say
+        self._options = options
+        self._view = view
         self._started = time.time()
-        self._tasks: dict[int, _Task] = {}
+        self._deadline = time.monotonic() + options.timeout if options.timeout is not None else None
+        self._tasks: dict[TaskName, LocalTask] = {}
         self._ended: dict[TaskName, int] = {}
+        self._retries = 0
         self._decision: Decision | None = None
         self._cancelled_by: int | None = None
+        self._ended_at: float | None = None
+        self._changed = True
 
-    def place(self, user: str) -> Placement:
+    def place(self) -> Placement:
         """A placement with ports that are free now; raises `CannotRun`."""
         try:
             with free_ports(ports_needed(self._job), _somewhere()) as ports:
-                return placement(self._job, self._folder.name, user, self._folder, ports)
+                return placement(self._job, self._folder.name, self._options.user, self._folder, ports)
         except (NoFreePorts, OSError) as error:
             raise CannotRun(str(error)) from None
 
-    def run(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str], timeout: float | None) -> int:
-        """Run all tasks to their end; the exit status of the job. Raises `CannotRun` before the first one."""
-        on_stop_signals(self._cancel)
-        for name, plan in plans.items():
-            self._prepare(name, plan)
-        self._write_run()
-        for name in plans:
-            self._start(name, secrets, timeout)
-        while any(task.code is None for task in self._tasks.values()):
-            self._reap()
-        self._write_run()
-        if self._decision is not None:
-            return self._decision.code
-        return 128 + (self._cancelled_by or 0)
+    def prepare(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str]) -> None:
+        """Make all that the tasks need; raises `CannotRun`."""
+        check_storages(plans.values(), self._options.storages)
+        way = Way(
+            secrets,
+            prefixed=len(plans) > 1,
+            shown_elsewhere=self._options.shown_elsewhere,
+            binds=self._binds(plans) if self._is_isolated(plans) else None,
+        )
+        for (role, index), plan in plans.items():
+            folder = self._folder / role / str(index)
+            self._tasks[role, index] = task = LocalTask(plan, self._folder.name, folder, way)
+            try:
+                task.prepare(Attempt())
+            except OSError as error:
+                message = "the folder of a task cannot be written"
+                raise CannotRun(f"{message}: {error.filename or folder}: {error.strerror}") from None
+
+    def run(self) -> int:
+        """Run all tasks to their end; the exit status of the job."""
+        with _lock(self._folder), _wake_on_children() as wake:
+            on_stop_signals(self._cancel)
+            while True:
+                for task in self._tasks.values():
+                    self._start(task)
+                    self._turn(wake, 0)
+                while any(task.state == "running" for task in self._tasks.values()):
+                    self._turn(wake, _SHOW_EVERY)
+                if not self._begin_again():
+                    break
+            self._ended_at = time.time()
+            self._changed = True
+            self._show()
+        return self._status()
 
     @property
-    def failed_task(self) -> TaskName | None:
+    def failed_task(self) -> LocalTask | None:
         """The task that failed the job."""
-        return self._decision.failed_task if self._decision else None
+        failed = self._decision.failed_task if self._decision else None
+        return self._tasks[failed] if failed else None
 
-    def task_folder(self, name: TaskName) -> Path:
-        """Where a task's plan, logs and record are."""
-        return self._folder / name[0] / str(name[1])
+    def _status(self) -> int:
+        return self._decision.code if self._decision is not None else 128 + (self._cancelled_by or 0)
 
-    def _prepare(self, name: TaskName, plan: Plan) -> None:
-        folder = self.task_folder(name)
+    def _is_isolated(self, plans: Mapping[TaskName, Plan]) -> bool:
+        mode = self._options.isolation
+        scratch = self._folder / ".isolation"
+        reason = "--isolation none" if mode == "none" else isolation.refusal(scratch)
+        if reason is None:
+            return True
+        mounts = [planned.mount.path for plan in plans.values() for planned in plan.mounts]
+        if mounts:
+            raise CannotRun(f"{mounts[0]} can only be mounted in isolated tasks ({reason})")
+        if mode == "required":
+            raise CannotRun(f"tasks cannot be isolated on this machine: {reason}")
+        self._view.say(f"tasks are not isolated ({reason}): they can change all that you can change")
+        return False
+
+    def _binds(self, plans: Mapping[TaskName, Plan]) -> dict[TaskName, list[isolation.Bind]]:
+        user, job = self._options.user, self._folder.name
         try:
-            (folder / "work").mkdir(parents=True)
-            write_whole(folder / "plan.json", json.dumps(plan.to_json(), ensure_ascii=False) + "\n")
+            return {name: binds(plan, self._options.storages, user, job) for name, plan in plans.items()}
         except OSError as error:
-            message = f"the folder of a task cannot be written: {error.filename or folder}: {error.strerror}"
-            raise CannotRun(message) from None
+            raise CannotRun(f"the folder of a storage: {error.filename}: {error.strerror}") from None
 
-    def _start(self, name: TaskName, secrets: Mapping[str, str], timeout: float | None) -> None:
-        if self._stopping():
+    def _start(self, task: LocalTask) -> None:
+        if self._is_stopping():
+            task.stop()
             return
-        args = [str(self.task_folder(name)), f"--parent={os.getpid()}"]
-        if timeout is not None:
-            args.append(f"--timeout={timeout}")
-        if sum(role.instances for role in self._job.roles.values()) > 1:
-            args.append(f"--prefix={name[0]}/{name[1]} | ")
+        left = max(self._deadline - time.monotonic(), 0) if self._deadline is not None else None
         try:
-            if secrets:  # at the last moment: the supervisor removes them as soon as it has read them
-                self._hand_over(secrets, self.task_folder(name) / "secrets.json")
-            process = subprocess.Popen(
-                python_argv("pai_runtime.task.__main__", *args),
-                env=_task_environment(),
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,
-            )
+            task.start(left)
         except OSError as error:
-            self._say(f"the task {_task_name(name)} cannot be started: {error.strerror}")
-            self._decide(Decision(RUNTIME_ERROR, name))
-            return
-        self._tasks[process.pid] = _Task(name, process)
-        if self._stopping():  # told so before the task was in the list
-            os.kill(process.pid, signal.SIGTERM)
+            self._view.say(f"the task {task.label} cannot be started: {error.strerror}")
+            task.cannot_start(RUNTIME_ERROR)
+            self._decide(Decision(RUNTIME_ERROR, task.name))
+        self._changed = True
+        if self._is_stopping():  # told so before the task was running
+            task.stop()
 
-    def _hand_over(self, secrets: Mapping[str, str], path: Path) -> None:
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(fd, "w", encoding="utf-8") as file:
-            json.dump(secrets, file)
-
-    def _stopping(self) -> bool:
+    def _is_stopping(self) -> bool:
         return self._cancelled_by is not None or self._decision is not None
 
-    def _reap(self) -> None:
-        """Wait for the next task to end, and see what that decides."""
-        pid, status = os.wait()
-        task = self._tasks.get(pid)
-        if task is None:
+    def _turn(self, wake: int, most: float) -> None:
+        """Wait for tasks to end, for `most` seconds; see what that decides, and show it."""
+        select.select([wake], [], [], most)
+        with contextlib.suppress(BlockingIOError):
+            os.read(wake, 4096)
+        by_pid = {task.process.pid: task for task in self._tasks.values() if task.process}
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                break
+            if pid == 0:
+                break
+            if pid in by_pid:
+                self._has_ended(by_pid[pid], status)
+        self._show()
+
+    def _has_ended(self, task: LocalTask, status: int) -> None:
+        self._changed = True
+        stopped = self._is_stopping()
+        code = task.has_ended(status, stopped=stopped)
+        if stopped:
             return
-        code = os.waitstatus_to_exitcode(status)
-        task.code = task.process.returncode = code if code >= 0 else 128 - code
-        self._leave_record(task)
-        if not self._stopping():
-            self._ended[task.name] = task.code
-            if decided := decision(self._job.roles, self._ended):
-                self._decide(decided)
-        self._write_run()
+        if code and self._may_try_again(task):
+            self._view.say(
+                f"task {task.label} failed with exit code {code}; it is tried again "
+                f"({task.attempt.of_task + 1} of {self._job.roles[task.name[0]].retries})"
+            )
+            self._try_again(task)
+            return
+        self._ended[task.name] = code
+        if decided := decision(self._job.roles, self._ended):
+            self._decide(decided)
+
+    def _may_try_again(self, task: LocalTask) -> bool:
+        retries = 0 if self._job.gang else self._job.roles[task.name[0]].retries
+        return task.attempt.of_task < retries and self._has_time()
+
+    def _has_time(self) -> bool:
+        return self._deadline is None or time.monotonic() < self._deadline
+
+    def _try_again(self, task: LocalTask) -> None:
+        try:
+            task.set_aside()
+            task.prepare(Attempt(self._retries, task.attempt.of_task + 1))
+        except OSError as error:
+            self._view.say(f"task {task.label} cannot be tried again: {error.filename}: {error.strerror}")
+            self._decide(Decision(RUNTIME_ERROR, task.name))
+            return
+        self._start(task)
+
+    def _begin_again(self) -> bool:
+        """Make ready for another attempt of the whole job, if it failed and may have one."""
+        failed = self._decision is not None and self._decision.code != 0 and self._cancelled_by is None
+        if not (failed and self._retries < self._job.retries and self._has_time()):
+            return False
+        self._retries += 1
+        self._view.say(f"the job failed; it begins again ({self._retries} of {self._job.retries})")
+        try:
+            for task in self._tasks.values():
+                task.set_aside()
+                task.prepare(Attempt(self._retries))
+        except OSError as error:
+            self._view.say(f"the job cannot begin again: {error.filename}: {error.strerror}")
+            return False
+        self._decision = None
+        self._ended.clear()
+        self._changed = True
+        return True
 
     def _decide(self, decided: Decision) -> None:
         self._decision = decided
-        self._signal_all(signal.SIGTERM)
-
-    def _leave_record(self, task: _Task) -> None:
-        """For a supervisor that was killed, or told to stop before it could listen: do its last duties."""
-        folder = self.task_folder(task.name)
-        (folder / "secrets.json").unlink(missing_ok=True)
-        if not (folder / "exit.yaml").exists() and task.code is not None:
-            outcome: Outcome = "cancelled" if self._stopping() else "failed"
-            message = "the supervisor of the task was ended before it could say how the task went"
-            record = exit_record(Result(outcome, task.code, "init", message=message))
-            with contextlib.suppress(OSError):
-                write_whole(folder / "exit.yaml", record)
+        self._stop_all()
 
     def _cancel(self, number: int, _frame: FrameType | None) -> None:
         if self._cancelled_by is None:
             self._cancelled_by = number
-            self._say("stopping; once more to stop at once")
-        self._signal_all(signal.SIGTERM)
+            self._view.say("stopping; once more to stop at once")
+        self._stop_all()
 
-    def _signal_all(self, number: int) -> None:
+    def _stop_all(self) -> None:
         for task in self._tasks.values():
-            if task.code is None:  # not through Popen, which would take its status from us
-                os.kill(task.process.pid, number)
+            task.stop()
 
-    def _write_run(self) -> None:
-        document: dict[str, Any] = {
-            "runVersion": RUN_VERSION,
-            "job": self._job.name,
-            "file": str(Path(self._job.document.file).absolute()),
-            "started": _timestamp(self._started),
-            "tasks": [
-                {"role": task.name[0], "index": task.name[1], "exitCode": task.code}
-                for task in self._tasks.values()
-            ],
-        }
-        if all(task.code is not None for task in self._tasks.values()) and self._tasks:
-            document["ended"] = _timestamp(time.time())
-            document["outcome"] = self._outcome()
-            if self.failed_task:
-                document["failedTask"] = _task_name(self.failed_task)
-        try:
-            write_whole(self._folder / "run.json", json.dumps(document, indent=2) + "\n")
-        except OSError as error:
-            self._say(f"{self._folder / 'run.json'} cannot be written: {error.strerror}")
+    def _show(self) -> None:
+        run = self._as_run()
+        if self._changed:
+            self._changed = False
+            try:
+                write_whole(
+                    self._folder / "run.json",
+                    json.dumps(run.to_json(), indent=2) + "\n",
+                    sync=run.ended is not None,
+                )
+            except OSError as error:
+                self._view.say(f"{self._folder / 'run.json'} cannot be written: {error.strerror}")
+        self._view.show(run)
 
-    def _outcome(self) -> str:
+    def _as_run(self) -> Run:
+        return Run(
+            job=self._job.name,
+            file=str(Path(self._job.document.file).absolute()),
+            started=self._started,
+            retries=self._retries,
+            tasks=tuple(task.as_run_task() for task in self._tasks.values()),
+            ended=self._ended_at,
+            outcome=self._outcome() if self._ended_at else None,
+            failed_task=self.failed_task.label if self.failed_task and self._ended_at else None,
+        )
+
+    def _outcome(self) -> RunOutcome:
         if self._decision is None:
             return "cancelled"
         return "failed" if self._decision.code else "succeeded"
 
 
-def _task_name(name: TaskName) -> str:
-    return f"{name[0]}/{name[1]}"
+@contextlib.contextmanager
+def _lock(folder: Path) -> Iterator[None]:
+    """Hold a lock on the folder of a run: whoever looks at it sees by that whether its engine lives."""
+    fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        with contextlib.suppress(OSError):  # a file system without locks; those who look see less
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(fd)
 
 
-def _task_environment() -> dict[str, str]:
-    """This process's environment without what another job's runtime, or ours, has set in it."""
-    return {name: value for name, value in os.environ.items() if not name.startswith(("PAI_", "FC_"))}
-
-
-def _timestamp(seconds: float) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+@contextlib.contextmanager
+def _wake_on_children() -> Iterator[int]:
+    """A descriptor that can be read when a child has ended or a signal has come."""
+    read, write = os.pipe()
+    for fd in (read, write):
+        os.set_blocking(fd, False)
+    before = signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+    signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+    try:
+        yield read
+    finally:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, before)
+        os.close(read)
+        os.close(write)
 
 
 def _somewhere() -> int:
     """A port to begin at, so that runs side by side seldom want the same ones."""
     return FIRST + os.getpid() * 131 % (END - FIRST)
-
-
-def say(text: str) -> None:
-    """A message to the person who runs the job; standard output belongs to the job."""
-    sys.stderr.write(f"pai-runtime: {text}\n")
-    sys.stderr.flush()

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, get_args
 
-from pai_runtime.plugin import EVENTS, Service, Shell
+from pai_runtime.plugin import EVENTS, Contribution, Mount, Service, Shell
 from pai_runtime.task.placeholders import show
-from pai_runtime.task.plan import Restart
+from pai_runtime.task.plan import MountKind, Restart
 
 _SERVICE_TYPES: dict[str, type | tuple[type, ...]] = {
     "name": str,
@@ -16,17 +16,27 @@ _SERVICE_TYPES: dict[str, type | tuple[type, ...]] = {
 }
 
 
-def contribution_fault(environment: Any, steps: Any, services: Any) -> str | None:
+_MOUNT_TYPES: dict[str, type] = {"path": str, "source": str, "kind": str, "sub_path": str, "read_only": bool}
+
+
+def contribution_fault(contribution: Contribution) -> str | None:
     """What makes a contribution unfit for a plan, whatever types its author has put there."""
+    environment: Any = contribution.environment
+    lists: dict[str, Any] = {
+        "steps": contribution.steps,
+        "services": contribution.services,
+        "mounts": contribution.mounts,
+    }
     if not isinstance(environment, Mapping):
         return f"has an environment that is a {type(environment).__name__}, not a mapping"
-    for what, values in (("steps", steps), ("services", services)):
+    for what, values in lists.items():
         if not isinstance(values, (list, tuple)):
             return f"has {what} that are a {type(values).__name__}, not a list"
     faults = [
         *(_variable_fault(name, value) for name, value in environment.items()),
-        *(_step_fault(step) for step in steps),
-        *(_service_fault(service) for service in services),
+        *map(_step_fault, lists["steps"]),
+        *map(_service_fault, lists["services"]),
+        *map(_mount_fault, lists["mounts"]),
     ]
     return next(filter(None, faults), None)
 
@@ -56,14 +66,35 @@ def _step_fault(step: Any) -> str | None:
 def _service_fault(service: Any) -> str | None:
     if not isinstance(service, Service):
         return f"has a service that is a {type(service).__name__}, not a Service"
-    for name, type_ in _SERVICE_TYPES.items():
-        value: Any = getattr(service, name)
-        if not isinstance(value, type_):
-            return f"has a service whose {name} is a {type(value).__name__}"
+    if fault := _type_fault("service", service, _SERVICE_TYPES):
+        return fault
     if service.restart not in get_args(Restart):
         return f"has a service '{service.name}' with restart {service.restart!r}"
     if any(_unfit(text) for text in (service.name, service.script, service.probe or "")):
         return "has a service with NUL or half a character in it"
+    return None
+
+
+def _mount_fault(mount: Any) -> str | None:
+    if not isinstance(mount, Mount):
+        return f"has a mount that is a {type(mount).__name__}, not a Mount"
+    if fault := _type_fault("mount", mount, _MOUNT_TYPES):
+        return fault
+    if mount.kind not in get_args(MountKind):
+        return f"has a mount of kind {mount.kind!r}; expected one of {', '.join(get_args(MountKind))}"
+    if any(_unfit(text) or "\0" in text for text in (mount.path, mount.source, mount.sub_path)):
+        return "has a mount with a secret, NUL or half a character in it"
+    for what, path in (("path", mount.path), ("sub_path", f"/{mount.sub_path}")):
+        if not path.startswith("/") or path == "/" * (what == "path") or ".." in path.split("/"):
+            return f"has a mount with the {what} {path!r}; expected an absolute path without '..', not '/'"
+    return None
+
+
+def _type_fault(what: str, value: Any, types: Mapping[str, type | tuple[type, ...]]) -> str | None:
+    for name, type_ in types.items():
+        field: Any = getattr(value, name)
+        if not isinstance(field, type_):
+            return f"has a {what} whose {name} is a {type(field).__name__}"
     return None
 
 

@@ -81,9 +81,11 @@ class Host:
                 raise PluginError(
                     loaded.plugin, phase, f"returned {type(answer).__name__}, not a Contribution"
                 )
-            if fault := contribution_fault(answer.environment, answer.steps, answer.services):
+            if fault := contribution_fault(answer):
                 raise PluginError(loaded.plugin, phase, fault)
-            return Contribution(dict(answer.environment), tuple(answer.steps), tuple(answer.services))
+            return Contribution(
+                dict(answer.environment), tuple(answer.steps), tuple(answer.services), tuple(answer.mounts)
+            )
 
 
 def parameter_problems(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, cast
 
+from pai_runtime import duration
 from pai_runtime.document import Document, DocumentPath, Node
 from pai_runtime.job.growth import Growth
 from pai_runtime.job.order import dependencies_first
@@ -96,7 +97,11 @@ class TaskRole:
 
 @dataclass(frozen=True)
 class Job:
-    """A whole job. `secrets` are the job's own, completed or overridden by those of a secrets file."""
+    """A whole job. `secrets` are the job's own, completed or overridden by those of a secrets file.
+
+    `hold` is for how many seconds a task that failed is kept. `gang` says that its tasks live together:
+    none is tried again by itself.
+    """
 
     document: Document
     name: str
@@ -106,6 +111,8 @@ class Job:
     prerequisites: Mapping[str, Prerequisite]
     roles: Mapping[str, TaskRole]
     extras: tuple[Extra, ...]
+    gang: bool
+    hold: float
     secrets: Mapping[str, Node] = field(repr=False)
 
     def require(self, name: str) -> Sequence[str]:
@@ -150,6 +157,8 @@ def build_job(document: Document, secrets: Mapping[str, Node]) -> Job:
     root = document.root
     defaults = _map(root, "defaults")
     own_secrets = _map(root, "secrets")
+    extras = _map(root, "extras")
+    gang = extras.children.get("gangAllocation") if extras else None
     prerequisites: dict[str, Prerequisite] = {}
     for index, node in _items(root, "prerequisites"):
         prerequisite = _prerequisite(node, ("prerequisites", index))
@@ -166,7 +175,9 @@ def build_job(document: Document, secrets: Mapping[str, Node]) -> Job:
             for name, node in _children(_map(root, "taskRoles"))
             if isinstance(node.data, dict)
         },
-        extras=tuple(_extras(root)),
+        extras=tuple(_extras(extras)),
+        gang=gang is None or gang.data is not False,
+        hold=duration.seconds((extras and _text(extras, "holdOnFailure")) or "0") or 0,
         secrets=cast("dict[str, Node]", {**(own_secrets.children if own_secrets else {}), **secrets}),
     )
 
@@ -220,8 +231,7 @@ def _role(name: str, node: Node) -> TaskRole:
     )
 
 
-def _extras(root: Node) -> Iterator[Extra]:
-    extras = _map(root, "extras")
+def _extras(extras: Node | None) -> Iterator[Extra]:
     for index, node in _items(extras, PLUGIN_LIST):
         plugin = _text(node, "plugin")
         if plugin:

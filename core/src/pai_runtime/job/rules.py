@@ -125,6 +125,14 @@ def _role(job: Job, role: TaskRole, images: _Names, prerequisites: _Names) -> It
         yield from _known_prerequisite(job, (*role.path, reference[1:]), name, prerequisites)
     for path, name in _texts(job, (*role.path, "prerequisites")):
         yield from _known_prerequisite(job, path, name, prerequisites)
+    if role.retries and job.gang:
+        path = (*role.path, "taskRetryCount")
+        yield Problem(
+            "has no effect on tasks that start together; set extras.gangAllocation to false",
+            job.document.position(path),
+            field_name(path),
+            severity="warning",
+        )
 
 
 def _framework_names(job: Job) -> Iterator[Problem]:

@@ -14,7 +14,16 @@ from pai_runtime.plan.environment import JobEnvironment, Placement, TaskName
 from pai_runtime.plugin import EVENTS, Contribution, Task, Use
 from pai_runtime.problems import InvalidInput, Problem, errors, in_order
 from pai_runtime.task.placeholders import show
-from pai_runtime.task.plan import Command, Event, Plan, PlannedService, Step, UseRecord, Variable
+from pai_runtime.task.plan import (
+    Command,
+    Event,
+    Plan,
+    PlannedMount,
+    PlannedService,
+    Step,
+    UseRecord,
+    Variable,
+)
 
 _LEFT_OUT = "it is left out, as its failurePolicy says"
 
@@ -106,6 +115,7 @@ class Planner:
         records: list[UseRecord] = []
         steps: list[Step] = []
         services: list[PlannedService] = []
+        mounts: list[PlannedMount] = []
         warnings = [str(problem) for problem in self._warnings]
         for use, plugin in zip(role.uses, role.plugins, strict=True):
             try:
@@ -120,6 +130,7 @@ class Planner:
                 variables[variable] = Variable(variable, value, use.name)
             steps += self._steps(use, plugin, contribution, len(records))
             services += [PlannedService(len(records), service) for service in contribution.services]
+            mounts += [PlannedMount(len(records), mount) for mount in contribution.mounts]
             records.append(_record(use, plugin))
         return Plan(
             job=self._job.name,
@@ -132,6 +143,8 @@ class Planner:
             uses=tuple(records),
             steps=tuple(steps),
             services=tuple(services),
+            mounts=tuple(mounts),
+            hold=self._job.hold,
             command=role.command,
             warnings=tuple(warnings),
         )

@@ -5,18 +5,26 @@
 
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from pai_runtime.job.model import Job, TaskRole
 from pai_runtime.job.rules import framework_name
-from pai_runtime.task.plan import PEERS, PLATFORM, Variable
+from pai_runtime.task.plan import PEERS, PLATFORM, Plan, Variable
 
 TaskName = tuple[str, int]
 Ports = Mapping[str, tuple[int, ...]]
 
 _NAMESPACE = uuid.UUID("6f1d2b0e-5f3c-4a53-9b0e-7b3a4d1c2e90")
 """Of the identifiers that FrameworkController would give: the same run has the same ones."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """Which attempt of the job this is, and in it which of the task; from 0."""
+
+    of_job: int = 0
+    of_task: int = 0
 
 
 @dataclass(frozen=True)
@@ -121,36 +129,49 @@ class JobEnvironment:
                 f"PAI_CONTAINER_HOST_{label}_PORT_LIST": ",".join(map(str, ports))
                 for label, ports in place.ports.items()
             },
-            **self._framework_controller(role, index),
+            **_framework_controller(self.placement.framework, role.name, index, Attempt()),
         }
         if role.gpu == 0:
             variables["NVIDIA_VISIBLE_DEVICES"] = "none"
         return variables
 
-    def _framework_controller(self, role: TaskRole, index: int) -> dict[str, str]:
-        framework, short = self.placement.framework, framework_name(role.name)
-        pod = f"{framework}-{short}-{index}"
-        return {
-            "FC_FRAMEWORK_NAMESPACE": "default",
-            "FC_FRAMEWORK_NAME": framework,
-            "FC_FRAMEWORK_UID": _uid(framework),
-            "FC_FRAMEWORK_ATTEMPT_ID": "0",
-            "FC_FRAMEWORK_ATTEMPT_INSTANCE_UID": f"0_{_uid(framework, 'attempt')}",
-            "FC_CONFIGMAP_NAME": f"{framework}-attempt",
-            "FC_CONFIGMAP_UID": _uid(framework, "attempt"),
-            "FC_TASKROLE_NAME": short,
-            "FC_TASKROLE_UID": _uid(framework, short),
-            "FC_TASK_INDEX": str(index),
-            "FC_TASK_UID": _uid(framework, short, str(index)),
-            "FC_TASK_ATTEMPT_ID": "0",
-            "FC_TASK_ATTEMPT_INSTANCE_UID": f"0_{_uid(pod)}",
-            "FC_POD_NAME": pod,
-            "FC_POD_UID": _uid(pod),
-        }
-
     def _places(self, role: TaskRole) -> Iterator[tuple[int, TaskPlace]]:
         for index in range(role.instances):
             yield index, self.placement.places[role.name, index]
+
+
+def of_attempt(plan: Plan, framework: str, attempt: Attempt) -> Plan:
+    """The plan of another attempt: FrameworkController tells each which one it is."""
+    own = _framework_controller(framework, plan.role, plan.index, attempt)
+    environment = tuple(
+        replace(each, value=own[each.name]) if each.name in own and each.source == PLATFORM else each
+        for each in plan.environment
+    )
+    return replace(plan, environment=environment)
+
+
+def _framework_controller(framework: str, role: str, index: int, attempt: Attempt) -> dict[str, str]:
+    short = framework_name(role)
+    of_job, of_task = str(attempt.of_job), str(attempt.of_task)
+    pod = f"{framework}-{short}-{index}"
+    pod_uid = _uid(pod, of_job, of_task)
+    return {
+        "FC_FRAMEWORK_NAMESPACE": "default",
+        "FC_FRAMEWORK_NAME": framework,
+        "FC_FRAMEWORK_UID": _uid(framework),
+        "FC_FRAMEWORK_ATTEMPT_ID": of_job,
+        "FC_FRAMEWORK_ATTEMPT_INSTANCE_UID": f"{of_job}_{_uid(framework, 'attempt', of_job)}",
+        "FC_CONFIGMAP_NAME": f"{framework}-attempt",
+        "FC_CONFIGMAP_UID": _uid(framework, "attempt", of_job),
+        "FC_TASKROLE_NAME": short,
+        "FC_TASKROLE_UID": _uid(framework, of_job, short),
+        "FC_TASK_INDEX": str(index),
+        "FC_TASK_UID": _uid(framework, of_job, short, str(index)),
+        "FC_TASK_ATTEMPT_ID": of_task,
+        "FC_TASK_ATTEMPT_INSTANCE_UID": f"{of_task}_{pod_uid}",
+        "FC_POD_NAME": pod,
+        "FC_POD_UID": pod_uid,
+    }
 
 
 def _variables(values: Mapping[str, str], source: str) -> list[Variable]:

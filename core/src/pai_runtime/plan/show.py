@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from pai_runtime.task.placeholders import show
-from pai_runtime.task.plan import Phase, Plan, PlannedService, Step
+from pai_runtime.task.plan import Phase, Plan, PlannedMount, PlannedService, Step
 
 _ORDER: tuple[Phase, ...] = ("init", "taskStarts", "command", "taskSucceeds", "taskFails", "taskExits")
 
@@ -21,6 +21,8 @@ def _lines(plan: Plan) -> Iterator[str]:
     width = max((len(variable.source) for variable in plan.environment), default=0)
     for variable in plan.environment:
         yield f"    {variable.source:{width}}  {variable.name}={show(variable.value)}"
+    for mount in plan.mounts:
+        yield _mount(plan, mount)
     for phase in _ORDER:
         if phase == "command":
             yield f"  command  {plan.command.source}"
@@ -47,6 +49,13 @@ def _service(plan: Plan, planned: PlannedService) -> Iterator[str]:
     required = ", the command waits for it" if service.required else ""
     yield f"  service {service.name}  {use.name}  {use.source}  {use.plugin}{required}"
     yield from _indented(service.script)
+
+
+def _mount(plan: Plan, planned: PlannedMount) -> str:
+    use, mount = plan.uses[planned.use], planned.mount
+    source = "/".join(filter(None, [f"{mount.kind} {mount.source}", mount.sub_path]))
+    read_only = ", read-only" if mount.read_only else ""
+    return f"  mount {mount.path}  {use.name}  {use.source}  {source}{read_only}"
 
 
 def _indented(script: str) -> Iterator[str]:

@@ -55,15 +55,19 @@ def exit_record(
     return _to_yaml(record).decode()
 
 
-def write_whole(path: Path, text: str, mode: int = 0o644) -> None:
-    """Write a file so that a crash leaves the old one or the new one, and never half of one."""
+def write_whole(path: Path, text: str, mode: int = 0o644, *, sync: bool = True) -> None:
+    """Write a file so that a crash leaves the old one or the new one, and never half of one.
+
+    Without `sync` that holds for a crash of ours and not for one of the machine, and costs no time.
+    """
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
         with os.fdopen(fd, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(text)
             file.flush()
-            os.fsync(file.fileno())
+            if sync:
+                os.fsync(file.fileno())
         aside.replace(path)
     except OSError:
         aside.unlink(missing_ok=True)

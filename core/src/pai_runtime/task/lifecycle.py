@@ -3,7 +3,8 @@
 1. Init steps, then start steps, in order of the uses. A step that fails with failure policy ``fail`` ends
    the setup: outcome ``setup-failed``, and the command does not run.
 2. The command: ``ok`` with code 0, else ``failed``; ``cancelled`` or ``timeout`` when told to stop.
-3. ``taskSucceeds`` after ``ok``, ``taskFails`` after anything else but ``cancelled``, then ``taskExits``
+3. A task that failed is held, if its plan says so.
+4. ``taskSucceeds`` after ``ok``, ``taskFails`` after anything else but ``cancelled``, then ``taskExits``
    always: for every use that was started, in reverse order, whatever else fails.
 """
 
@@ -63,6 +64,9 @@ class Runner(Protocol):
     def command(self, command: Command) -> Ended:
         """Run the user's command to its end."""
 
+    def hold(self, result: Result) -> None:
+        """Keep the task as it is, for as long as its plan says or until it is released or told to stop."""
+
     def told_to_stop(self) -> tuple[StopReason, int | None] | None:
         """Whether the task has been told to stop: why, and by which signal."""
 
@@ -76,6 +80,8 @@ def run_task(
     started, result = _set_up(plan, runner, say)
     if result is None:
         result = _run_command(plan.command, runner, say)
+    if plan.hold and result.outcome in ("failed", "setup-failed"):
+        runner.hold(result)
     return result, tuple(_finish(plan, started, result, runner, say))
 
 

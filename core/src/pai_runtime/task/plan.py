@@ -96,6 +96,33 @@ class PlannedService:
     service: Service
 
 
+MountKind = Literal["storage", "nfs"]
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A folder from elsewhere that the task's engine puts at `path`, an absolute path in the task.
+
+    `source` is the name of one of the cluster's storages, or ``server:/path`` of kind ``nfs``; `sub_path`
+    is the folder of it that is meant, made if it is not there. ``%USER`` and ``%JOB`` in either stand for
+    the user and the job.
+    """
+
+    path: str
+    source: str
+    kind: MountKind = "storage"
+    sub_path: str = ""
+    read_only: bool = False
+
+
+@dataclass(frozen=True)
+class PlannedMount:
+    """A mount of one of the uses."""
+
+    use: int
+    mount: Mount
+
+
 @dataclass(frozen=True)
 class Command:
     """The user's command: one shell script. `source` is where its role's commands stand."""
@@ -106,7 +133,10 @@ class Command:
 
 @dataclass(frozen=True)
 class Plan:
-    """One task. `folder` is where the task's plan, logs and record are in its container."""
+    """One task. `folder` is where the task's plan, logs and record are in its container.
+
+    `hold` says for how many seconds a task that failed is kept as it is, for somebody to look at it.
+    """
 
     job: str
     role: str
@@ -119,6 +149,8 @@ class Plan:
     steps: tuple[Step, ...]
     command: Command
     services: tuple[PlannedService, ...] = ()
+    mounts: tuple[PlannedMount, ...] = ()
+    hold: float = 0
     warnings: tuple[str, ...] = ()
 
     def steps_of(self, phase: Phase, use: int | None = None) -> list[Step]:
@@ -163,6 +195,8 @@ class Plan:
             "steps": [_step_to_json(step) for step in self.steps],
             "command": {"script": self.command.script, "source": self.command.source},
             "services": [_service_to_json(planned) for planned in self.services],
+            "mounts": [_mount_to_json(planned) for planned in self.mounts],
+            "hold": self.hold,
             "warnings": list(self.warnings),
         }
 
@@ -191,6 +225,8 @@ class Plan:
                 ),
                 command=Command(**document["command"]),
                 services=tuple(map(_service_from_json, document["services"])),
+                mounts=tuple(map(_mount_from_json, document["mounts"])),
+                hold=document["hold"],
                 warnings=tuple(document["warnings"]),
             )
         except (KeyError, TypeError, AttributeError) as error:
@@ -222,6 +258,24 @@ def _service_to_json(planned: PlannedService) -> dict[str, Any]:
 def _service_from_json(document: Mapping[str, Any]) -> PlannedService:
     fields = _without(_without(document, "use"), "readyWithin")
     return PlannedService(document["use"], Service(ready_within=document["readyWithin"], **fields))
+
+
+def _mount_to_json(planned: PlannedMount) -> dict[str, Any]:
+    mount = planned.mount
+    return {
+        "path": mount.path,
+        "use": planned.use,
+        "source": mount.source,
+        "kind": mount.kind,
+        "subPath": mount.sub_path,
+        "readOnly": mount.read_only,
+    }
+
+
+def _mount_from_json(document: Mapping[str, Any]) -> PlannedMount:
+    path, source, kind = document["path"], document["source"], document["kind"]
+    mount = Mount(path, source, kind, document["subPath"], document["readOnly"])
+    return PlannedMount(document["use"], mount)
 
 
 def _without(document: Mapping[str, Any], key: str) -> dict[str, Any]:

@@ -31,6 +31,7 @@ from pai_runtime.task.plan import (
 from pai_runtime.task.processes import Processes
 from pai_runtime.task.services import Services
 from pai_runtime.task.shell import NoShell, ScratchFile, Shell, exported, hand_over_script
+from pai_runtime.task.state import State, hold
 from pai_runtime.task.stop import Stop, StopReason
 from pai_runtime.task.variables import IMAGE, RUNTIME, Setting, Variables, parse_settings, those_that_fit
 
@@ -74,9 +75,10 @@ def supervise(folder: Path, options: Options) -> int:
     loop = Loop()
     processes = Processes(loop, options.grace, stop, logs.runtime, masks)
     services = Services(loop, logs, stop, options.grace)
+    parts = _Parts(loop, stop, logs, processes, services, State(folder))
     try:
         _check_secrets(plan, secrets)
-        runner = _Runner(folder, plan, secrets, logs, processes, services, stop)
+        runner = _Runner(folder, plan, secrets, parts)
         result, failures = run_task(plan, runner, logs.runtime.say)
     except (NoShell, PlanError) as error:
         logs.runtime.say(f"[ERROR] {error}")
@@ -91,26 +93,31 @@ def supervise(folder: Path, options: Options) -> int:
     return result.code
 
 
+@dataclass(frozen=True)
+class _Parts:
+    """What a running task consists of."""
+
+    loop: Loop
+    stop: Stop
+    logs: Logs
+    processes: Processes
+    services: Services
+    state: State
+
+
 class _Runner:
     """The `Runner` of a real task. Its environment goes from step to step."""
 
-    def __init__(
-        self,
-        folder: Path,
-        plan: Plan,
-        secrets: Mapping[str, str],
-        logs: Logs,
-        processes: Processes,
-        services: Services,
-        stop: Stop,
-    ) -> None:
+    def __init__(self, folder: Path, plan: Plan, secrets: Mapping[str, str], parts: _Parts) -> None:
         self._folder = folder
         self._plan = plan
         self._secrets = secrets
-        self._logs = logs
-        self._processes = processes
-        self._services = services
-        self._stop = stop
+        self._loop = parts.loop
+        self._stop = parts.stop
+        self._logs = parts.logs
+        self._processes = parts.processes
+        self._services = parts.services
+        self._state = parts.state
         self._kept = ScratchFile()
         self._settings = ScratchFile()
         fit, left_out = those_that_fit(plan.environment)
@@ -126,6 +133,7 @@ class _Runner:
         """Run a script, or the plugin's hook in an interpreter of its own."""
         if self._stop.at_once:
             return Ended(128 + signal.SIGKILL, signal.SIGKILL)
+        self._state.set(step.phase, use.name)
         own = {
             "PAI_TASK_PHASE": step.phase,
             "PAI_ENV": self._settings.path,
@@ -158,6 +166,7 @@ class _Runner:
 
     def command(self, command: Command) -> Ended:
         """Run the user's command."""
+        self._state.set("command")
         script = self._bytes(command.script)
         argv = self._shell.command("command")
         environment = self._lasting_environment()
@@ -166,6 +175,11 @@ class _Runner:
             return self._processes.run_command(argv, environment, script, *streams, self._stop.work_until)
         except OSError as error:
             return self._cannot_start(argv, error)
+
+    def hold(self, result: Result) -> None:
+        """Keep the task as it is for a while."""
+        self._logs.runtime.say(f"[ERROR] {result.message}")
+        hold(self._plan.hold, self._folder, self._loop, self._stop, self._state, self._logs.runtime.say)
 
     def told_to_stop(self) -> tuple[StopReason, int | None] | None:
         """Whether the task has been told to stop, and by which signal."""
@@ -211,7 +225,7 @@ class _Runner:
             for name, value in sorted(self._variables.environment.items())
         }
         try:
-            write_whole(self._folder / "variables.json", json.dumps(document), mode=0o600)
+            write_whole(self._folder / "variables.json", json.dumps(document), mode=0o600, sync=False)
         except OSError as error:
             self._logs.runtime.say(f"[WARNING] variables.json cannot be written: {error.strerror}")
 
@@ -251,3 +265,4 @@ def _write_record(folder: Path, text: str) -> None:
         write_whole(folder / "exit.yaml", text)
     except OSError as error:
         sys.stderr.write(f"pai-runtime: {folder / 'exit.yaml'} cannot be written: {error.strerror}\n{text}")
+    State(folder).set("ended")

@@ -1,0 +1,258 @@
+"""This machine's files with a writable layer of a task's own, so that a local run changes nothing else.
+
+A mount namespace (as an ordinary user in a user namespace, with the same user) gets a new root:
+
+1. `WRITTEN` below the task's folder is the root. It is a real folder, so what is written is kept.
+2. Each folder of the machine's root is there as an overlay whose upper layer is the folder of that name in
+   `WRITTEN`. One overlay over ``/`` is refused because of the mounts below it; for the same reason a folder
+   with mounts below it is made anew, and this step goes on in it.
+3. ``/proc``, ``/sys`` and ``/dev`` are the machine's own, what can be set in the first two read-only, with
+   a ``/dev/shm`` of the task's own.
+4. What has to be a real folder is bound on top: the task's folder, and storage.
+
+All of it ends with the last process of the namespace; nothing has to be unmounted.
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import shutil
+import stat
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pai_runtime.task import __main__ as supervisor
+
+WRITTEN = "written"
+"""The folder in a task's folder with what the task wrote elsewhere; a device 0/0 is a deleted file."""
+
+_WORK = ".overlay"
+_MADE = "made.json"
+_MACHINE = ("proc", "sys", "dev")
+
+_CLONE_NEWNS = 0x00020000
+_CLONE_NEWUSER = 0x10000000
+_MS_BIND = 0x1000
+_MS_REC = 0x4000
+_MS_PRIVATE = 0x40000
+_MNT_DETACH = 2
+_AT_FDCWD = -100
+_AT_RECURSIVE = 0x8000
+_MOUNT_ATTR_RDONLY = 1
+_SYS_MOUNT_SETATTR = 442
+_CAPABILITY_VERSION = 0x20080522
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass(frozen=True)
+class Bind:
+    """A real folder or file of this machine, and where a task sees it."""
+
+    source: str
+    target: str
+    read_only: bool = False
+
+
+def refusal(scratch: Path) -> str | None:
+    """Why tasks cannot be isolated on this machine; None if they can. `scratch` is made and removed."""
+    read, write = os.pipe()
+    if (pid := os.fork()) == 0:
+        try:
+            Isolation(scratch, []).enter()
+        except OSError as error:
+            os.write(write, f"{error.filename or 'namespaces'}: {error.strerror}".encode())
+        finally:
+            os._exit(0)
+    os.close(write)
+    with os.fdopen(read, "rb") as answer:
+        reason = answer.read().decode()
+    os.waitpid(pid, 0)
+    clean_up(scratch)
+    shutil.rmtree(scratch, ignore_errors=True)
+    return reason or None
+
+
+def argument(folder: Path, binds: Sequence[Bind]) -> str:
+    """What `main` needs to know, as its first argument."""
+    return json.dumps([str(folder), [[bind.source, bind.target, bind.read_only] for bind in binds]])
+
+
+def main() -> int:
+    """Isolate this process, then be the task supervisor; its exit code."""
+    folder, binds = json.loads(sys.argv.pop(1))
+    Isolation(Path(folder), [Bind(*bind) for bind in binds]).enter()
+    return supervisor.main()
+
+
+def clean_up(folder: Path) -> None:
+    """Remove what only the kernel needed, and the folders into which the task has written nothing."""
+    work = folder / _WORK
+    with contextlib.suppress(OSError, ValueError):
+        for made in json.loads((work / _MADE).read_bytes()):
+            Path(made).unlink(missing_ok=True)
+    for path in work.glob("*/work"):
+        path.chmod(0o700)  # the kernel leaves it without any permission
+    shutil.rmtree(work, ignore_errors=True)
+    for written, _, _ in os.walk(folder / WRITTEN, topdown=False):
+        with contextlib.suppress(OSError):
+            Path(written).rmdir()
+
+
+class Isolation:
+    """The new root of one task, below `folder`."""
+
+    def __init__(self, folder: Path, binds: Sequence[Bind]) -> None:
+        self._root = folder / WRITTEN
+        self._work = folder / _WORK
+        self._binds = [
+            Bind(str(folder), str(folder)),
+            Bind(str(folder), "/usr/local/pai"),
+            *(Bind(each.source, os.path.realpath(each.target), each.read_only) for each in binds),
+        ]
+        self._overlays = 0
+        self._made: list[str] = []
+
+    def enter(self) -> None:
+        """Make the root and go into it; raises OSError with the path or the step that the kernel refuses."""
+        for folder in (self._root, self._work):
+            folder.mkdir(parents=True)
+        is_ordinary = _new_namespaces()
+        self._options = ",userxattr" if is_ordinary else ""
+        _mount(None, "/", None, _MS_REC | _MS_PRIVATE)
+        self._mounted = _mount_points()
+        # From here the layers' paths are relative to the folder itself, not to what is mounted on it: an
+        # upper layer and its work folder must be in one mount.
+        os.chdir(self._root)
+        _mount(str(self._root), str(self._root), None, _MS_BIND)
+        for bind in self._binds:
+            self._make(Path(bind.target))
+        self._layer_below(Path("/"))
+        self._machine()
+        for bind in self._binds:
+            self._bind(bind)
+        Path(f"../{_WORK}/{_MADE}").write_text(json.dumps(self._made))
+        os.chdir(self._root)
+        _check(_libc.pivot_root(b".", b"."), "pivot_root")
+        _check(_libc.umount2(b".", _MNT_DETACH), "umount")
+        os.chdir("/")
+        if is_ordinary:
+            _drop_capabilities()
+
+    def _layer_below(self, folder: Path) -> None:
+        for entry in os.scandir(folder):
+            if folder == Path("/") and entry.name in _MACHINE:
+                continue
+            path, target = Path(entry.path), self._inside(entry.path)
+            if entry.is_symlink():
+                target.symlink_to(path.readlink())
+                self._made.append(str(target))
+            elif not entry.is_dir():
+                self._bind(Bind(entry.path, entry.path, read_only=True))
+            else:
+                self._make(path)
+                if any(mounted.is_relative_to(path) and mounted != path for mounted in self._mounted):
+                    self._layer_below(path)
+                else:
+                    self._overlay(path)
+
+    def _overlay(self, path: Path) -> None:
+        self._overlays += 1
+        work = f"../{_WORK}/{self._overlays}"
+        Path(work).mkdir()
+        layers = f"lowerdir={_escaped(path)},upperdir={_escaped(path.relative_to('/'))},workdir={work}"
+        _mount("overlay", str(self._inside(path)), "overlay", 0, layers + self._options)
+
+    def _machine(self) -> None:
+        for name in _MACHINE:
+            target = self._inside(f"/{name}")
+            target.mkdir(exist_ok=True)
+            _mount(f"/{name}", str(target), None, _MS_BIND | _MS_REC)
+        _read_only(self._inside("/sys"))
+        settings = str(self._inside("/proc/sys"))
+        _mount(settings, settings, None, _MS_BIND)
+        _read_only(self._inside("/proc/sys"))
+        if (shared := self._inside("/dev/shm")).is_dir():  # noqa: S108 - the system's, not a file of ours
+            _mount("tmpfs", str(shared), "tmpfs", 0, "mode=1777")
+
+    def _bind(self, bind: Bind) -> None:
+        target = self._inside(bind.target)
+        if not target.exists():
+            target.touch()
+            self._made.append(str(target))
+        _mount(bind.source, str(target), None, _MS_BIND | _MS_REC)
+        if bind.read_only:
+            _read_only(target)
+
+    def _make(self, path: Path) -> None:
+        """A folder of the new root with the permissions of the machine's, if it has one there."""
+        for folder in (*reversed(path.parents), path):
+            inside = self._inside(folder)
+            if inside.is_dir():
+                continue
+            inside.mkdir()
+            if folder.is_dir():
+                known = folder.stat()
+                inside.chmod(stat.S_IMODE(known.st_mode))
+                if os.geteuid() == 0:
+                    os.chown(inside, known.st_uid, known.st_gid)
+
+    def _inside(self, path: str | Path) -> Path:
+        return self._root / str(path).lstrip("/")
+
+
+def _new_namespaces() -> bool:
+    """Whether it took a user namespace, as it does for all but a root with all its rights."""
+    if os.geteuid() == 0 and _libc.unshare(_CLONE_NEWNS) == 0:
+        return False
+    user, group = os.geteuid(), os.getegid()
+    _check(_libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNS), "a user namespace")
+    for name, text in (
+        ("setgroups", "deny"),
+        ("uid_map", f"{user} {user} 1"),
+        ("gid_map", f"{group} {group} 1"),
+    ):
+        Path(f"/proc/self/{name}").write_text(text)
+    return True
+
+
+def _mount_points() -> list[Path]:
+    lines = Path("/proc/self/mountinfo").read_bytes().splitlines()
+    return [Path(os.fsdecode(line.split()[4].decode("unicode_escape").encode("latin-1"))) for line in lines]
+
+
+def _mount(source: str | None, target: str, kind: str | None, flags: int, options: str = "") -> None:
+    given = [None if text is None else os.fsencode(text) for text in (source, target, kind)]
+    _check(_libc.mount(*given, ctypes.c_ulong(flags), os.fsencode(options)), target)
+
+
+def _read_only(path: Path) -> None:
+    """Make what is mounted at `path`, and below it, read-only (Linux 5.12)."""
+    attributes = (ctypes.c_uint64 * 4)(_MOUNT_ATTR_RDONLY)
+    flags, size = _AT_RECURSIVE, ctypes.sizeof(attributes)
+    given = (_AT_FDCWD, os.fsencode(path), flags, attributes, ctypes.c_size_t(size))
+    _check(_libc.syscall(_SYS_MOUNT_SETATTR, *given), str(path))
+
+
+def _drop_capabilities() -> None:
+    """Those that the user namespace brought; with them its children could not open our files in /proc."""
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
+    _check(_libc.capset(header, (ctypes.c_uint32 * 6)()), "capset")
+
+
+def _check(result: int, what: str) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), what)
+
+
+def _escaped(path: Path) -> str:
+    """A path in the options of an overlay, where comma and colon separate."""
+    return "".join(f"\\{letter}" if letter in "\\,:" else letter for letter in str(path))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,219 @@
+"""Isolation: a task sees this machine's files, and what it writes stays in its own folder (promise 9)."""
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import pai_runtime
+from pai_runtime.engines import isolation
+from pai_runtime.engines.isolation import WRITTEN, Bind
+from pai_runtime.task.interpreter import python_argv
+from tests.support import PROGRAM, cli, job, write_job
+from tests.task_harness import plan
+
+NOBODY = 65534
+
+
+def _may_be_isolated() -> bool:
+    scratch = Path("/tmp") / f"pai-runtime-isolation-{os.getpid()}"
+    return isolation.refusal(scratch) is None
+
+
+pytestmark = pytest.mark.skipif(
+    not _may_be_isolated() and "PAI_TEST_NOTHING_SKIPPED" not in os.environ,
+    reason="this kernel, or the container the tests are in, allows no namespaces",
+)
+
+
+def _checksums(*folders: Path) -> dict[str, str]:
+    """What is in the folders, and the names of what is in the root."""
+    found = {path.name: "" for path in Path("/").iterdir()}
+    for path in (path for folder in folders for path in folder.rglob("*")):
+        if path.is_file() and not path.is_symlink():
+            found[str(path)] = hashlib.sha256(path.read_bytes()).hexdigest()
+        else:
+            found[str(path)] = str(path.lstat().st_mode)
+    return found
+
+
+WRITES = [
+    "set -e",
+    "mkdir -p /dataset && echo data > /dataset/file",
+    "echo setting > /etc/of-a-job",
+    'echo state > "$HOME/of-a-job"; echo changed > "$HOME/known"; rm "$HOME/unwanted"',
+    "echo scratch > /tmp/of-a-job",
+    "echo shared > /dev/shm/of-a-job",
+    "test -f /usr/local/pai/plan.json",
+    'cat /dataset/file /etc/of-a-job "$HOME/of-a-job" "$HOME/known" /tmp/of-a-job',
+]
+READ = "data\nsetting\nstate\nchanged\nscratch\n"
+
+
+@pytest.fixture
+def anybodys() -> Iterator[Path]:
+    """A folder that every user may look into, as pytest's are not."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+def _make_home(folder: Path) -> None:
+    folder.mkdir()
+    (folder / "known").write_text("as it was\n")
+    (folder / "unwanted").write_text("still there\n")
+
+
+def _assert_kept(task: Path, home: Path) -> None:
+    written = task / WRITTEN
+    assert (written / "dataset/file").read_text() == "data\n"
+    assert (written / "etc/of-a-job").read_text() == "setting\n"
+    assert (written / str(home)[1:] / "known").read_text() == "changed\n"
+    top = {path.name for path in written.iterdir()}
+    assert top == {"dataset", "etc", "tmp"} | {home.parts[1]}
+
+
+def test_a_job_that_writes_everywhere_leaves_the_machine_as_it_was(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    _make_home(home)
+    before = _checksums(Path("/etc"), home, Path("/dev/shm"))
+    path = write_job(tmp_path, job(worker={"commands": WRITES}))
+    ended = cli("run", path, "--out", tmp_path / "run", "--isolation", "required", env={"HOME": str(home)})
+    assert (ended.returncode, ended.stdout) == (0, READ), ended.stderr
+    assert _checksums(Path("/etc"), home, Path("/dev/shm")) == before
+    _assert_kept(tmp_path / "run/worker/0", home)
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0, reason="only root can be somebody else; the test above is an ordinary user's"
+)
+def test_so_does_the_job_of_an_ordinary_user(anybodys: Path) -> None:
+    task, home, package = anybodys / "task", anybodys / "home", anybodys / "package"
+    shutil.copytree(Path(pai_runtime.__file__).parent, package / "pai_runtime")
+    (task / "work").mkdir(parents=True)
+    (task / "plan.json").write_text(json.dumps(plan(task, "\n".join(WRITES)).to_json()))
+    _make_home(home)
+    for path in (home, *home.iterdir(), task, *task.iterdir()):
+        os.chown(path, NOBODY, NOBODY)
+    before = _checksums(Path("/etc"), home, Path("/dev/shm"))
+    start = f"import sys; sys.path.insert(0, {str(package)!r}); "
+    start += "from pai_runtime.engines.isolation import main; sys.exit(main())"
+    ended = _as_nobody(
+        _ordinary_python(), "-I", "-c", start, isolation.argument(task, []), str(task), home=home
+    )
+    assert (ended.returncode, ended.stdout) == (0, READ), ended.stderr
+    assert _checksums(Path("/etc"), home, Path("/dev/shm")) == before
+    isolation.clean_up(task)
+    _assert_kept(task, home)
+
+
+def test_storage_is_a_real_folder_and_read_only_where_the_plan_says_so(tmp_path: Path) -> None:
+    task = tmp_path / "task"
+    (task / "work").mkdir(parents=True)
+    for name in ("data", "models"):
+        (tmp_path / name).mkdir()
+    script = (
+        "set -e; echo weights > /mnt/models/deep/file; cat /mnt/data/in; ! touch /mnt/data/out 2>/dev/null"
+    )
+    (tmp_path / "data" / "in").write_text("numbers\n")
+    (task / "plan.json").write_text(json.dumps(plan(task, script).to_json()))
+    binds = [
+        Bind(str(tmp_path / "data"), "/mnt/data", read_only=True),
+        Bind(str(tmp_path / "models"), "/mnt/models/deep"),
+    ]
+    argv = python_argv("pai_runtime.engines.isolation", isolation.argument(task, binds), str(task))
+    ended = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stdout) == (0, "numbers\n"), ended.stderr
+    assert (tmp_path / "models" / "file").read_text() == "weights\n"
+    assert [path.name for path in (tmp_path / "data").iterdir()] == ["in"]
+
+
+def test_tasks_do_not_see_what_each_other_wrote_and_nothing_stays_mounted(tmp_path: Path) -> None:
+    commands = [
+        "ls /of-one 2>/dev/null && exit 1",
+        "mkdir /of-one",
+        "grep overlay /proc/self/mountinfo | wc -l > overlays",
+    ]
+    document = job(worker={"commands": commands, "instances": 2})
+    ended = cli("run", write_job(tmp_path, document), "--out", tmp_path / "run", "--isolation", "required")
+    assert ended.returncode == 0, ended.stderr
+    for index in ("0", "1"):
+        assert int((tmp_path / "run/worker" / index / "work/overlays").read_text()) > 3
+    assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text()
+
+
+REFUSING = (
+    "echo 0 > /proc/sys/user/max_user_namespaces;exec setpriv --bounding-set=-sys_admin --inh-caps=-sys_admin"
+)
+"""In a user namespace of its own, what a container that allows no namespaces is like."""
+
+
+def _run_where_the_kernel_refuses(tmp_path: Path, *args: str) -> subprocess.CompletedProcess[str]:
+    path = write_job(tmp_path, job(worker={"instances": 2}))
+    script = f'{REFUSING} "$@"'
+    return subprocess.run(
+        ["unshare", "-Ur", "sh", "-c", script, "sh", PROGRAM, "run", path, "--out", tmp_path / "run", *args],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.mark.debian("util-linux", program="setpriv")
+def test_where_the_kernel_refuses_tasks_run_plainly_and_that_is_said_once(tmp_path: Path) -> None:
+    ended = _run_where_the_kernel_refuses(tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stderr.count("tasks are not isolated (a user namespace: No space left on device)") == 1
+
+
+@pytest.mark.debian("util-linux", program="setpriv")
+def test_required_isolation_that_the_kernel_refuses_starts_nothing(tmp_path: Path) -> None:
+    ended = _run_where_the_kernel_refuses(tmp_path, "--isolation", "required")
+    assert ended.returncode == 2
+    assert "tasks cannot be isolated on this machine: a user namespace" in ended.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_isolation_can_be_turned_off(tmp_path: Path) -> None:
+    path = write_job(tmp_path, job(worker={"commands": [f"echo here > {tmp_path}/outside"]}))
+    ended = cli("run", path, "--out", tmp_path / "run", "--isolation", "none")
+    assert (ended.returncode, (tmp_path / "outside").read_text()) == (0, "here\n")
+    assert "tasks are not isolated (--isolation none)" in ended.stderr
+    assert not (tmp_path / "run/worker/0" / WRITTEN).exists()
+
+
+def _as_nobody(*argv: str, home: Path = Path("/")) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        argv,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(home)},
+        cwd="/",
+        user=NOBODY,
+        group=NOBODY,
+        extra_groups=[],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def _ordinary_python() -> str:
+    """A Python that everybody may run, as one below root's home is not."""
+    for path in (sys.executable, "/usr/bin/python3"):
+        with contextlib.suppress(OSError):
+            if (
+                _as_nobody(path, "-I", "-c", "import sys; sys.exit(sys.version_info < (3, 10))").returncode
+                == 0
+            ):
+                return path
+    return pytest.fail("no Python that an ordinary user may run")

@@ -1,0 +1,90 @@
+"""Failed tasks and jobs are tried again as often as the job says, and each attempt's logs are kept."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import cli, job, write_job
+
+# Which attempt it is, a task knows only from its environment: everything else begins anew.
+ATTEMPT = "echo attempt $FC_FRAMEWORK_ATTEMPT_ID.$FC_TASK_ATTEMPT_ID; ls"
+
+
+def _run(folder: Path, document: dict[str, Any], *args: str) -> tuple[int, str, dict[str, Any]]:
+    ended = cli("run", write_job(folder, document), "--out", folder / "run", *args)
+    run: dict[str, Any] = json.loads((folder / "run" / "run.json").read_text())
+    return ended.returncode, ended.stderr, run
+
+
+def _outputs(task: Path) -> list[str]:
+    """What each attempt wrote, in their order."""
+    attempts = sorted((task / "attempts").iterdir()) if (task / "attempts").exists() else []
+    return [(each / "logs/user-all/current").read_text().strip() for each in (*attempts, task)]
+
+
+def test_a_failed_task_is_tried_again_while_the_others_go_on(tmp_path: Path) -> None:
+    fails_once = [ATTEMPT, "touch left", 'test "$PAI_TASK_INDEX$FC_TASK_ATTEMPT_ID" != 10']
+    worker = {"instances": 2, "taskRetryCount": 3, "commands": fails_once}
+    code, said, run = _run(tmp_path, job(worker=worker, extras={"gangAllocation": False}))
+    assert (code, run["outcome"], run["retries"]) == (0, "succeeded", 0)
+    assert [(task["retries"], task["state"]) for task in run["tasks"]] == [(0, "succeeded"), (1, "succeeded")]
+    assert _outputs(tmp_path / "run/worker/0") == ["attempt 0.0"]
+    assert _outputs(tmp_path / "run/worker/1") == ["attempt 0.0", "attempt 0.1"]
+    assert "task worker/1 failed with exit code 1; it is tried again (1 of 3)" in said
+
+
+def test_a_task_fails_when_all_its_attempts_have(tmp_path: Path) -> None:
+    worker = {"taskRetryCount": 2, "commands": [ATTEMPT, "exit $((5 + FC_TASK_ATTEMPT_ID))"]}
+    code, _, run = _run(tmp_path, job(worker=worker, extras={"gangAllocation": False}))
+    assert (code, run["failedTask"]) == (7, "worker/0")
+    assert _outputs(tmp_path / "run/worker/0") == ["attempt 0.0", "attempt 0.1", "attempt 0.2"]
+
+
+@pytest.mark.parametrize("extras", [{}, {"gangAllocation": True}])
+def test_tasks_that_start_together_are_not_tried_again_alone(tmp_path: Path, extras: dict[str, Any]) -> None:
+    document = job(worker={"taskRetryCount": 1, "commands": ["exit 5"]}, extras=extras)
+    code, said, run = _run(tmp_path, document)
+    assert (code, run["tasks"][0]["retries"]) == (5, 0)
+    assert "taskRoles.worker.taskRetryCount: has no effect on tasks that start together" in said
+
+
+def test_a_failed_job_begins_again_with_all_its_tasks(tmp_path: Path) -> None:
+    # The second task waits to be stopped: it must be gone before the next attempt, and be part of it.
+    commands = [
+        ATTEMPT,
+        'test "$FC_FRAMEWORK_ATTEMPT_ID" = 1 && exit 0',
+        'test "$PAI_TASK_INDEX" = 0 && exit 5',
+        "sleep 1000",
+    ]
+    code, said, run = _run(tmp_path, job(jobRetryCount=3, worker={"instances": 2, "commands": commands}))
+    assert (code, run["outcome"], run["retries"]) == (0, "succeeded", 1)
+    assert [task["retries"] for task in run["tasks"]] == [1, 1]
+    for index in ("0", "1"):
+        log = tmp_path / "run/worker" / index / "logs/user-all/current"
+        assert log.read_text() == "attempt 1.0\n"
+    assert "the job failed; it begins again (1 of 3)" in said
+
+
+def test_each_attempt_of_the_job_has_all_retries_of_its_tasks(tmp_path: Path) -> None:
+    worker = {"taskRetryCount": 1, "commands": [ATTEMPT, "false"]}
+    document = job(jobRetryCount=1, worker=worker, extras={"gangAllocation": False})
+    code, _, run = _run(tmp_path, document)
+    assert (code, run["outcome"]) == (1, "failed")
+    expected = ["attempt 0.0", "attempt 0.1", "attempt 1.0", "attempt 1.1"]
+    assert _outputs(tmp_path / "run/worker/0") == expected
+
+
+def test_the_time_limit_is_that_of_the_whole_run(tmp_path: Path) -> None:
+    document = job(jobRetryCount=5, worker={"commands": ["sleep 1000"]})
+    code, _, run = _run(tmp_path, document, "--timeout", "0.1s")
+    assert (code, run["retries"]) == (242, 0)
+
+
+def test_every_attempt_has_the_secrets(tmp_path: Path) -> None:
+    commands = ['test "<% $secrets.word %>" = opensesame && echo "attempt $FC_FRAMEWORK_ATTEMPT_ID"; false']
+    document = job(jobRetryCount=1, secrets={"word": "opensesame"}, worker={"commands": commands})
+    _run(tmp_path, document)
+    assert _outputs(tmp_path / "run/worker/0") == ["attempt 0", "attempt 1"]
+    assert list((tmp_path / "run").rglob("secrets.json")) == []
