@@ -58,6 +58,7 @@ class TaskRun:
         stdout: int = subprocess.PIPE,
         plan_text: str | None = None,
         wrap: Sequence[str] = (),
+        module: str = "pai_runtime.task.__main__",
     ) -> None:
         self.folder = Path(plan.folder)
         (self.folder / "work").mkdir(parents=True, exist_ok=True)
@@ -65,7 +66,7 @@ class TaskRun:
         if secrets:
             (self.folder / "secrets.json").write_text(json.dumps(secrets))
         self.process = subprocess.Popen(
-            [*wrap, *python_argv("pai_runtime.task.__main__", str(self.folder), *options)],
+            [*wrap, *python_argv(module, str(self.folder), *options)],
             env={**os.environ, **(env or {})},
             stdin=subprocess.DEVNULL,
             stdout=stdout,

@@ -1,6 +1,7 @@
 """Services: background processes beside the user's command."""
 
 import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -47,6 +48,31 @@ def test_a_service_that_never_gets_ready_fails_the_setup_only_if_it_is_required(
     required = _with(tmp_path / "required", replace(service, required=True), command="echo ran")
     assert (required.process.returncode, required.stdout_log) == (240, b"")
     assert "the service 'server' of 'a'" in required.record["message"]
+
+
+def test_a_probe_that_hangs_is_a_service_that_does_not_get_ready(tmp_path: Path) -> None:
+    service = Service("server", "sleep 1000", probe="sleep 1000", ready_within=0.3, required=True)
+    run = _with(tmp_path, service, command="echo ran")
+    assert (run.process.returncode, run.stdout_log) == (240, b"")
+    assert "the service 'server' of 'a'" in run.record["message"]
+
+
+def test_a_service_or_probe_for_which_no_process_can_be_made_does_not_touch_the_command(
+    tmp_path: Path,
+) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("bash", "cat", "grep", "rm", "sleep"):
+        (programs / name).symlink_to(shutil.which(name) or name)
+    folder = tmp_path / "task"
+    (folder / "work").mkdir(parents=True)
+    os.mkfifo(folder / "work" / "started")
+    service = Service("s", f"read -r line < started\nrm {programs}/bash\nexit 1", probe="false")
+    command = f"echo > started\n{_until_logged('cannot be started')}exit 7"
+    planned = replace(plan(folder, command), services=(PlannedService(0, service),))
+    run = run_task(planned, env={"PATH": str(programs)})
+    assert run.process.returncode == 7
+    assert "[WARNING] service 's' cannot be started: No such file or directory" in run.runtime_log
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The supervisor with real processes and signals."""
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -26,12 +27,11 @@ def _alive(pid: int) -> bool:
         return False
 
 
-def _started(tmp_path: Path, command: str = "true", start: str = "", *options: str) -> TaskRun:
-    """A task that has got to the place where its script writes to the FIFO ``ready``."""
+def _started(tmp_path: Path, command: str, *options: str) -> TaskRun:
+    """A task whose command has got to the place where it writes to the FIFO ``ready``."""
     (tmp_path / "work").mkdir()
     os.mkfifo(tmp_path / "work" / "ready")
-    steps = [shell("taskStarts", 0, start), *_EXITS] if start else _EXITS
-    run = TaskRun(plan(tmp_path, command, steps), *options)
+    run = TaskRun(plan(tmp_path, command, _EXITS), *options)
     run.wait_for("ready")
     return run
 
@@ -52,26 +52,28 @@ def test_a_command_that_saves_its_work_on_sigterm_gets_to_do_so(
     assert not any(line.startswith("fails") for line in run.runtime_log)
 
 
+def test_a_program_that_saves_its_work_on_sigterm_gets_to_do_so_though_its_shell_is_gone(
+    tmp_path: Path,
+) -> None:
+    program = "trap 'sleep 0.3; echo saved > file; exit' TERM\necho > ready\nwhile :; do sleep 0.01; done"
+    run = _started(tmp_path, f"sh -c {shlex.quote(program)}\necho done")
+    run.send(signal.SIGTERM)
+    assert run.end() == 143
+    assert (tmp_path / "work" / "file").read_text() == "saved\n"
+
+
 def test_a_command_that_ignores_sigterm_is_killed_with_its_whole_group(tmp_path: Path) -> None:
     command = "trap '' TERM\nsleep 1000 & echo $! > child\necho > ready\nwait"
-    run = _started(tmp_path, command, "", "--grace=0.2")
+    run = _started(tmp_path, command, "--grace=0.2")
     child = int((tmp_path / "work" / "child").read_text())
     run.send(signal.SIGTERM)
     assert run.end() == 143
     assert not _alive(child)
 
 
-def test_a_start_step_is_cancelled_and_the_command_does_not_run(tmp_path: Path) -> None:
-    run = _started(tmp_path, "echo ran", "echo > ready; sleep 1000")
-    run.send(signal.SIGTERM)
-    assert run.end() == 143
-    assert run.stdout_log == b""
-    assert "exits cancelled 143 in taskExits" in run.runtime_log
-
-
 def test_a_second_signal_ends_the_task_at_once_without_more_callbacks(tmp_path: Path) -> None:
     command = "trap 'echo > again' TERM\nmkfifo again\necho > ready\nwhile :; do sleep 0.01; done"
-    run = _started(tmp_path, command, "", "--grace=1000")
+    run = _started(tmp_path, command, "--grace=1000")
     run.send(signal.SIGTERM)
     run.wait_for("again")
     run.send(signal.SIGTERM)
@@ -85,20 +87,6 @@ def test_a_time_limit_ends_the_command_as_timeout(tmp_path: Path) -> None:
     assert run.process.returncode == TIMEOUT
     assert run.record["outcome"] == "timeout"
     assert run.runtime_log[-2:] == [f"fails timeout {TIMEOUT}", f"exits timeout {TIMEOUT} in taskExits"]
-
-
-def test_exit_callbacks_have_a_time_budget_once_the_task_is_told_to_stop(tmp_path: Path) -> None:
-    steps = [shell("taskExits", 1, "echo hangs; sleep 1000"), shell("taskExits", 0, "echo late")]
-    run = run_task(plan(tmp_path, "sleep 1000", steps), "--timeout=0.2", "--exit-budget=4", "--grace=0.1")
-    assert run.process.returncode == TIMEOUT
-    assert "hangs" in run.runtime_log
-    assert [failure["use"] for failure in run.record["callbackFailures"]] == ["b", "a"]
-
-
-def test_a_time_limit_during_exit_callbacks_does_not_change_the_outcome(tmp_path: Path) -> None:
-    steps = [shell("taskExits", 0, "sleep 1000")]
-    run = run_task(plan(tmp_path, "true", steps), "--timeout=4", "--exit-budget=0.2", "--grace=0.1")
-    assert (run.process.returncode, run.record["outcome"]) == (0, "ok")
 
 
 def test_a_background_process_that_keeps_the_output_open_does_not_delay_the_end(tmp_path: Path) -> None:

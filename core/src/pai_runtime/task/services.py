@@ -13,6 +13,7 @@ from pai_runtime.task.stop import Stop
 _FIRST_RESTART = 1.0
 _LAST_RESTART = 60.0
 _PROBE_EVERY = 0.2
+_CANNOT_START = Ended(126)
 
 
 class RunningService:
@@ -35,11 +36,11 @@ class RunningService:
         self._say = say
         self._stopping = False
         self._pause = _FIRST_RESTART
-        self._give_up_at = time.monotonic() + service.ready_within
         self.child: Child | None = None
         self.is_ready: bool | None = True if probe is None else None
         self._start()
         if probe is not None:
+            loop.at(time.monotonic() + service.ready_within, self._give_up)
             self._try_probe()
 
     def stop(self) -> None:
@@ -57,6 +58,13 @@ class RunningService:
         if not self._stopping:
             self.child = self._spawn(self._script, self._service.name, self._ended)
 
+    def _start_again(self) -> None:
+        try:
+            self._start()
+        except OSError as error:
+            self._say(f"[WARNING] {self._label} cannot be started: {error.strerror}")
+            self._ended(_CANNOT_START)
+
     def _ended(self, ended: Ended) -> None:
         if self._stopping:
             return
@@ -68,14 +76,17 @@ class RunningService:
             f"[{'WARNING' if ended.code else 'INFO'}] {self._label} ended with exit code {ended.code}; {then}"
         )
         if again:
-            self._loop.at(time.monotonic() + self._pause, self._start)
+            self._loop.at(time.monotonic() + self._pause, self._start_again)
             self._pause = min(self._pause * 2, _LAST_RESTART)
         elif self.is_ready is None:
             self.is_ready = False
 
     def _try_probe(self) -> None:
         if self._probe is not None and self.is_ready is None and not self._stopping:
-            self._spawn(self._probe, f"{self._service.name} probe", self._probed)
+            try:
+                self._spawn(self._probe, f"{self._service.name} probe", self._probed)
+            except OSError:
+                self._probed(_CANNOT_START)
 
     def _probed(self, ended: Ended) -> None:
         if self._stopping or self.is_ready is not None:
@@ -83,9 +94,12 @@ class RunningService:
         if ended.code == 0:
             self.is_ready = True
             self._say(f"[INFO] {self._label} is ready")
-        elif time.monotonic() < self._give_up_at:
-            self._loop.at(time.monotonic() + _PROBE_EVERY, self._try_probe)
         else:
+            self._loop.at(time.monotonic() + _PROBE_EVERY, self._try_probe)
+
+    def _give_up(self) -> None:
+        # A timer's work, because a probe may hang.
+        if self.is_ready is None and not self._stopping:
             self.is_ready = False
             self._say(f"[WARNING] {self._label} is not ready after {self._service.ready_within:g} s")
 
@@ -131,9 +145,9 @@ class Services:
 
     def end(self) -> None:
         """Ask all services to end, and wait for them for the grace time."""
+        until = time.monotonic() + self._grace
         for service in self._running:
             service.stop()
-        until = time.monotonic() + self._grace
         while not all(service.has_ended for service in self._running) and time.monotonic() < until:
             if self._stop.at_once:
                 return
