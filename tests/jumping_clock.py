@@ -6,7 +6,9 @@ from types import FrameType
 
 from pai_runtime.task import __main__ as supervisor
 
-JUMP = signal.SIGUSR1
+JUMP = signal.SIGURG
+"""One that a supervisor does not pass on."""
+
 JUMP_SECONDS = 1000
 
 

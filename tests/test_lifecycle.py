@@ -48,6 +48,9 @@ class _Pretend:
         assert command.script
         return self._run("command")
 
+    def hold(self, result: Result) -> None:
+        self.ran.append(f"hold {result.outcome}")
+
     def told_to_stop(self) -> tuple[StopReason, int | None] | None:
         return (self._reason, 15) if self._stop_at in self.ran else None
 

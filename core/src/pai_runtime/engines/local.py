@@ -24,6 +24,7 @@ from pai_runtime.engines.run_state import Run, RunOutcome
 from pai_runtime.job.model import Job
 from pai_runtime.plan.environment import Attempt, Placement, TaskName
 from pai_runtime.task.exit_record import write_whole
+from pai_runtime.task.family import adopt_orphans, kill_children
 from pai_runtime.task.lifecycle import RUNTIME_ERROR
 from pai_runtime.task.plan import Plan
 from pai_runtime.task.stop import on_stop_signals
@@ -31,6 +32,7 @@ from pai_runtime.task.stop import on_stop_signals
 IsolationMode = Literal["auto", "none", "required"]
 
 _SHOW_EVERY = 0.25
+_GONE_EVERY = 0.01
 
 
 class View(Protocol):
@@ -86,6 +88,7 @@ class LocalRun:
         self._started = time.time()
         self._deadline = time.monotonic() + options.timeout if options.timeout is not None else None
         self._tasks: dict[TaskName, LocalTask] = {}
+        self._running: dict[int, LocalTask] = {}
         self._ended: dict[TaskName, int] = {}
         self._retries = 0
         self._decision: Decision | None = None
@@ -121,13 +124,14 @@ class LocalRun:
 
     def run(self) -> int:
         """Run all tasks to their end; the exit status of the job."""
+        adopt_orphans()  # of a supervisor that is killed
         with _lock(self._folder), _wake_on_children() as wake:
             on_stop_signals(self._cancel)
             while True:
                 for task in self._tasks.values():
                     self._start(task)
                     self._turn(wake, 0)
-                while any(task.state == "running" for task in self._tasks.values()):
+                while self._running:
                     self._turn(wake, _SHOW_EVERY)
                 if not self._begin_again():
                     break
@@ -172,7 +176,7 @@ class LocalRun:
             return
         left = max(self._deadline - time.monotonic(), 0) if self._deadline is not None else None
         try:
-            task.start(left)
+            self._running[task.start(left)] = task
         except OSError as error:
             self._view.say(f"the task {task.label} cannot be started: {error.strerror}")
             task.cannot_start(RUNTIME_ERROR)
@@ -189,17 +193,20 @@ class LocalRun:
         select.select([wake], [], [], most)
         with contextlib.suppress(BlockingIOError):
             os.read(wake, 4096)
-        by_pid = {task.process.pid: task for task in self._tasks.values() if task.process}
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                break
-            if pid == 0:
-                break
-            if pid in by_pid:
-                self._has_ended(by_pid[pid], status)
+        with contextlib.suppress(ChildProcessError):
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                self._reap(*ended)
         self._show()
+
+    def _reap(self, pid: int, status: int) -> None:
+        task = self._running.pop(pid, None)
+        if task is None:
+            return
+        if os.WIFSIGNALED(status):
+            # Nobody else ends what a supervisor leaves that was killed; what these leave comes to us in turn.
+            while kill_children(but=self._running):
+                time.sleep(_GONE_EVERY)
+        self._has_ended(task, status)
 
     def _has_ended(self, task: LocalTask, status: int) -> None:
         self._changed = True

@@ -66,8 +66,8 @@ class LocalTask:
         write_whole(self.folder / "plan.json", text, sync=False)
         self.state, self.code, self._started, self._ended = "waiting", None, None, None
 
-    def start(self, seconds: float | None) -> None:
-        """Start the supervisor, with a time limit; raises OSError."""
+    def start(self, seconds: float | None) -> int:
+        """Start the supervisor, with a time limit; its process id. Raises OSError."""
         args = [str(self.folder), f"--parent={os.getpid()}"]
         if seconds is not None:
             args.append(f"--timeout={seconds}")
@@ -85,6 +85,7 @@ class LocalTask:
             start_new_session=True,
         )
         self.state, self._started = "running", time.time()
+        return self.process.pid
 
     def has_ended(self, status: int, *, stopped: bool) -> int:
         """Its process has this wait status; the task's exit code. `stopped`: it was told to end."""
@@ -106,9 +107,9 @@ class LocalTask:
     def stop(self) -> None:
         """Tell it to end, or never to begin."""
         if self.state == "running" and self.process:
-            os.kill(
-                self.process.pid, signal.SIGTERM
-            )  # not through Popen, which would take its status from us
+            for number in (signal.SIGTERM, signal.SIGCONT):  # also if somebody has stopped it
+                # Not through Popen, which would take its status from us.
+                os.kill(self.process.pid, number)
         elif self.state == "waiting":
             self.state = "stopped"
 

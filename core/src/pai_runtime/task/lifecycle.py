@@ -61,8 +61,8 @@ class Runner(Protocol):
     def start_service(self, service: Service) -> bool:
         """Start a background process; whether the task may go on."""
 
-    def command(self, command: Command) -> Ended:
-        """Run the user's command to its end."""
+    def command(self, command: Command) -> Ended | None:
+        """Run the user's command to its end; None: it could not be started."""
 
     def hold(self, result: Result) -> None:
         """Keep the task as it is, for as long as its plan says or until it is released or told to stop."""
@@ -145,6 +145,9 @@ def _run_command(command: Command, runner: Runner, say: Callable[[str], None]) -
     say("[INFO] USER COMMAND END")
     if stopped := _stopped(runner, "command", ended):
         return stopped
+    if ended is None:
+        message = "the command could not be started; runtime.log says why"
+        return Result("failed", RUNTIME_ERROR, "command", message=message)
     if ended.code == 0:
         return Result("ok", 0, "command", 0)
     how = f"was killed by signal {ended.signal}" if ended.signal else f"ended with exit code {ended.code}"

@@ -6,7 +6,6 @@ is left, whatever process group or session it has put itself into.
 """
 
 import contextlib
-import ctypes
 import heapq
 import os
 import selectors
@@ -15,16 +14,19 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
+from pai_runtime.task.family import adopt_orphans, kill_children
 from pai_runtime.task.logs import Sink
+from pai_runtime.task.shell import SCRIPT_FD, hand_over_script
 from pai_runtime.task.stop import FOREVER
 
 _CHUNK = 65536
 _QUIET = 0.2
 """Seconds without output after which a sink is told so."""
-_PR_SET_PDEATHSIG = 1
-_PR_SET_CHILD_SUBREAPER = 36
+
+
+class CannotStart(Exception):
+    """The system gives no process, or no pipe for one: too many open files or processes, no memory."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,10 @@ class Ended:
 
     code: int
     signal: int | None = None
+
+
+CANNOT_START = Ended(126)
+"""What stands for the end of a step that could not be started, as a shell says it."""
 
 
 @dataclass
@@ -66,13 +72,14 @@ class Loop:
         self._heard: int | None = None
         self._hear: Callable[[bytes], None] = lambda _: None
         self._let_signals_end_a_wait()
-        if os.getpid() != 1:
-            # Orphans come to us as they would to an init process. Kernels older than 3.4 do without.
-            _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+        adopt_orphans()
 
     def pipe(self, sink: Sink) -> int:
-        """The write end of a new pipe whose other end goes to `sink`."""
-        read, write = os.pipe()
+        """The write end of a new pipe whose other end goes to `sink`; raises `CannotStart`."""
+        try:
+            read, write = os.pipe()
+        except OSError as error:
+            raise CannotStart(error.strerror) from None
         os.set_blocking(read, False)
         self._selector.register(read, selectors.EVENT_READ, sink)
         return write
@@ -94,21 +101,29 @@ class Loop:
         self,
         argv: list[str],
         environment: Mapping[str, str],
+        script: bytes,
         stdout: int,
         stderr: int,
         fds: tuple[int, ...] = (),
         on_end: Callable[[Ended], None] | None = None,
     ) -> Child:
-        """Start a process in a session of its own, with no standard input; raises OSError."""
-        process = subprocess.Popen(
-            argv,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=stdout,
-            stderr=stderr,
-            pass_fds=fds,
-            start_new_session=True,
-        )
+        """Start a process in a session of its own, with no standard input; raises `CannotStart`.
+
+        It finds `script` at `SCRIPT_FD`.
+        """
+        try:
+            hand_over_script(script)
+            process = subprocess.Popen(
+                argv,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+                pass_fds=(SCRIPT_FD, *fds),
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise CannotStart(f"{argv[0]}: {error.strerror}") from None
         process.returncode = 0  # we reap it ourselves
         child = Child(process.pid, on_end)
         self._children[child.pid] = child
@@ -139,10 +154,7 @@ class Loop:
     def kill_all(self, bound: float) -> None:
         """Kill every process that is left of the task, as the end of a container does."""
         until = time.monotonic() + bound
-        while (children := _children_of(os.getpid())) and time.monotonic() < until:
-            for pid in children:
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, signal.SIGKILL)
+        while kill_children() and time.monotonic() < until:
             self.turn(time.monotonic() + 0.1)
 
     def _move(self, timeout: float | None) -> bool:
@@ -187,26 +199,3 @@ class Loop:
         self._selector.register(read, selectors.EVENT_READ, None)
         signal.set_wakeup_fd(write, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
-
-
-def end_with_parent(parent: int) -> None:
-    """Be told to stop when the process `parent`, which has started us, is gone, however it went."""
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != parent:  # it was gone before the kernel knew
-        os.kill(os.getpid(), signal.SIGTERM)
-
-
-def _prctl(option: int, value: int) -> None:
-    ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
-
-
-def _children_of(parent: int) -> list[int]:
-    """The processes whose parent is `parent`, dead ones that nobody has reaped left out."""
-    children = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            with contextlib.suppress(OSError):
-                state, ppid = entry.joinpath("stat").read_text().rpartition(")")[2].split()[:2]
-                if int(ppid) == parent and state != "Z":
-                    children.append(int(entry.name))
-    return children

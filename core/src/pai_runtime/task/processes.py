@@ -4,12 +4,30 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping
+from types import FrameType
 
 from pai_runtime.task.logs import Sink
 from pai_runtime.task.loop import Child, Ended, Loop
 from pai_runtime.task.masking import Masks
-from pai_runtime.task.shell import SCRIPT_FD, hand_over_script
 from pai_runtime.task.stop import Stop
+
+_LAST_SECONDS = 10
+"""How long is waited for processes that are killed to be gone, and for output that does not end."""
+
+_FORWARDED = (
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+    signal.SIGQUIT,
+    signal.SIGALRM,
+    signal.SIGVTALRM,
+    signal.SIGPROF,
+    signal.SIGIO,
+    signal.SIGPWR,
+    signal.SIGWINCH,
+    signal.SIGCONT,
+    *range(signal.SIGRTMIN, signal.SIGRTMAX + 1),
+)
+"""Signals that are for the command, as an init process passes them on; most would end us otherwise."""
 
 
 class Processes:
@@ -26,6 +44,9 @@ class Processes:
         self._stop = stop
         self._steps_output = steps_output
         self._steps_pipe = loop.pipe(steps_output)
+        self._child: Child | None = None
+        for number in _FORWARDED:
+            signal.signal(number, self._forward)
         self.mask_path = loop.listen(lambda lines: masks.add(os.fsdecode(lines).splitlines()))
 
     def run_step(
@@ -36,7 +57,7 @@ class Processes:
         fds: tuple[int, ...],
         stop_at: Callable[[], float],
     ) -> Ended:
-        """Run a step; one whose time is over before it starts is not started, and ends as by SIGTERM."""
+        """Run a step; raises `CannotStart`. One whose time is over before it starts ends as by SIGTERM."""
         if time.monotonic() >= stop_at():
             return Ended(128 + signal.SIGTERM, signal.SIGTERM)
         ended = self._run(argv, environment, script, fds, self._steps_pipe, self._steps_pipe, stop_at)
@@ -52,7 +73,7 @@ class Processes:
         stderr: Sink,
         stop_at: Callable[[], float],
     ) -> Ended:
-        """Run the user's command, its two streams apart."""
+        """Run the user's command, its two streams apart; raises `CannotStart`."""
         out, err = self._loop.pipe(stdout), self._loop.pipe(stderr)
         try:
             ended = self._run(argv, environment, script, (), out, err, stop_at)
@@ -65,8 +86,12 @@ class Processes:
 
     def end(self) -> None:
         """Kill what is left of the task, and take its last output."""
-        self._loop.kill_all(self._grace)
-        self._loop.drain(self._grace)
+        self._loop.kill_all(_LAST_SECONDS)
+        self._loop.drain(_LAST_SECONDS)
+
+    def _forward(self, number: int, _frame: FrameType | None) -> None:
+        if self._child:
+            self._child.signal_group(number)
 
     def _run(
         self,
@@ -78,12 +103,13 @@ class Processes:
         stderr: int,
         stop_at: Callable[[], float],
     ) -> Ended:
-        hand_over_script(script)
-        child = self._loop.spawn(argv, environment, stdout, stderr, (SCRIPT_FD, *fds))
+        child = self._loop.spawn(argv, environment, script, stdout, stderr, fds)
+        self._child = child
         while child.ended is None and time.monotonic() < stop_at():
             self._loop.turn(stop_at())
         ended = child.ended or self._stop_group(child)
-        self._loop.drain(self._grace)
+        self._child = None
+        self._loop.drain(_LAST_SECONDS)
         self._loop.hear()
         return ended
 

@@ -5,15 +5,14 @@ import time
 from collections.abc import Callable, Mapping
 
 from pai_runtime.task.logs import Logs
-from pai_runtime.task.loop import Child, Ended, Loop
+from pai_runtime.task.loop import CANNOT_START, CannotStart, Child, Ended, Loop
 from pai_runtime.task.plan import Service
-from pai_runtime.task.shell import SCRIPT_FD, Shell, hand_over_script
+from pai_runtime.task.shell import Shell
 from pai_runtime.task.stop import Stop
 
 _FIRST_RESTART = 1.0
 _LAST_RESTART = 60.0
 _PROBE_EVERY = 0.2
-_CANNOT_START = Ended(126)
 
 
 class RunningService:
@@ -61,9 +60,9 @@ class RunningService:
     def _start_again(self) -> None:
         try:
             self._start()
-        except OSError as error:
-            self._say(f"[WARNING] {self._label} cannot be started: {error.strerror}")
-            self._ended(_CANNOT_START)
+        except CannotStart as error:
+            self._say(f"[WARNING] {self._label} cannot be started: {error}")
+            self._ended(CANNOT_START)
 
     def _ended(self, ended: Ended) -> None:
         if self._stopping:
@@ -85,8 +84,8 @@ class RunningService:
         if self._probe is not None and self.is_ready is None and not self._stopping:
             try:
                 self._spawn(self._probe, f"{self._service.name} probe", self._probed)
-            except OSError:
-                self._probed(_CANNOT_START)
+            except CannotStart:
+                self._probed(CANNOT_START)
 
     def _probed(self, ended: Ended) -> None:
         if self._stopping or self.is_ready is not None:
@@ -127,16 +126,16 @@ class Services:
         environment: Mapping[str, str],
     ) -> bool:
         """Start a service; for a required one, wait until it is ready. Whether the task may go on."""
-        output = self._loop.pipe(self._logs.runtime_stream())
 
         def spawn(text: bytes, name: str, on_end: Callable[[Ended], None]) -> Child:
-            hand_over_script(text)
-            return self._loop.spawn(shell.command(name), environment, output, output, (SCRIPT_FD,), on_end)
+            argv = shell.command(name)
+            return self._loop.spawn(argv, environment, text, output, output, on_end=on_end)
 
         try:
+            output = self._loop.pipe(self._logs.runtime_stream())
             running = RunningService(service, script, probe, spawn, self._loop, self._logs.runtime.say)
-        except OSError as error:
-            self._logs.runtime.say(f"[ERROR] service '{service.name}' cannot be started: {error.strerror}")
+        except CannotStart as error:
+            self._logs.runtime.say(f"[ERROR] service '{service.name}' cannot be started: {error}")
             return not service.required
         self._running.append(running)
         while service.required and running.is_ready is None and time.monotonic() < self._stop.work_until():

@@ -56,7 +56,7 @@ def hold(
     release = folder / "release"
     until = time.monotonic() + seconds
     released: list[int] = []
-    signal.signal(signal.SIGUSR1, lambda number, _frame: released.append(number))
+    before = signal.signal(signal.SIGUSR1, lambda number, _frame: released.append(number))
     state.set("held", held=(time.time() + seconds, release))
     say(
         f"[WARNING] the task is held for {seconds:g} s for debugging; "
@@ -64,4 +64,5 @@ def hold(
     )
     while not (released or release.exists()) and time.monotonic() < min(until, stop.work_until()):
         loop.turn(min(until, stop.work_until(), time.monotonic() + _LOOK_EVERY))
+    signal.signal(signal.SIGUSR1, before)
     say("[INFO] the task is not held any more")

@@ -12,10 +12,11 @@ from pathlib import Path
 
 from pai_runtime.task import placeholders
 from pai_runtime.task.exit_record import exit_record, write_whole
+from pai_runtime.task.family import end_with_parent
 from pai_runtime.task.interpreter import python_argv
 from pai_runtime.task.lifecycle import RUNTIME_ERROR, Result, run_task
 from pai_runtime.task.logs import Logs, Rotation
-from pai_runtime.task.loop import Ended, Loop, end_with_parent
+from pai_runtime.task.loop import CANNOT_START, CannotStart, Ended, Loop
 from pai_runtime.task.masking import Masks
 from pai_runtime.task.plan import (
     PEERS,
@@ -34,8 +35,6 @@ from pai_runtime.task.shell import NoShell, ScratchFile, Shell, exported, hand_o
 from pai_runtime.task.state import State, hold
 from pai_runtime.task.stop import Stop, StopReason
 from pai_runtime.task.variables import IMAGE, RUNTIME, Setting, Variables, parse_settings, those_that_fit
-
-CANNOT_START = 126
 
 
 @dataclass(frozen=True)
@@ -71,11 +70,11 @@ def supervise(folder: Path, options: Options) -> int:
     except (OSError, ValueError, PlanError) as error:
         return _cannot_run(folder, f"the plan in {folder} cannot be run: {error}")
     masks = Masks(secrets.values())
-    logs = Logs(folder / "logs", masks, options.prefix, options.rotation)
-    loop = Loop()
-    processes = Processes(loop, options.grace, stop, logs.runtime, masks)
-    services = Services(loop, logs, stop, options.grace)
-    parts = _Parts(loop, stop, logs, processes, services, State(folder))
+    try:
+        parts = _parts(folder, options, stop, masks)
+    except (OSError, CannotStart) as error:
+        return _cannot_run(folder, f"the task cannot be set up: {error}")
+    logs = parts.logs
     try:
         _check_secrets(plan, secrets)
         runner = _Runner(folder, plan, secrets, parts)
@@ -87,8 +86,8 @@ def supervise(folder: Path, options: Options) -> int:
         logs.runtime.say(f"[ERROR] {traceback.format_exc()}")
         return _cannot_run(folder, masks.mask(f"a fault in the runtime itself: {error!r}"))
     finally:
-        services.end()
-        processes.end()
+        parts.services.end()
+        parts.processes.end()
     _write_record(folder, exit_record(result, failures, logs.tails(), masks.mask))
     return result.code
 
@@ -103,6 +102,14 @@ class _Parts:
     processes: Processes
     services: Services
     state: State
+
+
+def _parts(folder: Path, options: Options, stop: Stop, masks: Masks) -> _Parts:
+    logs = Logs(folder / "logs", masks, options.prefix, options.rotation)
+    loop = Loop()
+    processes = Processes(loop, options.grace, stop, logs.runtime, masks)
+    services = Services(loop, logs, stop, options.grace)
+    return _Parts(loop, stop, logs, processes, services, State(folder))
 
 
 class _Runner:
@@ -153,8 +160,9 @@ class _Runner:
         stop_at = self._stop.work_until if result is None else self._stop.exits_until
         try:
             ended = self._processes.run_step(argv, environment, data, (self._kept.fd,), stop_at)
-        except OSError as error:
-            return self._cannot_start(argv, error)
+        except CannotStart as error:
+            self._logs.runtime.say(f"[ERROR] the step cannot be started: {error}")
+            return CANNOT_START
         self._take_over(step, use)
         return ended
 
@@ -164,8 +172,8 @@ class _Runner:
         probe = self._bytes(service.probe) if service.probe is not None else None
         return self._services.start(service, script, probe, self._shell, self._lasting_environment())
 
-    def command(self, command: Command) -> Ended:
-        """Run the user's command."""
+    def command(self, command: Command) -> Ended | None:
+        """Run the user's command; None if it cannot be started."""
         self._state.set("command")
         script = self._bytes(command.script)
         argv = self._shell.command("command")
@@ -173,8 +181,9 @@ class _Runner:
         streams = self._logs.stdout, self._logs.stderr
         try:
             return self._processes.run_command(argv, environment, script, *streams, self._stop.work_until)
-        except OSError as error:
-            return self._cannot_start(argv, error)
+        except CannotStart as error:
+            self._logs.runtime.say(f"[ERROR] the command cannot be started: {error}")
+            return None
 
     def hold(self, result: Result) -> None:
         """Keep the task as it is for a while."""
@@ -228,10 +237,6 @@ class _Runner:
             write_whole(self._folder / "variables.json", json.dumps(document), mode=0o600, sync=False)
         except OSError as error:
             self._logs.runtime.say(f"[WARNING] variables.json cannot be written: {error.strerror}")
-
-    def _cannot_start(self, argv: list[str], error: OSError) -> Ended:
-        self._logs.runtime.say(f"[ERROR] {argv[0]} cannot be started: {error.strerror}")
-        return Ended(CANNOT_START)
 
 
 _OF_ONE_STEP = {"PAI_TASK_PHASE", "PAI_TASK_OUTCOME", "PAI_TASK_EXIT_CODE", "PAI_ENV", "PAI_MASK"}
