@@ -1,0 +1,228 @@
+"""What the folder of a run says about it: ``run.json``, and the ``state.json`` of each task.
+
+Both may be read while they are written, or after what wrote them was killed. Whatever is in them, reading
+does not fail: a run that cannot be understood is `Unreadable`, a task's progress that cannot is not known.
+"""
+
+import calendar
+import fcntl
+import json
+import os
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from pai_runtime.document import Document
+from pai_runtime.problems import InvalidInput
+from pai_runtime.task.plan import Phase
+
+TaskStatus = Literal["waiting", "running", "succeeded", "failed", "stopped"]
+RunOutcome = Literal["succeeded", "failed", "cancelled"]
+TaskPhase = Literal[Phase, "held", "ended"]
+
+_FAR_FUTURE = 1e11
+
+
+@dataclass(frozen=True)
+class RunTask:
+    """A task as ``run.json`` has it. Times in seconds since 1970; None: not yet.
+
+    `stopped`: ended because the job was decided or cancelled. `retries`: how often it was begun again.
+    """
+
+    role: str
+    index: int
+    state: TaskStatus
+    exit_code: int | None
+    retries: int
+    started: float | None
+    ended: float | None
+
+    @property
+    def name(self) -> str:
+        """As people write it: ``worker/0``."""
+        return f"{self.role}/{self.index}"
+
+    @property
+    def over(self) -> bool:
+        """Whether it has ended."""
+        return self.state not in ("waiting", "running")
+
+
+@dataclass(frozen=True)
+class Run:
+    """``run.json``: a run of a job, with every task of it. `retries`: how often all of it was begun again."""
+
+    job: str
+    started: float
+    retries: int
+    tasks: tuple[RunTask, ...]
+    ended: float | None = None
+    outcome: RunOutcome | None = None
+    failed_task: str | None = None
+
+    @staticmethod
+    def from_json(document: Any) -> "Run":
+        """From the content of ``run.json``; raises `ValueError` where it is not as its schema says."""
+        try:
+            ended, failed_task = document.get("ended"), document.get("failedTask")
+            return Run(
+                _name(document["job"]),
+                _seconds(document["started"]),
+                _whole(document.get("retries", 0)),
+                tuple(_task(each) for each in document["tasks"]),
+                _seconds(ended) if ended is not None else None,
+                _one_of(RunOutcome, document["outcome"]) if ended is not None else None,
+                _name(failed_task) if failed_task is not None else None,
+            )
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"it is not the record of a run: {error!r}") from None
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """Why a folder does not say what run it is of."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Progress:
+    """``state.json``: what a task is doing, of which use, since when (seconds since 1970).
+
+    A task that is held for debugging is so until the time `held_until`, or until the file `release` exists.
+    """
+
+    phase: TaskPhase
+    use: str | None
+    since: float
+    held_until: float | None = None
+    release: str | None = None
+
+
+Doing = Mapping[str, Progress | None]
+"""What each task is doing, by its name; None: it is not running, or that is not known."""
+
+
+def read_run(folder: Path) -> Run | Unreadable:
+    """The run in `folder`."""
+    try:
+        return Run.from_json(json.loads((folder / "run.json").read_bytes()))
+    except FileNotFoundError:
+        return Unreadable("it has no run.json" if folder.is_dir() else "there is no such folder")
+    except OSError as error:
+        return Unreadable(f"its run.json cannot be read: {error.strerror}")
+    except (ValueError, RecursionError) as error:
+        return Unreadable(f"its run.json cannot be understood: {error}")
+
+
+def lost(folder: Path, run: Run) -> bool:
+    """Whether the engine of an unfinished run is gone: while it lives, it holds a lock on the folder."""
+    if run.ended is not None:
+        return False
+    try:
+        fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+    # It may have ended between the reading of `run` and now.
+    again = read_run(folder)
+    return isinstance(again, Run) and again.ended is None
+
+
+def task_folder(folder: Path, task: RunTask) -> Path:
+    """Where the logs and the exit record of a task are."""
+    return folder / task.role / str(task.index)
+
+
+def read_progress(folder: Path, task: RunTask) -> Progress | None:
+    """What a running task is doing; None: it is not running, or that is not known."""
+    if task.state != "running":
+        return None
+    try:
+        document = json.loads((task_folder(folder, task) / "state.json").read_bytes())
+        use, held_until, release = (document.get(key) for key in ("use", "heldUntil", "release"))
+        return Progress(
+            _one_of(TaskPhase, document["phase"]),
+            _text(use) if use is not None else None,
+            _moment(document["since"]),
+            _moment(held_until) if held_until is not None else None,
+            _text(release) if release is not None else None,
+        )
+    except (OSError, AttributeError, KeyError, TypeError, ValueError, RecursionError):
+        return None
+
+
+def read_doing(folder: Path, run: Run) -> Doing:
+    """What every task of a run is doing."""
+    return {task.name: read_progress(folder, task) for task in run.tasks}
+
+
+def read_exit_record(folder: Path) -> Mapping[str, Any]:
+    """The exit record in the folder of a task, or of an attempt; empty if there is none that can be read."""
+    try:
+        record = Document.read(folder / "exit.yaml").root.data
+    except InvalidInput:
+        return {}
+    return record if isinstance(record, Mapping) else {}
+
+
+def _task(document: Mapping[str, Any]) -> RunTask:
+    code = document["exitCode"]
+    started, ended = document.get("started"), document.get("ended")
+    return RunTask(
+        _name(document["role"]),
+        _whole(document["index"]),
+        _one_of(
+            TaskStatus,
+            document.get("state", "running" if code is None else "failed" if code else "succeeded"),
+        ),
+        _whole(code) if code is not None else None,
+        _whole(document.get("retries", 0)),
+        _seconds(started) if started is not None else None,
+        _seconds(ended) if ended is not None else None,
+    )
+
+
+def _one_of(kind: Any, value: Any) -> Any:
+    if value not in get_args(kind):
+        raise ValueError(f"{value!r} is not one of {', '.join(get_args(kind))}")
+    return value
+
+
+def _whole(value: int) -> int:
+    if not isinstance(value, int):
+        raise ValueError(f"{value!r} is not a whole number")  # noqa: TRY004 - as for all else that is wrong
+    return value
+
+
+def _name(value: str) -> str:
+    if not re.fullmatch(r"[\w-]+(/[0-9]+)?", value, re.ASCII):
+        raise ValueError(f"{value!r} is no name")
+    return value
+
+
+def _text(value: str) -> str:
+    if not value.isprintable():
+        raise ValueError(f"{value!r} is not what a person can read")
+    return value
+
+
+def _moment(value: float) -> float:
+    if not 0 <= float(value) < _FAR_FUTURE:
+        raise ValueError(f"{value!r} is no time")
+    return float(value)
+
+
+@lru_cache(maxsize=4096)
+def _seconds(text: str) -> float:
+    return calendar.timegm(time.strptime(text, "%Y-%m-%dT%H:%M:%SZ"))
