@@ -1,6 +1,8 @@
 """The live view, on a terminal: what tasks write scrolls above, how the run is stands below."""
 
+import os
 import re
+import subprocess
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -12,6 +14,7 @@ from pai_runtime.engines.live_view import LiveView
 from pai_runtime.task.logs import Rotation
 from tests.played_run import PlayedRun
 from tests.screen import Screen
+from tests.support import PROGRAM, job, write_job
 
 
 @pytest.fixture(autouse=True)
@@ -189,6 +192,28 @@ def test_a_failed_task_is_red_unless_no_colour_is_wanted(
     view.show(played.run)
     assert screen.lines()[2].startswith("worker/0")
     assert screen.colour(2) == colour
+
+
+@pytest.mark.parametrize("options", [[], ["--plain"]], ids=["live", "plain"])
+def test_a_real_run_on_a_terminal_ends_with_its_output_and_what_came_of_it(
+    tmp_path: Path, options: list[str]
+) -> None:
+    path = write_job(tmp_path, job(worker={"instances": 2, "commands": ["echo hello; exit $PAI_TASK_INDEX"]}))
+    with closing(Screen(200, 50)) as screen:
+        done = subprocess.run(
+            [PROGRAM, "run", *options, path],
+            cwd=tmp_path,
+            env={**os.environ, "TERM": "xterm"},
+            stdin=screen.fd,
+            stdout=screen.fd,
+            stderr=screen.fd,
+            timeout=100,
+            check=False,
+        )
+        lines = screen.lines()
+    assert done.returncode == 1
+    assert {"worker/1 | hello", "pai-runtime: the job failed: task worker/1, exit code 1"} <= set(lines)
+    assert any(line.startswith("TASK") for line in lines) <= (options == [])
 
 
 def test_a_run_that_was_never_shown_leaves_no_block(tmp_path: Path, screen: Screen) -> None:
