@@ -32,7 +32,7 @@ def test_a_failed_task_is_tried_again_while_the_others_go_on(tmp_path: Path) -> 
     assert [(task["retries"], task["state"]) for task in run["tasks"]] == [(0, "succeeded"), (1, "succeeded")]
     assert _outputs(tmp_path / "run/worker/0") == ["attempt 0.0"]
     assert _outputs(tmp_path / "run/worker/1") == ["attempt 0.0", "attempt 0.1"]
-    assert "task worker/1 failed with exit code 1; it is tried again (1 of 3)" in said
+    assert "task worker/1 failed: the command ended with exit code 1; it is tried again (1 of 3)" in said
 
 
 def test_a_task_fails_when_all_its_attempts_have(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_a_failed_job_begins_again_with_all_its_tasks(tmp_path: Path) -> None:
     for index in ("0", "1"):
         log = tmp_path / "run/worker" / index / "logs/user-all/current"
         assert log.read_text() == "attempt 1.0\n"
-    assert "the job failed; it begins again (1 of 3)" in said
+    assert "task worker/0 failed: the command ended with exit code 5; the job begins again (1 of 3)" in said
 
 
 def test_each_attempt_of_the_job_has_all_retries_of_its_tasks(tmp_path: Path) -> None:

@@ -71,6 +71,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     run.add_argument("--timeout", metavar="T", help="end the tasks after this time: 90, 90s, 15m or 2h")
     run.add_argument(
+        "--plain", action="store_true", help="no live view: lines as they come, also on a terminal"
+    )
+    run.add_argument(
         "--isolation",
         choices=["auto", "none", "required"],
         default="auto",
@@ -84,6 +87,21 @@ def _parser() -> argparse.ArgumentParser:
         help="the folder that is a storage of the cluster here; again for each",
     )
     run.set_defaults(module="run")
+
+    ps = commands.add_parser("ps", parents=[as_json], help="the runs in a folder, or the tasks of one run")
+    ps.add_argument(
+        "runs", nargs="?", type=Path, metavar="DIR", help="a folder of runs, or of one (default: .pai-runs)"
+    )
+    ps.set_defaults(module="ps")
+
+    logs = commands.add_parser("logs", help="what the tasks of a run have written")
+    logs.add_argument("run", type=Path, metavar="DIR", help="the folder of a run")
+    logs.add_argument("task", nargs="?", metavar="ROLE/INDEX", help="one of its tasks (default: all)")
+    logs.add_argument("-f", "--follow", action="store_true", help="go on until the tasks have ended")
+    logs.add_argument(
+        "--runtime", action="store_true", help="the runtime's own log, with what its callbacks wrote"
+    )
+    logs.set_defaults(module="logs")
 
     explain = commands.add_parser("explain", help="who set each variable of a task that was run")
     explain.add_argument("run", type=Path, metavar="DIR", help="the folder of a run")

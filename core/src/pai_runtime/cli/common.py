@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import sys
 from pathlib import Path
 
 from pai_runtime.host.host import Host
@@ -12,6 +13,12 @@ from pai_runtime.plan.build import RoleUses, check_uses
 from pai_runtime.problems import InvalidInput, Problem, errors, in_order
 
 POLICY_VARIABLE = "PAI_RUNTIME_POLICY"
+
+
+def say(text: str) -> None:
+    """A message to the person at the command line; standard output is for what was asked for."""
+    sys.stderr.write(f"pai-runtime: {text}\n")
+    sys.stderr.flush()
 
 
 def given_host(args: argparse.Namespace) -> Host:

@@ -5,6 +5,7 @@ import json
 import sys
 
 from pai_runtime.cli import CANNOT_RUN
+from pai_runtime.cli.common import say
 
 
 def main(args: argparse.Namespace) -> int:
@@ -13,9 +14,7 @@ def main(args: argparse.Namespace) -> int:
     try:
         variables: dict[str, dict[str, str]] = json.loads(path.read_text("utf-8"))
     except OSError as error:
-        sys.stderr.write(
-            f"pai-runtime: {path} cannot be read: {error.strerror}; is {args.run} the folder of a run?\n"
-        )
+        say(f"{path} cannot be read: {error.strerror}; is {args.run} the folder of a run?")
         return CANNOT_RUN
     width = max((len(variable["source"]) for variable in variables.values()), default=0)
     for name, variable in variables.items():

@@ -6,7 +6,7 @@ import json
 import sys
 
 from pai_runtime.cli import CANNOT_RUN, INVALID
-from pai_runtime.cli.common import given_host, load_checked
+from pai_runtime.cli.common import given_host, load_checked, say
 from pai_runtime.engines.placement import example_placement
 from pai_runtime.job.model import Job
 from pai_runtime.plan.build import Planner
@@ -27,7 +27,7 @@ def main(args: argparse.Namespace) -> int:
         print_problems(error.problems)
         return INVALID
     except LookupError as error:
-        sys.stderr.write(f"pai-runtime: {error.args[0]}\n")
+        say(f"{error.args[0]}")
         return CANNOT_RUN
     if args.json:
         documents = [plan.to_json() for plan in plans.values()]

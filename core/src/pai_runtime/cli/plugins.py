@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pai_runtime.cli import CANNOT_RUN, INVALID
-from pai_runtime.cli.common import given_host
+from pai_runtime.cli.common import given_host, say
 from pai_runtime.host.digest import distribution_digest
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.host import Host, Unavailable, parameter_problems
@@ -30,7 +30,7 @@ def main(args: argparse.Namespace) -> int:
         id_ = plugin_id(args.id)
         return _show(host, id_) if args.action == "show" else _check(host, id_)
     except (Unavailable, ValueError) as error:
-        sys.stderr.write(f"pai-runtime: {error}\n")
+        say(f"{error}")
     return CANNOT_RUN
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import Literal, Protocol
+from typing import Literal
 
 from pai_runtime.engines import isolation
 from pai_runtime.engines.completion import Decision, decision
@@ -20,7 +20,9 @@ from pai_runtime.engines.mounts import binds, check_storages
 from pai_runtime.engines.placement import placement, ports_needed
 from pai_runtime.engines.ports import END, FIRST, NoFreePorts, free_ports
 from pai_runtime.engines.run_folder import CannotRun
-from pai_runtime.engines.run_state import Run, RunOutcome
+from pai_runtime.engines.run_state import Run, RunOutcome, read_exit_record
+from pai_runtime.engines.terminal_text import shown_line
+from pai_runtime.engines.view import View
 from pai_runtime.job.model import Job
 from pai_runtime.plan.environment import Attempt, Placement, TaskName
 from pai_runtime.task.exit_record import write_whole
@@ -35,28 +37,14 @@ _SHOW_EVERY = 0.25
 _GONE_EVERY = 0.01
 
 
-class View(Protocol):
-    """Who is told how the run goes."""
-
-    def say(self, text: str) -> None:
-        """A message for the person who runs the job."""
-
-    def show(self, run: Run) -> None:
-        """How the run stands; called at every change, and at least every `_SHOW_EVERY` seconds."""
-
-
 @dataclass(frozen=True)
 class RunOptions:
-    """How a job is run here. `timeout` in seconds, for the whole run; `storages`: folders by storage name.
-
-    With `shown_elsewhere` the tasks' output is not passed on, because the view shows it from the logs.
-    """
+    """How a job is run here. `timeout` in seconds, for the whole run; `storages`: folders by storage name."""
 
     user: str
     timeout: float | None = None
     isolation: IsolationMode = "auto"
     storages: Mapping[str, Path] = field(default_factory=dict)
-    shown_elsewhere: bool = False
 
 
 def not_given_here(job: Job) -> list[str]:
@@ -110,7 +98,7 @@ class LocalRun:
         way = Way(
             secrets,
             prefixed=len(plans) > 1,
-            shown_elsewhere=self._options.shown_elsewhere,
+            shown_elsewhere=self._view.shows_output,
             binds=self._binds(plans) if self._is_isolated(plans) else None,
         )
         for (role, index), plan in plans.items():
@@ -138,15 +126,7 @@ class LocalRun:
             self._ended_at = time.time()
             self._changed = True
             self._show()
-        return self._status()
-
-    @property
-    def failed_task(self) -> LocalTask | None:
-        """The task that failed the job."""
-        failed = self._decision.failed_task if self._decision else None
-        return self._tasks[failed] if failed else None
-
-    def _status(self) -> int:
+            self._view.end()
         return self._decision.code if self._decision is not None else 128 + (self._cancelled_by or 0)
 
     def _is_isolated(self, plans: Mapping[TaskName, Plan]) -> bool:
@@ -215,10 +195,8 @@ class LocalRun:
         if stopped:
             return
         if code and self._may_try_again(task):
-            self._view.say(
-                f"task {task.label} failed with exit code {code}; it is tried again "
-                f"({task.attempt.of_task + 1} of {self._job.roles[task.name[0]].retries})"
-            )
+            number, of = task.attempt.of_task + 1, self._job.roles[task.name[0]].retries
+            self._view.say(f"{_failure(task)}; it is tried again ({number} of {of})")
             self._try_again(task)
             return
         self._ended[task.name] = code
@@ -244,11 +222,14 @@ class LocalRun:
 
     def _begin_again(self) -> bool:
         """Make ready for another attempt of the whole job, if it failed and may have one."""
-        failed = self._decision is not None and self._decision.code != 0 and self._cancelled_by is None
-        if not (failed and self._retries < self._job.retries and self._has_time()):
+        decided = self._decision
+        if decided is None or decided.failed_task is None or self._cancelled_by is not None:
+            return False
+        if self._retries == self._job.retries or not self._has_time():
             return False
         self._retries += 1
-        self._view.say(f"the job failed; it begins again ({self._retries} of {self._job.retries})")
+        why = _failure(self._tasks[decided.failed_task])
+        self._view.say(f"{why}; the job begins again ({self._retries} of {self._job.retries})")
         try:
             for task in self._tasks.values():
                 task.set_aside()
@@ -276,7 +257,7 @@ class LocalRun:
             task.stop()
 
     def _show(self) -> None:
-        run = self._as_run()
+        run = self.as_run()
         if self._changed:
             self._changed = False
             try:
@@ -289,7 +270,9 @@ class LocalRun:
                 self._view.say(f"{self._folder / 'run.json'} cannot be written: {error.strerror}")
         self._view.show(run)
 
-    def _as_run(self) -> Run:
+    def as_run(self) -> Run:
+        """How the run stands."""
+        failed = self._decision.failed_task if self._decision and self._ended_at else None
         return Run(
             job=self._job.name,
             file=str(Path(self._job.document.file).absolute()),
@@ -298,7 +281,7 @@ class LocalRun:
             tasks=tuple(task.as_run_task() for task in self._tasks.values()),
             ended=self._ended_at,
             outcome=self._outcome() if self._ended_at else None,
-            failed_task=self.failed_task.label if self.failed_task and self._ended_at else None,
+            failed_task=self._tasks[failed].label if failed else None,
         )
 
     def _outcome(self) -> RunOutcome:
@@ -307,13 +290,18 @@ class LocalRun:
         return "failed" if self._decision.code else "succeeded"
 
 
+def _failure(task: LocalTask) -> str:
+    message = read_exit_record(task.folder).get("message", f"exit code {task.code}")
+    return f"task {task.label} failed: {shown_line(str(message).encode())}"
+
+
 @contextlib.contextmanager
 def _lock(folder: Path) -> Iterator[None]:
     """Hold a lock on the folder of a run: whoever looks at it sees by that whether its engine lives."""
     fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
         with contextlib.suppress(OSError):  # a file system without locks; those who look see less
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(fd, fcntl.LOCK_EX)
         yield
     finally:
         os.close(fd)

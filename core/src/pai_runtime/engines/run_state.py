@@ -16,16 +16,17 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from pai_runtime.document import Document
+from pai_runtime.problems import InvalidInput
 from pai_runtime.task.plan import Phase
-
-VERSION = 1
 
 TaskStatus = Literal["waiting", "running", "succeeded", "failed", "stopped"]
 RunOutcome = Literal["succeeded", "failed", "cancelled"]
 TaskPhase = Literal[Phase, "held", "ended"]
 
-_FAR_FUTURE = 1e11
+VERSION = 1
 
+_FAR_FUTURE = 1e11
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
@@ -92,7 +93,7 @@ class Run:
             return Run(
                 _name(document["job"]),
                 _seconds(document["started"]),
-                int(document.get("retries", 0)),
+                _whole(document["retries"]),
                 tuple(_task(each) for each in document["tasks"]),
                 _seconds(ended) if ended is not None else None,
                 _one_of(RunOutcome, document["outcome"]) if ended is not None else None,
@@ -114,7 +115,7 @@ class Unreadable:
 class Progress:
     """``state.json``: what a task is doing, of which use, since when (seconds since 1970).
 
-    A task that has failed and is held for debugging is so until `held_until`, or until there is a file `release`.
+    A task that is held for debugging is so until the time `held_until`, or until the file `release` exists.
     """
 
     phase: TaskPhase
@@ -122,6 +123,10 @@ class Progress:
     since: float
     held_until: float | None = None
     release: str | None = None
+
+
+Doing = Mapping[str, Progress | None]
+"""What each task is doing, by its name; None: it is not running, or that is not known."""
 
 
 def read_run(folder: Path) -> Run | Unreadable:
@@ -169,13 +174,27 @@ def read_progress(folder: Path, task: RunTask) -> Progress | None:
         use, held_until, release = (document.get(key) for key in ("use", "heldUntil", "release"))
         return Progress(
             _one_of(TaskPhase, document["phase"]),
-            str(use) if use is not None else None,
+            _text(use) if use is not None else None,
             _moment(document["since"]),
             _moment(held_until) if held_until is not None else None,
-            str(release) if release is not None else None,
+            _text(release) if release is not None else None,
         )
     except (OSError, AttributeError, KeyError, TypeError, ValueError, RecursionError):
         return None
+
+
+def read_doing(folder: Path, run: Run) -> Doing:
+    """What every task of a run is doing."""
+    return {task.name: read_progress(folder, task) for task in run.tasks}
+
+
+def read_exit_record(folder: Path) -> Mapping[str, Any]:
+    """The exit record in the folder of a task, or of an attempt; empty if there is none that can be read."""
+    try:
+        record = Document.read(folder / "exit.yaml").root.data
+    except InvalidInput:
+        return {}
+    return record if isinstance(record, Mapping) else {}
 
 
 def _task(document: Mapping[str, Any]) -> RunTask:
@@ -183,13 +202,10 @@ def _task(document: Mapping[str, Any]) -> RunTask:
     started, ended = document.get("started"), document.get("ended")
     return RunTask(
         _name(document["role"]),
-        int(document["index"]),
-        _one_of(
-            TaskStatus,
-            document.get("state", "running" if code is None else "failed" if code else "succeeded"),
-        ),
-        int(code) if code is not None else None,
-        int(document.get("retries", 0)),
+        _whole(document["index"]),
+        _one_of(TaskStatus, document["state"]),
+        _whole(code) if code is not None else None,
+        _whole(document["retries"]),
         _seconds(started) if started is not None else None,
         _seconds(ended) if ended is not None else None,
     )
@@ -213,9 +229,21 @@ def _one_of(kind: Any, value: Any) -> Any:
     return value
 
 
+def _whole(value: int) -> int:
+    if not isinstance(value, int):
+        raise ValueError(f"{value!r} is not a whole number")  # noqa: TRY004 - as for all else that is wrong
+    return value
+
+
 def _name(value: str) -> str:
     if not re.fullmatch(r"[\w-]+(/[0-9]+)?", value, re.ASCII):
         raise ValueError(f"{value!r} is no name")
+    return value
+
+
+def _text(value: str) -> str:
+    if not value.isprintable():
+        raise ValueError(f"{value!r} is not what a person can read")
     return value
 
 

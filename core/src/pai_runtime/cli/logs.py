@@ -1,0 +1,98 @@
+"""``pai-runtime logs``: what the tasks of a run have written."""
+
+import argparse
+import resource
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from pai_runtime.cli import CANNOT_RUN
+from pai_runtime.cli.common import say
+from pai_runtime.engines.log_follower import LogFollower
+from pai_runtime.engines.run_state import Run, RunTask, Unreadable, lost, read_run, task_folder
+from pai_runtime.engines.run_words import RUNTIME_LOG, USER_LOG, task_ranges
+from pai_runtime.task.logs import LinePrefix
+
+_PIECE = 65536
+_POLL = 0.25
+
+
+def main(args: argparse.Namespace) -> int:
+    """Exit status 0, or 2 if there is no such run or task."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a job may have many tasks
+    try:
+        tasks = _tasks(args.run, args.task)
+        log = RUNTIME_LOG if args.runtime else USER_LOG
+        prefixed = args.task is None and len(tasks) > 1
+        readers = [_Reader(task_folder(args.run, task) / log, task, prefixed=prefixed) for task in tasks]
+        _print(args.run, readers, follow=args.follow)
+    except _NotThere as error:
+        say(f"{error}")
+        return CANNOT_RUN
+    return 0
+
+
+def _tasks(folder: Path, name: str | None) -> list[RunTask]:
+    run = read_run(folder)
+    if isinstance(run, Unreadable):
+        raise _NotThere(f"{folder} is not the folder of a run: {run.reason}; pai-runtime ps shows the runs")
+    tasks = [task for task in run.tasks if name in (None, task.name)]
+    if not tasks and name is not None:
+        raise _NotThere(f"there is no task '{name}' in {folder}; it has {task_ranges(run)}")
+    return tasks
+
+
+class _NotThere(Exception):
+    """What is asked for is not there, or cannot be read."""
+
+
+class _Reader:
+    """Prints the log of one task, as it is or as lines behind the task's name."""
+
+    def __init__(self, path: Path, task: RunTask, *, prefixed: bool) -> None:
+        self.task = task.name
+        self._path = path
+        self._follower = LogFollower(path)
+        self._lines = LinePrefix(f"{task.name} | ".encode()) if prefixed else None
+
+    def print_new(self) -> None:
+        """Print what is new in the log."""
+        while data := self._read():
+            sys.stdout.buffer.write(self._lines.feed(data) if self._lines else data)
+
+    def _read(self) -> bytes:
+        try:
+            return self._follower.read(_PIECE)
+        except OSError as error:
+            raise _NotThere(f"{self._path} cannot be read: {error.strerror}") from None
+
+    def end(self) -> None:
+        """The end of the log: a line without newline is printed too."""
+        if self._lines:
+            sys.stdout.buffer.write(self._lines.flush())
+        self._follower.close()
+
+
+def _print(folder: Path, readers: Sequence[_Reader], *, follow: bool) -> None:
+    """Print the logs, and if told to `follow`, what comes until their tasks have ended."""
+    left = list(readers)
+    while left:
+        # Looked at first: what has ended by now writes nothing more.
+        over = _over(folder, read_run(folder), {reader.task for reader in left}) if follow else None
+        for reader in left:
+            reader.print_new()
+            if over is None or reader.task in over:
+                reader.end()
+        sys.stdout.flush()
+        left = [reader for reader in left if over is not None and reader.task not in over]
+        if left:
+            time.sleep(_POLL)
+
+
+def _over(folder: Path, run: Run | Unreadable, tasks: set[str]) -> set[str]:
+    """Those of the tasks that will write nothing more."""
+    if isinstance(run, Unreadable) or run.ended is not None or lost(folder, run):
+        return tasks
+    return {task.name for task in run.tasks if task.over}

@@ -1,0 +1,93 @@
+"""Reading a log while it is written, over the rotations that ``task.logs.LogFile`` makes."""
+
+import os
+from pathlib import Path
+
+
+class LogFollower:
+    """What is new in the log at `path` since the last time, from the oldest file that is kept of it.
+
+    It keeps the file that it has come to open, and reads that to its end also when it has been renamed or
+    removed. What is rotated away before it comes to it is lost. A file that has become shorter is read anew.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._fd: int | None = None
+        self._offset = 0
+        self._passed: os.stat_result | None = None
+
+    def read(self, most: int) -> bytes:
+        """The next bytes, at most so many; none if nothing has come, or there is no log yet.
+
+        Raises `OSError` if there is something that cannot be read.
+        """
+        data = b""
+        while len(data) < most:
+            piece = b"" if self._fd is None else os.pread(self._fd, most - len(data), self._offset)
+            self._offset += len(piece)
+            data += piece
+            if not piece and not self._go_on():
+                break
+        return data
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def _go_on(self) -> bool:
+        """At the end of a file: whether there is more to read, in it or in the one that follows."""
+        following = self._following()
+        if self._fd is not None:
+            # After the look for the next file: whoever has begun that one has written all of this one.
+            here = os.fstat(self._fd)
+            if here.st_size != self._offset:
+                self._offset = self._offset if here.st_size > self._offset else 0
+                return here.st_size > 0
+            if following is not None:
+                self._passed = here
+                self.close()
+        return following is not None and self._open(*following)
+
+    def _open(self, path: Path, expected: os.stat_result) -> bool:
+        """Open the next file; not if it has been renamed since it was found, for then it is found again."""
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return False
+        if not os.path.samestat(os.fstat(fd), expected):
+            os.close(fd)
+            return False
+        self._fd, self._offset = fd, 0
+        return True
+
+    def _following(self) -> tuple[Path, os.stat_result] | None:
+        """The file after the one that is open; if that one is not kept any more, the oldest one not read."""
+        # From the youngest on, so that a rotation meanwhile shows a file twice, and hides none.
+        following = None
+        open_now = os.fstat(self._fd) if self._fd is not None else None
+        path, number = self._path, 0
+        while True:
+            try:
+                found = path.stat()
+            except OSError:
+                if number:  # the live one is only not there for a moment, while the log is rotated
+                    return following
+            else:
+                if open_now is not None and os.path.samestat(found, open_now):
+                    return following
+                if self._passed is not None and _unchanged(found, self._passed):
+                    return following
+                following = path, found
+            number += 1
+            path = self._path.with_name(f"{self._path.name}.{number}")
+
+
+def _unchanged(found: os.stat_result, passed: os.stat_result) -> bool:
+    """Whether it is that very file; the inode alone may have been given to a new one by now."""
+    return os.path.samestat(found, passed) and (found.st_size, found.st_mtime_ns) == (
+        passed.st_size,
+        passed.st_mtime_ns,
+    )

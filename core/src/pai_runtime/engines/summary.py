@@ -1,0 +1,57 @@
+"""What is said at the end of a run: how it went; what failed, where and why; and where to read more."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from pai_runtime.engines.run_state import Run, RunTask, read_exit_record, task_folder
+from pai_runtime.engines.run_words import RUNTIME_LOG, counts, short_path, tail
+from pai_runtime.engines.terminal_text import shown_line
+
+_LAST_LINES = 5
+_MOST_NAMED = 10
+
+
+def summary(folder: Path, run: Run) -> Iterator[str]:
+    """The lines about the run in `folder`, which has ended."""
+    failed = next((task for task in run.tasks if task.name == run.failed_task), None)
+    if failed is not None:
+        yield from _failed(folder, run, failed)
+    elif run.outcome == "succeeded":
+        yield f"the job succeeded; its logs are in {short_path(folder)}"
+    else:
+        yield f"the job was cancelled; its logs are in {short_path(folder)}"
+    yield from _begun_again(run)
+
+
+def _failed(folder: Path, run: Run, task: RunTask) -> Iterator[str]:
+    own = task_folder(folder, task)
+    record = read_exit_record(own)
+    yield f"the job failed: task {task.name}, exit code {task.exit_code}"
+    yield f"  {shown_line(str(record.get('message', 'it left no exit record')).encode())}"
+    setup_failed = record.get("outcome") == "setup-failed"
+    if setup_failed:
+        yield from (f"  | {line}" for line in tail(own / RUNTIME_LOG, _LAST_LINES))
+    yield f"  logs: {short_path(own / 'logs')}"
+    yield f"  to read them: pai-runtime logs {short_path(folder)} {task.name}{' --runtime' * setup_failed}"
+    if len(run.tasks) > 1:
+        yield f"  of {len(run.tasks)} tasks: {counts(each.state for each in run.tasks)}"
+    others = [each for each in run.tasks if each.state == "failed" and each != task]
+    if others:
+        yield f"  also failed: {_some([f'{each.name} (exit code {each.exit_code})' for each in others])}"
+
+
+def _begun_again(run: Run) -> Iterator[str]:
+    if run.retries:
+        yield f"  the job was begun again {_times(run.retries)}"
+    tasks = {task.name: task.retries - run.retries for task in run.tasks if task.retries > run.retries}
+    if tasks:
+        yield f"  begun again: {_some([f'{name} {_times(number)}' for name, number in tasks.items()])}"
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"
+
+
+def _some(texts: list[str]) -> str:
+    more = len(texts) - _MOST_NAMED
+    return ", ".join(texts[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

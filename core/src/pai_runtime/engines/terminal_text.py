@@ -1,0 +1,58 @@
+"""What a program has written, made safe to be shown in one line of a terminal."""
+
+import re
+import unicodedata
+
+_SEQUENCE = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]"  # control sequences: colours, but also moves of the cursor
+    r"|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?"  # titles, links and other strings
+    r"|[ -/]*[0-Z\\`-~])?"
+)
+_COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
+_TAB = 8
+
+
+def shown_line(line: bytes, *, colours: bool = False) -> str:
+    """A line as a terminal would leave it, without what moves the cursor; its `colours` only if asked for.
+
+    Of a line that was written over and over, as progress bars do it, that is the last thing written.
+    """
+    text = line.decode("utf-8", "replace")
+    if text.isprintable():
+        return text
+    text = next((part for part in reversed(text.split("\r")) if part.strip()), "")
+    pieces = [_printable(text[start:end]) for start, end in _between(text)]
+    if not colours:
+        return "".join(pieces)
+    kept = [each if _COLOUR.fullmatch(each) else "" for each in _SEQUENCE.findall(text)]
+    result = pieces[0] + "".join(colour + piece for colour, piece in zip(kept, pieces[1:], strict=True))
+    return result + "\x1b[m" if any(kept) else result
+
+
+def cut(text: str, columns: int) -> str:
+    """The beginning of a printable text that fits into so many columns."""
+    if text.isascii():
+        return text[:columns]
+    for number, character in enumerate(text):
+        columns -= _columns(character)
+        if columns < 0:
+            return text[:number]
+    return text
+
+
+def _between(text: str) -> list[tuple[int, int]]:
+    """Where the text between escape sequences begins and ends."""
+    spans = [match.span() for match in _SEQUENCE.finditer(text)]
+    return list(
+        zip([0, *(end for _, end in spans)], [*(start for start, _ in spans), len(text)], strict=True)
+    )
+
+
+def _printable(text: str) -> str:
+    return "".join(each for each in text.expandtabs(_TAB) if each.isprintable())
+
+
+def _columns(character: str) -> int:
+    if unicodedata.combining(character) or unicodedata.category(character) in ("Me", "Mn"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1

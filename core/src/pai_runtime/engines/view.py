@@ -1,0 +1,71 @@
+"""How a run is shown to the person who started it."""
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Protocol
+
+from pai_runtime.engines.live_view import LiveView
+from pai_runtime.engines.run_news import HeldTasks, LongSteps
+from pai_runtime.engines.run_state import Run, read_doing
+from pai_runtime.task.logs import Console
+
+_LOOK_EVERY = 1.0
+
+
+class View(Protocol):
+    """What an engine tells of a run. `say` may be called at any time, also by the handler of a signal."""
+
+    shows_output: bool
+    """Whether it shows the output of the tasks, out of their logs: the tasks then write it nowhere else."""
+
+    def say(self, text: str) -> None:
+        """Show a message of the runtime's own."""
+
+    def show(self, run: Run) -> None:
+        """Show how the run is now; to be called at each change, and four times a second."""
+
+    def end(self) -> None:
+        """Show how it was at last."""
+
+
+def choose_view(folder: Path, *, plain: bool) -> View:
+    """The view of the run in `folder`: live, if a person looks at a terminal that can show it."""
+    terminal = sys.stdout.isatty() and sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+    return LiveView(folder) if terminal and not plain else PlainView(folder)
+
+
+class PlainView:
+    """Messages, line by line, on standard error; the tasks write their output themselves."""
+
+    shows_output = False
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._console = Console(2, b"")
+        self._held_tasks = HeldTasks()
+        self._long_steps = LongSteps()
+        self._run: Run | None = None
+        self._look_at = 0.0
+
+    def say(self, text: str) -> None:
+        """Print a message of the runtime's own."""
+        self._console.write(f"pai-runtime: {text}\n".encode("utf-8", "backslashreplace"))
+
+    def show(self, run: Run) -> None:
+        """Say what has happened, and what takes long."""
+        self._run = run
+        if time.monotonic() >= self._look_at:
+            self._look_at = time.monotonic() + _LOOK_EVERY
+            self._tell(run)
+
+    def end(self) -> None:
+        """Say what has happened last."""
+        if self._run is not None:
+            self._tell(self._run)
+
+    def _tell(self, run: Run) -> None:
+        doing = read_doing(self._folder, run)
+        for text in (*self._held_tasks.of(run, doing), *self._long_steps.of(run, doing, time.time())):
+            self.say(text)

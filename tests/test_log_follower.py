@@ -1,0 +1,144 @@
+"""A log is read while it is written: nothing is lost and nothing comes twice, whatever becomes of it."""
+
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pai_runtime.engines.log_follower import LogFollower
+from pai_runtime.task.logs import LogFile, Rotation
+
+
+def all_of(follower: LogFollower, most: int = 1000) -> bytes:
+    return b"".join(iter(lambda: follower.read(most), b""))
+
+
+@given(
+    pieces=st.lists(st.one_of(st.none(), st.binary(min_size=1, max_size=8))),
+    size=st.integers(8, 20),
+    count=st.integers(2, 4),
+    most=st.integers(1, 30),
+)
+def test_every_byte_comes_once_and_in_order_however_it_was_written_rotated_and_read(
+    tmp_path_factory: pytest.TempPathFactory, pieces: list[bytes | None], size: int, count: int, most: int
+) -> None:
+    """A piece that is None is a time at which somebody reads."""
+    path = tmp_path_factory.mktemp("log") / "current"
+    log, follower = LogFile(path, Rotation(size, count)), LogFollower(path)
+    written = read = b""
+    for piece in pieces:
+        # As long as no more is written between two looks than is kept of the log.
+        if piece is None or len(written) + len(piece) - len(read) > size:
+            read += all_of(follower, most)
+        if piece is not None:
+            log.write(piece)
+            written += piece
+    assert read + all_of(follower, most) == written
+    follower.close()
+
+
+def test_nothing_is_lost_to_rotations_while_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "current"
+    expected = b"".join(b"line %d\n" % number for number in range(2000))
+
+    def write() -> None:
+        log = LogFile(path, Rotation(1000, 30))
+        for line in expected.splitlines(keepends=True):
+            log.write(line)
+
+    writer = Thread(target=write)
+    follower = LogFollower(path)
+    read = b""
+    writer.start()
+    while writer.is_alive():
+        read += follower.read(1000)
+    assert read + all_of(follower) == expected
+
+
+def test_no_more_is_read_at_a_time_than_is_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "log.1").write_bytes(b"abcdef")
+    (tmp_path / "log").write_bytes(b"ghi")
+    follower = LogFollower(tmp_path / "log")
+    assert [follower.read(4) for _ in range(4)] == [b"abcd", b"efgh", b"i", b""]
+
+
+def test_it_waits_for_a_log_that_is_not_there_yet(tmp_path: Path) -> None:
+    follower = LogFollower(tmp_path / "logs" / "current")
+    assert follower.read(10) == b""
+    LogFile(tmp_path / "logs" / "current", Rotation()).write(b"here")
+    assert follower.read(10) == b"here"
+
+
+def test_what_was_written_before_the_file_was_renamed_is_read_from_the_renamed_one(tmp_path: Path) -> None:
+    path = tmp_path / "current"
+    log, follower = LogFile(path, Rotation(4, 3)), LogFollower(path)
+    log.write(b"ab")
+    assert follower.read(10) == b"ab"
+    log.write(b"cdefghijkl")
+    assert follower.read(100) == b"cdefghijkl"
+
+
+def test_a_file_that_was_rotated_away_is_read_to_its_end_if_it_was_begun(tmp_path: Path) -> None:
+    path = tmp_path / "current"
+    log, follower = LogFile(path, Rotation(4, 2)), LogFollower(path)
+    log.write(b"ab")
+    assert follower.read(10) == b"ab"
+    log.write(b"cdefghijkl")
+    assert not any(file.read_bytes() == b"abcd" for file in tmp_path.iterdir())
+    assert follower.read(100) == b"cdefghijkl"
+
+
+def test_where_more_was_rotated_away_than_is_kept_it_goes_on_with_the_oldest_that_is_there(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "current"
+    log, follower = LogFile(path, Rotation(4, 2)), LogFollower(path)
+    log.write(b"ab")
+    assert follower.read(10) == b"ab"
+    log.write(b"cd" + b"....." + b"...efghij")
+    assert all_of(follower) == b"cdefghij"
+
+
+@pytest.mark.parametrize("before", [b"ab", b"abcdef"], ids=["one file", "after a rotation"])
+def test_a_log_that_was_removed_begins_anew_and_what_was_read_does_not_come_again(
+    tmp_path: Path, before: bytes
+) -> None:
+    path = tmp_path / "current"
+    log, follower = LogFile(path, Rotation(4, 2)), LogFollower(path)
+    log.write(before)
+    assert all_of(follower) == before
+    path.unlink()
+    assert all_of(follower) == b""
+    log.write(b"new")
+    assert all_of(follower) == b"new"
+
+
+def test_a_log_that_was_made_empty_is_read_from_its_beginning(tmp_path: Path) -> None:
+    path = tmp_path / "current"
+    log, follower = LogFile(path, Rotation()), LogFollower(path)
+    log.write(b"a long line")
+    assert all_of(follower) == b"a long line"
+    path.write_bytes(b"")
+    assert all_of(follower) == b""
+    log.write(b"short")
+    assert all_of(follower) == b"short"
+
+
+def test_the_log_of_the_next_attempt_of_a_task_follows_that_of_the_last(tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    follower = LogFollower(logs / "current")
+    log = LogFile(logs / "current", Rotation(4, 2))
+    log.write(b"abcdef")
+    assert all_of(follower) == b"abcdef"
+    log.write(b"gh")
+    logs.rename(tmp_path / "attempt")
+    LogFile(logs / "current", Rotation(4, 2)).write(b"second")
+    assert all_of(follower) == b"ghsecond"
+
+
+def test_what_is_no_file_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "current").mkdir()
+    with pytest.raises(IsADirectoryError):
+        LogFollower(tmp_path / "current").read(10)

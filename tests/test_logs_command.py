@@ -1,0 +1,158 @@
+"""``pai-runtime logs``: what the tasks of a run have written, afterwards or while they write it."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from pai_runtime.task.logs import Rotation
+from tests.played_run import PlayedRun
+from tests.support import PROGRAM, cli
+
+
+def logs(*args: str | Path) -> bytes:
+    """What it prints, where it succeeds."""
+    done = subprocess.run([PROGRAM, "logs", *args], capture_output=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (0, b"")
+    return done.stdout
+
+
+def two_workers(folder: Path) -> PlayedRun:
+    played = PlayedRun(folder, Rotation(size=20, count=3), worker=2)
+    played.all("running")
+    return played
+
+
+def test_one_task_gives_its_bytes_as_they_are_also_those_in_rotated_files(tmp_path: Path) -> None:
+    played = two_workers(tmp_path)
+    data = b"a\r\xff\x00\x1b[31m\n" * 4 + b"no newline"
+    played.output("worker/1", data)
+    assert (tmp_path / "worker/1/logs/user-all/current.2").exists()
+    assert logs(tmp_path, "worker/1") == data
+
+
+def test_all_tasks_give_lines_behind_their_names(tmp_path: Path) -> None:
+    played = two_workers(tmp_path)
+    played.output("worker/0", b"one\ntwo")
+    played.output("worker/1", b"three\n")
+    assert logs(tmp_path) == b"worker/0 | one\nworker/0 | two\nworker/1 | three\n"
+
+
+def test_a_job_of_one_task_has_no_prefix(tmp_path: Path) -> None:
+    PlayedRun(tmp_path, worker=1).output("worker/0", b"one\ntwo")
+    assert logs(tmp_path) == b"one\ntwo"
+
+
+def test_the_runtimes_own_log_can_be_had_instead(tmp_path: Path) -> None:
+    played = two_workers(tmp_path)
+    played.output("worker/0", b"[date] [openpai-runtime] x\n", log="runtime.log")
+    played.output("worker/0", b"output\n")
+    assert logs(tmp_path, "worker/0", "--runtime") == b"[date] [openpai-runtime] x\n"
+
+
+def test_a_task_that_has_written_nothing_yet_gives_nothing(tmp_path: Path) -> None:
+    two_workers(tmp_path)
+    assert logs(tmp_path) == logs(tmp_path, "worker/0") == b""
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (
+            ["nowhere"],
+            "nowhere is not the folder of a run: there is no such folder; pai-runtime ps shows the runs",
+        ),
+        (["empty"], "empty is not the folder of a run: it has no run.json; pai-runtime ps shows the runs"),
+        (["broken"], "broken is not the folder of a run: its run.json cannot be understood"),
+        (["run", "worker/7"], "there is no task 'worker/7' in run; it has worker/0 to worker/1, server/0"),
+        (["run", "worker"], "there is no task 'worker' in run; it has"),
+        (["run", "../run"], "there is no task '../run' in run; it has"),
+        (["run", "server/0"], "run/server/0/logs/user-all/current cannot be read: Is a directory"),
+    ],
+)
+def test_what_is_not_there_is_said_with_what_is(tmp_path: Path, args: list[str], message: str) -> None:
+    PlayedRun(tmp_path / "run", worker=2, server=1)
+    (tmp_path / "run" / "server/0/logs/user-all/current").mkdir(parents=True)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "run.json").touch()
+    done = cli("logs", *args, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"pai-runtime: {message}" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
+    PlayedRun(tmp_path, worker=1).output("worker/0", b"line\n" * 200_000)
+    command = f"{PROGRAM} logs {tmp_path} | head -n 1; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.stdout, done.stderr) == ("line\n0\n", "")
+
+
+@contextmanager
+def following(*args: str | Path) -> Generator[subprocess.Popen[bytes], None, None]:
+    process = subprocess.Popen([PROGRAM, "logs", "-f", *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def next_bytes(process: subprocess.Popen[bytes], count: int) -> bytes:
+    assert process.stdout is not None
+    return process.stdout.read(count)
+
+
+def test_following_shows_what_comes_until_the_task_has_ended(tmp_path: Path) -> None:
+    played = two_workers(tmp_path)
+    played.output("worker/0", b"before\n")
+    with played.engine(), following(tmp_path, "worker/0") as process:
+        assert next_bytes(process, 7) == b"before\n"
+        for number in range(10):
+            line = b"line number %d\n" % number
+            played.output("worker/0", line)
+            assert next_bytes(process, len(line)) == line
+        played.output("worker/0", b"last")
+        played.set("worker/0", "succeeded", exitCode=0)
+        assert process.communicate(timeout=60) == (b"last", b"")
+        assert process.returncode == 0
+
+
+def test_following_all_tasks_goes_on_to_the_next_attempt_and_to_the_end_of_the_run(tmp_path: Path) -> None:
+    played = two_workers(tmp_path)
+    with played.engine(), following(tmp_path) as process:
+        played.output("worker/1", b"first\n")
+        assert next_bytes(process, 17) == b"worker/1 | first\n"
+        played.new_attempt("worker/1", "exitCode: 1")
+        played.output("worker/1", b"second\n")
+        assert next_bytes(process, 18) == b"worker/1 | second\n"
+        played.output("worker/0", b"other")
+        played.end("cancelled")
+        assert process.communicate(timeout=60) == (b"worker/0 | other\n", b"")
+
+
+def test_following_ends_when_the_engine_was_killed(tmp_path: Path) -> None:
+    played = two_workers(tmp_path)
+    engine = ExitStack()
+    engine.enter_context(played.engine())
+    with following(tmp_path) as process:
+        played.output("worker/0", b"begun\n")
+        assert next_bytes(process, 17) == b"worker/0 | begun\n"
+        engine.close()
+        assert process.communicate(timeout=60) == (b"", b"")
+        assert process.returncode == 0
+
+
+def test_ctrl_c_ends_the_following(tmp_path: Path) -> None:
+    played = two_workers(tmp_path)
+    played.output("worker/0", b"x")
+    with played.engine(), following(tmp_path, "worker/0") as process:
+        assert next_bytes(process, 1) == b"x"
+        os.kill(process.pid, signal.SIGINT)
+        assert process.communicate(timeout=60) == (b"", b"")
+        assert process.returncode == 130

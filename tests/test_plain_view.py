@@ -1,0 +1,138 @@
+"""How a run is told where there is no live view: a line for each thing that matters, once."""
+
+import io
+import time
+from pathlib import Path
+
+import pytest
+
+from pai_runtime.engines import view as view_module
+from pai_runtime.engines.live_view import LiveView
+from pai_runtime.engines.view import PlainView, choose_view
+from tests.played_run import PlayedRun
+
+
+@pytest.fixture(autouse=True)
+def _looks_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(view_module, "_LOOK_EVERY", 0.0)
+
+
+def told(view: PlainView, played: PlayedRun, capfd: pytest.CaptureFixture[str]) -> list[str]:
+    """What is new on standard error."""
+    view.show(played.run)
+    printed = capfd.readouterr()
+    assert printed.out == ""
+    return printed.err.splitlines()
+
+
+def test_a_task_that_is_begun_again_is_told_once_and_why(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    played, view = PlayedRun(tmp_path, worker=2), PlainView(tmp_path)
+    played.all("running")
+    assert told(view, played, capfd) == []
+    played.output("worker/1", b"out of memory\n")
+    played.new_attempt("worker/1", 'message: "the command ended with exit code 1"')
+    played.set("worker/1", "running", retries=1)
+    line = "pai-runtime: worker/1 has failed and is begun again (retry 1): the command ended with exit code 1"
+    assert told(view, played, capfd) == [line]
+    assert told(view, played, capfd) == []
+    played.set("worker/1", "running", retries=2)
+    assert told(view, played, capfd) == ["pai-runtime: worker/1 has failed and is begun again (retry 2)"]
+
+
+def test_a_job_that_is_begun_again_is_told_and_not_each_of_its_tasks(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    played, view = PlayedRun(tmp_path, worker=2), PlainView(tmp_path)
+    played.all("running")
+    played.set("worker/0", "running", retries=1)
+    assert len(told(view, played, capfd)) == 1
+    played.retry_job(1)
+    assert told(view, played, capfd) == ["pai-runtime: the job has failed and is begun again (retry 1)"]
+    played.set("worker/0", "running", retries=2)
+    played.set("worker/1", "running", retries=1)
+    assert told(view, played, capfd) == []
+
+
+def test_a_task_that_is_held_is_told_with_how_to_end_that(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    played, view = PlayedRun(tmp_path, worker=2), PlainView(tmp_path)
+    played.all("running")
+    until = time.mktime((2030, 1, 1, 14, 3, 10, 0, 0, -1))
+    played.progress("worker/0", "held", heldUntil=until, release="/run/worker/0/release")
+    line = (
+        "pai-runtime: worker/0 has failed and is held for debugging until 14:03:10; "
+        "to end that: touch /run/worker/0/release"
+    )
+    assert told(view, played, capfd) == [line]
+    assert told(view, played, capfd) == []
+
+
+def test_a_step_that_takes_long_is_told_at_doubling_times(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    played, view = PlayedRun(tmp_path, worker=2), PlainView(tmp_path)
+    played.all("running")
+    began = time.time()
+    lines = []
+    for ago in (0, 1200, 1300, 2600, 4000):  # between 1280 and 2560, between 2560 and 5120
+        played.progress("worker/0", "taskStarts", "cars", since=began)
+        played.progress("worker/1", "command", since=began - ago)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(time, "time", lambda now=began + ago: now)
+            lines.append(told(view, played, capfd))
+    said = "pai-runtime: worker/0 has been in taskStarts, 'cars', for"
+    assert lines == [[], [f"{said} 20m00s"], [f"{said} 21m40s"], [f"{said} 43m20s"], []]
+
+
+def test_what_happened_last_is_told_at_the_end(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played, view = PlayedRun(tmp_path, worker=1), PlainView(tmp_path)
+    view.show(played.run)
+    monkeypatch.setattr(view, "_look_at", float("inf"))
+    played.set("worker/0", "running", retries=1)
+    assert told(view, played, capfd) == []
+    view.end()
+    assert "worker/0 has failed and is begun again" in capfd.readouterr().err
+
+
+class _Stream(io.StringIO):
+    def __init__(self, *, terminal: bool) -> None:
+        super().__init__()
+        self._terminal = terminal
+
+    def isatty(self) -> bool:
+        return self._terminal
+
+
+@pytest.mark.parametrize(
+    ("stdout", "stderr", "term", "plain", "live"),
+    [
+        (True, True, "xterm", False, True),
+        (True, True, "xterm", True, False),
+        (False, True, "xterm", False, False),
+        (True, False, "xterm", False, False),
+        (True, True, "dumb", False, False),
+        (True, True, None, False, False),
+    ],
+)
+def test_the_view_is_live_only_on_a_terminal_that_can_show_it(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    stdout: bool,  # noqa: FBT001
+    stderr: bool,  # noqa: FBT001
+    term: str | None,
+    plain: bool,  # noqa: FBT001
+    live: bool,  # noqa: FBT001
+) -> None:
+    monkeypatch.setattr("sys.stdout", _Stream(terminal=stdout))
+    monkeypatch.setattr("sys.stderr", _Stream(terminal=stderr))
+    monkeypatch.delenv("TERM", raising=False)
+    if term is not None:
+        monkeypatch.setenv("TERM", term)
+    view = choose_view(tmp_path, plain=plain)
+    assert isinstance(view, LiveView) == live
+    assert view.shows_output == live

@@ -1,0 +1,128 @@
+"""What is in the folder of a run is read whatever it is, and a run whose engine was killed is told apart."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pai_runtime.engines.run_state import (
+    Progress,
+    Run,
+    RunTask,
+    Unreadable,
+    lost,
+    read_exit_record,
+    read_progress,
+    read_run,
+)
+from tests.played_run import PlayedRun
+
+RUNNING = RunTask("worker", 0, "running", None, 0, 0.0, None)
+
+
+def test_a_run_is_read_with_its_tasks(tmp_path: Path) -> None:
+    played = PlayedRun(tmp_path, worker=2)
+    played.set("worker/1", "failed", exitCode=3, retries=2, started="1970-01-01T00:01:00Z")
+    played.end("failed", "worker/1")
+    run = played.run
+    assert (run.job, run.outcome, run.failed_task) == ("demo", "failed", "worker/1")
+    assert [task.name for task in run.tasks] == ["worker/0", "worker/1"]
+    failed = run.tasks[1]
+    assert (failed.state, failed.exit_code, failed.retries, failed.started) == ("failed", 3, 2, 60.0)
+    assert [task.over for task in run.tasks] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (None, "it has no run.json"),
+        ("", "its run.json cannot be understood"),
+        ('{"runVersion": 1, "job": "de', "its run.json cannot be understood"),
+        ("[]", "it is not the record of a run"),
+        ("{}", "it is not the record of a run: KeyError('job')"),
+        ("[" * 100_000, "its run.json cannot be understood"),
+    ],
+)
+def test_a_folder_that_says_nothing_says_why(tmp_path: Path, text: str | None, reason: str) -> None:
+    if text is not None:
+        (tmp_path / "run.json").write_text(text)
+    run = read_run(tmp_path)
+    assert isinstance(run, Unreadable)
+    assert reason in run.reason
+
+
+def test_a_folder_that_is_not_there_is_told_as_such(tmp_path: Path) -> None:
+    assert read_run(tmp_path / "none") == Unreadable("there is no such folder")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda children: st.lists(children) | st.dictionaries(st.text(), children),
+    max_leaves=5,
+)
+
+
+@given(
+    field=st.sampled_from(["job", "started", "retries", "tasks", "ended", "outcome", "failedTask"]),
+    value=JSON,
+)
+def test_a_wrong_field_of_a_run_never_breaks_the_reading(
+    tmp_path_factory: pytest.TempPathFactory, field: str, value: Any
+) -> None:
+    played = PlayedRun(tmp_path_factory.mktemp("run"), worker=1)
+    played.document |= {"ended": "2026-01-01T00:00:00Z", "outcome": "failed", field: value}
+    played.write()
+    assert isinstance(read_run(played.folder), Run | Unreadable)
+
+
+@given(field=st.sampled_from(["phase", "use", "since", "heldUntil", "release"]), value=JSON)
+def test_a_wrong_field_of_a_tasks_state_never_breaks_the_reading(
+    tmp_path_factory: pytest.TempPathFactory, field: str, value: Any
+) -> None:
+    played = PlayedRun(tmp_path_factory.mktemp("run"), worker=1)
+    played.progress("worker/0", "command", **({field: value} if field not in ("phase", "use") else {}))
+    state = json.loads((played.folder / "worker/0/state.json").read_text())
+    (played.folder / "worker/0/state.json").write_text(json.dumps({**state, field: value}))
+    progress = read_progress(played.folder, RUNNING)
+    assert progress is None or f"{progress.use}{progress.release}".isprintable()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"phase": "command"}', '{"phase": "lunch", "since": 1}', "[" * 100_000]
+)
+def test_a_state_that_cannot_be_understood_is_not_known(tmp_path: Path, text: str) -> None:
+    folder = PlayedRun(tmp_path).task_folder("worker/0")
+    assert read_progress(tmp_path, RUNNING) is None
+    (folder / "state.json").write_text(text)
+    assert read_progress(tmp_path, RUNNING) is None
+
+
+def test_a_state_is_that_of_a_running_task_only(tmp_path: Path) -> None:
+    played = PlayedRun(tmp_path, worker=1)
+    played.progress("worker/0", "taskStarts", "cars", since=5)
+    assert read_progress(tmp_path, played.run.tasks[0]) is None
+    played.all("running")
+    assert read_progress(tmp_path, played.run.tasks[0]) == Progress("taskStarts", "cars", 5)
+    played.all("failed", exitCode=1)
+    assert read_progress(tmp_path, played.run.tasks[0]) is None
+
+
+def test_a_run_is_lost_when_nobody_holds_its_folder_and_it_has_not_ended(tmp_path: Path) -> None:
+    played = PlayedRun(tmp_path, worker=1)
+    with played.engine():
+        assert not lost(tmp_path, played.run)
+    before = played.run
+    assert lost(tmp_path, before)
+    played.end("succeeded")
+    assert not lost(tmp_path, played.run)
+    assert not lost(tmp_path, before)
+
+
+@pytest.mark.parametrize("text", [None, "", "- 1", "a: [", "\x00", "a: 1\na: 2"])
+def test_an_exit_record_that_cannot_be_read_is_empty(tmp_path: Path, text: str | None) -> None:
+    if text is not None:
+        (tmp_path / "exit.yaml").write_text(text)
+    assert read_exit_record(tmp_path) == {}

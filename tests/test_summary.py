@@ -1,0 +1,88 @@
+"""What is said at the end of a run: what failed, where and why, and where to read more."""
+
+from pathlib import Path
+
+import pytest
+
+from pai_runtime.engines.run_state import Run, read_run
+from pai_runtime.engines.summary import summary
+from tests.played_run import PlayedRun
+
+
+@pytest.fixture(autouse=True)
+def _there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def said(played: PlayedRun) -> list[str]:
+    run = read_run(played.folder)
+    assert isinstance(run, Run)
+    return list(summary(played.folder, run))
+
+
+def test_of_a_job_that_succeeded_it_says_where_its_logs_are(tmp_path: Path) -> None:
+    played = PlayedRun(tmp_path / "run", worker=2)
+    played.end("succeeded")
+    assert said(played) == ["the job succeeded; its logs are in run"]
+
+
+def test_of_a_job_that_was_cancelled_too(tmp_path: Path) -> None:
+    played = PlayedRun(tmp_path / "run", worker=1)
+    played.end("cancelled")
+    assert said(played) == ["the job was cancelled; its logs are in run"]
+
+
+def test_of_a_job_that_failed_it_says_which_task_did_it_and_why_and_how_the_others_fared(
+    tmp_path: Path,
+) -> None:
+    played = PlayedRun(tmp_path / "run", worker=15, server=1)
+    played.all("stopped", exitCode=143)
+    for index in range(12):
+        played.set(f"worker/{index}", "failed", exitCode=1)
+    record = 'exitCode: 1\nmessage: "the command ended\\nwith exit code 1\\u001b[2J"\noutcome: "failed"\n'
+    (played.task_folder("worker/3") / "exit.yaml").write_text(record)
+    played.end("failed", "worker/3")
+    others = ", ".join(f"worker/{index} (exit code 1)" for index in (0, 1, 2, 4, 5, 6, 7, 8, 9, 10))
+    assert said(played) == [
+        "the job failed: task worker/3, exit code 1",
+        "  the command endedwith exit code 1",
+        "  logs: run/worker/3/logs",
+        "  to read them: pai-runtime logs run worker/3",
+        "  of 16 tasks: 12 failed, 4 stopped",
+        f"  also failed: {others} and 1 more",
+    ]
+
+
+def test_of_a_setup_that_failed_it_shows_what_the_setup_wrote_last(tmp_path: Path) -> None:
+    played = PlayedRun(tmp_path / "run", worker=1)
+    for number in range(8):
+        line = b"[Mon Feb  1 02:54:48 UTC 2021] [openpai-runtime] \x1b[31mline %d\n" % number
+        played.output("worker/0", line, log="runtime.log")
+    (played.folder / "worker/0/exit.yaml").write_text('outcome: "setup-failed"\nmessage: "no tool"\n')
+    played.set("worker/0", "failed", exitCode=240)
+    played.end("failed", "worker/0")
+    assert said(played) == [
+        "the job failed: task worker/0, exit code 240",
+        "  no tool",
+        *(f"  | line {number}" for number in range(3, 8)),
+        "  logs: run/worker/0/logs",
+        "  to read them: pai-runtime logs run worker/0 --runtime",
+    ]
+
+
+def test_it_says_what_was_begun_again(tmp_path: Path) -> None:
+    played = PlayedRun(tmp_path / "run", worker=3)
+    played.retry_job(1)
+    for index, retries in enumerate((1, 2, 4)):
+        played.set(f"worker/{index}", "succeeded", exitCode=0, retries=retries)
+    played.end("succeeded")
+    assert said(played)[1:] == [
+        "  the job was begun again once",
+        "  begun again: worker/1 once, worker/2 3 times",
+    ]
+
+
+def test_a_task_that_left_nothing_is_told_as_such(tmp_path: Path) -> None:
+    played = PlayedRun(tmp_path / "run", worker=1)
+    played.end("failed", "worker/0")
+    assert said(played)[1] == "  it left no exit record"

@@ -1,0 +1,58 @@
+"""What programs write is shown in one line each, whatever is in it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pai_runtime.engines.terminal_text import cut, shown_line
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        (b"epoch 3", "epoch 3"),
+        ("größer 日本 😀".encode(), "größer 日本 😀"),
+        (b"\xff\xfe!", "\ufffd\ufffd!"),
+        (b" 10%\r 20%\r 30%", " 30%"),
+        (b"done\r", "done"),
+        (b"\r  \r", ""),
+        (b"a\tb", "a       b"),
+        (b"a\x00\x07\x08\x0bb\x7f", "ab"),
+        ("a\u2028b\u202ec\x9b2Jd".encode(), "abc2Jd"),
+        (b"up\x1b[3A\x1b[2Kand away", "upand away"),
+        (b"\x1b]0;title\x07text", "text"),
+        (b"\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\", "link"),
+        (b"\x1b7\x1b(Bplain\x1b8", "plain"),
+        (b"\x1b[?1049hfull\x1bc", "full"),
+        (b"cut \x1b[3", "cut [3"),
+        (b"\x1b[1;31mred\x1b[0m", "red"),
+    ],
+)
+def test_a_line_is_what_a_terminal_would_leave_of_it(written: bytes, shown: str) -> None:
+    assert shown_line(written) == shown
+
+
+def test_colours_are_kept_where_they_are_wanted_and_end_with_the_line() -> None:
+    line = b"\x1b[2Ka \x1b[1;31mred\x1b[5A word"
+    assert shown_line(line, colours=True) == "a \x1b[1;31mred word\x1b[m"
+
+
+@given(st.binary())
+def test_nothing_but_printable_text_comes_out(line: bytes) -> None:
+    assert shown_line(line).isprintable()
+    assert shown_line(line, colours=True).replace("\x1b[", "").isprintable()
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "shown"),
+    [
+        ("abcdef", 3, "abc"),
+        ("abc", 3, "abc"),
+        ("日本語", 4, "日本"),
+        ("日本語", 5, "日本"),
+        ("e\u0301e\u0301e", 2, "e\u0301e\u0301"),
+        ("abc", 0, ""),
+    ],
+)
+def test_a_text_is_cut_to_the_columns_that_it_takes(text: str, columns: int, shown: str) -> None:
+    assert cut(text, columns) == shown
