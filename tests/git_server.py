@@ -10,6 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import TracebackType
 
+from pai_git.retries import Retries
+
 
 @dataclass(frozen=True)
 class Fault:
@@ -57,7 +59,7 @@ class GitServer(ThreadingHTTPServer):
         self.ended = threading.Event()
         self._thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.05})
 
-    def __enter__(self) -> "GitServer":
+    def __enter__(self) -> "GitServer":  # noqa: PYI034 - Python 3.10 has no Self
         self._thread.start()
         return self
 
@@ -179,3 +181,34 @@ def make_repository(folder: Path, *, commits: int = 3) -> list[str]:
     git(folder, "tag", "v1", ids[0])
     git(folder, "branch", "dev", ids[:2][-1])
     return ids
+
+
+def admits(rate: float, clock: Callable[[], float]) -> Callable[[], bool]:
+    """A server's limit: so many a second, one second's worth at once."""
+    state = [rate, clock()]
+
+    def admit() -> bool:
+        tokens, then = state
+        now = clock()
+        tokens = min(rate, tokens + (now - then) * rate)
+        state[:] = [tokens - 1 if tokens >= 1 else tokens, now]
+        return tokens >= 1
+
+    return admit
+
+
+class Clock:
+    """A clock that only sleeping moves."""
+
+    def __init__(self, on_sleep: Callable[[], None] = lambda: None) -> None:
+        self.now = 1000.0
+        self.on_sleep = on_sleep
+        self.pauses: list[float] = []
+
+    def sleep(self, seconds: float) -> None:
+        self.on_sleep()
+        self.pauses.append(seconds)
+        self.now += seconds
+
+    def retries(self, budget: float = 600) -> Retries:
+        return Retries(budget, lambda: self.now, self.sleep)

@@ -95,7 +95,7 @@ class _Git:
         self._argv = ["git", *(word for setting in settings for word in ("-c", setting))]
 
     def run(self, *args: str, makes: Path | None = None) -> None:
-        """Run a command until it succeeds; raises `CloneFailed`. A try that fails may leave what it `makes`."""
+        """Run a command until it succeeds; raises `CloneFailed`. A failed try may leave what it `makes`."""
         while True:
             if makes:
                 shutil.rmtree(makes, ignore_errors=True)

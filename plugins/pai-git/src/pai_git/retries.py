@@ -23,7 +23,8 @@ _MAY_PASS = re.compile(
     r"could not resolve|temporary failure in name resolution"
     r"|connection (?:refused|reset|closed|timed out|was )|timed out|failed to connect|couldn't connect"
     r"|network is unreachable|no route to host|broken pipe|too slow|empty reply|rpc failed|transfer closed"
-    r"|fatal: expected |early eof|hung up|unexpected disconnect|unexpected eof|non-properly terminated|ssl_error_syscall",
+    r"|early eof|fatal: expected"
+    r"|hung up|unexpected disconnect|unexpected eof|non-properly terminated|ssl_error_syscall",
     re.IGNORECASE,
 )
 _LAST_ANSWER = re.compile(r".*<= Recv header: HTTP/", re.DOTALL)
