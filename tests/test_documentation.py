@@ -80,9 +80,10 @@ def shown_jobs() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the cmd plugin installed in it: not editable, as it is where the documents are read."""
+    """A folder with our plugins installed in it: not editable, as it is where the documents are read."""
     folder = tmp_path_factory.mktemp("installed")
-    _install(ROOT / "plugins/pai-cmd", folder)
+    for project in sorted((ROOT / "plugins").iterdir()):
+        _install(project, folder)
     return folder
 
 

@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any, Final, TypeVar, get_args
 
 import pai_cmd
+import pai_git
 from pai_runtime import cli, hooks, plugin
 from pai_runtime.engines.placement import example_placement
 from pai_runtime.host.host import Host
@@ -161,7 +162,8 @@ def _lines() -> Iterator[str]:
         "Exit codes": _exit_codes(),
         "Environment variables": _environment(),
         **{title: _document(*document) for title, document in DOCUMENTS.items()},
-        "Plugin cmd": _cmd(),
+        "Plugin cmd": _plugin(pai_cmd),
+        "Plugin git": _plugin(pai_git),
         "Plugin API": _plugin_api(),
     }
     yield "# Reference"
@@ -345,9 +347,9 @@ def _kind(root: Schema, schema: Schema) -> str:
     return expectation(schema) or "any value"
 
 
-def _cmd() -> Iterator[str]:
-    manifest = json.loads(Path(pai_cmd.__file__).with_name("manifest.json").read_text("utf-8"))
-    programs = ", ".join(manifest["programs"])
+def _plugin(package: ModuleType) -> Iterator[str]:
+    manifest = json.loads(Path(str(package.__file__)).with_name("manifest.json").read_text("utf-8"))
+    programs = ", ".join(manifest["programs"]) or "no program"
     yield f"`{manifest['id']}`: {manifest['summary']}. It needs in the image: {programs}."
     parameters = manifest["parameters"]
     for path, mapping in _mappings(parameters, parameters, ""):

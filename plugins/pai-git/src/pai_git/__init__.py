@@ -1,0 +1,83 @@
+"""The plugin ``com.microsoft.pai.runtimeplugin.git``: a clone of a git repository, before the task starts."""
+
+import shutil
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from types import FrameType
+
+from pai_git.cloning import CloneFailed, clone, say
+from pai_git.placing import holds, place, refuse_what_is_there
+from pai_git.request import Request, read_request
+from pai_git.retries import Retries
+from pai_runtime.plugin import Contribution, Task, Use, hookimpl
+
+VARIABLE = "PAI_GIT_DIR"
+"""The environment variable with the folder of the clone."""
+
+
+@hookimpl
+def pai_prerequisite(use: Use, task: Task) -> Contribution:
+    """Where the clone will be. That the parameters make sense is checked here, before anything is started."""
+    return Contribution({VARIABLE: str(task.folder / read_request(use.parameters).clone_dir)})
+
+
+@hookimpl
+def pai_init(use: Use, task: Task) -> None:
+    """Clone; to the place itself if that is in the task's folder, which is all that we can reach here."""
+    request = read_request(use.parameters)
+    folder = _staged(use, task) if request.clone_dir.is_absolute() else task.folder / request.clone_dir
+    with _sigterm_raises():
+        _clone_once(request, use.parameters.get("token"), folder, _staged(use, task).with_suffix(".part"))
+
+
+@hookimpl
+def pai_task_starts(use: Use, task: Task) -> None:
+    """Set in place what belongs elsewhere in the file system of the task's container."""
+    request = read_request(use.parameters)
+    if not request.clone_dir.is_absolute():
+        return
+    staged = _staged(use, task)
+    if not staged.exists():
+        raise CloneFailed("there is nothing to set in place: the clone has failed before")
+    with _sigterm_raises():
+        if place(staged, Path(request.clone_dir), request.identity):
+            say(f"set in place at {request.clone_dir}")
+        else:
+            say(f"{request.clone_dir} has been cloned before and is left as it is")
+
+
+def _clone_once(request: Request, token: str | None, folder: Path, scratch: Path) -> None:
+    if holds(folder, request.identity):
+        say(f"{folder} has been cloned before and is left as it is")
+        return
+    refuse_what_is_there(folder)
+    shutil.rmtree(scratch, ignore_errors=True)  # of a run that was killed
+    try:
+        scratch.mkdir()
+        clone(request, token, scratch, Retries(request.retry_seconds))
+        place(scratch / "clone", folder, request.identity)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _staged(use: Use, task: Task) -> Path:
+    """A folder for this use alone, the same one in each of its hooks."""
+    return task.folder / f".git-clone-{sha256(use.source.encode()).hexdigest()[:12]}"
+
+
+@contextmanager
+def _sigterm_raises() -> Iterator[None]:
+    """So that a task that is cancelled leaves nothing half done, nor git running."""
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough, and cleaning up must not be cut short
+        raise CloneFailed("cancelled")
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

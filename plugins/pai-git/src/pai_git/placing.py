@@ -1,0 +1,78 @@
+"""A clone in its place: there as a whole or not at all, and known again by a mark."""
+
+import errno
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+
+class PlaceTaken(Exception):
+    """A folder that a clone cannot be set in the place of."""
+
+
+def holds(folder: Path, identity: str) -> bool:
+    """Whether a folder is a clone that was set in place with this identity."""
+    try:
+        return _mark(folder).read_text("utf-8") == identity
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def refuse_what_is_there(folder: Path) -> None:
+    """Raise `PlaceTaken` unless there is nothing, or an empty folder."""
+    if not os.path.lexists(folder):
+        return
+    if not folder.is_dir() or folder.is_symlink():
+        raise PlaceTaken(f"clone_dir {folder} is not a folder")
+    if folder.samefile(Path.cwd()):
+        raise PlaceTaken(f"clone_dir {folder} is the task's working directory; name a folder below it")
+    if any(folder.iterdir()):
+        raise PlaceTaken(
+            f"clone_dir {folder} is not empty, nor a clone of the same; empty it, or name another one"
+        )
+
+
+def place(clone: Path, folder: Path, identity: str) -> bool:
+    """Move a clone to where it belongs; False if the same one is there already. Raises `PlaceTaken`."""
+    _mark(clone).write_text(identity, "utf-8")
+    if not holds(folder, identity):
+        refuse_what_is_there(folder)
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            _rename(clone, folder)
+        except OSError as error:
+            # Another task of the job may have been faster.
+            if not holds(folder, identity):
+                raise PlaceTaken(
+                    f"the clone cannot be set in place at {folder}: {error.strerror or error}"
+                ) from None
+        else:
+            return True
+    shutil.rmtree(clone)
+    return False
+
+
+def _rename(clone: Path, folder: Path) -> None:
+    """Rename, on another file system by way of a copy beside `folder`."""
+    try:
+        clone.rename(folder)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+    else:
+        return
+    beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    try:
+        copy = beside / folder.name
+        shutil.copytree(clone, copy, symlinks=True)
+        copy.rename(folder)
+    finally:
+        shutil.rmtree(beside)
+    shutil.rmtree(clone)
+
+
+def _mark(folder: Path) -> Path:
+    """In the folder of git's own files, where no checkout sees it."""
+    own = folder / ".git"
+    return (own if own.is_dir() else folder) / "pai-clone.json"

@@ -1,0 +1,214 @@
+"""Real git repositories behind a real HTTP server, which can be told to do its worst."""
+
+import base64
+import os
+import subprocess
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import TracebackType
+
+from pai_git.retries import Retries
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What one request gets in the place of its answer.
+
+    `status` 0 is no answer at all: the connection is cut, after `part` bytes of the real answer; or with
+    `hang` it stands still until the server ends. With `slowly` the answer is right, and comes byte by byte.
+    """
+
+    status: int = 0
+    headers: Mapping[str, str] = field(default_factory=dict)
+    part: int = 0
+    hang: bool = False
+    slowly: bool = False
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a client asked for, and the user and password that it gave."""
+
+    path: str
+    credentials: str | None
+
+
+class GitServer(ThreadingHTTPServer):
+    """Serves the repositories below a folder; a context manager.
+
+    `faults` come first, one for each request. Then `password`, if there is one, must be given, and `admit`
+    must let the request in; else it is answered by 429. `seen` is called with each request that came.
+    """
+
+    daemon_threads = True
+    request_queue_size = 1024
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.root = root
+        self.url = f"http://127.0.0.1:{self.server_port}"
+        self.faults: list[Fault] = []
+        self.requests: list[Request] = []
+        self.password: str | None = None
+        self.admit: Callable[[], bool] = lambda: True
+        self.seen: Callable[[Request], None] = lambda _: None
+        self.lock = threading.Lock()
+        self.ended = threading.Event()
+        self._thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.05})
+
+    def __enter__(self) -> "GitServer":  # noqa: PYI034 - Python 3.10 has no Self
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.ended.set()
+        self.shutdown()
+        self._thread.join()
+        self.server_close()
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client that has gone away is what some tests are about."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: GitServer
+
+    def do_GET(self) -> None:
+        server = self.server
+        request = Request(self.path, _credentials(self.headers.get("Authorization")))
+        with server.lock:
+            server.requests.append(request)
+            fault = server.faults.pop(0) if server.faults else None
+            admitted = fault is not None or server.admit()
+        server.seen(request)
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        if fault is not None:
+            self._do_wrong(fault, body)
+        elif server.password is not None and request.credentials != server.password:
+            self._answer(401, {"WWW-Authenticate": 'Basic realm="git"'})
+        elif not admitted:
+            self._answer(429, {"Retry-After": "1"})
+        else:
+            self.wfile.write(self._real_answer(body))
+
+    do_POST = do_GET  # noqa: N815 - the name is the base class's
+
+    def _do_wrong(self, fault: Fault, body: bytes) -> None:
+        if fault.hang:
+            self.server.ended.wait()
+        elif fault.slowly:
+            for byte in self._real_answer(body):
+                self.wfile.write(bytes([byte]))
+        elif fault.status:
+            self._answer(fault.status, fault.headers)
+        else:
+            self.wfile.write(self._real_answer(body)[: fault.part])
+
+    def _answer(self, status: int, headers: Mapping[str, str]) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def _real_answer(self, body: bytes) -> bytes:
+        path, _, query = self.path.partition("?")
+        variables = {
+            "GIT_PROJECT_ROOT": str(self.server.root),
+            "GIT_HTTP_EXPORT_ALL": "1",
+            "PATH_INFO": path,
+            "QUERY_STRING": query,
+            "REQUEST_METHOD": self.command,
+            "CONTENT_TYPE": self.headers.get("Content-Type", ""),
+            "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""),
+            "GIT_PROTOCOL": self.headers.get("Git-Protocol", ""),
+        }
+        given = subprocess.run(
+            ["git", "http-backend"],
+            env={**os.environ, **variables},
+            input=body,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            check=False,
+        ).stdout
+        head, _, content = given.partition(b"\r\n\r\n")
+        status = b"200 OK"
+        for line in head.split(b"\r\n"):
+            if line.startswith(b"Status: "):
+                status = line.removeprefix(b"Status: ")
+        length = f"\r\nContent-Length: {len(content)}\r\n\r\n".encode()
+        return b"HTTP/1.0 " + status + b"\r\n" + head + length + content
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+        """Requests are kept in `GitServer.requests`."""
+
+
+def _credentials(header: str | None) -> str | None:
+    return base64.b64decode(header.removeprefix("Basic ")).decode() if header else None
+
+
+def git(folder: Path, *args: str) -> str:
+    """Run git in a folder, with nobody's settings; what it prints."""
+    identity = ["-c", "user.name=me", "-c", "user.email=me@example.com", "-c", "protocol.file.allow=always"]
+    done = subprocess.run(
+        ["git", "-C", str(folder), *identity, *args], check=True, stdout=subprocess.PIPE, text=True
+    )
+    return done.stdout.strip()
+
+
+def make_repository(folder: Path, *, commits: int = 3) -> list[str]:
+    """A repository with a branch ``main``, ``dev`` at its second commit and a tag ``v1`` at the first.
+
+    It has a dotfile, a symbolic link and a program. The ids of the commits on ``main``.
+    """
+    folder.mkdir(parents=True)
+    git(folder, "init", "--quiet", "--initial-branch=main")
+    (folder / ".hidden").write_text("dot\n")
+    (folder / "run.sh").write_text("#!/bin/sh\n")
+    (folder / "run.sh").chmod(0o755)
+    (folder / "link").symlink_to("run.sh")
+    ids = []
+    for number in range(1, commits + 1):
+        (folder / "version").write_text(f"{number}\n")
+        git(folder, "add", ".")
+        git(folder, "commit", "--quiet", "--message", f"Version {number}")
+        ids.append(git(folder, "rev-parse", "HEAD"))
+    git(folder, "tag", "v1", ids[0])
+    git(folder, "branch", "dev", ids[:2][-1])
+    return ids
+
+
+def admits(rate: float, clock: Callable[[], float]) -> Callable[[], bool]:
+    """A server's limit: so many a second, one second's worth at once."""
+    state = [rate, clock()]
+
+    def admit() -> bool:
+        tokens, then = state
+        now = clock()
+        tokens = min(rate, tokens + (now - then) * rate)
+        state[:] = [tokens - 1 if tokens >= 1 else tokens, now]
+        return tokens >= 1
+
+    return admit
+
+
+class Clock:
+    """A clock that only sleeping moves."""
+
+    def __init__(self, on_sleep: Callable[[], None] = lambda: None) -> None:
+        self.now = 1000.0
+        self.on_sleep = on_sleep
+        self.pauses: list[float] = []
+
+    def sleep(self, seconds: float) -> None:
+        self.on_sleep()
+        self.pauses.append(seconds)
+        self.now += seconds
+
+    def retries(self, budget: float = 600) -> Retries:
+        return Retries(budget, lambda: self.now, self.sleep)

@@ -1,0 +1,126 @@
+"""The plugin git, when it tries again: what may pass, and how long it waits. No git and no server."""
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pai_git.retries import FIRST_PAUSE, LONGEST_PAUSE, may_pass, pause, retry_after
+from tests.git_server import Clock, admits
+
+
+@pytest.mark.parametrize(
+    ("words", "passes"),
+    [
+        ("fatal: unable to access 'https://h/': The requested URL returned error: 429", True),
+        ("error: RPC failed; HTTP 503 curl 22 The requested URL returned error: 503", True),
+        ("error: RPC failed; HTTP 403 curl 22 … returned error: 403\nfatal: the remote end hung up", False),
+        ("fatal: unable to access 'https://h/': Could not resolve host: h", True),
+        ("fatal: unable to access 'https://h/': Failed to connect to h port 443: Connection refused", True),
+        ("fatal: unable to access 'https://h/': Connection timed out after 300000 milliseconds", True),
+        ("fatal: unable to access 'https://h/': Empty reply from server", True),
+        ("fatal: GnuTLS recv error (-110): The TLS connection was non-properly terminated.", True),
+        ("error: RPC failed; curl 56 Recv failure: Connection reset by peer", True),
+        ("error: RPC failed; curl 92 HTTP/2 stream 5 was not closed cleanly: CANCEL (err 8)", True),
+        ("fetch-pack: unexpected disconnect while reading sideband packet\nfatal: early EOF", True),
+        ("ssh: connect to host h port 22: Connection timed out\nfatal: Could not read from remote", True),
+        ("ssh: Could not resolve hostname h: Temporary failure in name resolution", True),
+        ("kex_exchange_identification: Connection closed by remote host", True),
+        ("git@h: Permission denied (publickey).\nfatal: Could not read from remote repository.", False),
+        ("Host key verification failed.\nfatal: Could not read from remote repository.", False),
+        ("fatal: unable to access 'https://h/': server certificate verification failed.", False),
+        ("fatal: repository 'https://h/timed out/early EOF' not found", False),
+        ("fatal: unable to access 'https://h/certificate': Connection reset by peer", True),
+        ("fatal: write error: No space left on device\nfatal: early EOF", False),
+        ("fatal: remote error: upload-pack: not our ref\nfatal: the remote end hung up", False),
+        ("error: unknown option `nonsense'", False),
+        ("", False),
+    ],
+)  # fmt: skip
+def test_which_failures_may_pass(words: str, passes: bool) -> None:  # noqa: FBT001 - a column of the table
+    assert may_pass(words) is passes
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        (["HTTP/1.1 429 Too Many Requests", "Retry-After: 12"], 12),
+        (["HTTP/2 429", "retry-after: 12"], 12),
+        (["HTTP/1.1 429", "Retry-After: Thu, 01 Jan 1970 00:02:00 GMT"], 20),
+        (["HTTP/1.1 429", "Retry-After: Thu, 01 Jan 1970 00:01:00 GMT"], 0),
+        (["HTTP/1.1 429", "Retry-After: soon"], 0),
+        (["HTTP/1.1 429", "Retry-After: -5"], 0),
+        (["HTTP/1.1 429", "Retry-After: \u00b2"], 0),
+        (["HTTP/1.1 429", "Retry-After:"], 0),
+        (["HTTP/1.1 503", "Retry-After: 12", "HTTP/1.1 503", "Server: x"], 0),
+        (["HTTP/1.1 200 Connection established", "HTTP/1.1 503", "Retry-After: 3"], 3),
+        ([], 0),
+    ],
+)
+def test_how_long_a_server_asks_to_wait(headers: list[str], seconds: float) -> None:
+    trace = "".join(f"12:00:00.1 http.c:725 <= Recv header: {header}\n" for header in headers)
+    assert retry_after(trace, now=100) == seconds
+
+
+@given(
+    failures=st.integers(1, 10_000),
+    least=st.floats(0, 1e6),
+    left=st.floats(-10, 1e6),
+    part=st.floats(0, 1),
+)
+def test_a_pause_is_what_the_server_asks_and_a_random_part_of_a_bound_that_doubles(
+    failures: int, least: float, left: float, part: float
+) -> None:
+    bounds: list[tuple[float, float]] = []
+
+    def draw(low: float, high: float) -> float:
+        bounds.append((low, high))
+        return low + part * (high - low)
+
+    seconds = pause(failures, least, left, draw)
+    if seconds is None:
+        assert left <= 0 or least > left
+        return
+    assert bounds == [(0, min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(failures - 1, 100)))]
+    assert least <= seconds <= left
+    assert seconds in (left, least + part * bounds[0][1])
+
+
+def test_the_budget_counts_from_the_first_failure_and_is_used_to_its_end() -> None:
+    clock = Clock()
+    retries = clock.retries(budget=100)
+    clock.now += 5000
+    said: list[str] = []
+    while retries.wait(0, said.append):
+        clock.now += 0.5
+    assert 90 < sum(clock.pauses) <= 100
+    assert said[-1].startswith("giving up after")
+
+
+@pytest.mark.parametrize("asks", [0, 1, 30])
+@pytest.mark.parametrize("seed", range(5))
+def test_two_hundred_clients_of_a_server_that_allows_ten_a_second_all_get_through(
+    seed: int, asks: float
+) -> None:
+    """In virtual time; three requests each, of which any may be refused."""
+    draw = random.Random(seed).uniform  # noqa: S311 - the same run each time
+    now = 0.0
+    admit = admits(10, lambda: now)
+    waiting = [(0.0, client) for client in range(200)]
+    done, failures, since = [0] * 200, [0] * 200, [0.0] * 200
+    while waiting:
+        now, client = min(waiting)
+        waiting.remove((now, client))
+        if admit():
+            done[client] += 1
+            if done[client] < 3:
+                waiting.append((now + 0.05, client))
+            continue
+        done[client] = 0
+        failures[client] += 1
+        since[client] = since[client] or now or 1e-9
+        seconds = pause(failures[client], asks, since[client] + 600 - now, draw)
+        assert seconds is not None, f"client {client} gave up at {now}"
+        waiting.append((now + seconds, client))
+    assert now < 600
