@@ -87,3 +87,24 @@ def _all_commands() -> Iterator[bytes]:
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             yield path.read_bytes()
+
+
+PASSED_ON = ["USR1", "USR2", "QUIT", "ALRM", "WINCH", "CONT", "RTMIN"]
+
+
+@pytest.mark.parametrize("name", PASSED_ON)
+def test_a_signal_that_stops_nothing_is_passed_on_to_the_command(tmp_path: Path, name: str) -> None:
+    command = f"trap 'echo caught; exit 5' {name}\necho > ready\nwhile :; do sleep 0.01; done"
+    run = TaskRun(plan(tmp_path, command))
+    run.make_fifo("ready")
+    run.wait_for("ready")
+    run.send(getattr(signal, f"SIG{name}"))
+    assert run.end() == 5
+    assert run.stdout == b"caught\n"
+
+
+@pytest.mark.parametrize("name", PASSED_ON)
+def test_between_commands_it_harms_nobody(tmp_path: Path, name: str) -> None:
+    # The step's parent is the supervisor, and its own shell ignores what it is sent.
+    run = run_task(plan(tmp_path, "true", [shell("taskStarts", 0, f"trap '' {name}; kill -{name} $PPID")]))
+    assert run.process.returncode == 0, run.stderr

@@ -25,7 +25,7 @@ NOBODY = 65534
 
 def _may_be_isolated() -> bool:
     scratch = Path("/tmp") / f"pai-runtime-isolation-{os.getpid()}"
-    return isolation.refusal(scratch) is None
+    return isolation.try_out(scratch).refusal is None
 
 
 pytestmark = pytest.mark.skipif(
@@ -181,6 +181,26 @@ def test_required_isolation_that_the_kernel_refuses_starts_nothing(tmp_path: Pat
     assert ended.returncode == 2
     assert "tasks cannot be isolated on this machine: a user namespace" in ended.stderr
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount something here first")
+def test_a_folder_that_cannot_be_a_layer_is_read_only_in_the_tasks_and_said(tmp_path: Path) -> None:
+    odd = tmp_path / "odd"
+    odd.mkdir()
+    commands = [f"test -e {odd}/self && ! touch {odd}/new 2>/dev/null", f"echo beside > {tmp_path}/beside"]
+    path = write_job(tmp_path, job(worker={"commands": commands}))
+    script = f'mount -t proc proc {odd} && exec "$@"'
+    run = [PROGRAM, "run", path, "--out", tmp_path / "run", "--isolation", "required"]
+    ended = subprocess.run(
+        ["unshare", "-m", "sh", "-c", script, "sh", *run],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert f"read-only in the tasks, for it cannot be a layer: {odd}: Invalid argument" in ended.stderr
+    assert not (tmp_path / "beside").exists()
 
 
 def test_isolation_can_be_turned_off(tmp_path: Path) -> None:

@@ -96,7 +96,6 @@ def test_nothing_is_lost_over_rotation_and_retries(tmp_path: Path, screen: Scree
     view.end()
     lines = screen.everything()
     assert [line for line in lines if " | " in line] == [f"worker/1 | line {number}" for number in range(60)]
-    assert lines.count("pai-runtime: worker/1 has failed and is begun again (retry 1): it fell over") == 1
 
 
 def test_what_tasks_write_cannot_break_the_block(tmp_path: Path, screen: Screen) -> None:
@@ -213,7 +212,7 @@ def test_a_real_run_on_a_terminal_ends_with_its_output_and_what_came_of_it(
         lines = screen.lines()
     assert done.returncode == 1
     assert {"worker/1 | hello", "pai-runtime: the job failed: task worker/1, exit code 1"} <= set(lines)
-    assert any(line.startswith("TASK") for line in lines) <= (options == [])
+    assert any(line.startswith("TASK") for line in lines) == (options == [])
 
 
 def test_a_run_that_was_never_shown_leaves_no_block(tmp_path: Path, screen: Screen) -> None:

@@ -200,6 +200,29 @@ def test_a_supervisor_that_is_killed_leaves_a_record_all_the_same(tmp_path: Path
     assert "ended before it could say" in record["message"]
 
 
+def test_a_supervisor_that_is_killed_leaves_no_process_behind(tmp_path: Path) -> None:
+    commands = [
+        "setsid sleep 1000 & echo $! > pid",
+        "ppid=$(grep PPid /proc/$$/status)",
+        "kill -KILL ${ppid##*[!0-9]}",
+        "exec sleep 1000",
+    ]
+    ended = cli("run", write_job(tmp_path, job(worker={"commands": commands})), "--out", tmp_path / "run")
+    assert ended.returncode == 137
+    pid = (tmp_path / "run/worker/0/work/pid").read_text().strip()
+    assert not Path("/proc", pid).exists()
+
+
+def test_a_supervisor_that_was_stopped_can_be_ended(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "ready")
+    commands = ["kill -STOP $PPID", f"echo > {tmp_path}/ready", "exec sleep 1000"]
+    path = write_job(tmp_path, job(worker={"commands": commands}))
+    with subprocess.Popen([PROGRAM, "run", path, "--out", tmp_path / "run", *IN_THE_OPEN]) as process:
+        (tmp_path / "ready").read_text()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == 130
+
+
 class TestSecrets:
     """No value of a secret stays anywhere."""
 

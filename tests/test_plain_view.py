@@ -25,36 +25,6 @@ def told(view: PlainView, played: PlayedRun, capfd: pytest.CaptureFixture[str]) 
     return printed.err.splitlines()
 
 
-def test_a_task_that_is_begun_again_is_told_once_and_why(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    played, view = PlayedRun(tmp_path, worker=2), PlainView(tmp_path)
-    played.all("running")
-    assert told(view, played, capfd) == []
-    played.output("worker/1", b"out of memory\n")
-    played.new_attempt("worker/1", 'message: "the command ended with exit code 1"')
-    played.set("worker/1", "running", retries=1)
-    line = "pai-runtime: worker/1 has failed and is begun again (retry 1): the command ended with exit code 1"
-    assert told(view, played, capfd) == [line]
-    assert told(view, played, capfd) == []
-    played.set("worker/1", "running", retries=2)
-    assert told(view, played, capfd) == ["pai-runtime: worker/1 has failed and is begun again (retry 2)"]
-
-
-def test_a_job_that_is_begun_again_is_told_and_not_each_of_its_tasks(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    played, view = PlayedRun(tmp_path, worker=2), PlainView(tmp_path)
-    played.all("running")
-    played.set("worker/0", "running", retries=1)
-    assert len(told(view, played, capfd)) == 1
-    played.retry_job(1)
-    assert told(view, played, capfd) == ["pai-runtime: the job has failed and is begun again (retry 1)"]
-    played.set("worker/0", "running", retries=2)
-    played.set("worker/1", "running", retries=1)
-    assert told(view, played, capfd) == []
-
-
 def test_a_task_that_is_held_is_told_with_how_to_end_that(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -85,18 +55,6 @@ def test_a_step_that_takes_long_is_told_at_doubling_times(
             lines.append(told(view, played, capfd))
     said = "pai-runtime: worker/0 has been in taskStarts, 'cars', for"
     assert lines == [[], [f"{said} 20m00s"], [f"{said} 21m40s"], [f"{said} 43m20s"], []]
-
-
-def test_what_happened_last_is_told_at_the_end(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    played, view = PlayedRun(tmp_path, worker=1), PlainView(tmp_path)
-    view.show(played.run)
-    monkeypatch.setattr(view, "_look_at", float("inf"))
-    played.set("worker/0", "running", retries=1)
-    assert told(view, played, capfd) == []
-    view.end()
-    assert "worker/0 has failed and is begun again" in capfd.readouterr().err
 
 
 class _Stream(io.StringIO):

@@ -157,3 +157,16 @@ def test_the_supervisor_needs_the_standard_library_only() -> None:
     ours = {name for name in bare.stdout.split() if name.startswith("pai_runtime.")}
     assert "pai_runtime.task.supervisor" in ours
     assert all(name.startswith("pai_runtime.task") for name in ours)
+
+
+def test_a_system_that_gives_too_few_files_leaves_a_record_and_no_traceback(tmp_path: Path) -> None:
+    for most in range(8, 48, 4):
+        folder = tmp_path / str(most)
+        run = run_task(plan(folder, "echo done"), wrap=["sh", "-c", f'ulimit -n {most}; exec "$@"', "sh"])
+        if (folder / "exit.yaml").exists():
+            assert run.record["exitCode"] == run.process.returncode
+            if run.process.returncode == 0:
+                return
+            assert run.process.returncode in (240, 241)
+            assert b"Traceback" not in run.stderr
+    pytest.fail("it never runs")

@@ -5,7 +5,7 @@ A mount namespace (as an ordinary user in a user namespace, with the same user) 
 1. `WRITTEN` below the task's folder is the root. It is a real folder, so what is written is kept.
 2. Each folder of the machine's root is there as an overlay whose upper layer is the folder of that name in
    `WRITTEN`. One overlay over ``/`` is refused because of the mounts below it; for the same reason a folder
-   with mounts below it is made anew, and this step goes on in it.
+   with mounts below it is made anew, and this step goes on in it. What cannot be a layer is read-only.
 3. ``/proc``, ``/sys`` and ``/dev`` are the machine's own, what can be set in the first two read-only, with
    a ``/dev/shm`` of the task's own.
 4. What has to be a real folder is bound on top: the task's folder, and storage.
@@ -57,23 +57,39 @@ class Bind:
     read_only: bool = False
 
 
-def refusal(scratch: Path) -> str | None:
-    """Why tasks cannot be isolated on this machine; None if they can. `scratch` is made and removed."""
+@dataclass(frozen=True)
+class Trial:
+    """Whether tasks can be isolated on this machine: why not, or which folders are then read-only."""
+
+    refusal: str | None
+    read_only: tuple[str, ...] = ()
+
+
+def try_out(scratch: Path) -> Trial:
+    """Isolate a process; `scratch` is made and removed."""
     read, write = os.pipe()
     if (pid := os.fork()) == 0:
         try:
-            Isolation(scratch, []).enter()
-        except OSError as error:
-            os.write(write, f"{error.filename or 'namespaces'}: {error.strerror}".encode())
+            with os.fdopen(write, "w") as answer:
+                json.dump(_trial(scratch), answer)
         finally:
             os._exit(0)
     os.close(write)
     with os.fdopen(read, "rb") as answer:
-        reason = answer.read().decode()
+        refusal, read_only = json.load(answer)
     os.waitpid(pid, 0)
     clean_up(scratch)
     shutil.rmtree(scratch, ignore_errors=True)
-    return reason or None
+    return Trial(refusal, tuple(read_only))
+
+
+def _trial(scratch: Path) -> tuple[str | None, list[str]]:
+    isolation = Isolation(scratch, [])
+    try:
+        isolation.enter()
+    except OSError as error:
+        return f"{error.filename or 'namespaces'}: {error.strerror}", []
+    return None, isolation.read_only
 
 
 def argument(folder: Path, binds: Sequence[Bind]) -> str:
@@ -108,13 +124,14 @@ class Isolation:
     def __init__(self, folder: Path, binds: Sequence[Bind]) -> None:
         self._root = folder / WRITTEN
         self._work = folder / _WORK
+        own = [Bind(str(folder), str(folder)), Bind(str(folder), "/usr/local/pai")]
+        # A link on the way would lead out of the new root while it is being made.
         self._binds = [
-            Bind(str(folder), str(folder)),
-            Bind(str(folder), "/usr/local/pai"),
-            *(Bind(each.source, os.path.realpath(each.target), each.read_only) for each in binds),
+            Bind(each.source, os.path.realpath(each.target), each.read_only) for each in (*own, *binds)
         ]
         self._overlays = 0
         self._made: list[str] = []
+        self.read_only: list[str] = []
 
     def enter(self) -> None:
         """Make the root and go into it; raises OSError with the path or the step that the kernel refuses."""
@@ -139,7 +156,7 @@ class Isolation:
         _check(_libc.pivot_root(b".", b"."), "pivot_root")
         _check(_libc.umount2(b".", _MNT_DETACH), "umount")
         os.chdir("/")
-        if is_ordinary:
+        if os.geteuid() != 0:
             _drop_capabilities()
 
     def _layer_below(self, folder: Path) -> None:
@@ -157,7 +174,16 @@ class Isolation:
                 if any(mounted.is_relative_to(path) and mounted != path for mounted in self._mounted):
                     self._layer_below(path)
                 else:
-                    self._overlay(path)
+                    self._layer(path)
+
+    def _layer(self, path: Path) -> None:
+        try:
+            self._overlay(path)
+        except OSError as error:
+            if self._overlays == len(self.read_only) + 1:  # not one has worked: it is not this folder's fault
+                raise
+            self.read_only.append(f"{path}: {error.strerror}")
+            self._bind(Bind(str(path), str(path), read_only=True))
 
     def _overlay(self, path: Path) -> None:
         self._overlays += 1
@@ -175,7 +201,8 @@ class Isolation:
         settings = str(self._inside("/proc/sys"))
         _mount(settings, settings, None, _MS_BIND)
         _read_only(self._inside("/proc/sys"))
-        if (shared := self._inside("/dev/shm")).is_dir():  # noqa: S108 - the system's, not a file of ours
+        shared = self._inside("/dev/shm")  # noqa: S108 - the system's, not a file of ours
+        if shared.is_dir() and not shared.is_symlink():
             _mount("tmpfs", str(shared), "tmpfs", 0, "mode=1777")
 
     def _bind(self, bind: Bind) -> None:

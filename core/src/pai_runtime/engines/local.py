@@ -131,9 +131,14 @@ class LocalRun:
 
     def _is_isolated(self, plans: Mapping[TaskName, Plan]) -> bool:
         mode = self._options.isolation
-        scratch = self._folder / ".isolation"
-        reason = "--isolation none" if mode == "none" else isolation.refusal(scratch)
+        if mode == "none":
+            trial = isolation.Trial("--isolation none")
+        else:
+            trial = isolation.try_out(self._folder / ".isolation")
+        reason = trial.refusal
         if reason is None:
+            for folder in trial.read_only:
+                self._view.say(f"read-only in the tasks, for it cannot be a layer: {folder}")
             return True
         mounts = [planned.mount.path for plan in plans.values() for planned in plan.mounts]
         if mounts:

@@ -46,7 +46,6 @@ class PlainView:
         self._console = Console(2, b"")
         self._held_tasks = HeldTasks()
         self._long_steps = LongSteps()
-        self._run: Run | None = None
         self._look_at = 0.0
 
     def say(self, text: str) -> None:
@@ -54,18 +53,13 @@ class PlainView:
         self._console.write(f"pai-runtime: {text}\n".encode("utf-8", "backslashreplace"))
 
     def show(self, run: Run) -> None:
-        """Say what has happened, and what takes long."""
-        self._run = run
-        if time.monotonic() >= self._look_at:
-            self._look_at = time.monotonic() + _LOOK_EVERY
-            self._tell(run)
-
-    def end(self) -> None:
-        """Say what has happened last."""
-        if self._run is not None:
-            self._tell(self._run)
-
-    def _tell(self, run: Run) -> None:
+        """Say which task is held, and what takes long."""
+        if time.monotonic() < self._look_at:
+            return
+        self._look_at = time.monotonic() + _LOOK_EVERY
         doing = read_doing(self._folder, run)
         for text in (*self._held_tasks.of(run, doing), *self._long_steps.of(run, doing, time.time())):
             self.say(text)
+
+    def end(self) -> None:
+        """All has been said."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from pai_runtime.task import placeholders
 from pai_runtime.task.exit_record import exit_record, write_whole
 from pai_runtime.task.family import end_with_parent
+from pai_runtime.task.hold import hold
 from pai_runtime.task.interpreter import python_argv
 from pai_runtime.task.lifecycle import RUNTIME_ERROR, Result, run_task
 from pai_runtime.task.logs import Logs, Rotation
@@ -32,7 +33,7 @@ from pai_runtime.task.plan import (
 from pai_runtime.task.processes import Processes
 from pai_runtime.task.services import Services
 from pai_runtime.task.shell import NoShell, ScratchFile, Shell, exported, hand_over_script
-from pai_runtime.task.state import State, hold
+from pai_runtime.task.state import State
 from pai_runtime.task.stop import Stop, StopReason
 from pai_runtime.task.variables import IMAGE, RUNTIME, Setting, Variables, parse_settings, those_that_fit
 
