@@ -17,20 +17,20 @@ SLEEP = [sys.executable, "-I", "-S", "-c", "import time; print(flush=True); time
 
 
 def main() -> list[str]:
-    with tempfile.TemporaryDirectory() as name:
-        rows = {f"{TASKS} tasks": _tasks(Path(name)), f"{TASKS} x python -I -S": _bare()}
+    with tempfile.TemporaryDirectory() as folder:
+        rows = {f"{TASKS} tasks": _tasks(Path(folder)), f"{TASKS} x python -I -S": _bare()}
     _, (*reference, _) = rows.values()
     table(
         ("", "until all run", "", "memory of each", "", "until all have ended"),
         [
             (
-                what,
+                name,
                 f"{start:.1f} s",
                 times(start / reference[0]),
                 *_memory(each, reference[1]),
                 f"{end:.1f} s",
             )
-            for what, (start, each, end) in rows.items()
+            for name, (start, each, end) in rows.items()
         ],
     )
     return []

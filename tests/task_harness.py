@@ -46,6 +46,12 @@ def plan(
     )
 
 
+def make_fifo(folder: Path, name: str) -> None:
+    """A FIFO in the working folder of a task that is not running yet."""
+    (folder / "work").mkdir(exist_ok=True)
+    os.mkfifo(folder / "work" / name)
+
+
 class TaskRun:
     """A task that is running, and what it left when it has ended."""
 
@@ -88,10 +94,6 @@ class TaskRun:
         """Block until a step or the command opens the FIFO `path` in its working folder for writing."""
         with (self.folder / "work" / path).open("rb") as fifo:
             fifo.read()
-
-    def make_fifo(self, path: str) -> None:
-        """A FIFO in the working folder."""
-        os.mkfifo(self.folder / "work" / path)
 
     def log(self, name: str) -> bytes:
         """A log, byte for byte."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.task_harness import TaskRun, plan, run_task, shell
+from tests.task_harness import TaskRun, make_fifo, plan, run_task, shell
 
 _NAMESPACE = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child=KILL")
 _ORPHANS = 100
@@ -58,8 +58,8 @@ def test_signals_reach_the_command_and_its_exit_callbacks_run(tmp_path: Path, wr
     command = (
         "trap 'echo saved; exit 0' TERM\necho $PPID > supervisor\necho > ready\nwhile :; do sleep 0.01; done"
     )
+    make_fifo(tmp_path, "ready")
     run = TaskRun(plan(tmp_path, command, [shell("taskExits", 0, "echo exits $PAI_TASK_OUTCOME")]), wrap=wrap)
-    run.make_fifo("ready")
     run.wait_for("ready")
     if wrap:
         # The process in the namespace is the only child of the one that made it.
@@ -77,8 +77,8 @@ def test_a_process_that_has_left_every_group_and_session_is_gone_at_the_end(
 ) -> None:
     sleeper = f"sleep 1000.{os.getpid()}"
     escape = f"setsid setsid sh -c 'echo > ready; exec {sleeper}' &\n(setsid {sleeper} &)\nread line < ready"
+    make_fifo(tmp_path, "ready")
     run = TaskRun(plan(tmp_path, escape), wrap=wrap)
-    run.make_fifo("ready")
     assert run.end() == 0
     assert not any(sleeper.replace(" ", "\0").encode() in command for command in _all_commands())
 
@@ -95,8 +95,8 @@ PASSED_ON = ["USR1", "USR2", "QUIT", "ALRM", "WINCH", "CONT", "RTMIN"]
 @pytest.mark.parametrize("name", PASSED_ON)
 def test_a_signal_that_stops_nothing_is_passed_on_to_the_command(tmp_path: Path, name: str) -> None:
     command = f"trap 'echo caught; exit 5' {name}\necho > ready\nwhile :; do sleep 0.01; done"
+    make_fifo(tmp_path, "ready")
     run = TaskRun(plan(tmp_path, command))
-    run.make_fifo("ready")
     run.wait_for("ready")
     run.send(getattr(signal, f"SIG{name}"))
     assert run.end() == 5

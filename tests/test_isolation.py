@@ -190,9 +190,8 @@ def test_a_folder_that_cannot_be_a_layer_is_read_only_in_the_tasks_and_said(tmp_
     commands = [f"test -e {odd}/self && ! touch {odd}/new 2>/dev/null", f"echo beside > {tmp_path}/beside"]
     path = write_job(tmp_path, job(worker={"commands": commands}))
     script = f'mount -t proc proc {odd} && exec "$@"'
-    run = [PROGRAM, "run", path, "--out", tmp_path / "run", "--isolation", "required"]
     ended = subprocess.run(
-        ["unshare", "-m", "sh", "-c", script, "sh", *run],
+        ["unshare", "-m", "sh", "-c", script, "sh", PROGRAM, "run", path, "--out", tmp_path / "run"],
         capture_output=True,
         text=True,
         timeout=120,

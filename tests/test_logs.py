@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.task_harness import TaskRun, plan, run_task, shell
+from tests.task_harness import TaskRun, make_fifo, plan, run_task, shell
 
 
 @pytest.mark.parametrize(
@@ -85,9 +85,9 @@ def test_a_log_that_has_grown_to_its_size_goes_on_under_the_same_name(tmp_path: 
 
 
 def test_a_removed_log_folder_begins_anew_and_is_said(tmp_path: Path) -> None:
+    make_fifo(tmp_path, "ready")
+    make_fifo(tmp_path, "go")
     run = TaskRun(plan(tmp_path, "echo one; echo > ready; read line < go; echo two"))
-    run.make_fifo("ready")
-    run.make_fifo("go")
     run.wait_for("ready")
     while run.stdout_log != b"one\n":
         pass

@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pai_runtime.task.masking import MASK, SHORTEST, Masker, Masks
-from tests.task_harness import TaskRun, plan
+from tests.task_harness import TaskRun, make_fifo, plan
 
 # Few letters, so that secrets overlap, repeat and begin each other.
 _SECRETS = st.lists(st.text("abx\n", min_size=1, max_size=8), max_size=4)
@@ -160,8 +160,8 @@ def test_very_short_values_do_not_blank_the_log() -> None:
 
 
 def test_a_prompt_appears_while_the_command_waits(tmp_path: Path) -> None:
+    make_fifo(tmp_path, "gate")
     run = TaskRun(plan(tmp_path, "printf 'go o'; cat gate; echo n"), secrets={"y": "open sesame"})
-    run.make_fifo("gate")
     assert run.process.stdout is not None
     shown = b""
     while shown != b"go o":
