@@ -39,6 +39,8 @@ class Masks:
 
     def mask(self, text: str) -> str:
         """A text that is whole."""
+        if not self.forms:
+            return text
         masker = Masker(self)
         data = masker.feed(text.encode("utf-8", "surrogateescape")) + masker.flush()
         return data.decode("utf-8", "backslashreplace")
