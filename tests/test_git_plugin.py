@@ -89,16 +89,22 @@ def names(folder: Path) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("clone_dir", "expected"),
-    [(None, "/task/code"), ("src/model", "/task/src/model"), ("/workspace/a b", "/workspace/a b")],
+    ("clone_dir", "environment", "script"),
+    [
+        (None, {"PAI_GIT_DIR": "/task/code"}, ""),
+        ("/workspace/a b", {"PAI_GIT_DIR": "/workspace/a b"}, ""),
+        ("src/a b", {}, "export PAI_GIT_DIR=\"$PAI_WORK_DIR\"/'src/a b'"),
+    ],
 )
-def test_a_variable_says_where_the_clone_is(clone_dir: str | None, expected: str) -> None:
+def test_a_variable_says_where_the_clone_is(
+    clone_dir: str | None, environment: dict[str, str], script: str
+) -> None:
     host = Host(NO_POLICY)
     task = Task("job", "worker", 0, {"worker": 1}, {}, Path("/task"))
     more = {"clone_dir": clone_dir} if clone_dir else {}
     contribution = host.contribution(host.load(host.find(ID)), use("https://git.example/a", **more), task)
-    assert contribution.environment == {"PAI_GIT_DIR": expected}
-    assert not contribution.steps
+    assert contribution.environment == environment
+    assert "".join(step.script for step in contribution.steps) == script
 
 
 @pytest.mark.parametrize(
@@ -290,14 +296,19 @@ def test_a_clone_of_nothing_is_not_taken_for_a_clone(
 # --- where it is
 
 
-@pytest.mark.parametrize("clone_dir", ["code", "deep/er/code", "/"])
+@pytest.mark.parametrize("clone_dir", [None, "deep/er/code", "/"])
 def test_a_second_run_of_the_same_asks_nobody_and_changes_nothing(
-    server: GitServer, task: Task, tmp_path: Path, clone_dir: str
+    server: GitServer,
+    task: Task,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    clone_dir: str | None,
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     if clone_dir == "/":
         clone_dir = str(tmp_path / "elsewhere" / "code")
-    the_use = use(f"{server.url}/code", clone_dir=clone_dir)
-    folder = task.folder / clone_dir
+    the_use = use(f"{server.url}/code", **({"clone_dir": clone_dir} if clone_dir else {}))
+    folder = tmp_path / clone_dir if clone_dir else task.folder / "code"
     for _ in range(2):
         pai_init(the_use, task)
         pai_task_starts(the_use, task)
@@ -306,7 +317,7 @@ def test_a_second_run_of_the_same_asks_nobody_and_changes_nothing(
         assert not list(task.folder.glob(".*"))
     assert (folder / "version").read_text() == "mine"
     assert git(folder, "status", "--porcelain") == "M version"
-    if not Path(clone_dir).is_absolute():
+    if clone_dir is None:
         asked = len(server.requests)
         pai_init(the_use, task)
         assert len(server.requests) == asked
@@ -322,7 +333,7 @@ def make_working_directory(folder: Path) -> None:
     os.chdir(folder)
 
 
-@pytest.mark.parametrize("absolute", [False, True])
+@pytest.mark.parametrize("given", [False, True])
 @pytest.mark.parametrize(
     ("prepare", "words"),
     [
@@ -341,13 +352,13 @@ def test_a_place_that_is_taken_is_an_error_and_stays_as_it_is(
     prepare: Callable[[Path], object],
     words: str,
     *,
-    absolute: bool,
+    given: bool,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    folder = (tmp_path if absolute else task.folder) / "place"
+    folder = tmp_path / "place" if given else task.folder / "code"
     prepare(folder)
     before = names(folder)
-    the_use = use(f"{server.url}/code", clone_dir=str(folder) if absolute else "place")
+    the_use = use(f"{server.url}/code", **({"clone_dir": str(folder)} if given else {}))
 
     def both() -> None:
         pai_init(the_use, task)
@@ -356,7 +367,7 @@ def test_a_place_that_is_taken_is_an_error_and_stays_as_it_is(
     with pytest.raises(PlaceTaken, match=words):
         both()
     assert names(folder) == before
-    assert absolute or not server.requests
+    assert given or not server.requests
 
 
 def test_a_clone_of_something_else_is_not_taken_for_the_same(server: GitServer, task: Task) -> None:
@@ -717,8 +728,7 @@ FAILURES: dict[str, tuple[dict[str, Any], list[Fault], str, str]] = {
     "no access": ({"repo_uri": "{url}/code"}, [Fault(403)], "init", "returned error: 403"),
     "unknown ref": ({"ref": "nowhere"}, [], "init", "Remote branch nowhere not found in upstream origin"),
     "out of time": ({"retry_minutes": 0}, [Fault(503)], "init", "returned error: 503"),
-    "taken": ({"clone_dir": "logs"}, [], "init", "is not empty"),
-    "taken elsewhere": ({"clone_dir": "{tmp}"}, [], "taskStarts", "is not empty"),
+    "taken": ({"clone_dir": "{tmp}"}, [], "taskStarts", "is not empty"),
 }
 
 

@@ -1,5 +1,6 @@
 """The plugin ``com.microsoft.pai.runtimeplugin.git``: a clone of a git repository, before the task starts."""
 
+import shlex
 import shutil
 import signal
 from collections.abc import Iterator
@@ -12,23 +13,30 @@ from pai_git.cloning import CloneFailed, clone, say
 from pai_git.placing import holds, place, refuse_what_is_there
 from pai_git.request import Request, read_request
 from pai_git.retries import Retries
-from pai_runtime.plugin import Contribution, Task, Use, hookimpl
+from pai_runtime.plugin import Contribution, Shell, Task, Use, hookimpl
 
 VARIABLE = "PAI_GIT_DIR"
 """The environment variable with the folder of the clone."""
+OWN_FOLDER = "code"
+"""Where the clone is, in the task's folder, if the use does not say it."""
 
 
 @hookimpl
 def pai_prerequisite(use: Use, task: Task) -> Contribution:
     """Where the clone will be. That the parameters make sense is checked here, before anything is started."""
-    return Contribution({VARIABLE: str(task.folder / read_request(use.parameters).clone_dir)})
+    folder = task.folder / OWN_FOLDER if (given := read_request(use.parameters).clone_dir) is None else given
+    if folder.is_absolute():
+        return Contribution({VARIABLE: str(folder)})
+    # Only the task's container knows its working directory.
+    export = f'export {VARIABLE}="$PAI_WORK_DIR"/{shlex.quote(str(folder))}'
+    return Contribution(steps=[Shell("taskStarts", export)])
 
 
 @hookimpl
 def pai_init(use: Use, task: Task) -> None:
     """Clone; to the place itself if that is in the task's folder, which is all that we can reach here."""
     request = read_request(use.parameters)
-    folder = _staged(use, task) if request.clone_dir.is_absolute() else task.folder / request.clone_dir
+    folder = task.folder / OWN_FOLDER if request.clone_dir is None else _staged(use, task)
     with _sigterm_raises():
         _clone_once(request, use.parameters.get("token"), folder, _staged(use, task).with_suffix(".part"))
 
@@ -37,16 +45,17 @@ def pai_init(use: Use, task: Task) -> None:
 def pai_task_starts(use: Use, task: Task) -> None:
     """Set in place what belongs elsewhere in the file system of the task's container."""
     request = read_request(use.parameters)
-    if not request.clone_dir.is_absolute():
+    if request.clone_dir is None:
         return
     staged = _staged(use, task)
     if not staged.exists():
         raise CloneFailed("there is nothing to set in place: the clone has failed before")
     with _sigterm_raises():
-        if place(staged, Path(request.clone_dir), request.identity):
-            say(f"set in place at {request.clone_dir}")
+        folder = Path.cwd() / request.clone_dir
+        if place(staged, folder, request.identity):
+            say(f"set in place at {folder}")
         else:
-            say(f"{request.clone_dir} has been cloned before and is left as it is")
+            say(f"{folder} has been cloned before and is left as it is")
 
 
 def _clone_once(request: Request, token: str | None, folder: Path, scratch: Path) -> None:

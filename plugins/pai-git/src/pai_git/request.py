@@ -70,8 +70,8 @@ class InvalidRequest(Exception):
 class Request:
     """A clone of `uri`, with `options` for ``git clone``; `ref` None is the repository's own branch.
 
-    `clone_dir` is absolute, or relative to the task's folder. For `retry_seconds` after a first failure that
-    may pass it is tried again.
+    `clone_dir` is absolute, or relative to the task's working directory; None: wherever we like. For
+    `retry_seconds` after a first failure that may pass it is tried again.
     """
 
     uri: str
@@ -79,7 +79,7 @@ class Request:
     ref: str | None
     depth: int | None
     submodules: bool
-    clone_dir: PurePath
+    clone_dir: PurePath | None
     retry_seconds: float
 
     @property
@@ -101,7 +101,7 @@ def read_request(parameters: Mapping[str, Any]) -> Request:
         ref=parameters.get("ref"),
         depth=parameters.get("depth"),
         submodules=parameters.get("submodules", False),
-        clone_dir=PurePath(parameters.get("clone_dir", "code")),
+        clone_dir=PurePath(parameters["clone_dir"]) if "clone_dir" in parameters else None,
         retry_seconds=60 * parameters.get("retry_minutes", 10),
     )
 
