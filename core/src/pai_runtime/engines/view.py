@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from pai_runtime.engines.live_view import LiveView
-from pai_runtime.engines.run_news import HeldTasks, LongSteps
+from pai_runtime.engines.run_news import Announcements, LongSteps
 from pai_runtime.engines.run_state import Run, read_doing
 from pai_runtime.task.logs import Console
 
@@ -44,7 +44,7 @@ class PlainView:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._console = Console(2, b"")
-        self._held_tasks = HeldTasks()
+        self._announcements = Announcements()
         self._long_steps = LongSteps()
         self._run: Run | None = None
         self._look_at = 0.0
@@ -67,5 +67,5 @@ class PlainView:
 
     def _tell(self, run: Run) -> None:
         doing = read_doing(self._folder, run)
-        for text in (*self._held_tasks.of(run, doing), *self._long_steps.of(run, doing, time.time())):
+        for text in (*self._announcements.of(run, doing), *self._long_steps.of(run, doing, time.time())):
             self.say(text)
