@@ -97,6 +97,7 @@ class PlayedRun:
             "heldUntil": None,
             "release": None,
             "pid": 1,
+            "addresses": {},
             **fields,
         }
         (self.task_folder(name) / "state.json").write_text(json.dumps(document), "utf-8")

@@ -40,6 +40,22 @@ def test_a_task_that_is_held_is_told_with_how_to_end_that(
     assert told(view, played, capfd) == []
 
 
+def test_where_a_service_is_found_is_told_once_and_that_a_task_lingers_for_it(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    played, view = PlayedRun(tmp_path, worker=2), PlainView(tmp_path)
+    played.all("running")
+    played.progress("worker/0", "command", addresses={"board": "http://10.0.0.7:1"})
+    assert told(view, played, capfd) == ["pai-runtime: worker/0 has board at http://10.0.0.7:1"]
+    until = time.mktime((2030, 1, 1, 14, 3, 10, 0, 0, -1))
+    played.progress("worker/0", "lingering", ago=1000, heldUntil=until, release="/run/release")
+    line = (
+        "pai-runtime: worker/0 has ended and lingers with its services until 14:03:10; "
+        "to end that: touch /run/release"
+    )
+    assert told(view, played, capfd) == [line]
+
+
 def test_a_step_that_takes_long_is_told_at_doubling_times(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -38,6 +38,12 @@ def test_a_service_of_a_plugin_is_in_the_plan_and_up_when_the_command_runs(tmp_p
         ("services=[Service('a', 3)]", "has a service whose script is a int"),
         ("services=[Service('a', 'b', probe=1)]", "has a service whose probe is a int"),
         ("services=[Service('a', 'b', restart='sometimes')]", "has a service 'a' with restart 'sometimes'"),
+        ("services=[Service('a', 'b', linger='1h')]", "has a service whose linger is a str"),
+        ("services=[Service('a', 'b', address=3)]", "has a service whose address is a int"),
+        (
+            "services=[Service('a', 'b', address='\\0s\\0')]",
+            "has a service 'a' whose address has a secret, NUL or half a character in it",
+        ),
         ("services=[Service('a', 'b\\0')]", "has a service with NUL or half a character in it"),
     ],
 )

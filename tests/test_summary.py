@@ -82,6 +82,15 @@ def test_it_says_what_was_begun_again(tmp_path: Path) -> None:
     ]
 
 
+def test_it_says_where_services_were_found(tmp_path: Path) -> None:
+    played = PlayedRun(tmp_path / "run", worker=12)
+    for index in range(12):
+        played.progress(f"worker/{index}", "ended", addresses={"shell": f"ssh:{index}"} if index else {})
+    played.end("succeeded")
+    found = ", ".join(f"shell at ssh:{index} in worker/{index}" for index in range(1, 11))
+    assert said(played)[1:] == [f"  while it ran there was: {found} and 1 more"]
+
+
 def test_a_task_that_left_nothing_is_told_as_such(tmp_path: Path) -> None:
     played = PlayedRun(tmp_path / "run", worker=1)
     played.end("failed", "worker/0")

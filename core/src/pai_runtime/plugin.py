@@ -59,7 +59,8 @@ class Use:
     `name` is the prerequisite's, or the plugin's short name for one in ``extras``. `parameters` fit the
     schema in the plugin's manifest, all references in them resolved. A secret in them is a placeholder
     while the plan is made (use it as any other text; never look into it), and its value in `pai_init` and
-    the lifecycle hooks. `source` is ``file:line:column``.
+    the lifecycle hooks. `source` is ``file:line:column``. `roles` are the task roles that it is for, in
+    the job's order.
     """
 
     plugin: str
@@ -67,6 +68,7 @@ class Use:
     parameters: Mapping[str, Any]
     failure_policy: FailurePolicy
     source: str
+    roles: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -148,7 +148,7 @@ def _faults(host: Host, plugin: Plugin) -> Iterator[str]:
         "example", "worker", 0, {"worker": 1}, {"ssh": (15000,), "http": (15001,)}, Path("/usr/local/pai")
     )
     for number, example in enumerate(manifest.parameters.get("examples", ())):
-        use = Use(plugin.id, "example", example, "fail", str(place))
+        use = Use(plugin.id, "example", example, "fail", str(place), ("worker",))
         try:
             host.contribution(loaded, use, task)
         except PluginError as error:

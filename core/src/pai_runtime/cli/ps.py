@@ -18,7 +18,7 @@ from pai_runtime.engines.run_words import (
     TASK_TITLES,
     counts,
     elapsed,
-    held,
+    kept,
     last_line,
     retries,
     short_path,
@@ -113,7 +113,7 @@ def _details_text(found: _Found, now: float) -> Iterator[str]:
         rows.append(row)
     yield ""
     yield from table([TASK_TITLES, *rows])
-    yield from filter(None, (held(task, doing.get(task.name)) for task in found.run.tasks))
+    yield from filter(None, (kept(task, doing.get(task.name)) for task in found.run.tasks))
 
 
 def _summary(found: _Found) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from resource import RLIMIT_NOFILE, getrlimit
 
 from pai_runtime.engines.live_frame import frame
 from pai_runtime.engines.log_follower import LogFollower
-from pai_runtime.engines.run_news import HeldTasks
+from pai_runtime.engines.run_news import Announcements
 from pai_runtime.engines.run_state import Run, RunTask, read_doing, task_folder
 from pai_runtime.engines.run_words import USER_LOG, short_path
 from pai_runtime.engines.terminal_text import shown_line
@@ -59,7 +59,7 @@ class LiveView:
         self._terminal = terminal
         self._console = Console(terminal, b"")
         self._colours = not os.environ.get("NO_COLOR")
-        self._held_tasks = HeldTasks()
+        self._announcements = Announcements()
         self._said: list[str] = []
         self._run: Run | None = None
         self._outputs: dict[str, _Output] = {}
@@ -104,7 +104,7 @@ class LiveView:
         """Draw what is new, and the block; of how many bytes of output that was."""
         lines, size = self._new_output(run)
         doing = read_doing(self._folder, run)
-        self._said += self._held_tasks.of(run, doing)
+        self._said += self._announcements.of(run, doing)
         self._draw(lines, frame(self._folder, run, doing, self._size, colours=self._colours))
         return size
 

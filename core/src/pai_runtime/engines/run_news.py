@@ -3,25 +3,30 @@
 from collections.abc import Iterator
 
 from pai_runtime.engines.run_state import Doing, Run
-from pai_runtime.engines.run_words import duration, held
+from pai_runtime.engines.run_words import duration, kept
 
 LONG = 10.0
 """Seconds that a step of the setup, or a callback, takes before that is news."""
 
 
-class HeldTasks:
-    """Tells once of each task that is held for debugging."""
+class Announcements:
+    """Tells once of each service that people can reach, and of each task that is kept after its end."""
 
     def __init__(self) -> None:
-        self._held: set[str] = set()
+        self._told: set[str] = set()
 
     def of(self, run: Run, doing: Doing) -> Iterator[str]:
         """What has happened since the last time."""
         for task in run.tasks:
-            text = held(task, doing[task.name])
-            if text and text not in self._held:
-                self._held.add(text)
-                yield text
+            progress = doing[task.name]
+            addresses = progress.addresses if progress else {}
+            for text in (
+                *(f"{task.name} has {name} at {at}" for name, at in addresses.items()),
+                kept(task, progress),
+            ):
+                if text and text not in self._told:
+                    self._told.add(text)
+                    yield text
 
 
 class LongSteps:
@@ -34,7 +39,7 @@ class LongSteps:
         """The steps to tell of at the time `now` (seconds since 1970)."""
         for task in run.tasks:
             progress = doing[task.name]
-            if progress is None or progress.phase in ("command", "held", "ended"):
+            if progress is None or progress.phase in ("command", "held", "lingering", "ended"):
                 continue
             step, took = (task.name, progress.since), now - progress.since
             if took >= self._next.get(step, LONG):

@@ -11,7 +11,7 @@ import os
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -22,7 +22,7 @@ from pai_runtime.task.plan import Phase
 
 TaskStatus = Literal["waiting", "running", "succeeded", "failed", "stopped"]
 RunOutcome = Literal["succeeded", "failed", "cancelled"]
-TaskPhase = Literal[Phase, "held", "ended"]
+TaskPhase = Literal[Phase, "held", "lingering", "ended"]
 
 VERSION = 1
 
@@ -115,7 +115,8 @@ class Unreadable:
 class Progress:
     """``state.json``: what a task is doing, of which use, since when (seconds since 1970).
 
-    A task that is held for debugging is so until the time `held_until`, or until the file `release` exists.
+    A task that is held for debugging, or lingers for its services, does so until the time `held_until`, or
+    until the file `release` exists. `addresses` are those of its services that are ready, by their names.
     """
 
     phase: TaskPhase
@@ -123,6 +124,7 @@ class Progress:
     since: float
     held_until: float | None = None
     release: str | None = None
+    addresses: Mapping[str, str] = field(default_factory=dict)
 
 
 Doing = Mapping[str, Progress | None]
@@ -167,8 +169,16 @@ def task_folder(folder: Path, task: RunTask) -> Path:
 
 def read_progress(folder: Path, task: RunTask) -> Progress | None:
     """What a running task is doing; None: it is not running, or that is not known."""
-    if task.state != "running":
-        return None
+    return _read_state(folder, task) if task.state == "running" else None
+
+
+def read_addresses(folder: Path, task: RunTask) -> Mapping[str, str]:
+    """Where services of a task are found, or were while it ran."""
+    progress = _read_state(folder, task)
+    return progress.addresses if progress else {}
+
+
+def _read_state(folder: Path, task: RunTask) -> Progress | None:
     try:
         document = json.loads((task_folder(folder, task) / "state.json").read_bytes())
         use, held_until, release = (document.get(key) for key in ("use", "heldUntil", "release"))
@@ -178,6 +188,7 @@ def read_progress(folder: Path, task: RunTask) -> Progress | None:
             _moment(document["since"]),
             _moment(held_until) if held_until is not None else None,
             _text(release) if release is not None else None,
+            {_text(name): _text(address) for name, address in document.get("addresses", {}).items()},
         )
     except (OSError, AttributeError, KeyError, TypeError, ValueError, RecursionError):
         return None

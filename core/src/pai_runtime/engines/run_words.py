@@ -15,6 +15,10 @@ USER_LOG = Path("logs", "user-all", "current")
 RUNTIME_LOG = Path("logs", "runtime.log")
 TASK_TITLES = ("TASK", "STATE", "PHASE", "ELAPSED", "RETRIES", "LAST LINE")
 
+_KEPT = {
+    "held": "has failed and is held for debugging",
+    "lingering": "has ended and lingers with its services",
+}
 _STATES = ("running", "waiting", "succeeded", "failed", "stopped", "lost")
 _RUNTIME_MARK = re.compile(r"\[[^]]*\] \[openpai-runtime\] ")
 _TAIL_BYTES = 4096
@@ -84,8 +88,8 @@ def phase(task: RunTask, progress: Progress | None, now: float) -> str:
         return f"exit code {task.exit_code}"
     if progress is None:
         return ""
-    if progress.phase == "held" and progress.held_until is not None:
-        return f"held until {clock(progress.held_until)}"
+    if progress.phase in _KEPT and progress.held_until is not None:
+        return f"{progress.phase} until {clock(progress.held_until)}"
     if progress.phase == "command":
         return "command"
     return " ".join((progress.phase, *filter(None, [progress.use]), duration(now - progress.since)))
@@ -112,13 +116,13 @@ def tail(log: Path, most: int) -> list[str]:
     return [line for line in lines if line.strip()][-most:]
 
 
-def held(task: RunTask, progress: Progress | None) -> str | None:
-    """That a task has failed and is held for debugging, and how to end that."""
-    if progress is None or progress.phase != "held":
+def kept(task: RunTask, progress: Progress | None) -> str | None:
+    """That a task is held for debugging, or lingers for its services, and how to end that."""
+    if progress is None or progress.phase not in _KEPT:
         return None
     until = f" until {clock(progress.held_until)}" if progress.held_until is not None else ""
     release = f"; to end that: touch {shlex.quote(progress.release)}" if progress.release is not None else ""
-    return f"{task.name} has failed and is held for debugging{until}{release}"
+    return f"{task.name} {_KEPT[progress.phase]}{until}{release}"
 
 
 def table(rows: Iterable[Sequence[str]]) -> list[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from pai_runtime.engines.run_state import Run, RunTask, read_exit_record, task_folder
+from pai_runtime.engines.run_state import Run, RunTask, read_addresses, read_exit_record, task_folder
 from pai_runtime.engines.run_words import RUNTIME_LOG, counts, short_path, tail
 from pai_runtime.engines.terminal_text import shown_line
 
@@ -21,6 +21,7 @@ def summary(folder: Path, run: Run) -> Iterator[str]:
     else:
         yield f"the job was cancelled; its logs are in {short_path(folder)}"
     yield from _begun_again(run)
+    yield from _services(folder, run)
 
 
 def _failed(folder: Path, run: Run, task: RunTask) -> Iterator[str]:
@@ -46,6 +47,16 @@ def _begun_again(run: Run) -> Iterator[str]:
     tasks = {task.name: task.retries - run.retries for task in run.tasks if task.retries > run.retries}
     if tasks:
         yield f"  begun again: {_some([f'{name} {_times(number)}' for name, number in tasks.items()])}"
+
+
+def _services(folder: Path, run: Run) -> Iterator[str]:
+    found = [
+        f"{name} at {address} in {task.name}"
+        for task in run.tasks
+        for name, address in read_addresses(folder, task).items()
+    ]
+    if found:
+        yield f"  while it ran there was: {_some(found)}"
 
 
 def _times(number: int) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from pai_runtime.engines.live_view import LiveView
-from pai_runtime.engines.run_news import HeldTasks, LongSteps
+from pai_runtime.engines.run_news import Announcements, LongSteps
 from pai_runtime.engines.run_state import Run, read_doing
 from pai_runtime.task.logs import Console
 
@@ -44,7 +44,7 @@ class PlainView:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._console = Console(2, b"")
-        self._held_tasks = HeldTasks()
+        self._announcements = Announcements()
         self._long_steps = LongSteps()
         self._look_at = 0.0
 
@@ -58,7 +58,7 @@ class PlainView:
             return
         self._look_at = time.monotonic() + _LOOK_EVERY
         doing = read_doing(self._folder, run)
-        for text in (*self._held_tasks.of(run, doing), *self._long_steps.of(run, doing, time.time())):
+        for text in (*self._announcements.of(run, doing), *self._long_steps.of(run, doing, time.time())):
             self.say(text)
 
     def end(self) -> None:

@@ -13,6 +13,8 @@ _SERVICE_TYPES: dict[str, type | tuple[type, ...]] = {
     "probe": (str, type(None)),
     "ready_within": (int, float),
     "required": bool,
+    "address": (str, type(None)),
+    "linger": (int, float),
 }
 
 
@@ -72,6 +74,8 @@ def _service_fault(service: Any) -> str | None:
         return f"has a service '{service.name}' with restart {service.restart!r}"
     if any(_unfit(text) for text in (service.name, service.script, service.probe or "")):
         return "has a service with NUL or half a character in it"
+    if service.address is not None and ("\0" in service.address or _unfit(service.address)):
+        return f"has a service '{service.name}' whose address has a secret, NUL or half a character in it"
     return None
 
 

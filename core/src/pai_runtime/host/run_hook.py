@@ -27,7 +27,12 @@ def main() -> None:
     plan = Plan.from_json(json.loads((Path(folder) / "plan.json").read_bytes()))
     record = plan.uses[int(number)]
     use = Use(
-        record.plugin, record.name, fill(record.parameters, secrets), record.failure_policy, record.source
+        record.plugin,
+        record.name,
+        fill(record.parameters, secrets),
+        record.failure_policy,
+        record.source,
+        record.roles,
     )
     task = Task(plan.job, plan.role, plan.index, plan.instances, plan.ports, Path(plan.folder))
     host = Host(NO_POLICY)

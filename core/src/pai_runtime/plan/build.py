@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from pai_runtime.document import DocumentPath
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.host import Host, Unavailable, parameter_problems
 from pai_runtime.host.loading import PluginError
@@ -96,6 +97,10 @@ class Planner:
         self._placement = placement
         self._environment = JobEnvironment(job, placement)
         self._instances = {role.name: role.instances for role in job.roles.values()}
+        self._roles_of: dict[DocumentPath, tuple[str, ...]] = {}
+        for each in roles:
+            for use in each.uses:
+                self._roles_of[use.path] = (*self._roles_of.get(use.path, ()), each.role.name)
         self._warnings = warnings
 
     def plans(self, only: TaskName | None = None) -> dict[TaskName, Plan]:
@@ -131,7 +136,7 @@ class Planner:
             steps += self._steps(use, plugin, contribution, len(records))
             services += [PlannedService(len(records), service) for service in contribution.services]
             mounts += [PlannedMount(len(records), mount) for mount in contribution.mounts]
-            records.append(_record(use, plugin))
+            records.append(self._record(use, plugin))
         return Plan(
             job=self._job.name,
             role=role_name,
@@ -151,7 +156,14 @@ class Planner:
 
     def _contribution(self, use: JobUse, plugin: Plugin, task: Task) -> Contribution:
         loaded = self._host.load(plugin)
-        plugin_use = Use(use.plugin, use.name, use.parameters, use.failure_policy, str(use.position))
+        plugin_use = Use(
+            use.plugin,
+            use.name,
+            use.parameters,
+            use.failure_policy,
+            str(use.position),
+            self._roles_of[use.path],
+        )
         return self._host.contribution(loaded, plugin_use, task)
 
     def _steps(self, use: JobUse, plugin: Plugin, contribution: Contribution, number: int) -> Iterator[Step]:
@@ -167,14 +179,14 @@ class Planner:
             if loaded.implements(_LIFECYCLE_HOOKS[event]):
                 yield step(event, hook=_LIFECYCLE_HOOKS[event], failure_policy=use.failure_policy)
 
-
-def _record(use: JobUse, plugin: Plugin) -> UseRecord:
-    return UseRecord(
-        name=use.name,
-        plugin=use.plugin,
-        distribution=plugin.distribution,
-        version=plugin.version,
-        parameters=use.parameters,
-        failure_policy=use.failure_policy,
-        source=str(use.position),
-    )
+    def _record(self, use: JobUse, plugin: Plugin) -> UseRecord:
+        return UseRecord(
+            name=use.name,
+            plugin=use.plugin,
+            distribution=plugin.distribution,
+            version=plugin.version,
+            parameters=use.parameters,
+            failure_policy=use.failure_policy,
+            source=str(use.position),
+            roles=self._roles_of[use.path],
+        )

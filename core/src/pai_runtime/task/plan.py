@@ -37,7 +37,7 @@ class Variable:
 
 @dataclass(frozen=True)
 class UseRecord:
-    """One use of a plugin: who it is, what it was given, and where in which file it came from."""
+    """One use of a plugin: who it is, for which roles, what it was given, and where it came from."""
 
     name: str
     plugin: str
@@ -46,6 +46,7 @@ class UseRecord:
     parameters: Mapping[str, Any]
     failure_policy: FailurePolicy
     source: str
+    roles: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
@@ -78,6 +79,10 @@ class Service:
     goes to ``runtime.log``. `probe` is a script that ends with 0 once it is ready, tried for
     `ready_within` seconds. Only a `required` service holds up the task until it is ready, and fails it if
     it never is. `restart` says after which ends it starts again, with growing pauses.
+
+    `address` is where people find it once it is ready; variables of its environment are filled in, as in
+    ``http://$PAI_CONTAINER_HOST_IP:6006``. When the task has ended by itself, and its exit callbacks are
+    done, the service lives on for `linger` seconds, and the task with it, unless that is told to stop.
     """
 
     name: str
@@ -86,6 +91,8 @@ class Service:
     ready_within: float = 60
     restart: Restart = "on-failure"
     required: bool = False
+    address: str | None = None
+    linger: float = 0
 
 
 @dataclass(frozen=True)
@@ -189,6 +196,7 @@ class Plan:
                     "parameters": dict(use.parameters),
                     "failurePolicy": use.failure_policy,
                     "source": use.source,
+                    "roles": list(use.roles),
                 }
                 for use in self.uses
             ],
@@ -215,10 +223,7 @@ class Plan:
                 instances=document["instances"],
                 ports={label: tuple(ports) for label, ports in document["ports"].items()},
                 environment=tuple(Variable(**variable) for variable in document["environment"]),
-                uses=tuple(
-                    UseRecord(failure_policy=use["failurePolicy"], **_without(use, "failurePolicy"))
-                    for use in document["uses"]
-                ),
+                uses=tuple(map(_use_from_json, document["uses"])),
                 steps=tuple(
                     Step(failure_policy=step["failurePolicy"], **_without(step, "failurePolicy"))
                     for step in document["steps"]
@@ -231,6 +236,11 @@ class Plan:
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise PlanError(f"not a plan: {error!r}") from error
+
+
+def _use_from_json(document: Mapping[str, Any]) -> UseRecord:
+    fields = _without(_without(document, "failurePolicy"), "roles")
+    return UseRecord(failure_policy=document["failurePolicy"], roles=tuple(document["roles"]), **fields)
 
 
 def _step_to_json(step: Step) -> dict[str, Any]:
@@ -252,6 +262,8 @@ def _service_to_json(planned: PlannedService) -> dict[str, Any]:
         "readyWithin": service.ready_within,
         "restart": service.restart,
         "required": service.required,
+        "address": service.address,
+        "linger": service.linger,
     }
 
 

@@ -3,11 +3,15 @@
 import signal
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
+from string import Template
 
+from pai_runtime.task.keeper import Keeper
 from pai_runtime.task.logs import Logs
 from pai_runtime.task.loop import CANNOT_START, CannotStart, Child, Ended, Loop
 from pai_runtime.task.plan import Service
 from pai_runtime.task.shell import Shell
+from pai_runtime.task.state import State
 from pai_runtime.task.stop import Stop
 
 _FIRST_RESTART = 1.0
@@ -26,6 +30,7 @@ class RunningService:
         spawn: Callable[[bytes, str, Callable[[Ended], None]], Child],
         loop: Loop,
         say: Callable[[str], None],
+        on_ready: Callable[[], None],
     ) -> None:
         self._service = service
         self._script = script
@@ -33,6 +38,7 @@ class RunningService:
         self._spawn = spawn
         self._loop = loop
         self._say = say
+        self._on_ready = on_ready
         self._stopping = False
         self._pause = _FIRST_RESTART
         self.child: Child | None = None
@@ -41,6 +47,8 @@ class RunningService:
         if probe is not None:
             loop.at(time.monotonic() + service.ready_within, self._give_up)
             self._try_probe()
+        elif service.address is not None:
+            on_ready()
 
     def stop(self) -> None:
         """Ask it to end."""
@@ -52,6 +60,11 @@ class RunningService:
     def has_ended(self) -> bool:
         """Whether its process is gone."""
         return self.child is None or self.child.ended is not None
+
+    @property
+    def lingers_for(self) -> float:
+        """For how many seconds it is to outlive the task; 0 if nothing is left of it that could."""
+        return 0 if self._stopping or self.is_ready is False else self._service.linger
 
     def _start(self) -> None:
         if not self._stopping:
@@ -77,7 +90,7 @@ class RunningService:
         if again:
             self._loop.at(time.monotonic() + self._pause, self._start_again)
             self._pause = min(self._pause * 2, _LAST_RESTART)
-        elif self.is_ready is None:
+        else:
             self.is_ready = False
 
     def _try_probe(self) -> None:
@@ -92,7 +105,7 @@ class RunningService:
             return
         if ended.code == 0:
             self.is_ready = True
-            self._say(f"[INFO] {self._label} is ready")
+            self._on_ready()
         else:
             self._loop.at(time.monotonic() + _PROBE_EVERY, self._try_probe)
 
@@ -110,10 +123,11 @@ class RunningService:
 class Services:
     """All services of a task."""
 
-    def __init__(self, loop: Loop, logs: Logs, stop: Stop, grace: float) -> None:
+    def __init__(self, loop: Loop, logs: Logs, stop: Stop, state: State, grace: float) -> None:
         self._loop = loop
         self._logs = logs
         self._stop = stop
+        self._state = state
         self._grace = grace
         self._running: list[RunningService] = []
 
@@ -131,16 +145,36 @@ class Services:
             argv = shell.command(name)
             return self._loop.spawn(argv, environment, text, output, output, on_end=on_end)
 
+        say, on_ready = self._logs.runtime.say, partial(self._tell_ready, service, environment)
         try:
             output = self._loop.pipe(self._logs.runtime_stream())
-            running = RunningService(service, script, probe, spawn, self._loop, self._logs.runtime.say)
+            running = RunningService(service, script, probe, spawn, self._loop, say, on_ready)
         except CannotStart as error:
-            self._logs.runtime.say(f"[ERROR] service '{service.name}' cannot be started: {error}")
+            say(f"[ERROR] service '{service.name}' cannot be started: {error}")
             return not service.required
         self._running.append(running)
         while service.required and running.is_ready is None and time.monotonic() < self._stop.work_until():
             self._loop.turn(self._stop.work_until())
         return bool(running.is_ready) or not service.required
+
+    def may_linger(self) -> bool:
+        """Whether any is to outlive the task."""
+        return any(running.lingers_for for running in self._running)
+
+    def linger(self, keeper: Keeper) -> None:
+        """Let those that outlive the task do so, each for its time."""
+        now, longest = time.monotonic(), max(running.lingers_for for running in self._running)
+        for running in self._running:
+            self._loop.at(now + running.lingers_for, running.stop)
+        keeper.keep("lingering", longest, "for its services", self.may_linger)
+
+    def _tell_ready(self, service: Service, environment: Mapping[str, str]) -> None:
+        if service.address is None:
+            self._logs.runtime.say(f"[INFO] service '{service.name}' is ready")
+            return
+        address = Template(service.address).safe_substitute(environment)
+        self._logs.runtime.say(f"[INFO] service '{service.name}' is ready: {address}")
+        self._state.add_address(service.name, self._logs.masks.mask(address))
 
     def end(self) -> None:
         """Ask all services to end, and wait for them for the grace time."""

@@ -4,14 +4,15 @@ import json
 import os
 import time
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pai_runtime.task.exit_record import write_whole
 from pai_runtime.task.plan import Phase
 
 VERSION = 1
 
-StatePhase = Phase | Literal["held", "ended"]
+Kept = Literal["held", "lingering"]
+StatePhase = Phase | Kept | Literal["ended"]
 
 
 class State:
@@ -19,11 +20,13 @@ class State:
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "state.json"
+        self._document: dict[str, Any] = {}
+        self._addresses: dict[str, str] = {}
 
-    def set(self, phase: StatePhase, use: str | None = None, held: tuple[float, Path] | None = None) -> None:
-        """A phase has begun; in it, the step of a use. `held`: until when (Unix time), and its release."""
-        until, release = held or (None, None)
-        document = {
+    def set(self, phase: StatePhase, use: str | None = None, kept: tuple[float, Path] | None = None) -> None:
+        """A phase has begun; in it, the step of a use. `kept`: until when (Unix time), and its release."""
+        until, release = kept or (None, None)
+        self._document = {
             "stateVersion": VERSION,
             "phase": phase,
             "use": use,
@@ -31,8 +34,18 @@ class State:
             "heldUntil": until,
             "release": release and str(release),
             "pid": os.getpid(),
+            "addresses": self._addresses,
         }
+        self._write()
+
+    def add_address(self, service: str, address: str) -> None:
+        """A service can be reached from now on."""
+        self._addresses[service] = address
+        if self._document:
+            self._write()
+
+    def _write(self) -> None:
         try:
-            write_whole(self._path, json.dumps(document) + "\n", sync=False)
+            write_whole(self._path, json.dumps(self._document) + "\n", sync=False)
         except OSError:
             return  # only those who watch miss it; the logs say what is wrong with the disk

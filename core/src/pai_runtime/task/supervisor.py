@@ -13,8 +13,8 @@ from pathlib import Path
 from pai_runtime.task import placeholders
 from pai_runtime.task.exit_record import exit_record, write_whole
 from pai_runtime.task.family import end_with_parent
-from pai_runtime.task.hold import hold
 from pai_runtime.task.interpreter import python_argv
+from pai_runtime.task.keeper import Keeper
 from pai_runtime.task.lifecycle import RUNTIME_ERROR, Result, run_task
 from pai_runtime.task.logs import Logs, Rotation
 from pai_runtime.task.loop import CANNOT_START, CannotStart, Ended, Loop
@@ -77,11 +77,18 @@ def supervise(folder: Path, options: Options) -> int:
     except (OSError, CannotStart) as error:
         return _cannot_run(folder, f"the task cannot be set up: {error}")
     logs = parts.logs
+
+    def record() -> None:
+        _write_record(folder, exit_record(result, failures, logs.tails(), masks.mask))
+
     try:
         if rb"\u0000" in text:  # as a placeholder begins; a large plan without one is not walked through
             _check_secrets(plan, secrets)
         runner = _Runner(folder, plan, secrets, parts)
         result, failures = run_task(plan, runner, logs.runtime.say)
+        if stop.reason() is None and parts.services.may_linger():
+            record()  # whatever becomes of the services, this is how the task went
+            parts.services.linger(parts.keeper)
     except (NoShell, PlanError) as error:
         logs.runtime.say(f"[ERROR] {error}")
         return _cannot_run(folder, str(error))
@@ -91,7 +98,8 @@ def supervise(folder: Path, options: Options) -> int:
     finally:
         parts.services.end()
         parts.processes.end()
-    _write_record(folder, exit_record(result, failures, logs.tails(), masks.mask))
+    record()
+    parts.state.set("ended")
     return result.code
 
 
@@ -105,14 +113,17 @@ class _Parts:
     processes: Processes
     services: Services
     state: State
+    keeper: Keeper
 
 
 def _parts(folder: Path, options: Options, stop: Stop, masks: Masks) -> _Parts:
     logs = Logs(folder / "logs", masks, options.prefix, options.rotation)
     loop = Loop()
     processes = Processes(loop, options.grace, stop, logs.runtime, masks)
-    services = Services(loop, logs, stop, options.grace)
-    return _Parts(loop, stop, logs, processes, services, State(folder))
+    state = State(folder)
+    services = Services(loop, logs, stop, state, options.grace)
+    keeper = Keeper(folder, loop, stop, state, logs.runtime.say)
+    return _Parts(loop, stop, logs, processes, services, state, keeper)
 
 
 class _Runner:
@@ -122,12 +133,12 @@ class _Runner:
         self._folder = folder
         self._plan = plan
         self._secrets = secrets
-        self._loop = parts.loop
         self._stop = parts.stop
         self._logs = parts.logs
         self._processes = parts.processes
         self._services = parts.services
         self._state = parts.state
+        self._keeper = parts.keeper
         self._kept = ScratchFile()
         self._settings = ScratchFile()
         fit, left_out = those_that_fit(plan.environment)
@@ -176,7 +187,8 @@ class _Runner:
         """Start a background process; whether the task may go on."""
         script = self._bytes(service.script)
         probe = self._bytes(service.probe) if service.probe is not None else None
-        return self._services.start(service, script, probe, self._shell, self._lasting_environment())
+        environment = {**self._lasting_environment(), "PAI_RUNTIME_PYTHON": sys.executable}
+        return self._services.start(service, script, probe, self._shell, environment)
 
     def command(self, command: Command) -> Ended | None:
         """Run the user's command; None if it cannot be started."""
@@ -194,7 +206,7 @@ class _Runner:
     def hold(self, result: Result) -> None:
         """Keep the task as it is for a while."""
         self._logs.runtime.say(f"[ERROR] {result.message}")
-        hold(self._plan.hold, self._folder, self._loop, self._stop, self._state, self._logs.runtime.say)
+        self._keeper.keep("held", self._plan.hold, "for debugging")
 
     def told_to_stop(self) -> tuple[StopReason, int | None] | None:
         """Whether the task has been told to stop, and by which signal."""
@@ -268,6 +280,7 @@ def _cannot_run(folder: Path, message: str) -> int:
     sys.stderr.write(f"pai-runtime: {message}\n")
     result = Result("setup-failed", RUNTIME_ERROR, "init", message=message)
     _write_record(folder, exit_record(result))
+    State(folder).set("ended")
     return RUNTIME_ERROR
 
 
@@ -276,4 +289,3 @@ def _write_record(folder: Path, text: str) -> None:
         write_whole(folder / "exit.yaml", text)
     except OSError as error:
         sys.stderr.write(f"pai-runtime: {folder / 'exit.yaml'} cannot be written: {error.strerror}\n{text}")
-    State(folder).set("ended")

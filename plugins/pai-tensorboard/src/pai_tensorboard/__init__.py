@@ -1,0 +1,66 @@
+"""The plugin ``com.microsoft.pai.runtimeplugin.tensorboard``: TensorBoard beside a task."""
+
+import re
+import shlex
+from collections.abc import Mapping
+
+from pai_runtime.plugin import Contribution, Service, Shell, Task, Use, hookimpl
+from pai_tensorboard import scripts
+
+READY_WITHIN = 600.0
+"""Seconds: with TensorFlow beside it, from a slow file system, TensorBoard takes minutes to start."""
+
+_VARIABLE = re.compile(r"(\$[A-Za-z_]\w*|\$\{[A-Za-z_]\w*\})", re.ASCII)
+
+
+class InvalidParameters(Exception):
+    """Parameters that fit the schema, and make no sense in this task."""
+
+
+@hookimpl
+def pai_prerequisite(use: Use, task: Task) -> Contribution | None:
+    """A service of the first task of the first role that the use is for; nothing for all others.
+
+    Nothing that happens in the task is allowed to fail it, whatever the failure policy.
+    """
+    if use.roles[:1] != (task.role,) or task.index:
+        return None
+    port = _port(use.parameters.get("port"), task.ports)
+    folder = task.folder / "tensorboard" / str(port)
+    logdir = use.parameters["logdir"]
+    if isinstance(logdir, str):
+        shown, make = _shell_word(logdir), scripts.make_folder(_shell_word(logdir))
+    else:
+        paths = {name: _shell_word(path) for name, path in logdir.items()}
+        shown, make = shlex.quote(f"{folder}/runs"), scripts.make_linked_folders(paths, f"{folder}/runs")
+    service = Service(
+        use.name,
+        scripts.serve(shown, port, f"{folder}/started"),
+        probe=scripts.probe(port, f"{folder}/started"),
+        ready_within=READY_WITHIN,
+        address=f"http://$PAI_CURRENT_CONTAINER_IP:{port}",
+        linger=60 * use.parameters.get("linger_minutes", 0),
+    )
+    make = f"mkdir -p -- {shlex.quote(str(folder))}\n{make}"
+    return Contribution(steps=[Shell("taskStarts", make, "ignore")], services=[service])
+
+
+def _port(given: float | str | None, ports: Mapping[str, tuple[int, ...]]) -> int:
+    if isinstance(given, (int, float)):  # to JSON Schema, 6006.0 is a whole number
+        return int(given)
+    label = given or ("tensorboard" if "tensorboard" in ports else "http")
+    if label not in ports:
+        raise InvalidParameters(
+            f"no port of the task has the label '{label}'; its labels are {', '.join(ports)}"
+        )
+    return ports[label][0]
+
+
+def _shell_word(path: str) -> str:
+    """A path, in which variables mean their values and nothing else means anything to a shell."""
+    if "\0" in path:  # as the placeholder of a secret has
+        raise InvalidParameters("logdir has a secret in it, which TensorBoard would show")
+    parts = _VARIABLE.split(path)
+    return "".join(
+        f'"{part}"' if number % 2 else part and shlex.quote(part) for number, part in enumerate(parts)
+    )

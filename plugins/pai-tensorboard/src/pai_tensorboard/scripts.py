@@ -1,0 +1,68 @@
+"""The shell scripts, for any image."""
+
+import shlex
+from collections.abc import Mapping
+
+_IS_THERE = 'import importlib.util as u, sys; sys.exit(u.find_spec("tensorboard.main") is None)'
+
+_MISSING = "there is no TensorBoard: put it into the image, or pai-tensorboard[server] beside the runtime"
+
+
+def make_folder(path: str) -> str:
+    """Make a folder for event files. `path` is a word of a shell, quoted as it has to be."""
+    return f"mkdir -p -- {path} || echo TensorBoard will show nothing of {path} >&2\n"
+
+
+def make_linked_folders(paths: Mapping[str, str], links: str) -> str:
+    """Make folders for event files, and links to them by name in the folder `links`.
+
+    That is how one TensorBoard shows several folders under names, in every version of it.
+    """
+    lines = [f"cd {shlex.quote(links)} || exit"]
+    for name, path in paths.items():
+        lines += [
+            f"case {path} in /*) logdir={path} ;; *) logdir=$PAI_WORK_DIR/{path} ;; esac",
+            make_folder('"$logdir"') + f'ln -sfn -- "$logdir" {shlex.quote(name)}',
+        ]
+    return f"mkdir -p -- {shlex.quote(links)}\n" + "\n".join(lines) + "\n"
+
+
+def serve(logdir: str, port: int, mark: str) -> str:
+    """Be TensorBoard, for `logdir` (a word of a shell): the task's own, else the runtime's.
+
+    The file `mark` is there from when it is starting. On one machine, only that machine can reach it.
+    """
+    mark = shlex.quote(mark)
+    return f"""\
+rm -f -- {mark}
+if {_is_taken(port)}; then
+  echo 'port {port} is taken by another process; the parameter port can name another one' >&2
+  exit 1
+fi
+is_there='{_IS_THERE}'
+if python3 -c "$is_there" 2>/dev/null; then
+  set -- python3 -m tensorboard.main
+elif python -c "$is_there" 2>/dev/null; then
+  set -- python -m tensorboard.main
+elif tensorboard --version >/dev/null 2>&1; then
+  set -- tensorboard
+elif "$PAI_RUNTIME_PYTHON" -I -c "$is_there" 2>/dev/null; then
+  set -- "$PAI_RUNTIME_PYTHON" -I -m tensorboard.main
+else
+  echo '{_MISSING}' >&2
+  exit 0
+fi
+case $PAI_CURRENT_CONTAINER_IP in 127.*) host=$PAI_CURRENT_CONTAINER_IP ;; *) host=0.0.0.0 ;; esac
+: > {mark}
+exec "$@" --logdir={logdir} --port={port} --host="$host"
+"""
+
+
+def probe(port: int, mark: str) -> str:
+    """Whether it answers: somebody does, and nobody did before it was started."""
+    return f"[ -e {shlex.quote(mark)} ] && {_is_taken(port)}"
+
+
+def _is_taken(port: int) -> str:
+    """Seen in the kernel's tables (0A: it listens), because an image may have no program that connects."""
+    return f"cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | grep -q ':{port:04X} 0*:0000 0A '"
