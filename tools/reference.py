@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar, get_args
 
 import pai_cmd
 import pai_git
+import pai_storage
 import pai_tensorboard
 from pai_runtime import cli, hooks, plugin
 from pai_runtime.engines.placement import example_placement
@@ -165,6 +166,15 @@ def _lines() -> Iterator[str]:
         **{title: _document(*document) for title, document in DOCUMENTS.items()},
         "Plugin cmd": _plugin(pai_cmd),
         "Plugin git": _plugin(pai_git),
+        **{
+            f"Plugin {name}": _plugin(pai_storage, f"{module}.manifest.json")
+            for name, module in (
+                ("storage", "storage"),
+                ("pvc_storage", "pvc_storage"),
+                ("teamwise_storage", "teamwise_storage"),
+                ("com.microsoft.pai.rest.storage", "rest_storage"),
+            )
+        },
         "Plugin tensorboard": _plugin(pai_tensorboard),
         "Plugin API": _plugin_api(),
     }
@@ -173,7 +183,7 @@ def _lines() -> Iterator[str]:
     yield "<!-- Written by tools/reference.py from the program itself; do not edit. -->"
     yield ""
     for title in sections:
-        yield f"- [{title}](#{title.lower().replace(' ', '-')})"
+        yield f"- [{title}](#{title.lower().replace(' ', '-').replace('.', '')})"
     for title, lines in sections.items():
         yield from ("", f"## {title}", "", *lines)
 
@@ -349,8 +359,8 @@ def _kind(root: Schema, schema: Schema) -> str:
     return expectation(schema) or "any value"
 
 
-def _plugin(package: ModuleType) -> Iterator[str]:
-    manifest = json.loads(Path(str(package.__file__)).with_name("manifest.json").read_text("utf-8"))
+def _plugin(package: ModuleType, manifest_name: str = "manifest.json") -> Iterator[str]:
+    manifest = json.loads(Path(str(package.__file__)).with_name(manifest_name).read_text("utf-8"))
     programs = ", ".join(manifest["programs"]) or "no program"
     yield f"`{manifest['id']}`: {manifest['summary']}. It needs in the image: {programs}."
     parameters = manifest["parameters"]

@@ -86,6 +86,12 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME=DIR",
         help="the folder that is a storage of the cluster here; again for each",
     )
+    run.add_argument(
+        "--storage-config",
+        type=Path,
+        metavar="FILE",
+        help="YAML file with such folders by the names of their storages; --storage counts more",
+    )
     run.set_defaults(module="run")
 
     ps = commands.add_parser("ps", parents=[as_json], help="the runs in a folder, or the tasks of one run")

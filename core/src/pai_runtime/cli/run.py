@@ -9,6 +9,7 @@ from pai_runtime import duration
 from pai_runtime.cli import CANNOT_RUN
 from pai_runtime.cli.common import given_host, load_checked, say
 from pai_runtime.engines.local import LocalRun, RunOptions, not_given_here
+from pai_runtime.engines.mounts import read_storages
 from pai_runtime.engines.run_folder import CannotRun, RunFolder
 from pai_runtime.engines.run_words import short_path
 from pai_runtime.engines.summary import summary
@@ -27,7 +28,7 @@ def main(args: argparse.Namespace) -> int:
             user=getpass.getuser(),
             timeout=_seconds(args.timeout) if args.timeout else None,
             isolation=args.isolation,
-            storages=dict(map(_storage, args.storage)),
+            storages=_storages(args),
         )
         host = given_host(args)
         job, roles, warnings = load_checked(args, host)
@@ -62,6 +63,11 @@ def _seconds(text: str) -> float:
     if time is None:
         raise CannotRun(f"--timeout {text} is not a time, such as 90, 90s, 15m or 2h")
     return time
+
+
+def _storages(args: argparse.Namespace) -> dict[str, Path]:
+    written = read_storages(args.storage_config) if args.storage_config else {}
+    return {**written, **dict(map(_storage, args.storage))}
 
 
 def _storage(text: str) -> tuple[str, Path]:

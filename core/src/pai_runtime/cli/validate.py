@@ -1,14 +1,18 @@
 """``pai-runtime validate``: every problem of a job file at once."""
 
 import argparse
+import getpass
 import json
 import sys
+from collections.abc import Iterator
 
 from pai_runtime.cli import INVALID
 from pai_runtime.cli.common import given_host
+from pai_runtime.engines.placement import example_placement
 from pai_runtime.host.host import Host
 from pai_runtime.job.load import load_job
-from pai_runtime.plan.build import check_uses
+from pai_runtime.job.model import Job
+from pai_runtime.plan.build import Planner, RoleUses, check_uses
 from pai_runtime.problems import InvalidInput, Problem, errors, in_order, print_problems
 
 
@@ -29,7 +33,19 @@ def main(args: argparse.Namespace) -> int:
 def _problems(args: argparse.Namespace, host: Host) -> tuple[Problem, ...]:
     try:
         job, problems = load_job(args.job, args.secrets)
-        check_uses(job, host, problems, lenient=True)
+        roles = check_uses(job, host, problems, lenient=True)
     except InvalidInput as error:
         return error.problems
+    if not errors(problems):
+        problems += _plan_problems(job, host, roles)
     return in_order(problems)
+
+
+def _plan_problems(job: Job, host: Host, roles: list[RoleUses]) -> Iterator[Problem]:
+    """What only plugins can tell, each from its own parameters, and what they add up to."""
+    planner = Planner(job, host, roles, example_placement(job, getpass.getuser()), [])
+    for role in job.roles:
+        try:
+            planner.plans((role, 0))
+        except InvalidInput as error:
+            yield from error.problems

@@ -16,7 +16,7 @@ from typing import Literal
 from pai_runtime.engines import isolation
 from pai_runtime.engines.completion import Decision, decision
 from pai_runtime.engines.local_task import LocalTask, Way
-from pai_runtime.engines.mounts import binds, check_storages
+from pai_runtime.engines.mounts import binds, check_storages, with_folders
 from pai_runtime.engines.placement import placement, ports_needed
 from pai_runtime.engines.ports import END, FIRST, NoFreePorts, free_ports
 from pai_runtime.engines.run_folder import CannotRun
@@ -94,7 +94,8 @@ class LocalRun:
 
     def prepare(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str]) -> None:
         """Make all that the tasks need; raises `CannotRun`."""
-        check_storages(plans.values(), self._options.storages)
+        for missing in check_storages(plans.values(), self._options.storages):
+            self._view.say(missing)
         way = Way(
             secrets,
             prefixed=len(plans) > 1,
@@ -103,7 +104,8 @@ class LocalRun:
         )
         for (role, index), plan in plans.items():
             folder = self._folder / role / str(index)
-            self._tasks[role, index] = task = LocalTask(plan, self._folder.name, folder, way)
+            plan_here = with_folders(plan, self._options.storages)
+            self._tasks[role, index] = task = LocalTask(plan_here, self._folder.name, folder, way)
             try:
                 task.prepare(Attempt())
             except OSError as error:
@@ -149,9 +151,8 @@ class LocalRun:
         return False
 
     def _binds(self, plans: Mapping[TaskName, Plan]) -> dict[TaskName, list[isolation.Bind]]:
-        user, job = self._options.user, self._folder.name
         try:
-            return {name: binds(plan, self._options.storages, user, job) for name, plan in plans.items()}
+            return {name: binds(plan, self._options.storages) for name, plan in plans.items()}
         except OSError as error:
             raise CannotRun(f"the folder of a storage: {error.filename}: {error.strerror}") from None
 

@@ -1,39 +1,101 @@
 """The mounts of a plan, as folders of this machine."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
+from pai_runtime.document import Document
 from pai_runtime.engines.isolation import Bind
 from pai_runtime.engines.run_folder import CannotRun
-from pai_runtime.task.plan import Plan
+from pai_runtime.problems import InvalidInput, Problem
+from pai_runtime.task.plan import PLATFORM, Mount, Plan, Variable
+
+FOLDERS_VARIABLE = "PAI_LOCAL_FOLDERS"
+"""Tells a task, a path in each line, where it has a folder of this machine for an NFS export."""
 
 
-def check_storages(plans: Iterable[Plan], storages: Mapping[str, Path]) -> None:
-    """That every storage which a plan mounts is given, and is a folder; else raises `CannotRun`."""
-    missing = {
-        planned.mount.source: f"{planned.mount.path}, for {plan.uses[planned.use].label}"
-        for plan in plans
-        for planned in plan.mounts
-        if planned.mount.source not in storages
-    }
-    faults = [
-        f"the storage '{source}' is mounted at {where}; say which folder it is here: --storage {source}=DIR"
-        for source, where in missing.items()
+def read_storages(path: Path) -> dict[str, Path]:
+    """The folders in a file, a mapping from names of storages; raises `InvalidInput`.
+
+    Relative ones are below the folder of the file.
+    """
+    document = Document.read(path)
+    if not isinstance(document.root.data, dict):
+        message = "is not a file of storages: expected a mapping from names to folders"
+        raise InvalidInput([Problem(message, document.place(document.root))])
+    wrong = [
+        Problem("is not valid", document.place(node), str(name), expected="a folder of this machine")
+        for name, node in document.root.children.items()
+        if not isinstance(node.data, str) or not node.data
     ]
-    faults += [
-        f"the storage '{name}' is {folder}, which is not a folder"
-        for name, folder in storages.items()
-        if not folder.is_dir()
-    ]
+    if wrong:
+        raise InvalidInput(wrong)
+    return {str(name): path.parent / node.data for name, node in document.root.children.items()}
+
+
+def check_storages(plans: Iterable[Plan], storages: Mapping[str, Path]) -> list[str]:
+    """What is not given here and may be missing, to be told to a person.
+
+    Raises `CannotRun` for what may not. An NFS export that is not given is left to the task, which mounts it
+    itself or says why it cannot.
+    """
+    faults: dict[str, str] = {}
+    missing: dict[str, str] = {}
+    for plan in plans:
+        for planned in plan.mounts:
+            mount, use = planned.mount, plan.uses[planned.use]
+            folder = storages.get(mount.source)
+            if folder is not None and not folder.is_dir():
+                faults[mount.source] = f"{folder}, which is not a folder"
+            elif folder is None and mount.kind == "nfs":
+                missing[mount.source] = "is left to the tasks to mount"
+            elif folder is None and use.failure_policy == "ignore":
+                missing[mount.source] = "is left out, as its failurePolicy says"
+            elif folder is None:
+                where = f"mounted at {mount.path}, for {use.label}"
+                faults[mount.source] = f"{where}; say which folder it is here: --storage {mount.source}=DIR"
     if faults:
-        raise CannotRun("; ".join(faults))
+        raise CannotRun("; ".join(f"the storage '{source}' is {fault}" for source, fault in faults.items()))
+    return [
+        f"the storage {source} {what}; --storage {source}=DIR gives a folder for it"
+        for source, what in missing.items()
+    ]
 
 
-def binds(plan: Plan, storages: Mapping[str, Path], user: str, job: str) -> list[Bind]:
-    """What a task sees where. Sub-paths that are not there are made."""
-    found = []
-    for mount in (planned.mount for planned in plan.mounts):
-        folder = storages[mount.source] / mount.sub_path.replace("%USER", user).replace("%JOB", job)
+def binds(plan: Plan, storages: Mapping[str, Path]) -> list[Bind]:
+    """What a task sees where, an outer one before those inside it. What is not there is made.
+
+    Raises `CannotRun` for one inside of a storage that is read-only and has no place for it, and OSError.
+    """
+    found: list[Bind] = []
+    for mount in sorted(_given(plan, storages), key=lambda mount: mount.path.count("/")):
+        folder = storages[mount.source] / mount.sub_path
         folder.mkdir(parents=True, exist_ok=True)
+        outer = next((bind for bind in reversed(found) if Path(mount.path).is_relative_to(bind.target)), None)
+        if outer:
+            _make_mount_point(outer, mount)
         found.append(Bind(str(folder.absolute()), mount.path, mount.read_only))
-    return sorted(found, key=lambda bind: bind.target.count("/"))  # an outer one must not hide an inner one
+    return found
+
+
+def with_folders(plan: Plan, storages: Mapping[str, Path]) -> Plan:
+    """The plan of a task that is told which NFS exports are folders of this machine."""
+    paths = [mount.path for mount in _given(plan, storages) if mount.kind == "nfs"]
+    if not paths:
+        return plan
+    told = Variable(FOLDERS_VARIABLE, "\n".join(paths), PLATFORM)
+    return replace(plan, environment=(*plan.environment, told))
+
+
+def _given(plan: Plan, storages: Mapping[str, Path]) -> Iterator[Mount]:
+    return (planned.mount for planned in plan.mounts if planned.mount.source in storages)
+
+
+def _make_mount_point(outer: Bind, mount: Mount) -> None:
+    point = Path(outer.source) / Path(mount.path).relative_to(outer.target)
+    if outer.read_only and not point.is_dir():
+        raise CannotRun(
+            f"{mount.source} is mounted at {mount.path}, inside of a storage that is read-only: "
+            f"make the folder {point} for it"
+        )
+    point.mkdir(parents=True, exist_ok=True)

@@ -14,6 +14,7 @@ from pai_runtime.document import Document, DocumentPath, Node
 from pai_runtime.job.growth import Growth
 from pai_runtime.job.order import dependencies_first
 from pai_runtime.job.secrets import as_placeholders
+from pai_runtime.job.storages import with_mount_path
 from pai_runtime.task.plan import FailurePolicy
 
 PLUGIN_PREFIX = "com.microsoft.pai.runtimeplugin."
@@ -26,6 +27,7 @@ OWN_FIELDS = frozenset(
         "type",
         "plugin",
         "require",
+        "requireStorages",
         "callbacks",
         "parameters",
         "failurePolicy",
@@ -37,6 +39,9 @@ OWN_FIELDS = frozenset(
     }
 )
 """Fields of a prerequisite that the protocol gives a meaning; all others are properties for its plugin."""
+
+_OTHER_SPELLING = {"mountPath": "mountPoint", "mountPoint": "mountPath"}
+"""A storage has one or the other."""
 
 
 @dataclass(frozen=True)
@@ -53,10 +58,13 @@ class Prerequisite:
 
     def property(self, name: str) -> DocumentPath | None:
         """The path, from the prerequisite on, of a property; it stands on its own or below ``parameters``."""
-        if name in self.node.children:
-            return (name,)
         parameters = self.node.children.get("parameters")
-        return ("parameters", name) if parameters and name in parameters.children else None
+        for spelling in (name, _OTHER_SPELLING.get(name, name)):
+            if spelling in self.node.children:
+                return (spelling,)
+            if parameters and spelling in parameters.children:
+                return ("parameters", spelling)
+        return None
 
 
 @dataclass(frozen=True)
@@ -192,14 +200,15 @@ def _prerequisite(node: Node, path: DocumentPath) -> Prerequisite:
     plugin = _text(node, "plugin")
     has_callbacks = node.children.get("callbacks") is not None
     passive = kind == "dockerimage" or not (plugin or has_callbacks)
+    id_ = None if passive else plugin_id(plugin) if plugin else DEFAULT_PLUGIN
     return Prerequisite(
         name=_text(node, "name") or "",
         kind=kind,
-        plugin=None if passive else plugin_id(plugin) if plugin else DEFAULT_PLUGIN,
+        plugin=id_,
         require=_texts(node, "require"),
         failure_policy=_policy(node),
         path=path,
-        node=node,
+        node=with_mount_path(id_, node),
     )
 
 

@@ -191,8 +191,9 @@ class Renderer:
             message = f"neither '{prerequisite.name}' nor what it requires has '{keys[0]}'"
             raise _NothingThere(message, keys[0], map(str, prerequisite.node.children))
         path = (*owner.path, *place)
-        node = self._job.document.node(path)
-        assert node is not None  # noqa: S101 - it has just been found
+        node = owner.node
+        for key in place:
+            node = node.children[key]
         node, below = _descend(node, keys[1:], f"{root}.{keys[0]}")
         return _Found(node, (*path, *below), owner)
 

@@ -1,6 +1,6 @@
 """From a job's prerequisites and extras to the ordered uses of plugins in one task role."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +8,7 @@ from pai_runtime.document import DocumentPath
 from pai_runtime.job.model import OWN_FIELDS, Job, Prerequisite, TaskRole
 from pai_runtime.job.order import dependencies_first
 from pai_runtime.job.references import Renderer
+from pai_runtime.job.storages import PLUGIN as STORAGE_PLUGIN
 from pai_runtime.problems import Position, Problem
 from pai_runtime.task.plan import Command, FailurePolicy
 
@@ -38,8 +39,35 @@ def role_uses(job: Job, role: TaskRole, problems: list[Problem]) -> list[JobUse]
     chosen = [job.prerequisites[name] for name in order]
     for each in chosen:
         job.growth.add(each.node.size, job.document.position(role.path))
-    uses = [_of_prerequisite(job, role, each, each.plugin, problems) for each in chosen if each.plugin]
+    uses = list(_of_storages(job, role, None, ("extras", "storages"), problems))
+    for each in chosen:
+        uses += _of_storages(job, role, each, (*each.path, "requireStorages"), problems)
+        if each.plugin:
+            uses.append(_of_prerequisite(job, role, each, each.plugin, problems))
     return uses + _of_extras(job, role, problems)
+
+
+def _of_storages(
+    job: Job, role: TaskRole, prerequisite: Prerequisite | None, path: DocumentPath, problems: list[Problem]
+) -> Iterator[JobUse]:
+    """A use for each storage in the list at `path`."""
+    renderer = Renderer(job, role, prerequisite, problems)
+    listed = job.document.node(path)
+    for index, storage in listed.children.items() if listed and isinstance(listed.data, list) else ():
+        if not isinstance(storage.data, dict):
+            continue
+        place = (*path, index)
+        job.growth.add(storage.size, job.document.position(place))
+        parameters = renderer.value(storage, place)
+        yield JobUse(
+            STORAGE_PLUGIN,
+            str(parameters.get("name")),
+            parameters,
+            prerequisite.failure_policy if prerequisite else "fail",
+            job.document.position(place),
+            place,
+            {key: (*place, key) for key in parameters},
+        )
 
 
 def _of_prerequisite(

@@ -12,12 +12,14 @@ from pai_runtime.host.loading import PluginError
 from pai_runtime.job.model import Job, TaskRole
 from pai_runtime.job.uses import JobUse, role_command, role_uses
 from pai_runtime.plan.environment import JobEnvironment, Placement, TaskName
+from pai_runtime.plan.mounts import conflict, filled
 from pai_runtime.plugin import EVENTS, Contribution, Task, Use
 from pai_runtime.problems import InvalidInput, Problem, errors, in_order
 from pai_runtime.task.placeholders import show
 from pai_runtime.task.plan import (
     Command,
     Event,
+    Mount,
     Plan,
     PlannedMount,
     PlannedService,
@@ -135,8 +137,9 @@ class Planner:
                 variables[variable] = Variable(variable, value, use.name)
             steps += self._steps(use, plugin, contribution, len(records))
             services += [PlannedService(len(records), service) for service in contribution.services]
-            mounts += [PlannedMount(len(records), mount) for mount in contribution.mounts]
             records.append(self._record(use, plugin))
+            for mount in contribution.mounts:
+                problems += self._add_mount(mounts, records, use, mount)
         return Plan(
             job=self._job.name,
             role=role_name,
@@ -153,6 +156,17 @@ class Planner:
             command=role.command,
             warnings=tuple(warnings),
         )
+
+    def _add_mount(
+        self, mounts: list[PlannedMount], records: list[UseRecord], use: JobUse, mount: Mount
+    ) -> Iterator[Problem]:
+        """Plan a mount of the last of the uses, unless another one has asked for the same."""
+        new = filled(mount, self._placement.user, self._placement.framework)
+        others = [(planned.mount, records[planned.use]) for planned in mounts]
+        if fault := conflict(new, others):
+            yield _problem_of(use, fault, None)
+        elif all(new != other for other, _ in others):
+            mounts.append(PlannedMount(len(records) - 1, new))
 
     def _contribution(self, use: JobUse, plugin: Plugin, task: Task) -> Contribution:
         loaded = self._host.load(plugin)

@@ -1,0 +1,43 @@
+"""The mounts of one task: each at a path of its own, none hidden by another."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import PurePosixPath
+from posixpath import normpath
+
+from pai_runtime.task.plan import Mount, UseRecord
+
+_NEEDED = ("/usr/local/pai", "/proc", "/sys", "/dev")
+
+
+def filled(mount: Mount, user: str, job: str) -> Mount:
+    """The mount with the names of user and job, and with its path in its shortest form."""
+    # A name must not lead to another folder.
+    names = {"%USER": user.replace("/", "_").lstrip("."), "%JOB": job.replace("/", "_").lstrip(".")}
+
+    def named(text: str) -> str:
+        return re.sub("%USER|%JOB", lambda match: names[match[0].upper()], text, flags=re.IGNORECASE)
+
+    path = "/" + normpath(named(mount.path)).lstrip("/")
+    return replace(mount, path=path, source=named(mount.source), sub_path=named(mount.sub_path))
+
+
+def conflict(mount: Mount, before: Iterable[tuple[Mount, UseRecord]]) -> str | None:
+    """Why a mount cannot be there: because of what the task needs, or of one that comes before it."""
+    for needed in _NEEDED:
+        if _hides(mount.path, needed):
+            return f"mounts something at {mount.path}, which hides {needed}; choose another path"
+    for other, use in before:
+        if mount.path == other.path and mount != other:
+            return f"mounts {mount.source} at {mount.path}, where {use.label} mounts {other.source} otherwise"
+        if mount.path != other.path and _hides(mount.path, other.path):
+            return (
+                f"mounts something at {mount.path}, which hides what {use.label} mounts at {other.path}; "
+                "the outer one has to come first"
+            )
+    return None
+
+
+def _hides(outer: str, inner: str) -> bool:
+    return PurePosixPath(inner).is_relative_to(outer)

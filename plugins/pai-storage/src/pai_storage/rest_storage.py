@@ -1,0 +1,10 @@
+"""The plugin ``com.microsoft.pai.rest.storage``: a storage, as the first proposal of prerequisites had it."""
+
+from pai_runtime.plugin import Contribution, Task, Use, hookimpl
+from pai_storage.mounting import contribution, named_storage
+
+
+@hookimpl
+def pai_prerequisite(use: Use, task: Task) -> Contribution:  # noqa: ARG001 - pluggy matches by name
+    """The storage that it names."""
+    return contribution(named_storage(use.parameters["config"], use.parameters.get("mountPoint")))

@@ -1,0 +1,611 @@
+"""The storage plugins: one mount in the plan, however it is asked for, and a check of it before the task."""
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pai_runtime.engines.placement import example_placement
+from pai_runtime.host.host import Host
+from pai_runtime.host.policy import NO_POLICY
+from pai_runtime.job.load import load_job
+from pai_runtime.plan.build import Planner, check_uses
+from pai_runtime.problems import InvalidInput, errors
+from pai_runtime.task.plan import Mount, Plan
+from pai_storage.mounting import contribution, named_storage, nfs_export
+from pai_storage.nfs import NoAnswer, ask
+from tests.job_harness import build, parameters
+from tests.nfs_server import nfs_server
+from tests.plugin_factory import write_policy
+from tests.support import callback, cli, job, write_job
+from tests.task_harness import plan, run_task, shell
+
+PLUGINS = "com.microsoft.pai.runtimeplugin"
+
+
+def used(**fields: Any) -> dict[str, Any]:
+    """A job with one such prerequisite, which its role uses."""
+    prerequisite = {"name": "mine", "type": "storage", **fields}
+    return job(prerequisites=[prerequisite], worker={"prerequisites": ["mine"]})
+
+
+def extra(plugin: str, **parameters: Any) -> dict[str, Any]:
+    return job(extras={PLUGINS: [{"plugin": plugin, "parameters": parameters}]})
+
+
+def storages(*listed: dict[str, Any]) -> dict[str, Any]:
+    return job(extras={"storages": list(listed)})
+
+
+def planned(folder: Path, document: dict[str, Any]) -> Plan:
+    """The plan of its first task; raises `InvalidInput`."""
+    loaded, problems = load_job(write_job(folder, document))
+    host = Host(NO_POLICY)
+    roles = check_uses(loaded, host, problems)
+    if errors(problems):
+        raise InvalidInput(problems)
+    planner = Planner(loaded, host, roles, example_placement(loaded, "alice"), problems)
+    return planner.plans(("worker", 0))["worker", 0]
+
+
+def mounts(plan: Plan) -> list[Mount]:
+    return [planned.mount for planned in plan.mounts]
+
+
+# --- what is asked for
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [
+        (used(plugin="pvc_storage"), Mount("/mnt/mine", "mine")),
+        (used(plugin="pvc_storage", parameters={"name": "data"}), Mount("/mnt/data", "data")),
+        (used(plugin="pvc_storage", mountPath="//a/./b/"), Mount("/a/b", "mine")),
+        (
+            used(plugin="storage", share=False, readOnly=True),
+            Mount("/mnt/mine", "mine", "storage", "alice", read_only=True),
+        ),
+        (extra("pvc_storage", name="data", mountPath="/data"), Mount("/data", "data")),
+        (extra("storage", name="data"), Mount("/mnt/data", "data")),
+        (extra("teamwise_storage", storageConfigNames=["data"]), Mount("/mnt/data", "data")),
+        (used(plugin="com.microsoft.pai.rest.storage", config="data"), Mount("/mnt/data", "data")),
+        (
+            used(plugin="com.microsoft.pai.rest.storage", config="data", mountPoint="/data"),
+            Mount("/data", "data"),
+        ),
+        (storages({"name": "data"}), Mount("/mnt/data", "data")),
+        (
+            storages({"name": "data", "mountPath": "/data", "share": False, "readOnly": True}),
+            Mount("/data", "data", "storage", "alice", read_only=True),
+        ),
+        (
+            used(requireStorages=[{"name": "data", "readOnly": True}]),
+            Mount("/mnt/data", "data", read_only=True),
+        ),
+        (
+            used(plugin="storage", server="nfs.example", path="/e/%User/%JOB"),
+            Mount("/mnt/mine", "nfs.example:/e/alice/test", "nfs"),
+        ),
+        (
+            extra("storage", server="nfs.example", path="/", mountPath="/home/%user", readOnly=True),
+            Mount("/home/alice", "nfs.example:/", "nfs", read_only=True),
+        ),
+    ],
+    ids=repr,
+)
+def test_however_a_storage_is_asked_for_it_is_one_mount(
+    tmp_path: Path, document: dict[str, Any], expected: Mount
+) -> None:
+    assert mounts(planned(tmp_path, document)) == [expected]
+
+
+def test_storages_of_extras_come_first_and_those_that_a_prerequisite_requires_before_it(
+    tmp_path: Path,
+) -> None:
+    prerequisite = {
+        "name": "data",
+        "requireStorages": [{"name": "<% this.where %>"}],
+        "where": "b",
+        "callbacks": [callback("taskStarts", "true")],
+    }
+    document = job(
+        prerequisites=[prerequisite],
+        worker={"prerequisites": ["data"]},
+        parameters={"first": "a"},
+        extras={"storages": [{"name": "<% $parameters.first %>"}], PLUGINS: [{"plugin": "cmd"}]},
+    )
+    assert [use.name for use in planned(tmp_path, document).uses] == ["a", "b", "data", "cmd"]
+
+
+@pytest.mark.parametrize(
+    ("storage", "path"),
+    [
+        ({"plugin": "pvc_storage"}, "/mnt/store"),
+        ({"plugin": "pvc_storage", "mountPath": "/data"}, "/data"),
+        ({"plugin": "pvc_storage", "parameters": {"name": "<% $parameters.name %>"}}, "/mnt/given"),
+        ({"plugin": "pvc_storage", "parameters": {"mountPath": "/<% $parameters.name %>"}}, "/given"),
+        ({"plugin": "storage", "server": "s", "path": "/e"}, "/mnt/store"),
+        ({"plugin": "com.microsoft.pai.rest.storage", "config": "data"}, "/mnt/data"),
+        ({"plugin": "com.microsoft.pai.rest.storage", "config": "data", "mountPoint": "/data"}, "/data"),
+    ],
+)
+def test_what_requires_a_storage_finds_where_it_is_mounted_by_both_names(
+    tmp_path: Path, storage: dict[str, Any], path: str
+) -> None:
+    texts = [callback("taskStarts", "<% this.mountPath %> <% this.mountPoint %>")]
+    document = job(
+        prerequisites=[
+            {"name": "store", "type": "storage", **storage},
+            {"name": "data", "require": ["store"], "callbacks": texts},
+        ],
+        parameters={"name": "given"},
+        worker={"prerequisites": ["data"]},
+    )
+    (found,) = parameters(build(document), "data")["callbacks"]
+    assert found["commands"] == [f"{path} {path}"]
+    assert [mount.path for mount in mounts(planned(tmp_path, document))] == [path]
+
+
+@pytest.mark.parametrize(
+    ("document", "words"),
+    [
+        (used(plugin="pvc_storage", mountPath="data"), "an absolute path without '..', not '/'"),
+        (used(plugin="pvc_storage", mountPath="/a/../b"), "an absolute path without '..', not '/'"),
+        (used(plugin="pvc_storage", mountPath="/"), "an absolute path without '..', not '/'"),
+        (storages({"name": "a", "mountPath": "b"}), "extras.storages[0].mountPath: is not valid"),
+        (storages({"name": "a/b"}), "expected the name of a storage"),
+        (storages({}), "extras.storages[0]: 'name' is missing"),
+        (storages({"name": "a", "mountpath": "/b"}), "Did you mean mountPath?"),
+        (job(extras={"storages": ["a"]}), "expected a mapping with the name of a storage"),
+        (used(requireStorages=[{"name": ".."}]), "prerequisites[1].requireStorages[0].name: is not valid"),
+        (extra("teamwise_storage"), "'storageConfigNames' is missing"),
+        (extra("teamwise_storage", storageConfigNames=[".."]), "expected the name of a storage"),
+        (used(plugin="com.microsoft.pai.rest.storage"), "'config' is missing"),
+        (used(plugin="storage", server="s"), "'path' is missing"),
+        (used(plugin="storage", path="/e"), "'server' is missing"),
+        (
+            used(plugin="storage", server="s", path="/e", share=False),
+            "either the name of a storage, or server",
+        ),
+        (used(plugin="storage", server="s", path="/../e"), "expected an absolute path without '..'"),
+        (used(plugin="storage", server="-s", path="/e"), "expected the name or address of an NFS server"),
+        (used(plugin="storage", server="s", path="/e", options="a b"), "expected options of mount"),
+        (storages({"name": "a", "mountPath": "/usr/local"}), "hides /usr/local/pai; choose another path"),
+    ],
+)
+def test_what_cannot_be_mounted_is_a_validation_error(
+    tmp_path: Path, document: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        planned(tmp_path, document)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "words"),
+    [
+        ({"name": "a", "mountPath": "/x"}, {"name": "b", "mountPath": "/x/"}, "mounts b at /x, where 'a'"),
+        ({"name": "a"}, {"name": "a", "readOnly": True}, "mounts a at /mnt/a, where 'a'"),
+        ({"name": "a"}, {"name": "a", "share": False}, "mounts a at /mnt/a, where 'a'"),
+        (
+            {"name": "a", "mountPath": "/x/y"},
+            {"name": "b", "mountPath": "/x"},
+            "the outer one has to come first",
+        ),
+    ],
+)
+def test_a_conflict_of_two_storages_is_a_validation_error_that_names_both_places(
+    tmp_path: Path, first: dict[str, Any], second: dict[str, Any], words: str
+) -> None:
+    path = write_job(tmp_path, storages(first, second))
+    ended = cli("validate", path)
+    assert ended.returncode == 1
+    line = next(line for line in ended.stderr.splitlines() if words in line)
+    places = [number for number, text in enumerate(path.read_text().splitlines(), 1) if "- name: " in text][
+        -2:
+    ]
+    assert line.startswith(f"{path}:{places[1]}:")
+    assert f"{path}:{places[0]}:" in line
+
+
+@pytest.mark.parametrize(
+    "listed",
+    [
+        [{"name": "a"}, {"name": "a", "mountPath": "/mnt/a"}],
+        [{"name": "a", "mountPath": "/x"}, {"name": "b", "mountPath": "/x/y"}],
+        [{"name": "a"}, {"name": "a", "mountPath": "/mnt/a-2"}],
+    ],
+)
+def test_what_is_no_conflict_is_allowed_and_the_same_mount_is_there_once(
+    tmp_path: Path, listed: list[dict[str, Any]]
+) -> None:
+    found = mounts(planned(tmp_path, storages(*listed)))
+    assert len(found) == len({mount.path for mount in found})
+
+
+def test_a_conflict_is_an_error_also_where_failures_are_ignored_and_in_every_role(tmp_path: Path) -> None:
+    listed = [
+        {
+            "name": name,
+            "type": "storage",
+            "plugin": "pvc_storage",
+            "mountPath": "/x",
+            "failurePolicy": "ignore",
+        }
+        for name in "abc"
+    ]
+    document = job(prerequisites=listed, worker={"prerequisites": ["a", "b"]})
+    document["taskRoles"]["other"] = {**document["taskRoles"]["worker"], "prerequisites": ["b", "c"]}
+    ended = cli("validate", write_job(tmp_path, document))
+    assert ended.stderr.count("error: use ") == 2
+    assert "use 'b': mounts b at /x, where 'a'" in ended.stderr
+    assert "use 'c': mounts c at /x, where 'b'" in ended.stderr
+
+
+def test_storages_of_a_plugin_that_is_refused_are_told_with_their_place(tmp_path: Path) -> None:
+    policy = write_policy(tmp_path)
+    ended = cli("validate", write_job(tmp_path, storages({"name": "data"})), "--policy", policy)
+    assert ended.returncode == 1
+    assert (
+        "error: use 'data': plugin com.microsoft.pai.runtimeplugin.pvc_storage (pai-storage" in ended.stderr
+    )
+
+
+# --- local runs
+
+
+def _run(folder: Path, document: dict[str, Any], *args: str | Path) -> subprocess.CompletedProcess[str]:
+    return cli("run", write_job(folder, document), "--out", folder / "run", *args)
+
+
+def test_storages_are_folders_of_this_machine_in_a_local_run(tmp_path: Path) -> None:
+    for name in ("data", "models", "data/inner"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "data/numbers").write_text("1 2 3\n")
+    (tmp_path / "storages.yaml").write_text("data: data\nmodels: /nowhere\nnot-used: /nowhere\n")
+    document = storages(
+        {"name": "data", "readOnly": True},
+        {"name": "models", "share": False, "mountPath": "/mnt/data/inner"},
+        {"name": "models", "mountPath": "/models"},
+        {"name": "models", "mountPath": "/models/deep/er"},
+    )
+    commands = [
+        "cat /mnt/data/numbers",
+        "touch /mnt/data/more 2>/dev/null || echo refused",
+        "echo weights > /mnt/data/inner/mine; echo shared > /models/deep/er/all",
+    ]
+    document["taskRoles"]["worker"]["commands"] = commands
+    given: list[str | Path] = [
+        "--storage-config",
+        tmp_path / "storages.yaml",
+        "--storage",
+        f"models={tmp_path / 'models'}",
+    ]
+    ended = _run(tmp_path, document, *given)
+    assert (ended.returncode, ended.stdout) == (0, "1 2 3\nrefused\n"), ended.stderr
+    assert sorted(path.name for path in (tmp_path / "data").iterdir()) == ["inner", "numbers"]
+    assert (tmp_path / "models/all").read_text() == "shared\n"
+    assert [path.read_text() for path in (tmp_path / "models").glob("*/mine")] == ["weights\n"]
+
+
+def test_storages_that_are_missing_are_all_named_before_anything_starts(tmp_path: Path) -> None:
+    ended = _run(tmp_path, storages({"name": "a"}, {"name": "b"}, {"name": "c"}), "--storage", "c=/nowhere")
+    assert ended.returncode == 2
+    for words in ("--storage a=DIR", "--storage b=DIR", "'c' is /nowhere, which is not a folder"):
+        assert words in ended.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_read_only_storage_needs_a_place_for_what_is_mounted_in_it(tmp_path: Path) -> None:
+    document = storages(
+        {"name": "a", "readOnly": True, "mountPath": "/a"}, {"name": "a", "mountPath": "/a/b"}
+    )
+    (tmp_path / "a").mkdir()
+    ended = _run(tmp_path, document, "--storage", f"a={tmp_path / 'a'}")
+    assert ended.returncode == 2
+    assert f"make the folder {tmp_path / 'a/b'} for it" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[a]", "expected a mapping from names to folders"),
+        ("a: 1", "storages.yaml:1:4: error: a: is not valid; expected a folder"),
+        (None, "cannot be read"),
+    ],
+)
+def test_a_file_of_storages_that_is_none_starts_nothing(tmp_path: Path, text: str | None, words: str) -> None:
+    if text is not None:
+        (tmp_path / "storages.yaml").write_text(text)
+    ended = _run(tmp_path, job(), "--storage-config", tmp_path / "storages.yaml")
+    assert ended.returncode == 2
+    assert words in ended.stderr
+
+
+def test_a_folder_may_stand_for_an_export_and_nobody_asks_the_server(tmp_path: Path) -> None:
+    document = used(plugin="storage", server="nowhere.invalid", path="/e/%JOB", mountPath="//mnt/%JOB")
+    document["taskRoles"]["worker"]["commands"] = ["echo hello > /mnt/run/file"]
+    ended = _run(tmp_path, document, "--storage", f"nowhere.invalid:/e/run={tmp_path}")
+    assert ended.returncode == 0, ended.stderr
+    assert (tmp_path / "file").read_text() == "hello\n"
+
+
+@pytest.mark.parametrize(("policy", "code"), [("fail", 2), ("ignore", 0)])
+def test_a_storage_that_is_missing_here_is_left_out_only_if_the_policy_says_so(
+    tmp_path: Path, policy: str, code: int
+) -> None:
+    ended = _run(tmp_path, used(plugin="pvc_storage", failurePolicy=policy))
+    assert ended.returncode == code, ended.stderr
+    assert "--storage mine=DIR" in ended.stderr
+
+
+# --- the check in the task
+
+
+SHELLS = [
+    pytest.param(["bash"], id="bash"),
+    pytest.param(["dash"], id="dash", marks=pytest.mark.debian("dash")),
+    pytest.param(["busybox", "sh"], id="busybox", marks=pytest.mark.debian("busybox")),
+]
+NAMESPACE = (
+    ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--mount"]
+)
+
+
+def _script(mount: Mount) -> str:
+    (step,) = contribution(mount).steps
+    return step.script
+
+
+def _checked(
+    argv: list[str], mount: Mount, before: str, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """The check of a mount, run by a shell in a mount namespace in which `before` has been run."""
+    script = f"set -e\n{before}\n{_script(mount)}"
+    return subprocess.run(
+        [*NAMESPACE, *argv, "-c", script],
+        env={**os.environ, "PAI_USER_NAME": "alice", "PAI_JOB_NAME": "job", **environment},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+
+
+READ_ONLY = "mount -o remount,bind,ro {path}"
+
+
+@pytest.mark.debian("util-linux", program="unshare")
+@pytest.mark.parametrize("argv", SHELLS)
+@pytest.mark.parametrize(
+    ("asked", "before", "code", "words"),
+    [
+        ("storage", "mount --bind {path} {path}", 0, "data is at {path} ("),
+        ("storage, read-only", "mount --bind {path} {path}; " + READ_ONLY, 0, "read-only)"),
+        ("storage", ":", 1, "data at {path}: nothing is mounted there"),
+        ("storage", "rmdir {path}", 1, "data at {path}: nothing is mounted there: "),
+        (
+            "storage",
+            "mount --bind {path} {path}; " + READ_ONLY,
+            1,
+            "is mounted read-only, and was to be",
+        ),
+        (
+            "storage, read-only",
+            "mount --bind {path} {path}",
+            1,
+            "is mounted writable, and was to be read-only",
+        ),
+        ("storage", "mount --bind {path} {path}; mount -t tmpfs none {path}", 0, "(tmpfs, writable"),
+        ("nfs", "mount -t tmpfs none {path}", 1, "what is mounted there is tmpfs, not NFS"),
+        ("nfs", "export PAI_LOCAL_FOLDERS={path}; mount -t tmpfs none {path}", 0, "(tmpfs, writable"),
+    ],
+)
+def test_start_checks_that_what_is_mounted_is_what_was_asked_for(
+    tmp_path: Path, argv: list[str], asked: str, before: str, code: int, words: str
+) -> None:
+    path = tmp_path / "a place"
+    path.mkdir()
+    mount = {
+        "storage": named_storage("data", str(path)),
+        "storage, read-only": named_storage("data", str(path), read_only=True),
+        "nfs": nfs_export("server", "/%USER", str(path), read_only=False),
+    }[asked]
+    before = before.replace("{path}", f"'{path}'")
+    ended = _checked(argv, mount, before)
+    assert ended.returncode == code, ended.stderr
+    assert words.replace("{path}", str(path)) in ended.stdout + ended.stderr
+
+
+def test_a_link_to_where_it_is_mounted_is_as_good(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    mount = named_storage("data", str(tmp_path / "link"))
+    ended = _checked(["sh"], mount, f"mount -t tmpfs none {tmp_path}/real")
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_nothing_of_the_check_reaches_what_comes_later(tmp_path: Path) -> None:
+    script = "export path=mine source=mine\n" + _script(named_storage("data", str(tmp_path)))
+    run = run_task(plan(tmp_path / "task", "echo $path $source", [shell("taskStarts", 0, script, "ignore")]))
+    assert run.stdout_log == b"mine mine\n"
+
+
+HANGING = """
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+fuse = os.dup2(os.open("/dev/fuse", os.O_RDWR), 60)  # out of the way of those that the supervisor uses
+options = f"fd={fuse},rootmode=40000,user_id=0,group_id=0".encode()
+if libc.unshare(0x20000) or libc.mount(None, b"/", None, 0x44000, None):
+    sys.exit("no namespace")
+if libc.mount(b"dead", sys.argv[1].encode(), b"fuse", 0, options):
+    sys.exit("no FUSE")
+os.execvp(sys.argv[2], sys.argv[2:])
+"""
+"""Runs a program where a file system is mounted that answers nothing, as that of a server that died."""
+
+
+def _can_hang(folder: Path) -> bool:
+    ended = subprocess.run(
+        [sys.executable, "-c", HANGING, folder, "true"], capture_output=True, timeout=60, check=False
+    )
+    return ended.returncode == 0
+
+
+@pytest.mark.parametrize(("policy", "code"), [("fail", 240), ("ignore", 0)])
+def test_a_storage_that_does_not_answer_does_not_hang_the_task(
+    tmp_path: Path, policy: Any, code: int
+) -> None:
+    dead = tmp_path / "dead"
+    dead.mkdir()
+    if not _can_hang(dead) and "PAI_TEST_NOTHING_SKIPPED" not in os.environ:
+        pytest.skip("this machine lets nobody mount a file system by FUSE")
+    script = _script(named_storage("data", str(dead))).replace("seconds=30", "seconds=1")
+    wrap = [sys.executable, "-c", HANGING, str(dead)]
+    task = plan(tmp_path / "task", "echo on it goes", [shell("taskStarts", 0, script, policy)])
+    run = run_task(task, wrap=wrap)
+    assert run.process.returncode == code, run.stderr
+    assert f"data at {dead}: does not answer within 1 seconds" in run.runtime_log
+    assert run.stdout_log == (b"" if code else b"on it goes\n")
+
+
+@pytest.mark.parametrize(("policy", "code"), [("fail", 240), ("ignore", 0)])
+def test_a_storage_that_is_not_mounted_fails_the_task_unless_it_is_ignored(
+    tmp_path: Path, policy: Any, code: int
+) -> None:
+    script = _script(named_storage("data", str(tmp_path)))
+    run = run_task(plan(tmp_path / "task", "true", [shell("taskStarts", 0, script, policy)]))
+    assert run.process.returncode == code
+    assert f"data at {tmp_path}: nothing is mounted there" in run.runtime_log
+
+
+@pytest.mark.debian("util-linux", program="setpriv")
+def test_a_container_that_may_not_mount_says_so(tmp_path: Path) -> None:
+    mount = nfs_export("server", "/export", str(tmp_path), read_only=False)
+    script = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin", "bash", "-c", _script(mount)]
+    ended = subprocess.run(script, capture_output=True, text=True, timeout=100, check=False)
+    assert ended.returncode == 1
+    assert "this container may not mount (it lacks CAP_SYS_ADMIN)" in ended.stderr
+
+
+# --- NFS
+
+
+@pytest.fixture(scope="module")
+def export(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, Path]]:
+    """The port of an NFS server, and the folder that it exports."""
+    if shutil.which("ganesha.nfsd") is None:
+        pytest.skip("apt-get install nfs-ganesha nfs-ganesha-vfs")
+    folder = tmp_path_factory.mktemp("nfs")
+    with nfs_server(folder) as port:
+        (folder / "export/alice").mkdir()
+        (folder / "export/file").touch()
+        yield port, folder / "export"
+
+
+@pytest.mark.parametrize("path", ["/export", "/export/alice", "/", "/export/./alice/"])
+def test_a_server_that_has_the_export_is_heard(export: tuple[int, Path], path: str) -> None:
+    assert ask("127.0.0.1", export[0], path, 60) == "the server has this export"
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [("/exports", "there is no such export"), ("/export/file/x", "the export is not a folder")],
+)
+def test_a_server_that_has_no_such_export_is_told_from_one_that_is_not_there(
+    export: tuple[int, Path], path: str, words: str
+) -> None:
+    with pytest.raises(NoAnswer, match=f"^127.0.0.1:{path}: {words}$"):
+        ask("127.0.0.1", export[0], path, 60)
+
+
+@contextlib.contextmanager
+def _listening(answer: bytes | None) -> Iterator[int]:
+    """A server on a port of its own that answers with this, or, if None, takes calls and says nothing."""
+    done = threading.Event()
+
+    def serve() -> None:
+        connection, _ = server.accept()
+        with connection:
+            connection.recv(4096)
+            if answer is None:
+                done.wait(60)
+            else:
+                connection.sendall(answer)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield server.getsockname()[1]
+        finally:
+            done.set()
+            thread.join()
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (None, "the server did not answer within 1 seconds"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "is not an NFS server"),
+        (b"\x80\0\0\x04pai.", "is not an NFS server"),
+        (b"", "is not an NFS server"),
+    ],
+)
+def test_what_is_no_nfs_server_or_hangs_is_told_within_a_bound(answer: bytes | None, words: str) -> None:
+    with _listening(answer) as port, pytest.raises(NoAnswer, match=words):
+        ask("127.0.0.1", port, "/export", 1 if answer is None else 60)
+
+
+@pytest.mark.parametrize(("policy", "code"), [("fail", 240), ("ignore", 0)])
+def test_a_server_that_is_not_there_fails_the_task_unless_it_is_ignored(
+    tmp_path: Path, policy: str, code: int
+) -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        options = f"port={nobody.getsockname()[1]}"
+        document = used(
+            plugin="storage", server="127.0.0.1", path="/e", options=options, failurePolicy=policy
+        )
+        ended = _run(tmp_path, document)
+    assert ended.returncode == code, ended.stderr
+    log = (tmp_path / "run/worker/0/logs/runtime.log").read_text()
+    assert "127.0.0.1:/e: port" in log
+    assert "Connection refused" in log
+
+
+KERNEL = f"a kernel that has {'' if 'nfs4' in Path('/proc/filesystems').read_text() else 'no '}NFS"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount NFS")
+@pytest.mark.debian("nfs-common", program="mount.nfs4")
+@pytest.mark.parametrize("kernel", [KERNEL])
+def test_a_container_that_may_mount_mounts_an_export_or_says_why_it_cannot(
+    tmp_path: Path, export: tuple[int, Path], kernel: str
+) -> None:
+    port, folder = export
+    document = used(
+        plugin="storage",
+        server="127.0.0.1",
+        path="/export/",
+        mountPath="/mnt/of/%USER",
+        options=f"port={port}",
+    )
+    document["taskRoles"]["worker"]["commands"] = ['echo hello > "/mnt/of/$PAI_USER_NAME/hello"']
+    ended = _run(tmp_path, document)
+    log = (tmp_path / "run/worker/0/logs/runtime.log").read_text()
+    assert "127.0.0.1:/export/: the server has this export" in log
+    if kernel == "a kernel that has NFS":
+        assert ended.returncode == 0, ended.stderr
+        assert (folder / "hello").read_text() == "hello\n"
+    else:
+        assert ended.returncode == 240
+        assert "cannot be mounted, this kernel has no NFS: mount.nfs4: " in log
