@@ -96,22 +96,22 @@ def test_a_job_that_writes_everywhere_leaves_the_machine_as_it_was(tmp_path: Pat
     os.geteuid() != 0, reason="only root can be somebody else; the test above is an ordinary user's"
 )
 def test_so_does_the_job_of_an_ordinary_user(anybodys: Path) -> None:
-    task, home, package = anybodys / "task", anybodys / "home", anybodys / "package"
+    own = anybodys / "own"
+    task, home, package = own / "task", own / "home", anybodys / "package"
     shutil.copytree(Path(pai_runtime.__file__).parent, package / "pai_runtime")
     (task / "work").mkdir(parents=True)
     (task / "plan.json").write_text(json.dumps(plan(task, "\n".join(WRITES)).to_json()))
     _make_home(home)
-    for path in (home, *home.iterdir(), task, *task.iterdir()):
+    for path in (own, home, *home.iterdir(), task, *task.iterdir()):
         os.chown(path, NOBODY, NOBODY)
     before = _checksums(Path("/etc"), home, Path("/dev/shm"))
     start = f"import sys; sys.path.insert(0, {str(package)!r}); "
     start += "from pai_runtime.engines.isolation import main; sys.exit(main())"
-    ended = _as_nobody(
-        _ordinary_python(), "-I", "-c", start, isolation.argument(task, []), str(task), home=home
-    )
+    argument = isolation.argument(task, own / "layers", [])
+    ended = _as_nobody(_ordinary_python(), "-I", "-c", start, argument, str(task), home=home)
     assert (ended.returncode, ended.stdout) == (0, READ), ended.stderr
     assert _checksums(Path("/etc"), home, Path("/dev/shm")) == before
-    isolation.clean_up(task)
+    isolation.clean_up(task, own / "layers")
     _assert_kept(task, home)
 
 
@@ -129,7 +129,8 @@ def test_storage_is_a_real_folder_and_read_only_where_the_plan_says_so(tmp_path:
         Bind(str(tmp_path / "data"), "/mnt/data", read_only=True),
         Bind(str(tmp_path / "models"), "/mnt/models/deep"),
     ]
-    argv = python_argv("pai_runtime.engines.isolation", isolation.argument(task, binds), str(task))
+    argument = isolation.argument(task, tmp_path / "layers", binds)
+    argv = python_argv("pai_runtime.engines.isolation", argument, str(task))
     ended = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
     assert (ended.returncode, ended.stdout) == (0, "numbers\n"), ended.stderr
     assert (tmp_path / "models" / "file").read_text() == "weights\n"

@@ -17,6 +17,7 @@ CANNOT_RUN = 2
 
 def main() -> int:
     """Run the command line; its exit status."""
+    _open_standard_streams()
     args = _parser().parse_args()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # what the terminal cannot show is no reason to fail
@@ -34,6 +35,15 @@ def main() -> int:
     except KeyboardInterrupt:
         return 130
     return status
+
+
+def _open_standard_streams() -> None:
+    """Have all three, so that no file of ours gets the number of one that the caller has closed."""
+    for fd, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            while (opened := os.open(os.devnull, os.O_RDWR)) < fd:
+                pass
+            setattr(sys, name, os.fdopen(opened, "r" if name == "stdin" else "w"))
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -1,6 +1,7 @@
 """What several commands do: load a job under a policy, and print what is wrong."""
 
 import argparse
+import getpass
 import os
 import sys
 from pathlib import Path
@@ -19,6 +20,14 @@ def say(text: str) -> None:
     """A message to the person at the command line; standard output is for what was asked for."""
     sys.stderr.write(f"pai-runtime: {text}\n")
     sys.stderr.flush()
+
+
+def user_name() -> str:
+    """Who runs the job; in a container the user may have no name."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())
 
 
 def given_host(args: argparse.Namespace) -> Host:

@@ -1,6 +1,7 @@
 """``pai-runtime logs``: what the tasks of a run have written."""
 
 import argparse
+import contextlib
 import resource
 import sys
 import time
@@ -15,6 +16,7 @@ from pai_runtime.engines.run_words import RUNTIME_LOG, USER_LOG, task_ranges
 from pai_runtime.task.logs import LinePrefix
 
 _PIECE = 65536
+_MOST_A_TURN = 1024 * 1024
 _POLL = 0.25
 
 
@@ -27,7 +29,12 @@ def main(args: argparse.Namespace) -> int:
         log = RUNTIME_LOG if args.runtime else USER_LOG
         prefixed = args.task is None and len(tasks) > 1
         readers = [_Reader(task_folder(args.run, task) / log, task, prefixed=prefixed) for task in tasks]
-        _print(args.run, readers, follow=args.follow)
+        if args.follow:
+            _follow(args.run, readers)
+        else:
+            for reader in readers:
+                reader.print_new(reader.size())  # what is there now: a task may write faster than we do
+                reader.end()
     except _NotThere as error:
         say(f"{error}")
         return CANNOT_RUN
@@ -57,10 +64,23 @@ class _Reader:
         self._follower = LogFollower(path)
         self._lines = LinePrefix(f"{task.name} | ".encode()) if prefixed else None
 
-    def print_new(self) -> None:
-        """Print what is new in the log."""
-        while data := self._read():
+    def size(self) -> int:
+        """How many bytes are kept of the log now."""
+        sizes = []
+        for path in self._path.parent.glob(f"{self._path.name}*"):
+            with contextlib.suppress(OSError):  # it has been rotated away
+                sizes.append(path.stat().st_size)
+        return sum(sizes)
+
+    def print_new(self, most: int) -> bool:
+        """Print what is new in the log, about so many bytes of it; whether that was all."""
+        while most > 0:
+            data = self._read()
+            if not data:
+                return True
+            most -= len(data)
             sys.stdout.buffer.write(self._lines.feed(data) if self._lines else data)
+        return False
 
     def _read(self) -> bytes:
         try:
@@ -75,19 +95,18 @@ class _Reader:
         self._follower.close()
 
 
-def _print(folder: Path, readers: Sequence[_Reader], *, follow: bool) -> None:
-    """Print the logs, and if told to `follow`, what comes until their tasks have ended."""
+def _follow(folder: Path, readers: Sequence[_Reader]) -> None:
+    """Print the logs, in turns, and what comes until their tasks have ended."""
     left = list(readers)
     while left:
         # Looked at first: what has ended by now writes nothing more.
-        over = _over(folder, read_run(folder), {reader.task for reader in left}) if follow else None
-        for reader in left:
-            reader.print_new()
-            if over is None or reader.task in over:
-                reader.end()
+        over = _over(folder, read_run(folder), {reader.task for reader in left})
+        new = {reader.task for reader in left if not reader.print_new(_MOST_A_TURN)}
+        for reader in [reader for reader in left if reader.task in over - new]:
+            reader.end()
+            left.remove(reader)
         sys.stdout.flush()
-        left = [reader for reader in left if over is not None and reader.task not in over]
-        if left:
+        if left and not new:
             time.sleep(_POLL)
 
 

@@ -1,12 +1,11 @@
 """``pai-runtime plan``: what each task will do, before it does it."""
 
 import argparse
-import getpass
 import json
 import sys
 
 from pai_runtime.cli import CANNOT_RUN, INVALID
-from pai_runtime.cli.common import given_host, load_checked, say
+from pai_runtime.cli.common import given_host, load_checked, say, user_name
 from pai_runtime.engines.placement import example_placement
 from pai_runtime.job.model import Job
 from pai_runtime.plan.build import Planner
@@ -21,7 +20,7 @@ def main(args: argparse.Namespace) -> int:
     try:
         job, roles, warnings = load_checked(args, host)
         only = _task(job, args.task) if args.task else None
-        planner = Planner(job, host, roles, example_placement(job, getpass.getuser()), warnings)
+        planner = Planner(job, host, roles, example_placement(job, user_name()), warnings)
         plans = planner.plans(only)
     except InvalidInput as error:
         print_problems(error.problems)

@@ -53,11 +53,11 @@ class _Found:
 def main(args: argparse.Namespace) -> int:
     """Exit status 0, or 2 if there is no such folder."""
     folder = args.runs or _DEFAULT
-    if args.runs is not None and not folder.is_dir():
-        say(f"there is no folder {folder}")
+    if args.runs is not None and not os.access(folder, os.R_OK | os.X_OK):
+        say(f"there is no folder {folder}, or it cannot be read")
         return CANNOT_RUN
     now = time.time()
-    if (folder / "run.json").exists():
+    if os.path.exists(folder / "run.json"):  # noqa: PTH110 - pathlib's raises where permission is missing
         found = _look(folder)
         document: Any = {**_summary(found), **_details(found)} if args.json else None
         lines: Iterable[str] = _details_text(found, now)
@@ -75,7 +75,8 @@ def main(args: argparse.Namespace) -> int:
 def _folders(folder: Path) -> Iterator[Path]:
     """The runs in a folder; also those that were left before they began, of which there are only plans."""
     for path in folder.iterdir() if folder.is_dir() else ():
-        if (path / "run.json").exists() or any(path.glob("*/*/plan.json")):
+        is_folder_of_somebody = path.is_dir() and not os.access(path, os.R_OK | os.X_OK)
+        if is_folder_of_somebody or (path / "run.json").exists() or any(path.glob("*/*/plan.json")):
             yield path
 
 

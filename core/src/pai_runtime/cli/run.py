@@ -1,13 +1,12 @@
 """``pai-runtime run``: all tasks of a job on this machine."""
 
 import argparse
-import getpass
 from collections.abc import Iterator
 from pathlib import Path
 
 from pai_runtime import duration
 from pai_runtime.cli import CANNOT_RUN
-from pai_runtime.cli.common import given_host, load_checked, say
+from pai_runtime.cli.common import given_host, load_checked, say, user_name
 from pai_runtime.engines.local import LocalRun, RunOptions, not_given_here
 from pai_runtime.engines.mounts import read_storages
 from pai_runtime.engines.run_folder import CannotRun, RunFolder
@@ -25,7 +24,7 @@ def main(args: argparse.Namespace) -> int:
     """Exit status: the job's, or 2 if nothing was started."""
     try:
         options = RunOptions(
-            user=getpass.getuser(),
+            user=user_name(),
             timeout=_seconds(args.timeout) if args.timeout else None,
             isolation=args.isolation,
             storages=_storages(args),

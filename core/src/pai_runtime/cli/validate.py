@@ -1,13 +1,12 @@
 """``pai-runtime validate``: every problem of a job file at once."""
 
 import argparse
-import getpass
 import json
 import sys
 from collections.abc import Iterator
 
 from pai_runtime.cli import INVALID
-from pai_runtime.cli.common import given_host
+from pai_runtime.cli.common import given_host, user_name
 from pai_runtime.engines.placement import example_placement
 from pai_runtime.host.host import Host
 from pai_runtime.job.load import load_job
@@ -43,7 +42,7 @@ def _problems(args: argparse.Namespace, host: Host) -> tuple[Problem, ...]:
 
 def _plan_problems(job: Job, host: Host, roles: list[RoleUses]) -> Iterator[Problem]:
     """What only plugins can tell, each from its own parameters, and what they add up to."""
-    planner = Planner(job, host, roles, example_placement(job, getpass.getuser()), [])
+    planner = Planner(job, host, roles, example_placement(job, user_name()), [])
     for role in job.roles:
         try:
             planner.plans((role, 0))

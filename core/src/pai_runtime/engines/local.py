@@ -15,7 +15,7 @@ from typing import Literal
 
 from pai_runtime.engines import isolation
 from pai_runtime.engines.completion import Decision, decision
-from pai_runtime.engines.local_task import LocalTask, Way
+from pai_runtime.engines.local_task import LAYERS, LocalTask, Way
 from pai_runtime.engines.mounts import binds, check_storages, with_folders
 from pai_runtime.engines.placement import placement, ports_needed
 from pai_runtime.engines.ports import END, FIRST, NoFreePorts, free_ports
@@ -35,6 +35,7 @@ IsolationMode = Literal["auto", "none", "required"]
 
 _SHOW_EVERY = 0.25
 _GONE_EVERY = 0.01
+_GONE_WITHIN = 10.0
 
 
 @dataclass(frozen=True)
@@ -103,14 +104,13 @@ class LocalRun:
             binds=self._binds(plans) if self._is_isolated(plans) else None,
         )
         for (role, index), plan in plans.items():
-            folder = self._folder / role / str(index)
             plan_here = with_folders(plan, self._options.storages)
-            self._tasks[role, index] = task = LocalTask(plan_here, self._folder.name, folder, way)
+            self._tasks[role, index] = task = LocalTask(plan_here, self._folder.name, self._folder, way)
             try:
-                task.prepare(Attempt())
+                task.prepare()
             except OSError as error:
                 message = "the folder of a task cannot be written"
-                raise CannotRun(f"{message}: {error.filename or folder}: {error.strerror}") from None
+                raise CannotRun(f"{message}: {error.filename or task.folder}: {error.strerror}") from None
 
     def run(self) -> int:
         """Run all tasks to their end; the exit status of the job."""
@@ -125,6 +125,8 @@ class LocalRun:
                     self._turn(wake, _SHOW_EVERY)
                 if not self._begin_again():
                     break
+            with contextlib.suppress(OSError):
+                (self._folder / LAYERS).rmdir()
             self._ended_at = time.time()
             self._changed = True
             self._show()
@@ -190,7 +192,8 @@ class LocalRun:
             return
         if os.WIFSIGNALED(status):
             # Nobody else ends what a supervisor leaves that was killed; what these leave comes to us in turn.
-            while kill_children(but=self._running):
+            until = time.monotonic() + _GONE_WITHIN
+            while kill_children(but=self._running) and time.monotonic() < until:
                 time.sleep(_GONE_EVERY)
         self._has_ended(task, status)
 
@@ -203,8 +206,8 @@ class LocalRun:
         if code and self._may_try_again(task):
             number, of = task.attempt.of_task + 1, self._job.roles[task.name[0]].retries
             self._view.say(f"{_failure(task)}; it is tried again ({number} of {of})")
-            self._try_again(task)
-            return
+            if self._try_again(task):
+                return
         self._ended[task.name] = code
         if decided := decision(self._job.roles, self._ended):
             self._decide(decided)
@@ -216,15 +219,15 @@ class LocalRun:
     def _has_time(self) -> bool:
         return self._deadline is None or time.monotonic() < self._deadline
 
-    def _try_again(self, task: LocalTask) -> None:
+    def _try_again(self, task: LocalTask) -> bool:
         try:
-            task.set_aside()
-            task.prepare(Attempt(self._retries, task.attempt.of_task + 1))
+            task.begin_again(Attempt(self._retries, task.attempt.of_task + 1))
         except OSError as error:
-            self._view.say(f"task {task.label} cannot be tried again: {error.filename}: {error.strerror}")
-            self._decide(Decision(RUNTIME_ERROR, task.name))
-            return
+            folder = error.filename or task.folder
+            self._view.say(f"task {task.label} cannot be tried again: {folder}: {error.strerror}")
+            return False
         self._start(task)
+        return True
 
     def _begin_again(self) -> bool:
         """Make ready for another attempt of the whole job, if it failed and may have one."""
@@ -238,10 +241,10 @@ class LocalRun:
         self._view.say(f"{why}; the job begins again ({self._retries} of {self._job.retries})")
         try:
             for task in self._tasks.values():
-                task.set_aside()
-                task.prepare(Attempt(self._retries))
+                task.begin_again(Attempt(self._retries))
         except OSError as error:
-            self._view.say(f"the job cannot begin again: {error.filename}: {error.strerror}")
+            folder = error.filename or self._folder
+            self._view.say(f"the job cannot begin again: {folder}: {error.strerror}")
             return False
         self._decision = None
         self._ended.clear()

@@ -18,6 +18,8 @@ from pai_runtime.task.interpreter import python_argv
 from pai_runtime.task.lifecycle import Outcome, Result
 from pai_runtime.task.plan import Plan
 
+LAYERS = ".layers"
+"""The folder in that of a run with what the kernel needs while tasks are isolated."""
 _ATTEMPTS = "attempts"
 
 
@@ -36,11 +38,12 @@ class Way:
 
 
 class LocalTask:
-    """One task of a run called `framework`, in `folder`."""
+    """One task of a run called `framework`, in the run's folder."""
 
-    def __init__(self, plan: Plan, framework: str, folder: Path, way: Way) -> None:
+    def __init__(self, plan: Plan, framework: str, run: Path, way: Way) -> None:
         self.name: TaskName = (plan.role, plan.index)
-        self.folder = folder
+        self.folder = run / plan.role / str(plan.index)
+        self._layers = run / LAYERS / f"{plan.role}-{plan.index}"
         self.retries = 0
         self.attempt = Attempt()
         self.state: TaskStatus = "waiting"
@@ -57,14 +60,31 @@ class LocalTask:
         started, ended = self._started, self._ended
         return RunTask(*self.name, self.state, self.code, self.retries, started, ended)
 
-    def prepare(self, attempt: Attempt) -> None:
-        """Write what the supervisor needs for an attempt; raises OSError."""
+    def prepare(self) -> None:
+        """Write what the supervisor needs; raises OSError."""
+        self._write(self.folder, self.attempt)
+
+    def begin_again(self, attempt: Attempt) -> None:
+        """Set aside what the last attempt left, and make ready for the next; raises OSError."""
+        kept = self.folder / _ATTEMPTS / str(self.retries)
+        fresh = self.folder / _ATTEMPTS / "next"
+        self._write(fresh, attempt)  # first, so that a full disk leaves the last attempt as it was
+        kept.mkdir()
+        for path in self.folder.iterdir():
+            if path.name != _ATTEMPTS:
+                path.rename(kept / path.name)
+        for path in fresh.iterdir():
+            path.rename(self.folder / path.name)
+        fresh.rmdir()
+        self.retries += 1
         self.attempt = attempt
-        (self.folder / "work").mkdir(parents=True)
+        self.state, self.code, self._started, self._ended = "waiting", None, None, None
+
+    def _write(self, folder: Path, attempt: Attempt) -> None:
+        (folder / "work").mkdir(parents=True)
         plan = of_attempt(self._plan, self._framework, attempt)
         text = json.dumps(plan.to_json(), ensure_ascii=False) + "\n"
-        write_whole(self.folder / "plan.json", text, sync=False)
-        self.state, self.code, self._started, self._ended = "waiting", None, None, None
+        write_whole(folder / "plan.json", text, sync=False)
 
     def start(self, seconds: float | None) -> int:
         """Start the supervisor, with a time limit; its process id. Raises OSError."""
@@ -97,7 +117,7 @@ class LocalTask:
             self.process.returncode = self.code
         self._leave_record(self.code)
         if self._way.binds is not None:
-            isolation.clean_up(self.folder)
+            isolation.clean_up(self.folder, self._layers)
         return self.code
 
     def cannot_start(self, code: int) -> None:
@@ -108,19 +128,11 @@ class LocalTask:
         """Tell it to end, or never to begin."""
         if self.state == "running" and self.process:
             for number in (signal.SIGTERM, signal.SIGCONT):  # also if somebody has stopped it
-                # Not through Popen, which would take its status from us.
-                os.kill(self.process.pid, number)
+                with contextlib.suppress(ProcessLookupError):
+                    # Not through Popen, which would take its status from us.
+                    os.kill(self.process.pid, number)
         elif self.state == "waiting":
             self.state = "stopped"
-
-    def set_aside(self) -> None:
-        """Keep what this attempt left, and make room for the next; raises OSError."""
-        kept = self.folder / _ATTEMPTS / str(self.retries)
-        kept.mkdir(parents=True)
-        for path in self.folder.iterdir():
-            if path.name != _ATTEMPTS:
-                path.rename(kept / path.name)
-        self.retries += 1
 
     @property
     def label(self) -> str:
@@ -130,8 +142,8 @@ class LocalTask:
     def _argv(self, args: list[str]) -> list[str]:
         if self._way.binds is None:
             return python_argv("pai_runtime.task.__main__", *args)
-        binds = self._way.binds[self.name]
-        return python_argv("pai_runtime.engines.isolation", isolation.argument(self.folder, binds), *args)
+        argument = isolation.argument(self.folder, self._layers, self._way.binds[self.name])
+        return python_argv("pai_runtime.engines.isolation", argument, *args)
 
     def _hand_over_secrets(self) -> None:
         fd = os.open(self.folder / "secrets.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -258,8 +258,8 @@ def _text(value: str) -> str:
     return value
 
 
-def _moment(value: float) -> float:
-    if not 0 <= float(value) < _FAR_FUTURE:
+def _moment(value: Any) -> float:
+    if not isinstance(value, (int, float)) or not 0 <= value < _FAR_FUTURE:
         raise ValueError(f"{value!r} is no time")
     return float(value)
 

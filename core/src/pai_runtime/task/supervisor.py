@@ -70,12 +70,12 @@ def supervise(folder: Path, options: Options) -> int:
         secrets = _take_secrets(folder / "secrets.json")
         os.chdir(folder / "work")
     except (OSError, ValueError, PlanError) as error:
-        return _cannot_run(folder, f"the plan in {folder} cannot be run: {error}")
+        return cannot_run(folder, f"the plan in {folder} cannot be run: {error}")
     masks = Masks(secrets.values())
     try:
         parts = _parts(folder, options, stop, masks)
     except (OSError, CannotStart) as error:
-        return _cannot_run(folder, f"the task cannot be set up: {error}")
+        return cannot_run(folder, f"the task cannot be set up: {error}")
     logs = parts.logs
 
     def record() -> None:
@@ -91,10 +91,10 @@ def supervise(folder: Path, options: Options) -> int:
             parts.services.linger(parts.keeper)
     except (NoShell, PlanError) as error:
         logs.runtime.say(f"[ERROR] {error}")
-        return _cannot_run(folder, str(error))
+        return cannot_run(folder, str(error))
     except Exception as error:  # noqa: BLE001 - a fault of ours must leave a record too
         logs.runtime.say(f"[ERROR] {traceback.format_exc()}")
-        return _cannot_run(folder, masks.mask(f"a fault in the runtime itself: {error!r}"))
+        return cannot_run(folder, masks.mask(f"a fault in the runtime itself: {error!r}"))
     finally:
         parts.services.end()
         parts.processes.end()
@@ -276,7 +276,8 @@ def _take_secrets(path: Path) -> dict[str, str]:
     return secrets
 
 
-def _cannot_run(folder: Path, message: str) -> int:
+def cannot_run(folder: Path, message: str) -> int:
+    """Say that a task cannot be run, and leave a record of it; its exit code."""
     sys.stderr.write(f"pai-runtime: {message}\n")
     result = Result("setup-failed", RUNTIME_ERROR, "init", message=message)
     _write_record(folder, exit_record(result))
