@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from pai_runtime.document import DocumentPath
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.host import Host, Unavailable, parameter_problems
 from pai_runtime.host.loading import PluginError
@@ -96,6 +97,10 @@ class Planner:
         self._placement = placement
         self._environment = JobEnvironment(job, placement)
         self._instances = {role.name: role.instances for role in job.roles.values()}
+        self._users: dict[DocumentPath, tuple[str, ...]] = {}
+        for each in roles:
+            for use in each.uses:
+                self._users[use.path] = (*self._users.get(use.path, ()), each.role.name)
         self._warnings = warnings
 
     def plans(self, only: TaskName | None = None) -> dict[TaskName, Plan]:
@@ -110,7 +115,8 @@ class Planner:
     def _plan(self, name: TaskName, problems: list[Problem]) -> Plan:
         role_name, index = name
         role, place = self._roles[role_name], self._placement.places[name]
-        task = Task(self._job.name, role_name, index, self._instances, place.ports, Path(place.folder))
+        folder, gang = Path(place.folder), self._job.gang
+        task = Task(self._job.name, role_name, index, self._instances, place.ports, folder, gang)
         variables = {variable.name: variable for variable in self._environment.of(role.role, index)}
         records: list[UseRecord] = []
         steps: list[Step] = []
@@ -131,7 +137,7 @@ class Planner:
             steps += self._steps(use, plugin, contribution, len(records))
             services += [PlannedService(len(records), service) for service in contribution.services]
             mounts += [PlannedMount(len(records), mount) for mount in contribution.mounts]
-            records.append(_record(use, plugin))
+            records.append(self._record(use, plugin, contribution))
         return Plan(
             job=self._job.name,
             role=role_name,
@@ -145,13 +151,15 @@ class Planner:
             services=tuple(services),
             mounts=tuple(mounts),
             hold=self._job.hold,
+            gang=self._job.gang,
             command=role.command,
             warnings=tuple(warnings),
         )
 
     def _contribution(self, use: JobUse, plugin: Plugin, task: Task) -> Contribution:
         loaded = self._host.load(plugin)
-        plugin_use = Use(use.plugin, use.name, use.parameters, use.failure_policy, str(use.position))
+        source, roles = str(use.position), self._users[use.path]
+        plugin_use = Use(use.plugin, use.name, use.parameters, use.failure_policy, source, roles)
         return self._host.contribution(loaded, plugin_use, task)
 
     def _steps(self, use: JobUse, plugin: Plugin, contribution: Contribution, number: int) -> Iterator[Step]:
@@ -167,14 +175,15 @@ class Planner:
             if loaded.implements(_LIFECYCLE_HOOKS[event]):
                 yield step(event, hook=_LIFECYCLE_HOOKS[event], failure_policy=use.failure_policy)
 
-
-def _record(use: JobUse, plugin: Plugin) -> UseRecord:
-    return UseRecord(
-        name=use.name,
-        plugin=use.plugin,
-        distribution=plugin.distribution,
-        version=plugin.version,
-        parameters=use.parameters,
-        failure_policy=use.failure_policy,
-        source=str(use.position),
-    )
+    def _record(self, use: JobUse, plugin: Plugin, contribution: Contribution) -> UseRecord:
+        return UseRecord(
+            name=use.name,
+            plugin=use.plugin,
+            distribution=plugin.distribution,
+            version=plugin.version,
+            parameters=use.parameters,
+            failure_policy=use.failure_policy,
+            source=str(use.position),
+            roles=self._users[use.path],
+            secrets=tuple(contribution.secrets),
+        )

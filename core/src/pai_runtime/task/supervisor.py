@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import shutil
 import signal
 import sys
 import traceback
@@ -21,6 +22,7 @@ from pai_runtime.task.masking import Masks
 from pai_runtime.task.plan import (
     PEERS,
     PLATFORM,
+    PRIVATE,
     Command,
     Plan,
     PlanError,
@@ -88,6 +90,7 @@ def supervise(folder: Path, options: Options) -> int:
     finally:
         parts.services.end()
         parts.processes.end()
+        shutil.rmtree(folder / PRIVATE, ignore_errors=True)
     _write_record(folder, exit_record(result, failures, logs.tails(), masks.mask))
     return result.code
 
