@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar, get_args
 
 import pai_cmd
 import pai_git
+import pai_ssh
 from pai_runtime import cli, hooks, plugin
 from pai_runtime.engines.placement import example_placement
 from pai_runtime.host.host import Host
@@ -164,6 +165,7 @@ def _lines() -> Iterator[str]:
         **{title: _document(*document) for title, document in DOCUMENTS.items()},
         "Plugin cmd": _plugin(pai_cmd),
         "Plugin git": _plugin(pai_git),
+        "Plugin ssh": _plugin(pai_ssh),
         "Plugin API": _plugin_api(),
     }
     yield "# Reference"
