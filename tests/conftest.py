@@ -18,7 +18,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip what needs a Debian package that is not there."""
     for marker in item.iter_markers("debian"):
         (package,) = marker.args
-        if shutil.which(marker.kwargs.get("program", package)) is None:
+        if (
+            shutil.which(marker.kwargs.get("program", package), path=f"{os.environ['PATH']}:/usr/sbin")
+            is None
+        ):
             pytest.skip(f"apt-get install {package}")
 
 

@@ -29,7 +29,17 @@ DOCUMENTS = [
     *sorted(ROOT.glob("plugins/*/README.md")),
     *sorted((ROOT / "docs").glob("*.md")),
 ]
-SHOWING_COMMANDS = [document for document in DOCUMENTS if "```console" in document.read_text("utf-8")]
+_NEEDS = {
+    ROOT / "plugins/pai-ssh/README.md": [
+        pytest.mark.debian("openssh-server", program="sshd"),
+        pytest.mark.debian("openssh-client", program="ssh"),
+    ]
+}
+SHOWING_COMMANDS = [
+    pytest.param(document, marks=_NEEDS.get(document, ()), id=str(document.relative_to(ROOT)))
+    for document in DOCUMENTS
+    if "```console" in document.read_text("utf-8")
+]
 
 _BLOCK = re.compile(
     r"(?:^`(?P<file>[^`\n]+)`(?P<append>, at the end)?:\n\n)?^```(?P<language>\w+)\n(?P<text>.*?)^```$",
@@ -92,7 +102,7 @@ def _install(project: Path, folder: Path) -> None:
     subprocess.run([sys.executable, "-m", "pip", "--quiet", "install", *options, str(project)], check=True)
 
 
-@pytest.mark.parametrize("document", SHOWING_COMMANDS, ids=name)
+@pytest.mark.parametrize("document", SHOWING_COMMANDS)
 def test_every_command_that_a_document_shows_gives_what_it_shows(
     document: Path, installed: Path, tmp_path: Path
 ) -> None:

@@ -167,6 +167,15 @@ def test_services_start_after_the_start_steps_of_their_use_and_a_required_one_ca
     assert "the service 't' of 'b'" in result.message
 
 
+def test_the_hook_of_a_use_finds_the_services_of_its_use_started() -> None:
+    hook = Step("taskStarts", 0, "fail", hook="pai_task_starts")
+    steps = (hook, shell("taskStarts", 0, "true"), shell("taskStarts", 1, "true"))
+    services = (PlannedService(0, Service("s", "true")),)
+    runner = _Pretend({})
+    run_lifecycle(replace(_plan(), steps=steps, services=services), runner, lambda _: None)
+    assert runner.ran == ["taskStarts a", "service s", "taskStarts a", "taskStarts b", "command"]
+
+
 @pytest.mark.parametrize("failing", EVENTS)
 def test_a_callback_that_may_fail_goes_on_after_the_failure_and_so_does_the_task(
     tmp_path: Path, failing: Event

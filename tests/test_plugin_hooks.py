@@ -274,3 +274,64 @@ def test_a_module_in_the_tasks_folder_is_not_imported_in_the_place_of_a_plugin(
     ran = run(site, tmp_path, document)
     assert ran.status == 0
     assert ran.said == [f"{hook} of use1" for hook in HOOKS if hook != "pai_task_fails"]
+
+
+KEEPS = """
+import os, pathlib
+@hookimpl
+def pai_prerequisite(use, task):
+    assert not use.secrets
+    return Contribution(secrets=["run", "unheard_of"])
+@hookimpl
+def pai_init(use, task):
+    task.private.mkdir(mode=0o700)
+    (task.private / "key").write_text(use.secrets["run"])
+    (task.folder / "told").write_text(f"{sorted(use.secrets)} {use.roles} {task.gang}")
+"""
+"""Keeps the secret of the run, and tells what else there is."""
+
+
+def test_the_tasks_of_a_run_share_a_secret_which_nothing_shows(site: Site, tmp_path: Path) -> None:
+    site.add("org.keeps", KEEPS)
+    document = with_commands(
+        job(**uses("org.keeps")),
+        "sha256sum < ../private/key > digest",
+        "wc -c < ../private/key > size",
+        "cat ../private/key",
+        "stat -c %a ../private > mode",
+    )
+    document["taskRoles"]["worker"]["instances"] = 2
+    document["taskRoles"]["other"] = {**document["taskRoles"]["worker"], "prerequisites": []}
+    document["taskRoles"]["other"] |= {"commands": ["true"], "completion": {"minSucceededInstances": -1}}
+    digests = []
+    for number in range(2):
+        site.cli("run", write_job(tmp_path, document), "--out", tmp_path / f"run{number}")
+        for index in ("0", "1"):
+            task = tmp_path / f"run{number}/worker/{index}"
+            digests.append((task / "work/digest").read_text())
+            assert (task / "work/size").read_text() == "64\n"
+            assert (task / "work/mode").read_text() == "700\n"
+            assert (task / "logs/user-stdout/current").read_text() == "******"
+            assert (task / "told").read_text() == "['run'] ('worker',) True"
+            assert not (task / "private").exists()
+    assert digests[0] == digests[1] != digests[2] == digests[3]
+
+
+def test_what_is_private_to_a_task_is_gone_also_if_its_supervisor_is_killed(
+    site: Site, tmp_path: Path
+) -> None:
+    site.add("org.keeps", KEEPS)
+    kill = ["ls ../private > there", "ppid=$(grep PPid /proc/$$/status)", "kill -KILL ${ppid##*[!0-9]}"]
+    ran = run(site, tmp_path, with_commands(job(**uses("org.keeps")), *kill))
+    assert ran.status == 137
+    assert (ran.task / "work/there").read_text() == "key\n"
+    assert not (ran.task / "private").exists()
+
+
+def test_a_secret_of_the_platform_has_a_name(site: Site, tmp_path: Path) -> None:
+    site.add(
+        "org.asks", "@hookimpl\ndef pai_prerequisite(use, task): return Contribution(secrets=['no name'])\n"
+    )
+    ended = site.cli("plan", write_job(tmp_path, job(**uses("org.asks"))))
+    assert ended.returncode == 1
+    assert "asks for a secret of the platform by 'no name', which is no name" in ended.stderr

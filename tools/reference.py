@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar, get_args
 
 import pai_cmd
 import pai_git
+import pai_ssh
 import pai_storage
 import pai_tensorboard
 from pai_runtime import cli, hooks, plugin
@@ -166,6 +167,7 @@ def _lines() -> Iterator[str]:
         **{title: _document(*document) for title, document in DOCUMENTS.items()},
         "Plugin cmd": _plugin(pai_cmd),
         "Plugin git": _plugin(pai_git),
+        "Plugin ssh": _plugin(pai_ssh),
         **{
             f"Plugin {name}": _plugin(pai_storage, f"{module}.manifest.json")
             for name, module in (

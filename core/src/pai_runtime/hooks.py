@@ -33,7 +33,9 @@ def pai_init(use: Use, task: Task) -> None:
 
 @hookspec
 def pai_task_starts(use: Use, task: Task) -> None:
-    """Python that must run in the task's container before the command; runs after the use's own script.
+    """Python that must run in the task's container before the command.
+
+    It runs after the use's own scripts, and when its services have been started.
 
     This and the other lifecycle hooks are called in a process of their own, with the environment of the
     steps. Most plugins need none of them, since a `Contribution` carries shell scripts for each event.

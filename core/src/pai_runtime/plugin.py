@@ -27,7 +27,7 @@ from typing import Any, Final
 
 import pluggy
 
-from pai_runtime.task.plan import EVENTS, Event, FailurePolicy, Mount, Service
+from pai_runtime.task.plan import EVENTS, PRIVATE, Event, FailurePolicy, Mount, Service
 
 __all__ = [
     "API_VERSION",
@@ -60,7 +60,8 @@ class Use:
     schema in the plugin's manifest, all references in them resolved. A secret in them is a placeholder
     while the plan is made (use it as any other text; never look into it), and its value in `pai_init` and
     the lifecycle hooks. `source` is ``file:line:column``. `roles` are the task roles that it is for, in
-    the job's order.
+    the job's order. `secrets` are those of the platform's that the use's `Contribution` asks for, as far as
+    the platform has them, in the same hooks; while the plan is made there are none.
     """
 
     plugin: str
@@ -69,6 +70,7 @@ class Use:
     failure_policy: FailurePolicy
     source: str
     roles: tuple[str, ...] = ()
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,8 @@ class Task:
     """The task that a use is part of.
 
     `instances` has the number of tasks of every role, `ports` this task's ports by label. `folder` is the
-    task's own folder in its container: what a hook writes, it writes below.
+    task's own folder in its container: what a hook writes, it writes below. `gang` says that all tasks of
+    the job live together: none is started, or tried again, by itself.
     """
 
     job: str
@@ -85,6 +88,15 @@ class Task:
     instances: Mapping[str, int]
     ports: Mapping[str, tuple[int, ...]]
     folder: Path
+    gang: bool = True
+
+    @property
+    def private(self) -> Path:
+        """A folder for what must not outlive the task, such as keys; who needs it makes it, with mode 0700.
+
+        It is removed after the exit callbacks, with all that is in it.
+        """
+        return self.folder / PRIVATE
 
 
 @dataclass(frozen=True)
@@ -101,10 +113,13 @@ class Contribution:
     """What one use adds to the plan of one task.
 
     `environment` is set before the first step and holds for the user's command too. Of several `steps` for
-    one event the first runs first.
+    one event the first runs first. `secrets` names secrets of the platform that the use's hooks are to have
+    in ``use.secrets``: ``run``, a random text that the tasks of one run share and nobody else knows; on a
+    cluster also what the user has there, as JSON, such as ``jobSSH`` and ``sshKeys``.
     """
 
     environment: Mapping[str, str] = field(default_factory=dict)
     steps: Sequence[Shell] = ()
     services: Sequence[Service] = ()
     mounts: Sequence[Mount] = ()
+    secrets: Sequence[str] = ()

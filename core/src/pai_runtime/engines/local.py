@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from secrets import token_hex
 from types import FrameType
 from typing import Literal
 
@@ -28,6 +29,7 @@ from pai_runtime.plan.environment import Attempt, Placement, TaskName
 from pai_runtime.task.exit_record import write_whole
 from pai_runtime.task.family import adopt_orphans, kill_children
 from pai_runtime.task.lifecycle import RUNTIME_ERROR
+from pai_runtime.task.placeholders import platform_path
 from pai_runtime.task.plan import Plan
 from pai_runtime.task.stop import on_stop_signals
 
@@ -98,7 +100,7 @@ class LocalRun:
         for missing in check_storages(plans.values(), self._options.storages):
             self._view.say(missing)
         way = Way(
-            secrets,
+            {**secrets, **_platform_secrets(plans)},
             prefixed=len(plans) > 1,
             shown_elsewhere=self._view.shows_output,
             binds=self._binds(plans) if self._is_isolated(plans) else None,
@@ -297,6 +299,12 @@ class LocalRun:
         if self._decision is None:
             return "cancelled"
         return "failed" if self._decision.code else "succeeded"
+
+
+def _platform_secrets(plans: Mapping[TaskName, Plan]) -> dict[str, str]:
+    """What a machine of one's own has of what the uses of plugins ask for."""
+    asked = {name for plan in plans.values() for use in plan.uses for name in use.secrets}
+    return {platform_path("run"): token_hex(32)} if "run" in asked else {}
 
 
 def _failure(task: LocalTask) -> str:

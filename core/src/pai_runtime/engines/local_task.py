@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -16,7 +17,7 @@ from pai_runtime.plan.environment import Attempt, TaskName, of_attempt
 from pai_runtime.task.exit_record import exit_record, write_whole
 from pai_runtime.task.interpreter import python_argv
 from pai_runtime.task.lifecycle import Outcome, Result
-from pai_runtime.task.plan import Plan
+from pai_runtime.task.plan import PRIVATE, Plan
 
 LAYERS = ".layers"
 """The folder in that of a run with what the kernel needs while tasks are isolated."""
@@ -153,6 +154,7 @@ class LocalTask:
     def _leave_record(self, code: int) -> None:
         """For a supervisor that was killed, or told to stop before it could listen: do its last duties."""
         (self.folder / "secrets.json").unlink(missing_ok=True)
+        shutil.rmtree(self.folder / PRIVATE, ignore_errors=True)
         if not (self.folder / "exit.yaml").exists():
             outcome: Outcome = "cancelled" if self.state == "stopped" else "failed"
             message = "the supervisor of the task was ended before it could say how the task went"

@@ -28,6 +28,7 @@ def contribution_fault(contribution: Contribution) -> str | None:
         "steps": contribution.steps,
         "services": contribution.services,
         "mounts": contribution.mounts,
+        "secrets": contribution.secrets,
     }
     if not isinstance(environment, Mapping):
         return f"has an environment that is a {type(environment).__name__}, not a mapping"
@@ -39,6 +40,7 @@ def contribution_fault(contribution: Contribution) -> str | None:
         *map(_step_fault, lists["steps"]),
         *map(_service_fault, lists["services"]),
         *map(_mount_fault, lists["mounts"]),
+        *map(_secret_fault, lists["secrets"]),
     ]
     return next(filter(None, faults), None)
 
@@ -91,6 +93,12 @@ def _mount_fault(mount: Any) -> str | None:
     for what, path in (("path", mount.path), ("sub_path", f"/{mount.sub_path}")):
         if not path.startswith("/") or path == "/" * (what == "path") or ".." in path.split("/"):
             return f"has a mount with the {what} {path!r}; expected an absolute path without '..', not '/'"
+    return None
+
+
+def _secret_fault(name: Any) -> str | None:
+    if not isinstance(name, str) or not name.isidentifier():
+        return f"asks for a secret of the platform by {name!r}, which is no name"
     return None
 
 

@@ -84,7 +84,11 @@ class Host:
             if fault := contribution_fault(answer):
                 raise PluginError(loaded.plugin, phase, fault)
             return Contribution(
-                dict(answer.environment), tuple(answer.steps), tuple(answer.services), tuple(answer.mounts)
+                dict(answer.environment),
+                tuple(answer.steps),
+                tuple(answer.services),
+                tuple(answer.mounts),
+                tuple(answer.secrets),
             )
 
 

@@ -14,7 +14,7 @@ from pai_runtime.host.host import Host, Unavailable
 from pai_runtime.host.loading import PluginError, blamed
 from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.plugin import Task, Use
-from pai_runtime.task.placeholders import fill
+from pai_runtime.task.placeholders import fill, platform_path
 from pai_runtime.task.plan import Plan, UseRecord
 from pai_runtime.task.shell import SCRIPT_FD
 
@@ -33,8 +33,9 @@ def main() -> None:
         record.failure_policy,
         record.source,
         record.roles,
+        {name: secrets[path] for name in record.secrets if (path := platform_path(name)) in secrets},
     )
-    task = Task(plan.job, plan.role, plan.index, plan.instances, plan.ports, Path(plan.folder))
+    task = Task(plan.job, plan.role, plan.index, plan.instances, plan.ports, Path(plan.folder), plan.gang)
     host = Host(NO_POLICY)
     try:
         plugin = _find_the_same(host, record)

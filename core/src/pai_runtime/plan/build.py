@@ -117,7 +117,8 @@ class Planner:
     def _plan(self, name: TaskName, problems: list[Problem]) -> Plan:
         role_name, index = name
         role, place = self._roles[role_name], self._placement.places[name]
-        task = Task(self._job.name, role_name, index, self._instances, place.ports, Path(place.folder))
+        folder, gang = Path(place.folder), self._job.gang
+        task = Task(self._job.name, role_name, index, self._instances, place.ports, folder, gang)
         variables = {variable.name: variable for variable in self._environment.of(role.role, index)}
         records: list[UseRecord] = []
         steps: list[Step] = []
@@ -137,7 +138,7 @@ class Planner:
                 variables[variable] = Variable(variable, value, use.name)
             steps += self._steps(use, plugin, contribution, len(records))
             services += [PlannedService(len(records), service) for service in contribution.services]
-            records.append(self._record(use, plugin))
+            records.append(self._record(use, plugin, contribution))
             for mount in contribution.mounts:
                 problems += self._add_mount(mounts, records, use, mount)
         return Plan(
@@ -153,6 +154,7 @@ class Planner:
             services=tuple(services),
             mounts=tuple(mounts),
             hold=self._job.hold,
+            gang=self._job.gang,
             command=role.command,
             warnings=tuple(warnings),
         )
@@ -170,14 +172,8 @@ class Planner:
 
     def _contribution(self, use: JobUse, plugin: Plugin, task: Task) -> Contribution:
         loaded = self._host.load(plugin)
-        plugin_use = Use(
-            use.plugin,
-            use.name,
-            use.parameters,
-            use.failure_policy,
-            str(use.position),
-            self._roles_of[use.path],
-        )
+        source, roles = str(use.position), self._roles_of[use.path]
+        plugin_use = Use(use.plugin, use.name, use.parameters, use.failure_policy, source, roles)
         return self._host.contribution(loaded, plugin_use, task)
 
     def _steps(self, use: JobUse, plugin: Plugin, contribution: Contribution, number: int) -> Iterator[Step]:
@@ -193,7 +189,7 @@ class Planner:
             if loaded.implements(_LIFECYCLE_HOOKS[event]):
                 yield step(event, hook=_LIFECYCLE_HOOKS[event], failure_policy=use.failure_policy)
 
-    def _record(self, use: JobUse, plugin: Plugin) -> UseRecord:
+    def _record(self, use: JobUse, plugin: Plugin, contribution: Contribution) -> UseRecord:
         return UseRecord(
             name=use.name,
             plugin=use.plugin,
@@ -203,4 +199,5 @@ class Planner:
             failure_policy=use.failure_policy,
             source=str(use.position),
             roles=self._roles_of[use.path],
+            secrets=tuple(contribution.secrets),
         )

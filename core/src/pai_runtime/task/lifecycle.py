@@ -1,7 +1,8 @@
 """What runs when: the order of callbacks around the user's command, and the outcome. Pure, no processes.
 
-1. Init steps, then start steps, in order of the uses. A step that fails with failure policy ``fail`` ends
-   the setup: outcome ``setup-failed``, and the command does not run.
+1. Init steps, then start steps, in order of the uses: the scripts of each, its services, its hook. A step
+   that fails with failure policy ``fail`` ends the setup: outcome ``setup-failed``, and the command does not
+   run.
 2. The command: ``ok`` with code 0, else ``failed``; ``cancelled`` or ``timeout`` when told to stop.
 3. A task that failed is held, if its plan says so.
 4. ``taskSucceeds`` after ``ok``, ``taskFails`` after anything else but ``cancelled``, then ``taskExits``
@@ -97,13 +98,23 @@ def _set_up(plan: Plan, runner: Runner, say: Callable[[str], None]) -> tuple[lis
         if stopped := _stopped(runner, "taskStarts"):
             return sorted(started), stopped
         started[use] = None
-        for step in plan.steps_of("taskStarts", use):
-            if result := _start(plan, step, runner, say):
-                return sorted(started), result
-        if result := _start_services(plan, use, runner):
+        if result := _start_use(plan, use, runner, say):
             return sorted(started), result
     say("[INFO] Precommands finished")
     return sorted(started), _stopped(runner, "taskStarts")
+
+
+def _start_use(plan: Plan, use: int, runner: Runner, say: Callable[[str], None]) -> Result | None:
+    steps = plan.steps_of("taskStarts", use)
+    for step in steps:
+        if step.hook is None and (result := _start(plan, step, runner, say)):
+            return result
+    if result := _start_services(plan, use, runner):
+        return result
+    for step in steps:
+        if step.hook is not None and (result := _start(plan, step, runner, say)):
+            return result
+    return None
 
 
 def _start(plan: Plan, step: Step, runner: Runner, say: Callable[[str], None]) -> Result | None:

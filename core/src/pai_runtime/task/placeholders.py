@@ -18,6 +18,11 @@ def placeholder(path: str) -> str:
     return f"\0{path}\0"
 
 
+def platform_path(name: str) -> str:
+    """The path of a secret of the platform: one that no secret of a job, and no placeholder, can have."""
+    return f"\0{name}"
+
+
 def paths(value: Any) -> set[str]:
     """The paths of all secrets named in `value`: a string, or lists and dicts of them."""
     if isinstance(value, str):

@@ -17,6 +17,9 @@ EVENTS: tuple[Event, ...] = ("taskStarts", "taskSucceeds", "taskFails", "taskExi
 Phase = Literal["init", "taskStarts", "command", "taskSucceeds", "taskFails", "taskExits"]
 
 
+PRIVATE = "private"
+"""The folder in a task's folder that does not outlive it."""
+
 PLATFORM = "platform"
 PEERS = "peers"
 """Sources of variables: the platform's of this task or job, and those that tell where its tasks are."""
@@ -37,7 +40,10 @@ class Variable:
 
 @dataclass(frozen=True)
 class UseRecord:
-    """One use of a plugin: who it is, for which roles, what it was given, and where it came from."""
+    """One use of a plugin: who it is, for which roles, what it was given, and where it came from.
+
+    `secrets` names the platform's secrets that its hooks are given.
+    """
 
     name: str
     plugin: str
@@ -47,6 +53,7 @@ class UseRecord:
     failure_policy: FailurePolicy
     source: str
     roles: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
@@ -142,6 +149,7 @@ class Command:
 class Plan:
     """One task. `folder` is where the task's plan, logs and record are in its container.
 
+    `gang` says that all tasks of the job live together.
     `hold` says for how many seconds a task that failed is kept as it is, for somebody to look at it.
     """
 
@@ -158,6 +166,7 @@ class Plan:
     services: tuple[PlannedService, ...] = ()
     mounts: tuple[PlannedMount, ...] = ()
     hold: float = 0
+    gang: bool = True
     warnings: tuple[str, ...] = ()
 
     def steps_of(self, phase: Phase, use: int | None = None) -> list[Step]:
@@ -197,6 +206,7 @@ class Plan:
                     "failurePolicy": use.failure_policy,
                     "source": use.source,
                     "roles": list(use.roles),
+                    "secrets": list(use.secrets),
                 }
                 for use in self.uses
             ],
@@ -205,6 +215,7 @@ class Plan:
             "services": [_service_to_json(planned) for planned in self.services],
             "mounts": [_mount_to_json(planned) for planned in self.mounts],
             "hold": self.hold,
+            "gang": self.gang,
             "warnings": list(self.warnings),
         }
 
@@ -232,6 +243,7 @@ class Plan:
                 services=tuple(map(_service_from_json, document["services"])),
                 mounts=tuple(map(_mount_from_json, document["mounts"])),
                 hold=document["hold"],
+                gang=document["gang"],
                 warnings=tuple(document["warnings"]),
             )
         except (KeyError, TypeError, AttributeError) as error:
@@ -239,8 +251,8 @@ class Plan:
 
 
 def _use_from_json(document: Mapping[str, Any]) -> UseRecord:
-    fields = _without(_without(document, "failurePolicy"), "roles")
-    return UseRecord(failure_policy=document["failurePolicy"], roles=tuple(document["roles"]), **fields)
+    fields = {**document, "roles": tuple(document["roles"]), "secrets": tuple(document["secrets"])}
+    return UseRecord(failure_policy=fields.pop("failurePolicy"), **fields)
 
 
 def _step_to_json(step: Step) -> dict[str, Any]:

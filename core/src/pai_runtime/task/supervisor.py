@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import shutil
 import signal
 import sys
 import traceback
@@ -22,6 +23,7 @@ from pai_runtime.task.masking import Masks
 from pai_runtime.task.plan import (
     PEERS,
     PLATFORM,
+    PRIVATE,
     Command,
     Plan,
     PlanError,
@@ -98,6 +100,7 @@ def supervise(folder: Path, options: Options) -> int:
     finally:
         parts.services.end()
         parts.processes.end()
+        shutil.rmtree(folder / PRIVATE, ignore_errors=True)
     record()
     parts.state.set("ended")
     return result.code

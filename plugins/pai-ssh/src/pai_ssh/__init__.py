@@ -1,0 +1,75 @@
+"""The plugin ``com.microsoft.pai.runtimeplugin.ssh``: ssh into tasks and between them."""
+
+import os
+import sys
+from pathlib import Path
+
+from pai_runtime.plugin import Contribution, Service, Shell, Task, Use, hookimpl
+from pai_ssh.files import write_files
+from pai_ssh.peers import find_peers
+from pai_ssh.request import read_request
+from pai_ssh.scripts import CHECKED, FOLDER, PREPARE, PROBE, SERVE
+
+SECRETS = ("run", "jobSSH", "sshKeys")
+"""What the platform may have to make keys of, or as keys."""
+
+
+class NotStarted(Exception):
+    """There is no sshd, for a reason that has been given before."""
+
+
+@hookimpl
+def pai_prerequisite(use: Use, task: Task) -> Contribution:
+    """An sshd beside the command; parameters that make no sense are refused before anything is started."""
+    read_request(use, task)
+    service = Service("ssh", SERVE, probe=PROBE, required=use.failure_policy == "fail")
+    return Contribution(
+        {FOLDER: str(_folder(task))}, [Shell("taskStarts", PREPARE)], [service], secrets=SECRETS
+    )
+
+
+@hookimpl
+def pai_init(use: Use, task: Task) -> None:
+    """Make the keys, and the files around them."""
+    from pai_ssh.keys import keys_of_run  # noqa: PLC0415 - cryptography is slow to import
+
+    request = read_request(use, task)
+    for warning in request.warnings:
+        _say(f"[WARNING] ssh: {warning}")
+    keys = keys_of_run(use.secrets)
+    for pair in (keys.host, keys.job):
+        _hide(pair.private)
+    if not (request.job or keys.users or request.keys):
+        _say("[WARNING] ssh: nobody can come in: jobssh is off, and there is no public key of a user")
+    peers = find_peers(task, os.environ) if request.job else None
+    write_files(_folder(task), keys, request.keys, task.ports["ssh"][0], peers)
+
+
+@hookimpl
+def pai_task_starts(use: Use, task: Task) -> None:
+    """Wait at the barrier; the services of the use run already."""
+    request = read_request(use, task)
+    if not request.barrier:
+        return
+    if not (_folder(task) / CHECKED).exists():
+        raise NotStarted("sshd was not started, so that no task could reach this one")
+    from pai_ssh.barrier import wait_for_all  # noqa: PLC0415 - paramiko is slow to import
+
+    peers = [peer for peer in find_peers(task, os.environ) if peer.role in request.barrier]
+    wait_for_all(peers, f"{task.role}-{task.index}", _folder(task), request.seconds, _say)
+
+
+def _folder(task: Task) -> Path:
+    return task.private / "ssh"
+
+
+def _hide(private_key: str) -> None:
+    """Have no line of a private key in the logs, should a task print it."""
+    lines = [line for line in private_key.splitlines() if "PRIVATE KEY" not in line]
+    with Path(os.environ["PAI_MASK"]).open("a") as masks:
+        masks.writelines(f"{line}\n" for line in lines)
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()

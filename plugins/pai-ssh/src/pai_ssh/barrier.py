@@ -1,0 +1,137 @@
+"""The barrier: the tasks of a job wait until every one of them can be reached by ssh.
+
+1. The first task, the leader, asks every one: it logs in with the job's key, again and again until it can.
+2. When all have answered, or the time is over, it tells each that answered how it went, over the connection
+   that it has kept. Nobody goes on, and perhaps ends, before the leader has reached all.
+3. The others only wait for a file in which they are told so. They ask nobody.
+
+So a job of n tasks has n logins and not n², and a task that is already done when a late one comes cannot
+be taken for a missing one.
+"""
+
+import json
+import logging
+import os
+import pwd
+import random
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import paramiko
+
+from pai_ssh.files import HOST
+from pai_ssh.peers import Peer
+from pai_ssh.scripts import FOLDER
+
+AT_ONCE = 32
+"""How many tasks the leader asks at one time."""
+LONGEST_PAUSE = 5.0
+"""Seconds between two rounds; the first pauses are shorter."""
+LOGIN = 15.0
+"""Seconds after which a login that does not go on is given up, until the next round."""
+LATE = 30.0
+"""Seconds that the others wait longer than the leader does, to hear from it who was missing."""
+
+VERDICT = "verdict"
+"""The file in which a task is told how it went: the names of the missing, as JSON."""
+_TELL = f'cat >"${FOLDER}/{VERDICT}.part" && mv "${FOLDER}/{VERDICT}.part" "${FOLDER}/{VERDICT}"'
+
+Say = Callable[[str], None]
+
+
+class BarrierTimeout(Exception):
+    """Tasks that did not answer in time."""
+
+
+def wait_for_all(peers: list[Peer], own: str, folder: Path, seconds: float, say: Say) -> None:
+    """Wait until all of `peers` answer; the task called `own` is one of them.
+
+    `folder` has the keys. Raises `BarrierTimeout` after `seconds`.
+    """
+    # A login that does not succeed yet is no error, and needs no traceback in the log.
+    logging.getLogger("paramiko").addHandler(logging.NullHandler())
+    leader = peers[0].name
+    say(f"[INFO] ssh barrier: waiting for {len(peers)} tasks, {seconds:g} seconds at most")
+    missing = _lead(peers, folder, seconds) if own == leader else _follow(leader, folder, seconds + LATE)
+    if missing:
+        raise BarrierTimeout(f"no answer by ssh within {seconds:g} seconds from {', '.join(missing)}")
+    say(f"[INFO] ssh barrier: all {len(peers)} tasks answer")
+
+
+def _lead(peers: list[Peer], folder: Path, seconds: float) -> list[str]:
+    """The names of those who did not answer, after all others have been told."""
+    until = time.monotonic() + seconds
+    login = _Login(folder)
+    pause = 0.2
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        while True:
+            left = [peer for peer in peers if peer.name not in login.clients]
+            list(pool.map(login.attempt, left))
+            missing = [peer.name for peer in left if peer.name not in login.clients]
+            if not missing or time.monotonic() >= until:
+                break
+            time.sleep(min(random.uniform(0.5, 1) * pause, max(until - time.monotonic(), 0)))  # noqa: S311
+            pause = min(2 * pause, LONGEST_PAUSE)
+        list(pool.map(lambda client: _tell(client, missing), login.clients.values()))
+    return missing
+
+
+def _follow(leader: str, folder: Path, seconds: float) -> list[str]:
+    """What the leader tells; itself is missing if it tells nothing."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        try:
+            missing: list[str] = json.loads((folder / VERDICT).read_bytes())
+        except FileNotFoundError:
+            time.sleep(0.1)
+        else:
+            return missing
+    return [leader]
+
+
+@dataclass(frozen=True)
+class _Login:
+    """Logs into tasks as the job does; `clients` are those that let us in, by name."""
+
+    folder: Path
+    clients: dict[str, paramiko.SSHClient] = field(default_factory=dict)
+
+    def attempt(self, peer: Peer) -> None:
+        """Try once."""
+        client = paramiko.SSHClient()
+        kind, encoded = (self.folder / "known_hosts").read_text().removeprefix(HOST).split()
+        line = paramiko.hostkeys.HostKeyEntry.from_line(f"[{peer.host}]:{peer.port} {kind} {encoded}")
+        if line is None or line.key is None:
+            raise BarrierTimeout(f"{self.folder / 'known_hosts'} is damaged")
+        client.get_host_keys().add(line.hostnames[0], kind, line.key)
+        try:
+            client.connect(
+                peer.host,
+                peer.port,
+                pwd.getpwuid(os.geteuid()).pw_name,
+                pkey=paramiko.PKey.from_path(self.folder / "key"),
+                allow_agent=False,
+                look_for_keys=False,
+                timeout=LOGIN,
+                banner_timeout=LOGIN,
+                auth_timeout=LOGIN,
+            )
+        except (OSError, EOFError, paramiko.SSHException):
+            client.close()  # not there yet, or not ready: the next round asks again
+        else:
+            self.clients[peer.name] = client
+
+
+def _tell(client: paramiko.SSHClient, missing: Iterable[str]) -> None:
+    try:
+        stdin, stdout, _ = client.exec_command(_TELL, timeout=LOGIN)
+        stdin.write(json.dumps(list(missing)))
+        stdin.channel.shutdown_write()
+        stdout.channel.recv_exit_status()
+    except (OSError, EOFError, paramiko.SSHException):
+        pass  # it has ended in the meantime, and its own record says why
+    finally:
+        client.close()

@@ -1,0 +1,154 @@
+"""The files that sshd and ssh need, all in one folder of the task's; nothing else is changed anywhere."""
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING
+
+from pai_ssh.peers import Peer
+
+if TYPE_CHECKING:
+    from pai_ssh.keys import Keys
+
+HOST = "pai-job"
+"""The one name under which the host key of all tasks is known."""
+
+CLIENTS = ("ssh", "scp", "sftp")
+
+SFTP_SERVERS = (
+    "/usr/lib/openssh/sftp-server",
+    "/usr/libexec/openssh/sftp-server",
+    "/usr/lib/ssh/sftp-server",
+    "/usr/libexec/sftp-server",
+    "/usr/lib/sftp-server",
+)
+"""Where distributions have it."""
+
+
+def write_files(
+    folder: Path, keys: "Keys", users: Iterable[str], port: int, peers: list[Peer] | None
+) -> None:
+    """Write all files; `users` are public keys beside the platform's. `peers` None: no way to other tasks."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.parent.chmod(0o700)
+    authorized = [*([keys.job.public] if peers is not None else []), *keys.users, *users]
+    files = {
+        "host_key": keys.host.private,
+        "known_hosts": f"{HOST} {keys.host.public}\n",
+        "authorized_keys": "".join(f"{key.strip()}\n" for key in authorized),
+        "sshd_config": _sshd_config(folder, port),
+        "session": _session(folder),
+    }
+    if peers is not None:
+        files |= {"key": keys.job.private, "config": "".join(_config(folder, peers))}
+        (folder / "bin").mkdir(exist_ok=True)
+        for program in CLIENTS:
+            _write(folder / "bin" / program, _client(folder, program, peers), 0o700)
+    for name, text in files.items():
+        _write(folder / name, text if text.endswith("\n") else f"{text}\n", 0o600)
+
+
+def _write(path: Path, text: str, mode: int) -> None:
+    path.unlink(missing_ok=True)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def _sshd_config(folder: Path, port: int) -> str:
+    return f"""\
+Port {port}
+HostKey "{folder}/host_key"
+PidFile "{folder}/sshd.pid"
+AuthorizedKeysFile "{_expanded(folder)}/authorized_keys"
+# The folders above ours are not ours, and may well be writable for others, as /tmp is.
+StrictModes no
+AuthenticationMethods publickey
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+PermitRootLogin prohibit-password
+UsePAM no
+# All tasks of a large job may come at one time.
+MaxStartups 1000
+Subsystem sftp internal-sftp
+ForceCommand exec sh {quote(str(folder / "session"))}
+"""
+
+
+def _session(folder: Path) -> str:
+    """What every session runs: its own command, with the variables and in the working folder of the task."""
+    servers = " ".join(SFTP_SERVERS)
+    return f"""\
+. {quote(str(folder / "environment"))}
+cd "$PAI_WORK_DIR"
+command=$SSH_ORIGINAL_COMMAND
+unset SSH_ORIGINAL_COMMAND
+# Else bash would read ~/.bashrc once more, and what that sets would hide what the task has.
+export SHLVL=1
+case $command in
+'') exec "$SHELL" ;;
+internal-sftp)
+    for server in {servers}; do
+        if [ -x "$server" ]; then exec "$server"; fi
+    done
+    echo "this image has no sftp-server: files cannot be copied here" >&2
+    exit 127
+    ;;
+esac
+exec "$SHELL" -c "$command"
+"""
+
+
+def _config(folder: Path, peers: list[Peer]) -> Iterator[str]:
+    path = _expanded(folder)
+    for peer in peers:
+        yield f"""\
+Host {peer.name}
+    HostName {peer.host}
+    Port {peer.port}
+    IdentityFile "{path}/key"
+    IdentitiesOnly yes
+    UserKnownHostsFile "{path}/known_hosts"
+    GlobalKnownHostsFile /dev/null
+    HostKeyAlias {HOST}
+    StrictHostKeyChecking yes
+    UpdateHostKeys no
+    BatchMode yes
+    LogLevel ERROR
+"""
+
+
+def _client(folder: Path, program: str, peers: list[Peer]) -> str:
+    """A program that knows the tasks of the job, and is the image's own for all other hosts.
+
+    A configuration with both in it would have to include the machine's, and ssh refuses to if it does not
+    trust the owner, as in a user namespace, where that is nobody.
+    """
+    tasks = " | ".join(f"{role}-[0-9]*" for role in dict.fromkeys(peer.role for peer in peers)) or "-"
+    return f"""\
+#!/bin/sh
+set -f
+for word in "$@"; do
+    host=${{word#*://}}
+    host=${{host##*@}}
+    case ${{host%%[:/]*}} in
+    {tasks})
+        set -- -F {quote(str(folder / "config"))} "$@"
+        break
+        ;;
+    esac
+done
+IFS=:
+for folder in $PATH; do
+    if [ "$folder" != {quote(str(folder / "bin"))} ] && [ -x "$folder/{program}" ]; then
+        exec "$folder/{program}" "$@"
+    fi
+done
+echo "{program}: this image has no ssh client; install openssh-client in the image" >&2
+exit 127
+"""
+
+
+def _expanded(folder: Path) -> str:
+    """A path where sshd and ssh would put something in the place of a percent sign."""
+    return str(folder).replace("%", "%%")

@@ -1,0 +1,55 @@
+"""The keys of a run: the same ones in all of its tasks, and nowhere else."""
+
+import hmac
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+
+
+class NoKeys(Exception):
+    """The platform gives nothing that keys could be made of."""
+
+
+@dataclass(frozen=True)
+class KeyPair:
+    """A private and a public key, in the formats of OpenSSH's files."""
+
+    private: str = field(repr=False)
+    public: str
+
+
+@dataclass(frozen=True)
+class Keys:
+    """`host` is how every task shows that it is of this job, `job` how it comes into the others."""
+
+    host: KeyPair
+    job: KeyPair
+    users: tuple[str, ...]
+
+
+def keys_of_run(secrets: Mapping[str, str]) -> Keys:
+    """All keys from the platform's secrets; raises `NoKeys`.
+
+    ``jobSSH`` is a key pair, ``sshKeys`` the user's public keys, both as a cluster's users have them there.
+
+    Keys are made of the secret that the tasks share, so that nobody has to hand them from one to the other.
+    """
+    given = json.loads(secrets["jobSSH"]) if "jobSSH" in secrets else None
+    users = tuple(each["value"] for each in json.loads(secrets.get("sshKeys", "[]")))
+    material = secrets.get("run") or (given and given["key"])
+    if not material:
+        raise NoKeys("the platform gives the tasks of this run no secret that keys could be made of")
+    job = KeyPair(given["key"], given["pubKey"]) if given else _derive(material, "job")
+    return Keys(_derive(material, "host"), job, users)
+
+
+def _derive(material: str, purpose: str) -> KeyPair:
+    # Any 32 bytes are a private key of this kind, and HMAC makes them as hard to guess as the material.
+    seed = hmac.digest(material.encode(), f"pai-ssh {purpose}".encode(), "sha256")
+    key = Ed25519PrivateKey.from_private_bytes(seed)
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
+    public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
+    return KeyPair(private.decode(), public.decode())

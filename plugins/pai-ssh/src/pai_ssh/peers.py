@@ -1,0 +1,33 @@
+"""Where the tasks of a job are."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pai_runtime.plugin import Task
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A task that can be reached by ssh; `name` is what other tasks call it."""
+
+    role: str
+    name: str
+    host: str
+    port: int
+
+
+def find_peers(task: Task, environment: Mapping[str, str]) -> list[Peer]:
+    """All tasks of the job, in order, as far as the platform knows where they are; this one too."""
+    told = dict(environment)
+    if "PAI_TASKS_FILE" in told:  # a large job, whose variables have no room in an environment
+        told |= json.loads(Path(told["PAI_TASKS_FILE"]).read_bytes())
+    peers = []
+    for role, instances in task.instances.items():
+        for index in range(instances):
+            host = told.get(f"PAI_HOST_IP_{role}_{index}")
+            ports = told.get(f"PAI_PORT_LIST_{role}_{index}_ssh")
+            if host and ports:
+                peers.append(Peer(role, f"{role}-{index}", host, int(ports.split(",")[0])))
+    return peers

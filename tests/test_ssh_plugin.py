@@ -1,0 +1,284 @@
+"""The plugin com.microsoft.pai.runtimeplugin.ssh without its servers: parameters, keys and files."""
+
+import json
+import os
+import socket
+import subprocess
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pai_runtime.host.host import Host, parameter_problems
+from pai_runtime.host.policy import NO_POLICY
+from pai_runtime.plugin import Task, Use
+from pai_runtime.problems import Position
+from pai_ssh import barrier
+from pai_ssh.barrier import VERDICT, BarrierTimeout, wait_for_all
+from pai_ssh.files import write_files
+from pai_ssh.keys import Keys, NoKeys, keys_of_run
+from pai_ssh.peers import Peer, find_peers
+from pai_ssh.request import InvalidRequest, read_request
+from pai_ssh.scripts import FOLDER, PREPARE
+from tests.support import cli
+
+ID = "com.microsoft.pai.runtimeplugin.ssh"
+ED25519 = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIO6u3/qYJQy1+kUGbyeZfVfT5mXP0rLVpyqHkW9GY1fJ"
+TASK = Task("job", "worker", 0, {"worker": 2, "ps_server": 1, "Chief": 1}, {"ssh": (15000,)}, Path("/task"))
+
+
+def use(**parameters: Any) -> Use:
+    return Use(ID, "ssh", parameters, "fail", "job.yaml:1:1", ("worker", "ps_server"))
+
+
+def problems(**parameters: Any) -> list[str]:
+    found = parameter_problems(Host(NO_POLICY).find(ID), parameters, Position("job.yaml", 1, 1))
+    return [str(problem) for problem in found]
+
+
+def test_the_plugin_holds_what_its_manifest_declares() -> None:
+    ended = cli("plugins", "check", ID)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {},
+        {"jobssh": True},
+        {"jobssh": "true", "sshbarrier": "true", "sshbarrierTimeout": 0.5},
+        {"jobssh": True, "userssh": {"type": "custom", "value": ""}},
+        {"userssh": {"type": "none"}},
+        {"userssh": {"type": "system"}},
+        {"userssh": {"type": "custom", "value": f"{ED25519} me@example.com\n{ED25519}\r\n\n"}},
+        {"publicKeys": [ED25519, f"  {ED25519} two words\n"]},
+        {"publicKeys": None},
+    ],
+)
+def test_parameters_as_jobs_have_them_are_valid(parameters: dict[str, Any]) -> None:
+    assert problems(**parameters) == []
+    read_request(use(**parameters), TASK)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "not a key",
+        "ssh-ed25519",
+        "ssh-ed25519 ABCD",
+        f"{ED25519}\nrubbish",
+        "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAA\n-----END OPENSSH PRIVATE KEY-----",
+        f'command="rm -rf /" {ED25519}',
+        f"ssh-ed25519,{ED25519}",
+    ],
+)
+@pytest.mark.parametrize("where", ["userssh", "publicKeys"])
+def test_what_is_no_public_key_is_a_validation_error(key: str, where: str) -> None:
+    parameters = {"userssh": {"type": "custom", "value": key}, "publicKeys": [key]}
+    (problem,) = problems(**{where: parameters[where]})
+    assert "expected public keys in the format of OpenSSH" in problem
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        ED25519[:-4],
+        ED25519[:-1],
+        ED25519.replace("ssh-ed25519", "ssh-rsa"),
+        f"{ED25519}AAAA",
+        ED25519.replace("AAAAC3", "AAAAC4"),
+    ],
+)
+def test_a_damaged_public_key_is_refused_before_anything_is_started(key: str) -> None:
+    with pytest.raises(InvalidRequest, match=r"is damaged; copy the whole line of its \.pub file"):
+        read_request(use(publicKeys=[key]), TASK)
+
+
+@pytest.mark.parametrize("kind", ["rsa", "ecdsa", "ed25519"])
+@pytest.mark.debian("openssh-client", program="ssh-keygen")
+def test_keys_of_every_usual_kind_are_public_keys(tmp_path: Path, kind: str) -> None:
+    subprocess.run(["ssh-keygen", "-q", "-t", kind, "-N", "", "-f", tmp_path / "key"], check=True)
+    key = (tmp_path / "key.pub").read_text()
+    assert problems(publicKeys=[key]) == []
+    assert read_request(use(publicKeys=[key]), TASK).keys == (key.strip(),)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "gang", "reached", "barrier", "warning"),
+    [
+        ({"jobssh": True}, "gang", "tasks", (), None),
+        ({"jobssh": False}, "gang", "users", (), None),
+        ({"jobssh": True, "sshbarrier": True}, "gang", "tasks", ("worker", "ps_server"), None),
+        ({"jobssh": True, "sshbarrier": "false"}, "gang", "tasks", (), None),
+        ({"jobssh": True, "sshbarrier": True, "taskroles": ["worker"]}, "gang", "tasks", ("worker",), None),
+        ({"jobssh": True, "sshbarrier": True, "taskroles": ["ps_server"]}, "gang", "tasks", (), None),
+        ({"sshbarrier": True}, "gang", "users", (), "sshbarrier is off, because it needs jobssh"),
+        (
+            {"jobssh": True, "sshbarrier": True},
+            "no gang",
+            "users",
+            (),
+            "jobssh is off, because with gangAllocation: false",
+        ),
+    ],
+)
+def test_who_is_reached_and_who_waits(
+    parameters: dict[str, Any], gang: str, reached: str, barrier: tuple[str, ...], warning: str | None
+) -> None:
+    request = read_request(use(**parameters), replace(TASK, gang=gang == "gang"))
+    assert (request.job, request.barrier) == (reached == "tasks", barrier)
+    assert [text.startswith(warning or "") for text in request.warnings] == ([True] if warning else [])
+
+
+def test_a_role_that_has_no_ssh_cannot_be_waited_for() -> None:
+    with pytest.raises(
+        InvalidRequest, match="taskroles has Chief; the roles with this use are worker, ps_server"
+    ):
+        read_request(use(taskroles=["worker", "Chief"]), TASK)
+
+
+def test_all_tasks_of_a_run_make_the_same_keys_and_other_runs_others() -> None:
+    keys, again, other = (keys_of_run({"run": text}) for text in ("one", "one", "two"))
+    assert (keys.host.public, keys.job.public) == (again.host.public, again.job.public)
+    assert len({key.public for each in (keys, other) for key in (each.host, each.job)}) == 4
+    assert "PRIVATE" not in repr(keys)
+
+
+@pytest.mark.parametrize("of_the_run", [{}, {"run": "one"}])
+def test_keys_that_a_cluster_gives_are_used(of_the_run: dict[str, str]) -> None:
+    secrets = {
+        "jobSSH": json.dumps({"key": "-----BEGIN RSA PRIVATE KEY-----", "pubKey": "ssh-rsa AAAA"}),
+        "sshKeys": json.dumps([{"title": "mine", "value": ED25519, "time": "0"}]),
+        **of_the_run,
+    }
+    keys = keys_of_run(secrets)
+    assert (keys.job.private, keys.job.public) == ("-----BEGIN RSA PRIVATE KEY-----", "ssh-rsa AAAA")
+    assert keys.users == (ED25519,)
+    assert keys.host.public == keys_of_run(secrets).host.public
+
+
+def test_a_platform_that_gives_nothing_to_make_keys_of_is_an_error() -> None:
+    with pytest.raises(NoKeys, match="no secret that keys could be made of"):
+        keys_of_run({"sshKeys": "[]"})
+
+
+ADDRESSES = {
+    "PAI_HOST_IP_worker_0": "10.0.0.1",
+    "PAI_PORT_LIST_worker_0_ssh": "15000,15001",
+    "PAI_HOST_IP_ps_server_0": "10.0.0.2",
+    "PAI_PORT_LIST_ps_server_0_ssh": "15002",
+    "PAI_HOST_IP_Chief_0": "10.0.0.3",
+    "PAI_PORT_LIST_Chief_0_ssh": "15003",
+}
+PEERS = [
+    Peer("worker", "worker-0", "10.0.0.1", 15000),
+    Peer("ps_server", "ps_server-0", "10.0.0.2", 15002),
+    Peer("Chief", "Chief-0", "10.0.0.3", 15003),
+]
+
+
+def test_peers_are_those_that_the_platform_knows_the_place_of() -> None:
+    assert find_peers(TASK, ADDRESSES) == PEERS
+
+
+def test_peers_of_a_large_job_are_in_a_file(tmp_path: Path) -> None:
+    (tmp_path / "tasks.json").write_text(json.dumps(ADDRESSES))
+    assert find_peers(TASK, {"PAI_TASKS_FILE": str(tmp_path / "tasks.json")}) == PEERS
+
+
+@pytest.fixture
+def keys() -> Keys:
+    return keys_of_run({"run": "one", "sshKeys": json.dumps([{"value": ED25519}])})
+
+
+def test_nobody_else_can_read_the_files(tmp_path: Path, keys: Keys) -> None:
+    folder = tmp_path / "private" / "ssh"
+    write_files(folder, keys, [], 15000, PEERS)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in folder.rglob("*") if path.is_file()}
+    assert modes == {**dict.fromkeys(modes, 0o600), **dict.fromkeys(("ssh", "scp", "sftp"), 0o700)}
+    assert [path.stat().st_mode & 0o777 for path in (folder.parent, folder)] == [0o700, 0o700]
+
+
+def test_without_jobssh_there_is_no_way_from_task_to_task(tmp_path: Path, keys: Keys) -> None:
+    write_files(tmp_path / "ssh", keys, [ED25519], 15000, None)
+    names = {path.name for path in (tmp_path / "ssh").iterdir()}
+    assert names == {"host_key", "known_hosts", "authorized_keys", "sshd_config", "session"}
+    assert keys.job.public not in (tmp_path / "ssh/authorized_keys").read_text()
+
+
+@pytest.mark.debian("openssh-client", program="ssh")
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["worker-0"], {"hostname 10.0.0.1", "port 15000", "batchmode yes", "hostkeyalias pai-job"}),
+        (["-v", "me@ps_server-0", "true"], {"hostname 10.0.0.2", "port 15002", "stricthostkeychecking true"}),
+        (["ssh://Chief-0"], {"hostname 10.0.0.3", "port 15003", "batchmode yes"}),
+        (["elsewhere.example"], {"hostname elsewhere.example", "port 22", "batchmode no"}),
+        (["worker-night.example"], {"hostname worker-night.example", "batchmode no"}),
+    ],
+)
+def test_ssh_knows_the_tasks_by_name_and_leaves_other_hosts_alone(
+    tmp_path: Path, keys: Keys, arguments: list[str], expected: set[str]
+) -> None:
+    folder = tmp_path / "a folder with 100% of 'them'"
+    write_files(folder, keys, [], 15000, PEERS)
+    environment = {"PATH": f"{folder}/bin:{os.environ['PATH']}"}
+    answer = subprocess.run(
+        ["ssh", "-G", *arguments], env=environment, capture_output=True, text=True, check=True
+    )
+    assert expected <= set(answer.stdout.splitlines())
+
+
+def test_a_user_without_a_name_is_told_why_nobody_can_come_in(tmp_path: Path) -> None:
+    for name, status in (("sshd", 0), ("id", 1)):
+        (tmp_path / name).write_text(f"#!/bin/sh\nif [ $1 = -u ]; then echo 1234; else exit {status}; fi\n")
+        (tmp_path / name).chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", FOLDER: str(tmp_path)}
+    ended = subprocess.run(
+        ["sh", "-c", PREPARE], env=environment, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 1
+    assert ended.stderr == (
+        "[ERROR] ssh: user 1234 has no name in /etc/passwd, and sshd lets in nobody without\n"
+    )
+
+
+def test_a_peer_that_hangs_up_is_named_and_leaves_no_traceback(
+    tmp_path: Path, keys: Keys, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        peers = [Peer("worker", "worker-0", "127.0.0.1", server.getsockname()[1])]
+        write_files(tmp_path, keys, [], 15000, peers)
+
+        def hang_up() -> None:
+            while True:
+                try:
+                    server.accept()[0].close()
+                except OSError:
+                    return
+
+        threading.Thread(target=hang_up, daemon=True).start()
+        with pytest.raises(BarrierTimeout, match=r"no answer by ssh within 0.5 seconds from worker-0"):
+            wait_for_all(peers, "worker-0", tmp_path, 0.5, lambda _: None)
+        server.shutdown(socket.SHUT_RDWR)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_those_who_do_not_lead_hear_from_the_leader_how_it_went(tmp_path: Path) -> None:
+    said: list[str] = []
+    (tmp_path / VERDICT).write_text("[]")
+    wait_for_all(PEERS, "Chief-0", tmp_path, 60, said.append)
+    assert said[-1] == "[INFO] ssh barrier: all 3 tasks answer"
+    (tmp_path / VERDICT).write_text('["ps_server-0"]')
+    with pytest.raises(BarrierTimeout, match=r"from ps_server-0$"):
+        wait_for_all(PEERS, "Chief-0", tmp_path, 60, said.append)
+
+
+def test_a_leader_that_tells_nothing_is_the_one_who_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(barrier, "LATE", 0)
+    with pytest.raises(BarrierTimeout, match=r"from worker-0$"):
+        wait_for_all(PEERS, "Chief-0", tmp_path, 0.1, lambda _: None)
