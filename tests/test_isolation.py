@@ -203,6 +203,98 @@ def test_a_folder_that_cannot_be_a_layer_is_read_only_in_the_tasks_and_said(tmp_
     assert not (tmp_path / "beside").exists()
 
 
+def _run_with_mounts(tmp_path: Path, mounts: str, *commands: str) -> subprocess.CompletedProcess[str]:
+    """Run a job where something has been mounted first."""
+    path, out = write_job(tmp_path, job(worker={"commands": list(commands)})), tmp_path / "run"
+    return subprocess.run(
+        ["unshare", "-m", "sh", "-c", f'{mounts} && exec "$@"', "sh", PROGRAM, "run", path, "--out", out],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount something here first")
+def test_a_folder_with_mounts_in_it_is_as_writable_as_any_other(tmp_path: Path) -> None:
+    outer, inner = tmp_path / "outer", tmp_path / "outer/inner"
+    inner.mkdir(parents=True)
+    (outer / "file").write_text("known\n")
+    (outer / "mounted").write_text("below\n")
+    mounts = f"mount -t tmpfs tmpfs {inner} && echo old > {inner}/deep"
+    mounts += f" && mount --bind /etc/hostname {outer}/mounted"
+    ended = _run_with_mounts(
+        tmp_path,
+        mounts,
+        f"cd {outer} && echo new > file && mv file other && echo more > inner/deep && cat other inner/deep",
+        "cmp mounted /etc/hostname",
+    )
+    assert (ended.returncode, ended.stdout, "read-only" in ended.stderr) == (0, "new\nmore\n", False)
+    assert (outer / "file").read_text() == "known\n"
+    written = tmp_path / "run/worker/0" / WRITTEN / str(outer)[1:]
+    assert (written / "other").read_text() == "new\n"
+    assert (written / "inner/deep").read_text() == "more\n"
+
+
+def test_what_the_engine_needs_is_out_of_the_tasks_reach(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    (victim / "file").touch()
+    commands = [
+        f"ls -A /usr/local/pai {tmp_path}/run >> seen",
+        # Whatever is a placeholder of the engine's, by way of a link it would be in somebody else's folder.
+        f"cd /usr/local/pai/written; rm -rf mnt srv 2>&1; ln -s {victim} srv; ln -sfn {victim} lib",
+        "exit 0",
+    ]
+    path = write_job(tmp_path, job(worker={"commands": commands}))
+    ended = cli("run", path, "--out", tmp_path / "run", "--isolation", "required")
+    assert ended.returncode == 0, ended.stderr
+    assert "made.json" not in (tmp_path / "run/worker/0/work/seen").read_text()
+    assert [each.name for each in victim.iterdir()] == ["file"]
+    assert not (tmp_path / "run/.layers").exists()
+
+
+def test_a_run_in_a_task_is_isolated_too(tmp_path: Path) -> None:
+    inner = write_job(tmp_path, job(worker={"commands": ["mkdir /of-inner"]}), "inner.yaml")
+    commands = [f"{PROGRAM} run {inner} --out inner --isolation required", "! test -e /of-inner"]
+    path = write_job(tmp_path, job(worker={"commands": commands}))
+    ended = cli("run", path, "--out", tmp_path / "run", "--isolation", "required")
+    assert ended.returncode == 0, ended.stderr
+    assert (tmp_path / "run/worker/0/work/inner/worker/0" / WRITTEN / "of-inner").is_dir() is False
+
+
+@pytest.mark.parametrize("name", ["with space", "a,b:c", "back\\slash", "line\nbreak", "linked/run"])
+def test_the_folder_of_a_run_may_have_any_name(tmp_path: Path, name: str) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "linked").symlink_to("real")
+    path = write_job(tmp_path, job(worker={"commands": ["echo here > /etc/of-a-job"]}))
+    ended = cli("run", path, "--out", tmp_path / name, "--isolation", "required")
+    assert ended.returncode == 0, ended.stderr
+    assert (tmp_path / name / "worker/0" / WRITTEN / "etc/of-a-job").read_text() == "here\n"
+
+
+def test_a_run_in_shared_memory_is_isolated_too(tmp_path: Path) -> None:
+    folder = Path(tempfile.mkdtemp(dir="/dev/shm"))
+    try:
+        path = write_job(tmp_path, job(worker={"commands": ["mkdir /dataset && ls $PAI_WORK_DIR"]}))
+        ended = cli("run", path, "--out", folder / "run", "--isolation", "required")
+        assert ended.returncode == 0, ended.stderr
+    finally:
+        shutil.rmtree(folder)
+
+
+def test_a_task_that_cannot_be_isolated_leaves_a_record(tmp_path: Path) -> None:
+    task = tmp_path / "task"
+    (task / "work").mkdir(parents=True)
+    (task / "plan.json").write_text(json.dumps(plan(task).to_json()))
+    (tmp_path / "layers").touch()
+    argument = isolation.argument(task, tmp_path / "layers", [])
+    argv = python_argv("pai_runtime.engines.isolation", argument, str(task))
+    ended = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.returncode, "Traceback" in ended.stderr) == (241, False)
+    assert "the task cannot be isolated" in (task / "exit.yaml").read_text()
+
+
 def test_isolation_can_be_turned_off(tmp_path: Path) -> None:
     path = write_job(tmp_path, job(worker={"commands": [f"echo here > {tmp_path}/outside"]}))
     ended = cli("run", path, "--out", tmp_path / "run", "--isolation", "none")

@@ -213,6 +213,21 @@ def test_a_supervisor_that_is_killed_leaves_no_process_behind(tmp_path: Path) ->
     assert not Path("/proc", pid).exists()
 
 
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_streams_that_the_caller_has_closed_are_no_reason_to_fail(tmp_path: Path, closed: str) -> None:
+    path = write_job(tmp_path, job(worker={"commands": ["echo out; echo err >&2"]}))
+    script = f'exec "$@" {closed}'
+    ended = subprocess.run(
+        ["sh", "-c", script, "sh", PROGRAM, "run", path, "--out", tmp_path / "run"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (ended.returncode, "Traceback" in ended.stderr) == (0, False)
+    assert (tmp_path / "run/worker/0/logs/user-stdout/current").read_text() == "out\n"
+
+
 def test_a_supervisor_that_was_stopped_can_be_ended(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "ready")
     commands = ["kill -STOP $PPID", f"echo > {tmp_path}/ready", "exec sleep 1000"]

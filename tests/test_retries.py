@@ -1,12 +1,14 @@
 """Failed tasks and jobs are tried again as often as the job says, and each attempt's logs are kept."""
 
 import json
+import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support import cli, job, write_job
+from tests.support import PROGRAM, cli, job, write_job
 
 # Which attempt it is, a task knows only from its environment: everything else begins anew.
 ATTEMPT = "echo attempt $FC_FRAMEWORK_ATTEMPT_ID.$FC_TASK_ATTEMPT_ID; ls"
@@ -80,6 +82,26 @@ def test_the_time_limit_is_that_of_the_whole_run(tmp_path: Path) -> None:
     document = job(jobRetryCount=5, worker={"commands": ["sleep 1000"]})
     code, _, run = _run(tmp_path, document, "--timeout", "0.1s")
     assert (code, run["retries"]) == (242, 0)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
+def test_a_full_disk_keeps_the_last_attempt_and_its_code(tmp_path: Path) -> None:
+    worker = {"taskRetryCount": 3, "commands": ["cat /dev/zero > fill 2>/dev/null; exit 5"]}
+    path = write_job(tmp_path, job(worker=worker, extras={"gangAllocation": False}))
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    script = f'mount -t tmpfs -o size=1m tmpfs {disk} && exec "$@"'
+    ended = subprocess.run(
+        ["unshare", "-m", "sh", "-c", script, "sh", PROGRAM, "run", path, "--out", disk / "run"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ended.returncode == 5, ended.stderr
+    assert f"task worker/0 cannot be tried again: {disk}" in ended.stderr
+    assert "Traceback" not in ended.stderr
 
 
 def test_every_attempt_has_the_secrets(tmp_path: Path) -> None:

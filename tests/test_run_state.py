@@ -91,7 +91,15 @@ def test_a_wrong_field_of_a_tasks_state_never_breaks_the_reading(
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", '{"phase": "command"}', '{"phase": "lunch", "since": 1}', "[" * 100_000]
+    "text",
+    [
+        "",
+        "[]",
+        '{"phase": "command"}',
+        '{"phase": "lunch", "since": 1}',
+        '{"phase": "command", "since": 1' + 400 * "0" + "}",
+        "[" * 100_000,
+    ],
 )
 def test_a_state_that_cannot_be_understood_is_not_known(tmp_path: Path, text: str) -> None:
     folder = PlayedRun(tmp_path).task_folder("worker/0")
