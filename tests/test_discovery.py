@@ -42,18 +42,26 @@ def rows(result: subprocess.CompletedProcess[str]) -> dict[str, dict[str, Any]]:
         ("plugins", "list", "--json"),
         ("plugins", "show", "org.one"),
         ("plugins", "digest", "org-one"),
-        ("validate",),
     ],
     ids=" ".join,
 )
-def test_what_only_looks_at_plugins_imports_none(site: Site, tmp_path: Path, args: tuple[str, ...]) -> None:
+def test_what_only_looks_at_plugins_imports_none(site: Site, args: tuple[str, ...]) -> None:
     site.add("org.one")
     site.add("org.two")
-    if args == ("validate",):
-        args = ("validate", str(write_job(tmp_path, job(**uses("org.one")))))
     result = site.cli(*args)
     assert result.returncode == 0, result.stderr
     assert site.imported == set()
+
+
+@pytest.mark.parametrize("command", ["validate", "plan"])
+def test_what_looks_at_a_job_imports_the_plugins_that_it_uses_and_no_other(
+    site: Site, tmp_path: Path, command: str
+) -> None:
+    site.add("org.one")
+    site.add("org.two")
+    result = site.cli(command, str(write_job(tmp_path, job(**uses("org.one")))))
+    assert result.returncode == 0, result.stderr
+    assert site.imported == {"org_one"}
 
 
 def test_check_imports_the_plugin_that_it_checks_and_no_other(site: Site) -> None:
