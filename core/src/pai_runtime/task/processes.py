@@ -45,6 +45,8 @@ class Processes:
         self._steps_output = steps_output
         self._steps_pipe = loop.pipe(steps_output)
         self._child: Child | None = None
+        self._early: list[int] | None = None
+        """Signals for a process that is just being started; None: there is none."""
         for number in _FORWARDED:
             signal.signal(number, self._forward)
         self.mask_path = loop.listen(lambda lines: masks.add(os.fsdecode(lines).splitlines()))
@@ -92,6 +94,8 @@ class Processes:
     def _forward(self, number: int, _frame: FrameType | None) -> None:
         if self._child:
             self._child.signal_group(number)
+        elif self._early is not None:
+            self._early.append(number)
 
     def _run(
         self,
@@ -103,8 +107,7 @@ class Processes:
         stderr: int,
         stop_at: Callable[[], float],
     ) -> Ended:
-        child = self._loop.spawn(argv, environment, script, stdout, stderr, fds)
-        self._child = child
+        child = self._start(argv, environment, script, stdout, stderr, fds)
         while child.ended is None and time.monotonic() < stop_at():
             self._loop.turn(stop_at())
         ended = child.ended or self._stop_group(child)
@@ -112,6 +115,26 @@ class Processes:
         self._loop.drain(_LAST_SECONDS)
         self._loop.hear()
         return ended
+
+    def _start(
+        self,
+        argv: list[str],
+        environment: Mapping[str, str],
+        script: bytes,
+        stdout: int,
+        stderr: int,
+        fds: tuple[int, ...],
+    ) -> Child:
+        # It may run, and be sent a signal, before we know of it.
+        early: list[int] = []
+        self._early = early
+        try:
+            self._child = child = self._loop.spawn(argv, environment, script, stdout, stderr, fds)
+        finally:
+            self._early = None
+        for number in early:
+            child.signal_group(number)
+        return child
 
     def _stop_group(self, child: Child) -> Ended:
         kill_at = time.monotonic() + self._grace
