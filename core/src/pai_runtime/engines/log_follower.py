@@ -46,9 +46,6 @@ class LogFollower:
             if here.st_size != self._offset:
                 self._offset = self._offset if here.st_size > self._offset else 0
                 return here.st_size > 0
-            if following is not None:
-                self._passed = here
-                self.close()
         return following is not None and self._open(*following)
 
     def _open(self, path: Path, expected: os.stat_result) -> bool:
@@ -60,29 +57,37 @@ class LogFollower:
         if not os.path.samestat(os.fstat(fd), expected):
             os.close(fd)
             return False
+        if self._fd is not None:
+            self._passed = os.fstat(self._fd)
+            self.close()
         self._fd, self._offset = fd, 0
         return True
 
     def _following(self) -> tuple[Path, os.stat_result] | None:
-        """The file after the one that is open; if that one is not kept any more, the oldest one not read."""
+        """The file after the one that is open; if that one is not kept any more, the oldest one."""
         # From the youngest on, so that a rotation meanwhile shows a file twice, and hides none.
         following = None
         open_now = os.fstat(self._fd) if self._fd is not None else None
-        path, number = self._path, 0
-        while True:
-            try:
-                found = path.stat()
-            except OSError:
-                if number:  # the live one is only not there for a moment, while the log is rotated
-                    return following
-            else:
-                if open_now is not None and os.path.samestat(found, open_now):
-                    return following
-                if self._passed is not None and _unchanged(found, self._passed):
-                    return following
-                following = path, found
+        number = 0
+        while (found := self._stat(number)) or number == 0:  # the live one may be away for a moment
+            if found and open_now is not None and os.path.samestat(found, open_now):
+                return following
+            if found and self._passed is not None and _unchanged(found, self._passed):
+                return following
+            following = (self._numbered(number), found) if found else None
             number += 1
-            path = self._path.with_name(f"{self._path.name}.{number}")
+        # While files are renamed there is a gap among them. What is behind it is found the next time.
+        return None if self._stat(number + 1) else following
+
+    def _stat(self, number: int) -> os.stat_result | None:
+        try:
+            return self._numbered(number).stat()
+        except OSError:
+            return None
+
+    def _numbered(self, number: int) -> Path:
+        """The live file, and those before it, the youngest first."""
+        return self._path.with_name(f"{self._path.name}.{number}") if number else self._path
 
 
 def _unchanged(found: os.stat_result, passed: os.stat_result) -> bool:
