@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import FrameType
 
 from pai_runtime.task.logs import Sink
@@ -107,7 +108,8 @@ class Processes:
         stderr: int,
         stop_at: Callable[[], float],
     ) -> Ended:
-        child = self._start(argv, environment, script, stdout, stderr, fds)
+        spawn = partial(self._loop.spawn, argv, environment, script, stdout, stderr, fds)
+        child = self._start(spawn)
         while child.ended is None and time.monotonic() < stop_at():
             self._loop.turn(stop_at())
         ended = child.ended or self._stop_group(child)
@@ -116,20 +118,12 @@ class Processes:
         self._loop.hear()
         return ended
 
-    def _start(
-        self,
-        argv: list[str],
-        environment: Mapping[str, str],
-        script: bytes,
-        stdout: int,
-        stderr: int,
-        fds: tuple[int, ...],
-    ) -> Child:
+    def _start(self, spawn: Callable[[], Child]) -> Child:
         # It may run, and be sent a signal, before we know of it.
         early: list[int] = []
         self._early = early
         try:
-            self._child = child = self._loop.spawn(argv, environment, script, stdout, stderr, fds)
+            self._child = child = spawn()
         finally:
             self._early = None
         for number in early:
