@@ -334,7 +334,7 @@ def test_the_barrier_names_a_task_that_does_not_come(tmp_path: Path, policy: str
 
 TAKEN = {
     "no sshd": (
-        "rm $(command -v sshd)",
+        'rm "$(PATH=$PATH:/usr/sbin; command -v sshd)"',
         "this image has no sshd: nobody can come in; install openssh-server",
     ),
     "no user for sshd": ("sed -i /^sshd:/d /etc/passwd", "Privilege separation user sshd does not exist"),
