@@ -1,6 +1,6 @@
 """plugins: what each built-in plugin adds to `plan`, and to the time before a task's first byte.
 
-Beside the same job without plugins, and `python -I -c pass`. The tasks are isolated where the machine lets them be.
+Beside the same job without plugins, and `python -I -c pass`. Tasks are isolated where the machine allows it.
 """
 
 import subprocess
@@ -52,10 +52,12 @@ class Case:
         return [option.format(folder=folder) for option in self.options]
 
 
+STORAGE = ("--storage", "data={folder}/data")
 CASES = (
     Case("cmd", "cmd", {"callbacks": [callback("taskStarts", "true")]}),
     Case("git", "git", {"repo_uri": "file://{folder}/code.git"}),
-    Case("storage", "storage", {"name": "data"}, ["--storage", "data={folder}/data"]),
+    Case("pvc_storage", "pvc_storage", {"name": "data"}, STORAGE),
+    Case("storage", "storage", {"name": "data"}, STORAGE),
     Case("tensorboard", "tensorboard", {"logdir": "runs"}),
     Case("ssh", "ssh", {"jobssh": True}),
     Case("ssh, barrier", "ssh", {"jobssh": True, "sshbarrier": True}),
@@ -67,8 +69,9 @@ def main() -> list[str]:
         folder = Path(name)
         _make_repository(folder)
         (folder / "data").mkdir()
-        jobs = {NONE: (write_job(folder / "none.yaml", job(["echo hello"])), [])} | {
-            case.name: (case.write(folder), case.arguments(folder)) for case in CASES
+        jobs: dict[str, tuple[Path, list[str]]] = {
+            NONE: (write_job(folder / "none.yaml", job(["echo hello"])), []),
+            **{case.name: (case.write(folder), case.arguments(folder)) for case in CASES},
         }
         bare = process(BARE_PYTHON)
         plan = in_turn(
