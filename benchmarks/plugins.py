@@ -1,6 +1,6 @@
 """plugins: what each built-in plugin adds to `plan`, and to the time before a task's first byte.
 
-Beside the same job without plugins, and `python -I -c pass`. Tasks are isolated where the machine allows it.
+Beside the same job without plugins, and `python -I -c pass`. Tasks are isolated where they can be.
 """
 
 import subprocess
