@@ -332,6 +332,14 @@ def test_the_barrier_names_a_task_that_does_not_come(tmp_path: Path, policy: str
     assert ("went on" in ended.stdout) == (policy == "ignore")
 
 
+LISTENS = f"""{sys.executable} - >/dev/null 2>&1 <<'END'
+import os, signal, socket
+server = socket.create_server(("127.0.0.1", int(os.environ["PAI_CONTAINER_SSH_PORT"])))
+if os.fork() == 0:
+    signal.pause()
+END"""
+"""Takes the port on one address only, of those where sshd would listen."""
+
 TAKEN = {
     "no sshd": (
         'rm "$(PATH=$PATH:/usr/sbin; command -v sshd)"',
@@ -339,6 +347,7 @@ TAKEN = {
     ),
     "no user for sshd": ("sed -i /^sshd:/d /etc/passwd", "Privilege separation user sshd does not exist"),
     "no files": ('rm -r "$PAI_SSH_DIR"', "its files are not there, because they could not be made before"),
+    "no port": (LISTENS, "is taken by another process"),
 }
 
 
@@ -360,6 +369,16 @@ def test_what_the_image_lacks_is_said_and_the_failure_policy_is_followed(
     assert any(message in line for line in runtime_log(tmp_path / "run/worker/0"))
     assert (ended.returncode, ended.stdout) == ((240, "") if policy == "fail" else (0, "went on\n"))
     assert (message in ended.stderr) == (policy == "fail")
+
+
+def test_two_uses_in_one_task_are_said_to_be_one_too_many(tmp_path: Path) -> None:
+    prerequisite = {"name": "enable-ssh", "type": "script", "plugin": "ssh", "jobssh": True}
+    document = job(
+        prerequisites=[prerequisite], worker={"prerequisites": ["enable-ssh"]}, extras=ssh(jobssh=True)
+    )
+    ended = cli("run", write_job(tmp_path, document), "--out", tmp_path / "run")
+    assert ended.returncode == 240
+    assert "or by another use of this plugin; use it once in a task role" in ended.stderr
 
 
 def test_without_gang_allocation_there_is_no_jobssh_and_that_is_said(tmp_path: Path) -> None:
