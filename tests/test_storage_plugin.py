@@ -169,6 +169,8 @@ def test_what_requires_a_storage_finds_where_it_is_mounted_by_both_names(
         (extra("teamwise_storage"), "'storageConfigNames' is missing"),
         (extra("teamwise_storage", storageConfigNames=[".."]), "expected the name of a storage"),
         (used(plugin="com.microsoft.pai.rest.storage"), "'config' is missing"),
+        (extra("pvc_storage"), "parameters.name is missing: the name of the storage"),
+        (extra("storage", mountPath="/data"), "parameters.name is missing: the name of the storage"),
         (used(plugin="storage", server="s"), "'path' is missing"),
         (used(plugin="storage", path="/e"), "'server' is missing"),
         (
