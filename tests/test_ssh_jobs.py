@@ -25,6 +25,7 @@ from pai_ssh.files import write_files
 from pai_ssh.keys import keys_of_run
 from pai_ssh.peers import Peer
 from pai_ssh.scripts import FOLDER, PREPARE, PROBE, SERVE
+from tests.git_server import git
 from tests.support import JOBS, PROGRAM, callback, cli, job, write_job
 from tests.task_harness import plan, shell
 
@@ -82,21 +83,34 @@ def test_the_specifications_wrong_configuration_is_an_error(tmp_path: Path) -> N
     assert "'justecho_wrong'" in ended.stderr
 
 
-@needs_root
-def test_the_specifications_data_is_listed(tmp_path: Path) -> None:
-    """As it is written; only apt, and the repository's server, are not those of the internet."""
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin/apt").write_text('#!/bin/sh\necho apt "$@"\n')
-    (tmp_path / "bin/apt").chmod(0o755)
-    repository = tmp_path / "covid-chestxray-dataset.git"
-    git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.com"]
-    subprocess.run(["git", "init", "-q", repository], check=True)
+def _instead_of_the_internet(folder: Path) -> dict[str, str]:
+    """An environment with the specification's repository, and an apt that only says what it would do."""
+    (folder / "bin").mkdir()
+    (folder / "bin/apt").write_text('#!/bin/sh\necho apt "$@"\n')
+    (folder / "bin/apt").chmod(0o755)
+    repository = folder / "covid-chestxray-dataset.git"
+    repository.mkdir()
     (repository / "metadata.csv").touch()
-    subprocess.run(["git", "-C", repository, "add", "."], check=True)
-    subprocess.run([*git, "-C", repository, "commit", "-qm", "data"], check=True)
-    settings = tmp_path / "gitconfig"
-    settings.write_text(f'[url "file://{tmp_path}/"]\n    insteadOf = https://github.com/ieee8023/\n')
-    env = {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "GIT_CONFIG_GLOBAL": str(settings)}
+    git(repository, "init", "--quiet")
+    git(repository, "add", ".")
+    git(repository, "commit", "--quiet", "--message", "data")
+    settings = folder / "gitconfig"
+    settings.write_text(f'[url "file://{folder}/"]\n    insteadOf = https://github.com/ieee8023/\n')
+    return {"PATH": f"{folder}/bin:{os.environ['PATH']}", "GIT_CONFIG_GLOBAL": str(settings)}
+
+
+@pytest.mark.debian("git")
+def test_the_specifications_older_job_still_works(tmp_path: Path) -> None:
+    env = _instead_of_the_internet(tmp_path)
+    ended = cli("run", JOBS / "backward_compatible.yaml", "--out", tmp_path / "run", env=env)
+    assert ended.returncode == 0, ended.stderr
+    assert (tmp_path / "run/taskrole/0/work/covid-chestxray-dataset/metadata.csv").exists()
+
+
+@needs_root
+@pytest.mark.debian("git")
+def test_the_specifications_data_is_listed(tmp_path: Path) -> None:
+    env = _instead_of_the_internet(tmp_path)
     ended = cli("run", JOBS / "data_prerequisite.yaml", "--out", tmp_path / "run", env=env)
     assert ended.returncode == 0, ended.stderr
     assert "metadata.csv" in ended.stdout
