@@ -385,6 +385,31 @@ def test_what_the_image_lacks_is_said_and_the_failure_policy_is_followed(
     assert (message in ended.stderr) == (policy == "fail")
 
 
+IMPOSSIBLE: dict[str, tuple[dict[str, Any], str]] = {
+    "a damaged key": (
+        {"publicKeys": ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAA"]},
+        "is damaged; copy the whole line",
+    ),
+    "a role without it": ({"jobssh": True, "taskroles": ["nobody"]}, "the roles with this use are worker"),
+}
+
+
+@pytest.mark.parametrize("policy", ["fail", "ignore"])
+@pytest.mark.parametrize(("parameters", "words"), IMPOSSIBLE.values(), ids=IMPOSSIBLE)
+def test_what_cannot_be_followed_starts_nothing_or_is_left_out(
+    tmp_path: Path, parameters: dict[str, Any], words: str, policy: str
+) -> None:
+    document = job(worker={"commands": ['echo "went on ${PAI_SSH_DIR-without}"']}, extras=ssh(**parameters))
+    document["extras"]["com.microsoft.pai.runtimeplugin"][0]["failurePolicy"] = policy
+    ended = cli("run", write_job(tmp_path, document), "--out", tmp_path / "run")
+    assert (ended.returncode, ended.stdout) == ((2, "") if policy == "fail" else (0, "went on without\n"))
+    if policy == "fail":
+        assert words in ended.stderr
+        assert not (tmp_path / "run").exists()
+    else:
+        assert words in "\n".join(runtime_log(tmp_path / "run/worker/0"))
+
+
 def test_two_uses_in_one_task_are_said_to_be_one_too_many(tmp_path: Path) -> None:
     prerequisite = {"name": "enable-ssh", "type": "script", "plugin": "ssh", "jobssh": True}
     document = job(
