@@ -410,14 +410,22 @@ def test_what_cannot_be_followed_starts_nothing_or_is_left_out(
         assert words in "\n".join(runtime_log(tmp_path / "run/worker/0"))
 
 
-def test_two_uses_in_one_task_are_said_to_be_one_too_many(tmp_path: Path) -> None:
+@pytest.mark.parametrize("policy", ["fail", "ignore"])
+def test_of_two_uses_in_one_task_the_second_is_refused_and_the_first_is_as_it_was(
+    tmp_path: Path, policy: str
+) -> None:
     prerequisite = {"name": "enable-ssh", "type": "script", "plugin": "ssh", "jobssh": True}
     document = job(
-        prerequisites=[prerequisite], worker={"prerequisites": ["enable-ssh"]}, extras=ssh(jobssh=True)
+        prerequisites=[prerequisite],
+        worker={"prerequisites": ["enable-ssh"], "commands": ["ssh worker-0 echo hello"]},
+        extras=ssh(jobssh=False),
     )
-    ended = cli("run", write_job(tmp_path, document), "--out", tmp_path / "run")
-    assert ended.returncode == 240
-    assert "or by another use of this plugin; use it once in a task role" in ended.stderr
+    document["extras"]["com.microsoft.pai.runtimeplugin"][0]["failurePolicy"] = policy
+    path = write_job(tmp_path, document)
+    ended = cli("run", path, "--out", tmp_path / "run")
+    assert (ended.returncode, ended.stdout) == ((240, "") if policy == "fail" else (0, "hello\n"))
+    message = f"UsedTwice: the use at {path}:8:3 has brought ssh into this task; leave one of the two out"
+    assert message in "\n".join(runtime_log(tmp_path / "run/worker/0"))
 
 
 def test_without_gang_allocation_there_is_no_jobssh_and_that_is_said(tmp_path: Path) -> None:
