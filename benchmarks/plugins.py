@@ -101,7 +101,7 @@ def main() -> list[str]:
 def _print(title: str, measured: Mapping[str, Timing]) -> None:
     none, bare = measured[NONE], measured[BARE]
     table(
-        (title, "time", BARE, NONE, "more", "CPU"),
+        (title, "time", BARE, NONE, "more", "CPU", "more"),
         [
             (
                 name,
@@ -110,6 +110,7 @@ def _print(title: str, measured: Mapping[str, Timing]) -> None:
                 times(timing.median / none.median),
                 milliseconds(timing.median - none.median) if name not in (NONE, BARE) else "",
                 milliseconds(timing.cpu),
+                milliseconds(timing.cpu - none.cpu) if name not in (NONE, BARE) else "",
             )
             for name, timing in measured.items()
         ],
