@@ -1,16 +1,19 @@
-"""Real git repositories behind a real HTTP server, which can be told to do its worst."""
+"""Real git repositories behind a real HTTP server, which can be told to do its worst; and behind others."""
 
 import base64
 import os
+import shutil
 import subprocess
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import TracebackType
 
 from pai_git.retries import Retries
+from pai_runtime.engines.ports import free_ports
 
 
 @dataclass(frozen=True)
@@ -212,3 +215,81 @@ class Clock:
 
     def retries(self, budget: float = 600) -> Retries:
         return Retries(budget, lambda: self.now, self.sleep)
+
+
+@contextmanager
+def git_daemon(root: Path) -> Iterator[int]:
+    """The port at which git's own server, ``git://``, serves the repositories below a folder."""
+    port = _free_port()
+    options = ["--listen=127.0.0.1", f"--port={port}", f"--base-path={root}", "--export-all", "--verbose"]
+    with _serving(["git", "daemon", *options], "Ready to rumble"):
+        yield port
+
+
+@dataclass(frozen=True)
+class SshServer:
+    """OpenSSH's server for whoever runs the tests; `folder` has the one `key` that it lets in."""
+
+    folder: Path
+    port: int
+
+    @property
+    def url(self) -> str:
+        return f"ssh://127.0.0.1:{self.port}"
+
+    @property
+    def command(self) -> str:
+        """What is to be called in the place of ``ssh``, by one who has the key and knows the server."""
+        return f"ssh -F {self.folder}/config"
+
+
+@contextmanager
+def ssh_server(folder: Path) -> Iterator[SshServer]:
+    """An sshd, with its files, and those of its clients, in `folder`."""
+    folder.mkdir()
+    for name in ("key", "host_key"):
+        path = str(folder / name)
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", path], check=True)
+    (folder / "key.pub").rename(folder / "authorized_keys")
+    port = _free_port()
+    (folder / "known_hosts").write_text(f"[127.0.0.1]:{port} {(folder / 'host_key.pub').read_text()}")
+    (folder / "config").write_text(
+        f"IdentityFile {folder}/key\nIdentitiesOnly yes\nUserKnownHostsFile {folder}/known_hosts\n"
+        "GlobalKnownHostsFile /dev/null\nStrictHostKeyChecking yes\n"
+    )
+    (folder / "sshd_config").write_text(
+        f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host_key\nPidFile none\n"
+        f"AuthorizedKeysFile {folder}/authorized_keys\nStrictModes no\nUsePAM no\n"
+        "PasswordAuthentication no\nKbdInteractiveAuthentication no\n"
+    )
+    if os.geteuid() == 0:
+        Path("/run/sshd").mkdir(exist_ok=True)  # sshd's own, which its service makes on a machine
+    program = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin") or "sshd"
+    with _serving([program, "-D", "-e", "-f", str(folder / "sshd_config")], "Server listening on"):
+        yield SshServer(folder, port)
+
+
+def _free_port() -> int:
+    with free_ports(1, 20000 + os.getpid() % 5000) as (port,):
+        return port
+
+
+@contextmanager
+def _serving(argv: Sequence[str], sign: str) -> Iterator[None]:
+    """A server that says on standard error when it is ready."""
+    with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        said = ""
+        for line in process.stderr:
+            said += line
+            if sign in line:
+                break
+        else:
+            raise RuntimeError(f"{argv[0]} ended: {said}")
+        drain = threading.Thread(target=process.stderr.read)
+        drain.start()
+        try:
+            yield
+        finally:
+            process.terminate()
+            drain.join()

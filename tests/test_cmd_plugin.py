@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -151,6 +152,39 @@ def test_a_callback_that_fails_is_followed_by_what_its_failure_policy_says(
     log = (tmp_path / "run" / "worker" / "0" / "logs" / "runtime.log").read_text()
     said = [line.partition("[openpai-runtime] ")[2] for line in log.splitlines()]
     assert [line for line in said if not line.startswith("[")] == expected
+
+
+@pytest.mark.parametrize("policy", ["fail", "ignore"])
+@pytest.mark.parametrize(
+    ("event", "command", "status"),
+    [
+        ("taskStarts", "true", 240),
+        ("taskSucceeds", "true", 0),
+        ("taskFails", "exit 4", 4),
+        ("taskExits", "true", 0),
+    ],
+)
+def test_a_failure_on_any_event_is_told_unless_it_is_ignored(
+    tmp_path: Path, event: str, command: str, status: int, policy: str
+) -> None:
+    prerequisite = {
+        "name": "mine",
+        "type": "script",
+        "failurePolicy": policy,
+        "callbacks": [callback(event, "echo one", "( exit 3 )", "echo after", "exit 5")],
+    }
+    document = job(prerequisites=[prerequisite], worker={"prerequisites": ["mine"], "commands": [command]})
+    result = cli("run", write_job(tmp_path, document), "--out", tmp_path / "run")
+    assert result.returncode == (status if policy == "fail" or event == "taskFails" else 0)
+    task = tmp_path / "run" / "worker" / "0"
+    log = (task / "logs" / "runtime.log").read_text()
+    code = 3 if policy == "fail" else 5
+    assert f"{event} of 'mine' (com.microsoft.pai.runtimeplugin.cmd" in log
+    assert f"ended with exit code {code}{', ignored by its failurePolicy' * (policy == 'ignore')}\n" in log
+    assert ("] after\n" in log) == (policy == "ignore")
+    record = yaml.safe_load((task / "exit.yaml").read_text())
+    told = [(each["phase"], each["exitCode"]) for each in record.get("callbackFailures", [])]
+    assert told == ([(event, 3)] if policy == "fail" and event != "taskStarts" else [])
 
 
 def test_any_other_property_is_there_for_references(tmp_path: Path) -> None:

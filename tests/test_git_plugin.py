@@ -6,6 +6,7 @@ import itertools
 import os
 import secrets
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -26,7 +27,17 @@ from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.plugin import Task, Use
 from pai_runtime.problems import Position
 from pai_runtime.task.placeholders import placeholder
-from tests.git_server import Clock, Fault, GitServer, Request, git, make_repository
+from tests.git_server import (
+    Clock,
+    Fault,
+    GitServer,
+    Request,
+    SshServer,
+    git,
+    git_daemon,
+    make_repository,
+    ssh_server,
+)
 from tests.support import PROGRAM, cli, job, write_job
 
 pytestmark = pytest.mark.debian("git")
@@ -584,6 +595,87 @@ def test_many_real_clients_of_a_server_that_refuses_every_fourth_request_all_get
     with ThreadPoolExecutor(20) as pool:
         assert all(pool.map(client, range(20)))
     assert len(server.requests) > 3 * 20
+
+
+# --- other servers
+
+
+@pytest.fixture
+def sshd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SshServer]:
+    with ssh_server(tmp_path / "sshd") as server:
+        monkeypatch.setenv("GIT_SSH_COMMAND", server.command)
+        yield server
+
+
+needs_ssh = [
+    pytest.mark.debian("openssh-server", program="sshd"),
+    pytest.mark.debian("openssh-client", program="ssh"),
+]
+
+
+@needs_ssh[0]
+@needs_ssh[1]
+def test_a_job_clones_by_ssh_with_the_keys_that_the_machines_variables_name(
+    sshd: SshServer, repositories: Path, tmp_path: Path
+) -> None:
+    path = write_job(tmp_path, job_with(f"{sshd.url}{repositories}/code", ref="dev", depth=1))
+    done = cli("run", path, "--out", tmp_path / "run")
+    assert (done.returncode, done.stdout) == (0, "2\n"), done.stderr
+
+
+SSH_FAILURES: dict[str, tuple[Callable[[SshServer], object], str, str]] = {
+    "a key that is not let in": (
+        lambda server: (server.folder / "authorized_keys").write_text(""),
+        "{root}/code",
+        "Permission denied (publickey)",
+    ),
+    "a host that is not known": (
+        lambda server: (server.folder / "known_hosts").write_text(""),
+        "{root}/code",
+        "Host key verification failed",
+    ),
+    "no such repository": (lambda _: None, "/nowhere", "does not appear to be a git repository"),
+}
+
+
+@needs_ssh[0]
+@needs_ssh[1]
+@pytest.mark.parametrize(("spoil", "path", "words"), SSH_FAILURES.values(), ids=SSH_FAILURES)
+def test_what_ssh_is_refused_fails_at_once_in_its_own_words(
+    sshd: SshServer,
+    repositories: Path,
+    tmp_path: Path,
+    spoil: Callable[[SshServer], object],
+    path: str,
+    words: str,
+) -> None:
+    spoil(sshd)
+    clock = Clock()
+    with pytest.raises(CloneFailed) as failed:
+        cloned(tmp_path, f"{sshd.url}{path.format(root=repositories)}", clock)
+    assert words in str(failed.value)
+    assert not clock.pauses
+
+
+def test_gits_own_server_is_cloned_from(repositories: Path, tmp_path: Path) -> None:
+    with git_daemon(repositories) as port:
+        url = f"git://127.0.0.1:{port}"
+        assert (cloned(tmp_path, f"{url}/code", depth=1) / "version").read_text() == "3\n"
+        clock = Clock()
+        with pytest.raises(CloneFailed, match="access denied or repository not exported: /nowhere"):
+            cloned(tmp_path, f"{url}/nowhere", clock)
+        assert not clock.pauses
+
+
+@pytest.mark.parametrize("scheme", ["git", pytest.param("ssh", marks=needs_ssh[1])])
+def test_a_server_that_refuses_connections_is_not_tried_for_ever(tmp_path: Path, scheme: str) -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        clock = Clock()
+        with pytest.raises(CloneFailed, match="Connection refused"):
+            cloned(tmp_path, f"{scheme}://127.0.0.1:{nobody.getsockname()[1]}/code", clock, budget=60)
+    assert clock.pauses
+    assert sum(clock.pauses) < 61
 
 
 # --- secrets

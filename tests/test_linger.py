@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,8 @@ import pytest
 
 from pai_runtime.task import state
 from pai_runtime.task.plan import PlannedService, Service
+from tests.plugin_factory import Site, uses
+from tests.support import PROGRAM, job, write_job
 from tests.task_harness import TaskRun, plan, run_task, shell
 
 LONG = 1000.0
@@ -27,9 +30,9 @@ def _task(folder: Path, command: str, *services: Service, **more: Any) -> TaskRu
     return TaskRun(replace(plan(folder, command, steps), services=planned), **more)
 
 
-def _state(run: TaskRun) -> dict[str, Any]:
+def _state(folder: Path) -> dict[str, Any]:
     try:
-        document: dict[str, Any] = json.loads((run.folder / "state.json").read_text())
+        document: dict[str, Any] = json.loads((folder / "state.json").read_text())
     except FileNotFoundError:
         return {"phase": None}
     jsonschema.validate(document, SCHEMA)
@@ -38,16 +41,20 @@ def _state(run: TaskRun) -> dict[str, Any]:
 
 def _lingering(run: TaskRun) -> TaskRun:
     """The same, once it does."""
-    while _state(run)["phase"] != "lingering":
-        assert run.process.poll() is None
-        os.sched_yield()
+    _wait_for(run.folder, "lingering", run.process)
     return run
+
+
+def _wait_for(folder: Path, phase: str, process: subprocess.Popen[bytes]) -> None:
+    while _state(folder)["phase"] != phase:
+        assert process.poll() is None
+        os.sched_yield()
 
 
 UNTIL_UP = "until grep -q 'is ready' ../logs/runtime.log; do sleep 0.02; done\n"
 RELEASES: dict[str, Callable[[TaskRun], object]] = {
-    "a file": lambda run: Path(_state(run)["release"]).touch(),
-    "a signal": lambda run: os.kill(_state(run)["pid"], signal.SIGUSR1),
+    "a file": lambda run: Path(_state(run.folder)["release"]).touch(),
+    "a signal": lambda run: os.kill(_state(run.folder)["pid"], signal.SIGUSR1),
     "being told to stop": lambda run: run.send(signal.SIGTERM),
 }
 
@@ -63,7 +70,7 @@ def test_a_service_outlives_the_task_until_it_is_released_and_the_task_ends_as_i
     assert "stopped" not in run.runtime_log
     RELEASES[release](run)
     assert run.end() == code
-    assert (run.record["exitCode"], _state(run)["phase"]) == (code, "ended")
+    assert (run.record["exitCode"], _state(run.folder)["phase"]) == (code, "ended")
     log = run.runtime_log
     assert log.index("[INFO] the task is not lingering any more") < log.index("stopped")
 
@@ -107,12 +114,55 @@ def test_a_cancelled_task_does_not_linger(tmp_path: Path) -> None:
     assert not any("lingering" in line for line in run.runtime_log)
 
 
+LINGERS = f"""
+from pai_runtime.plugin import Service
+@hookimpl
+def pai_prerequisite(use, task):
+    return Contribution(services=[Service("board", {SERVES!r}, "[ -e up ]", required=True, linger={LONG})])
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "other", "code", "outcome", "states"),
+    [
+        ("exit 0", None, 0, "succeeded", ["succeeded"]),
+        ("exit 7", None, 7, "failed", ["failed"]),
+        ("exit 0", "sleep 1000", 130, "cancelled", ["succeeded", "stopped"]),
+    ],
+)
+def test_a_run_that_is_cancelled_while_tasks_linger_ends_as_their_results_say(
+    tmp_path: Path, command: str, other: str | None, code: int, outcome: str, states: list[str]
+) -> None:
+    site = Site(tmp_path)
+    site.add("org.board", LINGERS)
+    fields = uses("org.board")
+    fields["worker"]["commands"] = [command]
+    document = job(**fields)
+    if other:  # and the job needs both
+        worker = document["taskRoles"]["worker"]
+        worker["completion"] = {"minSucceededInstances": -1}
+        document["taskRoles"]["other"] = {**worker, "prerequisites": [], "commands": [other]}
+    path, folder = write_job(tmp_path, document), tmp_path / "run"
+    with subprocess.Popen(
+        [PROGRAM, "run", path, "--out", folder], env={**os.environ, **site.environment()}
+    ) as run:
+        _wait_for(folder / "worker/0", "lingering", run)
+        if other:
+            _wait_for(folder / "other/0", "command", run)
+        run.send_signal(signal.SIGINT)
+        assert run.wait(60) == code
+    record = json.loads((folder / "run.json").read_text())
+    assert (record["outcome"], [task["state"] for task in record["tasks"]]) == (outcome, states)
+    log = (folder / "worker/0/logs/runtime.log").read_text()
+    assert "stopped" in log.partition("[INFO] the task is not lingering any more")[2]
+
+
 def test_where_a_service_is_found_is_told_once_it_is_ready(tmp_path: Path) -> None:
     run = _task(tmp_path, f"{UNTIL_UP}cat ../state.json", replace(BOARD, linger=0))
     assert run.end() == 0
     assert "[INFO] service 'board' is ready: http://here:6006" in run.runtime_log
     assert json.loads(run.stdout_log)["addresses"] == {"board": "http://here:6006"}
-    assert _state(run)["addresses"] == {"board": "http://here:6006"}
+    assert _state(run.folder)["addresses"] == {"board": "http://here:6006"}
 
 
 def test_an_address_without_a_probe_is_told_at_once_and_shows_no_secret(tmp_path: Path) -> None:
@@ -121,7 +171,7 @@ def test_an_address_without_a_probe_is_told_at_once_and_shows_no_secret(tmp_path
     task = replace(plan(tmp_path, "true", steps), services=(PlannedService(0, service),))
     run = run_task(task, secrets={"y": "sesame-open"})
     assert "[INFO] service 'board' is ready: http://$NOBODY/******" in run.runtime_log
-    assert _state(run)["addresses"] == {"board": "http://$NOBODY/******"}
+    assert _state(run.folder)["addresses"] == {"board": "http://$NOBODY/******"}
 
 
 def test_a_service_knows_the_interpreter_of_the_runtime(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from pai_ssh.files import write_files
 from pai_ssh.keys import keys_of_run
 from pai_ssh.peers import Peer
 from pai_ssh.scripts import FOLDER, PREPARE, PROBE, SERVE
+from tests.git_server import git
 from tests.support import JOBS, PROGRAM, callback, cli, job, write_job
 from tests.task_harness import plan, shell
 
@@ -82,21 +83,34 @@ def test_the_specifications_wrong_configuration_is_an_error(tmp_path: Path) -> N
     assert "'justecho_wrong'" in ended.stderr
 
 
-@needs_root
-def test_the_specifications_data_is_listed(tmp_path: Path) -> None:
-    """As it is written; only apt, and the repository's server, are not those of the internet."""
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin/apt").write_text('#!/bin/sh\necho apt "$@"\n')
-    (tmp_path / "bin/apt").chmod(0o755)
-    repository = tmp_path / "covid-chestxray-dataset.git"
-    git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.com"]
-    subprocess.run(["git", "init", "-q", repository], check=True)
+def _instead_of_the_internet(folder: Path) -> dict[str, str]:
+    """An environment with the specification's repository, and an apt that only says what it would do."""
+    (folder / "bin").mkdir()
+    (folder / "bin/apt").write_text('#!/bin/sh\necho apt "$@"\n')
+    (folder / "bin/apt").chmod(0o755)
+    repository = folder / "covid-chestxray-dataset.git"
+    repository.mkdir()
     (repository / "metadata.csv").touch()
-    subprocess.run(["git", "-C", repository, "add", "."], check=True)
-    subprocess.run([*git, "-C", repository, "commit", "-qm", "data"], check=True)
-    settings = tmp_path / "gitconfig"
-    settings.write_text(f'[url "file://{tmp_path}/"]\n    insteadOf = https://github.com/ieee8023/\n')
-    env = {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "GIT_CONFIG_GLOBAL": str(settings)}
+    git(repository, "init", "--quiet")
+    git(repository, "add", ".")
+    git(repository, "commit", "--quiet", "--message", "data")
+    settings = folder / "gitconfig"
+    settings.write_text(f'[url "file://{folder}/"]\n    insteadOf = https://github.com/ieee8023/\n')
+    return {"PATH": f"{folder}/bin:{os.environ['PATH']}", "GIT_CONFIG_GLOBAL": str(settings)}
+
+
+@pytest.mark.debian("git")
+def test_the_specifications_older_job_still_works(tmp_path: Path) -> None:
+    env = _instead_of_the_internet(tmp_path)
+    ended = cli("run", JOBS / "backward_compatible.yaml", "--out", tmp_path / "run", env=env)
+    assert ended.returncode == 0, ended.stderr
+    assert (tmp_path / "run/taskrole/0/work/covid-chestxray-dataset/metadata.csv").exists()
+
+
+@needs_root
+@pytest.mark.debian("git")
+def test_the_specifications_data_is_listed(tmp_path: Path) -> None:
+    env = _instead_of_the_internet(tmp_path)
     ended = cli("run", JOBS / "data_prerequisite.yaml", "--out", tmp_path / "run", env=env)
     assert ended.returncode == 0, ended.stderr
     assert "metadata.csv" in ended.stdout
@@ -332,6 +346,14 @@ def test_the_barrier_names_a_task_that_does_not_come(tmp_path: Path, policy: str
     assert ("went on" in ended.stdout) == (policy == "ignore")
 
 
+LISTENS = f"""{sys.executable} - >/dev/null 2>&1 <<'END'
+import os, signal, socket
+server = socket.create_server(("127.0.0.1", int(os.environ["PAI_CONTAINER_SSH_PORT"])))
+if os.fork() == 0:
+    signal.pause()
+END"""
+"""Takes the port on one address only, of those where sshd would listen."""
+
 TAKEN = {
     "no sshd": (
         'rm "$(PATH=$PATH:/usr/sbin; command -v sshd)"',
@@ -339,6 +361,7 @@ TAKEN = {
     ),
     "no user for sshd": ("sed -i /^sshd:/d /etc/passwd", "Privilege separation user sshd does not exist"),
     "no files": ('rm -r "$PAI_SSH_DIR"', "its files are not there, because they could not be made before"),
+    "no port": (LISTENS, "is taken by another process"),
 }
 
 
@@ -360,6 +383,49 @@ def test_what_the_image_lacks_is_said_and_the_failure_policy_is_followed(
     assert any(message in line for line in runtime_log(tmp_path / "run/worker/0"))
     assert (ended.returncode, ended.stdout) == ((240, "") if policy == "fail" else (0, "went on\n"))
     assert (message in ended.stderr) == (policy == "fail")
+
+
+IMPOSSIBLE: dict[str, tuple[dict[str, Any], str]] = {
+    "a damaged key": (
+        {"publicKeys": ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAA"]},
+        "is damaged; copy the whole line",
+    ),
+    "a role without it": ({"jobssh": True, "taskroles": ["nobody"]}, "the roles with this use are worker"),
+}
+
+
+@pytest.mark.parametrize("policy", ["fail", "ignore"])
+@pytest.mark.parametrize(("parameters", "words"), IMPOSSIBLE.values(), ids=IMPOSSIBLE)
+def test_what_cannot_be_followed_starts_nothing_or_is_left_out(
+    tmp_path: Path, parameters: dict[str, Any], words: str, policy: str
+) -> None:
+    document = job(worker={"commands": ['echo "went on ${PAI_SSH_DIR-without}"']}, extras=ssh(**parameters))
+    document["extras"]["com.microsoft.pai.runtimeplugin"][0]["failurePolicy"] = policy
+    ended = cli("run", write_job(tmp_path, document), "--out", tmp_path / "run")
+    assert (ended.returncode, ended.stdout) == ((2, "") if policy == "fail" else (0, "went on without\n"))
+    if policy == "fail":
+        assert words in ended.stderr
+        assert not (tmp_path / "run").exists()
+    else:
+        assert words in "\n".join(runtime_log(tmp_path / "run/worker/0"))
+
+
+@pytest.mark.parametrize("policy", ["fail", "ignore"])
+def test_of_two_uses_in_one_task_the_second_is_refused_and_the_first_is_as_it_was(
+    tmp_path: Path, policy: str
+) -> None:
+    prerequisite = {"name": "enable-ssh", "type": "script", "plugin": "ssh", "jobssh": True}
+    document = job(
+        prerequisites=[prerequisite],
+        worker={"prerequisites": ["enable-ssh"], "commands": ["ssh worker-0 echo hello"]},
+        extras=ssh(jobssh=False),
+    )
+    document["extras"]["com.microsoft.pai.runtimeplugin"][0]["failurePolicy"] = policy
+    path = write_job(tmp_path, document)
+    ended = cli("run", path, "--out", tmp_path / "run")
+    assert (ended.returncode, ended.stdout) == ((240, "") if policy == "fail" else (0, "hello\n"))
+    message = f"UsedTwice: the use at {path}:8:3 has brought ssh into this task; leave one of the two out"
+    assert message in "\n".join(runtime_log(tmp_path / "run/worker/0"))
 
 
 def test_without_gang_allocation_there_is_no_jobssh_and_that_is_said(tmp_path: Path) -> None:

@@ -169,6 +169,8 @@ def test_what_requires_a_storage_finds_where_it_is_mounted_by_both_names(
         (extra("teamwise_storage"), "'storageConfigNames' is missing"),
         (extra("teamwise_storage", storageConfigNames=[".."]), "expected the name of a storage"),
         (used(plugin="com.microsoft.pai.rest.storage"), "'config' is missing"),
+        (extra("pvc_storage"), "parameters.name is missing: the name of the storage"),
+        (extra("storage", mountPath="/data"), "parameters.name is missing: the name of the storage"),
         (used(plugin="storage", server="s"), "'path' is missing"),
         (used(plugin="storage", path="/e"), "'server' is missing"),
         (
@@ -338,13 +340,24 @@ def test_a_folder_may_stand_for_an_export_and_nobody_asks_the_server(tmp_path: P
     assert (tmp_path / "file").read_text() == "hello\n"
 
 
+MISSING = {
+    "a storage that is not here": ("pvc_storage", {"name": "mine"}, "--storage mine=DIR"),
+    "a storage of older jobs": ("teamwise_storage", {"storageConfigNames": ["mine"]}, "--storage mine=DIR"),
+    "a storage without a name": ("pvc_storage", {}, "parameters.name is missing"),
+}
+
+
 @pytest.mark.parametrize(("policy", "code"), [("fail", 2), ("ignore", 0)])
-def test_a_storage_that_is_missing_here_is_left_out_only_if_the_policy_says_so(
-    tmp_path: Path, policy: str, code: int
+@pytest.mark.parametrize(("plugin", "parameters", "words"), MISSING.values(), ids=MISSING)
+def test_what_is_missing_here_is_left_out_only_if_the_policy_says_so(
+    tmp_path: Path, plugin: str, parameters: dict[str, Any], words: str, policy: str, code: int
 ) -> None:
-    ended = _run(tmp_path, used(plugin="pvc_storage", failurePolicy=policy))
+    document = extra(plugin, **parameters)
+    document["extras"][PLUGINS][0]["failurePolicy"] = policy
+    ended = _run(tmp_path, document)
     assert ended.returncode == code, ended.stderr
-    assert "--storage mine=DIR" in ended.stderr
+    log = tmp_path / "run/worker/0/logs/runtime.log"
+    assert words in ended.stderr + (log.read_text() if log.exists() else "")
 
 
 # --- the check in the task

@@ -8,14 +8,15 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib import resources
-from typing import Any, cast
-
-import jsonschema
-from jsonschema.protocols import Validator
+from typing import TYPE_CHECKING, Any, cast
 
 from pai_runtime.document import Document, DocumentPath
 from pai_runtime.problems import Position, Problem, field_name, near_miss
 from pai_runtime.task import placeholders
+
+if TYPE_CHECKING:
+    from jsonschema import ValidationError
+    from jsonschema.protocols import Validator
 
 Schema = Mapping[str, Any]
 
@@ -51,6 +52,8 @@ def check(
     hidden: frozenset[str] = frozenset(),
 ) -> list[Problem]:
     """All problems of `data`, which comes from `source`; `locate` gives the path there of one in `data`."""
+    import jsonschema  # noqa: PLC0415 - slow to import, and a hook in a task checks nothing
+
     problems: dict[Problem, None] = {}
     validator: Validator = jsonschema.Draft202012Validator(schema)
     found_errors = list(validator.iter_errors(data))
@@ -76,6 +79,8 @@ def check(
 
 def schema_error(schema: Any) -> str | None:
     """Why `schema` is not a JSON Schema, if it is not."""
+    import jsonschema  # noqa: PLC0415 - as above
+
     try:
         jsonschema.Draft202012Validator.check_schema(schema)
     except jsonschema.SchemaError as error:
@@ -86,7 +91,7 @@ def schema_error(schema: Any) -> str | None:
 _Explained = tuple[DocumentPath, str, str | None, str | None, str | None]
 
 
-def _explain(error: jsonschema.ValidationError, found: str) -> Iterator[_Explained]:
+def _explain(error: "ValidationError", found: str) -> Iterator[_Explained]:
     """What one error means: path below the value, message, found, expected, suggestion."""
     schema: Schema = error.schema if isinstance(error.schema, Mapping) else {}
     known: Mapping[str, Any] = schema.get("properties", {})

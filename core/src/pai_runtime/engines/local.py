@@ -209,11 +209,11 @@ class LocalRun:
 
     def _has_ended(self, task: LocalTask, status: int) -> None:
         self._changed = True
-        stopped = self._is_stopping()
-        code = task.has_ended(status, stopped=stopped)
-        if stopped:
+        stopping = self._is_stopping()
+        code = task.has_ended(status, stopped=stopping)
+        if self._decision is not None or task.state == "stopped":
             return
-        if code and self._may_try_again(task):
+        if code and not stopping and self._may_try_again(task):
             number, of = task.attempt.of_task + 1, self._job.roles[task.name[0]].retries
             self._view.say(f"{_failure(task)}; it is tried again ({number} of {of})")
             if self._try_again(task):

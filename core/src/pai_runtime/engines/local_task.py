@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pai_runtime.engines import isolation
-from pai_runtime.engines.run_state import RunTask, TaskStatus
+from pai_runtime.engines.run_state import RunTask, TaskStatus, read_exit_record
 from pai_runtime.plan.environment import Attempt, TaskName, of_attempt
 from pai_runtime.task.exit_record import exit_record, write_whole
 from pai_runtime.task.interpreter import python_argv
@@ -110,11 +110,15 @@ class LocalTask:
         return self.process.pid
 
     def has_ended(self, status: int, *, stopped: bool) -> int:
-        """Its process has this wait status; the task's exit code. `stopped`: it was told to end."""
+        """Its process has this wait status; the task's exit code. `stopped`: it was told to end.
+
+        One that had ended by itself before that, and only lingered, has succeeded or failed all the same.
+        """
         code = os.waitstatus_to_exitcode(status)
         self.code = code if code >= 0 else 128 - code
         self._ended = time.time()
-        self.state = "stopped" if stopped else "failed" if self.code else "succeeded"
+        by_itself = not stopped or self._had_ended(self.code)
+        self.state = "stopped" if not by_itself else "failed" if self.code else "succeeded"
         if self.process:
             self.process.returncode = self.code
         self._leave_record(self.code)
@@ -140,6 +144,13 @@ class LocalTask:
     def label(self) -> str:
         """The task as people write it."""
         return f"{self.name[0]}/{self.name[1]}"
+
+    def _had_ended(self, code: int) -> bool:
+        """Whether a task that was told to end had a result by then."""
+        if code == 128 + signal.SIGTERM:  # as most, and reading all of their records takes time
+            return False
+        record = read_exit_record(self.folder)
+        return record.get("exitCode") == code and record.get("outcome") != "cancelled"
 
     def _argv(self, args: list[str]) -> list[str]:
         if self._way.binds is None:

@@ -81,10 +81,12 @@ class Plugin:
 class InstalledPlugins(Mapping[str, tuple[Plugin, ...]]):
     """All plugins by id, sorted; more than one where several distributions claim an id.
 
-    The ids are known at once; a plugin's files are looked at when somebody asks for it.
+    The ids are known at once; a plugin's files are looked at when somebody asks for it. With `manifests`
+    False their manifests are not, which takes most of the time: for those who only import them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, manifests: bool = True) -> None:
+        self._manifests = manifests
         self._points: dict[str, list[tuple[AnyDistribution, str]]] = {}
         self._plugins: dict[str, tuple[Plugin, ...]] = {}
         for distribution in plugin_distributions():
@@ -93,7 +95,10 @@ class InstalledPlugins(Mapping[str, tuple[Plugin, ...]]):
 
     def __getitem__(self, id_: str) -> tuple[Plugin, ...]:
         if id_ not in self._plugins:
-            plugins = [_plugin(distribution, id_, value) for distribution, value in self._points[id_]]
+            plugins = [
+                _plugin(distribution, id_, value, manifests=self._manifests)
+                for distribution, value in self._points[id_]
+            ]
             self._plugins[id_] = tuple(sorted(plugins, key=lambda plugin: plugin.label))
         return self._plugins[id_]
 
@@ -170,20 +175,18 @@ def origin(distribution: AnyDistribution) -> tuple[Origin, Path | None]:
     return ("editable" if editable else "path"), path
 
 
-def _plugin(distribution: AnyDistribution, id_: str, value: str) -> Plugin:
+def _plugin(distribution: AnyDistribution, id_: str, value: str, *, manifests: bool) -> Plugin:
     name, version = name_and_version(distribution)
     where, _ = origin(distribution)
     module = value.partition(":")[0].strip()
-    location, manifest = None, UNREADABLE
+    location, manifest, fault = None, UNREADABLE, None
     try:
         location = _module_file(distribution, module)
         if "?" in (name, version):
-            fault: str | None = (
-                f"its distribution in {distribution.locate_file('')} has no name or no version"
-            )
+            fault = f"its distribution in {distribution.locate_file('')} has no name or no version"
         elif location is None:
             fault = f"its distribution has no module {module}"
-        else:
+        elif manifests:
             manifest, fault = _read_manifest(location, id_)
     except Exception as error:  # noqa: BLE001 - a broken distribution spoils only itself
         fault = f"its distribution is broken: {type(error).__name__}: {error}"

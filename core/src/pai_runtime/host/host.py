@@ -28,17 +28,18 @@ class Unavailable(Exception):
 
 
 class Host:
-    """All plugins of this environment under one policy."""
+    """All plugins of this environment under one policy; `manifests`: see `InstalledPlugins`."""
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: Policy, *, manifests: bool = True) -> None:
         self._policy = policy
+        self._manifests = manifests
         self._refusals: dict[str, str | None] = {}
         self._loaded: dict[str, LoadedPlugin | PluginError] = {}
 
     @cached_property
     def installed(self) -> Mapping[str, tuple[Plugin, ...]]:
         """What is installed, by id."""
-        return InstalledPlugins()
+        return InstalledPlugins(manifests=self._manifests)
 
     def refusal(self, id_: str) -> str | None:
         """Why an installed plugin may not be used; None if it may."""

@@ -38,7 +38,7 @@ def main() -> None:
         {name: secrets[path] for name in record.secrets if (path := platform_path(name)) in secrets},
     )
     task = Task(plan.job, plan.role, plan.index, plan.instances, plan.ports, Path(plan.folder), plan.gang)
-    host = Host(NO_POLICY)
+    host = Host(NO_POLICY, manifests=False)  # the plan was made from them
     try:
         plugin = _find_the_same(host, record)
         loaded = host.load(plugin)

@@ -16,7 +16,8 @@ from pai_runtime.task.stop import Stop
 
 _FIRST_RESTART = 1.0
 _LAST_RESTART = 60.0
-_PROBE_EVERY = 0.2
+_FIRST_PROBE = 0.02
+_LAST_PROBE = 0.2
 
 
 class RunningService:
@@ -41,6 +42,7 @@ class RunningService:
         self._on_ready = on_ready
         self._stopping = False
         self._pause = _FIRST_RESTART
+        self._probe_pause = _FIRST_PROBE
         self.child: Child | None = None
         self.is_ready: bool | None = True if probe is None else None
         self._start()
@@ -107,7 +109,8 @@ class RunningService:
             self.is_ready = True
             self._on_ready()
         else:
-            self._loop.at(time.monotonic() + _PROBE_EVERY, self._try_probe)
+            self._loop.at(time.monotonic() + self._probe_pause, self._try_probe)
+            self._probe_pause = min(self._probe_pause * 2, _LAST_PROBE)
 
     def _give_up(self) -> None:
         # A timer's work, because a probe may hang.

@@ -160,6 +160,7 @@ def _environment(trace: Path) -> dict[str, str]:
         "LC_ALL": "C",
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_ASKPASS": "",
+        "SSH_ASKPASS_REQUIRE": "never",
         # The one way to hear of Retry-After. No bodies in it, and git itself leaves out what is secret.
         "GIT_TRACE_CURL": str(trace),
         "GIT_TRACE_CURL_NO_DATA": "1",

@@ -18,6 +18,10 @@ class NotStarted(Exception):
     """There is no sshd, for a reason that has been given before."""
 
 
+class UsedTwice(Exception):
+    """Another use of the same task has made all files before."""
+
+
 @hookimpl
 def pai_prerequisite(use: Use, task: Task) -> Contribution:
     """An sshd beside the command; parameters that make no sense are refused before anything is started."""
@@ -33,6 +37,11 @@ def pai_init(use: Use, task: Task) -> None:
     """Make the keys, and the files around them."""
     from pai_ssh.keys import keys_of_run  # noqa: PLC0415 - cryptography is slow to import
 
+    first = _folder(task) / "use"
+    if first.exists() and first.read_text("utf-8") != use.source:
+        raise UsedTwice(
+            f"the use at {first.read_text('utf-8')} has brought ssh into this task; leave one of the two out"
+        )
     request = read_request(use, task)
     for warning in request.warnings:
         _say(f"[WARNING] ssh: {warning}")
@@ -43,6 +52,7 @@ def pai_init(use: Use, task: Task) -> None:
         _say("[WARNING] ssh: nobody can come in: jobssh is off, and there is no public key of a user")
     peers = find_peers(task, os.environ) if request.job else None
     write_files(_folder(task), keys, request.keys, task.ports["ssh"][0], peers)
+    first.write_text(use.source, "utf-8")
 
 
 @hookimpl

@@ -8,6 +8,17 @@ CHECKED = "checked"
 
 _SSHD = "$(PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin; command -v sshd)"
 
+# Seen in the kernel's tables (0A: it listens), because sshd goes on if only some of its addresses are free.
+_REFUSE_A_TAKEN_PORT = f"""\
+(
+    read -r _ port <"${FOLDER}/sshd_config"
+    taken=$(printf ':%04X 0*:0000 0A ' "$port")
+    cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | grep -q "$taken" || exit 0
+    echo "[ERROR] ssh: port $port, where sshd is to listen, is taken by another process" >&2
+    exit 1
+) || exit 1
+"""
+
 PREPARE = f"""\
 cd "${FOLDER}" || {{
     echo "[ERROR] ssh: its files are not there, because they could not be made before" >&2
@@ -25,6 +36,7 @@ if [ "$(id -u)" = 0 ] && [ ! -d /run/sshd ]; then
     (umask 022; mkdir -p /run/sshd)
 fi
 "$sshd" -t -f "${FOLDER}/sshd_config" || exit 1
+{_REFUSE_A_TAKEN_PORT}\
 if [ -e config ]; then
     command -v ssh >/dev/null ||
         echo "[WARNING] ssh: this image has no ssh client, so that no other task can be reached from here" >&2
@@ -36,6 +48,7 @@ fi
 SERVE = f"""\
 [ -e "${FOLDER}/{CHECKED}" ] || exit 0
 sshd={_SSHD}
+{_REFUSE_A_TAKEN_PORT}\
 rm -f "${FOLDER}/sshd.pid"
 (
     umask 077
