@@ -31,6 +31,12 @@ class Match:
     platform: Found | None = None
 
     @property
+    def trigger(self) -> str:
+        """Which rule this is, and by what it holds, for people."""
+        rule = self.rule
+        return f"rule {rule.phrase} (entry {rule.number} of {rule.source}): {self.pattern}"
+
+    @property
     def user_match(self) -> str:
         """What was found in the user's log."""
         return self.user.text if self.user else ""

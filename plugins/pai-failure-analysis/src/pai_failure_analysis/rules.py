@@ -68,14 +68,15 @@ class Fault:
     message: str
 
     def __str__(self) -> str:
-        name = f"entry {self.number} ({self.phrase})" if self.phrase else f"entry {self.number}"
-        return f"{self.source}: {name}: {self.place}{self.message}"
+        return f"{self.source}: {self.about_entry}"
 
     @property
-    def place(self) -> str:
-        """The path as people write it, with a colon; empty for the entry itself."""
-        parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in self.path)
-        return f"{''.join(parts).removeprefix('.')}: " if self.path else ""
+    def about_entry(self) -> str:
+        """The message without the source."""
+        name = f"entry {self.number} ({self.phrase})" if self.phrase else f"entry {self.number}"
+        steps = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in self.path)
+        parts = [name if self.number else "", "".join(steps).removeprefix("."), self.message]
+        return ": ".join(filter(None, parts))
 
 
 def shipped_rules() -> list[Rule]:
