@@ -181,7 +181,7 @@ def test_each_end_in_each_phase_has_its_callbacks_and_its_outcome(
         for use, equals, code in [item.partition("=")]
         if equals
     ]
-    keys = ("outcome", "exitCode", "signal", "phase", "userExitCode")
+    keys = ("outcome", "exitCode", "signal", "phase", "originUserExitCode")
     expected = [row[name] for name in ("outcome", "code", "signal", "decided", "command")]
     assert ["-" if record[key] is None else str(record[key]) for key in keys] == expected
     assert record.get("failedUse") == ({"use": "b", **_PLUGIN} if row["outcome"] == "setup-failed" else None)

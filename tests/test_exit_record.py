@@ -2,28 +2,91 @@
 
 from pathlib import Path
 
+import jsonschema
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pai_runtime.task.exit_record import MOST_BYTES, exit_record
-from pai_runtime.task.lifecycle import CallbackFailure, Result
+from pai_runtime.schemas import package_schema
+from pai_runtime.task.analysis import Analysis
+from pai_runtime.task.exit_record import MOST_BYTES, exit_record, termination_message
+from pai_runtime.task.lifecycle import RUNTIME_ERROR, CallbackFailure, Result
 from tests.task_harness import plan, run_task, use
 
 _ANY = st.text(st.characters(), max_size=3000) | st.text('\0\x7f"\\\n\ufeff\U0001f600', max_size=6000)
 
 
-@given(_ANY, _ANY, _ANY, st.integers(0, 20), st.text("ab_-", max_size=400))
+_ANALYSES = st.builds(
+    Analysis,
+    code=st.just(226),
+    phrase=_ANY,
+    reason=_ANY,
+    solution=st.lists(_ANY, max_size=6).map(tuple),
+    trigger=_ANY,
+    user_match=_ANY,
+    platform_match=_ANY,
+    gpu=st.dictionaries(st.text(max_size=20), st.booleans(), max_size=30),
+)
+
+
+@given(
+    _ANY, _ANY, _ANY, st.integers(0, 20), st.text("ab_-", max_size=400), st.none() | _ANALYSES, st.booleans()
+)
 def test_a_record_is_whole_valid_and_within_bounds(
-    message: str, user: str, platform: str, failures: int, name: str
+    message: str,
+    user: str,
+    platform: str,
+    failures: int,
+    name: str,
+    analysis: Analysis | None,
+    ran: bool,  # noqa: FBT001 - drawn
 ) -> None:
-    result = Result("failed", 3, "command", 3, message=message, failed=use(name))
+    code = 3 if ran else RUNTIME_ERROR
+    user_code = 3 if ran else None
+    result = Result(
+        "failed", code, "command", user_code, message=message, failed=use(name), analysis=analysis
+    )
     callbacks = tuple(CallbackFailure(use(name), "taskExits", code) for code in range(failures))
     text = exit_record(result, callbacks, (user, platform))
-    assert len(text.encode()) <= MOST_BYTES
-    record = yaml.safe_load(text)
-    assert (record["exitCode"], record["outcome"], record["userExitCode"]) == (3, "failed", 3)
+    whole = termination_message(text)
+    assert len(whole.encode()) <= 4096
+    first, *lines, last = whole.splitlines()
+    assert (first, last) == ("[PAI_RUNTIME_ERROR_START]", "[PAI_RUNTIME_ERROR_END]")
+    record = yaml.safe_load("\n".join(lines))
+    assert record == yaml.safe_load(text)
+    assert (record["exitCode"], record["outcome"], record["originUserExitCode"]) == (
+        code,
+        "failed",
+        user_code,
+    )
     assert set(record["errorLogs"]) == {"user", "platform"}
+    jsonschema.validate(record, package_schema("pai_runtime.task", "exit-record.schema.json"))
+
+
+def test_of_a_record_that_is_too_long_the_logs_go_first_and_what_a_rule_found_stays() -> None:
+    analysis = Analysis(226, "P", "r", ("s",), trigger="t", user_match="u" * 1900, platform_match="p" * 1200)
+    result = Result("failed", 1, "command", 1, message="m", analysis=analysis)
+    record = yaml.safe_load(exit_record(result, (), ("x" * 4096, "y" * 4096)))
+    assert record["matchedUserLogString"] == "u" * 1900
+    assert record["matchedPlatformLogString"] == "p" * 1200
+    assert 0 < len(record["errorLogs"]["user"]) + len(record["errorLogs"]["platform"]) < 900
+
+
+def test_the_record_is_written_where_the_platform_looks_for_it_between_markers(tmp_path: Path) -> None:
+    log = tmp_path / "termination-log"
+    log.write_text("x" * 9000)
+    there = log.stat().st_ino
+    task = run_task(plan(tmp_path / "task", "echo out; exit 3"), f"--termination-log={log}")
+    record = (tmp_path / "task" / "exit.yaml").read_text()
+    assert log.read_text() == f"[PAI_RUNTIME_ERROR_START]\n{record}[PAI_RUNTIME_ERROR_END]\n"
+    assert log.stat().st_ino == there, "on Kubernetes it is a mounted file, which cannot be replaced"
+    assert task.record["originUserExitCode"] == 3
+
+
+def test_a_task_whose_plan_cannot_be_run_tells_the_platform_too(tmp_path: Path) -> None:
+    log = tmp_path / "termination-log"
+    run_task(plan(tmp_path / "task"), f"--termination-log={log}", plan_text="{")
+    assert 'caughtException: "the plan in ' in log.read_text()
 
 
 @given(st.text("abc\n", max_size=300), st.text("abc\n", max_size=300))

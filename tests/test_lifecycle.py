@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pai_runtime.task.analysis import Analysis
 from pai_runtime.task.lifecycle import SETUP_FAILED, TIMEOUT, Result
 from pai_runtime.task.lifecycle import run_task as run_lifecycle
 from pai_runtime.task.loop import Ended
@@ -27,12 +28,13 @@ from tests.task_harness import plan, run_task, shell
 _USES = "abc"
 
 
-class _Pretend:
+class Pretend:
     """A runner that starts nothing: it notes what is asked of it, and ends it as it was told."""
 
     def __init__(self, codes: dict[str, int], stop_at: str = "", reason: StopReason = "cancelled") -> None:
         self.ran: list[str] = []
         self.told: list[str | None] = []
+        self.knows: dict[str, Analysis] = {}
         self._codes = codes
         self._stop_at = stop_at
         self._reason: StopReason = reason
@@ -47,6 +49,10 @@ class _Pretend:
     def command(self, command: Command) -> Ended:
         assert command.script
         return self._run("command")
+
+    def analyze(self, step: Step, use: UseRecord, result: Result) -> Analysis | None:
+        self.ran.append(f"{step.phase} {use.name} {result.outcome}")
+        return self.knows.get(use.name)
 
     def hold(self, result: Result) -> None:
         self.ran.append(f"hold {result.outcome}")
@@ -109,7 +115,7 @@ def _stopped(uses: str) -> list[str]:
 def test_whatever_fails_every_callback_of_every_started_use_runs(
     failing: dict[str, int], policy: FailurePolicy, ran: list[str], outcome: str, code: int
 ) -> None:
-    runner = _Pretend(failing)
+    runner = Pretend(failing)
     result, failures = run_lifecycle(_plan(policy), runner, lambda _: None)
     assert runner.ran == ran
     assert (result.outcome, result.code) == (outcome, code)
@@ -133,13 +139,13 @@ def test_whatever_fails_every_callback_of_every_started_use_runs(
 def test_being_told_to_stop_decides_the_outcome_until_the_command_has_ended(
     stop_at: str, reason: StopReason, ran: list[str], outcome: str, code: int
 ) -> None:
-    runner = _Pretend({}, stop_at, reason)
+    runner = Pretend({}, stop_at, reason)
     result, _ = run_lifecycle(_plan(), runner, lambda _: None)
     assert (runner.ran, result.outcome, result.code) == (ran, outcome, code)
 
 
 def test_init_steps_run_before_all_start_steps_and_a_failed_one_starts_nothing_else() -> None:
-    runner = _Pretend({"init b": 1})
+    runner = Pretend({"init b": 1})
     result, _ = run_lifecycle(_plan(phases=("init", *EVENTS)), runner, lambda _: None)
     assert runner.ran == ["init a", "init b", *_each("taskFails", "ba"), *_each("taskExits", "ba")]
     assert (result.outcome, result.phase) == ("setup-failed", "init")
@@ -147,20 +153,20 @@ def test_init_steps_run_before_all_start_steps_and_a_failed_one_starts_nothing_e
 
 def test_a_use_without_start_step_has_started_when_its_turn_has_come() -> None:
     steps = [shell("taskStarts", 1, "true"), *(shell("taskExits", number, "true") for number in range(3))]
-    runner = _Pretend({"taskStarts b": 1})
+    runner = Pretend({"taskStarts b": 1})
     run_lifecycle(plan(Path("/nowhere"), steps=steps), runner, lambda _: None)
     assert runner.ran == ["taskStarts b", "taskExits b", "taskExits a"]
 
 
 def test_callbacks_are_told_the_outcome_once_there_is_one() -> None:
-    runner = _Pretend({"command": 1})
+    runner = Pretend({"command": 1})
     run_lifecycle(_plan(), runner, lambda _: None)
     assert runner.told == [None, None, None, *["failed"] * 6]
 
 
 def test_services_start_after_the_start_steps_of_their_use_and_a_required_one_can_fail_the_setup() -> None:
     services = (PlannedService(0, Service("s", "true")), PlannedService(1, Service("t", "true")))
-    runner = _Pretend({"service t": 1})
+    runner = Pretend({"service t": 1})
     result, _ = run_lifecycle(replace(_plan(), services=services), runner, lambda _: None)
     setup = ["taskStarts a", "service s", "taskStarts b", "service t"]
     assert runner.ran == [*setup, *_each("taskFails", "ba"), *_each("taskExits", "ba")]
@@ -171,7 +177,7 @@ def test_the_hook_of_a_use_finds_the_services_of_its_use_started() -> None:
     hook = Step("taskStarts", 0, "fail", hook="pai_task_starts")
     steps = (hook, shell("taskStarts", 0, "true"), shell("taskStarts", 1, "true"))
     services = (PlannedService(0, Service("s", "true")),)
-    runner = _Pretend({})
+    runner = Pretend({})
     run_lifecycle(replace(_plan(), steps=steps, services=services), runner, lambda _: None)
     assert runner.ran == ["taskStarts a", "service s", "taskStarts a", "taskStarts b", "command"]
 

@@ -130,7 +130,7 @@ def test_messages_of_the_shell_count_the_lines_of_the_script(tmp_path: Path) -> 
 def test_the_users_exit_code_is_the_tasks(run: Run, command: str, code: int) -> None:
     task = run(command)
     assert task.process.returncode == code
-    assert task.record["userExitCode"] == code
+    assert task.record["originUserExitCode"] == code
     assert task.record["signal"] == (code - 128 if code in (137, 139) else None)
 
 

@@ -204,7 +204,7 @@ def _cell(text: str) -> str:
 
 def _command_line() -> Iterator[str]:
     """Not from argparse's formatted help, which depends on the terminal and on the version of Python."""
-    for number, (name, parser) in enumerate(_commands(cli._parser(), "pai-runtime")):
+    for number, (name, parser) in enumerate(_commands(cli._parser()[0], "pai-runtime")):
         if number:
             yield ""
         yield f"### {name}"
@@ -248,14 +248,12 @@ def _exit_codes() -> Iterator[str]:
     yield ""
     yield "Any other code is that of the user's command. Exit status of the commands:"
     yield ""
-    modules = {name: parser.get_default("module") for name, parser in _commands(cli._parser(), "pai-runtime")}
+    modules = {
+        name: parser.get_default("module") for name, parser in _commands(cli._parser()[0], "pai-runtime")
+    }
     yield from _table(
         ("command", "exit status"),
-        [
-            (f"`{name}`", _doc(import_module(f"pai_runtime.cli.{module}").main))
-            for name, module in modules.items()
-            if module
-        ],
+        [(f"`{name}`", _doc(import_module(module).main)) for name, module in modules.items() if module],
     )
 
 

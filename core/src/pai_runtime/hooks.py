@@ -7,7 +7,7 @@ the use; the use's ``failurePolicy`` says whether it fails the task.
 
 import pluggy
 
-from pai_runtime.plugin import PROJECT, Contribution, Task, Use
+from pai_runtime.plugin import PROJECT, Analysis, Contribution, Failure, Task, Use
 
 hookspec = pluggy.HookspecMarker(PROJECT)
 
@@ -39,6 +39,15 @@ def pai_task_starts(use: Use, task: Task) -> None:
 
     This and the other lifecycle hooks are called in a process of their own, with the environment of the
     steps. Most plugins need none of them, since a `Contribution` carries shell scripts for each event.
+    """
+
+
+@hookspec(firstresult=True)
+def pai_analyze(use: Use, task: Task, failure: Failure) -> Analysis | None:
+    """Why a task failed; None if that is not known. Of several plugins the first that knows counts.
+
+    Called after a setup or a command that failed, or was ended by the time limit, before the task is held
+    and before the exit callbacks. Without an answer within a minute the task is left unexplained.
     """
 
 

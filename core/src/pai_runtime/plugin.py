@@ -23,17 +23,22 @@ Its distribution names it in the entry point group ``pai_runtime.plugins``, unde
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import pluggy
 
-from pai_runtime.task.plan import EVENTS, PRIVATE, Event, FailurePolicy, Mount, Service
+from pai_runtime.task.analysis import Analysis, Behavior
+from pai_runtime.task.plan import EVENTS, PRIVATE, Event, FailurePolicy, Mount, Phase, Service
 
 __all__ = [
     "API_VERSION",
     "EVENTS",
+    "Analysis",
+    "Behavior",
+    "ContributedRule",
     "Contribution",
     "Event",
+    "Failure",
     "FailurePolicy",
     "Mount",
     "Service",
@@ -115,7 +120,8 @@ class Contribution:
     `environment` is set before the first step and holds for the user's command too. Of several `steps` for
     one event the first runs first. `secrets` names secrets of the platform that the use's hooks are to have
     in ``use.secrets``: ``run``, a random text that the tasks of one run share and nobody else knows; on a
-    cluster also what the user has there, as JSON, such as ``jobSSH`` and ``sshKeys``.
+    cluster also what the user has there, as JSON, such as ``jobSSH`` and ``sshKeys``. `exit_rules` are
+    entries of an exit spec, for the plugin that analyses a failure. `warnings` are said before the job runs.
     """
 
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -123,3 +129,36 @@ class Contribution:
     services: Sequence[Service] = ()
     mounts: Sequence[Mount] = ()
     secrets: Sequence[str] = ()
+    exit_rules: Sequence[Mapping[str, Any]] = ()
+    warnings: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class ContributedRule:
+    """An entry of an exit spec, and the id of the plugin that contributed it."""
+
+    plugin: str
+    entry: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """How a task went that did not end well, and what its supervisor knows of that.
+
+    `code` is the task's exit code so far, `user_code` the command's own (None: it did not run), `phase` where
+    the outcome was decided, `signal` what killed the command or the step, `plugin` the id of the plugin whose
+    step failed the setup. `oom_kills` is how many processes the kernel ended for want of memory in the task's
+    cgroup while it ran (None: not known). `tails` are the last 4 KB of the user's log and of ``runtime.log``;
+    the files in ``logs`` of the task's folder lack them where the disk is full. `rules` are those that the
+    job's uses contribute, in their order.
+    """
+
+    outcome: Literal["failed", "setup-failed", "timeout"]
+    code: int
+    phase: Phase
+    user_code: int | None = None
+    signal: int | None = None
+    plugin: str | None = None
+    oom_kills: int | None = None
+    tails: tuple[str, str] = ("", "")
+    rules: tuple[ContributedRule, ...] = ()

@@ -6,6 +6,7 @@ import os
 import sys
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from pai_runtime import __version__
 from pai_runtime.problems import InvalidInput, print_problems
@@ -18,12 +19,16 @@ CANNOT_RUN = 2
 def main() -> int:
     """Run the command line; its exit status."""
     _open_standard_streams()
-    args = _parser().parse_args()
+    try:
+        args = _parse(sys.argv[1:])
+    except InvalidInput as error:
+        print_problems(error.problems)
+        return CANNOT_RUN
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # what the terminal cannot show is no reason to fail
             stream.reconfigure(errors="backslashreplace")
     try:
-        status: int = import_module(f"pai_runtime.cli.{args.module}").main(args)
+        status: int = import_module(args.module).main(args)
         sys.stdout.flush()
     except InvalidInput as error:
         print_problems(error.problems)
@@ -46,7 +51,18 @@ def _open_standard_streams() -> None:
             setattr(sys, name, os.fdopen(opened, "r" if name == "stdin" else "w"))
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parse(argv: list[str]) -> argparse.Namespace:
+    parser, commands = _parser()
+    wanted = argv[0] if argv else None
+    if wanted not in commands.choices and wanted != "--version":
+        from pai_runtime.cli.plugin_commands import add_plugin_commands  # noqa: PLC0415 - looks for plugins
+
+        add_plugin_commands(commands, wanted)
+    return parser.parse_args(argv)
+
+
+def _parser() -> tuple[argparse.ArgumentParser, Any]:
+    """The parser, and what its commands are added to."""
     parser = argparse.ArgumentParser(
         prog="pai-runtime", description="The runtime of deep-learning jobs: check, plan and run a job file."
     )
@@ -69,11 +85,11 @@ def _parser() -> argparse.ArgumentParser:
     as_json.add_argument("--json", action="store_true", help="print JSON")
 
     validate = commands.add_parser("validate", parents=[job, policy, as_json], help="check a job file")
-    validate.set_defaults(module="validate")
+    validate.set_defaults(module="pai_runtime.cli.validate")
 
     plan = commands.add_parser("plan", parents=[job, policy, as_json], help="show what each task will do")
     plan.add_argument("--task", metavar="ROLE/INDEX", help="one task only")
-    plan.set_defaults(module="plan")
+    plan.set_defaults(module="pai_runtime.cli.plan")
 
     run = commands.add_parser("run", parents=[job, policy], help="run all tasks of a job on this machine")
     run.add_argument(
@@ -102,13 +118,13 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="YAML file with such folders by the names of their storages; --storage counts more",
     )
-    run.set_defaults(module="run")
+    run.set_defaults(module="pai_runtime.cli.run")
 
     ps = commands.add_parser("ps", parents=[as_json], help="the runs in a folder, or the tasks of one run")
     ps.add_argument(
         "runs", nargs="?", type=Path, metavar="DIR", help="a folder of runs, or of one (default: .pai-runs)"
     )
-    ps.set_defaults(module="ps")
+    ps.set_defaults(module="pai_runtime.cli.ps")
 
     logs = commands.add_parser("logs", help="what the tasks of a run have written")
     logs.add_argument("run", type=Path, metavar="DIR", help="the folder of a run")
@@ -117,12 +133,12 @@ def _parser() -> argparse.ArgumentParser:
     logs.add_argument(
         "--runtime", action="store_true", help="the runtime's own log, with what its callbacks wrote"
     )
-    logs.set_defaults(module="logs")
+    logs.set_defaults(module="pai_runtime.cli.logs")
 
     explain = commands.add_parser("explain", help="who set each variable of a task that was run")
     explain.add_argument("run", type=Path, metavar="DIR", help="the folder of a run")
     explain.add_argument("task", metavar="ROLE/INDEX", help="one of its tasks")
-    explain.set_defaults(module="explain")
+    explain.set_defaults(module="pai_runtime.cli.explain")
 
     plugins = commands.add_parser("plugins", help="the installed plugins")
     kinds = plugins.add_subparsers(metavar="COMMAND", required=True)
@@ -134,5 +150,5 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("id", metavar="ID", help="a plugin's id, or its short name")
     digest.add_argument("distribution", metavar="DISTRIBUTION", help="an installed distribution")
     for name, command in kinds.choices.items():
-        command.set_defaults(module="plugins", action=name)
-    return parser
+        command.set_defaults(module="pai_runtime.cli.plugins", action=name)
+    return parser, commands

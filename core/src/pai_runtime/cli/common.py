@@ -30,12 +30,11 @@ def user_name() -> str:
         return str(os.getuid())
 
 
-def given_host(args: argparse.Namespace) -> Host:
-    """The host under the policy of the command line or the environment.
+def given_host(path: Path | None) -> Host:
+    """The host under the policy of the command line, else of the environment.
 
     Raises `InvalidInput` for a policy that cannot be read or understood: nothing is done under it.
     """
-    path = args.policy
     if path is None and POLICY_VARIABLE in os.environ:
         if not os.environ[POLICY_VARIABLE]:
             message = f"{POLICY_VARIABLE} is set and names no policy; unset it to allow all plugins"

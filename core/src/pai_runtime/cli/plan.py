@@ -16,7 +16,7 @@ from pai_runtime.problems import InvalidInput, print_problems
 
 def main(args: argparse.Namespace) -> int:
     """Exit status 0, or 1 if there is no plan."""
-    host = given_host(args)
+    host = given_host(args.policy)
     try:
         job, roles, warnings = load_checked(args, host)
         only = _task(job, args.task) if args.task else None

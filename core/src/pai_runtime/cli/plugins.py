@@ -24,7 +24,7 @@ def main(args: argparse.Namespace) -> int:
     try:
         if args.action == "digest":
             return _digest(args.distribution)
-        host = given_host(args)
+        host = given_host(args.policy)
         if args.action == "list":
             return _list(host, as_json=args.json)
         id_ = plugin_id(args.id)

@@ -29,7 +29,7 @@ def main(args: argparse.Namespace) -> int:
             isolation=args.isolation,
             storages=_storages(args),
         )
-        host = given_host(args)
+        host = given_host(args.policy)
         job, roles, warnings = load_checked(args, host)
         print_problems(warnings)
         folder = RunFolder(job, args.out)
@@ -37,7 +37,9 @@ def main(args: argparse.Namespace) -> int:
         run = LocalRun(job, folder.path, options, view)
         secrets = secret_values(job.secrets)
         try:
-            plans = Planner(job, host, roles, run.place(), warnings).plans()
+            planner = Planner(job, host, roles, run.place(), warnings)
+            plans = planner.plans()
+            print_problems(planner.more_warnings)
             run.prepare(plans, secrets)
         except BaseException:
             folder.discard()

@@ -17,7 +17,7 @@ from pai_runtime.problems import InvalidInput, Problem, errors, in_order, print_
 
 def main(args: argparse.Namespace) -> int:
     """Exit status 0 for a valid job, 1 for one that is not."""
-    problems = _problems(args, given_host(args))
+    problems = _problems(args, given_host(args.policy))
     found = len(errors(problems))
     if args.json:
         document = {"valid": not found, "problems": [problem.to_json() for problem in problems]}
@@ -48,3 +48,4 @@ def _plan_problems(job: Job, host: Host, roles: list[RoleUses]) -> Iterator[Prob
             planner.plans((role, 0))
         except InvalidInput as error:
             yield from error.problems
+    yield from planner.more_warnings

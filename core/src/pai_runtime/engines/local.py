@@ -16,6 +16,7 @@ from typing import Literal
 
 from pai_runtime.engines import isolation
 from pai_runtime.engines.completion import Decision, decision
+from pai_runtime.engines.first_failure import first_failure
 from pai_runtime.engines.local_task import LAYERS, LocalTask, Way
 from pai_runtime.engines.mounts import binds, check_storages, with_folders
 from pai_runtime.engines.placement import placement, ports_needed
@@ -130,10 +131,18 @@ class LocalRun:
             with contextlib.suppress(OSError):
                 (self._folder / LAYERS).rmdir()
             self._ended_at = time.time()
+            self._blame()
             self._changed = True
             self._show()
             self._view.end()
         return self._decision.code if self._decision is not None else 128 + (self._cancelled_by or 0)
+
+    def _blame(self) -> None:
+        """Of the tasks that have failed, name the one that was first, with its code."""
+        if self._decision and self._decision.failed_task:
+            folders = {name: task.folder for name, task in self._tasks.items() if task.code}
+            first = first_failure(folders, self._decision.failed_task)
+            self._decision = Decision(self._tasks[first].code or self._decision.code, first)
 
     def _is_isolated(self, plans: Mapping[TaskName, Plan]) -> bool:
         mode = self._options.isolation

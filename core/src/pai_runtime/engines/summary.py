@@ -1,7 +1,8 @@
 """What is said at the end of a run: how it went; what failed, where and why; and where to read more."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from pai_runtime.engines.run_state import Run, RunTask, read_addresses, read_exit_record, task_folder
 from pai_runtime.engines.run_words import RUNTIME_LOG, counts, short_path, tail
@@ -27,8 +28,9 @@ def summary(folder: Path, run: Run) -> Iterator[str]:
 def _failed(folder: Path, run: Run, task: RunTask) -> Iterator[str]:
     own = task_folder(folder, task)
     record = read_exit_record(own)
-    yield f"the job failed: task {task.name}, exit code {task.exit_code}"
-    yield f"  {shown_line(str(record.get('message', 'it left no exit record')).encode())}"
+    yield f"the job failed: task {task.name}, exit code {task.exit_code}{_phrase(record)}"
+    yield f"  {_line(record.get('message', 'it left no exit record'))}"
+    yield from _why(record)
     setup_failed = record.get("outcome") == "setup-failed"
     if setup_failed:
         yield from (f"  | {line}" for line in tail(own / RUNTIME_LOG, _LAST_LINES))
@@ -36,9 +38,37 @@ def _failed(folder: Path, run: Run, task: RunTask) -> Iterator[str]:
     yield f"  to read them: pai-runtime logs {short_path(folder)} {task.name}{' --runtime' * setup_failed}"
     if len(run.tasks) > 1:
         yield f"  of {len(run.tasks)} tasks: {counts(each.state for each in run.tasks)}"
-    others = [each for each in run.tasks if each.state == "failed" and each != task]
-    if others:
-        yield f"  also failed: {_some([f'{each.name} (exit code {each.exit_code})' for each in others])}"
+    yield from _others(folder, run, task)
+
+
+def _phrase(record: Mapping[str, Any]) -> str:
+    return f", {_line(record['phrase'])}" if record.get("phrase") else ""
+
+
+def _why(record: Mapping[str, Any]) -> Iterator[str]:
+    if not record.get("reason"):
+        return
+    yield f"  why: {_line(record['reason'])}"
+    if found := record.get("matchedUserLogString") or record.get("matchedPlatformLogString"):
+        yield f"  it said: {_line(str(found).strip().splitlines()[0])}"
+    solution = record.get("solution")
+    for text in solution if isinstance(solution, list) else ():
+        yield f"  what to do: {_line(text)}"
+
+
+def _others(folder: Path, run: Run, first: RunTask) -> Iterator[str]:
+    others = [each for each in run.tasks if each.state == "failed" and each != first]
+    fell = [each for each in others if read_exit_record(task_folder(folder, each)).get("becauseOfPeer")]
+    for what, tasks in (
+        ("also failed", [each for each in others if each not in fell]),
+        (f"fell because of {first.name}", fell),
+    ):
+        if tasks:
+            yield f"  {what}: {_some([f'{each.name} (exit code {each.exit_code})' for each in tasks])}"
+
+
+def _line(value: object) -> str:
+    return shown_line(str(value).encode())
 
 
 def _begun_again(run: Run) -> Iterator[str]:

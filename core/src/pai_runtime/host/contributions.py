@@ -1,5 +1,6 @@
 """What a plugin contributes, checked before it gets into a plan: its author may have put anything there."""
 
+import json
 from collections.abc import Mapping
 from typing import Any, get_args
 
@@ -29,6 +30,8 @@ def contribution_fault(contribution: Contribution) -> str | None:
         "services": contribution.services,
         "mounts": contribution.mounts,
         "secrets": contribution.secrets,
+        "exit_rules": contribution.exit_rules,
+        "warnings": contribution.warnings,
     }
     if not isinstance(environment, Mapping):
         return f"has an environment that is a {type(environment).__name__}, not a mapping"
@@ -41,6 +44,8 @@ def contribution_fault(contribution: Contribution) -> str | None:
         *map(_service_fault, lists["services"]),
         *map(_mount_fault, lists["mounts"]),
         *map(_secret_fault, lists["secrets"]),
+        *map(_rule_fault, lists["exit_rules"]),
+        *map(_warning_fault, lists["warnings"]),
     ]
     return next(filter(None, faults), None)
 
@@ -99,6 +104,24 @@ def _mount_fault(mount: Any) -> str | None:
 def _secret_fault(name: Any) -> str | None:
     if not isinstance(name, str) or not name.isidentifier():
         return f"asks for a secret of the platform by {name!r}, which is no name"
+    return None
+
+
+def _rule_fault(rule: Any) -> str | None:
+    if not isinstance(rule, Mapping):
+        return f"has an exit rule that is a {type(rule).__name__}, not a mapping"
+    try:
+        text = json.dumps(rule, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        return f"has an exit rule that is no JSON: {error}"
+    if r"\u0000" in text or _unfit(text):
+        return "has an exit rule with a secret, NUL or half a character in it"
+    return None
+
+
+def _warning_fault(warning: Any) -> str | None:
+    if not isinstance(warning, str):
+        return f"has a warning that is a {type(warning).__name__}, not text"
     return None
 
 

@@ -26,6 +26,15 @@ Origin = Literal["index", "path", "editable"]
 
 
 @dataclass(frozen=True)
+class PluginCommand:
+    """A command that a plugin adds to ``pai-runtime``."""
+
+    name: str
+    module: str
+    summary: str
+
+
+@dataclass(frozen=True)
 class Manifest:
     """What a plugin says of itself, without being imported."""
 
@@ -34,6 +43,7 @@ class Manifest:
     hooks: tuple[str, ...]
     programs: tuple[str, ...]
     parameters: Mapping[str, Any]
+    commands: tuple[PluginCommand, ...] = ()
 
 
 UNREADABLE: Final = Manifest(0, "", (), (), {})
@@ -223,6 +233,7 @@ def _read_manifest(location: Path, id_: str) -> tuple[Manifest, str | None]:
         tuple(data["hooks"]),
         tuple(data.get("programs", ())),
         data["parameters"],
+        tuple(PluginCommand(**command) for command in data.get("commands", ())),
     )
     if manifest.api not in APIS:
         known = " and ".join(map(str, APIS))

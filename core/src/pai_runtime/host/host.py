@@ -89,6 +89,8 @@ class Host:
                 tuple(answer.services),
                 tuple(answer.mounts),
                 tuple(answer.secrets),
+                tuple(answer.exit_rules),
+                tuple(answer.warnings),
             )
 
 

@@ -8,12 +8,13 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.host import Host, Unavailable
-from pai_runtime.host.loading import PluginError, blamed
+from pai_runtime.host.loading import LoadedPlugin, PluginError, blamed
 from pai_runtime.host.policy import NO_POLICY
-from pai_runtime.plugin import Task, Use
+from pai_runtime.plugin import Analysis, ContributedRule, Failure, Task, Use
 from pai_runtime.task.placeholders import fill, platform_path
 from pai_runtime.task.plan import Plan, UseRecord
 from pai_runtime.task.shell import SCRIPT_FD
@@ -23,7 +24,8 @@ def main() -> None:
     """Run it; exit 0, or 1 with one message on standard error."""
     hook, folder, number = sys.argv[1:]
     with os.fdopen(SCRIPT_FD, "rb") as stream:
-        secrets = json.load(stream)
+        given = json.load(stream)
+    secrets = given["secrets"]
     plan = Plan.from_json(json.loads((Path(folder) / "plan.json").read_bytes()))
     record = plan.uses[int(number)]
     use = Use(
@@ -41,9 +43,30 @@ def main() -> None:
         plugin = _find_the_same(host, record)
         loaded = host.load(plugin)
         with blamed(plugin, f"hook {hook}", limited=False):
-            getattr(loaded.manager.hook, hook)(use=use, task=task)
+            if hook == "pai_analyze":
+                _analyze(loaded, use, task, _failure(plan, given["failure"]))
+            else:
+                getattr(loaded.manager.hook, hook)(use=use, task=task)
     except (Unavailable, PluginError) as error:
         sys.exit(f"use {record.name} ({record.source}): {error}")
+
+
+def _failure(plan: Plan, given: dict[str, Any]) -> Failure:
+    rules = tuple(ContributedRule(plan.uses[each.use].plugin, each.rule) for each in plan.exit_rules)
+    return Failure(**{**given, "tails": tuple(given["tails"])}, rules=rules)
+
+
+def _analyze(loaded: LoadedPlugin, use: Use, task: Task, failure: Failure) -> None:
+    """Leave the plugin's answer for the supervisor."""
+    phase = "hook pai_analyze"
+    answer: object = loaded.manager.hook.pai_analyze(use=use, task=task, failure=failure)
+    if answer is None:
+        return
+    if not isinstance(answer, Analysis):
+        raise PluginError(loaded.plugin, phase, f"returned {type(answer).__name__}, not an Analysis")
+    if fault := answer.fault():
+        raise PluginError(loaded.plugin, phase, fault)
+    Path(os.environ["PAI_ANALYSIS"]).write_text(json.dumps(answer.to_json()), "utf-8")
 
 
 def _find_the_same(host: Host, record: UseRecord) -> Plugin:

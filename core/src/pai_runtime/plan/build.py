@@ -1,5 +1,6 @@
 """Making plans: each use is checked against its plugin's manifest, then the plugin says what it adds."""
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -22,6 +23,7 @@ from pai_runtime.task.plan import (
     Mount,
     Plan,
     PlannedMount,
+    PlannedRule,
     PlannedService,
     Step,
     UseRecord,
@@ -29,6 +31,8 @@ from pai_runtime.task.plan import (
 )
 
 _LEFT_OUT = "it is left out, as its failurePolicy says"
+
+_ON_BY_DEFAULT = ("com.microsoft.pai.runtimeplugin.failure_analysis",)
 
 _LIFECYCLE_HOOKS: dict[Event, str] = {
     "taskStarts": "pai_task_starts",
@@ -66,8 +70,19 @@ def check_uses(job: Job, host: Host, problems: list[Problem], *, lenient: bool =
             problems += parameter_problems(plugin, use.parameters, job.document, use.locate)
             usable.append((use, plugin))
         uses, plugins = zip(*usable, strict=True) if usable else ((), ())
+        usable += _by_default(job, host, {use.plugin for use, _ in usable})
         roles.append(RoleUses(role, tuple(uses), tuple(plugins), role_command(job, role, problems)))
     return roles
+
+
+def _by_default(job: Job, host: Host, named: set[str]) -> Iterator[tuple[JobUse, Plugin]]:
+    """Uses of what every job has that does not name it, where it is installed and allowed."""
+    for id_ in _ON_BY_DEFAULT:
+        if id_ not in named:
+            with contextlib.suppress(Unavailable):
+                plugin = host.find(id_)
+                place = job.document.position(())
+                yield JobUse(id_, id_.rpartition(".")[2], {}, "ignore", place, (), {}), plugin
 
 
 def _unavailable(use: JobUse, error: Unavailable, *, lenient: bool) -> Problem:
@@ -87,6 +102,10 @@ def _problem_of(use: JobUse, message: str, consequence: str | None, suggestion: 
     )
 
 
+def _warning(use: JobUse, message: str) -> Problem:
+    return Problem(message, use.position, f"use '{use.name}'", severity="warning")
+
+
 class Planner:
     """Makes the plans of all tasks of a job in one placement."""
 
@@ -104,6 +123,12 @@ class Planner:
             for use in each.uses:
                 self._roles_of[use.path] = (*self._roles_of.get(use.path, ()), each.role.name)
         self._warnings = warnings
+        self._more_warnings: list[Problem] = []
+
+    @property
+    def more_warnings(self) -> tuple[Problem, ...]:
+        """What the planning itself has given rise to; the plans have them too."""
+        return in_order(self._more_warnings)
 
     def plans(self, only: TaskName | None = None) -> dict[TaskName, Plan]:
         """The plan of every task, or of one; raises `InvalidInput` with all that plugins did wrong."""
@@ -112,6 +137,7 @@ class Planner:
         plans = {name: self._plan(name, problems) for name in names}
         if errors(problems):
             raise InvalidInput(in_order(problems))
+        self._more_warnings += problems
         return plans
 
     def _plan(self, name: TaskName, problems: list[Problem]) -> Plan:
@@ -124,23 +150,26 @@ class Planner:
         steps: list[Step] = []
         services: list[PlannedService] = []
         mounts: list[PlannedMount] = []
-        warnings = [str(problem) for problem in self._warnings]
+        exit_rules: list[PlannedRule] = []
+        found: list[Problem] = []
         for use, plugin in zip(role.uses, role.plugins, strict=True):
             try:
                 contribution = self._contribution(use, plugin, task)
             except PluginError as error:
                 consequence = _LEFT_OUT if use.failure_policy == "ignore" else None
-                problem = _problem_of(use, show(str(error)), consequence)
-                problems.append(problem)
-                warnings.append(str(problem))
+                found.append(_problem_of(use, show(str(error)), consequence))
                 continue
             for variable, value in contribution.environment.items():
                 variables[variable] = Variable(variable, value, use.name)
             steps += self._steps(use, plugin, contribution, len(records))
+            found += [_warning(use, show(text)) for text in contribution.warnings]
             services += [PlannedService(len(records), service) for service in contribution.services]
+            exit_rules += [PlannedRule(len(records), rule) for rule in contribution.exit_rules]
             records.append(self._record(use, plugin, contribution))
             for mount in contribution.mounts:
-                problems += self._add_mount(mounts, records, use, mount)
+                found += self._add_mount(mounts, records, use, mount)
+        problems += found
+        warnings = [problem for problem in (*self._warnings, *found) if problem.severity == "warning"]
         return Plan(
             job=self._job.name,
             role=role_name,
@@ -153,10 +182,11 @@ class Planner:
             steps=tuple(steps),
             services=tuple(services),
             mounts=tuple(mounts),
+            exit_rules=tuple(exit_rules),
             hold=self._job.hold,
             gang=self._job.gang,
             command=role.command,
-            warnings=tuple(warnings),
+            warnings=tuple(map(str, warnings)),
         )
 
     def _add_mount(
@@ -181,6 +211,8 @@ class Planner:
         step = partial(Step, use=number)
         if loaded.implements("pai_init"):
             yield step("init", hook="pai_init", failure_policy=use.failure_policy)
+        if loaded.implements("pai_analyze"):
+            yield step("analysis", hook="pai_analyze", failure_policy=use.failure_policy)
         for event in EVENTS:
             for shell in contribution.steps:
                 if shell.event == event:

@@ -5,7 +5,15 @@ from collections.abc import Iterator
 from pai_runtime.task.placeholders import show
 from pai_runtime.task.plan import Phase, Plan, PlannedMount, PlannedService, Step
 
-_ORDER: tuple[Phase, ...] = ("init", "taskStarts", "command", "taskSucceeds", "taskFails", "taskExits")
+_ORDER: tuple[Phase, ...] = (
+    "init",
+    "taskStarts",
+    "command",
+    "analysis",
+    "taskSucceeds",
+    "taskFails",
+    "taskExits",
+)
 
 
 def plan_text(plan: Plan) -> str:
@@ -24,17 +32,24 @@ def _lines(plan: Plan) -> Iterator[str]:
     for mount in plan.mounts:
         yield _mount(plan, mount)
     for phase in _ORDER:
-        if phase == "command":
-            yield f"  command  {plan.command.source}"
-            yield from _indented(plan.command.script)
-        steps = plan.steps_of(phase)
-        if phase not in ("init", "taskStarts"):
-            steps.sort(key=lambda step: -step.use)
-        for step in steps:
-            yield from _step(plan, step)
-        if phase == "taskStarts":
-            for planned in plan.services:
-                yield from _service(plan, planned)
+        yield from _phase(plan, phase)
+
+
+def _phase(plan: Plan, phase: Phase) -> Iterator[str]:
+    if phase == "command":
+        yield f"  command  {plan.command.source}"
+        yield from _indented(plan.command.script)
+    if phase == "analysis" and plan.exit_rules:
+        names = dict.fromkeys(plan.uses[planned.use].name for planned in plan.exit_rules)
+        yield f"  {len(plan.exit_rules)} exit rules  {', '.join(names)}"
+    steps = plan.steps_of(phase)
+    if phase not in ("init", "taskStarts", "analysis"):
+        steps.sort(key=lambda step: -step.use)
+    for step in steps:
+        yield from _step(plan, step)
+    if phase == "taskStarts":
+        for planned in plan.services:
+            yield from _service(plan, planned)
 
 
 def _step(plan: Plan, step: Step) -> Iterator[str]:

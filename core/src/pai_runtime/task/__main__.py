@@ -28,9 +28,22 @@ def main() -> int:
     parser.add_argument("--parent", type=int, help="the process that starts the task, which ends with it")
     parser.add_argument("--log-size", type=int, default=Rotation.size, help="bytes of one file of a log")
     parser.add_argument("--log-count", type=int, default=Rotation.count, help="files that are kept of a log")
+    parser.add_argument(
+        "--termination-log",
+        type=Path,
+        help="where the platform looks for why the task ended, such as /tmp/pai-termination-log",
+    )
     args = parser.parse_args()
     rotation = Rotation(args.log_size, args.log_count)
-    options = Options(args.timeout, args.grace, args.exit_budget, args.prefix, args.parent, rotation)
+    options = Options(
+        args.timeout,
+        args.grace,
+        args.exit_budget,
+        args.prefix,
+        args.parent,
+        rotation,
+        args.termination_log and args.termination_log.absolute(),
+    )
     return supervise(args.folder.absolute(), options)
 
 

@@ -1,23 +1,38 @@
-"""The exit record: how a task ended, as a small YAML file that is complete or not there.
+"""The exit record: how a task ended and why, as a small YAML file that is complete or not there.
 
-Kubernetes keeps 4096 bytes of it. What does not fit is left out, the least needed first: the tails of the
-logs, failures of callbacks, then the end of the message.
+Kubernetes keeps 4096 bytes of it, with the markers around it. What does not fit is left out, the least needed
+first: the tails of the logs, failures of callbacks, what rules found in the logs, then the ends of texts. The
+names of the keys that OpenPAI's first runtime had are the same here.
 """
 
 import json
 import os
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pai_runtime.task.lifecycle import CallbackFailure, Result
+from pai_runtime.task.analysis import Analysis
+from pai_runtime.task.lifecycle import RUNTIME_ERROR, CallbackFailure, Result
 from pai_runtime.task.plan import UseRecord
 
-MOST_BYTES = 4096
-_MESSAGE_BYTES = 1200
-_FAILURES_UNTIL = 2600
+_START, _END = "[PAI_RUNTIME_ERROR_START]\n", "[PAI_RUNTIME_ERROR_END]\n"
+
+MOST_BYTES = 4096 - len(_START) - len(_END)
+
+_MESSAGE_BYTES = 900
+_EXCEPTION_BYTES = 300
+_PHRASE_BYTES = 100
+_REASON_BYTES = 500
+_SOLUTION_BYTES = 700
+_TRIGGER_BYTES = 200
+_MATCH_BYTES = 2048
+_GPU_BYTES = 200
 _NAME_BYTES = 120
+_LEAST_FOR_LOGS = 60
+
+_CUT = "…"
 
 _NOT_YAML = re.compile("[\x7f-\x84\x86-\x9f\ud800-\udfff\ufeff\ufffe\uffff]")
 
@@ -30,29 +45,63 @@ def exit_record(
 ) -> str:
     """The record as YAML.
 
-    `exitCode` is the task's, `userExitCode` the command's (null: it did not run). `errorLogs` has the last
-    lines of the user's and of the runtime's log, if the task did not end well.
+    `exitCode` is the task's, `originUserExitCode` the command's (null: it did not run). `errorLogs` has the
+    last lines of the user's and of the runtime's log, if the task did not end well.
     """
     record: dict[str, Any] = {
         "exitCode": result.code,
         "outcome": result.outcome,
         "phase": result.phase,
-        "userExitCode": result.user_code,
+        "originUserExitCode": result.user_code,
         "signal": result.signal,
+        "decidedAt": _timestamp(result.decided_at),
     }
     if result.message:
         record["message"] = _first(mask(result.message), _MESSAGE_BYTES)
+    if result.code == RUNTIME_ERROR and result.user_code is None:
+        record["caughtException"] = _first(mask(result.message), _EXCEPTION_BYTES)
     if result.failed:
         record["failedUse"] = _use(result.failed)
+    if result.analysis:
+        _add_analysis(record, result.analysis, mask)
     for failure in failures:
         entry = {"phase": failure.phase, "exitCode": failure.code, **_use(failure.use)}
         longer = {**record, "callbackFailures": [*record.get("callbackFailures", []), entry]}
-        if len(_to_yaml(longer)) > _FAILURES_UNTIL:
+        if _room(longer) < _LEAST_FOR_LOGS:
             break
         record = longer
     if result.outcome != "ok":
         record["errorLogs"] = _fit(record, tails)
     return _to_yaml(record).decode()
+
+
+def termination_message(record: str) -> str:
+    """The record between the markers by which a platform finds it, of at most 4096 bytes."""
+    return f"{_START}{record}{_END}"
+
+
+def _add_analysis(record: dict[str, Any], analysis: Analysis, mask: Callable[[str], str]) -> None:
+    record["phrase"] = _first(mask(analysis.phrase), _PHRASE_BYTES)
+    record["reason"] = _first(mask(analysis.reason), _REASON_BYTES)
+    left = _SOLUTION_BYTES
+    record["solution"] = []
+    for solution in analysis.solution:
+        text = _first(mask(solution), left) if left > 0 else ""
+        if text:
+            record["solution"].append(text)
+            left -= _size(text) + len('"", ')
+    record["behavior"] = analysis.behavior
+    record["becauseOfPeer"] = analysis.because_of_peer
+    record["trigger"] = _first(mask(analysis.trigger), _TRIGGER_BYTES)
+    if analysis.gpu and len(_json(analysis.gpu)) <= _GPU_BYTES:
+        record["matchedGpuInfo"] = dict(analysis.gpu)
+    for key, match in (
+        ("matchedUserLogString", analysis.user_match),
+        ("matchedPlatformLogString", analysis.platform_match),
+    ):
+        most = min(_MATCH_BYTES, _room({**record, key: ""}) - _LEAST_FOR_LOGS)
+        if match and most > 0:
+            record[key] = _first(mask(match), most)
 
 
 def write_whole(path: Path, text: str, mode: int = 0o644, *, sync: bool = True) -> None:
@@ -76,9 +125,13 @@ def write_whole(path: Path, text: str, mode: int = 0o644, *, sync: bool = True) 
 
 def _fit(record: dict[str, Any], tails: tuple[str, str]) -> dict[str, str]:
     user, platform = tails
-    left = MOST_BYTES - len(_to_yaml({**record, "errorLogs": {"user": "", "platform": ""}}))
+    left = _room({**record, "errorLogs": {"user": "", "platform": ""}})
     user = _last(user, max(left // 2, left - _size(platform)))
     return {"user": user, "platform": _last(platform, left - _size(user))}
+
+
+def _room(record: dict[str, Any]) -> int:
+    return MOST_BYTES - len(_to_yaml(record))
 
 
 def _to_yaml(record: dict[str, Any]) -> bytes:
@@ -95,9 +148,16 @@ def _size(text: str) -> int:
     return len(_json(text).encode()) - 2
 
 
+def _timestamp(seconds: float) -> str:
+    whole, part = divmod(round(seconds * 1000), 1000)
+    return time.strftime(f"%Y-%m-%dT%H:%M:%S.{part:03}Z", time.gmtime(whole))
+
+
 def _first(text: str, most: int) -> str:
+    if most < _size(_CUT):
+        return ""
     while _size(text) > most:
-        text = text[: len(text) - (_size(text) - most) // 6 - 2] + "…"
+        text = text[: len(text) - (_size(text) - most) // 6 - 2] + _CUT
     return text
 
 

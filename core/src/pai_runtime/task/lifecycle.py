@@ -4,15 +4,18 @@
    that fails with failure policy ``fail`` ends the setup: outcome ``setup-failed``, and the command does not
    run.
 2. The command: ``ok`` with code 0, else ``failed``; ``cancelled`` or ``timeout`` when told to stop.
-3. A task that failed is held, if its plan says so.
-4. ``taskSucceeds`` after ``ok``, ``taskFails`` after anything else but ``cancelled``, then ``taskExits``
+3. Plugins say why a task failed that ended in any other way and was not cancelled.
+4. A task that failed is held, if its plan says so.
+5. ``taskSucceeds`` after ``ok``, ``taskFails`` after anything else but ``cancelled``, then ``taskExits``
    always: for every use that was started, in reverse order, whatever else fails.
 """
 
+import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
+from pai_runtime.task.analysis import Analysis
 from pai_runtime.task.loop import Ended
 from pai_runtime.task.plan import Command, Event, Phase, Plan, Service, Step, UseRecord
 from pai_runtime.task.stop import StopReason
@@ -32,7 +35,8 @@ class Result:
     """How a task went so far, as callbacks are told and the exit record says.
 
     `code` is the task's exit code, `user_code` the command's own (None: it did not run), `phase` where the
-    outcome was decided, `failed` the use that decided it.
+    outcome was decided, `failed` the use that decided it, `analysis` why it failed, `decided_at` when
+    (seconds since 1970).
     """
 
     outcome: Outcome
@@ -42,6 +46,8 @@ class Result:
     signal: int | None = None
     failed: UseRecord | None = None
     message: str = ""
+    analysis: Analysis | None = None
+    decided_at: float = field(default_factory=time.time, compare=False)
 
 
 @dataclass(frozen=True)
@@ -65,6 +71,9 @@ class Runner(Protocol):
     def command(self, command: Command) -> Ended | None:
         """Run the user's command to its end; None: it could not be started."""
 
+    def analyze(self, step: Step, use: UseRecord, result: Result) -> Analysis | None:
+        """Ask a plugin why the task failed; None: it does not know, or cannot say."""
+
     def hold(self, result: Result) -> None:
         """Keep the task as it is, for as long as its plan says or until it is released or told to stop."""
 
@@ -81,9 +90,27 @@ def run_task(
     started, result = _set_up(plan, runner, say)
     if result is None:
         result = _run_command(plan.command, runner, say)
+    if result.outcome not in ("ok", "cancelled"):
+        result = _explained(plan, result, runner)
+        _say_why(result.analysis, say)
     if plan.hold and result.outcome in ("failed", "setup-failed"):
         runner.hold(result)
     return result, tuple(_finish(plan, started, result, runner, say))
+
+
+def _explained(plan: Plan, result: Result, runner: Runner) -> Result:
+    """The result with what the first plugin says that knows why the task failed."""
+    for step in plan.steps_of("analysis"):
+        if analysis := runner.analyze(step, plan.uses[step.use], result):
+            return replace(result, code=analysis.code, analysis=analysis)
+    return result
+
+
+def _say_why(analysis: Analysis | None, say: Callable[[str], None]) -> None:
+    if analysis:
+        say(f"[ERROR] exit code {analysis.code}, {analysis.phrase}: {analysis.reason}")
+        for solution in analysis.solution:
+            say(f"[INFO] what to do: {solution}")
 
 
 def _set_up(plan: Plan, runner: Runner, say: Callable[[str], None]) -> tuple[list[int], Result | None]:

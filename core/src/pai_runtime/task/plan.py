@@ -14,7 +14,7 @@ VERSION = 1
 FailurePolicy = Literal["fail", "ignore"]
 Event = Literal["taskStarts", "taskSucceeds", "taskFails", "taskExits"]
 EVENTS: tuple[Event, ...] = ("taskStarts", "taskSucceeds", "taskFails", "taskExits")
-Phase = Literal["init", "taskStarts", "command", "taskSucceeds", "taskFails", "taskExits"]
+Phase = Literal["init", "taskStarts", "command", "analysis", "taskSucceeds", "taskFails", "taskExits"]
 
 
 PRIVATE = "private"
@@ -138,6 +138,14 @@ class PlannedMount:
 
 
 @dataclass(frozen=True)
+class PlannedRule:
+    """An entry of an exit spec, contributed by one of the uses, for whoever analyses a failure."""
+
+    use: int
+    rule: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
 class Command:
     """The user's command: one shell script. `source` is where its role's commands stand."""
 
@@ -165,6 +173,7 @@ class Plan:
     command: Command
     services: tuple[PlannedService, ...] = ()
     mounts: tuple[PlannedMount, ...] = ()
+    exit_rules: tuple[PlannedRule, ...] = ()
     hold: float = 0
     gang: bool = True
     warnings: tuple[str, ...] = ()
@@ -214,6 +223,7 @@ class Plan:
             "command": {"script": self.command.script, "source": self.command.source},
             "services": [_service_to_json(planned) for planned in self.services],
             "mounts": [_mount_to_json(planned) for planned in self.mounts],
+            "exitRules": [{"use": planned.use, "rule": dict(planned.rule)} for planned in self.exit_rules],
             "hold": self.hold,
             "gang": self.gang,
             "warnings": list(self.warnings),
@@ -242,6 +252,7 @@ class Plan:
                 command=Command(**document["command"]),
                 services=tuple(map(_service_from_json, document["services"])),
                 mounts=tuple(map(_mount_from_json, document["mounts"])),
+                exit_rules=tuple(PlannedRule(**planned) for planned in document["exitRules"]),
                 hold=document["hold"],
                 gang=document["gang"],
                 warnings=tuple(document["warnings"]),

@@ -6,13 +6,16 @@ import shlex
 import shutil
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from pai_runtime.task import placeholders
-from pai_runtime.task.exit_record import exit_record, write_whole
+from pai_runtime.task.analysis import Analysis
+from pai_runtime.task.exit_record import exit_record, termination_message, write_whole
 from pai_runtime.task.family import end_with_parent
 from pai_runtime.task.interpreter import python_argv
 from pai_runtime.task.keeper import Keeper
@@ -20,6 +23,7 @@ from pai_runtime.task.lifecycle import RUNTIME_ERROR, Result, run_task
 from pai_runtime.task.logs import Logs, Rotation
 from pai_runtime.task.loop import CANNOT_START, CannotStart, Ended, Loop
 from pai_runtime.task.masking import Masks
+from pai_runtime.task.oom import OomKills
 from pai_runtime.task.plan import (
     PEERS,
     PLATFORM,
@@ -46,7 +50,7 @@ class Options:
 
     `grace` is the time between SIGTERM and SIGKILL, `exit_budget` what the exit callbacks may take once the
     task has been told to stop, `prefix` stands before each line that is passed on. With a `parent`, the
-    task ends when that process does.
+    task ends when that process does. `termination_log` is where the platform looks for why it ended.
     """
 
     timeout: float | None = None
@@ -55,6 +59,7 @@ class Options:
     prefix: str = ""
     parent: int | None = None
     rotation: Rotation = field(default_factory=Rotation)
+    termination_log: Path | None = None
 
 
 def supervise(folder: Path, options: Options) -> int:
@@ -72,16 +77,17 @@ def supervise(folder: Path, options: Options) -> int:
         secrets = _take_secrets(folder / "secrets.json")
         os.chdir(folder / "work")
     except (OSError, ValueError, PlanError) as error:
-        return cannot_run(folder, f"the plan in {folder} cannot be run: {error}")
+        return cannot_run(folder, f"the plan in {folder} cannot be run: {error}", options.termination_log)
     masks = Masks(secrets.values())
     try:
         parts = _parts(folder, options, stop, masks)
     except (OSError, CannotStart) as error:
-        return cannot_run(folder, f"the task cannot be set up: {error}")
+        return cannot_run(folder, f"the task cannot be set up: {error}", options.termination_log)
     logs = parts.logs
 
     def record() -> None:
-        _write_record(folder, exit_record(result, failures, logs.tails(), masks.mask))
+        text = exit_record(result, failures, logs.tails(), masks.mask)
+        _write_record(folder, text, options.termination_log)
 
     try:
         if rb"\u0000" in text:  # as a placeholder begins; a large plan without one is not walked through
@@ -93,10 +99,11 @@ def supervise(folder: Path, options: Options) -> int:
             parts.services.linger(parts.keeper)
     except (NoShell, PlanError) as error:
         logs.runtime.say(f"[ERROR] {error}")
-        return cannot_run(folder, str(error))
+        return cannot_run(folder, str(error), options.termination_log)
     except Exception as error:  # noqa: BLE001 - a fault of ours must leave a record too
         logs.runtime.say(f"[ERROR] {traceback.format_exc()}")
-        return cannot_run(folder, masks.mask(f"a fault in the runtime itself: {error!r}"))
+        message = masks.mask(f"a fault in the runtime itself: {error!r}")
+        return cannot_run(folder, message, options.termination_log)
     finally:
         parts.services.end()
         parts.processes.end()
@@ -142,6 +149,8 @@ class _Runner:
         self._services = parts.services
         self._state = parts.state
         self._keeper = parts.keeper
+        self._oom_kills = OomKills()
+        self._analysis = ScratchFile()
         self._kept = ScratchFile()
         self._settings = ScratchFile()
         fit, left_out = those_that_fit(plan.environment)
@@ -169,8 +178,7 @@ class _Runner:
         if result is not None:
             own |= {"PAI_TASK_OUTCOME": result.outcome, "PAI_TASK_EXIT_CODE": str(result.code)}
         if step.hook is not None:
-            argv = python_argv("pai_runtime.host.run_hook", step.hook, str(self._folder), str(step.use))
-            data = json.dumps(self._secrets).encode()
+            argv, data = self._hook(step)
         else:
             argv = self._shell.step(use.name, self._kept.fd, stop_at_error=step.failure_policy == "fail")
             data = self._bytes(step.script or "")
@@ -185,6 +193,11 @@ class _Runner:
             return CANNOT_START
         self._take_over(step, use)
         return ended
+
+    def _hook(self, step: Step, failure: Mapping[str, Any] | None = None) -> tuple[list[str], bytes]:
+        """The argv that calls a plugin's hook, and what it reads."""
+        argv = python_argv("pai_runtime.host.run_hook", str(step.hook), str(self._folder), str(step.use))
+        return argv, json.dumps({"secrets": self._secrets, "failure": failure}).encode()
 
     def start_service(self, service: Service) -> bool:
         """Start a background process; whether the task may go on."""
@@ -205,6 +218,36 @@ class _Runner:
         except CannotStart as error:
             self._logs.runtime.say(f"[ERROR] the command cannot be started: {error}")
             return None
+
+    def analyze(self, step: Step, use: UseRecord, result: Result) -> Analysis | None:
+        """Ask a plugin why the task failed; None: it does not know, or cannot say."""
+        self._state.set("analysis", use.name)
+        failure = {
+            "outcome": result.outcome,
+            "code": result.code,
+            "phase": result.phase,
+            "user_code": result.user_code,
+            "signal": result.signal,
+            "plugin": result.failed and result.failed.plugin,
+            "oom_kills": self._oom_kills.since(),
+            "tails": self._logs.tails(),
+        }
+        argv, data = self._hook(step, failure)
+        self._analysis.write(b"")
+        environment = {**self._lasting_environment(), "PAI_ANALYSIS": self._analysis.path}
+        until = time.monotonic() + _ANALYSIS_SECONDS
+        try:
+            ended = self._processes.run_step(
+                argv, environment, data, (), lambda: min(until, self._stop.exits_until())
+            )
+            if ended.code == 0:
+                answer = json.loads(self._analysis.read() or b"null")
+                return answer and Analysis.from_json(answer)
+            why = f"it ended with exit code {ended.code}"
+        except (CannotStart, ValueError) as error:
+            why = str(error)
+        self._logs.runtime.say(f"[WARNING] {use.label} did not find out why the task failed: {why}")
+        return None
 
     def hold(self, result: Result) -> None:
         """Keep the task as it is for a while."""
@@ -260,6 +303,9 @@ class _Runner:
             self._logs.runtime.say(f"[WARNING] variables.json cannot be written: {error.strerror}")
 
 
+_ANALYSIS_SECONDS = 60
+"""How long finding out why the task failed may take."""
+
 _OF_ONE_STEP = {"PAI_TASK_PHASE", "PAI_TASK_OUTCOME", "PAI_TASK_EXIT_CODE", "PAI_ENV", "PAI_MASK"}
 """Variables that a step is given and does not leave to the next."""
 
@@ -279,17 +325,23 @@ def _take_secrets(path: Path) -> dict[str, str]:
     return secrets
 
 
-def cannot_run(folder: Path, message: str) -> int:
+def cannot_run(folder: Path, message: str, termination_log: Path | None = None) -> int:
     """Say that a task cannot be run, and leave a record of it; its exit code."""
     sys.stderr.write(f"pai-runtime: {message}\n")
     result = Result("setup-failed", RUNTIME_ERROR, "init", message=message)
-    _write_record(folder, exit_record(result))
+    _write_record(folder, exit_record(result), termination_log)
     State(folder).set("ended")
     return RUNTIME_ERROR
 
 
-def _write_record(folder: Path, text: str) -> None:
+def _write_record(folder: Path, text: str, termination_log: Path | None) -> None:
     try:
         write_whole(folder / "exit.yaml", text)
     except OSError as error:
         sys.stderr.write(f"pai-runtime: {folder / 'exit.yaml'} cannot be written: {error.strerror}\n{text}")
+    if termination_log is not None:
+        try:
+            # In place: on Kubernetes it is a file that is mounted, which nothing can be renamed to.
+            termination_log.write_text(termination_message(text), "utf-8")
+        except OSError as error:
+            sys.stderr.write(f"pai-runtime: {termination_log} cannot be written: {error.strerror}\n")

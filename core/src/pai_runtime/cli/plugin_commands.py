@@ -1,0 +1,41 @@
+"""Commands that plugins add to ``pai-runtime``, as their manifests say."""
+
+import argparse
+from importlib import import_module
+from typing import Any
+
+from pai_runtime.cli.common import given_host
+from pai_runtime.host.discovery import Plugin, PluginCommand
+from pai_runtime.host.host import Host
+from pai_runtime.host.loading import PluginError, blamed
+from pai_runtime.problems import InvalidInput, Problem
+
+
+def add_plugin_commands(commands: Any, wanted: str | None) -> None:
+    """Add those of all plugins that the policy allows; only the plugin of the `wanted` one is imported.
+
+    Raises `InvalidInput` where that is impossible.
+    """
+    host = given_host(None)
+    for id_ in host.installed:
+        if host.refusal(id_) is None:
+            (plugin,) = host.installed[id_]
+            for command in plugin.manifest.commands:
+                if command.name not in commands.choices:
+                    parser = commands.add_parser(
+                        command.name, help=command.summary, description=command.summary
+                    )
+                    parser.set_defaults(module=command.module)
+                    if command.name == wanted:
+                        _add_arguments(host, plugin, command, parser)
+
+
+def _add_arguments(
+    host: Host, plugin: Plugin, command: PluginCommand, parser: argparse.ArgumentParser
+) -> None:
+    try:
+        host.load(plugin)
+        with blamed(plugin, f"command {command.name}"):
+            import_module(command.module).add_arguments(parser)
+    except PluginError as error:
+        raise InvalidInput([Problem(str(error))]) from error

@@ -1,0 +1,72 @@
+"""Why a task failed, as a plugin found it."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, get_args
+
+Behavior = Literal["TRANSIENT", "PERMANENT", "UNKNOWN"]
+
+MOST_CODE = 255
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What a task's failure was.
+
+    `code` (1 to 255) becomes the task's exit code. `phrase` names the failure in one word; `reason` and
+    `solution` are for people. `behavior` says whether the same may go well the next time. `trigger` says
+    which rule found it, and by what; `user_match` and `platform_match` are the texts in the user's log and
+    in ``runtime.log`` that it found, `gpu` what it saw of the GPUs. `because_of_peer`: the task fell because
+    another task of the job had.
+    """
+
+    code: int
+    phrase: str
+    reason: str
+    solution: tuple[str, ...] = ()
+    behavior: Behavior = "UNKNOWN"
+    trigger: str = ""
+    because_of_peer: bool = False
+    user_match: str = ""
+    platform_match: str = ""
+    gpu: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields, for `from_json`."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, document: Any) -> "Analysis":
+        """Read what `to_json` gave; raises `ValueError`."""
+        try:
+            analysis = cls(**{**document, "solution": tuple(document["solution"])})
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"not an analysis: {error!r}") from None
+        if fault := analysis.fault():
+            raise ValueError(fault)
+        return analysis
+
+    def fault(self) -> str | None:
+        """What makes it unfit, whatever types its author has put there."""
+        code: Any = self.code
+        solution: Any = self.solution
+        gpu: Any = self.gpu
+        if type(code) is not int or not 1 <= code <= MOST_CODE:
+            return f"has the code {code!r}, not one of 1 to {MOST_CODE}"
+        if not isinstance(solution, tuple):
+            return f"has a solution that is a {type(solution).__name__}, not a tuple"
+        texts = (
+            self.phrase,
+            self.reason,
+            *solution,
+            self.trigger,
+            self.user_match,
+            self.platform_match,
+        )
+        if not all(isinstance(text, str) for text in texts):
+            return "has a text that is not one"
+        if self.behavior not in get_args(Behavior):
+            return f"has the behavior {self.behavior!r}; expected one of {', '.join(get_args(Behavior))}"
+        if not isinstance(gpu, Mapping):
+            return f"has a gpu that is a {type(gpu).__name__}, not a mapping"
+        return None
