@@ -35,7 +35,9 @@ def pai_prerequisite(use: Use, task: Task) -> Contribution | None:  # noqa: ARG0
         return None
     spec = _cluster_spec(path, _changed(path))
     entries = [entry for entry in spec.entries if isinstance(entry, Mapping)]
-    return Contribution(exit_rules=entries, warnings=[str(problem) for problem in spec.problems])
+    return Contribution(
+        exit_rules=entries, warnings=[f"{problem.position}: {problem.message}" for problem in spec.problems]
+    )
 
 
 @hookimpl

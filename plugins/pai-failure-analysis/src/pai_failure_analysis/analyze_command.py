@@ -12,7 +12,7 @@ from typing import IO, Any
 
 from pai_failure_analysis.evidence import LOG_BYTES, Evidence
 from pai_failure_analysis.matching import Found, Match, first_match, searchable
-from pai_failure_analysis.rules import Pattern, shipped_rules
+from pai_failure_analysis.rules import shipped_rules
 from pai_runtime.engines.terminal_text import cut, shown_line
 from pai_runtime.problems import InvalidInput, Problem, print_problems
 
@@ -66,10 +66,11 @@ class Logs:
             start = self.text.rfind(b"\n", log.start, max(start, log.start))
         start = max(start + 1, log.start)
         number = log.first_line + self.text.count(b"\n", log.start, start)
-        shown = []
+        shown: list[tuple[int, bool, str]] = []
         after = 0
         while start < end and len(shown) < CONTEXT + MOST_LINES and after <= CONTEXT:
-            stop = self.text.find(b"\n", start, end) % (end + 1)
+            stop = self.text.find(b"\n", start, end)
+            stop = end if stop < 0 else stop
             matched = start <= max(found.start, found.end - 1) and stop >= found.start
             shown.append((number, matched, _shown(self.text, start, stop, found.start)))
             after += found.end <= stop
@@ -81,7 +82,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command is given."""
     parser.add_argument("logs", nargs="+", metavar="LOG", help="a log, of any job; - is standard input")
     parser.add_argument("--exit-code", type=int, metavar="N", help="what the job ended with (default: 1)")
-    parser.add_argument("--signal", type=_signal, metavar="S", help="the signal that ended it: 9, KILL or SIGKILL")
+    parser.add_argument(
+        "--signal", type=_signal, metavar="S", help="the signal that ended it: 9, KILL or SIGKILL"
+    )
     parser.add_argument(
         "--spec", type=Path, metavar="FILE", help="an exit spec whose rules are tried before the shipped ones"
     )
@@ -151,12 +154,9 @@ def _shown(text: bytes, start: int, stop: int, match: int) -> str:
     return ("…" if begin > start else "") + cut(line, COLUMNS)
 
 
-def _places(match: Match, logs: Logs) -> Iterator[tuple[str, Found]]:
-    """What was found in the logs, each place once, and the expression that found it."""
-    if match.user:
-        yield str(match.pattern.user_log), match.user
-    if match.platform and match.platform != match.user:
-        yield str(match.pattern.platform_log), match.platform
+def _places(match: Match) -> list[Found]:
+    """What was found in the logs, each place once."""
+    return list(dict.fromkeys(filter(None, (match.user, match.platform))))
 
 
 def _explained(match: Match, logs: Logs) -> Iterator[str]:
@@ -169,11 +169,13 @@ def _explained(match: Match, logs: Logs) -> Iterator[str]:
     if rule.solution:
         yield "What to do:"
         yield from (f"  - {line}" for line in rule.solution)
-    for _, found in _places(match, logs):
+    for found in _places(match):
         name, number = logs.place(found.start)
         yield ""
         yield f"{name}:{number}:"
-        yield from (f"{'>' if matched else ' '} {line:>6} | {text}" for line, matched, text in logs.lines(found))
+        yield from (
+            f"{'>' if matched else ' '} {line:>6} | {text}" for line, matched, text in logs.lines(found)
+        )
     yield ""
     yield f"By {match.trigger}"
 
@@ -193,9 +195,12 @@ def _document(match: Match, logs: Logs) -> dict[str, Any]:
                 "log": name,
                 "line": number,
                 "text": found.text,
-                "context": [{"line": line, "matched": matched, "text": text} for line, matched, text in logs.lines(found)],
+                "context": [
+                    {"line": line, "matched": matched, "text": text}
+                    for line, matched, text in logs.lines(found)
+                ],
             }
-            for _, found in _places(match, logs)
+            for found in _places(match)
             for name, number in [logs.place(found.start)]
         ],
     }

@@ -16,7 +16,7 @@ NOT_FOUND = 1
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command is given."""
-    parser.add_argument("code", nargs="?", type=int, metavar="CODE", help="one of them, in full (default: all)")
+    parser.add_argument("code", nargs="?", type=int, metavar="CODE", help="one of them, in full")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 

@@ -24,7 +24,7 @@ _LOST = (b"GPU is lost", b"Unable to determine the device handle", b"GPU has fal
 
 
 def find_gpu_faults(platform_log: bytes) -> Mapping[str, Any]:
-    """What ``nvidia-smi``, if there is one, and a log tell, in the words of an exit spec; empty if all is well."""
+    """What ``nvidia-smi``, if there is one, and a log tell, as exit specs name it; empty if all is well."""
     program = shutil.which("nvidia-smi")
     said = _run([program, "-q", "-x"]) if program else b""
     xids = sorted({int(number) for text in (said, platform_log) for number in _XID.findall(text)})
@@ -43,7 +43,8 @@ def _has_double_bit_error(said: bytes) -> bool:
     """
     since_loaded = [part.partition(b"</volatile>")[0] for part in said.split(b"<volatile>")[1:]]
     return any(
-        _UNCORRECTABLE.search(part) or _TOTAL.search(part.partition(b"<double_bit>")[2]) for part in since_loaded
+        _UNCORRECTABLE.search(part) or _TOTAL.search(part.partition(b"<double_bit>")[2])
+        for part in since_loaded
     )
 
 

@@ -7,12 +7,13 @@ with others is told, and keys that are not known here mean nothing.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
-from typing import Any
+from typing import Any, get_args
+
+from pai_runtime.task.analysis import MOST_CODE, Behavior
 
 SHIPPED = "exit-spec.yaml"
 """The spec that this distribution ships, and its name in messages."""
 
-BEHAVIORS = ("TRANSIENT", "PERMANENT", "UNKNOWN")
 OUTCOMES = ("failed", "setup-failed", "timeout")
 PHASES = ("init", "taskStarts", "command")
 
@@ -51,7 +52,7 @@ class Rule:
     patterns: tuple[Pattern, ...]
     source: str
     number: int
-    behavior: str = "UNKNOWN"
+    behavior: Behavior = "UNKNOWN"
     reason: str = ""
     solution: tuple[str, ...] = ()
     because_of_peer: bool = False
@@ -141,9 +142,9 @@ class _Reader:
         code = _typed(("containerExitCode",), _code_of(own), int, "a whole number from 1 to 255")
         entry = {**described.get(code, {}), **own}
         self._phrase = _typed(("phrase",), entry.get("phrase") or f"ExitCode{code}", str, "text")
-        if not 0 < code < 256:  # noqa: PLR2004 - the range of exit codes
+        if not 0 < code <= MOST_CODE:
             raise _Bad(("containerExitCode",), f"found {code}, expected a whole number from 1 to 255")
-        behavior = _one_of(("behavior",), entry.get("behavior") or "UNKNOWN", BEHAVIORS)
+        behavior: Any = _one_of(("behavior",), entry.get("behavior") or "UNKNOWN", get_args(Behavior))
         reason = _typed(("reason",), entry.get("reason") or "", str, "text")
         solution = entry.get("solution") or []
         lines = (
@@ -177,7 +178,7 @@ class _Reader:
                 self._report(bad, "; the pattern is left out")
 
     def _pattern(self, path: tuple[str | int, ...], given: Any) -> Pattern:
-        values = {}
+        values: dict[str, Any] = {}
         for name, value in _typed(path, given, Mapping, "a mapping").items():
             if name not in _FIELDS:
                 # Left out, it would make the pattern match more than it was meant to.
