@@ -107,7 +107,7 @@ def main(args: argparse.Namespace) -> int:
     if args.json:
         sys.stdout.write(json.dumps(_document(match, logs) if match else None, indent=2) + "\n")
     elif match:
-        sys.stdout.writelines(f"{line}\n" for line in _explained(match, logs))
+        sys.stdout.writelines(f"{shown_line(line.encode())}\n" for line in _explained(match, logs))
     else:
         sys.stdout.write(f"No rule fits exit code {code} and these logs.\n")
     return 0 if match else NOT_FOUND

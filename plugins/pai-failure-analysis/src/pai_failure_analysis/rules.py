@@ -152,9 +152,7 @@ class _Reader:
             if isinstance(solution, str)
             else _typed(("solution",), solution, list, "a list of texts")
         )
-        advice = tuple(
-            _typed(("solution", number), line, str, "text").strip() for number, line in enumerate(lines)
-        )
+        advice = tuple(_typed(("solution", number), line, str, "text") for number, line in enumerate(lines))
         peer = _typed(("becauseOfPeer",), entry.get("becauseOfPeer", False), bool, "true or false")
         patterns = tuple(self._patterns(_typed(("patterns",), own["patterns"], list, "a list of patterns")))
         if patterns:
@@ -165,8 +163,8 @@ class _Reader:
                 self._source,
                 self._number,
                 behavior,
-                reason.strip(),
-                advice,
+                " ".join(reason.split()),
+                tuple(" ".join(line.split()) for line in advice),
                 peer,
             )
 
