@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -200,11 +199,12 @@ def test_what_is_wrong_with_a_spec_is_told_with_its_place_and_the_rest_of_it_hol
     (tmp_path / "log").touch()
     status, out, err = analyze("--spec", "spec.yaml", "log")
     assert (status, out.split()[:2]) == (0, ["9", "Bad:"])
-    assert err.splitlines() == [
-        "spec.yaml:4:21: warning: entry 1 (Bad): patterns[0].userLogRegex: 'a(' is no regular expression of RE2:"
-        " missing ): a(; the pattern is left out",
-        "spec.yaml:6:3: warning: entry 2: found 5, expected a mapping; the entry is left out",
-    ]
+    first, second = err.splitlines()
+    assert first.startswith(
+        "spec.yaml:4:21: warning: entry 1 (Bad): patterns[0].userLogRegex: 'a(' is no regular"
+    )
+    assert first.endswith("expression of RE2: missing ): a(; the pattern is left out")
+    assert second == "spec.yaml:6:3: warning: entry 2: found 5, expected a mapping; the entry is left out"
 
 
 @pytest.mark.parametrize(
@@ -301,7 +301,7 @@ def test_a_code_that_no_rule_gives_is_the_commands_own(
     assert run(capsys, monkeypatch, "exit-codes", "77", "--json") == (1, "[]\n", "")
 
 
-def test_a_reader_that_has_seen_enough_is_no_failure(tmp_path: Path) -> None:
+def test_a_reader_that_has_seen_enough_is_no_failure() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run(
@@ -309,7 +309,6 @@ def test_a_reader_that_has_seen_enough_is_no_failure(tmp_path: Path) -> None:
     )
     os.close(writer)
     assert (done.returncode, done.stderr) == (0, b"")
-    assert signal.SIGPIPE
 
 
 COMMAND = {"name": "greet", "module": "org_greet.command", "summary": "say hello"}
@@ -343,7 +342,6 @@ def test_a_third_partys_command_runs_and_is_among_those_that_there_are(tmp_path:
     ("fields", "code", "told"),
     [
         ({"api": 7}, GREET, "invalid choice: 'greet'"),
-        ({"hooks": 5}, GREET, "invalid choice: 'greet'"),
         ({}, "import no_such_module", "error: plugin org.greet (org-greet 1.0), command"),
         ({}, "def add_arguments(parser):\n    1 / 0", "ZeroDivisionError: division by zero"),
     ],
