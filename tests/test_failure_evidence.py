@@ -162,7 +162,7 @@ def test_a_disk_without_bytes_or_files_is_full(task: Task, monkeypatch: pytest.M
     def pretend(**changes: int) -> bool:
         names = ("f_bsize", "f_frsize", "f_blocks", "f_bfree", "f_bavail", "f_files", "f_ffree", "f_favail")
         values = [changes.get(name, getattr(real, name)) for name in (*names, "f_flag", "f_namemax")]
-        monkeypatch.setattr(gathering.os, "statvfs", lambda _: os.statvfs_result(values))
+        monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result(values))
         return gather_evidence(task, failure()).disk_full
 
     enough = {"f_frsize": 4096, "f_bavail": 1000, "f_files": 10, "f_favail": 5}
