@@ -15,7 +15,7 @@ from pai_failure_analysis.rules import shipped_rules
 
 BYTES = 10 * 1024 * 1024
 RUNS = 7
-RUNS_ONE_BY_ONE = 2
+RUNS_ONE_BY_ONE = 1
 LINE = (
     "2026-01-01 00:00:00,{0:03} INFO train.py:123 epoch {1} step {0} of 20000: loss 0.{2:05},"
     " accuracy 0.98765, lr 1.0e-03, 1234.5 samples/s, eta 1:23:45\n"
