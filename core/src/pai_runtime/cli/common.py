@@ -6,14 +6,13 @@ import os
 import sys
 from pathlib import Path
 
+from pai_runtime.cli import POLICY_VARIABLE
 from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY, read_policy
 from pai_runtime.job.load import load_job
 from pai_runtime.job.model import Job
 from pai_runtime.plan.build import RoleUses, check_uses
 from pai_runtime.problems import InvalidInput, Problem, errors, in_order
-
-POLICY_VARIABLE = "PAI_RUNTIME_POLICY"
 
 
 def say(text: str) -> None:

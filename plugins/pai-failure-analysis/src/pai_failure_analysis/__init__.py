@@ -1,0 +1,112 @@
+"""The plugin ``com.microsoft.pai.runtimeplugin.failure_analysis``: why a task failed, and what to do."""
+
+import os
+import sys
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pai_runtime.plugin import Analysis, Contribution, Failure, Task, Use, hookimpl
+
+if TYPE_CHECKING:
+    from pai_failure_analysis.rules import Rule
+    from pai_failure_analysis.spec_file import SpecFile
+
+CLUSTER_SPEC = "PAI_RUNTIME_EXIT_SPEC"
+"""The environment variable with the path of the cluster's exit spec, where a plan is made."""
+
+
+class InvalidRequest(Exception):
+    """Rules of a job that cannot be followed, and what is wrong with them."""
+
+
+@hookimpl
+def pai_prerequisite(use: Use, task: Task) -> Contribution | None:  # noqa: ARG001 - hooks match by name
+    """The cluster's rules; a job's own that make no sense are refused before anything is started."""
+    if not use.parameters.get("enabled", True):
+        return None
+    for place in ("before", "after"):
+        _, faults = _own_rules(use, place)
+        if faults:
+            raise InvalidRequest("; ".join(faults))
+    path = os.environ.get(CLUSTER_SPEC)
+    if not path:
+        return None
+    spec = _cluster_spec(path, _changed(path))
+    entries = [entry for entry in spec.entries if isinstance(entry, Mapping)]
+    return Contribution(
+        exit_rules=entries, warnings=[f"{problem.position}: {problem.message}" for problem in spec.problems]
+    )
+
+
+@hookimpl
+def pai_analyze(use: Use, task: Task, failure: Failure) -> Analysis | None:
+    """The first rule that the evidence fits; None if there is none."""
+    if not use.parameters.get("enabled", True):
+        return None
+    # RE2 and YAML are not for every job that only has this plugin beside it.
+    from pai_failure_analysis.gathering import gather_evidence  # noqa: PLC0415
+    from pai_failure_analysis.matching import first_match  # noqa: PLC0415
+
+    evidence = gather_evidence(task, failure)
+    match = first_match(_rules(use, failure), evidence)
+    if match is None:
+        return None
+    rule = match.rule
+    return Analysis(
+        rule.code,
+        rule.phrase,
+        rule.reason,
+        rule.solution,
+        rule.behavior,
+        match.trigger,
+        rule.because_of_peer,
+        match.user_match,
+        match.platform_match,
+        dict(evidence.gpu) if match.pattern.gpu else {},
+    )
+
+
+def _rules(use: Use, failure: Failure) -> "list[Rule]":
+    """All rules in the order in which they are tried: the more special their author, the earlier."""
+    from pai_failure_analysis.rules import read_rules, shipped_rules  # noqa: PLC0415
+
+    contributed: dict[str, list[Any]] = {use.plugin: []}
+    for each in failure.rules:
+        contributed.setdefault(each.plugin, []).append(each.entry)
+    before, _ = _own_rules(use, "before")
+    rules = list(before)
+    for plugin, entries in contributed.items():
+        read, faults = read_rules(entries, "the cluster's exit spec" if plugin == use.plugin else plugin)
+        rules += read
+        if plugin != use.plugin:  # the cluster's were told when the plan was made
+            sys.stderr.writelines(f"[WARNING] failure_analysis: {fault}\n" for fault in faults)
+    after, _ = _own_rules(use, "after")
+    return [*rules, *shipped_rules(), *after]
+
+
+def _own_rules(use: Use, place: str) -> "tuple[list[Rule], list[str]]":
+    entries = use.parameters.get(place)
+    if not entries:
+        return [], []
+    from pai_failure_analysis.rules import read_rules  # noqa: PLC0415
+
+    rules, faults = read_rules(entries, f"{place} of the job")
+    return rules, [str(fault) for fault in faults]
+
+
+def _changed(path: str) -> tuple[int, int] | None:
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
+
+
+@cache
+def _cluster_spec(path: str, changed: tuple[int, int] | None) -> "SpecFile":  # noqa: ARG001 - a part of the key
+    """Read once for all tasks of a job."""
+    from pai_failure_analysis.spec_file import read_spec_file  # noqa: PLC0415
+
+    return read_spec_file(Path(path))

@@ -1,0 +1,62 @@
+"""Gathering the evidence of a failed task, in the container where it ran."""
+
+import os
+from itertools import count
+from pathlib import Path
+
+from pai_failure_analysis.evidence import LOG_BYTES, Evidence
+from pai_failure_analysis.gpu import find_gpu_faults
+from pai_runtime.plugin import Failure, Task
+
+LITTLE = 1024 * 1024
+"""With fewer bytes than these left, a disk is full: what a program writes last is often removed."""
+
+
+def gather_evidence(task: Task, failure: Failure) -> Evidence:
+    """All that can be known of a failed task."""
+    logs = task.folder / "logs"
+    user_tail, platform_tail = failure.tails
+    platform_log = _end_of_log(logs / "runtime.log", platform_tail)
+    return Evidence(
+        exit_code=failure.code if failure.user_code is None else failure.user_code,
+        signal=failure.signal,
+        outcome=failure.outcome,
+        phase=failure.phase,
+        plugin=failure.plugin,
+        oom_kills=failure.oom_kills,
+        disk_full=_is_full(task.folder),
+        user_log=_end_of_log(logs / "user-all" / "current", user_tail),
+        platform_log=platform_log,
+        gpu=find_gpu_faults(platform_log),
+    )
+
+
+def _end_of_log(path: Path, tail: str) -> bytes:
+    """The last bytes of a log over its rotated files, and its `tail` where the files do not have it."""
+    text = b""
+    for number in count():
+        file = path.with_name(f"{path.name}.{number}") if number else path
+        earlier = _end_of_file(file, LOG_BYTES - len(text))
+        text = earlier + text
+        if number and not earlier:
+            break
+    last = tail.encode()
+    return text if last in text else text + b"\n" + last
+
+
+def _end_of_file(path: Path, size: int) -> bytes:
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - size))
+            return file.read(size)
+    except OSError:
+        return b""
+
+
+def _is_full(folder: Path) -> bool:
+    try:
+        disk = os.statvfs(folder)
+    except OSError:
+        return False
+    # Some file systems count no inodes, and say that they have none.
+    return disk.f_bavail * disk.f_frsize < LITTLE or (disk.f_files > 0 and disk.f_favail == 0)

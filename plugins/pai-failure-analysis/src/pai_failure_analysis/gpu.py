@@ -1,0 +1,76 @@
+"""What the machine's GPUs say of themselves: ECC errors, Xid messages, GPUs that are lost."""
+
+import os
+import re
+import select
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+SECONDS = 5.0
+"""How long ``nvidia-smi`` may take; beside a broken driver it may hang for ever."""
+
+MOST_BYTES = 4 * 1024 * 1024
+"""How much of its output is read; it writes some 10 KB for each GPU."""
+
+_XID = re.compile(rb"NVRM: Xid \([^()\n]{1,60}\): ([0-9]{1,4})")
+_UNCORRECTABLE = re.compile(rb"<[sd]ram_uncorrectable[a-z_]{0,20}>\s{0,20}0*[1-9]")
+_TOTAL = re.compile(rb"<total>\s{0,20}0*[1-9]")
+_LOST = (b"GPU is lost", b"Unable to determine the device handle", b"GPU has fallen off the bus")
+
+
+def find_gpu_faults(platform_log: bytes) -> Mapping[str, Any]:
+    """What ``nvidia-smi``, if there is one, and a log tell, as exit specs name it; empty if all is well."""
+    program = shutil.which("nvidia-smi")
+    said = _run([program, "-q", "-x"]) if program else b""
+    xids = sorted({int(number) for text in (said, platform_log) for number in _XID.findall(text)})
+    found = {
+        "nvidiaDoubleEccError": _has_double_bit_error(said),
+        "nvidiaXid": xids,
+        "nvidiaGpuLost": any(words in said for words in _LOST),
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def _has_double_bit_error(said: bytes) -> bool:
+    """Whether a GPU has had one since the driver was loaded.
+
+    Not by an XML parser: a driver in trouble breaks off anywhere, and mixes its complaints with the XML.
+    """
+    since_loaded = [part.partition(b"</volatile>")[0] for part in said.split(b"<volatile>")[1:]]
+    return any(
+        _UNCORRECTABLE.search(part) or _TOTAL.search(part.partition(b"<double_bit>")[2])
+        for part in since_loaded
+    )
+
+
+def _run(argv: Sequence[str]) -> bytes:
+    """What a program says on both streams, as far as it comes in time."""
+    try:
+        process = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    except OSError:
+        return b""
+    assert process.stdout is not None  # noqa: S101 - for the type checker
+    said = bytearray()
+    with process.stdout as stream:
+        end = time.monotonic() + SECONDS
+        while len(said) < MOST_BYTES and select.select([stream], [], [], max(0, end - time.monotonic()))[0]:
+            piece = os.read(stream.fileno(), 65536)
+            if not piece:
+                break
+            said += piece
+    with suppress(OSError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with suppress(subprocess.TimeoutExpired):  # in the kernel, beside a broken driver, nothing can end it
+        process.wait(1)
+    return bytes(said)

@@ -1,0 +1,101 @@
+"""Which rule explains the evidence: the first in order, found in one pass over each log."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pai_failure_analysis import regex
+from pai_failure_analysis.evidence import Evidence
+from pai_failure_analysis.rules import Pattern, Rule
+
+LONGEST_MATCH = 2048
+"""Bytes of a matched text that are kept."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A match: its place in the searchable text, in bytes, and its beginning as text."""
+
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Match:
+    """The rule that holds, by which of its patterns, and what that found in the logs."""
+
+    rule: Rule
+    pattern: Pattern
+    user: Found | None = None
+    platform: Found | None = None
+
+    @property
+    def trigger(self) -> str:
+        """Which rule this is, and by what it holds, for people."""
+        rule = self.rule
+        return f"rule {rule.phrase} (entry {rule.number} of {rule.source}): {self.pattern}"
+
+    @property
+    def user_match(self) -> str:
+        """What was found in the user's log."""
+        return self.user.text if self.user else ""
+
+    @property
+    def platform_match(self) -> str:
+        """What was found in the platform's."""
+        return self.platform.text if self.platform else ""
+
+
+def first_match(rules: Sequence[Rule], evidence: Evidence) -> Match | None:
+    """The first rule of which a pattern holds, and the first such pattern of it."""
+    patterns = [pattern for rule in rules for pattern in rule.patterns]
+    user, platform = searchable(evidence.user_log), searchable(evidence.platform_log)
+    in_user = regex.found([each.user_log for each in patterns if each.user_log is not None], user)
+    in_platform = regex.found(
+        [each.platform_log for each in patterns if each.platform_log is not None], platform
+    )
+    for rule in rules:
+        for pattern in rule.patterns:
+            if (
+                (pattern.user_log is None or pattern.user_log in in_user)
+                and (pattern.platform_log is None or pattern.platform_log in in_platform)
+                and _holds(pattern, evidence)
+            ):
+                found = _find(pattern.user_log, user), _find(pattern.platform_log, platform)
+                return Match(rule, pattern, *found)
+    return None
+
+
+def searchable(log: bytes) -> bytes:
+    """A log as the expressions see it, which know UTF-8 only: for each other byte stands U+FFFD."""
+    return log if log.isascii() else log.decode("utf-8", "replace").encode()
+
+
+def _holds(pattern: Pattern, evidence: Evidence) -> bool:
+    oom_killed = None if evidence.oom_kills is None else evidence.oom_kills > 0
+    plugin = evidence.plugin or ""
+    return (
+        pattern.exit_code in (None, evidence.exit_code)
+        and pattern.signal in (None, evidence.signal)
+        and pattern.outcome in (None, evidence.outcome)
+        and pattern.phase in (None, evidence.phase)
+        and pattern.plugin in (None, plugin, plugin.rpartition(".")[2])
+        and pattern.oom_killed in (None, oom_killed)
+        and pattern.disk_full in (None, evidence.disk_full)
+        and _gpu_holds(pattern.gpu, evidence.gpu)
+    )
+
+
+def _gpu_holds(asked: Mapping[str, Any], gpu: Mapping[str, Any]) -> bool:
+    return all(
+        bool({*value} & {*gpu.get(name, ())}) if isinstance(value, list) else gpu.get(name, False) is value
+        for name, value in asked.items()
+    )
+
+
+def _find(expression: str | None, text: bytes) -> Found | None:
+    if expression is None or (place := regex.span(expression, text)) is None:
+        return None
+    start, end = place
+    return Found(start, end, text[start : min(end, start + LONGEST_MATCH)].decode("utf-8", "ignore"))

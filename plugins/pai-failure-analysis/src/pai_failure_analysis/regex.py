@@ -1,0 +1,58 @@
+"""RE2: regular expressions that take linear time, whatever the pattern and the text."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import re2  # type: ignore[import-untyped]
+
+_MEMORY = 256 * 1024 * 1024
+"""What all patterns of one pass may use at most, in bytes; RE2 takes what it needs."""
+
+_ALWAYS = rb"\z"
+"""A pattern that any text matches: RE2's binding does not tell a pass that ran out of memory from one that
+found nothing. At the end of the text, because that costs nothing on the way there."""
+
+
+def fault(pattern: str) -> str | None:
+    """What is wrong with a pattern, in RE2's words."""
+    try:
+        re2.compile(_encoded(pattern), _options())
+    except re2.error as error:
+        words = error.args[0]
+        return words.decode("utf-8", "replace") if isinstance(words, bytes) else str(words)
+    return None
+
+
+def found(patterns: Sequence[str], text: bytes) -> frozenset[str]:
+    """Those of valid patterns that match anywhere in a text, in one pass over it."""
+    unique = list(dict.fromkeys(patterns))
+    if not unique:
+        return frozenset()
+    try:
+        every = re2.Set.SearchSet(_options())
+        for pattern in [*map(_encoded, unique), _ALWAYS]:
+            every.Add(pattern)
+        every.Compile()
+        matched = every.Match(text)
+    except re2.error:
+        matched = None
+    if matched is None:  # too much for one automaton
+        return frozenset(pattern for pattern in unique if span(pattern, text))
+    return frozenset(unique[number] for number in matched if number < len(unique))
+
+
+def span(pattern: str, text: bytes) -> tuple[int, int] | None:
+    """Where the first match of a valid pattern begins and ends."""
+    match = re2.compile(_encoded(pattern), _options()).search(text)
+    return match.span() if match else None
+
+
+def _encoded(pattern: str) -> bytes:
+    return pattern.encode("utf-8", "surrogatepass")
+
+
+def _options() -> Any:
+    options = re2.Options()
+    options.max_mem = _MEMORY
+    options.log_errors = False
+    return options

@@ -1,0 +1,260 @@
+"""The rules of an exit spec: which evidence stands for which reason.
+
+An exit spec is a list of entries, as the platform writes it: which entry is of use is read, what is wrong
+with others is told, and keys that are not known here mean nothing.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from typing import Any, get_args
+
+from pai_runtime.task.analysis import MOST_CODE, Behavior
+
+SHIPPED = "exit-spec.yaml"
+"""The spec that this distribution ships, and its name in messages."""
+
+OUTCOMES = ("failed", "setup-failed", "timeout")
+PHASES = ("init", "taskStarts", "command")
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """Evidence that is asked for; all of it has to be there, and what is None is not asked for.
+
+    `exit_code` is the command's, `plugin` the id of the one that failed or its last part. The expressions
+    are RE2's. `gpu` has findings as `Evidence.gpu` has them; of a list, one is enough.
+    """
+
+    exit_code: int | None = None
+    signal: int | None = None
+    outcome: str | None = None
+    phase: str | None = None
+    plugin: str | None = None
+    oom_killed: bool | None = None
+    disk_full: bool | None = None
+    user_log: str | None = None
+    platform_log: str | None = None
+    gpu: Mapping[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        asked = {name: getattr(self, attribute) for name, (attribute, _, _) in _FIELDS.items()}
+        words = [f"{name} {value}" for name, value in asked.items() if value not in (None, {})]
+        return ", ".join(words) or "always"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What is concluded if one of the `patterns` holds. `number` counts the entries of `source` from 1."""
+
+    code: int
+    phrase: str
+    patterns: tuple[Pattern, ...]
+    source: str
+    number: int
+    behavior: Behavior = "UNKNOWN"
+    reason: str = ""
+    solution: tuple[str, ...] = ()
+    because_of_peer: bool = False
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is wrong with an entry of an exit spec; `path` leads from the entry to the place."""
+
+    source: str
+    number: int
+    phrase: str
+    path: tuple[str | int, ...]
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.source}: {self.about_entry}"
+
+    @property
+    def about_entry(self) -> str:
+        """The message without the source."""
+        name = f"entry {self.number} ({self.phrase})" if self.phrase else f"entry {self.number}"
+        steps = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in self.path)
+        parts = [name if self.number else "", "".join(steps).removeprefix("."), self.message]
+        return ": ".join(filter(None, parts))
+
+
+def shipped_rules() -> list[Rule]:
+    """The rules that this distribution ships; their expressions are not checked again."""
+    return list(_Reader(SHIPPED, check=False).rules(shipped_entries()))
+
+
+def shipped_entries() -> Any:
+    """The shipped spec as data."""
+    import yaml  # noqa: PLC0415 - most of the time is the import
+
+    text = resources.files(__package__).joinpath(SHIPPED).read_bytes()
+    return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe
+
+
+def read_rules(entries: Any, source: str) -> tuple[list[Rule], list[Fault]]:
+    """The rules in a spec, and what is wrong with it: that pattern, or entry, is left out.
+
+    An entry without patterns is the platform's description of a code: what it says holds for the entries
+    with patterns that have the same code and do not say it themselves.
+    """
+    reader = _Reader(source, check=True)
+    return list(reader.rules(entries)), reader.faults
+
+
+class _Bad(Exception):
+    """A value that is not as expected: the path to it below the entry, and what to say."""
+
+    def __init__(self, path: tuple[str | int, ...], message: str) -> None:
+        self.path = path
+        self.message = message
+        super().__init__(message)
+
+
+class _Reader:
+    def __init__(self, source: str, *, check: bool) -> None:
+        self._source = source
+        self._check = check
+        self._number = 0
+        self._phrase = ""
+        self.faults: list[Fault] = []
+
+    def rules(self, entries: Any) -> Iterator[Rule]:
+        if not isinstance(entries, Sequence) or isinstance(entries, str):
+            self._report(_Bad((), f"found {_shown(entries)}, expected a list of entries"))
+            return
+        described = {
+            _code_of(entry): entry
+            for entry in entries
+            if isinstance(entry, Mapping) and not entry.get("patterns")
+        }
+        for self._number, entry in enumerate(entries, 1):
+            self._phrase = ""
+            try:
+                if isinstance(entry, Mapping) and not entry.get("patterns"):
+                    continue
+                yield from self._rule(_typed((), entry, Mapping, "a mapping"), described)
+            except _Bad as bad:
+                self._report(bad, "; the entry is left out")
+
+    def _rule(self, own: Mapping[str, Any], described: Mapping[Any, Mapping[str, Any]]) -> Iterator[Rule]:
+        code = _typed(("containerExitCode",), _code_of(own), int, "a whole number from 1 to 255")
+        entry = {**described.get(code, {}), **own}
+        self._phrase = _typed(("phrase",), entry.get("phrase") or f"ExitCode{code}", str, "text")
+        if not 0 < code <= MOST_CODE:
+            raise _Bad(("containerExitCode",), f"found {code}, expected a whole number from 1 to 255")
+        behavior: Any = _one_of(("behavior",), entry.get("behavior") or "UNKNOWN", get_args(Behavior))
+        reason = _typed(("reason",), entry.get("reason") or "", str, "text")
+        solution = entry.get("solution") or []
+        lines = (
+            [solution]
+            if isinstance(solution, str)
+            else _typed(("solution",), solution, list, "a list of texts")
+        )
+        advice = tuple(_typed(("solution", number), line, str, "text") for number, line in enumerate(lines))
+        peer = _typed(("becauseOfPeer",), entry.get("becauseOfPeer", False), bool, "true or false")
+        patterns = tuple(self._patterns(_typed(("patterns",), own["patterns"], list, "a list of patterns")))
+        if patterns:
+            yield Rule(
+                code,
+                self._phrase,
+                patterns,
+                self._source,
+                self._number,
+                behavior,
+                " ".join(reason.split()),
+                tuple(" ".join(line.split()) for line in advice),
+                peer,
+            )
+
+    def _patterns(self, patterns: Sequence[Any]) -> Iterator[Pattern]:
+        for index, pattern in enumerate(patterns):
+            try:
+                yield self._pattern(("patterns", index), pattern)
+            except _Bad as bad:
+                self._report(bad, "; the pattern is left out")
+
+    def _pattern(self, path: tuple[str | int, ...], given: Any) -> Pattern:
+        values: dict[str, Any] = {}
+        for name, value in _typed(path, given, Mapping, "a mapping").items():
+            if name not in _FIELDS:
+                # Left out, it would make the pattern match more than it was meant to.
+                raise _Bad(path, f"{name!r} is not known; expected {', '.join(_FIELDS)}")
+            attribute, kind, expected = _FIELDS[name]
+            if isinstance(kind, tuple):
+                values[attribute] = _one_of((*path, name), value, kind)
+            else:
+                values[attribute] = _typed((*path, name), value, kind, expected)
+        self._look_at_gpu((*path, "gpuInfo"), values.get("gpu", {}))
+        if self._check:
+            for name in ("userLogRegex", "platformLogRegex"):
+                _check_expression((*path, name), values.get(_FIELDS[name][0]))
+        return Pattern(**values)
+
+    def _look_at_gpu(self, path: tuple[str | int, ...], gpu: Mapping[str, Any]) -> None:
+        for name, value in gpu.items():
+            if name == "nvidiaXid":
+                for number, xid in enumerate(_typed((*path, name), value, list, "a list of numbers")):
+                    _typed((*path, name, number), xid, int, "a whole number")
+            elif name in GPU_STATES:
+                _typed((*path, name), value, bool, "true or false")
+            else:
+                raise _Bad(path, f"{name!r} is not known; expected {', '.join((*GPU_STATES, 'nvidiaXid'))}")
+
+    def _report(self, bad: _Bad, consequence: str = "") -> None:
+        message = f"{bad.message}{consequence}"
+        self.faults.append(Fault(self._source, self._number, self._phrase, bad.path, message))
+
+
+GPU_STATES = ("nvidiaDoubleEccError", "nvidiaGpuLost")
+
+_FIELDS: Mapping[str, tuple[str, Any, str]] = {
+    "exitCode": ("exit_code", int, "a whole number"),
+    "signal": ("signal", int, "the number of a signal"),
+    "outcome": ("outcome", OUTCOMES, ""),
+    "phase": ("phase", PHASES, ""),
+    "plugin": ("plugin", str, "the id of a plugin"),
+    "oomKilled": ("oom_killed", bool, "true or false"),
+    "diskFull": ("disk_full", bool, "true or false"),
+    "userLogRegex": ("user_log", str, "a regular expression"),
+    "platformLogRegex": ("platform_log", str, "a regular expression"),
+    "gpuInfo": ("gpu", Mapping, "a mapping"),
+}
+"""Of each field of a pattern: the attribute, its type or the words that it may have, what is expected."""
+
+
+def _code_of(entry: Mapping[str, Any]) -> Any:
+    code = entry.get("containerExitCode", entry.get("code"))
+    return None if isinstance(code, (list, Mapping)) else code
+
+
+def _typed(path: tuple[str | int, ...], value: Any, kind: Any, expected: str) -> Any:
+    # To Python, true is a number too.
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise _Bad(path, f"found {_shown(value)}, expected {expected}")
+    return value
+
+
+def _one_of(path: tuple[str | int, ...], value: Any, words: tuple[str, ...]) -> str:
+    if value not in words:
+        raise _Bad(path, f"found {_shown(value)}, expected one of {', '.join(words)}")
+    return str(value)
+
+
+def _check_expression(path: tuple[str | int, ...], expression: str | None) -> None:
+    from pai_failure_analysis import regex  # noqa: PLC0415 - not where nothing is checked
+
+    if expression is not None and (words := regex.fault(expression)):
+        raise _Bad(path, f"{_shown(expression)} is no regular expression of RE2: {words}")
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "nothing"
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, (list, tuple)):
+        return "a list"
+    text = repr(value)
+    return text if len(text) <= 100 else f"{text[:100]}…"  # noqa: PLR2004 - what fits a line
