@@ -63,6 +63,13 @@ def test_a_record_is_whole_valid_and_within_bounds(
     jsonschema.validate(record, package_schema("pai_runtime.task", "exit-record.schema.json"))
 
 
+def test_every_key_of_its_schema_is_one_that_a_record_has() -> None:
+    analysis = Analysis(241, "P", "r", user_match="u", platform_match="p", gpu={"nvidiaXid": 79})
+    result = Result("failed", RUNTIME_ERROR, "command", message="m", failed=use("a"), analysis=analysis)
+    record = yaml.safe_load(exit_record(result, (CallbackFailure(use("b"), "taskExits", 1),)))
+    assert record.keys() == package_schema("pai_runtime.task", "exit-record.schema.json")["properties"].keys()
+
+
 def test_of_a_record_that_is_too_long_the_logs_go_first_and_what_a_rule_found_stays() -> None:
     analysis = Analysis(226, "P", "r", ("s",), trigger="t", user_match="u" * 1900, platform_match="p" * 1200)
     result = Result("failed", 1, "command", 1, message="m", analysis=analysis)

@@ -1,6 +1,7 @@
 """What is in the folder of a run is read whatever it is, and a run whose engine was killed is told apart."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,19 @@ def test_a_state_that_cannot_be_understood_is_not_known(tmp_path: Path, text: st
     assert read_progress(tmp_path, RUNNING) is None
     (folder / "state.json").write_text(text)
     assert read_progress(tmp_path, RUNNING) is None
+
+
+def test_a_task_cannot_make_who_watches_it_wait(tmp_path: Path) -> None:
+    played = PlayedRun(tmp_path, worker=1)
+    played.set("worker/0", "running")
+    state = played.task_folder("worker/0") / "state.json"
+    os.mkfifo(state)
+    writer = os.open(state, os.O_RDWR)
+    assert read_progress(tmp_path, played.run.tasks[0]) is None
+    os.close(writer)
+    state.unlink()
+    state.symlink_to("/dev/zero")
+    assert read_progress(tmp_path, played.run.tasks[0]) is None
 
 
 def test_a_state_is_that_of_a_running_task_only(tmp_path: Path) -> None:

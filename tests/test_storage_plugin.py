@@ -360,6 +360,20 @@ NAMESPACE = (
 )
 
 
+@pytest.mark.parametrize(("policy", "code"), [("fail", 2), ("ignore", 0)])
+def test_where_tasks_are_not_isolated_a_storage_is_left_out_only_if_the_policy_says_so(
+    tmp_path: Path, policy: str, code: int
+) -> None:
+    (tmp_path / "data").mkdir()
+    document = used(plugin="pvc_storage", failurePolicy=policy)
+    ended = _run(tmp_path, document, "--storage", f"mine={tmp_path / 'data'}", "--isolation", "none")
+    assert ended.returncode == code
+    said = "left out, as the failurePolicy of 'mine'" if policy == "ignore" else "nothing was started"
+    assert said in ended.stderr
+    assert "/mnt/mine" in ended.stderr
+    assert "--isolation none" in ended.stderr
+
+
 def _script(mount: Mount) -> str:
     (step,) = contribution(mount).steps
     return step.script

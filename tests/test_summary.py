@@ -1,8 +1,10 @@
 """What is said at the end of a run: what failed, where and why, and where to read more."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from pai_runtime.engines.run_state import Run, read_run
 from pai_runtime.engines.summary import summary
@@ -51,6 +53,69 @@ def test_of_a_job_that_failed_it_says_which_task_did_it_and_why_and_how_the_othe
         "  of 16 tasks: 12 failed, 4 stopped",
         f"  also failed: {others} and 1 more",
     ]
+
+
+def _record(played: PlayedRun, task: str, **fields: Any) -> None:
+    record = {"outcome": "failed", "message": "the command ended", **fields}
+    (played.task_folder(task) / "exit.yaml").write_text(yaml.safe_dump(record))
+
+
+def test_of_a_failure_that_is_explained_it_says_why_and_what_to_do(tmp_path: Path) -> None:
+    played = PlayedRun(tmp_path / "run", worker=1)
+    played.set("worker/0", "failed", exitCode=226)
+    _record(
+        played,
+        "worker/0",
+        phrase="CudaOutOfMemory",
+        reason="The GPU is \x1b[31mfull.",
+        matchedUserLogString="\nCUDA out of memory\nTried to",
+        solution=["Use less.", "Use more GPUs."],
+    )
+    played.end("failed", "worker/0")
+    assert said(played)[:6] == [
+        "the job failed: task worker/0, exit code 226, CudaOutOfMemory",
+        "  the command ended",
+        "  why: The GPU is full.",
+        "  it said: CUDA out of memory",
+        "  what to do: Use less.",
+        "  what to do: Use more GPUs.",
+    ]
+
+
+@pytest.mark.parametrize("wrong", [{"solution": "x"}, {"reason": [1]}, {"matchedUserLogString": " \n"}])
+def test_a_record_with_something_else_in_it_is_no_reason_to_fail(tmp_path: Path, wrong: Any) -> None:
+    played = PlayedRun(tmp_path / "run", worker=1)
+    played.set("worker/0", "failed", exitCode=1)
+    _record(played, "worker/0", **{"reason": "because", **wrong})
+    played.end("failed", "worker/0")
+    assert said(played)[0] == "the job failed: task worker/0, exit code 1"
+
+
+def test_tasks_that_fell_with_the_first_are_told_apart_from_those_that_failed_by_themselves(
+    tmp_path: Path,
+) -> None:
+    played = PlayedRun(tmp_path / "run", worker=4)
+    played.all("failed", exitCode=1)
+    for index in (1, 3):
+        _record(played, f"worker/{index}", becauseOfPeer=True)
+    played.end("failed", "worker/0")
+    lines = said(played)
+    assert "  also failed: worker/2 (exit code 1)" in lines
+    assert "  fell because of worker/0: worker/1 (exit code 1), worker/3 (exit code 1)" in lines
+
+
+def test_of_a_job_that_succeeded_it_names_the_tasks_that_failed_on_the_way(tmp_path: Path) -> None:
+    played = PlayedRun(tmp_path / "run", worker=13)
+    for index in range(12):
+        played.set(f"worker/{index}", "failed", exitCode=1)
+    _record(played, "worker/0", phrase="Full", reason="no room")
+    played.end("succeeded")
+    lines = said(played)
+    assert lines[1:3] == [
+        "  worker/0 failed, exit code 1, Full: no room",
+        "  worker/1 failed, exit code 1: it left no exit record",
+    ]
+    assert lines[-1] == "  2 more failed"
 
 
 def test_of_a_setup_that_failed_it_shows_what_the_setup_wrote_last(tmp_path: Path) -> None:

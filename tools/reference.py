@@ -1,5 +1,8 @@
 # ruff: noqa: SLF001 - argparse shows its arguments only in its formatted help, and that differs by version
-"""Writes docs/reference.md from what the program itself reads and does; ``--check`` only compares."""
+"""Writes docs/reference.md and docs/exit-codes.md from what the program itself reads and does.
+
+``--check`` only compares.
+"""
 
 import argparse
 import ast
@@ -15,10 +18,13 @@ from types import ModuleType
 from typing import Any, Final, TypeVar, get_args
 
 import pai_cmd
+import pai_failure_analysis
 import pai_git
 import pai_ssh
 import pai_storage
 import pai_tensorboard
+from pai_failure_analysis.exit_codes_command import by_code
+from pai_failure_analysis.rules import shipped_rules
 from pai_runtime import cli, hooks, plugin
 from pai_runtime.engines.placement import example_placement
 from pai_runtime.host.host import Host
@@ -33,9 +39,17 @@ from pai_runtime.task.plan import Phase
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 TARGET: Final = ROOT / "docs" / "reference.md"
+EXIT_CODES: Final = ROOT / "docs" / "exit-codes.md"
 EXAMPLE: Final = ROOT / "examples" / "roles.yaml"
 
 Schema = Mapping[str, Any]
+
+_EXIT_CODES: Final = """\
+What the exit code and the phrase of a failed task mean, by the rules of the plugin
+[failure_analysis](../plugins/pai-failure-analysis/README.md); codes of the runtime itself are in the
+[reference](reference.md#exit-codes). A code stands for a kind of failure, and the phrase for one of them. The
+first rule that fits decides, in an order that is not the one here. `TRANSIENT` may go well the next time;
+`PERMANENT` does not before something is changed."""
 
 DOCUMENTS: Final = {
     "Job file": (
@@ -145,18 +159,44 @@ SET_LATER: Final = {
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="exit 1 if docs/reference.md is out of step")
-    text = reference()
-    if not parser.parse_args().check:
-        TARGET.write_text(text, "utf-8")
-    elif not TARGET.exists() or TARGET.read_text("utf-8") != text:
-        sys.stderr.write("docs/reference.md is out of step; python tools/reference.py writes it\n")
-        return 1
-    return 0
+    parser.add_argument("--check", action="store_true", help="exit 1 if one of them is out of step")
+    check = parser.parse_args().check
+    status = 0
+    for target, text in ((TARGET, reference()), (EXIT_CODES, exit_codes())):
+        if not check:
+            target.write_text(text, "utf-8")
+        elif not target.exists() or target.read_text("utf-8") != text:
+            sys.stderr.write(f"docs/{target.name} is out of step; python tools/reference.py writes it\n")
+            status = 1
+    return status
 
 
 def reference() -> str:
     return "\n".join(_lines()) + "\n"
+
+
+def exit_codes() -> str:
+    return "\n".join(_failures()) + "\n"
+
+
+def _failures() -> Iterator[str]:
+    yield "# Exit codes"
+    yield ""
+    yield "<!-- Written by tools/reference.py from the shipped exit spec; do not edit. -->"
+    yield ""
+    yield _EXIT_CODES
+    yield ""
+    rules = by_code(shipped_rules())
+    rows = [
+        (str(rule.code), f"[{rule.phrase}](#{rule.phrase.lower()})", rule.behavior, rule.reason)
+        for rule in rules
+    ]
+    yield from _table(("code", "failure", "", "why"), rows)
+    for rule in rules:
+        yield from ("", f"## {rule.phrase}", "")
+        yield f"Exit code {rule.code}, `{rule.behavior}`. {_cell(rule.reason)}"
+        if rule.solution:
+            yield from ("", *(f"- {_cell(line)}" for line in rule.solution))
 
 
 def _lines() -> Iterator[str]:
@@ -166,6 +206,7 @@ def _lines() -> Iterator[str]:
         "Environment variables": _environment(),
         **{title: _document(*document) for title, document in DOCUMENTS.items()},
         "Plugin cmd": _plugin(pai_cmd),
+        "Plugin failure_analysis": _plugin(pai_failure_analysis),
         "Plugin git": _plugin(pai_git),
         "Plugin ssh": _plugin(pai_ssh),
         **{
@@ -204,7 +245,7 @@ def _cell(text: str) -> str:
 
 def _command_line() -> Iterator[str]:
     """Not from argparse's formatted help, which depends on the terminal and on the version of Python."""
-    for number, (name, parser) in enumerate(_commands(cli._parser()[0], "pai-runtime")):
+    for number, (name, parser) in enumerate(_commands(_parser(), "pai-runtime")):
         if number:
             yield ""
         yield f"### {name}"
@@ -212,6 +253,20 @@ def _command_line() -> Iterator[str]:
         if parser.description:
             yield from (parser.description, "")
         yield from _table(("argument", "meaning"), _arguments(parser))
+
+
+def _parser() -> argparse.ArgumentParser:
+    """That of the program, with the commands of our plugins."""
+    parser, commands = cli._parser()
+    for command in _manifest(pai_failure_analysis)["commands"]:
+        added = commands.add_parser(command["name"], help=command["summary"], description=command["summary"])
+        import_module(command["module"]).add_arguments(added)
+        added.set_defaults(module=command["module"])
+    return parser
+
+
+def _manifest(package: ModuleType, name: str = "manifest.json") -> Any:
+    return json.loads(Path(str(package.__file__)).with_name(name).read_text("utf-8"))
 
 
 def _commands(parser: argparse.ArgumentParser, name: str) -> Iterator[tuple[str, argparse.ArgumentParser]]:
@@ -248,9 +303,7 @@ def _exit_codes() -> Iterator[str]:
     yield ""
     yield "Any other code is that of the user's command. Exit status of the commands:"
     yield ""
-    modules = {
-        name: parser.get_default("module") for name, parser in _commands(cli._parser()[0], "pai-runtime")
-    }
+    modules = {name: parser.get_default("module") for name, parser in _commands(_parser(), "pai-runtime")}
     yield from _table(
         ("command", "exit status"),
         [(f"`{name}`", _doc(import_module(module).main)) for name, module in modules.items() if module],
@@ -360,11 +413,15 @@ def _kind(root: Schema, schema: Schema) -> str:
 
 
 def _plugin(package: ModuleType, manifest_name: str = "manifest.json") -> Iterator[str]:
-    manifest = json.loads(Path(str(package.__file__)).with_name(manifest_name).read_text("utf-8"))
+    manifest = _manifest(package, manifest_name)
     programs = ", ".join(manifest["programs"]) or "no program"
     yield f"`{manifest['id']}`: {manifest['summary']}. It needs in the image: {programs}."
     parameters = manifest["parameters"]
+    shown: list[Schema] = []
     for path, mapping in _mappings(parameters, parameters, ""):
+        if mapping["properties"] in shown:
+            continue  # the same thing in a second place
+        shown.append(mapping["properties"])
         yield ""
         if path:
             yield from (f"### {path}", "")

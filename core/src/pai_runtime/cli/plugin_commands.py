@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pai_runtime.cli import POLICY_VARIABLE
+from pai_runtime.plugin import API_VERSION
 from pai_runtime.problems import InvalidInput, Problem
 
 if TYPE_CHECKING:
@@ -58,14 +59,15 @@ def _add_arguments(host: "Host", plugin: "Plugin", module: str, parser: argparse
 def _add_at_once(commands: Any, wanted: str | None) -> bool:
     """Add the one command that is wanted, without checking all plugins: that takes longer than it does.
 
-    Only where there is no doubt whose it is; what is wrong with a plugin is for the checks to say.
+    Only where there is no doubt whose it is, and that it is for this runtime; what is wrong with a plugin is
+    for the checks to say.
     """
     try:
         (command,) = (
             command
             for manifest in _manifests()
             for command in manifest.get("commands", ())
-            if command["name"] == wanted
+            if command["name"] == wanted and manifest["api"] == API_VERSION
         )
         module = import_module(command["module"])
         parser = argparse.ArgumentParser(add_help=False)

@@ -18,7 +18,7 @@ from pai_runtime.engines import isolation
 from pai_runtime.engines.completion import Decision, decision
 from pai_runtime.engines.first_failure import first_failure
 from pai_runtime.engines.local_task import LAYERS, LocalTask, Way
-from pai_runtime.engines.mounts import binds, check_storages, with_folders
+from pai_runtime.engines.mounts import binds, check_storages, not_mounted, with_folders
 from pai_runtime.engines.placement import placement, ports_needed
 from pai_runtime.engines.ports import END, FIRST, NoFreePorts, free_ports
 from pai_runtime.engines.run_folder import CannotRun
@@ -155,11 +155,10 @@ class LocalRun:
             for folder in trial.read_only:
                 self._view.say(f"read-only in the tasks, for it cannot be a layer: {folder}")
             return True
-        mounts = [planned.mount.path for plan in plans.values() for planned in plan.mounts]
-        if mounts:
-            raise CannotRun(f"{mounts[0]} can only be mounted in isolated tasks ({reason})")
         if mode == "required":
             raise CannotRun(f"tasks cannot be isolated on this machine: {reason}")
+        for line in not_mounted(plans.values(), reason):
+            self._view.say(line)
         self._view.say(f"tasks are not isolated ({reason}): they can change all that you can change")
         return False
 

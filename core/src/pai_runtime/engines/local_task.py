@@ -69,6 +69,7 @@ class LocalTask:
         """Set aside what the last attempt left, and make ready for the next; raises OSError."""
         kept = self.folder / _ATTEMPTS / str(self.retries)
         fresh = self.folder / _ATTEMPTS / "next"
+        shutil.rmtree(fresh, ignore_errors=True)  # half of it, where an earlier try has failed
         self._write(fresh, attempt)  # first, so that a full disk leaves the last attempt as it was
         kept.mkdir()
         for path in self.folder.iterdir():

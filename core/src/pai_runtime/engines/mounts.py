@@ -62,6 +62,21 @@ def check_storages(plans: Iterable[Plan], storages: Mapping[str, Path]) -> list[
     ]
 
 
+def not_mounted(plans: Iterable[Plan], reason: str) -> list[str]:
+    """What is left out where tasks are not isolated, for this reason; to be told to a person.
+
+    Raises `CannotRun` for what may not be left out.
+    """
+    mounts = {planned.mount.path: plan.uses[planned.use] for plan in plans for planned in plan.mounts}
+    for path, use in mounts.items():
+        if use.failure_policy == "fail":
+            raise CannotRun(f"{path} can only be mounted in isolated tasks ({reason})")
+    return [
+        f"{path} is left out, as the failurePolicy of {use.label} says ({reason})"
+        for path, use in mounts.items()
+    ]
+
+
 def binds(plan: Plan, storages: Mapping[str, Path]) -> list[Bind]:
     """What a task sees where, an outer one before those inside it. What is not there is made.
 

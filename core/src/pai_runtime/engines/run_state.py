@@ -9,6 +9,7 @@ import fcntl
 import json
 import os
 import re
+import stat
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ TaskPhase = Literal[Phase, "held", "lingering", "ended"]
 VERSION = 1
 
 _FAR_FUTURE = 1e11
+_MOST_STATE_BYTES = 1024 * 1024
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
@@ -180,7 +182,7 @@ def read_addresses(folder: Path, task: RunTask) -> Mapping[str, str]:
 
 def _read_state(folder: Path, task: RunTask) -> Progress | None:
     try:
-        document = json.loads((task_folder(folder, task) / "state.json").read_bytes())
+        document = json.loads(_regular_file(task_folder(folder, task) / "state.json"))
         use, held_until, release = (document.get(key) for key in ("use", "heldUntil", "release"))
         return Progress(
             _one_of(TaskPhase, document["phase"]),
@@ -192,6 +194,14 @@ def _read_state(folder: Path, task: RunTask) -> Progress | None:
         )
     except (OSError, AttributeError, KeyError, TypeError, ValueError, RecursionError):
         return None
+
+
+def _regular_file(path: Path) -> bytes:
+    """The content of a file that its task may have replaced, by one that never ends or never begins too."""
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise ValueError(f"{path} is not a regular file")
+        return file.read(_MOST_STATE_BYTES)
 
 
 def read_doing(folder: Path, run: Run) -> Doing:

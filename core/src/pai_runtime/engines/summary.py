@@ -19,6 +19,7 @@ def summary(folder: Path, run: Run) -> Iterator[str]:
         yield from _failed(folder, run, failed)
     elif run.outcome == "succeeded":
         yield f"the job succeeded; its logs are in {short_path(folder)}"
+        yield from _failed_on_the_way(folder, run)
     else:
         yield f"the job was cancelled; its logs are in {short_path(folder)}"
     yield from _begun_again(run)
@@ -41,6 +42,16 @@ def _failed(folder: Path, run: Run, task: RunTask) -> Iterator[str]:
     yield from _others(folder, run, task)
 
 
+def _failed_on_the_way(folder: Path, run: Run) -> Iterator[str]:
+    failed = [task for task in run.tasks if task.state == "failed"]
+    for task in failed[:_MOST_NAMED]:
+        record = read_exit_record(task_folder(folder, task))
+        why = record.get("reason") or record.get("message") or "it left no exit record"
+        yield f"  {task.name} failed, exit code {task.exit_code}{_phrase(record)}: {_line(why)}"
+    if len(failed) > _MOST_NAMED:
+        yield f"  {len(failed) - _MOST_NAMED} more failed"
+
+
 def _phrase(record: Mapping[str, Any]) -> str:
     return f", {_line(record['phrase'])}" if record.get("phrase") else ""
 
@@ -49,8 +60,9 @@ def _why(record: Mapping[str, Any]) -> Iterator[str]:
     if not record.get("reason"):
         return
     yield f"  why: {_line(record['reason'])}"
-    if found := record.get("matchedUserLogString") or record.get("matchedPlatformLogString"):
-        yield f"  it said: {_line(str(found).strip().splitlines()[0])}"
+    found = str(record.get("matchedUserLogString") or record.get("matchedPlatformLogString") or "").strip()
+    if found:
+        yield f"  it said: {_line(found.splitlines()[0])}"
     solution = record.get("solution")
     for text in solution if isinstance(solution, list) else ():
         yield f"  what to do: {_line(text)}"

@@ -69,8 +69,8 @@ def check_uses(job: Job, host: Host, problems: list[Problem], *, lenient: bool =
                 continue
             problems += parameter_problems(plugin, use.parameters, job.document, use.locate)
             usable.append((use, plugin))
-        uses, plugins = zip(*usable, strict=True) if usable else ((), ())
         usable += _by_default(job, host, {use.plugin for use, _ in usable})
+        uses, plugins = zip(*usable, strict=True) if usable else ((), ())
         roles.append(RoleUses(role, tuple(uses), tuple(plugins), role_command(job, role, problems)))
     return roles
 

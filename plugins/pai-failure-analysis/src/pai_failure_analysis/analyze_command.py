@@ -114,9 +114,12 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _signal(text: str) -> int:
-    if text.isdecimal():
-        return signal.Signals(int(text)).value
-    return signal.Signals[f"SIG{text.upper().removeprefix('SIG')}"].value
+    try:
+        if text.isdecimal():
+            return signal.Signals(int(text)).value
+        return signal.Signals[f"SIG{text.upper().removeprefix('SIG')}"].value
+    except (KeyError, ValueError):
+        raise argparse.ArgumentTypeError(f"'{text}' is no signal; such are 9, KILL and SIGKILL") from None
 
 
 def _read_logs(names: list[str]) -> Logs:

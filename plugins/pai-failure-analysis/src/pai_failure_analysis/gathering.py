@@ -38,7 +38,7 @@ def _end_of_log(path: Path, tail: str) -> bytes:
         file = path.with_name(f"{path.name}.{number}") if number else path
         earlier = _end_of_file(file, LOG_BYTES - len(text))
         text = earlier + text
-        if not earlier and (number or not file.exists()):
+        if number and not earlier:
             break
     last = tail.encode()
     return text if last in text else text + b"\n" + last
