@@ -322,20 +322,15 @@ def test_what_is_no_list_is_told_once(spec: Any) -> None:
     assert len(found) == 1
 
 
-ANYTHING = st.recursive(
-    st.none() | st.booleans() | st.integers(-1, 300) | st.text(max_size=4),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(
-                ["code", "phrase", "patterns", "exitCode", "userLogRegex", "gpuInfo", "solution"]
-            ),
-            inner,
-            max_size=4,
-        )
-    ),
-    max_leaves=12,
-)
+KEYS = st.sampled_from(["code", "phrase", "patterns", "exitCode", "userLogRegex", "gpuInfo", "solution"])
+SCALARS = st.none() | st.booleans() | st.integers(-1, 300) | st.text(max_size=4)
+
+
+def deeper(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return inner | st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4)
+
+
+ANYTHING = deeper(deeper(deeper(deeper(SCALARS))))
 
 
 @given(ANYTHING)

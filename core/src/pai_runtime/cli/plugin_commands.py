@@ -15,7 +15,7 @@ from pai_runtime.plugin import API_VERSION
 from pai_runtime.problems import InvalidInput, Problem
 
 if TYPE_CHECKING:
-    from pai_runtime.host.discovery import Plugin
+    from pai_runtime.host.discovery import Plugin, PluginCommand
     from pai_runtime.host.host import Host
 
 
@@ -36,7 +36,7 @@ def add_plugin_commands(commands: Any, wanted: str | None) -> None:
                 if command.name not in commands.choices:
                     parser = _add(commands, command.name, command.module, command.summary)
                     if command.name == wanted:
-                        _add_arguments(host, plugin, command.module, parser)
+                        _add_arguments(host, plugin, command, parser)
 
 
 def _add(commands: Any, name: str, module: str, summary: str) -> argparse.ArgumentParser:
@@ -45,13 +45,15 @@ def _add(commands: Any, name: str, module: str, summary: str) -> argparse.Argume
     return parser
 
 
-def _add_arguments(host: "Host", plugin: "Plugin", module: str, parser: argparse.ArgumentParser) -> None:
+def _add_arguments(
+    host: "Host", plugin: "Plugin", command: "PluginCommand", parser: argparse.ArgumentParser
+) -> None:
     from pai_runtime.host.loading import PluginError, blamed  # noqa: PLC0415
 
     try:
         host.load(plugin)
-        with blamed(plugin, f"command {parser.prog}"):
-            import_module(module).add_arguments(parser)
+        with blamed(plugin, f"command {command.name}"):
+            import_module(command.module).add_arguments(parser)
     except PluginError as error:
         raise InvalidInput([Problem(str(error))]) from error
 
