@@ -1,0 +1,205 @@
+"""The shipped rules: each is right about what it is for, and quiet about what it is not for.
+
+``tests/failures`` has what tools really print when something fails, with the rule that has to win against
+all others, and output of programs (``healthy.yaml``) that no rule may explain.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from pai_failure_analysis.evidence import Evidence
+from pai_failure_analysis.matching import first_match
+from pai_failure_analysis.rules import Pattern, Rule, read_rules, shipped_entries
+
+FAILURES = Path(__file__).parent / "failures"
+MOST_BYTES = 250_000
+"""So that reading it costs little of the time in which a person waits."""
+
+PLATFORM_CODES = {128, *range(130, 144), *range(220, 227), *range(228, 236), 249}
+OWN_CODES = set(range(236, 249))
+REACTIONS = {
+    "PERMANENT": {"NEVER_RETRY"},
+    "TRANSIENT": {"ALWAYS_RETRY", "ALWAYS_BACKOFF_RETRY", "RETRY_TO_MAX"},
+    "UNKNOWN": {"RETRY_TO_MAX"},
+}
+ENTRIES: list[dict[str, Any]] = shipped_entries()
+
+
+@cache
+def _rules() -> list[Rule]:
+    rules, faults = read_rules(ENTRIES, "exit-spec.yaml")
+    assert faults == []
+    return rules
+
+
+def _phrase(evidence: Evidence) -> str | None:
+    match = first_match(_rules(), evidence)
+    return match.rule.phrase if match else None
+
+
+def _texts(field: str) -> Iterator[tuple[str, str]]:
+    return ((entry["phrase"], text) for entry in ENTRIES for text in entry.get(field, []))
+
+
+def _asked_for(pattern: Pattern, text: str) -> Evidence:
+    """What is there when this pattern holds, with the text in both logs."""
+    code = pattern.exit_code
+    if code is None:
+        code = 1 if pattern.signal is None else 128 + pattern.signal
+    phase = "taskStarts" if pattern.outcome == "setup-failed" else "command"
+    return Evidence(
+        exit_code=code,
+        signal=pattern.signal,
+        outcome=pattern.outcome or "failed",
+        phase=pattern.phase or phase,
+        plugin=pattern.plugin,
+        oom_kills=None if pattern.oom_killed is None else int(pattern.oom_killed),
+        disk_full=bool(pattern.disk_full),
+        user_log=text.encode(),
+        platform_log=text.encode(),
+        gpu=pattern.gpu,
+    )
+
+
+def _failures() -> Iterator[Any]:
+    for file in sorted(FAILURES.glob("*.yaml")):
+        if file.name != "healthy.yaml":
+            for number, failure in enumerate(yaml.safe_load(file.read_bytes()), 1):
+                yield pytest.param(failure, id=f"{file.stem}-{number}-{failure['phrase']}")
+
+
+def _healthy() -> list[dict[str, str]]:
+    programs: list[dict[str, str]] = yaml.safe_load((FAILURES / "healthy.yaml").read_bytes())
+    return programs
+
+
+def _evidence(failure: Mapping[str, Any]) -> Evidence:
+    return Evidence(
+        exit_code=failure.get("exitCode", 1),
+        signal=failure.get("signal"),
+        outcome=failure.get("outcome", "failed"),
+        phase=failure.get("phase", "command"),
+        plugin=failure.get("plugin"),
+        oom_kills=failure.get("oomKills"),
+        disk_full=failure.get("diskFull", False),
+        user_log=failure.get("userLog", "").encode(),
+        platform_log=failure.get("platformLog", "").encode(),
+        gpu=failure.get("gpu", {}),
+    )
+
+
+@pytest.mark.parametrize("failure", list(_failures()))
+def test_what_a_tool_prints_is_explained_by_the_right_rule(failure: dict[str, Any]) -> None:
+    assert _phrase(_evidence(failure)) == failure["phrase"]
+
+
+@pytest.mark.parametrize("program", _healthy(), ids=lambda program: str(program["what"]))
+def test_output_that_tells_no_reason_is_not_explained(program: dict[str, str]) -> None:
+    log = program["log"].encode()
+    assert _phrase(Evidence(exit_code=1, user_log=log, platform_log=log)) is None
+
+
+def test_there_are_enough_texts_to_say_so() -> None:
+    assert len(list(_failures())) >= 200
+    assert len(_healthy()) >= 40
+
+
+def test_each_sample_is_explained_by_its_own_rule() -> None:
+    rules = {rule.phrase: rule for rule in _rules()}
+    wrong = {
+        phrase: text
+        for phrase, text in _texts("samples")
+        if not any(_phrase(_asked_for(pattern, text)) == phrase for pattern in rules[phrase].patterns)
+    }
+    assert wrong == {}
+
+
+def test_near_misses_are_not_explained_by_their_rule() -> None:
+    wrong = {}
+    for phrase, text in _texts("nearMisses"):
+        log = text.encode()
+        if _phrase(Evidence(exit_code=1, user_log=log, platform_log=log)) == phrase:
+            wrong[phrase] = text
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("code", sorted(PLATFORM_CODES | OWN_CODES))
+def test_each_code_has_a_rule(code: int) -> None:
+    assert any(rule.code == code for rule in _rules())
+
+
+def test_no_rule_has_another_code() -> None:
+    assert {rule.code for rule in _rules()} == PLATFORM_CODES | OWN_CODES
+
+
+@pytest.mark.parametrize("number", range(2, 16))
+def test_a_signal_that_ends_a_task_without_a_word_gives_the_code_that_a_shell_would_give(
+    number: int,
+) -> None:
+    code = 128 + number
+    for evidence in (Evidence(exit_code=code, signal=number), Evidence(exit_code=code)):
+        match = first_match(_rules(), evidence)
+        assert match
+        assert match.rule.code == code
+
+
+def test_phrases_are_names_and_each_is_there_once() -> None:
+    phrases = [entry["phrase"] for entry in ENTRIES]
+    assert len(phrases) == len(set(phrases))
+    assert [phrase for phrase in phrases if not re.fullmatch(r"(?:[A-Z][a-z0-9]*)+", phrase)] == []
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: str(entry["phrase"]))
+def test_a_rule_says_all_that_a_person_needs(entry: dict[str, Any]) -> None:
+    assert len(entry["reason"]) > 20
+    assert entry["reason"].endswith(".")
+    assert entry["solution"]
+    assert all(len(line) > 10 for line in entry["solution"])
+    assert entry["samples"]
+    assert entry["reaction"] in REACTIONS[entry["behavior"]]
+
+
+def test_rules_that_blame_another_task_are_named_so_and_may_pass() -> None:
+    peers = [entry for entry in ENTRIES if entry.get("becauseOfPeer")]
+    assert peers
+    assert {entry["phrase"] for entry in peers} == {
+        entry["phrase"] for entry in ENTRIES if entry["phrase"].startswith("PeerGone")
+    }
+    assert {(entry["code"], entry["behavior"]) for entry in peers} == {(237, "TRANSIENT")}
+
+
+def test_no_pattern_holds_for_every_failure() -> None:
+    assert _phrase(Evidence(exit_code=1)) is None
+    assert _phrase(Evidence(exit_code=77, user_log=b"\xff\xfe\0" * 1000)) is None
+
+
+def test_evidence_beats_what_a_log_may_say() -> None:
+    log = b"KeyError: 'retried'\n"
+    assert _phrase(Evidence(exit_code=137, signal=9, oom_kills=1, user_log=log)) == "HostOutOfMemory"
+    assert _phrase(Evidence(exit_code=137, signal=9, oom_kills=0, user_log=log)) == "KilledFromOutside"
+    assert _phrase(Evidence(exit_code=143, outcome="timeout", user_log=log)) == "TimeLimitReached"
+    assert _phrase(Evidence(exit_code=139, signal=11, user_log=log)) == "KilledBySegmentationFault"
+
+
+@pytest.mark.parametrize(
+    ("mistake", "phrase"),
+    [
+        ("TypeError: train() missing 1 required positional argument: 'data'", "PythonTypeError"),
+        ("ValueError: Unknown optimizer: adamm", "PythonValueError"),
+    ],
+)
+def test_a_mistake_of_a_rank_beats_what_its_peers_say_of_it(mistake: str, phrase: str) -> None:
+    complaints = "\n".join(text for name, text in _texts("samples") if name.startswith("PeerGone"))
+    for log in (f"{mistake}\n{complaints}\n", f"{complaints}\n{mistake}\n"):
+        assert _phrase(Evidence(exit_code=1, user_log=log.encode())) == phrase
+
+
+def test_the_file_is_small_enough_to_be_read_at_each_failure() -> None:
+    assert len(resources.files("pai_failure_analysis").joinpath("exit-spec.yaml").read_bytes()) < MOST_BYTES
