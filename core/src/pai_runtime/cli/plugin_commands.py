@@ -75,7 +75,7 @@ def _add_at_once(commands: Any, wanted: str | None) -> bool:
         parser = argparse.ArgumentParser(add_help=False)
         module.add_arguments(parser)
         summary = str(command["summary"])
-    except Exception:  # noqa: BLE001 - its author may have put anything anywhere
+    except (Exception, SystemExit):  # noqa: BLE001 - its author may have put anything anywhere
         return False
     commands.add_parser(wanted, help=summary, description=summary, parents=[parser]).set_defaults(
         module=command["module"]
@@ -91,5 +91,5 @@ def _manifests() -> Iterator[Any]:
             for line in section.splitlines():
                 package = line.partition("=")[2].strip()
                 spec = importlib.util.find_spec(package) if package.isidentifier() else None
-                if spec and spec.origin:
+                if spec and spec.origin and spec.submodule_search_locations:
                     yield json.loads(Path(spec.origin).with_name("manifest.json").read_bytes())
