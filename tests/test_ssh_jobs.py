@@ -485,6 +485,20 @@ def _write_plan(task: Path) -> None:
 
 
 @needs_root
+def test_a_session_runs_nothing_of_the_users_before_its_command(tmp_path: Path) -> None:
+    """Bash reads ~/.bashrc for sshd; what that prints, or waits for, would be in the way of copied files."""
+    script = "echo 'echo from bashrc' > /root/.bashrc"
+    document = job(
+        prerequisites=[{"name": "noisy", "callbacks": [callback("taskStarts", script)]}],
+        worker={"prerequisites": ["noisy"], "commands": ["ssh worker-0 echo hello"]},
+        extras=ssh(jobssh=True),
+    )
+    path = write_job(tmp_path, document)
+    ended = cli("run", path, "--out", tmp_path / "run", "--isolation", "required")
+    assert (ended.returncode, ended.stdout) == (0, "hello\n"), ended.stderr
+
+
+@needs_root
 def test_a_task_without_an_ssh_client_is_told_so(tmp_path: Path) -> None:
     document = job(
         prerequisites=[{"name": "take", "callbacks": [callback("taskStarts", f"rm {shutil.which('ssh')}")]}],

@@ -1,0 +1,52 @@
+"""The example in which all built-in plugins take part: three tasks, as `./dev demo` runs them."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from pai_runtime.host.discovery import InstalledPlugins
+from tests.support import cli
+from tests.test_documentation import ROOT
+
+EXAMPLE = ROOT / "examples" / "all-plugins.yaml"
+
+
+def _repository(folder: Path) -> Path:
+    repository = folder / "model"
+    repository.mkdir()
+    for file in EXAMPLE.with_suffix("").iterdir():
+        (repository / file.name).write_bytes(file.read_bytes())
+    identity = ["-c", "user.name=me", "-c", "user.email=me@example.com"]
+    for command in (["init", "--quiet"], ["add", "."], [*identity, "commit", "--quiet", "--message", "Fit"]):
+        subprocess.run(["git", "-C", repository, *command], check=True)
+    return repository
+
+
+@pytest.mark.debian("openssh-server", program="sshd")
+@pytest.mark.debian("openssh-client", program="ssh")
+def test_all_built_in_plugins_take_part_in_one_job(tmp_path: Path) -> None:
+    job = tmp_path / "job.yaml"
+    job.write_text(EXAMPLE.read_text("utf-8").replace("/path/to/model", str(_repository(tmp_path))))
+    (tmp_path / "results").mkdir()
+    ended = cli("run", job, "--storage", f"results={tmp_path / 'results'}", "--out", tmp_path / "run")
+    assert ended.returncode == 0, ended.stderr
+    line = "2 workers together: distance = 3.95 * speed -17.74\n"
+    assert f"worker/0 | {line}" in ended.stdout, "code from git, data over ssh"
+    assert (tmp_path / "results" / "line.txt").read_text().startswith(line), "the storage"
+    assert "worker/0 | TensorBoard shows fit" in ended.stdout
+    assert "check/0 failed, exit code 70, WrongGuess: The guess does not fit" in ended.stderr
+    record = yaml.safe_load((tmp_path / "run" / "check" / "0" / "exit.yaml").read_text())
+    assert record["matchedUserLogString"] == "the guess misses 9 of 50 measurements"
+    for task in ("worker/0", "worker/1", "check/0"):
+        folder = tmp_path / "run" / task
+        used = {use["plugin"] for use in json.loads((folder / "plan.json").read_text())["uses"]}
+        assert used == {name for name in InstalledPlugins() if name.rpartition(".")[2] in _ALL}
+        log = (folder / "logs" / "runtime.log").read_text()
+        for said in ("cloned ", "results is at /mnt/results", "all 3 tasks answer", "the task ended as"):
+            assert said in log, f"{said!r} of {task}"
+
+
+_ALL = {"cmd", "git", "pvc_storage", "tensorboard", "ssh", "failure_analysis"}
