@@ -342,7 +342,7 @@ def test_the_barrier_names_a_task_that_does_not_come(tmp_path: Path, policy: str
     missing = "BarrierTimeout: no answer by ssh within 1.8 seconds from "
     (line,) = (line for line in runtime_log(tmp_path / "run/worker/0") if missing in line)
     assert "late-0" in line.partition(missing)[2]
-    assert ended.returncode == (240 if policy == "fail" else 0)
+    assert ended.returncode == (249 if policy == "fail" else 0)
     assert ("went on" in ended.stdout) == (policy == "ignore")
 
 
@@ -507,6 +507,6 @@ def test_a_task_without_an_ssh_client_is_told_so(tmp_path: Path) -> None:
     )
     path = write_job(tmp_path, yaml.safe_dump(document))
     ended = cli("run", path, "--out", tmp_path / "run", "--isolation", "required")
-    assert ended.returncode == 127
+    assert ended.returncode == 220
     assert "ssh: this image has no ssh client; install openssh-client in the image" in ended.stderr
     assert "[WARNING] ssh: this image has no ssh client" in "\n".join(runtime_log(tmp_path / "run/worker/0"))
