@@ -219,11 +219,12 @@ def manifest_path(location: Path) -> Path:
 
 
 def declared_commands(plugin: Plugin) -> tuple[PluginCommand, ...]:
-    """The commands that its manifest lists, which is not checked; none, if it is wrong."""
+    """The commands that its manifest lists, which is not checked; none if that is wrong, or of another API."""
     try:
         data = json.loads(manifest_path(plugin.location or Path()).read_text("utf-8"))
-        commands = tuple(PluginCommand(**command) for command in data.get("commands", ()))
-    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+        listed = data.get("commands", ()) if data["api"] in APIS else ()
+        commands = tuple(PluginCommand(**command) for command in listed)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return ()
     return commands if all(isinstance(text, str) for each in commands for text in vars(each).values()) else ()
 
