@@ -146,11 +146,14 @@ def test_a_run_that_is_cancelled_while_tasks_linger_ends_as_their_results_say(
     with subprocess.Popen(
         [PROGRAM, "run", path, "--out", folder], env={**os.environ, **site.environment()}
     ) as run:
-        _wait_for(folder / "worker/0", "lingering", run)
-        if other:
-            _wait_for(folder / "other/0", "command", run)
-        run.send_signal(signal.SIGINT)
-        assert run.wait(60) == code
+        try:
+            _wait_for(folder / "worker/0", "lingering", run)
+            if other:
+                _wait_for(folder / "other/0", "command", run)
+            run.send_signal(signal.SIGINT)
+            assert run.wait(60) == code
+        finally:
+            run.kill()
     record = json.loads((folder / "run.json").read_text())
     assert (record["outcome"], [task["state"] for task in record["tasks"]]) == (outcome, states)
     log = (folder / "worker/0/logs/runtime.log").read_text()
