@@ -1,8 +1,10 @@
 """plugins: what each built-in plugin adds to `plan`, and to the time before a task's first byte.
 
-Beside the same job without plugins, and `python -I -c pass`. Tasks are isolated where they can be.
+Beside the same job without plugins, and `python -I -c pass`. Tasks are isolated where they can be. Each job is
+run under a policy that allows its plugin only: one is on by default.
 """
 
+import json
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -24,6 +26,7 @@ from benchmarks.measure import (
     times,
     write_job,
 )
+from pai_runtime.host.discovery import InstalledPlugins
 
 RUNS = 11
 NONE = "no plugin"
@@ -49,7 +52,8 @@ class Case:
         return write_job(folder / f"{self.name.replace(' ', '-')}.yaml", document)
 
     def arguments(self, folder: Path) -> list[str]:
-        return [option.format(folder=folder) for option in self.options]
+        allow = _allow(folder / f"{self.name}.policy", f"com.microsoft.pai.runtimeplugin.{self.plugin}")
+        return [*(option.format(folder=folder) for option in self.options), *allow]
 
 
 STORAGE = ("--storage", "data={folder}/data")
@@ -61,6 +65,7 @@ CASES = (
     Case("tensorboard", "tensorboard", {"logdir": "runs"}),
     Case("ssh", "ssh", {"jobssh": True}),
     Case("ssh, barrier", "ssh", {"jobssh": True, "sshbarrier": True}),
+    Case("failure_analysis", "failure_analysis", {}),
 )
 
 
@@ -70,7 +75,7 @@ def main() -> list[str]:
         _make_repository(folder)
         (folder / "data").mkdir()
         jobs: dict[str, tuple[Path, list[str]]] = {
-            NONE: (write_job(folder / "none.yaml", job(["echo hello"])), []),
+            NONE: (write_job(folder / "none.yaml", job(["echo hello"])), _allow(folder / "none.policy")),
             **{case.name: (case.write(folder), case.arguments(folder)) for case in CASES},
         }
         bare = process(BARE_PYTHON)
@@ -78,7 +83,10 @@ def main() -> list[str]:
             RUNS,
             {
                 BARE: bare,
-                **{each: process([PROGRAM, "plan", str(path)]) for each, (path, _) in jobs.items()},
+                **{
+                    each: process([PROGRAM, "plan", *options[-2:], str(path)])
+                    for each, (path, options) in jobs.items()
+                },
             },
         )
         run = [PROGRAM, "run", "--isolation", "auto", "--plain"]
@@ -115,6 +123,14 @@ def _print(title: str, measured: Mapping[str, Timing]) -> None:
             for name, timing in measured.items()
         ],
     )
+
+
+def _allow(path: Path, *ids: str) -> list[str]:
+    """The options that allow these plugins and no others."""
+    installed = InstalledPlugins()
+    rules = [{"id": id_, "distribution": installed[id_][0].distribution, "versions": ""} for id_ in ids]
+    path.write_text(json.dumps({"policyVersion": 1, "plugins": rules}))
+    return ["--policy", str(path)]
 
 
 def _make_repository(folder: Path) -> None:
