@@ -13,6 +13,7 @@ import yaml
 from pai_failure_analysis import evidence
 from pai_failure_analysis.rules import shipped_rules
 from pai_runtime import cli as command_line
+from pai_runtime.cli.policy import POLICY_VARIABLE
 from tests.plugin_factory import Site, policy_rule, write_policy
 from tests.support import PROGRAM, cli
 
@@ -40,7 +41,7 @@ LOG = "".join(f"line {n}\n" for n in range(1, 10)) + "SimError: \x1b[31mcode 7\n
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a folder of its own, without a policy."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv(command_line.POLICY_VARIABLE, raising=False)
+    monkeypatch.delenv(POLICY_VARIABLE, raising=False)
 
 
 @pytest.fixture

@@ -189,8 +189,12 @@ def test_a_job_that_is_shown_and_run_is_the_one_that_is_run() -> None:
     assert len(compared) >= 5, compared
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
-def test_every_example_job_runs(example: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "example",
+    [path for path in EXAMPLES if "/path/to/" not in path.read_text("utf-8")],
+    ids=lambda path: path.stem,
+)
+def test_every_example_job_that_needs_nothing_else_runs(example: Path, tmp_path: Path) -> None:
     done = cli("run", example, "--out", tmp_path / "run")
     assert done.returncode == 0, done.stderr
 

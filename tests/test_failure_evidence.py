@@ -165,9 +165,12 @@ def test_a_disk_without_bytes_or_files_is_full(task: Task, monkeypatch: pytest.M
         monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result(values))
         return gather_evidence(task, failure()).disk_full
 
-    enough = {"f_frsize": 4096, "f_bavail": 1000, "f_files": 10, "f_favail": 5}
+    enough = {"f_frsize": 4096, "f_blocks": 10_000, "f_bavail": 1000, "f_files": 10, "f_favail": 5}
     assert not pretend(**enough)
     assert pretend(**enough | {"f_bavail": 10})
+    assert not pretend(**enough | {"f_blocks": 500, "f_bavail": 10})
+    assert pretend(**enough | {"f_blocks": 500, "f_bavail": 0})
+    assert not pretend(**enough | {"f_blocks": 0, "f_bavail": 0})
     assert pretend(**enough | {"f_favail": 0})
     assert not pretend(**enough | {"f_favail": 0, "f_files": 0})
     assert not gather_evidence(Task("job", "worker", 0, {}, {}, task.folder / "none"), failure()).user_log

@@ -342,7 +342,7 @@ def test_the_barrier_names_a_task_that_does_not_come(tmp_path: Path, policy: str
     missing = "BarrierTimeout: no answer by ssh within 1.8 seconds from "
     (line,) = (line for line in runtime_log(tmp_path / "run/worker/0") if missing in line)
     assert "late-0" in line.partition(missing)[2]
-    assert ended.returncode == (240 if policy == "fail" else 0)
+    assert ended.returncode == (249 if policy == "fail" else 0)
     assert ("went on" in ended.stdout) == (policy == "ignore")
 
 
@@ -485,6 +485,20 @@ def _write_plan(task: Path) -> None:
 
 
 @needs_root
+def test_a_session_runs_nothing_of_the_users_before_its_command(tmp_path: Path) -> None:
+    """Bash reads ~/.bashrc for sshd; what that prints, or waits for, would be in the way of copied files."""
+    script = "echo 'echo from bashrc' > /root/.bashrc"
+    document = job(
+        prerequisites=[{"name": "noisy", "callbacks": [callback("taskStarts", script)]}],
+        worker={"prerequisites": ["noisy"], "commands": ["ssh worker-0 echo hello"]},
+        extras=ssh(jobssh=True),
+    )
+    path = write_job(tmp_path, document)
+    ended = cli("run", path, "--out", tmp_path / "run", "--isolation", "required")
+    assert (ended.returncode, ended.stdout) == (0, "hello\n"), ended.stderr
+
+
+@needs_root
 def test_a_task_without_an_ssh_client_is_told_so(tmp_path: Path) -> None:
     document = job(
         prerequisites=[{"name": "take", "callbacks": [callback("taskStarts", f"rm {shutil.which('ssh')}")]}],
@@ -493,6 +507,6 @@ def test_a_task_without_an_ssh_client_is_told_so(tmp_path: Path) -> None:
     )
     path = write_job(tmp_path, yaml.safe_dump(document))
     ended = cli("run", path, "--out", tmp_path / "run", "--isolation", "required")
-    assert ended.returncode == 127
+    assert ended.returncode == 220
     assert "ssh: this image has no ssh client; install openssh-client in the image" in ended.stderr
     assert "[WARNING] ssh: this image has no ssh client" in "\n".join(runtime_log(tmp_path / "run/worker/0"))

@@ -11,8 +11,6 @@ from typing import Any
 from pai_runtime import __version__
 from pai_runtime.problems import InvalidInput, print_problems
 
-POLICY_VARIABLE = "PAI_RUNTIME_POLICY"
-
 INVALID = 1
 CANNOT_RUN = 2
 """Exit statuses: what was given is not valid; what was asked for cannot be done."""

@@ -4,11 +4,8 @@ import argparse
 import getpass
 import os
 import sys
-from pathlib import Path
 
-from pai_runtime.cli import POLICY_VARIABLE
 from pai_runtime.host.host import Host
-from pai_runtime.host.policy import NO_POLICY, read_policy
 from pai_runtime.job.load import load_job
 from pai_runtime.job.model import Job
 from pai_runtime.plan.build import RoleUses, check_uses
@@ -27,19 +24,6 @@ def user_name() -> str:
         return getpass.getuser()
     except (KeyError, OSError):
         return str(os.getuid())
-
-
-def given_host(path: Path | None) -> Host:
-    """The host under the policy of the command line, else of the environment.
-
-    Raises `InvalidInput` for a policy that cannot be read or understood: nothing is done under it.
-    """
-    if path is None and POLICY_VARIABLE in os.environ:
-        if not os.environ[POLICY_VARIABLE]:
-            message = f"{POLICY_VARIABLE} is set and names no policy; unset it to allow all plugins"
-            raise InvalidInput([Problem(message)])
-        path = Path(os.environ[POLICY_VARIABLE])
-    return Host(read_policy(path) if path is not None else NO_POLICY)
 
 
 def load_checked(args: argparse.Namespace, host: Host) -> tuple[Job, list[RoleUses], list[Problem]]:

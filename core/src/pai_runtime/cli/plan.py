@@ -5,7 +5,8 @@ import json
 import sys
 
 from pai_runtime.cli import CANNOT_RUN, INVALID
-from pai_runtime.cli.common import given_host, load_checked, say, user_name
+from pai_runtime.cli.common import load_checked, say, user_name
+from pai_runtime.cli.policy import given_host
 from pai_runtime.engines.placement import example_placement
 from pai_runtime.job.model import Job
 from pai_runtime.plan.build import Planner

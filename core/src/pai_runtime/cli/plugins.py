@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from pai_runtime.cli import CANNOT_RUN, INVALID
-from pai_runtime.cli.common import given_host, say
+from pai_runtime.cli.common import say
+from pai_runtime.cli.policy import given_host
 from pai_runtime.host.digest import distribution_digest
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.host import Host, Unavailable, parameter_problems

@@ -6,7 +6,8 @@ import sys
 from collections.abc import Iterator
 
 from pai_runtime.cli import INVALID
-from pai_runtime.cli.common import given_host, user_name
+from pai_runtime.cli.common import user_name
+from pai_runtime.cli.policy import given_host
 from pai_runtime.engines.placement import example_placement
 from pai_runtime.host.host import Host
 from pai_runtime.job.load import load_job

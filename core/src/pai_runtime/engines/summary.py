@@ -9,6 +9,7 @@ from pai_runtime.engines.run_words import RUNTIME_LOG, counts, short_path, tail
 from pai_runtime.engines.terminal_text import shown_line
 
 _LAST_LINES = 5
+_SEARCHED_LINES = 40
 _MOST_NAMED = 10
 
 
@@ -34,7 +35,12 @@ def _failed(folder: Path, run: Run, task: RunTask) -> Iterator[str]:
     yield from _why(record)
     setup_failed = record.get("outcome") == "setup-failed"
     if setup_failed:
-        yield from (f"  | {line}" for line in tail(own / RUNTIME_LOG, _LAST_LINES))
+        lines = tail(own / RUNTIME_LOG, _SEARCHED_LINES)
+        explained = [number for number, line in enumerate(lines) if line.startswith("[ERROR] exit code ")]
+        lines = (
+            lines[: explained[0]] if explained else lines
+        )  # what follows has been told, or is of callbacks
+        yield from (f"  | {line}" for line in lines[-_LAST_LINES:])
     yield f"  logs: {short_path(own / 'logs')}"
     yield f"  to read them: pai-runtime logs {short_path(folder)} {task.name}{' --runtime' * setup_failed}"
     if len(run.tasks) > 1:
@@ -70,7 +76,8 @@ def _why(record: Mapping[str, Any]) -> Iterator[str]:
 def _said(record: Mapping[str, Any]) -> str:
     """The line of the log by which a rule holds: the rule may have asked for a few words of it only."""
     found = str(record.get("matchedUserLogString") or record.get("matchedPlatformLogString") or "").strip()
-    first = found.partition("\n")[0]
+    # A rule may have found the end of what stands before each text in runtime.log, too.
+    first = found.partition("\n")[0].removeprefix("] ")
     logs = record.get("errorLogs")
     lines = str(logs.get("user")).splitlines() if isinstance(logs, Mapping) else []
     return next((line.strip() for line in reversed(lines) if first in line), first) if first else ""

@@ -43,7 +43,6 @@ class Manifest:
     hooks: tuple[str, ...]
     programs: tuple[str, ...]
     parameters: Mapping[str, Any]
-    commands: tuple[PluginCommand, ...] = ()
 
 
 UNREADABLE: Final = Manifest(0, "", (), (), {})
@@ -219,6 +218,17 @@ def manifest_path(location: Path) -> Path:
     return location.with_name(name)
 
 
+def declared_commands(plugin: Plugin) -> tuple[PluginCommand, ...]:
+    """The commands that its manifest lists, which is not checked; none if that is wrong, or of another API."""
+    try:
+        data = json.loads(manifest_path(plugin.location or Path()).read_text("utf-8"))
+        listed = data.get("commands", ()) if data["api"] in APIS else ()
+        commands = tuple(PluginCommand(**command) for command in listed)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return ()
+    return commands if all(isinstance(text, str) for each in commands for text in vars(each).values()) else ()
+
+
 def _read_manifest(location: Path, id_: str) -> tuple[Manifest, str | None]:
     path = manifest_path(location)
     try:
@@ -236,7 +246,6 @@ def _read_manifest(location: Path, id_: str) -> tuple[Manifest, str | None]:
         tuple(data["hooks"]),
         tuple(data.get("programs", ())),
         data["parameters"],
-        tuple(PluginCommand(**command) for command in data.get("commands", ())),
     )
     if manifest.api not in APIS:
         known = " and ".join(map(str, APIS))

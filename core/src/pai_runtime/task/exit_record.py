@@ -34,7 +34,7 @@ _LEAST_FOR_LOGS = 60
 
 _CUT = "…"
 
-_NOT_YAML = re.compile("[\x7f-\x84\x86-\x9f\ud800-\udfff\ufeff\ufffe\uffff]")
+_NOT_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 
 
 def exit_record(

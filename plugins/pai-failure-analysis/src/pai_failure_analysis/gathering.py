@@ -9,7 +9,7 @@ from pai_failure_analysis.gpu import find_gpu_faults
 from pai_runtime.plugin import Failure, Task
 
 LITTLE = 1024 * 1024
-"""With fewer bytes than these left, a disk is full: what a program writes last is often removed."""
+"""With fewer bytes left, and less than a hundredth, a disk is full: what is written last is often removed."""
 
 
 def gather_evidence(task: Task, failure: Failure) -> Evidence:
@@ -58,5 +58,6 @@ def _is_full(folder: Path) -> bool:
         disk = os.statvfs(folder)
     except OSError:
         return False
-    # Some file systems count no inodes, and say that they have none.
-    return disk.f_bavail * disk.f_frsize < LITTLE or (disk.f_files > 0 and disk.f_favail == 0)
+    # Some file systems count no inodes, or nothing at all, and say that they have none.
+    little = min(LITTLE, disk.f_blocks * disk.f_frsize // 100)
+    return disk.f_bavail * disk.f_frsize < little or (disk.f_files > 0 and disk.f_favail == 0)

@@ -35,7 +35,12 @@ id -un >/dev/null 2>&1 || {{
 if [ "$(id -u)" = 0 ] && [ ! -d /run/sshd ]; then
     (umask 022; mkdir -p /run/sshd)
 fi
-"$sshd" -t -f "${FOLDER}/sshd_config" || exit 1
+# At level 1, bash does not read ~/.bashrc before each session; versions before 7.8 have no SetEnv.
+if "$sshd" -t -f "${FOLDER}/sshd_config" -o SetEnv=SHLVL=1 2>/dev/null; then
+    echo "SetEnv SHLVL=1" >>sshd_config
+else
+    "$sshd" -t -f "${FOLDER}/sshd_config" || exit 1
+fi
 {_REFUSE_A_TAKEN_PORT}\
 if [ -e config ]; then
     command -v ssh >/dev/null ||
