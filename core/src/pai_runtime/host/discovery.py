@@ -219,7 +219,7 @@ def manifest_path(location: Path) -> Path:
 
 
 def declared_commands(plugin: Plugin) -> tuple[PluginCommand, ...]:
-    """The commands that its manifest lists, which is not checked; none if that is wrong, or of another API."""
+    """The commands that its manifest lists, which is not checked; none if it is wrong or of another API."""
     try:
         data = json.loads(manifest_path(plugin.location or Path()).read_text("utf-8"))
         listed = data.get("commands", ()) if data["api"] in APIS else ()
