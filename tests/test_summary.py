@@ -82,7 +82,31 @@ def test_of_a_failure_that_is_explained_it_says_why_and_what_to_do(tmp_path: Pat
     ]
 
 
-@pytest.mark.parametrize("wrong", [{"solution": "x"}, {"reason": [1]}, {"matchedUserLogString": " \n"}])
+@pytest.mark.parametrize("log", ["Traceback\n  KeyError: 'lr', said the program\nbye\n", "bye\n"])
+def test_it_shows_the_whole_line_of_which_a_rule_asked_for_a_few_words(tmp_path: Path, log: str) -> None:
+    played = PlayedRun(tmp_path / "run", worker=1)
+    _record(
+        played,
+        "worker/0",
+        reason="because",
+        matchedUserLogString="KeyError: 'lr'\nmore",
+        errorLogs={"user": log},
+    )
+    played.end("failed", "worker/0")
+    line = "KeyError: 'lr', said the program" if "KeyError" in log else "KeyError: 'lr'"
+    assert f"  it said: {line}" in said(played)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"solution": "x"},
+        {"reason": [1]},
+        {"matchedUserLogString": " \n"},
+        {"matchedUserLogString": "x", "errorLogs": {"user": [1]}},
+        {"matchedUserLogString": "x", "errorLogs": "x"},
+    ],
+)
 def test_a_record_with_something_else_in_it_is_no_reason_to_fail(tmp_path: Path, wrong: Any) -> None:
     played = PlayedRun(tmp_path / "run", worker=1)
     played.set("worker/0", "failed", exitCode=1)

@@ -66,13 +66,21 @@ def _why(record: Mapping[str, Any]) -> Iterator[str]:
     if not record.get("reason"):
         return
     yield f"  why: {_line(record['reason'])}"
-    found = str(record.get("matchedUserLogString") or record.get("matchedPlatformLogString") or "").strip()
-    if found:
-        # A rule may have found the end of what stands before each text in runtime.log, too.
-        yield f"  it said: {_line(found.splitlines()[0].removeprefix('] '))}"
+    if said := _said(record):
+        yield f"  it said: {_line(said)}"
     solution = record.get("solution")
     for text in solution if isinstance(solution, list) else ():
         yield f"  what to do: {_line(text)}"
+
+
+def _said(record: Mapping[str, Any]) -> str:
+    """The line of the log by which a rule holds: the rule may have asked for a few words of it only."""
+    found = str(record.get("matchedUserLogString") or record.get("matchedPlatformLogString") or "").strip()
+    # A rule may have found the end of what stands before each text in runtime.log, too.
+    first = found.partition("\n")[0].removeprefix("] ")
+    logs = record.get("errorLogs")
+    lines = str(logs.get("user")).splitlines() if isinstance(logs, Mapping) else []
+    return next((line.strip() for line in reversed(lines) if first in line), first) if first else ""
 
 
 def _others(folder: Path, run: Run, first: RunTask) -> Iterator[str]:
