@@ -1,7 +1,7 @@
 """plugins: what each built-in plugin adds to `plan`, and to the time before a task's first byte.
 
-Beside the same job without plugins, and `python -I -c pass`. Tasks are isolated where they can be. Each job is
-run under a policy that allows its plugin only: one is on by default.
+Beside the same job without plugins, and `python -I -c pass`. Tasks are isolated where they can be. Each job
+is run under a policy that allows its plugin only: one is on by default.
 """
 
 import json

@@ -167,6 +167,8 @@ class LocalTask:
         """For a supervisor that was killed, or told to stop before it could listen: do its last duties."""
         (self.folder / "secrets.json").unlink(missing_ok=True)
         shutil.rmtree(self.folder / PRIVATE, ignore_errors=True)
+        for reserved in self.folder.glob(".exit.yaml.*"):
+            reserved.unlink(missing_ok=True)
         if not (self.folder / "exit.yaml").exists():
             outcome: Outcome = "cancelled" if self.state == "stopped" else "failed"
             message = "the supervisor of the task was ended before it could say how the task went"

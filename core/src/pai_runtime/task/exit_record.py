@@ -5,6 +5,7 @@ first: the tails of the logs, failures of callbacks, what rules found in the log
 names of the keys that OpenPAI's first runtime had are the same here.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -109,18 +110,32 @@ def write_whole(path: Path, text: str, mode: int = 0o644, *, sync: bool = True) 
 
     Without `sync` that holds for a crash of ours and not for one of the machine, and costs no time.
     """
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    aside = _aside(path)
     try:
-        fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
+        fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, mode)
         with os.fdopen(fd, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(text)
-            file.flush()
+            file.truncate()  # last, to keep what was reserved
             if sync:
                 os.fsync(file.fileno())
         aside.replace(path)
     except OSError:
         aside.unlink(missing_ok=True)
         raise
+
+
+def reserve(path: Path, size: int = MOST_BYTES) -> None:
+    """Take so many bytes of the disk for what `write_whole` will write there, should it be full by then."""
+    with contextlib.suppress(OSError):
+        fd = os.open(_aside(path), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            os.posix_fallocate(fd, 0, size)
+        finally:
+            os.close(fd)
+
+
+def _aside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}")
 
 
 def _fit(record: dict[str, Any], tails: tuple[str, str]) -> dict[str, str]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from pai_runtime.task import placeholders
 from pai_runtime.task.analysis import Analysis
-from pai_runtime.task.exit_record import exit_record, termination_message, write_whole
+from pai_runtime.task.exit_record import exit_record, reserve, termination_message, write_whole
 from pai_runtime.task.family import end_with_parent
 from pai_runtime.task.interpreter import python_argv
 from pai_runtime.task.keeper import Keeper
@@ -84,6 +84,7 @@ def supervise(folder: Path, options: Options) -> int:
     except (OSError, CannotStart) as error:
         return cannot_run(folder, f"the task cannot be set up: {error}", options.termination_log)
     logs = parts.logs
+    reserve(folder / "exit.yaml")
 
     def record() -> None:
         text = exit_record(result, failures, logs.tails(), masks.mask)
