@@ -1,5 +1,6 @@
 """The exit record: small, complete and valid, whatever the logs hold."""
 
+import os
 from pathlib import Path
 
 import jsonschema
@@ -7,6 +8,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pai_runtime.document import Document
 from pai_runtime.schemas import package_schema
 from pai_runtime.task.analysis import Analysis
 from pai_runtime.task.exit_record import MOST_BYTES, exit_record, termination_message
@@ -25,7 +27,11 @@ _ANALYSES = st.builds(
     trigger=_ANY,
     user_match=_ANY,
     platform_match=_ANY,
-    gpu=st.dictionaries(st.text(max_size=20), st.booleans(), max_size=30),
+    gpu=st.dictionaries(
+        st.from_regex(r"[A-Za-z_]\w{0,19}", fullmatch=True, alphabet=st.characters(max_codepoint=127)),
+        st.booleans(),
+        max_size=30,
+    ),
 )
 
 
@@ -60,6 +66,7 @@ def test_a_record_is_whole_valid_and_within_bounds(
         user_code,
     )
     assert set(record["errorLogs"]) == {"user", "platform"}
+    assert Document.parse(text, "exit.yaml").root.data == record, "who sums up a job reads it too"
     jsonschema.validate(record, package_schema("pai_runtime.task", "exit-record.schema.json"))
 
 
@@ -88,6 +95,19 @@ def test_the_record_is_written_where_the_platform_looks_for_it_between_markers(t
     assert log.read_text() == f"[PAI_RUNTIME_ERROR_START]\n{record}[PAI_RUNTIME_ERROR_END]\n"
     assert log.stat().st_ino == there, "on Kubernetes it is a mounted file, which cannot be replaced"
     assert task.record["originUserExitCode"] == 3
+
+
+def test_a_place_that_nobody_reads_is_not_waited_for(tmp_path: Path) -> None:
+    log = tmp_path / "termination-log"
+    os.mkfifo(log)
+    task = run_task(plan(tmp_path / "task", "exit 3"), f"--termination-log={log}")
+    assert task.process.returncode == 3
+    assert b"termination-log cannot be written" in task.stderr
+
+
+def test_a_nul_in_a_log_is_another_character_in_the_record_and_what_looks_like_one_is_not() -> None:
+    text = exit_record(Result("failed", 1, "command"), (), ("a\0b \\u0000 \\\\u0000", ""))
+    assert yaml.safe_load(text)["errorLogs"]["user"] == "a\ufffdb \\u0000 \\\\u0000"
 
 
 def test_a_task_whose_plan_cannot_be_run_tells_the_platform_too(tmp_path: Path) -> None:

@@ -35,6 +35,9 @@ _LEAST_FOR_LOGS = 60
 
 _CUT = "…"
 
+_NUL = re.compile(r"(\\\\)|\\u0000")
+"""A NUL as JSON has it, and a backslash, which may stand before text that only looks like one."""
+
 _NOT_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 
 
@@ -94,8 +97,9 @@ def _add_analysis(record: dict[str, Any], analysis: Analysis, mask: Callable[[st
     record["behavior"] = analysis.behavior
     record["becauseOfPeer"] = analysis.because_of_peer
     record["trigger"] = _first(mask(analysis.trigger), _TRIGGER_BYTES)
-    if analysis.gpu and len(_json(analysis.gpu)) <= _GPU_BYTES:
-        record["matchedGpuInfo"] = dict(analysis.gpu)
+    gpu = {mask(name): value for name, value in analysis.gpu.items()}
+    if gpu and len(_json(gpu).encode()) <= _GPU_BYTES:
+        record["matchedGpuInfo"] = gpu
     for key, match in (
         ("matchedUserLogString", analysis.user_match),
         ("matchedPlatformLogString", analysis.platform_match),
@@ -155,7 +159,9 @@ def _to_yaml(record: dict[str, Any]) -> bytes:
 
 
 def _json(value: Any) -> str:
-    return _NOT_YAML.sub("\ufffd", json.dumps(value, ensure_ascii=False))
+    text = json.dumps(value, ensure_ascii=False)
+    # Not every reader of YAML takes a NUL, in whatever form.
+    return _NOT_YAML.sub("\ufffd", _NUL.sub(lambda found: found[1] or "\ufffd", text))
 
 
 def _size(text: str) -> int:

@@ -342,7 +342,10 @@ def _write_record(folder: Path, text: str, termination_log: Path | None) -> None
         sys.stderr.write(f"pai-runtime: {folder / 'exit.yaml'} cannot be written: {error.strerror}\n{text}")
     if termination_log is not None:
         try:
-            # In place: on Kubernetes it is a file that is mounted, which nothing can be renamed to.
-            termination_log.write_text(termination_message(text), "utf-8")
+            # In place: on Kubernetes it is a file that is mounted, which nothing can be renamed to. Without
+            # waiting for a reader, if it is a FIFO.
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK | os.O_CLOEXEC
+            with os.fdopen(os.open(termination_log, flags, 0o644), "wb") as file:
+                file.write(termination_message(text).encode())
         except OSError as error:
             sys.stderr.write(f"pai-runtime: {termination_log} cannot be written: {error.strerror}\n")
