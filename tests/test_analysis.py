@@ -1,5 +1,6 @@
 """Why a task failed: when plugins are asked, what becomes of their answer, and whom the job blames."""
 
+import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from pai_runtime.task.lifecycle import run_task as run_lifecycle
 from pai_runtime.task.plan import Phase, Step
 from tests.plugin_factory import Site, uses
 from tests.support import job, write_job
-from tests.task_harness import plan, shell
+from tests.task_harness import TaskRun, make_fifo, plan, shell
 from tests.test_lifecycle import Pretend
 
 _OOM = Analysis(226, "CudaOutOfMemory", "the GPU is full", ("use less of it",), "PERMANENT")
@@ -164,10 +165,18 @@ def pai_prerequisite(use, task):
         (_answer(reason=None), "has a text that is not one"),
         (_answer(solution="x"), "has a solution that is a str, not a tuple"),
         (_answer(behavior="FINE"), "has the behavior 'FINE'"),
+        (_answer(because_of_peer="x"), "has a because_of_peer that is a str, not a bool"),
+        (_answer(gpu={"a b": True}), "has a gpu with a key that is no name"),
+        (_answer(gpu={"a": "sesame-open"}), "has a gpu whose values are not true, false, whole numbers"),
         (
             "import os; open(os.environ['PAI_ANALYSIS'], 'w').write('{')",
             "did not find out why the task failed",
         ),
+        (
+            "import os; open(os.environ['PAI_ANALYSIS'], 'w').write('[' * 60000)",
+            "did not find out why the task failed",
+        ),
+        (_answer(reason="r" * 70000), "at most 65536 are read"),
     ],
 )
 def test_a_plugin_that_cannot_answer_leaves_the_task_as_it_was_and_is_named(
@@ -178,6 +187,26 @@ def test_a_plugin_that_cannot_answer_leaves_the_task_as_it_was_and_is_named(
     assert "phrase" not in record
     assert why in log
     assert "did not find out why the task failed" in log
+
+
+def test_a_plugin_that_does_not_end_leaves_time_for_the_exit_callbacks_once_the_task_is_told_to_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = Site(tmp_path)
+    body = "import time; open('begun', 'w').close(); time.sleep(1000)"
+    why = site.add("org.example.why", _ANALYZES.format(body=body), hooks=["pai_analyze"])
+    monkeypatch.syspath_prepend(str(site.folder))
+    folder = tmp_path / "task"
+    steps = [Step("analysis", 0, "ignore", hook="pai_analyze"), shell("taskFails", 1, "echo tidied up")]
+    whole = plan(folder, "exit 3", steps)
+    uses = (replace(whole.uses[0], plugin=why.id, distribution=why.distribution), *whole.uses[1:])
+    folder.mkdir()
+    make_fifo(folder, "begun")
+    task = TaskRun(replace(whole, uses=uses), "--exit-budget=16")
+    task.wait_for("begun")
+    task.send(signal.SIGTERM)
+    assert task.end() == 3
+    assert "tidied up" in task.runtime_log
 
 
 def test_a_secret_in_an_answer_is_masked(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """Why a task failed, as a plugin found it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
@@ -16,8 +16,9 @@ class Analysis:
     `code` (1 to 255) becomes the task's exit code. `phrase` names the failure in one word; `reason` and
     `solution` are for people. `behavior` says whether the same may go well the next time. `trigger` says
     which rule found it, and by what; `user_match` and `platform_match` are the texts in the user's log and
-    in ``runtime.log`` that it found, `gpu` what it saw of the GPUs. `because_of_peer`: the task fell because
-    another task of the job had.
+    in ``runtime.log`` that it found, `gpu` what it saw of the GPUs: true, false, whole numbers or lists of
+    them, by names. `because_of_peer`: the task fell because another task of the job had. As JSON, all of it
+    has at most 64 KB.
     """
 
     code: int
@@ -50,7 +51,7 @@ class Analysis:
         """What makes it unfit, whatever types its author has put there."""
         code: Any = self.code
         solution: Any = self.solution
-        gpu: Any = self.gpu
+        because_of_peer: Any = self.because_of_peer
         if type(code) is not int or not 1 <= code <= MOST_CODE:
             return f"has the code {code!r}, not one of 1 to {MOST_CODE}"
         if not isinstance(solution, tuple):
@@ -67,6 +68,21 @@ class Analysis:
             return "has a text that is not one"
         if self.behavior not in get_args(Behavior):
             return f"has the behavior {self.behavior!r}; expected one of {', '.join(get_args(Behavior))}"
-        if not isinstance(gpu, Mapping):
-            return f"has a gpu that is a {type(gpu).__name__}, not a mapping"
-        return None
+        if not isinstance(because_of_peer, bool):
+            return f"has a because_of_peer that is a {type(because_of_peer).__name__}, not a bool"
+        return _gpu_fault(self.gpu)
+
+
+def _gpu_fault(gpu: Any) -> str | None:
+    if not isinstance(gpu, Mapping):
+        return f"has a gpu that is a {type(gpu).__name__}, not a mapping"
+    if not all(isinstance(name, str) and name.isascii() and name.isidentifier() for name in gpu):
+        return "has a gpu with a key that is no name such as nvidiaXid"
+    # Not text, which would have to be masked, and no number that YAML does not have.
+    if not all(isinstance(each, int) for value in gpu.values() for each in _each(value)):
+        return "has a gpu whose values are not true, false, whole numbers or lists of these"
+    return None
+
+
+def _each(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, (list, tuple)) else [value]

@@ -83,9 +83,11 @@ class ScratchFile:
             data = data[os.write(self.fd, data) :]
         os.lseek(self.fd, 0, os.SEEK_SET)
 
-    def read(self) -> bytes:
-        """Its content."""
+    def read(self, most: int | None = None) -> bytes:
+        """Its content; raises `ValueError` for one of more than `most` bytes."""
         size = os.fstat(self.fd).st_size
+        if most is not None and size > most:
+            raise ValueError(f"it left {size} bytes, and at most {most} are read")
         return os.pread(self.fd, size, 0)
 
 

@@ -50,6 +50,10 @@ class Stop:
         """When the exit callbacks have to stop."""
         return 0.0 if self.at_once else self.work_until() + self._exit_budget
 
+    def analysis_until(self) -> float:
+        """When finding out why the task failed has to stop, so that the exit callbacks have time left."""
+        return 0.0 if self.at_once else self.work_until() + self._exit_budget / 2
+
     def _tell(self, number: int, _frame: FrameType | None) -> None:
         self.at_once = self.signal is not None
         if self.signal is None:

@@ -239,13 +239,15 @@ class _Runner:
         until = time.monotonic() + _ANALYSIS_SECONDS
         try:
             ended = self._processes.run_step(
-                argv, environment, data, (), lambda: min(until, self._stop.exits_until())
+                argv, environment, data, (), lambda: min(until, self._stop.analysis_until())
             )
             if ended.code == 0:
-                answer = json.loads(self._analysis.read() or b"null")
+                answer = json.loads(self._analysis.read(_ANALYSIS_BYTES) or b"null")
                 return answer and Analysis.from_json(answer)
             why = f"it ended with exit code {ended.code}"
-        except (CannotStart, ValueError) as error:
+            if time.monotonic() >= until:
+                why = f"it had no answer in {_ANALYSIS_SECONDS} seconds"
+        except (CannotStart, ValueError, RecursionError) as error:
             why = str(error)
         self._logs.runtime.say(f"[WARNING] {use.label} did not find out why the task failed: {why}")
         return None
@@ -306,6 +308,9 @@ class _Runner:
 
 _ANALYSIS_SECONDS = 60
 """How long finding out why the task failed may take."""
+
+_ANALYSIS_BYTES = 64 * 1024
+"""How long the answer may be."""
 
 _OF_ONE_STEP = {"PAI_TASK_PHASE", "PAI_TASK_OUTCOME", "PAI_TASK_EXIT_CODE", "PAI_ENV", "PAI_MASK"}
 """Variables that a step is given and does not leave to the next."""
