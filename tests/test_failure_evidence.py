@@ -155,6 +155,18 @@ def test_what_the_files_lack_is_in_the_tails(task: Task) -> None:
     assert (evidence.user_log, evidence.platform_log) == (b"\nonly here", b"written and here")
 
 
+@pytest.mark.parametrize("kind", ["fifo", "endless", "itself", "folder"])
+def test_what_a_task_has_put_in_the_place_of_its_log_is_no_log(task: Task, kind: str) -> None:
+    log = task.folder / "logs" / "user-all" / "current"
+    if kind == "fifo":
+        os.mkfifo(log)
+    elif kind == "folder":
+        log.mkdir()
+    else:
+        log.symlink_to("/dev/zero" if kind == "endless" else log)
+    assert gather_evidence(task, failure(tails=("the tail", ""))).user_log == b"\nthe tail"
+
+
 def test_a_disk_without_bytes_or_files_is_full(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not gather_evidence(task, failure()).disk_full
     real = os.statvfs(task.folder)

@@ -1,6 +1,7 @@
 """Gathering the evidence of a failed task, in the container where it ran."""
 
 import os
+import stat
 from itertools import count
 from pathlib import Path
 
@@ -46,7 +47,10 @@ def _end_of_log(path: Path, tail: str) -> bytes:
 
 def _end_of_file(path: Path, size: int) -> bytes:
     try:
-        with path.open("rb") as file:
+        # The task may have put anything there: a FIFO would be waited for.
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return b""
             file.seek(max(0, file.seek(0, os.SEEK_END) - size))
             return file.read(size)
     except OSError:
