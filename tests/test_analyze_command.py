@@ -165,13 +165,27 @@ def test_exit_code_and_signal_are_evidence(
 
 
 @pytest.mark.parametrize(
-    "args", [["--signal", "NONE", "x"], ["--signal", "999", "x"], ["--exit-code", "x", "x"], []]
+    "args",
+    [
+        ["--signal", "NONE", "x"],
+        ["--signal", "999", "x"],
+        ["--exit-code", "x", "x"],
+        ["--exit-code", "-1", "x"],
+        ["--exit-code", "256", "x"],
+        [],
+    ],
 )
 def test_wrong_arguments_are_told(args: list[str], analyze: Any) -> None:
     status, _, err = analyze(*args)
     assert status == 2
     assert "usage: pai-runtime analyze" in err
     assert "Traceback" not in err
+
+
+def test_a_log_may_have_a_name_that_is_no_text(tmp_path: Path, spec: str, analyze: Any) -> None:
+    (tmp_path / os.fsdecode(b"a\xff\x1b[31mb")).write_text(LOG)
+    status, out, _ = analyze("--spec", spec, os.fsdecode(b"a\xff\x1b[31mb"))
+    assert (status, "\na?b:10:\n" in out) == (0, True)
 
 
 def test_a_log_that_cannot_be_read_is_told(tmp_path: Path, analyze: Any) -> None:

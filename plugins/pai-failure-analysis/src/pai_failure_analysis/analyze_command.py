@@ -15,6 +15,7 @@ from pai_failure_analysis.matching import Found, Match, first_match, searchable
 from pai_failure_analysis.rules import shipped_rules
 from pai_runtime.engines.terminal_text import cut, shown_line
 from pai_runtime.problems import InvalidInput, Problem, print_problems
+from pai_runtime.task.analysis import MOST_CODE
 
 CONTEXT = 3
 """Lines that are shown before and after a match."""
@@ -81,7 +82,9 @@ class Logs:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command is given."""
     parser.add_argument("logs", nargs="+", metavar="LOG", help="a log, of any job; - is standard input")
-    parser.add_argument("--exit-code", type=int, metavar="N", help="what the job ended with (default: 1)")
+    parser.add_argument(
+        "--exit-code", type=_exit_code, metavar="N", help="what the job ended with (default: 1)"
+    )
     parser.add_argument(
         "--signal", type=_signal, metavar="S", help="the signal that ended it: 9, KILL or SIGKILL"
     )
@@ -107,10 +110,18 @@ def main(args: argparse.Namespace) -> int:
     if args.json:
         sys.stdout.write(json.dumps(_document(match, logs) if match else None, indent=2) + "\n")
     elif match:
-        sys.stdout.writelines(f"{shown_line(line.encode())}\n" for line in _explained(match, logs))
+        sys.stdout.writelines(
+            f"{shown_line(line.encode(errors='replace'))}\n" for line in _explained(match, logs)
+        )
     else:
         sys.stdout.write(f"No rule fits exit code {code} and these logs.\n")
     return 0 if match else NOT_FOUND
+
+
+def _exit_code(text: str) -> int:
+    if not text.isdecimal() or int(text) > MOST_CODE:
+        raise argparse.ArgumentTypeError(f"'{text}' is no exit code; expected 0 to {MOST_CODE}")
+    return int(text)
 
 
 def _signal(text: str) -> int:
