@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,9 @@ def test_an_analysis_has_all_that_the_rule_says_and_what_was_found(task: Task) -
         behavior="TRANSIENT",
         becauseOfPeer=True,
     )
-    analysis = pai_analyze(use(before=[own]), task, Failure("failed", 1, "command", 1))
+    analysis = pai_analyze(
+        use(before=[own]), replace(task, instances={"worker": 1, "ps": 1}), Failure("failed", 1, "command", 1)
+    )
     assert analysis is not None
     assert analysis.to_json() == {
         "code": 77,
@@ -81,6 +84,13 @@ def test_an_analysis_has_all_that_the_rule_says_and_what_was_found(task: Task) -
         "platform_match": "",
         "gpu": {},
     }
+
+
+def test_the_only_task_of_a_job_did_not_fall_because_of_another(task: Task) -> None:
+    own = rule("Boom", becauseOfPeer=True)
+    analysis = pai_analyze(use(before=[own]), task, Failure("failed", 1, "command", 1))
+    assert analysis is not None
+    assert (analysis.phrase, analysis.because_of_peer) == ("Boom", False)
 
 
 def test_what_was_found_of_gpus_is_told_if_the_rule_asks_for_it(

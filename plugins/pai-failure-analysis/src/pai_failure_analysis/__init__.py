@@ -61,7 +61,7 @@ def pai_analyze(use: Use, task: Task, failure: Failure) -> Analysis | None:
         rule.solution,
         rule.behavior,
         match.trigger,
-        rule.because_of_peer,
+        rule.because_of_peer and sum(task.instances.values()) > 1,
         match.user_match,
         match.platform_match,
         dict(evidence.gpu) if match.pattern.gpu else {},
