@@ -283,7 +283,7 @@ def main(args):
 
 def test_a_plugin_adds_commands_and_only_the_one_that_is_typed_is_imported(tmp_path: Path) -> None:
     site = Site(tmp_path)
-    commands = [{"name": "greet", "module": "org_example_greet.greet", "summary": "say hello"}]
+    commands = [{"name": "greet", "module": "org_example_greet.greet", "summary": "say 100% hello"}]
     site.add(
         "org.example.greet",
         "",
@@ -292,7 +292,7 @@ def test_a_plugin_adds_commands_and_only_the_one_that_is_typed_is_imported(tmp_p
         files={"{package}/greet.py": _COMMAND},
     )
     helped = site.cli("--help")
-    assert "say hello" in helped.stdout
+    assert "say 100% hello" in helped.stdout
     assert site.imported == set()
     greeted = site.cli("greet", "you")
     assert (greeted.returncode, greeted.stdout) == (4, "hello you\n")

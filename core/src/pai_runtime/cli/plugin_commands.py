@@ -22,9 +22,9 @@ def add_plugin_commands(commands: Any, wanted: str | None) -> None:
             (plugin,) = host.installed[id_]
             for command in declared_commands(plugin):
                 if command.name not in commands.choices:
-                    parser = commands.add_parser(
-                        command.name, help=command.summary, description=command.summary
-                    )
+                    summary = command.summary
+                    help_ = summary.replace("%", "%%")  # argparse would fill it in
+                    parser = commands.add_parser(command.name, help=help_, description=summary)
                     parser.set_defaults(module=command.module)
                     if command.name == wanted:
                         _add_arguments(host, plugin, command, parser)
