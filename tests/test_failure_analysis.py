@@ -150,6 +150,10 @@ def extras(**parameters: Any) -> dict[str, Any]:
             "before of the job: entry 1 (A): patterns[0].userLogRegex: 'a(b'",
         ),
         (
+            {"before": [rule("A", regex="(<% $secrets.word %>")]},
+            "patterns[0].userLogRegex: '(<% $secrets.word %>' is no regular expression",
+        ),
+        (
             {"after": [rule("A", regex=r"(?<=x)")]},
             "after of the job: entry 1 (A): patterns[0].userLogReg",
         ),
@@ -171,7 +175,7 @@ def extras(**parameters: Any) -> dict[str, Any]:
 def test_what_is_wrong_with_a_jobs_own_rules_is_an_error_of_the_job(
     parameters: dict[str, Any], told: str, tmp_path: Path
 ) -> None:
-    done = cli("validate", write_job(tmp_path, job(extras=extras(**parameters))))
+    done = cli("validate", write_job(tmp_path, job(secrets={"word": "x"}, extras=extras(**parameters))))
     assert done.returncode == 1
     assert told in done.stderr
     assert done.stderr.count("error") == 2, done.stderr

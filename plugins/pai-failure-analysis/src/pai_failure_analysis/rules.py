@@ -10,6 +10,7 @@ from importlib import resources
 from typing import Any, get_args
 
 from pai_runtime.task.analysis import MOST_CODE, Behavior
+from pai_runtime.task.placeholders import show
 
 SHIPPED = "exit-spec.yaml"
 """The spec that this distribution ships, and its name in messages."""
@@ -256,5 +257,5 @@ def _shown(value: Any) -> str:
         return "a mapping"
     if isinstance(value, (list, tuple)):
         return "a list"
-    text = repr(value)
+    text = repr(show(value) if isinstance(value, str) else value)
     return text if len(text) <= 100 else f"{text[:100]}…"  # noqa: PLR2004 - what fits a line
