@@ -47,7 +47,8 @@ def pai_analyze(use: Use, task: Task, failure: Failure) -> Analysis | None:
     """Why a task failed; None if that is not known. Of several plugins the first that knows counts.
 
     Called after a setup or a command that failed, or was ended by the time limit, before the task is held
-    and before the exit callbacks. Without an answer within a minute the task is left unexplained.
+    and before the exit callbacks. Without an answer within a minute, or within half of the time for the exit
+    callbacks once the task is told to stop, the task is left unexplained.
     """
 
 
