@@ -82,6 +82,15 @@ def test_of_a_failure_that_is_explained_it_says_why_and_what_to_do(tmp_path: Pat
     ]
 
 
+def test_a_rule_that_gives_no_reason_still_shows_what_it_found_and_what_to_do(tmp_path: Path) -> None:
+    played = PlayedRun(tmp_path / "run", worker=1)
+    played.set("worker/0", "failed", exitCode=10)
+    found = {"phrase": "NoLicence", "matchedUserLogString": "no licence", "solution": ["Ask for one."]}
+    _record(played, "worker/0", reason="", **found)
+    played.end("failed", "worker/0")
+    assert said(played)[2:4] == ["  it said: no licence", "  what to do: Ask for one."]
+
+
 @pytest.mark.parametrize("log", ["Traceback\n  KeyError: 'lr', said the program\nbye\n", "bye\n"])
 def test_it_shows_the_whole_line_of_which_a_rule_asked_for_a_few_words(tmp_path: Path, log: str) -> None:
     played = PlayedRun(tmp_path / "run", worker=1)

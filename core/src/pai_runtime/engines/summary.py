@@ -63,9 +63,8 @@ def _phrase(record: Mapping[str, Any]) -> str:
 
 
 def _why(record: Mapping[str, Any]) -> Iterator[str]:
-    if not record.get("reason"):
-        return
-    yield f"  why: {_line(record['reason'])}"
+    if record.get("reason"):
+        yield f"  why: {_line(record['reason'])}"
     if said := _said(record):
         yield f"  it said: {_line(said)}"
     solution = record.get("solution")

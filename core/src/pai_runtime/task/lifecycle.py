@@ -108,7 +108,8 @@ def _explained(plan: Plan, result: Result, runner: Runner) -> Result:
 
 def _say_why(analysis: Analysis | None, say: Callable[[str], None]) -> None:
     if analysis:
-        say(f"[ERROR] exit code {analysis.code}, {analysis.phrase}: {analysis.reason}")
+        reason = f": {analysis.reason}" if analysis.reason else ""
+        say(f"[ERROR] exit code {analysis.code}, {analysis.phrase}{reason}")
         for solution in analysis.solution:
             say(f"[INFO] what to do: {solution}")
 
