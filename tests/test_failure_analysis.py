@@ -86,6 +86,13 @@ def test_an_analysis_has_all_that_the_rule_says_and_what_was_found(task: Task) -
     }
 
 
+def test_an_answer_by_a_large_expression_is_small(task: Task) -> None:
+    own = rule("Boom", regex="boom|" + "x" * 100_000)
+    analysis = pai_analyze(use(before=[own]), task, Failure("failed", 1, "command", 1))
+    assert analysis is not None
+    assert len(json.dumps(analysis.to_json())) < 10_000
+
+
 def test_the_only_task_of_a_job_did_not_fall_because_of_another(task: Task) -> None:
     own = rule("Boom", becauseOfPeer=True)
     analysis = pai_analyze(use(before=[own]), task, Failure("failed", 1, "command", 1))

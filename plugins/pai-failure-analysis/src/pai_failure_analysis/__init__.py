@@ -47,7 +47,7 @@ def pai_analyze(use: Use, task: Task, failure: Failure) -> Analysis | None:
         return None
     # RE2 and YAML are not for every job that only has this plugin beside it.
     from pai_failure_analysis.gathering import gather_evidence  # noqa: PLC0415
-    from pai_failure_analysis.matching import first_match  # noqa: PLC0415
+    from pai_failure_analysis.matching import LONGEST_MATCH, first_match  # noqa: PLC0415
 
     evidence = gather_evidence(task, failure)
     match = first_match(_rules(use, failure), evidence)
@@ -60,7 +60,7 @@ def pai_analyze(use: Use, task: Task, failure: Failure) -> Analysis | None:
         rule.reason,
         rule.solution,
         rule.behavior,
-        match.trigger,
+        match.trigger[:LONGEST_MATCH],
         rule.because_of_peer and sum(task.instances.values()) > 1,
         match.user_match,
         match.platform_match,
