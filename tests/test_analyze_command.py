@@ -350,6 +350,11 @@ def greet(site: Site, code: str = GREET, **fields: Any) -> Any:
             "error: plugin org.greet (org-greet 1.0), command greet: ModuleNotFound",
         ),
         ({}, "def add_arguments(parser):\n    1 / 0", "ZeroDivisionError: division by zero"),
+        (
+            {},
+            GREET.partition("def main")[0] + "def main(args):\n    1 / 0",
+            "error: plugin org.greet (org-greet 1.0), command greet: ZeroDivisionError",
+        ),
     ],
 )
 def test_a_command_of_a_plugin_that_is_broken_is_told(

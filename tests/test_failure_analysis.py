@@ -138,6 +138,11 @@ def test_the_clusters_spec_is_read_when_the_plan_is_made_and_its_faults_are_warn
     assert contribution is not None
     assert contribution.exit_rules == [rule("Clusters"), rule("Bad", regex="(")]
     assert [warning.split(": ")[1] for warning in contribution.warnings] == ["entry 2", "entry 3 (Bad)"]
+    spec.write_text(yaml.safe_dump([rule("Bad", regex="(")] * 3000))
+    contribution = pai_prerequisite(use(), task)
+    assert contribution is not None
+    assert len(contribution.warnings) == 21
+    assert contribution.warnings[-1] == f"{spec}: 2980 more entries or patterns are wrong"
     monkeypatch.setenv(CLUSTER_SPEC, "")
     assert pai_prerequisite(use(), task) is None
 

@@ -25,9 +25,22 @@ def add_plugin_commands(commands: Any, wanted: str | None) -> None:
                     summary = command.summary
                     help_ = summary.replace("%", "%%")  # argparse would fill it in
                     parser = commands.add_parser(command.name, help=help_, description=summary)
-                    parser.set_defaults(module=command.module)
+                    parser.set_defaults(module=__name__, command=command, plugin=plugin)
                     if command.name == wanted:
                         _add_arguments(host, plugin, command, parser)
+
+
+def main(args: argparse.Namespace) -> int:
+    """Exit status of the command; 2 if it breaks."""
+    command: PluginCommand = args.command
+    try:
+        status: int = import_module(command.module).main(args)
+    except (InvalidInput, BrokenPipeError):
+        raise
+    except Exception as error:
+        what = f"{type(error).__name__}: {error}"
+        raise InvalidInput([Problem(f"{args.plugin.label}, command {command.name}: {what}")]) from error
+    return status
 
 
 def _add_arguments(

@@ -17,6 +17,9 @@ CLUSTER_SPEC = "PAI_RUNTIME_EXIT_SPEC"
 """The environment variable with the path of the cluster's exit spec, where a plan is made."""
 
 
+_MOST_WARNINGS = 20
+
+
 class InvalidRequest(Exception):
     """Rules of a job that cannot be followed, and what is wrong with them."""
 
@@ -35,9 +38,11 @@ def pai_prerequisite(use: Use, task: Task) -> Contribution | None:  # noqa: ARG0
         return None
     spec = _cluster_spec(path, _changed(path))
     entries = [entry for entry in spec.entries if isinstance(entry, Mapping)]
-    return Contribution(
-        exit_rules=entries, warnings=[f"{problem.position}: {problem.message}" for problem in spec.problems]
-    )
+    warnings = [f"{problem.position}: {problem.message}" for problem in spec.problems]
+    if len(warnings) > _MOST_WARNINGS:
+        more = len(warnings) - _MOST_WARNINGS
+        warnings = [*warnings[:_MOST_WARNINGS], f"{path}: {more} more entries or patterns are wrong"]
+    return Contribution(exit_rules=entries, warnings=warnings)
 
 
 @hookimpl
