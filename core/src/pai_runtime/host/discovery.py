@@ -130,11 +130,17 @@ def normalized(name: str) -> str:
 
 
 def name_and_version(distribution: AnyDistribution) -> tuple[str, str]:
-    """As its metadata says; ``?`` for what it does not say."""
-    try:
-        return distribution.name or "?", distribution.version or "?"
-    except Exception:  # noqa: BLE001 - at broken metadata each version of the library raises something else
-        return "?", "?"
+    """As its metadata says; ``?`` for what it does not say.
+
+    Read here, since the library parses all of the metadata for each, which takes longer than all else.
+    """
+    found: dict[str, str] = {}
+    for line in (_text(distribution, "METADATA") or _text(distribution, "PKG-INFO") or "").splitlines():
+        if not line:
+            break  # the description begins
+        key, _, value = line.partition(":")
+        found.setdefault(key.lower(), value.strip())
+    return found.get("name") or "?", found.get("version") or "?"
 
 
 def _text(distribution: AnyDistribution, file: str) -> str | None:

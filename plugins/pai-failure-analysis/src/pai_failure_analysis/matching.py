@@ -50,11 +50,15 @@ class Match:
 def first_match(rules: Sequence[Rule], evidence: Evidence) -> Match | None:
     """The first rule of which a pattern holds, and the first such pattern of it."""
     patterns = [pattern for rule in rules for pattern in rule.patterns]
-    user, platform = searchable(evidence.user_log), searchable(evidence.platform_log)
-    in_user = regex.found([each.user_log for each in patterns if each.user_log is not None], user)
-    in_platform = regex.found(
-        [each.platform_log for each in patterns if each.platform_log is not None], platform
-    )
+    for_user = [each.user_log for each in patterns if each.user_log is not None]
+    for_platform = [each.platform_log for each in patterns if each.platform_log is not None]
+    user = searchable(evidence.user_log)
+    if evidence.platform_log is evidence.user_log:
+        platform = user
+        in_user = in_platform = regex.found(for_user + for_platform, user)
+    else:
+        platform = searchable(evidence.platform_log)
+        in_user, in_platform = regex.found(for_user, user), regex.found(for_platform, platform)
     for rule in rules:
         for pattern in rule.patterns:
             if (
