@@ -369,6 +369,7 @@ def test_scalars_of_two_runs_are_read_while_the_job_runs_and_while_it_lingers(tm
                 scalars = wait_for(lambda name=name: whole(address, name))  # type: ignore[misc]
                 assert [(step, value) for _, step, value in scalars] == [(n, factor * n) for n in range(5)]
             assert sorted(get(f"{address}/data/runs")) == ["judged", "learning"]
+            assert list((task / "tensorboard").rglob("pid-*.info")), "not in /tmp, which others may own"
             assert run.poll() is None
             (tmp_path / "go on").write_text("")
             wait_for(lambda: state(task).get("phase") == "lingering")

@@ -26,7 +26,7 @@ def pai_prerequisite(use: Use, task: Task) -> Contribution | None:
     if use.roles[:1] != (task.role,) or task.index:
         return None
     port = _port(use.parameters.get("port"), task.ports)
-    folder = task.folder / "tensorboard" / str(port)
+    folder = str(task.folder / "tensorboard" / str(port))
     logdir = use.parameters["logdir"]
     if isinstance(logdir, str):
         shown, make = _shell_word(logdir), scripts.make_folder(_shell_word(logdir))
@@ -35,13 +35,13 @@ def pai_prerequisite(use: Use, task: Task) -> Contribution | None:
         shown, make = shlex.quote(f"{folder}/runs"), scripts.make_linked_folders(paths, f"{folder}/runs")
     service = Service(
         use.name,
-        scripts.serve(shown, port, f"{folder}/started"),
-        probe=scripts.probe(port, f"{folder}/started"),
+        scripts.serve(shown, port, folder),
+        probe=scripts.probe(port, folder),
         ready_within=READY_WITHIN,
         address=f"http://$PAI_CURRENT_CONTAINER_IP:{port}",
         linger=60 * use.parameters.get("linger_minutes", 0),
     )
-    make = f"mkdir -p -- {shlex.quote(str(folder))}\n{make}"
+    make = f"mkdir -p -- {shlex.quote(folder)}\n{make}"
     return Contribution(steps=[Shell("taskStarts", make, "ignore")], services=[service])
 
 

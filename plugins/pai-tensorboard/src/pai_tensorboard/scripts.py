@@ -27,12 +27,13 @@ def make_linked_folders(paths: Mapping[str, str], links: str) -> str:
     return f"mkdir -p -- {shlex.quote(links)}\n" + "\n".join(lines) + "\n"
 
 
-def serve(logdir: str, port: int, mark: str) -> str:
+def serve(logdir: str, port: int, folder: str) -> str:
     """Be TensorBoard, for `logdir` (a word of a shell): the task's own, else the runtime's.
 
-    The file `mark` is there from when it is starting. On one machine, only that machine can reach it.
+    `folder` is for its own files, which it would share with all users of the machine in ``/tmp``; in it is a
+    mark from when it is starting. On one machine, only that machine can reach it.
     """
-    mark = shlex.quote(mark)
+    mark = _mark(folder)
     return f"""\
 rm -f -- {mark}
 if {_is_taken(port)}; then
@@ -53,14 +54,19 @@ else
   exit 0
 fi
 case $PAI_CURRENT_CONTAINER_IP in 127.*) host=$PAI_CURRENT_CONTAINER_IP ;; *) host=0.0.0.0 ;; esac
+export TMPDIR={shlex.quote(folder)}
 : > {mark}
 exec "$@" --logdir={logdir} --port={port} --host="$host"
 """
 
 
-def probe(port: int, mark: str) -> str:
+def probe(port: int, folder: str) -> str:
     """Whether it answers: somebody does, and nobody did before it was started."""
-    return f"[ -e {shlex.quote(mark)} ] && {_is_taken(port)}"
+    return f"[ -e {_mark(folder)} ] && {_is_taken(port)}"
+
+
+def _mark(folder: str) -> str:
+    return shlex.quote(f"{folder}/started")
 
 
 def _is_taken(port: int) -> str:
