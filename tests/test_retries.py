@@ -78,6 +78,12 @@ def test_each_attempt_of_the_job_has_all_retries_of_its_tasks(tmp_path: Path) ->
     assert _outputs(tmp_path / "run/worker/0") == expected
 
 
+def test_why_it_is_tried_again_has_the_name_of_the_failure(tmp_path: Path) -> None:
+    _, said, _ = _run(tmp_path, job(jobRetryCount=1, worker={"commands": ["no-such-command"]}))
+    failed = "task worker/0 failed: the command ended with exit code 127 (CommandNotFound)"
+    assert f"{failed}; the job begins again (1 of 1)" in said
+
+
 def test_the_time_limit_is_that_of_the_whole_run(tmp_path: Path) -> None:
     document = job(jobRetryCount=5, worker={"commands": ["sleep 1000"]})
     code, _, run = _run(tmp_path, document, "--timeout", "0.1s")

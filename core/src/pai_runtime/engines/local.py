@@ -126,12 +126,12 @@ class LocalRun:
                     self._turn(wake, 0)
                 while self._running:
                     self._turn(wake, _SHOW_EVERY)
+                self._blame()
                 if not self._begin_again():
                     break
             with contextlib.suppress(OSError):
                 (self._folder / LAYERS).rmdir()
             self._ended_at = time.time()
-            self._blame()
             self._changed = True
             self._show()
             self._view.end()
@@ -316,8 +316,11 @@ def _platform_secrets(plans: Mapping[TaskName, Plan]) -> dict[str, str]:
 
 
 def _failure(task: LocalTask) -> str:
-    message = read_exit_record(task.folder).get("message", f"exit code {task.code}")
-    return f"task {task.label} failed: {shown_line(str(message).encode())}"
+    record = read_exit_record(task.folder)
+    message = str(record.get("message", f"exit code {task.code}"))
+    if "phrase" in record:
+        message += f" ({record['phrase']})"
+    return f"task {task.label} failed: {shown_line(message.encode())}"
 
 
 @contextlib.contextmanager
