@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pai_failure_analysis import matching, regex
 from pai_failure_analysis.evidence import Evidence
 from pai_failure_analysis.matching import Match, first_match
-from pai_failure_analysis.rules import Rule, read_rules, shipped_entries, shipped_rules
+from pai_failure_analysis.rules import Pattern, Rule, read_rules, shipped_entries, shipped_rules
 
 ANY_BYTES = bytes(range(256))
 
@@ -195,6 +195,9 @@ def test_the_shipped_rules_have_no_fault() -> None:
     ]
 
 
+PLATFORMS: dict[str, Any] = {"exitCode": None, "userLogRegex": "dropout", "gpuInfo": {}}
+
+
 def test_the_platforms_own_forms_are_read_as_they_are() -> None:
     description = {
         "code": 225,
@@ -209,12 +212,13 @@ def test_the_platforms_own_forms_are_read_as_they_are() -> None:
         "repro": ["a script"],
         "solution": ["Do this", "or that"],
     }
-    runtime = {"containerExitCode": 225, "patterns": [{"userLogRegex": "dropout", "gpuInfo": {}}]}
+    runtime = {"containerExitCode": 225, "patterns": [PLATFORMS]}
     platforms_own = {"code": -7210, "phrase": "ContainerNotAvailable", "issuer": "K8S"}
     (rule,) = read(description, platforms_own, runtime)
     assert (rule.code, rule.phrase, rule.behavior) == (225, "CudnnDropout", "PERMANENT")
     assert (rule.reason, rule.solution) == ("cuDNN needs something.", ("Do this", "or that"))
     assert (rule.number, rule.source) == (3, "spec.yaml")
+    assert rule.patterns == (Pattern(user_log="dropout"),)
 
 
 def test_what_a_rule_does_not_say_has_a_default() -> None:

@@ -178,11 +178,15 @@ class _Reader:
 
     def _pattern(self, path: tuple[str | int, ...], given: Any) -> Pattern:
         values: dict[str, Any] = {}
-        for name, value in _typed(path, given, Mapping, "a mapping").items():
+        fields = _typed(path, given, Mapping, "a mapping")
+        asks = any(value is not None for value in fields.values())
+        for name, value in fields.items():
             if name not in _FIELDS:
                 # Left out, it would make the pattern match more than it was meant to.
                 raise _Bad(path, f"{name!r} is not known; expected {', '.join(_FIELDS)}")
             attribute, kind, expected = _FIELDS[name]
+            if value is None and asks:
+                continue  # to the platform, it is not given; but nothing at all would always fit
             if isinstance(kind, tuple):
                 values[attribute] = _one_of((*path, name), value, kind)
             else:
