@@ -23,11 +23,11 @@ Its distribution names it in the entry point group ``pai_runtime.plugins``, unde
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import pluggy
 
-from pai_runtime.task.analysis import Analysis, Behavior
+from pai_runtime.task.analysis import Analysis, Behavior, FailedOutcome
 from pai_runtime.task.plan import EVENTS, PRIVATE, Event, FailurePolicy, Mount, Phase, Service
 
 __all__ = [
@@ -145,15 +145,16 @@ class ContributedRule:
 class Failure:
     """How a task went that did not end well, and what its supervisor knows of that.
 
-    `code` is the task's exit code so far, `user_code` the command's own (None: it did not run), `phase` where
-    the outcome was decided, `signal` what killed the command or the step, `plugin` the id of the plugin whose
-    step failed the setup. `oom_kills` is how many processes the kernel ended for want of memory in the task's
-    cgroup while it ran (None: not known). `tails` are the last 4 KB of the user's log and of ``runtime.log``;
-    the files in ``logs`` of the task's folder lack them where the disk is full. `rules` are those that the
-    job's uses contribute, in their order.
+    `outcome` is ``failed``, ``setup-failed`` or ``timeout``. `code` is the task's exit code so far,
+    `user_code` the command's own (None: it did not run), `phase` where the outcome was decided, `signal`
+    what killed the command or the step, `plugin` the id of the plugin whose step failed the setup.
+    `oom_kills` is how many processes the kernel ended for want of memory in the task's cgroup while it ran
+    (None: not known). `tails` are the last 4 KB of the user's log and of ``runtime.log``; the files in
+    ``logs`` of the task's folder lack them where the disk is full. `rules` are those that the job's uses
+    contribute, in their order.
     """
 
-    outcome: Literal["failed", "setup-failed", "timeout"]
+    outcome: FailedOutcome
     code: int
     phase: Phase
     user_code: int | None = None

@@ -19,15 +19,11 @@ CANNOT_RUN = 2
 def main() -> int:
     """Run the command line; its exit status."""
     _open_standard_streams()
-    try:
-        args = _parse(sys.argv[1:])
-    except InvalidInput as error:
-        print_problems(error.problems)
-        return CANNOT_RUN
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # what the terminal cannot show is no reason to fail
             stream.reconfigure(errors="backslashreplace")
     try:
+        args = _parse(sys.argv[1:])
         status: int = import_module(args.module).main(args)
         sys.stdout.flush()
     except InvalidInput as error:

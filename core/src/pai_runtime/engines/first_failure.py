@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import get_args
 
 from pai_runtime.engines.run_state import read_exit_record
 from pai_runtime.plan.environment import TaskName
-
-_FAILED = ("failed", "setup-failed", "timeout")
+from pai_runtime.task.analysis import FailedOutcome
 
 
 def first_failure(folders: Mapping[TaskName, Path], reported: TaskName) -> TaskName:
@@ -16,7 +16,9 @@ def first_failure(folders: Mapping[TaskName, Path], reported: TaskName) -> TaskN
     sooner than the one whose exit callbacks still ran.
     """
     records = {name: read_exit_record(folder) for name, folder in folders.items()}
-    failed = {name: record for name, record in records.items() if record.get("outcome") in _FAILED}
+    failed = {
+        name: record for name, record in records.items() if record.get("outcome") in get_args(FailedOutcome)
+    }
     return min(
         failed,
         key=lambda name: (bool(failed[name].get("becauseOfPeer")), str(failed[name].get("decidedAt"))),

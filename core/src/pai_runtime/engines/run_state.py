@@ -9,7 +9,6 @@ import fcntl
 import json
 import os
 import re
-import stat
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from typing import Any, Literal, get_args
 
 from pai_runtime.document import Document
 from pai_runtime.problems import InvalidInput
+from pai_runtime.regular_file import open_regular
 from pai_runtime.task.plan import Phase
 
 TaskStatus = Literal["waiting", "running", "succeeded", "failed", "stopped"]
@@ -182,7 +182,7 @@ def read_addresses(folder: Path, task: RunTask) -> Mapping[str, str]:
 
 def _read_state(folder: Path, task: RunTask) -> Progress | None:
     try:
-        document = json.loads(_regular_file(task_folder(folder, task) / "state.json"))
+        document = json.loads(_content(task_folder(folder, task) / "state.json"))
         use, held_until, release = (document.get(key) for key in ("use", "heldUntil", "release"))
         return Progress(
             _one_of(TaskPhase, document["phase"]),
@@ -196,11 +196,8 @@ def _read_state(folder: Path, task: RunTask) -> Progress | None:
         return None
 
 
-def _regular_file(path: Path) -> bytes:
-    """The content of a file that its task may have replaced, by one that never ends or never begins too."""
-    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise ValueError(f"{path} is not a regular file")
+def _content(path: Path) -> bytes:
+    with open_regular(path) as file:
         return file.read(_MOST_STATE_BYTES)
 
 

@@ -1,12 +1,14 @@
 """What is said at the end of a run: how it went; what failed, where and why; and where to read more."""
 
 from collections.abc import Iterator, Mapping
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 from pai_runtime.engines.run_state import Run, RunTask, read_addresses, read_exit_record, task_folder
 from pai_runtime.engines.run_words import RUNTIME_LOG, counts, short_path, tail
 from pai_runtime.engines.terminal_text import shown_line
+from pai_runtime.task.lifecycle import EXPLAINED
 
 _LAST_LINES = 5
 _SEARCHED_LINES = 40
@@ -36,11 +38,9 @@ def _failed(folder: Path, run: Run, task: RunTask) -> Iterator[str]:
     setup_failed = record.get("outcome") == "setup-failed"
     if setup_failed:
         lines = tail(own / RUNTIME_LOG, _SEARCHED_LINES)
-        explained = [number for number, line in enumerate(lines) if line.startswith("[ERROR] exit code ")]
-        lines = (
-            lines[: explained[0]] if explained else lines
-        )  # what follows has been told, or is of callbacks
-        yield from (f"  | {line}" for line in lines[-_LAST_LINES:])
+        # What follows why it failed has been told, or is of callbacks.
+        before = list(takewhile(lambda line: not line.startswith(EXPLAINED), lines))
+        yield from (f"  | {line}" for line in before[-_LAST_LINES:])
     yield f"  logs: {short_path(own / 'logs')}"
     yield f"  to read them: pai-runtime logs {short_path(folder)} {task.name}{' --runtime' * setup_failed}"
     if len(run.tasks) > 1:

@@ -5,6 +5,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
 Behavior = Literal["TRANSIENT", "PERMANENT", "UNKNOWN"]
+FailedOutcome = Literal["failed", "setup-failed", "timeout"]
+"""How a task ended of which a plugin is asked why."""
 
 MOST_CODE = 255
 

@@ -13,14 +13,14 @@
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol
+from typing import Literal, Protocol, get_args
 
-from pai_runtime.task.analysis import Analysis
+from pai_runtime.task.analysis import Analysis, FailedOutcome
 from pai_runtime.task.loop import Ended
 from pai_runtime.task.plan import Command, Event, Phase, Plan, Service, Step, UseRecord
 from pai_runtime.task.stop import StopReason
 
-Outcome = Literal["ok", "failed", "cancelled", "timeout", "setup-failed"]
+Outcome = Literal["ok", "cancelled", FailedOutcome]
 
 SETUP_FAILED = 240
 """Exit code of a task one of whose start steps failed."""
@@ -28,6 +28,9 @@ RUNTIME_ERROR = 241
 """Exit code of a task that the runtime itself could not run."""
 TIMEOUT = 242
 """Exit code of a task that was ended by its time limit."""
+
+EXPLAINED = "[ERROR] exit code "
+"""Begins the line of ``runtime.log`` from which on it says why the task failed."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,7 @@ def run_task(
     started, result = _set_up(plan, runner, say)
     if result is None:
         result = _run_command(plan.command, runner, say)
-    if result.outcome not in ("ok", "cancelled"):
+    if result.outcome in get_args(FailedOutcome):
         result = _explained(plan, result, runner)
         _say_why(result.analysis, say)
     if plan.hold and result.outcome in ("failed", "setup-failed"):
@@ -109,7 +112,7 @@ def _explained(plan: Plan, result: Result, runner: Runner) -> Result:
 def _say_why(analysis: Analysis | None, say: Callable[[str], None]) -> None:
     if analysis:
         reason = f": {analysis.reason}" if analysis.reason else ""
-        say(f"[ERROR] exit code {analysis.code}, {analysis.phrase}{reason}")
+        say(f"{EXPLAINED}{analysis.code}, {analysis.phrase}{reason}")
         for solution in analysis.solution:
             say(f"[INFO] what to do: {solution}")
 

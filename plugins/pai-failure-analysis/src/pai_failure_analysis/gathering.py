@@ -1,13 +1,13 @@
 """Gathering the evidence of a failed task, in the container where it ran."""
 
 import os
-import stat
 from itertools import count
 from pathlib import Path
 
 from pai_failure_analysis.evidence import LOG_BYTES, Evidence
 from pai_failure_analysis.gpu import find_gpu_faults
 from pai_runtime.plugin import Failure, Task
+from pai_runtime.regular_file import open_regular
 
 LITTLE = 1024 * 1024
 """With fewer bytes left, and less than a hundredth, a disk is full: what is written last is often removed."""
@@ -47,10 +47,7 @@ def _end_of_log(path: Path, tail: str) -> bytes:
 
 def _end_of_file(path: Path, size: int) -> bytes:
     try:
-        # The task may have put anything there: a FIFO would be waited for.
-        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                return b""
+        with open_regular(path) as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - size))
             return file.read(size)
     except OSError:

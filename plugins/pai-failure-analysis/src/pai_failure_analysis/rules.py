@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any, get_args
 
-from pai_runtime.task.analysis import MOST_CODE, Behavior
+from pai_runtime.task.analysis import MOST_CODE, Behavior, FailedOutcome
 from pai_runtime.task.placeholders import show
 
 SHIPPED = "exit-spec.yaml"
 """The spec that this distribution ships, and its name in messages."""
 
-OUTCOMES = ("failed", "setup-failed", "timeout")
+OUTCOMES = get_args(FailedOutcome)
 PHASES = ("init", "taskStarts", "command")
 
 
