@@ -69,16 +69,20 @@ class TaskRun:
         self.folder = Path(plan.folder)
         (self.folder / "work").mkdir(parents=True, exist_ok=True)
         (self.folder / "plan.json").write_text(json.dumps(plan.to_json()) if plan_text is None else plan_text)
-        if secrets:
-            (self.folder / "secrets.json").write_text(json.dumps(secrets))
+        handed = os.memfd_create("secrets")
+        with os.fdopen(handed, "w", closefd=False) as file:
+            json.dump(secrets or {}, file)
+        os.lseek(handed, 0, os.SEEK_SET)
         self.process = subprocess.Popen(
-            [*wrap, *python_argv(module, str(self.folder), *options)],
+            [*wrap, *python_argv(module, str(self.folder), f"--secrets-fd={handed}", *options)],
             env={**os.environ, **(env or {})},
             stdin=subprocess.DEVNULL,
             stdout=stdout,
             stderr=subprocess.PIPE,
+            pass_fds=(handed,),
             start_new_session=True,
         )
+        os.close(handed)
         self.stdout = self.stderr = b""
 
     def end(self) -> int:

@@ -224,13 +224,6 @@ def test_a_secret_in_an_answer_is_masked(tmp_path: Path) -> None:
         assert "it is ******" in text
 
 
-def _record(folder: Path, name: str, **fields: Any) -> Path:
-    path = folder / name
-    path.mkdir()
-    (path / "exit.yaml").write_text(yaml.safe_dump({"outcome": "failed", **fields}))
-    return path
-
-
 @pytest.mark.parametrize(
     ("records", "first"),
     [
@@ -249,10 +242,10 @@ def _record(folder: Path, name: str, **fields: Any) -> Path:
     ],
 )
 def test_the_first_failure_is_the_earliest_that_was_not_because_of_a_peer(
-    tmp_path: Path, records: dict[str, dict[str, Any]], first: str
+    records: dict[str, dict[str, Any]], first: str
 ) -> None:
-    folders = {(name, 0): _record(tmp_path, name, **fields) for name, fields in records.items()}
-    assert first_failure(folders, ("reported", 0)) == (first, 0)
+    known = {(name, 0): {"outcome": "failed", **fields} for name, fields in records.items()}
+    assert first_failure(known, ("reported", 0)) == (first, 0)
 
 
 def test_a_job_blames_the_task_that_failed_first_and_names_those_that_fell_with_it(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ mkfifo gate
 exec 9<> gate
 for i in $(seq {_ORPHANS}); do (sh -c 'read line <&9; echo >> ended; exit 3' &); done
 for i in $(seq {_ORPHANS}); do echo >&9; done
-for i in $(seq {_ORPHANS}); do sh -c "exit $i"; [ $? = $i ] || exit 99; done
+for i in $(seq {_ORPHANS}); do code=0; sh -c "exit $i" || code=$?; [ $code = $i ] || exit 99; done
 until [ "$(wc -l < ended)" = {_ORPHANS} ]; do :; done
 until [ "$(zombies)" = 0 ]; do :; done
 echo "supervisor is $supervisor"

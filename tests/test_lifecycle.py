@@ -50,6 +50,9 @@ class Pretend:
         assert command.script
         return self._run("command")
 
+    def decided(self, result: Result) -> None:
+        self.on_disk = result
+
     def analyze(self, step: Step, use: UseRecord, result: Result) -> Analysis | None:
         self.ran.append(f"{step.phase} {use.name} {result.outcome}")
         return self.knows.get(use.name)

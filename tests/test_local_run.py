@@ -193,7 +193,7 @@ def test_killing_the_engine_leaves_no_task_behind(tmp_path: Path) -> None:
 def test_a_supervisor_that_is_killed_leaves_a_record_all_the_same(tmp_path: Path) -> None:
     commands = ["ppid=$(grep PPid /proc/$$/status)", "kill -KILL ${ppid##*[!0-9]}"]
     path = write_job(tmp_path, job(worker={"commands": commands}, secrets={"token": "value-of-it"}))
-    ended = cli("run", path, "--out", tmp_path / "run")
+    ended = cli("run", path, "--out", tmp_path / "run", "--isolation", "none")
     assert ended.returncode == 137
     record = yaml.safe_load((tmp_path / "run" / "worker" / "0" / "exit.yaml").read_text())
     assert record["exitCode"] == 137
@@ -207,7 +207,8 @@ def test_a_supervisor_that_is_killed_leaves_no_process_behind(tmp_path: Path) ->
         "kill -KILL ${ppid##*[!0-9]}",
         "exec sleep 1000",
     ]
-    ended = cli("run", write_job(tmp_path, job(worker={"commands": commands})), "--out", tmp_path / "run")
+    path = write_job(tmp_path, job(worker={"commands": commands}))
+    ended = cli("run", path, "--out", tmp_path / "run", "--isolation", "none")
     assert ended.returncode == 137
     pid = (tmp_path / "run/worker/0/work/pid").read_text().strip()
     assert not Path("/proc", pid).exists()

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pai_runtime.engines.log_follower import LogFollower
+from pai_runtime.task.folder import Folder
 from pai_runtime.task.logs import LogFile, Rotation
 
 
@@ -26,7 +27,10 @@ def test_every_byte_comes_once_and_in_order_however_it_was_written_rotated_and_r
 ) -> None:
     """A piece that is None is a time at which somebody reads."""
     path = tmp_path_factory.mktemp("log") / "current"
-    log, follower = LogFile(path, Rotation(size, count)), LogFollower(path)
+    log, follower = (
+        LogFile(Folder.at(path.parent), path.name, Rotation(size, count)),
+        LogFollower(path.parent, path.name),
+    )
     written = read = b""
     for piece in pieces:
         # As long as no more is written between two looks than is kept of the log.
@@ -44,12 +48,12 @@ def test_nothing_is_lost_to_rotations_while_it_is_read(tmp_path: Path) -> None:
     expected = b"".join(b"line %d\n" % number for number in range(2000))
 
     def write() -> None:
-        log = LogFile(path, Rotation(1000, 30))
+        log = LogFile(Folder.at(path.parent), path.name, Rotation(1000, 30))
         for line in expected.splitlines(keepends=True):
             log.write(line)
 
     writer = Thread(target=write)
-    follower = LogFollower(path)
+    follower = LogFollower(path.parent, path.name)
     read = b""
     writer.start()
     while writer.is_alive():
@@ -60,20 +64,23 @@ def test_nothing_is_lost_to_rotations_while_it_is_read(tmp_path: Path) -> None:
 def test_no_more_is_read_at_a_time_than_is_asked_for(tmp_path: Path) -> None:
     (tmp_path / "log.1").write_bytes(b"abcdef")
     (tmp_path / "log").write_bytes(b"ghi")
-    follower = LogFollower(tmp_path / "log")
+    follower = LogFollower(tmp_path, "log")
     assert [follower.read(4) for _ in range(4)] == [b"abcd", b"efgh", b"i", b""]
 
 
 def test_it_waits_for_a_log_that_is_not_there_yet(tmp_path: Path) -> None:
-    follower = LogFollower(tmp_path / "logs" / "current")
+    follower = LogFollower(tmp_path, "logs/current")
     assert follower.read(10) == b""
-    LogFile(tmp_path / "logs" / "current", Rotation()).write(b"here")
+    LogFile(Folder.at(tmp_path), "logs/current", Rotation()).write(b"here")
     assert follower.read(10) == b"here"
 
 
 def test_what_was_written_before_the_file_was_renamed_is_read_from_the_renamed_one(tmp_path: Path) -> None:
     path = tmp_path / "current"
-    log, follower = LogFile(path, Rotation(4, 3)), LogFollower(path)
+    log, follower = (
+        LogFile(Folder.at(path.parent), path.name, Rotation(4, 3)),
+        LogFollower(path.parent, path.name),
+    )
     log.write(b"ab")
     assert follower.read(10) == b"ab"
     log.write(b"cdefghijkl")
@@ -82,7 +89,10 @@ def test_what_was_written_before_the_file_was_renamed_is_read_from_the_renamed_o
 
 def test_a_file_that_was_rotated_away_is_read_to_its_end_if_it_was_begun(tmp_path: Path) -> None:
     path = tmp_path / "current"
-    log, follower = LogFile(path, Rotation(4, 2)), LogFollower(path)
+    log, follower = (
+        LogFile(Folder.at(path.parent), path.name, Rotation(4, 2)),
+        LogFollower(path.parent, path.name),
+    )
     log.write(b"ab")
     assert follower.read(10) == b"ab"
     log.write(b"cdefghijkl")
@@ -94,7 +104,10 @@ def test_where_more_was_rotated_away_than_is_kept_it_goes_on_with_the_oldest_tha
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "current"
-    log, follower = LogFile(path, Rotation(4, 2)), LogFollower(path)
+    log, follower = (
+        LogFile(Folder.at(path.parent), path.name, Rotation(4, 2)),
+        LogFollower(path.parent, path.name),
+    )
     log.write(b"ab")
     assert follower.read(10) == b"ab"
     log.write(b"cd" + b"....." + b"...efghij")
@@ -106,7 +119,10 @@ def test_a_log_that_was_removed_begins_anew_and_what_was_read_does_not_come_agai
     tmp_path: Path, before: bytes
 ) -> None:
     path = tmp_path / "current"
-    log, follower = LogFile(path, Rotation(4, 2)), LogFollower(path)
+    log, follower = (
+        LogFile(Folder.at(path.parent), path.name, Rotation(4, 2)),
+        LogFollower(path.parent, path.name),
+    )
     log.write(before)
     assert all_of(follower) == before
     path.unlink()
@@ -117,7 +133,10 @@ def test_a_log_that_was_removed_begins_anew_and_what_was_read_does_not_come_agai
 
 def test_a_log_that_was_made_empty_is_read_from_its_beginning(tmp_path: Path) -> None:
     path = tmp_path / "current"
-    log, follower = LogFile(path, Rotation()), LogFollower(path)
+    log, follower = (
+        LogFile(Folder.at(path.parent), path.name, Rotation()),
+        LogFollower(path.parent, path.name),
+    )
     log.write(b"a long line")
     assert all_of(follower) == b"a long line"
     path.write_bytes(b"")
@@ -128,17 +147,17 @@ def test_a_log_that_was_made_empty_is_read_from_its_beginning(tmp_path: Path) ->
 
 def test_the_log_of_the_next_attempt_of_a_task_follows_that_of_the_last(tmp_path: Path) -> None:
     logs = tmp_path / "logs"
-    follower = LogFollower(logs / "current")
-    log = LogFile(logs / "current", Rotation(4, 2))
+    follower = LogFollower(tmp_path, "logs/current")
+    log = LogFile(Folder.at(tmp_path), "logs/current", Rotation(4, 2))
     log.write(b"abcdef")
     assert all_of(follower) == b"abcdef"
     log.write(b"gh")
     logs.rename(tmp_path / "attempt")
-    LogFile(logs / "current", Rotation(4, 2)).write(b"second")
+    LogFile(Folder.at(tmp_path), "logs/current", Rotation(4, 2)).write(b"second")
     assert all_of(follower) == b"ghsecond"
 
 
 def test_what_is_no_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "current").mkdir()
-    with pytest.raises(IsADirectoryError):
-        LogFollower(tmp_path / "current").read(10)
+    with pytest.raises(OSError, match="not a regular file"):
+        LogFollower(tmp_path, "current").read(10)

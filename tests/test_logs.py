@@ -56,15 +56,15 @@ def test_lines_of_runtime_log_begin_with_their_date(tmp_path: Path) -> None:
     assert run.runtime_log[1:4] == ["a", "", "b"]
 
 
-def test_a_full_disk_or_a_missing_log_folder_does_not_stop_the_job(tmp_path: Path) -> None:
+def test_a_log_that_cannot_be_written_or_has_no_folder_does_not_stop_the_job(tmp_path: Path) -> None:
     (tmp_path / "logs" / "user-stdout").mkdir(parents=True)
-    (tmp_path / "logs" / "user-stdout" / "current").symlink_to("/dev/full")
+    os.mkfifo(tmp_path / "logs" / "user-stdout" / "current")
     (tmp_path / "logs" / "user-stderr").write_text("a file where a folder should be")
     run = run_task(plan(tmp_path, "echo one; echo two; exit 5"))
     assert run.process.returncode == 5
     assert run.stdout == b"one\ntwo\n"
     assert run.stderr.count(b"user-stdout/current cannot be written") == 1
-    assert b"No space left on device. The job goes on." in run.stderr
+    assert b"The job goes on." in run.stderr
     assert b"user-stderr/current" in run.stderr
     assert run.log("user-all/current") == b"one\ntwo\n"
 

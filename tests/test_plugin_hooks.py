@@ -77,8 +77,8 @@ def site(tmp_path: Path) -> Site:
     return Site(tmp_path)
 
 
-def run(site: Site, folder: Path, document: dict[str, Any]) -> Ran:
-    result = site.cli("run", write_job(folder, document), "--out", folder / "run")
+def run(site: Site, folder: Path, document: dict[str, Any], *options: str) -> Ran:
+    result = site.cli("run", write_job(folder, document), "--out", folder / "run", *options)
     assert "Traceback" not in result.stderr
     return Ran(result.returncode, result.stdout + result.stderr, folder / "run" / "worker" / "0")
 
@@ -325,7 +325,7 @@ def test_what_is_private_to_a_task_is_gone_also_if_its_supervisor_is_killed(
 ) -> None:
     site.add("org.keeps", KEEPS)
     kill = ["ls ../private > there", "ppid=$(grep PPid /proc/$$/status)", "kill -KILL ${ppid##*[!0-9]}"]
-    ran = run(site, tmp_path, with_commands(job(**uses("org.keeps")), *kill))
+    ran = run(site, tmp_path, with_commands(job(**uses("org.keeps")), *kill), "--isolation", "none")
     assert ran.status == 137
     assert (ran.task / "work/there").read_text() == "key\n"
     assert not (ran.task / "private").exists()

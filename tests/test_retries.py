@@ -92,7 +92,7 @@ def test_the_time_limit_is_that_of_the_whole_run(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
 def test_a_full_disk_keeps_the_last_attempt_and_its_code(tmp_path: Path) -> None:
-    worker = {"taskRetryCount": 3, "commands": ["cat /dev/zero > fill 2>/dev/null; exit 5"]}
+    worker = {"taskRetryCount": 3, "commands": ["cat /dev/zero > fill 2>/dev/null || exit 5"]}
     path = write_job(tmp_path, job(worker=worker, extras={"gangAllocation": False}))
     disk = tmp_path / "disk"
     disk.mkdir()

@@ -19,6 +19,7 @@ from pai_runtime.engines.run_state import (
     read_progress,
     read_run,
 )
+from pai_runtime.task.folder import Folder
 from tests.played_run import PlayedRun
 
 RUNNING = RunTask("worker", 0, "running", None, 0, 0.0, None)
@@ -147,4 +148,5 @@ def test_a_run_is_lost_when_nobody_holds_its_folder_and_it_has_not_ended(tmp_pat
 def test_an_exit_record_that_cannot_be_read_is_empty(tmp_path: Path, text: str | None) -> None:
     if text is not None:
         (tmp_path / "exit.yaml").write_text(text)
-    assert read_exit_record(tmp_path) == {}
+    with Folder.at(tmp_path) as folder:
+        assert read_exit_record(folder) == {}

@@ -28,7 +28,8 @@ from typing import Any, Final
 import pluggy
 
 from pai_runtime.task.analysis import Analysis, Behavior, FailedOutcome
-from pai_runtime.task.plan import EVENTS, PRIVATE, Event, FailurePolicy, Mount, Phase, Service
+from pai_runtime.task.layout import PRIVATE
+from pai_runtime.task.plan import EVENTS, Event, FailurePolicy, Mount, Phase, Service
 
 __all__ = [
     "API_VERSION",

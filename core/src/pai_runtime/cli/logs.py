@@ -11,8 +11,10 @@ from pathlib import Path
 from pai_runtime.cli import CANNOT_RUN
 from pai_runtime.cli.common import say
 from pai_runtime.engines.log_follower import LogFollower
-from pai_runtime.engines.run_state import Run, RunTask, Unreadable, lost, read_run, task_folder
-from pai_runtime.engines.run_words import RUNTIME_LOG, USER_LOG, task_ranges
+from pai_runtime.engines.run_state import Run, RunTask, Unreadable, lost, read_run
+from pai_runtime.engines.run_words import task_ranges
+from pai_runtime.task.folder import Folder
+from pai_runtime.task.layout import RUNTIME_LOG, USER_LOG
 from pai_runtime.task.logs import LinePrefix
 
 _PIECE = 65536
@@ -28,7 +30,7 @@ def main(args: argparse.Namespace) -> int:
         tasks = _tasks(args.run, args.task)
         log = RUNTIME_LOG if args.runtime else USER_LOG
         prefixed = args.task is None and len(tasks) > 1
-        readers = [_Reader(task_folder(args.run, task) / log, task, prefixed=prefixed) for task in tasks]
+        readers = [_Reader(args.run, log, task, prefixed=prefixed) for task in tasks]
         if args.follow:
             _follow(args.run, readers)
         else:
@@ -58,18 +60,22 @@ class _NotThere(Exception):
 class _Reader:
     """Prints the log of one task, as it is or as lines behind the task's name."""
 
-    def __init__(self, path: Path, task: RunTask, *, prefixed: bool) -> None:
+    def __init__(self, run: Path, log: str, task: RunTask, *, prefixed: bool) -> None:
         self.task = task.name
-        self._path = path
-        self._follower = LogFollower(path)
+        self._run = run
+        self._log = f"{task.name}/{log}"
+        self._follower = LogFollower(run, self._log)
         self._lines = LinePrefix(f"{task.name} | ".encode()) if prefixed else None
 
     def size(self) -> int:
         """How many bytes are kept of the log now."""
+        above, _, name = self._log.rpartition("/")
         sizes = []
-        for path in self._path.parent.glob(f"{self._path.name}*"):
-            with contextlib.suppress(OSError):  # it has been rotated away
-                sizes.append(path.stat().st_size)
+        with contextlib.suppress(OSError), Folder.at(self._run) as run, run.folder(above) as folder:
+            for file in folder.names():
+                with contextlib.suppress(OSError):  # it has been rotated away
+                    if file.startswith(name):
+                        sizes.append(folder.stat(file).st_size)
         return sum(sizes)
 
     def print_new(self, most: int) -> bool:
@@ -86,7 +92,7 @@ class _Reader:
         try:
             return self._follower.read(_PIECE)
         except OSError as error:
-            raise _NotThere(f"{self._path} cannot be read: {error.strerror}") from None
+            raise _NotThere(f"{self._run / self._log} cannot be read: {error.strerror}") from None
 
     def end(self) -> None:
         """The end of the log: a line without newline is printed too."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from pai_runtime.cli import CANNOT_RUN
 from pai_runtime.cli.common import say
-from pai_runtime.engines.run_state import Run, RunTask, Unreadable, lost, read_doing, read_run, task_folder
+from pai_runtime.engines.run_state import Run, RunTask, Unreadable, lost, read_doing, read_run
 from pai_runtime.engines.run_words import (
     TASK_TITLES,
     counts,
@@ -154,7 +154,7 @@ def _details(found: _Found) -> dict[str, Any]:
                 "since": progress.since if progress else None,
                 "heldUntil": progress.held_until if progress else None,
                 "release": progress.release if progress else None,
-                "lastLine": last_line(task_folder(found.folder, task), progress),
+                "lastLine": last_line(found.folder, task, progress),
             }
         )
     return {"failedTask": found.run.failed_task, "tasks": tasks}

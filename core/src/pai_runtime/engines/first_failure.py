@@ -1,21 +1,18 @@
 """Of several tasks that failed, the one that failed first: the others may only have fallen with it."""
 
 from collections.abc import Mapping
-from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
-from pai_runtime.engines.run_state import read_exit_record
 from pai_runtime.plan.environment import TaskName
 from pai_runtime.task.analysis import FailedOutcome
 
 
-def first_failure(folders: Mapping[TaskName, Path], reported: TaskName) -> TaskName:
-    """By the exit records in the folders of tasks that ended badly; `reported` if these do not tell.
+def first_failure(records: Mapping[TaskName, Mapping[str, Any]], reported: TaskName) -> TaskName:
+    """By the exit records of tasks that ended badly; `reported` if these do not tell.
 
     One that fell because of a peer comes after all that did not, whatever the clock says: it may have ended
     sooner than the one whose exit callbacks still ran.
     """
-    records = {name: read_exit_record(folder) for name, folder in folders.items()}
     failed = {
         name: record for name, record in records.items() if record.get("outcome") in get_args(FailedOutcome)
     }

@@ -1,196 +1,172 @@
 """This machine's files with a writable layer of a task's own, so that a local run changes nothing else.
 
-A mount namespace (as an ordinary user in a user namespace, with the same user) gets a new root:
+A process in namespaces of its own (as an ordinary user in a user namespace too, with the same user) gets a new root:
 
-1. `WRITTEN` below the task's folder is the root. It is a real folder, so what is written is kept.
+1. `WRITTEN` in the task's folder is the root. It is a real folder, so what is written is kept.
 2. Each folder of the machine's root is there as an overlay whose upper layer is the folder of that name in
    `WRITTEN`; what is mounted below it is layered on top in the same way. One overlay over ``/`` is refused
    because of the mounts below it. In a user namespace that holds for each folder, and one with mounts below
    it is made anew, entry by entry. What cannot be a layer is read-only.
-3. ``/proc``, ``/sys`` and ``/dev`` are the machine's own, what can be set in the first two read-only, with
-   a ``/dev/shm`` of the task's own.
-4. What has to be a real folder is bound on top: the task's folder, and storage.
+3. ``/proc`` has only the processes of the task; ``/sys`` and ``/dev`` are the machine's own, with a ``/dev/shm``
+   of the task's own. What can be set in the first two is read-only.
+4. Of the folder of the run there is only the task's own folder: in it ``work``; ``logs``, read-only; ``private``,
+   in memory; a copy of the runtime, read-only; and what else the task puts there, which `FILES` has outside. All
+   else of the run, such as plans, records and `WRITTEN`, the task cannot see.
+5. Storage is bound on top.
 
-All of it ends with the last process of the namespace; nothing has to be unmounted. What the kernel needs
-for the layers, and what `clean_up` has to know, is in a folder that the task does not see the like of.
+All of it ends with the first process of the namespaces, and so does every other process in them; nothing has to be
+unmounted. What the kernel needs for the layers, and what `clean_up` has to know, is in the run's folder.
 """
 
 import contextlib
-import ctypes
 import json
 import os
-import shutil
 import stat
-import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pai_runtime.task import __main__ as supervisor
-from pai_runtime.task.supervisor import cannot_run
+from pai_runtime.engines.mounting import (
+    MS_BIND,
+    MS_NODEV,
+    MS_NOEXEC,
+    MS_NOSUID,
+    MS_PRIVATE,
+    MS_REC,
+    enter_root,
+    give_up_tracing,
+    keep_own_user,
+    make_read_only,
+    mount,
+    mount_points,
+)
+from pai_runtime.engines.process import CLONE_NEWUSER
+from pai_runtime.task.folder import Folder
+from pai_runtime.task.layout import ATTEMPTS, FILES, LOGS, PRIVATE, RUNTIME, WORK, WRITTEN
 
-WRITTEN = "written"
-"""The folder in a task's folder with what the task wrote elsewhere; a device 0/0 is a deleted file."""
+_PLATFORM = Path("/usr/local/pai")
+_MACHINE = ("proc", "sys", "dev")
+_OWN = (WORK, LOGS, PRIVATE, RUNTIME)
 
 _MADE = "made.json"
-_MACHINE = ("proc", "sys", "dev")
-
-_CLONE_NEWNS = 0x00020000
-_CLONE_NEWUSER = 0x10000000
-_MS_BIND = 0x1000
-_MS_REC = 0x4000
-_MS_PRIVATE = 0x40000
-_MNT_DETACH = 2
-_AT_FDCWD = -100
-_AT_RECURSIVE = 0x8000
-_MOUNT_ATTR_RDONLY = 1
-_SYS_MOUNT_SETATTR = 442
-_CAPABILITY_VERSION = 0x20080522
-
-_libc = ctypes.CDLL(None, use_errno=True)
+_MOST_MADE = 64 * 1024 * 1024
+_MOST_PRIVATE = "64m"
 
 
 @dataclass(frozen=True)
 class Bind:
-    """A real folder or file of this machine, and where a task sees it."""
+    """A real folder or file of this machine, and where a task sees it.
+
+    `below` is a folder in `source`, which others may write: no link is followed on the way to it.
+    """
 
     source: str
     target: str
     read_only: bool = False
+    below: str = ""
 
 
 @dataclass(frozen=True)
-class Trial:
-    """Whether tasks can be isolated on this machine: why not, or which folders are then read-only."""
+class Isolated:
+    """What a task is isolated by: namespaces of these kinds, storage, and where it finds the runtime's own code."""
 
-    refusal: str | None
-    read_only: tuple[str, ...] = ()
-
-
-def try_out(scratch: Path) -> Trial:
-    """Isolate a process; `scratch` is made and removed."""
-    read, write = os.pipe()
-    if (pid := os.fork()) == 0:
-        try:
-            with os.fdopen(write, "w") as answer:
-                json.dump(_trial(scratch), answer)
-        finally:
-            os._exit(0)
-    os.close(write)
-    with os.fdopen(read, "rb") as answer:
-        text = answer.read() or b'["a trial of it ended without a word", []]'
-    refusal, read_only = json.loads(text)
-    os.waitpid(pid, 0)
-    clean_up(scratch / "task", scratch / "layers")
-    shutil.rmtree(scratch, ignore_errors=True)
-    return Trial(refusal, tuple(read_only))
+    namespaces: int
+    storage: Sequence[Bind]
+    runtime: Sequence[Bind]
 
 
-def _trial(scratch: Path) -> tuple[str | None, list[str]]:
-    isolation = Isolation(scratch / "task", scratch / "layers", [])
-    try:
-        isolation.enter()
-    except OSError as error:
-        return _text(error), []
-    return None, isolation.read_only
+def make_folders(task: Folder) -> None:
+    """Make what `Isolation` shows of a task's folder."""
+    for name in (WORK, LOGS, *(f"{FILES}/{own}" for own in _OWN)):
+        task.make(name)
 
 
-def argument(folder: Path, layers: Path, binds: Sequence[Bind]) -> str:
-    """What `main` needs to know, as its first argument."""
-    return json.dumps(
-        [str(folder), str(layers), [[each.source, each.target, each.read_only] for each in binds]]
-    )
+def clean_up(run: Folder, task: str, layers: str) -> None:
+    """Remove what only the kernel needed, and the folders into which the task has written nothing.
+
+    `task` and `layers` are the names of their folders in that of the run.
+    """
+    with run.folder(task) as own:
+        with contextlib.suppress(FileNotFoundError), own.folder(FILES) as files:
+            _take_out(files, own)
+        own.remove_if_empty(FILES)
+        with contextlib.suppress(FileNotFoundError), own.folder(WRITTEN) as written:
+            _take_in(run, layers, written)
+        own.remove_if_empty(WRITTEN)
+    above, _, name = layers.rpartition("/")
+    with contextlib.suppress(FileNotFoundError), run.folder(above) as all_layers:
+        all_layers.remove(name)
 
 
-def main() -> int:
-    """Isolate this process, then be the task supervisor; its exit code."""
-    folder, layers, binds = json.loads(sys.argv.pop(1))
-    try:
-        Isolation(Path(folder), Path(layers), [Bind(*bind) for bind in binds]).enter()
-    except OSError as error:
-        return cannot_run(Path(folder), f"the task cannot be isolated: {_text(error)}")
-    return supervisor.main()
+def _take_out(files: Folder, own: Folder) -> None:
+    """What was put into the task's folder goes where it is without isolation, if nothing is in its way."""
+    for name in _OWN:
+        files.remove_if_empty(name)
+    for name in files.names():
+        if name != ATTEMPTS and not own.exists(name):
+            files.move(name, own, name)
 
 
-def _text(error: OSError) -> str:
-    return f"{error.filename or 'namespaces'}: {error.strerror}"
-
-
-def clean_up(folder: Path, layers: Path) -> None:
-    """Remove what only the kernel needed, and the folders into which the task has written nothing."""
-    root = folder / WRITTEN
+def _take_in(run: Folder, layers: str, written: Folder) -> None:
+    """The layers that had to be elsewhere belong to what was written; the kernel's placeholders do not."""
     placeholders, uppers = [], []
     with contextlib.suppress(OSError, ValueError):
-        placeholders, uppers = json.loads((layers / _MADE).read_bytes())
-    for path in map(Path, placeholders):
-        if _is_inside(root, path):
-            path.unlink(missing_ok=True)
-    _remove_empty(root)
-    for upper, path in uppers:
-        _remove_empty(Path(upper))
-        target = root / path.lstrip("/")
-        if Path(upper).is_dir() and _is_inside(root, target):
-            with contextlib.suppress(OSError):
-                target.parent.mkdir(parents=True, exist_ok=True)
-                Path(upper).rename(target)
-    for work in layers.glob("*/work/work"):
-        work.chmod(0o700)  # the kernel leaves it without any permission
-    shutil.rmtree(layers, ignore_errors=True)
-
-
-def _is_inside(root: Path, path: Path) -> bool:
-    """Whether a path is still below `root`: the task may have put a link in its way."""
-    return Path(os.path.realpath(path.parent)).is_relative_to(os.path.realpath(root))
-
-
-def _remove_empty(folder: Path) -> None:
-    for path, _, _ in os.walk(folder, topdown=False):
-        with contextlib.suppress(OSError):
-            Path(path).rmdir()
+        placeholders, uppers = json.loads(run.read(f"{layers}/{_MADE}", _MOST_MADE))
+    for name in placeholders:
+        with contextlib.suppress(OSError):  # the task may have put a link in its way
+            written.unlink(name)
+    written.remove_empty()
+    for number, path in uppers:
+        with contextlib.suppress(OSError), run.folder(f"{layers}/{number}") as own:
+            with own.folder("upper") as upper:
+                upper.remove_empty()
+            if not own.remove_if_empty("upper"):
+                own.move("upper", written, path)
 
 
 class Isolation:
-    """The new root of one task, below `folder`; what the kernel needs for it is below `layers`."""
+    """The new root of the task in the folder `task`, below that of its `run`."""
 
-    def __init__(self, folder: Path, layers: Path, binds: Sequence[Bind]) -> None:
-        self._root = folder / WRITTEN
+    def __init__(self, run: Path, task: Path, layers: Path, isolated: Isolated) -> None:
+        self._task = task
+        self._root = task / WRITTEN
         self._layers = layers
+        self._isolated = isolated
         # A link on the way would lead out of the new root while it is being made.
-        self._own = [Bind(str(folder), os.path.realpath(target)) for target in (folder, "/usr/local/pai")]
-        self._binds = [Bind(each.source, os.path.realpath(each.target), each.read_only) for each in binds]
+        self._run_inside = Path(os.path.realpath(run))
+        self._task_inside = self._run_inside / task.relative_to(run)
+        self._in_user_namespace = bool(isolated.namespaces & CLONE_NEWUSER)
         self._overlays = 0
         self._has_worked = False
         self._placeholders: list[str] = []
-        self._uppers: list[tuple[str, str]] = []
+        self._uppers: list[tuple[int, str]] = []
         self.read_only: list[str] = []
 
     def enter(self) -> None:
-        """Make the root and go into it; raises OSError with the path or the step that the kernel refuses."""
+        """Make the root and go into it, in new namespaces; raises OSError with the path that is the trouble."""
+        if self._in_user_namespace:
+            keep_own_user()
         for folder in (self._root, self._layers):
             folder.mkdir(parents=True)
-        is_ordinary = _new_namespaces()
-        self._options = ",userxattr" if is_ordinary else ""
-        _mount(None, "/", None, _MS_REC | _MS_PRIVATE)
-        self._mounted = _mount_points()
+        mount(None, "/", None, MS_REC | MS_PRIVATE)
+        self._mounted = mount_points()
         # From here the upper layers' paths are relative to the folder itself, not to what is mounted on it: a
         # layer and its work folder must be in one mount.
         os.chdir(self._root)
-        _mount(str(self._root), str(self._root), None, _MS_BIND)
-        for bind in (*self._own, *self._binds):
-            self._make(Path(bind.target))
-        self._each_below(Path("/"))
-        self._machine()
-        for bind in self._own:
-            self._bind(bind, _MS_BIND)  # without the new root, which is mounted in it
-        for bind in self._binds:
-            self._bind(bind)
-        (self._layers / _MADE).write_text(json.dumps([self._placeholders, self._uppers]))
+        mount(str(self._root), str(self._root), None, MS_BIND)
+        with Folder.at(self._root) as self._new:
+            storage = [replace(each, target=os.path.realpath(each.target)) for each in self._isolated.storage]
+            for path in (self._run_inside, _PLATFORM, *(Path(each.target) for each in storage)):
+                self._make(path).close()
+            self._each_below(Path("/"))
+            self._machine()
+            self._own_folder()
+            for each in storage:
+                self._bind(each)
+            (self._layers / _MADE).write_text(json.dumps([self._placeholders, self._uppers]))
         os.chdir(self._root)
-        _check(_libc.pivot_root(b".", b"."), "pivot_root")
-        _check(_libc.umount2(b".", _MNT_DETACH), "umount")
-        os.chdir("/")
-        if os.geteuid() != 0:
-            _drop_capabilities()
+        enter_root()
+        give_up_tracing()
 
     def _each_below(self, folder: Path) -> None:
         """Make a folder anew, entry by entry."""
@@ -206,9 +182,9 @@ class Isolation:
     def _entry(self, path: Path) -> None:
         if path.is_symlink():
             self._inside(path).symlink_to(path.readlink())
-            self._placeholders.append(str(self._inside(path)))
+            self._placeholders.append(str(path))
         elif path.is_dir():
-            self._make(path)
+            self._make(path).close()
             self._layer(path)
         else:
             self._bind(Bind(str(path), str(path), read_only=True))
@@ -244,10 +220,12 @@ class Isolation:
         if on_another:  # whose upper layer must not have this one's in it
             upper = own / "upper"
             upper.mkdir(mode=0o755)
-            _like(upper, path)
-            self._uppers.append((str(upper), str(path)))
+            with Folder.at(upper) as made:
+                _like(made, path)
+            self._uppers.append((self._overlays, str(path)))
         layers = f"lowerdir={_escaped(path)},upperdir={_escaped(upper)},workdir={_escaped(own / 'work')}"
-        _mount("overlay", str(self._inside(path)), "overlay", 0, layers + self._options)
+        options = ",userxattr" if self._in_user_namespace else ""
+        mount("overlay", str(self._inside(path)), "overlay", 0, layers + options)
 
     def _outermost_below(self, path: Path) -> list[Path]:
         below = sorted(each for each in set(self._mounted) if each.is_relative_to(path) and each != path)
@@ -255,98 +233,98 @@ class Isolation:
 
     def _machine(self) -> None:
         for name in _MACHINE:
-            target = self._inside(f"/{name}")
-            target.mkdir(exist_ok=True)
-            _mount(f"/{name}", str(target), None, _MS_BIND | _MS_REC)
-        _read_only(self._inside("/sys"))
-        settings = str(self._inside("/proc/sys"))
-        _mount(settings, settings, None, _MS_BIND)
-        _read_only(self._inside("/proc/sys"))
+            self._make(Path("/", name)).close()
+            if name == "proc":
+                mount("proc", str(self._inside("/proc")), "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
+            else:
+                mount(f"/{name}", str(self._inside(f"/{name}")), None, MS_BIND | MS_REC)
+        make_read_only(str(self._inside("/sys")))
+        if not self._in_user_namespace:  # there it is root's alone
+            settings = str(self._inside("/proc/sys"))
+            mount(settings, settings, None, MS_BIND)
+            make_read_only(settings)
         shared = self._inside("/dev/shm")  # noqa: S108 - the system's, not a file of ours
         if shared.is_dir() and not shared.is_symlink():
-            _mount("tmpfs", str(shared), "tmpfs", 0, "mode=1777")
+            mount("tmpfs", str(shared), "tmpfs", 0, "mode=1777")
 
-    def _bind(self, bind: Bind, flags: int = _MS_BIND | _MS_REC) -> None:
-        target = self._inside(bind.target)
-        if Path(bind.source).is_dir():
-            self._make(Path(bind.target))
-        elif not target.exists():
-            target.touch()
-            self._placeholders.append(str(target))
-        _mount(bind.source, str(target), None, flags)
+    def _own_folder(self) -> None:
+        """Hide the folder of the run behind one that has only the task's own in it."""
+        inside = self._task_inside
+        self._memory(self._run_inside, "mode=755,size=1m")
+        self._bind(Bind(str(self._task / FILES), str(inside)))
+        self._bind(Bind(str(self._task / WORK), str(inside / WORK)))
+        self._bind(Bind(str(self._task / LOGS), str(inside / LOGS), read_only=True))
+        self._memory(inside / PRIVATE, f"mode=700,size={_MOST_PRIVATE}")
+        self._memory(inside / RUNTIME, "mode=755,size=1m")
+        for each in self._isolated.runtime:
+            self._bind(each)
+        with self._make(inside / RUNTIME) as runtime:
+            make_read_only(_path_of(runtime))
+        with self._make(self._run_inside) as run:
+            make_read_only(_path_of(run), below=False)
+        with self._make(inside) as own, self._make(_PLATFORM) as platform:
+            mount(_path_of(own), _path_of(platform), None, MS_BIND | MS_REC)
+
+    def _memory(self, path: Path, options: str) -> None:
+        with self._make(path) as place:
+            mount("tmpfs", _path_of(place), "tmpfs", MS_NOSUID | MS_NODEV, options)
+
+    def _bind(self, bind: Bind) -> None:
+        target = Path(bind.target)
+        if not Path(bind.source).is_dir():
+            self._bind_file(bind.source, target)
+            return
+        with (
+            self._make(target) as place,
+            Folder.at(Path(bind.source)) as whole,
+            whole.folder(bind.below) as source,
+        ):
+            mount(_path_of(source), _path_of(place), None, MS_BIND | MS_REC)
         if bind.read_only:
-            _read_only(target)
+            with self._make(target) as place:
+                make_read_only(_path_of(place))
 
-    def _make(self, path: Path) -> None:
-        """A folder of the new root with the permissions of the machine's, if it has one there."""
-        for folder in (*reversed(path.parents), path):
-            inside = self._inside(folder)
-            if not inside.is_dir():
-                inside.mkdir()
-                _like(inside, folder)
+    def _bind_file(self, source: str, target: Path) -> None:
+        """A file of the machine's, read-only."""
+        inside = self._inside(target)
+        if not inside.exists():
+            inside.touch()
+            self._placeholders.append(str(target))
+        mount(source, str(inside), None, MS_BIND)
+        make_read_only(str(inside))
+
+    def _make(self, path: Path) -> Folder:
+        """A folder of the new root, with the permissions of the machine's, if it has one there."""
+        folder = self._new.folder("")
+        for known in (*reversed(path.parents[:-1]), path):
+            with folder:
+                try:
+                    inner = folder.folder(known.name)
+                except FileNotFoundError:
+                    folder.make(known.name)
+                    inner = folder.folder(known.name)
+                    _like(inner, known)
+            folder = inner
+        return folder
 
     def _inside(self, path: str | Path) -> Path:
         return self._root / str(path).lstrip("/")
 
 
-def _like(folder: Path, known: Path) -> None:
+def _path_of(folder: Folder) -> str:
+    """A path by which the kernel finds the folder that is open, whatever has happened to its names."""
+    return f"/proc/self/fd/{folder.fd}"
+
+
+def _like(folder: Folder, known: Path) -> None:
     """Give a folder the permissions of another, if that one is there."""
     if known.is_dir():
         status = known.stat()
-        folder.chmod(stat.S_IMODE(status.st_mode))
+        Path(_path_of(folder)).chmod(stat.S_IMODE(status.st_mode))
         if os.geteuid() == 0:
-            os.chown(folder, status.st_uid, status.st_gid)
-
-
-def _new_namespaces() -> bool:
-    """Whether it took a user namespace, as it does for all but a root with all its rights."""
-    if os.geteuid() == 0 and _libc.unshare(_CLONE_NEWNS) == 0:
-        return False
-    user, group = os.geteuid(), os.getegid()
-    _check(_libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNS), "a user namespace")
-    for name, text in (
-        ("setgroups", "deny"),
-        ("uid_map", f"{user} {user} 1"),
-        ("gid_map", f"{group} {group} 1"),
-    ):
-        Path(f"/proc/self/{name}").write_text(text)
-    return True
-
-
-def _mount_points() -> list[Path]:
-    lines = Path("/proc/self/mountinfo").read_bytes().splitlines()
-    return [Path(os.fsdecode(line.split()[4].decode("unicode_escape").encode("latin-1"))) for line in lines]
-
-
-def _mount(source: str | None, target: str, kind: str | None, flags: int, options: str = "") -> None:
-    given = [None if text is None else os.fsencode(text) for text in (source, target, kind)]
-    _check(_libc.mount(*given, ctypes.c_ulong(flags), os.fsencode(options)), target)
-
-
-def _read_only(path: Path) -> None:
-    """Make what is mounted at `path`, and below it, read-only (Linux 5.12)."""
-    attributes = (ctypes.c_uint64 * 4)(_MOUNT_ATTR_RDONLY)
-    flags, size = _AT_RECURSIVE, ctypes.sizeof(attributes)
-    given = (_AT_FDCWD, os.fsencode(path), flags, attributes, ctypes.c_size_t(size))
-    _check(_libc.syscall(_SYS_MOUNT_SETATTR, *given), str(path))
-
-
-def _drop_capabilities() -> None:
-    """Those that the user namespace brought; with them its children could not open our files in /proc."""
-    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
-    _check(_libc.capset(header, (ctypes.c_uint32 * 6)()), "capset")
-
-
-def _check(result: int, what: str) -> None:
-    if result != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), what)
+            os.chown(_path_of(folder), status.st_uid, status.st_gid)
 
 
 def _escaped(path: Path) -> str:
     """A path in the options of an overlay, where comma and colon separate."""
     return "".join(f"\\{letter}" if letter in "\\,:" else letter for letter in str(path))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -8,9 +8,10 @@ from resource import RLIMIT_NOFILE, getrlimit
 from pai_runtime.engines.live_frame import frame
 from pai_runtime.engines.log_follower import LogFollower
 from pai_runtime.engines.run_news import Announcements
-from pai_runtime.engines.run_state import Run, RunTask, read_doing, task_folder
-from pai_runtime.engines.run_words import USER_LOG, short_path
+from pai_runtime.engines.run_state import Run, RunTask, read_doing
+from pai_runtime.engines.run_words import short_path
 from pai_runtime.engines.terminal_text import shown_line
+from pai_runtime.task.layout import USER_LOG
 from pai_runtime.task.logs import Console, LinePrefix
 
 _DRAW_EVERY = 0.1
@@ -22,8 +23,8 @@ _MOST_AT_END = 16 * 1024 * 1024
 class _Output:
     """The output of one task, as lines behind a prefix."""
 
-    def __init__(self, log: Path, prefix: str) -> None:
-        self._follower = LogFollower(log)
+    def __init__(self, run: Path, log: str, prefix: str) -> None:
+        self._follower = LogFollower(run, log)
         self._lines = LinePrefix(b"")
         self._prefix = prefix
         self._complete = False
@@ -116,7 +117,7 @@ class LiveView:
         for task in run.tasks:
             if task.name not in self._outputs:
                 prefix = f"{task.name} | " if len(run.tasks) > 1 else ""
-                self._outputs[task.name] = _Output(task_folder(self._folder, task) / USER_LOG, prefix)
+                self._outputs[task.name] = _Output(self._folder, f"{task.name}/{USER_LOG}", prefix)
             new, read = self._outputs[task.name].lines(task, _BYTES_A_TIME // len(run.tasks))
             lines += new
             size += read

@@ -14,21 +14,22 @@ from secrets import token_hex
 from types import FrameType
 from typing import Literal
 
-from pai_runtime.engines import isolation
 from pai_runtime.engines.completion import Decision, decision
 from pai_runtime.engines.first_failure import first_failure
-from pai_runtime.engines.local_task import LAYERS, LocalTask, Way
+from pai_runtime.engines.isolation import Bind
+from pai_runtime.engines.isolation_trial import Trial, try_out
+from pai_runtime.engines.local_task import LAYERS, LaunchOptions, LocalTask
 from pai_runtime.engines.mounts import binds, check_storages, not_mounted, with_folders
 from pai_runtime.engines.placement import placement, ports_needed
 from pai_runtime.engines.ports import END, FIRST, NoFreePorts, free_ports
 from pai_runtime.engines.run_folder import CannotRun
-from pai_runtime.engines.run_state import Run, RunOutcome, read_exit_record
+from pai_runtime.engines.run_state import RUN, Run, RunOutcome
 from pai_runtime.engines.terminal_text import shown_line
 from pai_runtime.engines.view import View
 from pai_runtime.job.model import Job
 from pai_runtime.plan.environment import Attempt, Placement, TaskName
-from pai_runtime.task.exit_record import write_whole
-from pai_runtime.task.family import adopt_orphans, kill_children
+from pai_runtime.task.family import adopt_orphans, keep_to_ourselves, kill_children
+from pai_runtime.task.folder import Folder
 from pai_runtime.task.lifecycle import RUNTIME_ERROR
 from pai_runtime.task.placeholders import platform_path
 from pai_runtime.task.plan import Plan
@@ -74,7 +75,7 @@ class LocalRun:
 
     def __init__(self, job: Job, folder: Path, options: RunOptions, view: View) -> None:
         self._job = job
-        self._folder = folder
+        self._folder = Folder.at(folder)
         self._options = options
         self._view = view
         self._started = time.time()
@@ -92,7 +93,8 @@ class LocalRun:
         """A placement with ports that are free now; raises `CannotRun`."""
         try:
             with free_ports(ports_needed(self._job), _somewhere()) as ports:
-                return placement(self._job, self._folder.name, self._options.user, self._folder, ports)
+                path = self._folder.path
+                return placement(self._job, path.name, self._options.user, path, ports)
         except (NoFreePorts, OSError) as error:
             raise CannotRun(str(error)) from None
 
@@ -100,24 +102,29 @@ class LocalRun:
         """Make all that the tasks need; raises `CannotRun`."""
         for missing in check_storages(plans.values(), self._options.storages):
             self._view.say(missing)
-        way = Way(
+        namespaces = self._namespaces(plans)
+        options = LaunchOptions(
             {**secrets, **_platform_secrets(plans)},
             prefixed=len(plans) > 1,
             shown_elsewhere=self._view.shows_output,
-            binds=self._binds(plans) if self._is_isolated(plans) else None,
+            namespaces=namespaces,
+            storage=self._binds(plans) if namespaces else {},
         )
         for (role, index), plan in plans.items():
             plan_here = with_folders(plan, self._options.storages)
-            self._tasks[role, index] = task = LocalTask(plan_here, self._folder.name, self._folder, way)
+            framework = self._folder.path.name
+            self._tasks[role, index] = task = LocalTask(plan_here, framework, self._folder, options)
             try:
                 task.prepare()
             except OSError as error:
                 message = "the folder of a task cannot be written"
-                raise CannotRun(f"{message}: {error.filename or task.folder}: {error.strerror}") from None
+                where = error.filename or self._folder.path / task.label
+                raise CannotRun(f"{message}: {where}: {error.strerror}") from None
 
     def run(self) -> int:
         """Run all tasks to their end; the exit status of the job."""
         adopt_orphans()  # of a supervisor that is killed
+        keep_to_ourselves()
         with _lock(self._folder), _wake_on_children() as wake:
             on_stop_signals(self._cancel)
             while True:
@@ -130,7 +137,7 @@ class LocalRun:
                 if not self._begin_again():
                     break
             with contextlib.suppress(OSError):
-                (self._folder / LAYERS).rmdir()
+                self._folder.remove_if_empty(LAYERS)
             self._ended_at = time.time()
             self._changed = True
             self._show()
@@ -140,31 +147,36 @@ class LocalRun:
     def _blame(self) -> None:
         """Of the tasks that have failed, name the one that was first, with its code."""
         if self._decision and self._decision.failed_task:
-            folders = {name: task.folder for name, task in self._tasks.items() if task.code}
-            first = first_failure(folders, self._decision.failed_task)
+            records = {name: task.record() for name, task in self._tasks.items() if task.code}
+            first = first_failure(records, self._decision.failed_task)
             self._decision = Decision(self._tasks[first].code or self._decision.code, first)
 
-    def _is_isolated(self, plans: Mapping[TaskName, Plan]) -> bool:
+    def _namespaces(self, plans: Mapping[TaskName, Plan]) -> int:
+        """Those by which tasks are isolated; 0 if they are not."""
         mode = self._options.isolation
-        if mode == "none":
-            trial = isolation.Trial("--isolation none")
-        else:
-            trial = isolation.try_out(self._folder / ".isolation")
+        try:
+            trial = Trial("--isolation none") if mode == "none" else try_out(self._folder.path / ".isolation")
+        except OSError as error:
+            raise CannotRun(
+                f"trying out whether tasks can be isolated failed: {error.filename}: {error.strerror}; "
+                "--isolation none does without"
+            ) from None
         reason = trial.refusal
         if reason is None:
             for folder in trial.read_only:
                 self._view.say(f"read-only in the tasks, for it cannot be a layer: {folder}")
-            return True
+            return trial.namespaces
         if mode == "required":
             raise CannotRun(f"tasks cannot be isolated on this machine: {reason}")
         for line in not_mounted(plans.values(), reason):
             self._view.say(line)
         self._view.say(f"tasks are not isolated ({reason}): they can change all that you can change")
-        return False
+        return 0
 
-    def _binds(self, plans: Mapping[TaskName, Plan]) -> dict[TaskName, list[isolation.Bind]]:
+    def _binds(self, plans: Mapping[TaskName, Plan]) -> dict[TaskName, list[Bind]]:
+        storages, run = self._options.storages, self._folder.path
         try:
-            return {name: binds(plan, self._options.storages) for name, plan in plans.items()}
+            return {name: binds(plan, storages, run) for name, plan in plans.items()}
         except OSError as error:
             raise CannotRun(f"the folder of a storage: {error.filename}: {error.strerror}") from None
 
@@ -189,6 +201,8 @@ class LocalRun:
     def _turn(self, wake: int, most: float) -> None:
         """Wait for tasks to end, for `most` seconds; see what that decides, and show it."""
         select.select([wake], [], [], most)
+        for task in self._running.values():
+            task.end_if_overdue()
         with contextlib.suppress(BlockingIOError):
             os.read(wake, 4096)
         with contextlib.suppress(ChildProcessError):
@@ -233,7 +247,7 @@ class LocalRun:
         try:
             task.begin_again(Attempt(self._retries, task.attempt.of_task + 1))
         except OSError as error:
-            folder = error.filename or task.folder
+            folder = error.filename or task.label
             self._view.say(f"task {task.label} cannot be tried again: {folder}: {error.strerror}")
             return False
         self._start(task)
@@ -253,7 +267,7 @@ class LocalRun:
             for task in self._tasks.values():
                 task.begin_again(Attempt(self._retries))
         except OSError as error:
-            folder = error.filename or self._folder
+            folder = error.filename or self._folder.path
             self._view.say(f"the job cannot begin again: {folder}: {error.strerror}")
             return False
         self._decision = None
@@ -280,13 +294,10 @@ class LocalRun:
         if self._changed:
             self._changed = False
             try:
-                write_whole(
-                    self._folder / "run.json",
-                    json.dumps(run.to_json(), indent=2) + "\n",
-                    sync=run.ended is not None,
-                )
+                text = json.dumps(run.to_json(), indent=2) + "\n"
+                self._folder.write(RUN, text, sync=run.ended is not None)
             except OSError as error:
-                self._view.say(f"{self._folder / 'run.json'} cannot be written: {error.strerror}")
+                self._view.say(f"{error.filename} cannot be written: {error.strerror}")
         self._view.show(run)
 
     def as_run(self) -> Run:
@@ -316,7 +327,7 @@ def _platform_secrets(plans: Mapping[TaskName, Plan]) -> dict[str, str]:
 
 
 def _failure(task: LocalTask) -> str:
-    record = read_exit_record(task.folder)
+    record = task.record()
     message = str(record.get("message", f"exit code {task.code}"))
     if "phrase" in record:
         message += f" ({record['phrase']})"
@@ -324,9 +335,9 @@ def _failure(task: LocalTask) -> str:
 
 
 @contextlib.contextmanager
-def _lock(folder: Path) -> Iterator[None]:
+def _lock(folder: Folder) -> Iterator[None]:
     """Hold a lock on the folder of a run: whoever looks at it sees by that whether its engine lives."""
-    fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    fd = os.open(".", os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder.fd)
     try:
         with contextlib.suppress(OSError):  # a file system without locks; those who look see less
             fcntl.flock(fd, fcntl.LOCK_EX)

@@ -3,16 +3,19 @@
 import os
 from pathlib import Path
 
+from pai_runtime.task.folder import Folder
+
 
 class LogFollower:
-    """What is new in the log at `path` since the last time, from the oldest file that is kept of it.
+    """What is new in the log `name` of the run in a folder since the last time, from the oldest file kept of it.
 
     It keeps the file that it has come to open, and reads that to its end also when it has been renamed or
     removed. What is rotated away before it comes to it is lost. A file that has become shorter is read anew.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, run: Path, name: str) -> None:
+        self._run = run
+        self._above, _, self._name = name.rpartition("/")
         self._fd: int | None = None
         self._offset = 0
         self._passed: os.stat_result | None = None
@@ -39,19 +42,31 @@ class LogFollower:
 
     def _go_on(self) -> bool:
         """At the end of a file: whether there is more to read, in it or in the one that follows."""
-        following = self._following()
+        try:
+            folder = self._folder()
+        except OSError:
+            return False  # there is no log yet, or none any more
+        with folder:
+            return self._go_on_in(folder)
+
+    def _folder(self) -> Folder:
+        with Folder.at(self._run) as run:
+            return run.folder(self._above)
+
+    def _go_on_in(self, folder: Folder) -> bool:
+        following = self._following(folder)
         if self._fd is not None:
             # After the look for the next file: whoever has begun that one has written all of this one.
             here = os.fstat(self._fd)
             if here.st_size != self._offset:
                 self._offset = self._offset if here.st_size > self._offset else 0
                 return here.st_size > 0
-        return following is not None and self._open(*following)
+        return following is not None and self._open(folder, *following)
 
-    def _open(self, path: Path, expected: os.stat_result) -> bool:
+    def _open(self, folder: Folder, name: str, expected: os.stat_result) -> bool:
         """Open the next file; not if it has been renamed since it was found, for then it is found again."""
         try:
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            fd = folder.open(name)
         except FileNotFoundError:
             return False
         if not os.path.samestat(os.fstat(fd), expected):
@@ -63,13 +78,13 @@ class LogFollower:
         self._fd, self._offset = fd, 0
         return True
 
-    def _following(self) -> tuple[Path, os.stat_result] | None:
+    def _following(self, folder: Folder) -> tuple[str, os.stat_result] | None:
         """The file after the one that is open; if that one is not kept any more, the oldest one."""
         # From the youngest on, so that a rotation meanwhile shows a file twice, and hides none.
         following = None
         open_now = os.fstat(self._fd) if self._fd is not None else None
         number = 0
-        while (found := self._stat(number)) or number == 0:  # the live one may be away for a moment
+        while (found := self._stat(folder, number)) or number == 0:  # the live one may be away for a moment
             if found and open_now is not None and os.path.samestat(found, open_now):
                 return following
             if found and self._passed is not None and _unchanged(found, self._passed):
@@ -77,17 +92,17 @@ class LogFollower:
             following = (self._numbered(number), found) if found else None
             number += 1
         # While files are renamed there is a gap among them. What is behind it is found the next time.
-        return None if self._stat(number + 1) else following
+        return None if self._stat(folder, number + 1) else following
 
-    def _stat(self, number: int) -> os.stat_result | None:
+    def _stat(self, folder: Folder, number: int) -> os.stat_result | None:
         try:
-            return self._numbered(number).stat()
+            return folder.stat(self._numbered(number))
         except OSError:
             return None
 
-    def _numbered(self, number: int) -> Path:
+    def _numbered(self, number: int) -> str:
         """The live file, and those before it, the youngest first."""
-        return self._path.with_name(f"{self._path.name}.{number}") if number else self._path
+        return f"{self._name}.{number}" if number else self._name
 
 
 def _unchanged(found: os.stat_result, passed: os.stat_result) -> bool:

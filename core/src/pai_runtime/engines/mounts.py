@@ -1,5 +1,6 @@
 """The mounts of a plan, as folders of this machine."""
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +9,7 @@ from pai_runtime.document import Document
 from pai_runtime.engines.isolation import Bind
 from pai_runtime.engines.run_folder import CannotRun
 from pai_runtime.problems import InvalidInput, Problem
+from pai_runtime.task.folder import Folder
 from pai_runtime.task.plan import PLATFORM, Mount, Plan, Variable
 
 FOLDERS_VARIABLE = "PAI_LOCAL_FOLDERS"
@@ -77,19 +79,27 @@ def not_mounted(plans: Iterable[Plan], reason: str) -> list[str]:
     ]
 
 
-def binds(plan: Plan, storages: Mapping[str, Path]) -> list[Bind]:
+def binds(plan: Plan, storages: Mapping[str, Path], run: Path) -> list[Bind]:
     """What a task sees where, an outer one before those inside it. What is not there is made.
 
-    Raises `CannotRun` for one inside of a storage that is read-only and has no place for it, and OSError.
+    Raises `CannotRun` for one inside of a storage that is read-only and has no place for it, for one that would
+    hide the folder of the `run`, and OSError, also where a link stands in the way: anybody may have put it there.
     """
     found: list[Bind] = []
     for mount in sorted(_given(plan, storages), key=lambda mount: mount.path.count("/")):
-        folder = storages[mount.source] / mount.sub_path
-        folder.mkdir(parents=True, exist_ok=True)
+        if Path(os.path.realpath(run)).is_relative_to(os.path.realpath(mount.path)):
+            raise CannotRun(
+                f"{mount.source} is mounted at {mount.path}, which would hide the folder of the run, {run}; "
+                "choose another folder with --out, or run from another one"
+            )
+        storage = storages[mount.source].absolute()
+        if mount.sub_path:
+            with Folder.at(storage) as folder:
+                folder.make(mount.sub_path)
         outer = next((bind for bind in reversed(found) if Path(mount.path).is_relative_to(bind.target)), None)
         if outer:
             _make_mount_point(outer, mount)
-        found.append(Bind(str(folder.absolute()), mount.path, mount.read_only))
+        found.append(Bind(str(storage), mount.path, mount.read_only, mount.sub_path))
     return found
 
 
@@ -107,10 +117,11 @@ def _given(plan: Plan, storages: Mapping[str, Path]) -> Iterator[Mount]:
 
 
 def _make_mount_point(outer: Bind, mount: Mount) -> None:
-    point = Path(outer.source) / Path(mount.path).relative_to(outer.target)
-    if outer.read_only and not point.is_dir():
-        raise CannotRun(
-            f"{mount.source} is mounted at {mount.path}, inside of a storage that is read-only: "
-            f"make the folder {point} for it"
-        )
-    point.mkdir(parents=True, exist_ok=True)
+    name = str(Path(outer.below) / Path(mount.path).relative_to(outer.target))
+    with Folder.at(Path(outer.source)) as folder:
+        if outer.read_only and not folder.exists(name):
+            raise CannotRun(
+                f"{mount.source} is mounted at {mount.path}, inside of a storage that is read-only: "
+                f"make the folder {folder.path / name} for it"
+            )
+        folder.make(name)

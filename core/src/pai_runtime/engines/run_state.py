@@ -18,7 +18,8 @@ from typing import Any, Literal, get_args
 
 from pai_runtime.document import Document
 from pai_runtime.problems import InvalidInput
-from pai_runtime.regular_file import open_regular
+from pai_runtime.task.folder import Folder
+from pai_runtime.task.layout import RECORD, STATE
 from pai_runtime.task.plan import Phase
 
 TaskStatus = Literal["waiting", "running", "succeeded", "failed", "stopped"]
@@ -29,6 +30,9 @@ VERSION = 1
 
 _FAR_FUTURE = 1e11
 _MOST_STATE_BYTES = 1024 * 1024
+_MOST_RUN_BYTES = 256 * 1024 * 1024
+_MOST_RECORD_BYTES = 64 * 1024
+RUN = "run.json"
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
@@ -136,7 +140,8 @@ Doing = Mapping[str, Progress | None]
 def read_run(folder: Path) -> Run | Unreadable:
     """The run in `folder`."""
     try:
-        return Run.from_json(json.loads((folder / "run.json").read_bytes()))
+        with Folder.at(folder) as opened:
+            return Run.from_json(json.loads(opened.read(RUN, _MOST_RUN_BYTES)))
     except FileNotFoundError:
         return Unreadable("it has no run.json" if folder.is_dir() else "there is no such folder")
     except OSError as error:
@@ -164,9 +169,10 @@ def lost(folder: Path, run: Run) -> bool:
     return isinstance(again, Run) and again.ended is None
 
 
-def task_folder(folder: Path, task: RunTask) -> Path:
-    """Where the logs and the exit record of a task are."""
-    return folder / task.role / str(task.index)
+def task_folder(folder: Path, task: RunTask) -> Folder:
+    """Where the logs and the exit record of a task are; raises OSError."""
+    with Folder.at(folder) as run:
+        return run.folder(task.name)
 
 
 def read_progress(folder: Path, task: RunTask) -> Progress | None:
@@ -180,9 +186,19 @@ def read_addresses(folder: Path, task: RunTask) -> Mapping[str, str]:
     return progress.addresses if progress else {}
 
 
+def read_phase(task: Folder) -> Phase | None:
+    """The phase that the task in a folder is in, or was in when its supervisor was killed."""
+    try:
+        phase: Phase = _one_of(Phase, json.loads(task.read(STATE, _MOST_STATE_BYTES))["phase"])
+    except (OSError, KeyError, TypeError, ValueError, RecursionError):
+        return None
+    return phase
+
+
 def _read_state(folder: Path, task: RunTask) -> Progress | None:
     try:
-        document = json.loads(_content(task_folder(folder, task) / "state.json"))
+        with task_folder(folder, task) as own:
+            document = json.loads(own.read(STATE, _MOST_STATE_BYTES))
         use, held_until, release = (document.get(key) for key in ("use", "heldUntil", "release"))
         return Progress(
             _one_of(TaskPhase, document["phase"]),
@@ -196,23 +212,28 @@ def _read_state(folder: Path, task: RunTask) -> Progress | None:
         return None
 
 
-def _content(path: Path) -> bytes:
-    with open_regular(path) as file:
-        return file.read(_MOST_STATE_BYTES)
-
-
 def read_doing(folder: Path, run: Run) -> Doing:
     """What every task of a run is doing."""
     return {task.name: read_progress(folder, task) for task in run.tasks}
 
 
-def read_exit_record(folder: Path) -> Mapping[str, Any]:
+def read_exit_record(task: Folder) -> Mapping[str, Any]:
     """The exit record in the folder of a task, or of an attempt; empty if there is none that can be read."""
     try:
-        record = Document.read(folder / "exit.yaml").root.data
-    except InvalidInput:
+        text = task.read(RECORD, _MOST_RECORD_BYTES).decode()
+        record = Document.parse(text, str(task.path / RECORD)).root.data
+    except (OSError, UnicodeDecodeError, InvalidInput):
         return {}
     return record if isinstance(record, Mapping) else {}
+
+
+def exit_record_of(folder: Path, task: RunTask) -> Mapping[str, Any]:
+    """The exit record of a task of the run in `folder`; empty if there is none that can be read."""
+    try:
+        with task_folder(folder, task) as own:
+            return read_exit_record(own)
+    except OSError:
+        return {}
 
 
 def _task(document: Mapping[str, Any]) -> RunTask:

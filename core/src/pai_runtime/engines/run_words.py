@@ -10,9 +10,8 @@ from pathlib import Path
 
 from pai_runtime.engines.run_state import Progress, Run, RunTask, task_folder
 from pai_runtime.engines.terminal_text import shown_line
+from pai_runtime.task.layout import RUNTIME_LOG, USER_LOG
 
-USER_LOG = Path("logs", "user-all", "current")
-RUNTIME_LOG = Path("logs", "runtime.log")
 TASK_TITLES = ("TASK", "STATE", "PHASE", "ELAPSED", "RETRIES", "LAST LINE")
 
 _KEPT = {
@@ -78,7 +77,7 @@ def task_row(folder: Path, task: RunTask, progress: Progress | None, now: float)
         phase(task, progress, now),
         elapsed(task.started, task.ended, now),
         str(task.retries or ""),
-        last_line(task_folder(folder, task), progress),
+        last_line(folder, task, progress),
     )
 
 
@@ -95,19 +94,19 @@ def phase(task: RunTask, progress: Progress | None, now: float) -> str:
     return " ".join((progress.phase, *filter(None, [progress.use]), duration(now - progress.since)))
 
 
-def last_line(task: Path, progress: Progress | None = None) -> str:
+def last_line(folder: Path, task: RunTask, progress: Progress | None = None) -> str:
     """The last thing that a task has written, be it a whole line or not; or its setup, while that lasts."""
     if progress is not None and progress.phase in ("init", "taskStarts"):
-        lines = tail(task / RUNTIME_LOG, 1)
+        lines = tail(folder, task, RUNTIME_LOG, 1)
     else:
-        lines = tail(task / USER_LOG, 1)
+        lines = tail(folder, task, USER_LOG, 1)
     return lines[0] if lines else ""
 
 
-def tail(log: Path, most: int) -> list[str]:
+def tail(folder: Path, task: RunTask, log: str, most: int) -> list[str]:
     """The last lines of a log that are not empty, without the date and the mark of ``runtime.log``."""
     try:
-        with log.open("rb") as file:
+        with task_folder(folder, task) as own, os.fdopen(own.open(log), "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
             data = file.read(_TAIL_BYTES)
     except OSError:

@@ -5,9 +5,10 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from pai_runtime.engines.run_state import Run, RunTask, read_addresses, read_exit_record, task_folder
-from pai_runtime.engines.run_words import RUNTIME_LOG, counts, short_path, tail
+from pai_runtime.engines.run_state import Run, RunTask, exit_record_of, read_addresses
+from pai_runtime.engines.run_words import counts, short_path, tail
 from pai_runtime.engines.terminal_text import shown_line
+from pai_runtime.task.layout import LOGS, RUNTIME_LOG
 from pai_runtime.task.lifecycle import EXPLAINED
 
 _LAST_LINES = 5
@@ -30,18 +31,17 @@ def summary(folder: Path, run: Run) -> Iterator[str]:
 
 
 def _failed(folder: Path, run: Run, task: RunTask) -> Iterator[str]:
-    own = task_folder(folder, task)
-    record = read_exit_record(own)
+    record = exit_record_of(folder, task)
     yield f"the job failed: task {task.name}, exit code {task.exit_code}{_phrase(record)}"
     yield f"  {_line(record.get('message', 'it left no exit record'))}"
     yield from _why(record)
     setup_failed = record.get("outcome") == "setup-failed"
     if setup_failed:
-        lines = tail(own / RUNTIME_LOG, _SEARCHED_LINES)
+        lines = tail(folder, task, RUNTIME_LOG, _SEARCHED_LINES)
         # What follows why it failed has been told, or is of callbacks.
         before = list(takewhile(lambda line: not line.startswith(EXPLAINED), lines))
         yield from (f"  | {line}" for line in before[-_LAST_LINES:])
-    yield f"  logs: {short_path(own / 'logs')}"
+    yield f"  logs: {short_path(folder / task.name / LOGS)}"
     yield f"  to read them: pai-runtime logs {short_path(folder)} {task.name}{' --runtime' * setup_failed}"
     if len(run.tasks) > 1:
         yield f"  of {len(run.tasks)} tasks: {counts(each.state for each in run.tasks)}"
@@ -51,7 +51,7 @@ def _failed(folder: Path, run: Run, task: RunTask) -> Iterator[str]:
 def _failed_on_the_way(folder: Path, run: Run) -> Iterator[str]:
     failed = [task for task in run.tasks if task.state == "failed"]
     for task in failed[:_MOST_NAMED]:
-        record = read_exit_record(task_folder(folder, task))
+        record = exit_record_of(folder, task)
         why = record.get("reason") or record.get("message") or "it left no exit record"
         yield f"  {task.name} failed, exit code {task.exit_code}{_phrase(record)}: {_line(why)}"
     if len(failed) > _MOST_NAMED:
@@ -84,7 +84,7 @@ def _said(record: Mapping[str, Any]) -> str:
 
 def _others(folder: Path, run: Run, first: RunTask) -> Iterator[str]:
     others = [each for each in run.tasks if each.state == "failed" and each != first]
-    fell = [each for each in others if read_exit_record(task_folder(folder, each)).get("becauseOfPeer")]
+    fell = [each for each in others if exit_record_of(folder, each).get("becauseOfPeer")]
     for what, tasks in (
         ("also failed", [each for each in others if each not in fell]),
         (f"fell because of {first.name}", fell),

@@ -5,13 +5,10 @@ first: the tails of the logs, failures of callbacks, what rules found in the log
 names of the keys that OpenPAI's first runtime had are the same here.
 """
 
-import contextlib
 import json
-import os
 import re
 import time
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pai_runtime.task.analysis import Analysis
@@ -79,6 +76,15 @@ def exit_record(
     return _to_yaml(record).decode()
 
 
+def noted(record: Mapping[str, Any], note: str) -> str:
+    """A record that was read, as YAML with a note at the end of its message."""
+    message = "; ".join(filter(None, [str(record.get("message", "")), note]))
+    longer = {**record, "message": _last(message, _MESSAGE_BYTES)}
+    if _room(longer) < 0:
+        longer.pop("errorLogs", None)
+    return _to_yaml(longer).decode()
+
+
 def termination_message(record: str) -> str:
     """The record between the markers by which a platform finds it, of at most 4096 bytes."""
     return f"{_START}{record}{_END}"
@@ -107,39 +113,6 @@ def _add_analysis(record: dict[str, Any], analysis: Analysis, mask: Callable[[st
         most = min(_MATCH_BYTES, _room({**record, key: ""}) - _LEAST_FOR_LOGS)
         if match and most > 0:
             record[key] = _first(mask(match), most)
-
-
-def write_whole(path: Path, text: str, mode: int = 0o644, *, sync: bool = True) -> None:
-    """Write a file so that a crash leaves the old one or the new one, and never half of one.
-
-    Without `sync` that holds for a crash of ours and not for one of the machine, and costs no time.
-    """
-    aside = _aside(path)
-    try:
-        fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, mode)
-        with os.fdopen(fd, "w", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(text)
-            file.truncate()  # last, to keep what was reserved
-            if sync:
-                os.fsync(file.fileno())
-        aside.replace(path)
-    except OSError:
-        aside.unlink(missing_ok=True)
-        raise
-
-
-def reserve(path: Path, size: int = MOST_BYTES) -> None:
-    """Take so many bytes of the disk for what `write_whole` will write there, should it be full by then."""
-    with contextlib.suppress(OSError):
-        fd = os.open(_aside(path), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            os.posix_fallocate(fd, 0, size)
-        finally:
-            os.close(fd)
-
-
-def _aside(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{os.getpid()}")
 
 
 def _fit(record: dict[str, Any], tails: tuple[str, str]) -> dict[str, str]:

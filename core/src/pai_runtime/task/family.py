@@ -8,6 +8,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
+_PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -17,11 +18,14 @@ def adopt_orphans() -> None:
         _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
-def end_with_parent(parent: int) -> None:
-    """Be told to stop when the process `parent`, which has started us, is gone, however it went."""
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != parent:  # it was gone before the kernel knew
-        os.kill(os.getpid(), signal.SIGTERM)
+def die_with_parent() -> None:
+    """Be killed when the process that has started us is gone, however it went."""
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def keep_to_ourselves() -> None:
+    """Let no other process of our user look into this one, and leave no core file: it has secrets."""
+    _prctl(_PR_SET_DUMPABLE, 0)
 
 
 def kill_children(but: Collection[int] = ()) -> int:
@@ -31,6 +35,15 @@ def kill_children(but: Collection[int] = ()) -> int:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)
     return len(children)
+
+
+def kill_all_others() -> bool:
+    """Kill every other process, where we are the first one of a container or a namespace; whether there were any."""
+    try:
+        os.kill(-1, signal.SIGKILL)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def _prctl(option: int, value: int) -> None:

@@ -1,8 +1,10 @@
 """Another process of this interpreter."""
 
 import json
+import os
 import sys
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 _START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv.pop(1)); "
@@ -10,11 +12,27 @@ _START = (
 )
 
 
-def python_argv(module: str, *args: str) -> list[str]:
-    """The argv that calls ``main`` of `module` with `args`.
+@dataclass(frozen=True)
+class Interpreter:
+    """A Python, and where it finds modules."""
 
-    It has this process's search path, whatever the environment and the working directory there say, and
-    does not spend time on finding one.
-    """
-    path = [entry for entry in sys.path if Path(entry).is_absolute()]
-    return [sys.executable, "-I", "-S", "-c", _START, json.dumps(path), module, *args]
+    executable: str
+    path: Sequence[str]
+
+    def argv(self, module: str, *args: str) -> list[str]:
+        """The argv that calls ``main`` of `module` with `args`.
+
+        It has this search path, whatever the environment and the working directory there say, and does not
+        spend time on finding one.
+        """
+        return [self.executable, "-I", "-S", "-c", _START, json.dumps(self.path), module, *args]
+
+
+def this_interpreter() -> Interpreter:
+    """The one that runs this, with its search path."""
+    return Interpreter(sys.executable, [entry for entry in sys.path if os.path.isabs(entry)])
+
+
+def python_argv(module: str, *args: str) -> list[str]:
+    """The argv that calls ``main`` of `module` with `args`, in this interpreter."""
+    return this_interpreter().argv(module, *args)

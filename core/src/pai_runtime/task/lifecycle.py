@@ -74,6 +74,9 @@ class Runner(Protocol):
     def command(self, command: Command) -> Ended | None:
         """Run the user's command to its end; None: it could not be started."""
 
+    def decided(self, result: Result) -> None:
+        """Have it on disk how the task went, whatever becomes of the rest."""
+
     def analyze(self, step: Step, use: UseRecord, result: Result) -> Analysis | None:
         """Ask a plugin why the task failed; None: it does not know, or cannot say."""
 
@@ -93,8 +96,10 @@ def run_task(
     started, result = _set_up(plan, runner, say)
     if result is None:
         result = _run_command(plan.command, runner, say)
+    runner.decided(result)
     if result.outcome in get_args(FailedOutcome):
         result = _explained(plan, result, runner)
+        runner.decided(result)
         _say_why(result.analysis, say)
     if plan.hold and result.outcome in ("failed", "setup-failed"):
         runner.hold(result)

@@ -5,9 +5,10 @@ import select
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
+from pai_runtime.task.folder import Folder
+from pai_runtime.task.layout import LOGS, RUNTIME_LOG, USER_LOG
 from pai_runtime.task.masking import Masker, Masks
 
 LONGEST_LINE = 65536
@@ -45,8 +46,9 @@ class LogFile:
     loses log lines and never the job.
     """
 
-    def __init__(self, path: Path, rotation: Rotation) -> None:
-        self._path = path
+    def __init__(self, folder: Folder, name: str, rotation: Rotation) -> None:
+        self._folder = folder
+        self._name = name
         self._rotation = rotation
         self._fd: int | None = None
         self._size = 0
@@ -72,9 +74,7 @@ class LogFile:
 
     def _open_fd(self) -> int:
         if self._fd is None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-            self._fd = os.open(self._path, flags, 0o644)
+            self._fd = self._folder.append(self._name)
             self._size = os.fstat(self._fd).st_size
         return self._fd
 
@@ -86,14 +86,18 @@ class LogFile:
 
     def _rotate(self) -> None:
         self._close()
-        for number in range(self._rotation.count - 1, 0, -1):
-            older = self._path.with_name(f"{self._path.name}.{number}")
-            younger = self._path.with_name(f"{self._path.name}.{number - 1}") if number > 1 else self._path
-            if younger.exists():
-                younger.replace(older)
-        if self._rotation.count == 1:
-            self._path.unlink()
+        above, _, name = self._name.rpartition("/")
+        with self._folder.folder(above) as folder:
+            for number in range(self._rotation.count - 1, 0, -1):
+                younger = f"{name}.{number - 1}" if number > 1 else name
+                if folder.exists(younger):
+                    folder.move(younger, folder, f"{name}.{number}")
+            folder.unlink(name)
         self._open_fd()
+
+    @property
+    def _path(self) -> str:
+        return str(self._folder.path / self._name)
 
     def _close(self) -> None:
         if self._fd is not None:
@@ -254,19 +258,19 @@ class RuntimeLog:
 
 
 class Logs:
-    """All logs of one task below `folder`; `prefix` stands before the lines that are passed on."""
+    """All logs of one task, whose folder is `folder`; `prefix` stands before the lines that are passed on."""
 
-    def __init__(self, folder: Path, masks: Masks, prefix: str, rotation: Rotation) -> None:
-        both = LogFile(folder / "user-all" / "current", rotation)
+    def __init__(self, folder: Folder, masks: Masks, prefix: str, rotation: Rotation) -> None:
+        both = LogFile(folder, USER_LOG, rotation)
         self._tail = Tail()
         self.masks = masks
-        self._runtime_file = LogFile(folder / "runtime.log", rotation)
+        self._runtime_file = LogFile(folder, RUNTIME_LOG, rotation)
         self._runtime_tail = Tail()
         self.runtime = self.runtime_stream()
         self.stdout, self.stderr = (
             UserLog(
                 Masker(masks),
-                [LogFile(folder / f"user-{name}" / "current", rotation), both, self._tail],
+                [LogFile(folder, f"{LOGS}/user-{name}/current", rotation), both, self._tail],
                 Console(fd, prefix.encode()),
             )
             for name, fd in (("stdout", 1), ("stderr", 2))

@@ -15,12 +15,13 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from pai_runtime.task.family import adopt_orphans, kill_children
+from pai_runtime.task.family import adopt_orphans, die_with_parent, kill_all_others, kill_children
 from pai_runtime.task.logs import Sink
-from pai_runtime.task.shell import SCRIPT_FD, hand_over_script
+from pai_runtime.task.shell import SCRIPT_FD, hand_over_script, out_of_the_way
 from pai_runtime.task.stop import FOREVER
 
 _CHUNK = 65536
+_MOST_CHUNKS = 64
 _QUIET = 0.2
 """Seconds without output after which a sink is told so."""
 
@@ -69,8 +70,7 @@ class Loop:
         self._children: dict[int, Child] = {}
         self._timers: list[_Timer] = []
         self._quiet_at: dict[Sink, float] = {}
-        self._heard: int | None = None
-        self._hear: Callable[[bytes], None] = lambda _: None
+        self._heard: tuple[int, Callable[[bytes], None]] | None = None
         self._let_signals_end_a_wait()
         adopt_orphans()
 
@@ -84,18 +84,24 @@ class Loop:
         self._selector.register(read, selectors.EVENT_READ, sink)
         return write
 
-    def listen(self, hear: Callable[[bytes], None]) -> str:
-        """A path that processes of the task write to; `hear` gets what they wrote before any later output."""
-        self._heard, write = os.pipe()
-        os.set_blocking(self._heard, False)
-        self._hear = hear
-        return f"/proc/{os.getpid()}/fd/{write}"
+    def listen(self, hear: Callable[[bytes], None]) -> int:
+        """What processes of the task write to; `hear` gets what they wrote before any later output."""
+        read, write = os.pipe()
+        os.set_blocking(read, False)
+        self._selector.register(read, selectors.EVENT_READ)  # also while there is no output: it would fill up
+        self._heard = read, hear
+        return out_of_the_way(write)
 
     def hear(self) -> None:
-        """Take what was written to the path of `listen` until now."""
+        """Take what was written for `listen` until now, but for what is being written without an end."""
         if self._heard is not None:
+            fd, hear = self._heard
+            data = b""
             with contextlib.suppress(BlockingIOError):
-                self._hear(os.read(self._heard, _CHUNK))
+                for _ in range(_MOST_CHUNKS):
+                    data += os.read(fd, _CHUNK)
+            if data:
+                hear(data)
 
     def spawn(
         self,
@@ -121,6 +127,8 @@ class Loop:
                 stderr=stderr,
                 pass_fds=(SCRIPT_FD, *fds),
                 start_new_session=True,
+                # Where it is not in a namespace that ends with us anyway.
+                preexec_fn=None if os.getpid() == 1 else die_with_parent,  # noqa: PLW1509 - there are no threads
             )
         except OSError as error:
             raise CannotStart(f"{argv[0]}: {error.strerror}") from None
@@ -154,12 +162,16 @@ class Loop:
     def kill_all(self, bound: float) -> None:
         """Kill every process that is left of the task, as the end of a container does."""
         until = time.monotonic() + bound
-        while kill_children() and time.monotonic() < until:
+        kill = kill_all_others if os.getpid() == 1 else kill_children
+        while kill() and time.monotonic() < until:
             self.turn(time.monotonic() + 0.1)
 
     def _move(self, timeout: float | None) -> bool:
         moved = False
         for key, _ in self._selector.select(timeout):
+            if self._heard and key.fd == self._heard[0]:
+                self.hear()
+                continue
             try:
                 data = os.read(key.fd, _CHUNK)
             except BlockingIOError:

@@ -16,10 +16,6 @@ Event = Literal["taskStarts", "taskSucceeds", "taskFails", "taskExits"]
 EVENTS: tuple[Event, ...] = ("taskStarts", "taskSucceeds", "taskFails", "taskExits")
 Phase = Literal["init", "taskStarts", "command", "analysis", "taskSucceeds", "taskFails", "taskExits"]
 
-
-PRIVATE = "private"
-"""The folder in a task's folder that does not outlive it."""
-
 PLATFORM = "platform"
 PEERS = "peers"
 """Sources of variables: the platform's of this task or job, and those that tell where its tasks are."""

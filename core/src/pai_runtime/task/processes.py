@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from types import FrameType
 
-from pai_runtime.task.logs import Sink
+from pai_runtime.task.logs import RuntimeLog, Sink
 from pai_runtime.task.loop import Child, Ended, Loop
+from pai_runtime.task.mask_requests import MaskRequests
 from pai_runtime.task.masking import Masks
 from pai_runtime.task.stop import Stop
 
@@ -39,7 +40,7 @@ class Processes:
     Background processes that one leaves behind which has ended by itself live on, and their output with them.
     """
 
-    def __init__(self, loop: Loop, grace: float, stop: Stop, steps_output: Sink, masks: Masks) -> None:
+    def __init__(self, loop: Loop, grace: float, stop: Stop, steps_output: RuntimeLog, masks: Masks) -> None:
         self._loop = loop
         self._grace = grace
         self._stop = stop
@@ -50,7 +51,7 @@ class Processes:
         """Signals for a process that is just being started; None: there is none."""
         for number in _FORWARDED:
             signal.signal(number, self._forward)
-        self.mask_path = loop.listen(lambda lines: masks.add(os.fsdecode(lines).splitlines()))
+        self.mask_fd = loop.listen(MaskRequests(masks, steps_output.say).feed)
 
     def run_step(
         self,
@@ -63,7 +64,8 @@ class Processes:
         """Run a step; raises `CannotStart`. One whose time is over before it starts ends as by SIGTERM."""
         if time.monotonic() >= stop_at():
             return Ended(128 + signal.SIGTERM, signal.SIGTERM)
-        ended = self._run(argv, environment, script, fds, self._steps_pipe, self._steps_pipe, stop_at)
+        handed = (*fds, self.mask_fd)
+        ended = self._run(argv, environment, script, handed, self._steps_pipe, self._steps_pipe, stop_at)
         self._steps_output.flush()
         return ended
 
@@ -79,7 +81,7 @@ class Processes:
         """Run the user's command, its two streams apart; raises `CannotStart`."""
         out, err = self._loop.pipe(stdout), self._loop.pipe(stderr)
         try:
-            ended = self._run(argv, environment, script, (), out, err, stop_at)
+            ended = self._run(argv, environment, script, (self.mask_fd,), out, err, stop_at)
         finally:
             os.close(out)
             os.close(err)
@@ -134,6 +136,7 @@ class Processes:
         kill_at = time.monotonic() + self._grace
         if not self._stop.at_once:
             child.signal_group(signal.SIGTERM)
+            child.signal_group(signal.SIGCONT)  # one that is stopped could not heed it
         while _is_left(child) and time.monotonic() < kill_at and not self._stop.at_once:
             self._loop.turn(kill_at)
         child.signal_group(signal.SIGKILL)

@@ -4,6 +4,7 @@ The script itself is handed over in an open file without a name, so that no text
 it, is ever in an argv or on disk. It is read whole before its first line runs.
 """
 
+import fcntl
 import os
 import shutil
 from collections.abc import Mapping
@@ -14,7 +15,12 @@ SCRIPT_FD = 3
 NOT_CARRIED = {"_", "SHLVL", "PWD", "OLDPWD"}
 """What a shell sets for itself: a step's working directory is its own."""
 
+_LOWEST_FD = 60
 _RUN = f'eval "$(cat <&{SCRIPT_FD})" {SCRIPT_FD}<&-'
+
+
+Files = Mapping[str, int]
+"""Descriptors that a process is started with, by the variables that tell where it finds what is behind them."""
 
 
 class NoShell(Exception):
@@ -26,17 +32,19 @@ class Shell:
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         path = environment.get("PATH", os.defpath)
-        shell = shutil.which("bash", path=path) or shutil.which("sh", path=path)
+        bash = shutil.which("bash", path=path)
+        shell = bash or shutil.which("sh", path=path)
         if shell is None:
             raise NoShell(f"neither bash nor sh was found on PATH ({path}): the commands cannot be run")
         self._argv = [shell, "-c"]
         self._cat = shutil.which("cat", path=path) or "cat"
+        self._stop_at_error = "set -eo pipefail" if bash else "set -e"
 
-    def command(self, name: str) -> list[str]:
+    def command(self, name: str, files: Files, *, stop_at_error: bool) -> list[str]:
         """The argv that runs the script at `SCRIPT_FD` and ends with its status; `name` is its ``$0``."""
-        return [*self._argv, _RUN, name]
+        return [*self._argv, "; ".join([*self._prelude(files, stop_at_error=stop_at_error), _RUN]), name]
 
-    def step(self, name: str, environment_fd: int, *, stop_at_error: bool) -> list[str]:
+    def step(self, name: str, files: Files, environment_fd: int, *, stop_at_error: bool) -> list[str]:
         """The same, leaving the environment that the script exported in `environment_fd`.
 
         It is left there also when the script calls ``exit`` or stops at an error.
@@ -45,12 +53,17 @@ class Shell:
         commands = [
             f"__pai_keep() {{ {self._cat} /proc/self/environ >/proc/self/fd/{environment_fd} || :; }}",
             "trap __pai_keep EXIT",
-            "set -e" if stop_at_error else ":",
+            *self._prelude(files, stop_at_error=stop_at_error),
             _RUN,
             # Once more, in case the script has set a trap of its own in the place of ours.
             "set -- $?; __pai_keep; exit $1",
         ]
         return [*self._argv, "; ".join(commands), name]
+
+    def _prelude(self, files: Files, *, stop_at_error: bool) -> list[str]:
+        # By the number of the shell, so that what it starts finds them too.
+        exports = [f"export {name}=/proc/$$/fd/{fd}" for name, fd in files.items()]
+        return [*exports, self._stop_at_error] if stop_at_error else exports
 
 
 def hand_over_script(script: bytes) -> None:
@@ -64,16 +77,21 @@ def hand_over_script(script: bytes) -> None:
         os.close(fd)
 
 
+def out_of_the_way(fd: int) -> int:
+    """The same open file by a number that scripts hardly use themselves."""
+    try:
+        higher = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _LOWEST_FD)
+    except OSError:  # so many files may not be open
+        return fd
+    os.close(fd)
+    return higher
+
+
 class ScratchFile:
     """A file without a name, in memory, that a child process can be handed by its descriptor."""
 
     def __init__(self) -> None:
-        self.fd = os.memfd_create("pai-runtime", 0)
-
-    @property
-    def path(self) -> str:
-        """A name by which any process of the task can open it."""
-        return f"/proc/{os.getpid()}/fd/{self.fd}"
+        self.fd = out_of_the_way(os.memfd_create("pai-runtime", 0))
 
     def write(self, data: bytes) -> None:
         """Replace its content; the next reader begins at the start."""
@@ -83,10 +101,10 @@ class ScratchFile:
             data = data[os.write(self.fd, data) :]
         os.lseek(self.fd, 0, os.SEEK_SET)
 
-    def read(self, most: int | None = None) -> bytes:
+    def read(self, most: int) -> bytes:
         """Its content; raises `ValueError` for one of more than `most` bytes."""
         size = os.fstat(self.fd).st_size
-        if most is not None and size > most:
+        if size > most:
             raise ValueError(f"it left {size} bytes, and at most {most} are read")
         return os.pread(self.fd, size, 0)
 

@@ -1,12 +1,11 @@
 """What a task is doing, in a file for whoever watches it."""
 
 import json
-import os
 import time
-from pathlib import Path
 from typing import Any, Literal
 
-from pai_runtime.task.exit_record import write_whole
+from pai_runtime.task.folder import Folder
+from pai_runtime.task.layout import STATE
 from pai_runtime.task.plan import Phase
 
 VERSION = 1
@@ -16,14 +15,15 @@ StatePhase = Phase | Kept | Literal["ended"]
 
 
 class State:
-    """``state.json`` in a task's folder, written anew at each change."""
+    """``state.json`` in a task's folder, written anew at each change; `pid` is the supervisor's."""
 
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / "state.json"
+    def __init__(self, folder: Folder, pid: int) -> None:
+        self._folder = folder
+        self._pid = pid
         self._document: dict[str, Any] = {}
         self._addresses: dict[str, str] = {}
 
-    def set(self, phase: StatePhase, use: str | None = None, kept: tuple[float, Path] | None = None) -> None:
+    def set(self, phase: StatePhase, use: str | None = None, kept: tuple[float, str] | None = None) -> None:
         """A phase has begun; in it, the step of a use. `kept`: until when (Unix time), and its release."""
         until, release = kept or (None, None)
         self._document = {
@@ -32,8 +32,8 @@ class State:
             "use": use,
             "since": time.time(),
             "heldUntil": until,
-            "release": release and str(release),
-            "pid": os.getpid(),
+            "release": release,
+            "pid": self._pid,
             "addresses": self._addresses,
         }
         self._write()
@@ -46,6 +46,6 @@ class State:
 
     def _write(self) -> None:
         try:
-            write_whole(self._path, json.dumps(self._document) + "\n", sync=False)
+            self._folder.write(STATE, json.dumps(self._document) + "\n", sync=False)
         except OSError:
             return  # only those who watch miss it; the logs say what is wrong with the disk

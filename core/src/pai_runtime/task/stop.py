@@ -35,6 +35,8 @@ class Stop:
         self._timeout_at = time.monotonic() + timeout if timeout is not None else FOREVER
         self._exit_budget = exit_budget
         on_stop_signals(self._tell)
+        # Whoever starts us blocks them, so that none is lost before we listen.
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
 
     def reason(self) -> StopReason | None:
         """The reason to stop, if there is one by now: the first one, if there are two."""

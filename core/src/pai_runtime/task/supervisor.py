@@ -1,9 +1,9 @@
 """One task from its plan to its exit record: the lifecycle with real processes, logs and secrets."""
 
+import contextlib
 import json
 import os
 import shlex
-import shutil
 import signal
 import sys
 import time
@@ -15,10 +15,12 @@ from typing import Any
 
 from pai_runtime.task import placeholders
 from pai_runtime.task.analysis import Analysis
-from pai_runtime.task.exit_record import exit_record, reserve, termination_message, write_whole
-from pai_runtime.task.family import end_with_parent
+from pai_runtime.task.exit_record import MOST_BYTES, exit_record, termination_message
+from pai_runtime.task.family import keep_to_ourselves
+from pai_runtime.task.folder import Folder
 from pai_runtime.task.interpreter import python_argv
 from pai_runtime.task.keeper import Keeper
+from pai_runtime.task.layout import PLAN, PRIVATE, RECORD, VARIABLES, WORK
 from pai_runtime.task.lifecycle import RUNTIME_ERROR, Result, run_task
 from pai_runtime.task.logs import Logs, Rotation
 from pai_runtime.task.loop import CANNOT_START, CannotStart, Ended, Loop
@@ -27,7 +29,6 @@ from pai_runtime.task.oom import OomKills
 from pai_runtime.task.plan import (
     PEERS,
     PLATFORM,
-    PRIVATE,
     Command,
     Plan,
     PlanError,
@@ -49,42 +50,45 @@ class Options:
     """How this run of the task goes; times in seconds.
 
     `grace` is the time between SIGTERM and SIGKILL, `exit_budget` what the exit callbacks may take once the
-    task has been told to stop, `prefix` stands before each line that is passed on. With a `parent`, the
-    task ends when that process does. `termination_log` is where the platform looks for why it ended.
+    task has been told to stop, `prefix` stands before each line that is passed on. `termination_log` is where
+    the platform looks for why it ended. `secrets` is the descriptor of a JSON object, with the value of each
+    secret by its path. `pid` is the supervisor's as others see it, and `python` an interpreter for services.
     """
 
     timeout: float | None = None
     grace: float = 10
     exit_budget: float = 30
     prefix: str = ""
-    parent: int | None = None
     rotation: Rotation = field(default_factory=Rotation)
     termination_log: Path | None = None
+    secrets: int | None = None
+    pid: int = field(default_factory=os.getpid)
+    python: str = sys.executable
 
 
-def supervise(folder: Path, options: Options) -> int:
+def supervise(folder: Folder, options: Options) -> int:
     """Run the task whose ``plan.json`` is in `folder`, in its ``work`` folder; its exit code.
 
-    ``secrets.json``, where there is one, maps the path of each secret to its value; it is removed once read.
+    All that the runtime keeps of the task goes through `folder`, which the task may not be able to see; what
+    the task has in its place is at the path of `folder`.
     """
-    hand_over_script(b"")  # takes its place among the open files before anything else does
     stop = Stop(options.timeout, options.exit_budget)
-    if options.parent is not None:
-        end_with_parent(options.parent)
+    keep_to_ourselves()
     try:
-        text = (folder / "plan.json").read_bytes()
+        text = folder.read(PLAN, _PLAN_BYTES)
         plan = Plan.from_json(json.loads(text))
-        secrets = _take_secrets(folder / "secrets.json")
-        os.chdir(folder / "work")
+        secrets = _read_secrets(options.secrets)
+        os.chdir(folder.path / WORK)
+        inside = Folder.at(folder.path)
     except (OSError, ValueError, PlanError) as error:
-        return cannot_run(folder, f"the plan in {folder} cannot be run: {error}", options.termination_log)
+        return cannot_run(folder, f"the plan in {folder.path} cannot be run: {error}", options)
     masks = Masks(secrets.values())
     try:
-        parts = _parts(folder, options, stop, masks)
+        parts = _parts(folder, inside, options, stop, masks)
     except (OSError, CannotStart) as error:
-        return cannot_run(folder, f"the task cannot be set up: {error}", options.termination_log)
+        return cannot_run(folder, f"the task cannot be set up: {error}", options)
     logs = parts.logs
-    reserve(folder / "exit.yaml")
+    folder.reserve(RECORD, MOST_BYTES)
 
     def record() -> None:
         text = exit_record(result, failures, logs.tails(), masks.mask)
@@ -93,22 +97,23 @@ def supervise(folder: Path, options: Options) -> int:
     try:
         if rb"\u0000" in text:  # as a placeholder begins; a large plan without one is not walked through
             _check_secrets(plan, secrets)
-        runner = _Runner(folder, plan, secrets, parts)
+        runner = _Runner(plan, secrets, parts, options)
         result, failures = run_task(plan, runner, logs.runtime.say)
         if stop.reason() is None and parts.services.may_linger():
             record()  # whatever becomes of the services, this is how the task went
             parts.services.linger(parts.keeper)
     except (NoShell, PlanError) as error:
         logs.runtime.say(f"[ERROR] {error}")
-        return cannot_run(folder, str(error), options.termination_log)
+        return cannot_run(folder, str(error), options)
     except Exception as error:  # noqa: BLE001 - a fault of ours must leave a record too
         logs.runtime.say(f"[ERROR] {traceback.format_exc()}")
         message = masks.mask(f"a fault in the runtime itself: {error!r}")
-        return cannot_run(folder, message, options.termination_log)
+        return cannot_run(folder, message, options)
     finally:
         parts.services.end()
         parts.processes.end()
-        shutil.rmtree(folder / PRIVATE, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            inside.remove(PRIVATE)
     record()
     parts.state.set("ended")
     return result.code
@@ -118,7 +123,8 @@ def supervise(folder: Path, options: Options) -> int:
 class _Parts:
     """What a running task consists of."""
 
-    loop: Loop
+    folder: Folder
+    inside: Folder
     stop: Stop
     logs: Logs
     processes: Processes
@@ -127,21 +133,23 @@ class _Parts:
     keeper: Keeper
 
 
-def _parts(folder: Path, options: Options, stop: Stop, masks: Masks) -> _Parts:
-    logs = Logs(folder / "logs", masks, options.prefix, options.rotation)
+def _parts(folder: Folder, inside: Folder, options: Options, stop: Stop, masks: Masks) -> _Parts:
+    logs = Logs(folder, masks, options.prefix, options.rotation)
     loop = Loop()
     processes = Processes(loop, options.grace, stop, logs.runtime, masks)
-    state = State(folder)
-    services = Services(loop, logs, stop, state, options.grace)
-    keeper = Keeper(folder, loop, stop, state, logs.runtime.say)
-    return _Parts(loop, stop, logs, processes, services, state, keeper)
+    state = State(folder, options.pid)
+    services = Services(loop, logs, stop, state, options.grace, processes.mask_fd)
+    keeper = Keeper((folder, inside), options.pid, loop, stop, state, logs.runtime.say)
+    return _Parts(folder, inside, stop, logs, processes, services, state, keeper)
 
 
 class _Runner:
     """The `Runner` of a real task. Its environment goes from step to step."""
 
-    def __init__(self, folder: Path, plan: Plan, secrets: Mapping[str, str], parts: _Parts) -> None:
-        self._folder = folder
+    def __init__(self, plan: Plan, secrets: Mapping[str, str], parts: _Parts, options: Options) -> None:
+        self._folder = parts.folder
+        self._inside = parts.inside
+        self._options = options
         self._plan = plan
         self._secrets = secrets
         self._stop = parts.stop
@@ -171,24 +179,24 @@ class _Runner:
         if self._stop.at_once:
             return Ended(128 + signal.SIGKILL, signal.SIGKILL)
         self._state.set(step.phase, use.name)
-        own = {
-            "PAI_TASK_PHASE": step.phase,
-            "PAI_ENV": self._settings.path,
-            "PAI_MASK": self._processes.mask_path,
-        }
+        own: dict[str, str] = {"PAI_TASK_PHASE": step.phase}
+        files = {"PAI_ENV": self._settings.fd, "PAI_MASK": self._processes.mask_fd}
         if result is not None:
             own |= {"PAI_TASK_OUTCOME": result.outcome, "PAI_TASK_EXIT_CODE": str(result.code)}
         if step.hook is not None:
             argv, data = self._hook(step)
+            own |= _paths(files)
         else:
-            argv = self._shell.step(use.name, self._kept.fd, stop_at_error=step.failure_policy == "fail")
+            stop_at_error = step.failure_policy == "fail"
+            argv = self._shell.step(use.name, files, self._kept.fd, stop_at_error=stop_at_error)
             data = self._bytes(step.script or "")
         self._kept.write(b"")
         self._settings.write(b"")
         environment = {**self._variables.environment, **own}
         stop_at = self._stop.work_until if result is None else self._stop.exits_until
         try:
-            ended = self._processes.run_step(argv, environment, data, (self._kept.fd,), stop_at)
+            fds = (self._kept.fd, self._settings.fd)
+            ended = self._processes.run_step(argv, environment, data, fds, stop_at)
         except CannotStart as error:
             self._logs.runtime.say(f"[ERROR] the step cannot be started: {error}")
             return CANNOT_START
@@ -204,21 +212,28 @@ class _Runner:
         """Start a background process; whether the task may go on."""
         script = self._bytes(service.script)
         probe = self._bytes(service.probe) if service.probe is not None else None
-        environment = {**self._lasting_environment(), "PAI_RUNTIME_PYTHON": sys.executable}
+        environment = {**self._variables.environment, "PAI_RUNTIME_PYTHON": self._options.python}
         return self._services.start(service, script, probe, self._shell, environment)
 
     def command(self, command: Command) -> Ended | None:
         """Run the user's command; None if it cannot be started."""
         self._state.set("command")
         script = self._bytes(command.script)
-        argv = self._shell.command("command")
-        environment = self._lasting_environment()
-        streams = self._logs.stdout, self._logs.stderr
+        files = {"PAI_MASK": self._processes.mask_fd}
+        argv = self._shell.command("command", files, stop_at_error=True)
+        environment, streams = self._variables.environment, (self._logs.stdout, self._logs.stderr)
         try:
             return self._processes.run_command(argv, environment, script, *streams, self._stop.work_until)
         except CannotStart as error:
             self._logs.runtime.say(f"[ERROR] the command cannot be started: {error}")
             return None
+
+    def decided(self, result: Result) -> None:
+        """Leave a record in case we do not come to the end, without what is kept for the last one."""
+        text = exit_record(result, (), self._logs.tails(), self._logs.masks.mask)
+        with contextlib.suppress(OSError):
+            self._folder.write(f".{RECORD}", text, sync=False)
+            self._folder.move(f".{RECORD}", self._folder, RECORD)
 
     def analyze(self, step: Step, use: UseRecord, result: Result) -> Analysis | None:
         """Ask a plugin why the task failed; None: it does not know, or cannot say."""
@@ -235,11 +250,16 @@ class _Runner:
         }
         argv, data = self._hook(step, failure)
         self._analysis.write(b"")
-        environment = {**self._lasting_environment(), "PAI_ANALYSIS": self._analysis.path}
+        files = {"PAI_MASK": self._processes.mask_fd, "PAI_ANALYSIS": self._analysis.fd}
+        environment = {**self._variables.environment, **_paths(files)}
         until = time.monotonic() + _ANALYSIS_SECONDS
         try:
             ended = self._processes.run_step(
-                argv, environment, data, (), lambda: min(until, self._stop.analysis_until())
+                argv,
+                environment,
+                data,
+                (self._analysis.fd,),
+                lambda: min(until, self._stop.analysis_until()),
             )
             if ended.code == 0:
                 answer = json.loads(self._analysis.read(_ANALYSIS_BYTES) or b"null")
@@ -265,16 +285,13 @@ class _Runner:
     def _bytes(self, script: str) -> bytes:
         return os.fsencode(placeholders.fill(script, self._secrets))
 
-    def _lasting_environment(self) -> dict[str, str]:
-        return {**self._variables.environment, "PAI_MASK": self._processes.mask_path}
-
     def _take_over(self, step: Step, use: UseRecord) -> None:
         """What the step has left to those after it."""
-        left = exported(self._kept.read())
+        left = exported(self._left(self._kept, use, "the environment"))
         if left is not None:
             left = {name: value for name, value in left.items() if name not in _OF_ONE_STEP}
         settings: list[Setting] = []
-        for setting in parse_settings(os.fsdecode(self._settings.read())):
+        for setting in parse_settings(os.fsdecode(self._left(self._settings, use, "$PAI_ENV"))):
             if isinstance(setting, Setting):
                 settings.append(setting)
             else:
@@ -282,13 +299,22 @@ class _Runner:
         self._variables.after_step(left, settings, f"{use.name}, {step.phase}")
         self._write_variables()
 
+    def _left(self, file: ScratchFile, use: UseRecord, what: str) -> bytes:
+        try:
+            return file.read(_ENVIRONMENT_BYTES)
+        except ValueError as error:
+            self._logs.runtime.say(f"[ERROR] what '{use.name}' left in {what} is not taken over: {error}")
+            file.write(b"")
+            return b""
+
     def _tell_peers_in_files(self, left_out: list[Variable]) -> None:
         """Say in files what cannot be said in the environment."""
         known = [variable for variable in self._plan.environment if variable.source in (PLATFORM, PEERS)]
-        tasks, script = self._folder / "tasks.json", self._folder / "tasks.sh"
-        write_whole(tasks, json.dumps({variable.name: variable.value for variable in known}))
-        write_whole(script, "".join(f"{each.name}={shlex.quote(each.value)}\n" for each in known))
-        self._variables.update({"PAI_TASKS_FILE": str(tasks), "PAI_TASKS_SCRIPT": str(script)}, RUNTIME)
+        tasks, script = "tasks.json", "tasks.sh"
+        self._inside.write(tasks, json.dumps({variable.name: variable.value for variable in known}))
+        self._inside.write(script, "".join(f"{each.name}={shlex.quote(each.value)}\n" for each in known))
+        paths = {"PAI_TASKS_FILE": tasks, "PAI_TASKS_SCRIPT": script}
+        self._variables.update({name: str(self._inside.path / file) for name, file in paths.items()}, RUNTIME)
         self._logs.runtime.say(
             f"[WARNING] {len(left_out)} variables that tell where tasks are have no room in the environment; "
             f"all are in $PAI_TASKS_FILE (JSON) and $PAI_TASKS_SCRIPT (to source in a shell)"
@@ -301,7 +327,7 @@ class _Runner:
             for name, value in sorted(self._variables.environment.items())
         }
         try:
-            write_whole(self._folder / "variables.json", json.dumps(document), mode=0o600, sync=False)
+            self._folder.write(VARIABLES, json.dumps(document), mode=0o600, sync=False)
         except OSError as error:
             self._logs.runtime.say(f"[WARNING] variables.json cannot be written: {error.strerror}")
 
@@ -311,6 +337,11 @@ _ANALYSIS_SECONDS = 60
 
 _ANALYSIS_BYTES = 64 * 1024
 """How long the answer may be."""
+
+_PLAN_BYTES = 256 * 1024 * 1024
+_SECRETS_BYTES = 64 * 1024 * 1024
+_ENVIRONMENT_BYTES = 8 * 1024 * 1024
+"""More than the kernel takes for the next process."""
 
 _OF_ONE_STEP = {"PAI_TASK_PHASE", "PAI_TASK_OUTCOME", "PAI_TASK_EXIT_CODE", "PAI_ENV", "PAI_MASK"}
 """Variables that a step is given and does not leave to the next."""
@@ -322,35 +353,40 @@ def _check_secrets(plan: Plan, secrets: Mapping[str, str]) -> None:
         raise PlanError(f"no value is given for the secret {', '.join(map(repr, sorted(missing)))}")
 
 
-def _take_secrets(path: Path) -> dict[str, str]:
-    try:
-        secrets: dict[str, str] = json.loads(path.read_bytes())
-    except FileNotFoundError:
+def _read_secrets(fd: int | None) -> dict[str, str]:
+    if fd is None:
         return {}
-    path.unlink()
+    with os.fdopen(fd, "rb") as file:
+        secrets: dict[str, str] = json.loads(file.read(_SECRETS_BYTES))
     return secrets
 
 
-def cannot_run(folder: Path, message: str, termination_log: Path | None = None) -> int:
+def _paths(files: Mapping[str, int]) -> dict[str, str]:
+    """As a process that is started with these descriptors finds what is behind them."""
+    return {name: f"/proc/self/fd/{fd}" for name, fd in files.items()}
+
+
+def cannot_run(folder: Folder, message: str, options: Options) -> int:
     """Say that a task cannot be run, and leave a record of it; its exit code."""
     sys.stderr.write(f"pai-runtime: {message}\n")
     result = Result("setup-failed", RUNTIME_ERROR, "init", message=message)
-    _write_record(folder, exit_record(result), termination_log)
-    State(folder).set("ended")
+    _write_record(folder, exit_record(result), options.termination_log)
+    State(folder, options.pid).set("ended")
     return RUNTIME_ERROR
 
 
-def _write_record(folder: Path, text: str, termination_log: Path | None) -> None:
+def _write_record(folder: Folder, text: str, termination_log: Path | None) -> None:
     try:
-        write_whole(folder / "exit.yaml", text)
+        folder.write(RECORD, text)
     except OSError as error:
-        sys.stderr.write(f"pai-runtime: {folder / 'exit.yaml'} cannot be written: {error.strerror}\n{text}")
+        sys.stderr.write(f"pai-runtime: {error.filename} cannot be written: {error.strerror}\n{text}")
     if termination_log is not None:
         try:
-            # In place: on Kubernetes it is a file that is mounted, which nothing can be renamed to. Without
-            # waiting for a reader, if it is a FIFO.
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK | os.O_CLOEXEC
-            with os.fdopen(os.open(termination_log, flags, 0o644), "wb") as file:
+            # In place: on Kubernetes it is a file that is mounted, which nothing can be renamed to.
+            with Folder.at(termination_log.parent) as above:
+                fd = above.append(termination_log.name)
+            with os.fdopen(fd, "wb") as file:
+                file.truncate(0)
                 file.write(termination_message(text).encode())
         except OSError as error:
             sys.stderr.write(f"pai-runtime: {termination_log} cannot be written: {error.strerror}\n")

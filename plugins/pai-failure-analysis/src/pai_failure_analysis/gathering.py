@@ -7,7 +7,8 @@ from pathlib import Path
 from pai_failure_analysis.evidence import LOG_BYTES, Evidence
 from pai_failure_analysis.gpu import find_gpu_faults
 from pai_runtime.plugin import Failure, Task
-from pai_runtime.regular_file import open_regular
+from pai_runtime.task.folder import Folder
+from pai_runtime.task.layout import RUNTIME_LOG, USER_LOG
 
 LITTLE = 1024 * 1024
 """With fewer bytes left, and less than a hundredth, a disk is full: what is written last is often removed."""
@@ -15,9 +16,8 @@ LITTLE = 1024 * 1024
 
 def gather_evidence(task: Task, failure: Failure) -> Evidence:
     """All that can be known of a failed task."""
-    logs = task.folder / "logs"
     user_tail, platform_tail = failure.tails
-    platform_log = _end_of_log(logs / "runtime.log", platform_tail)
+    platform_log = _end_of_log(task.folder, RUNTIME_LOG, platform_tail)
     return Evidence(
         exit_code=failure.code if failure.user_code is None else failure.user_code,
         signal=failure.signal,
@@ -26,18 +26,17 @@ def gather_evidence(task: Task, failure: Failure) -> Evidence:
         plugin=failure.plugin,
         oom_kills=failure.oom_kills,
         disk_full=_is_full(task.folder),
-        user_log=_end_of_log(logs / "user-all" / "current", user_tail),
+        user_log=_end_of_log(task.folder, USER_LOG, user_tail),
         platform_log=platform_log,
         gpu=find_gpu_faults(platform_log),
     )
 
 
-def _end_of_log(path: Path, tail: str) -> bytes:
+def _end_of_log(folder: Path, name: str, tail: str) -> bytes:
     """The last bytes of a log over its rotated files, and its `tail` where the files do not have it."""
     text = b""
     for number in count():
-        file = path.with_name(f"{path.name}.{number}") if number else path
-        earlier = _end_of_file(file, LOG_BYTES - len(text))
+        earlier = _end_of_file(folder, f"{name}.{number}" if number else name, LOG_BYTES - len(text))
         text = earlier + text
         if number and not earlier:
             break
@@ -45,9 +44,9 @@ def _end_of_log(path: Path, tail: str) -> bytes:
     return text if last in text else text + b"\n" + last
 
 
-def _end_of_file(path: Path, size: int) -> bytes:
+def _end_of_file(folder: Path, name: str, size: int) -> bytes:
     try:
-        with open_regular(path) as file:
+        with Folder.at(folder) as own, os.fdopen(own.open(name), "rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - size))
             return file.read(size)
     except OSError:

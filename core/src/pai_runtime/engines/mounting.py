@@ -1,0 +1,88 @@
+"""The kernel's calls for mounts and user namespaces, with its refusals told apart from what goes wrong."""
+
+import ctypes
+import errno
+import os
+from pathlib import Path
+
+MS_NOSUID, MS_NODEV, MS_NOEXEC = 2, 4, 8
+MS_BIND = 0x1000
+MS_REC = 0x4000
+MS_PRIVATE = 0x40000
+
+_MNT_DETACH = 2
+_AT_FDCWD = -100
+_AT_RECURSIVE = 0x8000
+_MOUNT_ATTR_RDONLY = 1
+_SYS_MOUNT_SETATTR = 442
+_PR_SET_DUMPABLE = 4
+_PR_CAPBSET_DROP = 24
+_CAP_SYS_PTRACE = 19
+
+REFUSALS = (
+    errno.EPERM,
+    errno.EACCES,
+    errno.EINVAL,
+    errno.ENOSYS,
+    errno.ENODEV,
+    errno.ENOSPC,  # no more namespaces
+    errno.EOPNOTSUPP,
+    errno.EUSERS,
+)
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Refused(OSError):
+    """The kernel, or the container that we are in, does not give us what isolates tasks."""
+
+
+def mount(source: str | None, target: str, kind: str | None, flags: int, options: str = "") -> None:
+    """As mount(2); raises `Refused` or OSError with the target."""
+    given = [None if text is None else os.fsencode(text) for text in (source, target, kind)]
+    _check(_libc.mount(*given, ctypes.c_ulong(flags), os.fsencode(options)), target)
+
+
+def make_read_only(path: str, *, below: bool = True) -> None:
+    """Make what is mounted at `path` read-only, with what is mounted `below` it (Linux 5.12)."""
+    attributes = (ctypes.c_uint64 * 4)(_MOUNT_ATTR_RDONLY)
+    flags, size = _AT_RECURSIVE if below else 0, ctypes.sizeof(attributes)
+    given = (_AT_FDCWD, os.fsencode(path), flags, attributes, ctypes.c_size_t(size))
+    _check(_libc.syscall(_SYS_MOUNT_SETATTR, *given), path)
+
+
+def enter_root() -> None:
+    """Make the working directory, which is a mount, the root, and let go of the old one."""
+    _check(_libc.pivot_root(b".", b"."), "pivot_root")
+    _check(_libc.umount2(b".", _MNT_DETACH), "umount")
+    os.chdir("/")
+
+
+def keep_own_user() -> None:
+    """In a new user namespace, be the same user and group as outside."""
+    _libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)  # else these files are root's
+    user, group = os.getuid(), os.getgid()
+    for name, text in (
+        ("setgroups", "deny"),
+        ("uid_map", f"{user} {user} 1"),
+        ("gid_map", f"{group} {group} 1"),
+    ):
+        Path(f"/proc/self/{name}").write_text(text)
+
+
+def give_up_tracing() -> None:
+    """Let no program that is executed from here on look into processes that are not its own user's."""
+    _libc.prctl(_PR_CAPBSET_DROP, _CAP_SYS_PTRACE, 0, 0, 0)
+
+
+def mount_points() -> list[Path]:
+    """Where anything is mounted."""
+    lines = Path("/proc/self/mountinfo").read_bytes().splitlines()
+    return [Path(os.fsdecode(line.split()[4].decode("unicode_escape").encode("latin-1"))) for line in lines]
+
+
+def _check(result: int, what: str) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        kind = Refused if number in REFUSALS else OSError
+        raise kind(number, os.strerror(number), what)

@@ -1,0 +1,28 @@
+"""What is in the folder of a task, by name.
+
+The task itself sees `WORK`, `LOGS`, `PRIVATE` and what it puts there; in an isolated local run nothing else.
+"""
+
+PLAN = "plan.json"
+STATE = "state.json"
+VARIABLES = "variables.json"
+RECORD = "exit.yaml"
+
+WORK = "work"
+"""The working directory of the command."""
+LOGS = "logs"
+USER_LOG = f"{LOGS}/user-all/current"
+RUNTIME_LOG = f"{LOGS}/runtime.log"
+PRIVATE = "private"
+"""What must not outlive the task."""
+RELEASE = "release"
+"""A file that ends a hold."""
+
+ATTEMPTS = "attempts"
+"""All of this again, of each earlier attempt."""
+WRITTEN = "written"
+"""What an isolated task wrote elsewhere; a device 0/0 is a deleted file."""
+FILES = "files"
+"""What an isolated task has in the place of its folder, while it runs."""
+RUNTIME = "runtime"
+"""In an isolated task, the code of the runtime that it cannot change."""

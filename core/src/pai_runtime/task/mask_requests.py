@@ -1,0 +1,34 @@
+"""What processes of a task ask to have hidden, by writing it to what ``$PAI_MASK`` names."""
+
+import os
+from collections.abc import Callable
+
+from pai_runtime.task.masking import Masks
+
+MOST_BYTES = 1024 * 1024
+"""Of all values together; each makes the search for all of them longer."""
+
+
+class MaskRequests:
+    """A value in each line, hidden from then on. A last line that has no newline counts as it is by now."""
+
+    def __init__(self, masks: Masks, say: Callable[[str], None]) -> None:
+        self._masks = masks
+        self._say = say
+        self._rest = b""
+        self._left = MOST_BYTES
+
+    def feed(self, data: bytes) -> None:
+        """The next piece of what is written."""
+        if self._left < 0:
+            return
+        self._left -= len(data)
+        if self._left < 0:
+            self._say(
+                f"[ERROR] more than {MOST_BYTES} bytes were written to $PAI_MASK; "
+                "what came after that is not hidden"
+            )
+            data = data[: self._left]
+        lines = (self._rest + data).split(b"\n")
+        self._rest = lines[-1]
+        self._masks.add(os.fsdecode(line).removesuffix("\r") for line in lines)
