@@ -371,6 +371,66 @@ def test_a_command_is_a_module_of_its_own_distribution(site: Site) -> None:
     assert "evil" not in site.imported
 
 
+# Hooks in the task
+
+HOOK = """
+import sys
+@hookimpl
+def pai_init(use, task): print('known', use.parameters)
+@hookimpl
+def pai_task_exits(use, task):
+    frame, known = sys._getframe(), []
+    while frame:
+        known += [repr(value) for value in frame.f_locals.values()]
+        frame = frame.f_back
+    print('known', known)
+"""
+"""Tells all that there is in the process of the hook."""
+
+
+@pytest.mark.parametrize("file", ["__init__.py", "sub.py", "manifest.json"])
+def test_a_hook_does_not_run_code_that_the_task_has_changed(site: Site, tmp_path: Path, file: str) -> None:
+    made = site.add("org.one", "import org_one.sub\n" + HOOK, files={"{package}/sub.py": ""})
+    document = job(**uses("org.one"))
+    document["taskRoles"]["worker"]["commands"] = [f"cat >> {made.package}/{file} <<'END'\n{EVIL}END\n"]
+    ran = site.cli("run", write_job(tmp_path, document), "--isolation", "none", "--out", tmp_path / "run")
+    assert ran.returncode == 0, ran.stderr
+    log = (tmp_path / "run/worker/0/logs/runtime.log").read_text()
+    assert f"the code of {made.label} is not the one in the plan" in log
+    assert log.count("known") == 1
+    assert "evil" not in site.imported
+
+
+def test_a_hook_is_told_by_nothing_that_the_task_can_write(site: Site, tmp_path: Path) -> None:
+    site.add("org.one", HOOK)
+    site.add("org.two", HOOK.replace("known", "wrong"))
+    document = job(**uses("org.one"))
+    document["taskRoles"]["worker"]["commands"] = ["sed -i s/org.one/org.two/g ../plan.json"]
+    ran = site.cli("run", write_job(tmp_path, document), "--isolation", "none", "--out", tmp_path / "run")
+    assert ran.returncode == 0, ran.stderr
+    log = (tmp_path / "run/worker/0/logs/runtime.log").read_text()
+    assert log.count("known") == 2
+    assert "wrong" not in log
+
+
+def test_a_hook_has_the_secrets_of_its_use_and_no_others(site: Site, tmp_path: Path) -> None:
+    """Those of others are told apart by their length, since what is shown of a secret is masked."""
+    tells = HOOK.replace(
+        "print('known', known)", "print('known', [len(w) for w in ' '.join(known).split('!')])"
+    )
+    site.add("org.one", tells)
+    site.add("org.two", HOOK)
+    secrets = {"mine": f"!{'a' * 1001}!", "theirs": f"!{'b' * 2002}!"}
+    document = job(**uses("org.one", "org.two"), secrets=secrets)
+    document["prerequisites"][1]["key"] = "<% $secrets.mine %>"
+    document["prerequisites"][2]["key"] = "<% $secrets.theirs %>"
+    ran = site.cli("run", write_job(tmp_path, document), "--out", tmp_path / "run")
+    assert ran.returncode == 0, ran.stderr
+    log = (tmp_path / "run/worker/0/logs/runtime.log").read_text()
+    assert "1001" in log
+    assert "2002" not in log
+
+
 # The policy of the machine
 
 NAMESPACE = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "-Ur", "--mount"]
