@@ -5,13 +5,20 @@ import hashlib
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pai_runtime.host.discovery import GROUP
+from importlib_metadata import Distribution
+
+from pai_runtime.host.code import GROUP, Code
 from tests.support import cli
+
+PIP = ("-m", "pip", "--disable-pip-version-check", "--no-input", "install", "--no-deps", "--no-index")
+UV = Path(sys.executable).with_name("uv")
+"""The installers: arguments of this Python, and a program that may not be there."""
 
 SEEN = "IMPORTS_SEEN"
 """The environment variable with the folder in which every module that is imported leaves its name."""
@@ -60,6 +67,11 @@ class Made:
     @property
     def label(self) -> str:
         return f"plugin {self.id} ({self.distribution} {self.version})"
+
+    @property
+    def digest(self) -> str:
+        """As it is now."""
+        return Code(Distribution.at(self.info)).digest
 
     @property
     def code(self) -> Path:

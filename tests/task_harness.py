@@ -16,7 +16,7 @@ from pai_runtime.task.plan import Command, FailurePolicy, Phase, Plan, Step, Use
 
 def use(name: str) -> UseRecord:
     """A use of a plugin, as a plan records it."""
-    return UseRecord(name, "org.example.test", "pai-test", "1.0", {}, "fail", "job.yaml:1:1")
+    return UseRecord(name, "org.example.test", "pai-test", "1.0", None, {}, "fail", "job.yaml:1:1")
 
 
 def shell(phase: Phase, number: int, script: str, policy: FailurePolicy = "fail") -> Step:

@@ -199,7 +199,10 @@ def test_a_plugin_that_does_not_end_leaves_time_for_the_exit_callbacks_once_the_
     folder = tmp_path / "task"
     steps = [Step("analysis", 0, "ignore", hook="pai_analyze"), shell("taskFails", 1, "echo tidied up")]
     whole = plan(folder, "exit 3", steps)
-    uses = (replace(whole.uses[0], plugin=why.id, distribution=why.distribution), *whole.uses[1:])
+    uses = (
+        replace(whole.uses[0], plugin=why.id, distribution=why.distribution, digest=why.digest),
+        *whole.uses[1:],
+    )
     folder.mkdir()
     make_fifo(folder, "begun")
     task = TaskRun(replace(whole, uses=uses), "--exit-budget=16")

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from pai_runtime.host.discovery import GROUP, InstalledPlugins, normalized
-from tests.plugin_factory import Site, manifest, project, uses
+from pai_runtime.host.code import GROUP
+from pai_runtime.host.discovery import InstalledPlugins
+from pai_runtime.host.metadata import normalized
+from tests.plugin_factory import PIP, UV, Site, manifest, project, uses
 from tests.support import PROGRAM, cli, job, write_job
-
-UV = Path(sys.executable).with_name("uv")
 
 
 @pytest.fixture
@@ -138,7 +138,6 @@ def _environment_with_ours(folder: Path) -> Path:
 
 
 _MAIN = "import sys; from pai_runtime.cli import main; sys.exit(main())"
-_PIP = ("-m", "pip", "--disable-pip-version-check", "--no-input", "install", "--no-deps", "--no-index")
 
 
 @pytest.fixture(scope="module")
@@ -151,8 +150,8 @@ def ways(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Installed]:
     _call(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", wheels, cwd=source)
     (wheel,) = wheels.iterdir()
     targets = {name: folder / name for name in ("pip by name", "pip from a file", "uv by name", "unpacked")}
-    _call(sys.executable, *_PIP, "--target", targets["pip by name"], "--find-links", wheels, "org-real")
-    _call(sys.executable, *_PIP, "--target", targets["pip from a file"], wheel)
+    _call(sys.executable, *PIP, "--target", targets["pip by name"], "--find-links", wheels, "org-real")
+    _call(sys.executable, *PIP, "--target", targets["pip from a file"], wheel)
     if UV.exists():
         by_uv = ("--offline", "--no-index", "--no-deps", "--target", targets["uv by name"])
         _call(UV, "pip", "install", "--python", sys.executable, *by_uv, "--find-links", wheels, "org-real")
@@ -160,7 +159,7 @@ def ways(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Installed]:
         del targets["uv by name"]
     zipfile.ZipFile(wheel).extractall(targets["unpacked"])
     python = _environment_with_ours(folder / "environment")
-    _call(python, *_PIP, "--no-build-isolation", "--editable", source)
+    _call(python, *PIP, "--no-build-isolation", "--editable", source)
     return {
         **{name: Installed((PROGRAM,), {"PYTHONPATH": str(path)}) for name, path in targets.items()},
         "editable": Installed((python, "-c", _MAIN), {}),
@@ -184,15 +183,21 @@ def test_a_plugin_is_seen_alike_whoever_installed_it(ways: dict[str, Installed])
             "summary": "The plugin org.real",
             "allowed": True,
             "reason": None,
+            "startupFiles": [],
         }
     ] * len(ways)
 
 
 def test_a_plugin_works_alike_whoever_installed_it(ways: dict[str, Installed], tmp_path: Path) -> None:
     path = write_job(tmp_path, job(**uses("org.real")))
-    plans = {name: way.run("plan", path, "--json").stdout for name, way in ways.items()}
-    assert '"GREETED_BY_USE0"' in plans["editable"]
-    assert len(set(plans.values())) == 1
+    plans = {name: json.loads(way.run("plan", path, "--json").stdout) for name, way in ways.items()}
+    assert plans["editable"][0]["uses"][0].pop("digest") is None
+    digest = ways["unpacked"].run("plugins", "digest", "org-real").stdout.split()[1]
+    assert all(
+        plan[0]["uses"][0].pop("digest") == digest for name, plan in plans.items() if name != "editable"
+    )
+    assert "GREETED_BY_USE0" in json.dumps(plans["editable"])
+    assert list(plans.values()) == [plans["editable"]] * len(ways)
 
 
 def test_a_plugin_has_one_digest_whoever_installed_it(ways: dict[str, Installed]) -> None:
@@ -210,7 +215,9 @@ def test_what_the_factory_lays_out_is_what_an_installer_leaves(site: Site, tmp_p
     _call(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", wheels, cwd=source)
     zipfile.ZipFile(next(wheels.iterdir())).extractall(tmp_path / "unpacked")
     built = Installed((PROGRAM,), {"PYTHONPATH": str(tmp_path / "unpacked")})
-    site.add("org.real", version="1.2", files={"{package}/part.py": "PART = 1\n"})
+    info = tmp_path / "unpacked" / "org_real-1.2.dist-info"
+    files = {f"{{info}}/{name}": (info / name).read_text() for name in ("METADATA", "WHEEL")}
+    site.add("org.real", version="1.2", files={**files, "{package}/part.py": "PART = 1\n"})
     laid_out = Installed((PROGRAM,), site.environment())
     for args in (("plugins", "list", "--json"), ("plugins", "digest", "org-real")):
         assert laid_out.run(*args).stdout == built.run(*args).stdout
@@ -311,8 +318,11 @@ BROKEN: dict[str, tuple[dict[str, str | None], str | None]] = {
         "both claim this id",
     ),
     "no list of files": ({"{info}/RECORD": None}, "has no module org_bad"),
-    "a list of files that is not text": ({"{info}/RECORD": "\udcff\n"}, "is broken: UnicodeDecodeError"),
-    "a list of files that is not one": ({"{info}/RECORD": "a,b,c\n"}, "is broken: ValueError"),
+    "a list of files that is not text": (
+        {"{info}/RECORD": "\udcff\n"},
+        "the list of the files of org-bad cannot be read",
+    ),
+    "a list of files that is not one": ({"{info}/RECORD": "a,b,c\n"}, "has no module org_bad"),
     "no manifest": ({MANIFEST: None}, "cannot be read: No such file"),
     "a manifest that is not JSON": ({MANIFEST: "{"}, "manifest.json is not JSON"),
     "a manifest that is not text": ({MANIFEST: "\udcff"}, "manifest.json is not JSON"),

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from pai_runtime.host import loading
-from pai_runtime.host.discovery import GROUP, InstalledPlugins
+from pai_runtime.host import loading, own_modules
+from pai_runtime.host.code import GROUP
+from pai_runtime.host.discovery import InstalledPlugins
 from pai_runtime.host.host import Host
 from pai_runtime.host.loading import LoadedPlugin, PluginError, blamed, load
 from pai_runtime.host.policy import NO_POLICY
@@ -28,6 +29,8 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     site = Site(tmp_path)
     monkeypatch.syspath_prepend(site.folder)
     monkeypatch.setattr(sys, "modules", sys.modules.copy())
+    monkeypatch.setattr(sys, "meta_path", sys.meta_path.copy())
+    monkeypatch.setattr(own_modules, "_FINDER", own_modules._OwnModules())
     return site
 
 

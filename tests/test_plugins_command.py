@@ -55,6 +55,7 @@ def test_the_list_as_json_says_the_same(site: Site, tmp_path: Path) -> None:
         "summary": "The plugin org.allowed",
         "allowed": True,
         "reason": None,
+        "startupFiles": [],
     }
     assert rows["org.broken"]["api"] == 7
     assert rows["org.broken"]["reason"] == "it needs plugin API 7; this runtime has 1"

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pai_runtime.host.discovery import UNREADABLE, Plugin
+from pai_runtime.host.code import Code
+from pai_runtime.host.discovery import UNREADABLE, Plugin, distribution_code
 from pai_runtime.host.host import Host, Unavailable
-from pai_runtime.host.policy import NO_POLICY, Policy, Rule, read_policy, refusal
+from pai_runtime.host.policy import EVERY, NO_POLICY, Policy, Rule, read_policy, refusal
 from pai_runtime.problems import InvalidInput, Problem
 from tests.plugin_factory import Site, policy_rule, uses, write_policy
 from tests.support import job, write_job
@@ -40,7 +41,7 @@ def found(site: Site, policy: Policy, id_: str, monkeypatch: pytest.MonkeyPatch)
     ("rule", "reason"),
     [
         ({}, None),
-        ({"versions": ""}, None),
+        ({"versions": "*"}, None),
         ({"versions": ">=1.2,<2"}, None),
         ({"versions": "~=1.4"}, None),
         ({"versions": "==1.4.*"}, None),
@@ -102,7 +103,7 @@ def test_a_plugin_is_allowed_by_a_rule_that_fits_it_wholly(
         ("1.0.post1", ">1.0", False),
         ("1.0+local", "==1.0", True),
         ("1!1.0", ">=1,<2", False),
-        ("not-a-version", "", False),
+        ("not-a-version", "*", False),
         ("not-a-version", "===not-a-version", False),
         ("1.0 ", "==1.0", True),
     ],
@@ -179,7 +180,7 @@ def test_a_distribution_that_takes_anothers_name_has_its_own_digest(
     """Nothing is looked up by a name that the impostor chose."""
     real = site.add("org.one", distribution="real")
     monkeypatch.syspath_prepend(site.folder)
-    digest = {"digest": _digest("real")}
+    digest = {"digest": distribution_code("real").digest}
     before = Site(tmp_path / "before")
     metadata = {"{info}/METADATA": "Metadata-Version: 2.1\nName: real\nVersion: 1.0\n"}
     before.add("org.one", "# other code\n", distribution="evil", files=metadata)
@@ -188,20 +189,25 @@ def test_a_distribution_that_takes_anothers_name_has_its_own_digest(
     assert "its code has the digest" in (found(before, policy, "org.one", monkeypatch) or "")
 
 
-def _digest(name: str) -> str:
-    from pai_runtime.host.digest import distribution_digest  # noqa: PLC0415
+class _Distribution:
+    """As far as a policy looks at it."""
 
-    return distribution_digest(name)
+    def read_text(self, name: str) -> str | None:
+        return "Name: d\nVersion: 1\n" if name == "METADATA" else None
+
+    def locate_file(self, name: str) -> str:
+        return name
 
 
+DISTRIBUTION = Code(_Distribution())
 ids = st.text(string.ascii_letters + string.digits + ".-_* \n", min_size=1, max_size=6)
 
 
 @settings(deadline=None)
 @given(listed=ids, wanted=ids)
 def test_an_id_is_allowed_only_by_the_very_same_id(listed: str, wanted: str) -> None:
-    plugin = Plugin(wanted, "d", "1", "index", "m", None, UNREADABLE)
-    refused = refusal(Policy("p", (Rule(listed, "d", "", None),)), [plugin], lambda _: "")
+    plugin = Plugin(wanted, DISTRIBUTION, "m", None, UNREADABLE)
+    refused = refusal([Policy("p", (Rule(listed, "d", EVERY, None),))], [plugin])
     assert (refused is None) == (listed == wanted)
 
 
@@ -227,7 +233,7 @@ UNUSABLE: dict[str, tuple[str | bytes | None, str]] = {
     "an id for a rule": ("policyVersion: 1\nplugins:\n  - org.one\n", ":3:5: error: plugins[0]"),
     "an unknown key": ("policyVersion: 1\nplugins: []\nallow: all\n", ":3:1: error: allow: is not known"),
     "an unknown key of a rule": (
-        "policyVersion: 1\nplugins:\n- id: org.one\n  distribution: org-one\n  versions: ''\n  Digest: ''\n",
+        "policyVersion: 1\nplugins:\n- id: org.one\n  distribution: org-one\n  versions: '*'\n  Digest: ''\n",
         (
             ":6:3: error: plugins[0].Digest: is not known here; expected one of id, distribution, versions,"
             " digest. Did you mean digest?"
@@ -238,7 +244,7 @@ UNUSABLE: dict[str, tuple[str | bytes | None, str]] = {
         ":3:3: error: plugins[0]: 'versions' is missing",
     ),
     "a rule without a distribution": (
-        "policyVersion: 1\nplugins:\n- {id: org.one, versions: ''}\n",
+        "policyVersion: 1\nplugins:\n- {id: org.one, versions: '*'}\n",
         ":3:3: error: plugins[0]: 'distribution' is missing",
     ),
     "a version as a number": (
@@ -253,19 +259,30 @@ UNUSABLE: dict[str, tuple[str | bytes | None, str]] = {
         "policyVersion: 1\nplugins:\n- {id: org.one, distribution: org-one, versions: '=>1.0'}\n",
         ":3:50: error: plugins[0].versions: is not a list of version specifiers; found '=>1.0'",
     ),
+    "no specifier at all": (
+        "policyVersion: 1\nplugins:\n- {id: org.one, distribution: org-one, versions: ''}\n",
+        ":3:50: error: plugins[0].versions: is not a list of version specifiers; found ''",
+    ),
+    "a comma for a specifier": (
+        "policyVersion: 1\nplugins:\n- {id: org.one, distribution: org-one, versions: ' , '}\n",
+        ":3:50: error: plugins[0].versions: is not a list of version specifiers; found ' , '",
+    ),
     "a digest of another kind": (
-        "policyVersion: 1\nplugins:\n- {id: org.one, distribution: org-one, versions: '', digest: 'md5:0'}\n",
-        ":3:62: error: plugins[0].digest: is not valid",
+        (
+            "policyVersion: 1\nplugins:\n"
+            "- {id: org.one, distribution: org-one, versions: '*', digest: 'md5:0'}\n"
+        ),
+        ":3:63: error: plugins[0].digest: is not valid",
     ),
     "a digest that is too long": (
         (
             "policyVersion: 1\nplugins:\n"
-            f"- {{id: org.one, distribution: org-one, versions: '', digest: '{WRONG}0'}}\n"
+            f"- {{id: org.one, distribution: org-one, versions: '*', digest: '{WRONG}0'}}\n"
         ),
-        ":3:62: error: plugins[0].digest: is not valid",
+        ":3:63: error: plugins[0].digest: is not valid",
     ),
     "a digest of nothing": (
-        "policyVersion: 1\nplugins:\n- {id: org.one, distribution: org-one, versions: '', digest: }\n",
+        "policyVersion: 1\nplugins:\n- {id: org.one, distribution: org-one, versions: '*', digest: }\n",
         ": error: plugins[0].digest: is not valid; found nothing",
     ),
     "a key twice": (

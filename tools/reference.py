@@ -60,7 +60,7 @@ DOCUMENTS: Final = {
     "Policy file": (
         "pai_runtime.host",
         "policy.schema.json",
-        "The YAML file that `--policy` or `PAI_RUNTIME_POLICY` names.",
+        "`/etc/pai-runtime/policy.yaml`, and the YAML files that `PAI_RUNTIME_POLICY` and `--policy` name.",
     ),
     "Plugin manifest": (
         "pai_runtime.host",

@@ -75,7 +75,7 @@ def _parser() -> tuple[argparse.ArgumentParser, Any]:
         "--policy",
         type=Path,
         metavar="FILE",
-        help="plugin policy (default: $PAI_RUNTIME_POLICY; none: all allowed)",
+        help="a plugin policy, in force beside those of the machine and of $PAI_RUNTIME_POLICY",
     )
     as_json = argparse.ArgumentParser(add_help=False)
     as_json.add_argument("--json", action="store_true", help="print JSON")

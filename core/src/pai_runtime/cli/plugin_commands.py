@@ -1,13 +1,14 @@
 """Commands that plugins add to ``pai-runtime``, as their manifests say."""
 
 import argparse
-from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from pai_runtime.cli.policy import given_host
-from pai_runtime.host.discovery import Plugin, PluginCommand, declared_commands
+from pai_runtime.host.discovery import Plugin, PluginCommand, declared_commands, read_manifest
 from pai_runtime.host.host import Host
 from pai_runtime.host.loading import PluginError, blamed
+from pai_runtime.host.own_modules import import_own
 from pai_runtime.problems import InvalidInput, Problem
 
 
@@ -34,7 +35,7 @@ def main(args: argparse.Namespace) -> int:
     """Exit status of the command; 2 if it breaks."""
     command: PluginCommand = args.command
     try:
-        status: int = import_module(command.module).main(args)
+        status: int = import_own(args.plugin.code, command.module).main(args)
     except (InvalidInput, BrokenPipeError):
         raise
     except Exception as error:
@@ -46,9 +47,12 @@ def main(args: argparse.Namespace) -> int:
 def _add_arguments(
     host: Host, plugin: Plugin, command: PluginCommand, parser: argparse.ArgumentParser
 ) -> None:
+    _, fault = read_manifest(plugin.location or Path(), plugin.id)
+    if fault:
+        raise InvalidInput([Problem(f"{plugin.label} is refused: {fault}")])
     try:
         host.load(plugin)
         with blamed(plugin, f"command {command.name}"):
-            import_module(command.module).add_arguments(parser)
+            import_own(plugin.code, command.module).add_arguments(parser)
     except PluginError as error:
         raise InvalidInput([Problem(str(error))]) from error

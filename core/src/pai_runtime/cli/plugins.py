@@ -10,8 +10,7 @@ from typing import Any
 from pai_runtime.cli import CANNOT_RUN, INVALID
 from pai_runtime.cli.common import say
 from pai_runtime.cli.policy import given_host
-from pai_runtime.host.digest import distribution_digest
-from pai_runtime.host.discovery import Plugin
+from pai_runtime.host.discovery import Plugin, distribution_code
 from pai_runtime.host.host import Host, Unavailable, parameter_problems
 from pai_runtime.host.loading import PluginError
 from pai_runtime.job.model import plugin_id
@@ -50,6 +49,11 @@ def _list(host: Host, *, as_json: bool) -> int:
     for row in rows:
         if not row["allowed"]:
             sys.stdout.write(f"{row['id']} ({row['distribution']}) is refused: {row['reason']}\n")
+    for name, files in {row["distribution"]: row["startupFiles"] for row in rows}.items():
+        for file in files:
+            sys.stdout.write(
+                f"{name}: its file {file} runs code at the start of Python, whatever a policy says\n"
+            )
     return 0
 
 
@@ -72,6 +76,7 @@ def _row(host: Host, plugin: Plugin) -> dict[str, Any]:
         "summary": plugin.manifest.summary,
         "allowed": reason is None,
         "reason": reason,
+        "startupFiles": plugin.code.startup_files,
     }
 
 
@@ -157,5 +162,5 @@ def _faults(host: Host, plugin: Plugin) -> Iterator[str]:
 
 
 def _digest(distribution: str) -> int:
-    sys.stdout.write(f"digest: {distribution_digest(distribution)}\n")
+    sys.stdout.write(f"digest: {distribution_code(distribution).digest}\n")
     return 0

@@ -1,4 +1,4 @@
-"""The policy under which a command works: that of the command line, else of the environment."""
+"""The policies under which a command works: the machine's, the environment's and the command line's."""
 
 import os
 from pathlib import Path
@@ -7,18 +7,33 @@ from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY, read_policy
 from pai_runtime.problems import InvalidInput, Problem
 
+MACHINE_POLICY = Path("/etc/pai-runtime/policy.yaml")
+"""In force wherever it is there, whatever the caller says."""
+
 POLICY_VARIABLE = "PAI_RUNTIME_POLICY"
 
 
 def given_host(path: Path | None, *, manifests: bool = True) -> Host:
-    """The host under the policy of the command line, else of the environment.
+    """The host under all policies that there are: each of them can only narrow what the others allow.
 
     `manifests`: see `Host`. Raises `InvalidInput` for a policy that cannot be read or understood: nothing is
     done under it.
     """
-    if path is None and POLICY_VARIABLE in os.environ:
+    paths = [MACHINE_POLICY] if _may_be_there(MACHINE_POLICY) else []
+    if POLICY_VARIABLE in os.environ:
         if not os.environ[POLICY_VARIABLE]:
             message = f"{POLICY_VARIABLE} is set and names no policy; unset it to allow all plugins"
             raise InvalidInput([Problem(message)])
-        path = Path(os.environ[POLICY_VARIABLE])
-    return Host(read_policy(path) if path is not None else NO_POLICY, manifests=manifests)
+        paths.append(Path(os.environ[POLICY_VARIABLE]))
+    if path is not None:
+        paths.append(path)
+    return Host(NO_POLICY, *map(read_policy, paths), manifests=manifests)
+
+
+def _may_be_there(path: Path) -> bool:
+    """Also where that cannot be seen, or it is a link to nothing: reading it then says what is wrong."""
+    try:
+        path.lstat()
+    except OSError as error:
+        return not isinstance(error, FileNotFoundError)
+    return True

@@ -1,28 +1,28 @@
 """Which plugins are installed, from metadata alone: no plugin is imported for it."""
 
-import importlib.util
 import json
-import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
-from urllib.parse import unquote, urlsplit
+from typing import Any, Final
 
 from importlib_metadata import distributions
 
+from pai_runtime.host.code import GROUP, Code
+from pai_runtime.host.metadata import (
+    AnyDistribution,
+    Origin,
+    entry_points,
+    name_and_version,
+    normalized,
+    text,
+)
 from pai_runtime.plugin import API_VERSION
 from pai_runtime.problems import Position, field_name
 from pai_runtime.schemas import check, package_schema, schema_error
 
-GROUP: Final = "pai_runtime.plugins"
 APIS: Final = range(max(1, API_VERSION - 1), API_VERSION + 1)
-
-AnyDistribution = Any
-"""A distribution, whichever of the library's two interfaces it has."""
-
-Origin = Literal["index", "path", "editable"]
 
 
 @dataclass(frozen=True)
@@ -52,19 +52,37 @@ UNREADABLE: Final = Manifest(0, "", (), (), {})
 class Plugin:
     """An installed plugin.
 
-    `value` is the entry point's (``module`` or ``module:object``), `location` the file that its module
-    must be imported from. `fault` says why it cannot be used, whatever the policy; then `manifest` holds
-    only what could be read of it.
+    `code` is that of its distribution, `value` the entry point's (``module`` or ``module:object``),
+    `location` the file that its module must be imported from. `fault` says why it cannot be used, whatever
+    the policy; then `manifest` holds only what could be read of it.
     """
 
     id: str
-    distribution: str
-    version: str
-    origin: Origin
+    code: Code
     value: str
     location: Path | None
     manifest: Manifest
     fault: str | None = None
+
+    @property
+    def distribution(self) -> str:
+        """The name of its distribution."""
+        return self.code.distribution
+
+    @property
+    def version(self) -> str:
+        """The version of its distribution."""
+        return self.code.version
+
+    @property
+    def origin(self) -> Origin:
+        """Where its distribution was installed from."""
+        return self.code.origin
+
+    @property
+    def digest(self) -> str | None:
+        """The digest of its distribution's code; None for an editable one."""
+        return None if self.origin == "editable" else self.code.digest
 
     @property
     def label(self) -> str:
@@ -86,17 +104,18 @@ class InstalledPlugins(Mapping[str, tuple[Plugin, ...]]):
 
     def __init__(self, *, manifests: bool = True) -> None:
         self._manifests = manifests
-        self._points: dict[str, list[tuple[AnyDistribution, str]]] = {}
+        self._points: dict[str, list[tuple[Code, str]]] = {}
         self._plugins: dict[str, tuple[Plugin, ...]] = {}
+        self.codes: list[Code] = []
         for distribution in plugin_distributions():
-            for id_, value in _entry_points(distribution):
-                self._points.setdefault(id_, []).append((distribution, value))
+            self.codes.append(Code(distribution))
+            for id_, value in entry_points(distribution, GROUP):
+                self._points.setdefault(id_, []).append((self.codes[-1], value))
 
     def __getitem__(self, id_: str) -> tuple[Plugin, ...]:
         if id_ not in self._plugins:
             plugins = [
-                _plugin(distribution, id_, value, manifests=self._manifests)
-                for distribution, value in self._points[id_]
+                _plugin(code, id_, value, manifests=self._manifests) for code, value in self._points[id_]
             ]
             self._plugins[id_] = tuple(sorted(plugins, key=lambda plugin: plugin.label))
         return self._plugins[id_]
@@ -117,111 +136,42 @@ def plugin_distributions() -> Iterator[AnyDistribution]:
     folders: dict[str, str] = {}
     for distribution in distributions(path=list(dict.fromkeys(sys.path))):
         # Most distributions bring none: look before paying for the parsing of their metadata.
-        if GROUP in (_text(distribution, "entry_points.txt") or ""):
+        if GROUP in (text(distribution, "entry_points.txt") or ""):
             name = normalized(name_and_version(distribution)[0])
             folder = str(distribution.locate_file(""))
             if folders.setdefault(name, folder) == folder:
                 yield distribution
 
 
-def normalized(name: str) -> str:
-    """The one spelling of a distribution's name."""
-    return re.sub(r"[-_.]+", "-", name).lower()
+def distribution_code(name: str) -> Code:
+    """The code of a distribution that brings plugins; raises ValueError."""
+    for distribution in plugin_distributions():
+        code = Code(distribution)
+        if normalized(code.distribution) == normalized(name):
+            return code
+    raise ValueError(f"no distribution {name} with plugins is installed")
 
 
-def name_and_version(distribution: AnyDistribution) -> tuple[str, str]:
-    """As its metadata says; ``?`` for what it does not say.
-
-    Read here, since the library parses all of the metadata for each, which takes longer than all else.
-    """
-    found: dict[str, str] = {}
-    for line in (_text(distribution, "METADATA") or _text(distribution, "PKG-INFO") or "").splitlines():
-        if not line:
-            break  # the description begins
-        key, _, value = line.partition(":")
-        found.setdefault(key.lower(), value.strip())
-    return found.get("name") or "?", found.get("version") or "?"
-
-
-def _text(distribution: AnyDistribution, file: str) -> str | None:
-    try:
-        text: str | None = distribution.read_text(file)
-    except UnicodeDecodeError:
-        return ""
-    return text
-
-
-def _entry_points(distribution: AnyDistribution) -> Iterator[tuple[str, str]]:
-    """Names and values in our group, also broken ones.
-
-    Read here, since at one broken value some versions of the library give none of the others.
-    """
-    section = ""
-    for line in map(str.strip, (_text(distribution, "entry_points.txt") or "").splitlines()):
-        if line.startswith("[") and line.endswith("]"):
-            section = line[1:-1].strip()
-        elif section == GROUP and "=" in line and not line.startswith(("#", ";")):
-            name, _, value = line.partition("=")
-            yield name.strip(), value.strip()
-
-
-def origin(distribution: AnyDistribution) -> tuple[Origin, Path | None]:
-    """Where it was installed from, and for a local folder or file, its path."""
-    text = _text(distribution, "direct_url.json")
-    if text is None:
-        return "index", None
-    try:
-        document = json.loads(text)
-        url = urlsplit(document["url"])
-        editable = document.get("dir_info", {}).get("editable", False)
-    except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
-        return "path", None
-    path = Path(unquote(url.path)) if url.scheme == "file" else None
-    return ("editable" if editable else "path"), path
-
-
-def _plugin(distribution: AnyDistribution, id_: str, value: str, *, manifests: bool) -> Plugin:
-    name, version = name_and_version(distribution)
-    where, _ = origin(distribution)
+def _plugin(code: Code, id_: str, value: str, *, manifests: bool) -> Plugin:
     module = value.partition(":")[0].strip()
     location, manifest, fault = None, UNREADABLE, None
     try:
-        location = _module_file(distribution, module)
-        if "?" in (name, version):
-            fault = f"its distribution in {distribution.locate_file('')} has no name or no version"
+        location = code.module_file(module)
+        if "?" in (code.distribution, code.version):
+            fault = f"its distribution in {code.folder} has no name or no version"
         elif location is None:
             fault = f"its distribution has no module {module}"
         elif manifests:
-            manifest, fault = _read_manifest(location, id_)
+            manifest, fault = read_manifest(location, id_)
     except Exception as error:  # noqa: BLE001 - a broken distribution spoils only itself
         fault = f"its distribution is broken: {type(error).__name__}: {error}"
-    return Plugin(id_, name, version, where, value, location, manifest, fault)
-
-
-def _module_file(distribution: AnyDistribution, module: str) -> Path | None:
-    """The file of a module, as one of the distribution's own; found without importing anything."""
-    if not all(part.isidentifier() for part in module.split(".")):
-        return None
-    relative = module.replace(".", "/")
-    candidates = (f"{relative}/__init__.py", f"{relative}.py")
-    where, source = origin(distribution)
-    if where != "editable":
-        names = {str(file) for file in distribution.files or ()}
-        return next((Path(str(distribution.locate_file(name))) for name in candidates if name in names), None)
-    spec = importlib.util.find_spec(module.partition(".")[0])
-    if spec is None or source is None:
-        return None
-    # A package may have no file of its own, and be in several folders.
-    places = spec.submodule_search_locations or filter(None, [spec.origin])
-    files = (Path(place).parent / name for place in places for name in candidates)
-    own = (file for file in files if file.is_file() and file.resolve().is_relative_to(source.resolve()))
-    return next(own, None)
+    return Plugin(id_, code, value, location, manifest, fault)
 
 
 def manifest_path(location: Path) -> Path:
     """``manifest.json`` in a plugin's package; ``<module>.manifest.json`` beside a plain module."""
-    name = "manifest.json" if location.name == "__init__.py" else f"{location.stem}.manifest.json"
-    return location.with_name(name)
+    module = location.name.partition(".")[0]
+    return location.with_name("manifest.json" if module == "__init__" else f"{module}.manifest.json")
 
 
 def declared_commands(plugin: Plugin) -> tuple[PluginCommand, ...]:
@@ -232,10 +182,13 @@ def declared_commands(plugin: Plugin) -> tuple[PluginCommand, ...]:
         commands = tuple(PluginCommand(**command) for command in listed)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return ()
-    return commands if all(isinstance(text, str) for each in commands for text in vars(each).values()) else ()
+    return (
+        commands if all(isinstance(value, str) for each in commands for value in vars(each).values()) else ()
+    )
 
 
-def _read_manifest(location: Path, id_: str) -> tuple[Manifest, str | None]:
+def read_manifest(location: Path, id_: str) -> tuple[Manifest, str | None]:
+    """The manifest beside a plugin's module, and what is wrong with it."""
     path = manifest_path(location)
     try:
         data = json.loads(path.read_text("utf-8"))

@@ -6,9 +6,9 @@ from typing import Any
 
 from pai_runtime.document import Document, DocumentPath
 from pai_runtime.host.contributions import contribution_fault
-from pai_runtime.host.digest import plugin_digest
 from pai_runtime.host.discovery import InstalledPlugins, Plugin
 from pai_runtime.host.loading import LoadedPlugin, PluginError, blamed, load
+from pai_runtime.host.own_modules import know
 from pai_runtime.host.policy import Policy, refusal
 from pai_runtime.plugin import Contribution, Task, Use
 from pai_runtime.problems import Position, Problem, near_miss
@@ -28,23 +28,26 @@ class Unavailable(Exception):
 
 
 class Host:
-    """All plugins of this environment under one policy; `manifests`: see `InstalledPlugins`."""
+    """All plugins of this environment; each may be used that every one of the policies allows.
 
-    def __init__(self, policy: Policy, *, manifests: bool = True) -> None:
-        self._policy = policy
+    `manifests`: see `InstalledPlugins`.
+    """
+
+    def __init__(self, *policies: Policy, manifests: bool = True) -> None:
+        self._policies = policies
         self._manifests = manifests
         self._refusals: dict[str, str | None] = {}
         self._loaded: dict[str, LoadedPlugin | PluginError] = {}
 
     @cached_property
-    def installed(self) -> Mapping[str, tuple[Plugin, ...]]:
+    def installed(self) -> InstalledPlugins:
         """What is installed, by id."""
         return InstalledPlugins(manifests=self._manifests)
 
     def refusal(self, id_: str) -> str | None:
         """Why an installed plugin may not be used; None if it may."""
         if id_ not in self._refusals:
-            self._refusals[id_] = refusal(self._policy, self.installed[id_], plugin_digest)
+            self._refusals[id_] = refusal(self._policies, self.installed[id_])
         return self._refusals[id_]
 
     def find(self, id_: str) -> Plugin:
@@ -62,6 +65,7 @@ class Host:
     def load(self, plugin: Plugin) -> LoadedPlugin:
         """The plugin, imported; raises `PluginError`, the same one each time."""
         if plugin.id not in self._loaded:
+            know(self.installed.codes)  # one plugin may import another
             try:
                 self._loaded[plugin.id] = load(plugin)
             except PluginError as error:

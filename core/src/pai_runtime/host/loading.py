@@ -1,14 +1,11 @@
 """The one place where a plugin is imported."""
 
 import contextlib
-import importlib
-import importlib.util
 import os
 import signal
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.machinery import ModuleSpec
 from pathlib import Path
 from traceback import walk_tb
 from types import FrameType
@@ -18,6 +15,7 @@ import pluggy
 
 from pai_runtime import hooks
 from pai_runtime.host.discovery import Plugin
+from pai_runtime.host.own_modules import import_own
 from pai_runtime.plugin import PROJECT
 
 LONGEST_CALL = 60
@@ -47,8 +45,7 @@ class LoadedPlugin:
 def load(plugin: Plugin) -> LoadedPlugin:
     """Import a plugin that is allowed; raises `PluginError`."""
     with blamed(plugin, "import"):
-        _check_location(plugin)
-        implementation: Any = importlib.import_module(plugin.module)
+        implementation: Any = import_own(plugin.code, plugin.module)
         for name in filter(None, plugin.value.partition(":")[2].strip().split(".")):
             implementation = getattr(implementation, name)
         manager = pluggy.PluginManager(PROJECT)
@@ -90,34 +87,6 @@ def _stdout_is_stderr() -> Iterator[None]:
     finally:
         os.dup2(kept, 1)
         os.close(kept)
-
-
-def _check_location(plugin: Plugin) -> None:
-    """The module must be the distribution's own file, not another of that name earlier on the path.
-
-    So must the packages that it is in: they are imported on the way, each only after it was checked.
-    """
-    *packages, _ = plugin.module.split(".")
-    expected = plugin.location
-    if expected is None:
-        raise ImportError(f"{plugin.distribution} has no module {plugin.module}")
-    folder = expected.parent if expected.name == "__init__.py" else expected
-    base = folder.parents[len(packages)]
-    for depth, _ in enumerate(packages, 1):
-        name = ".".join(packages[:depth])
-        spec = importlib.util.find_spec(name)
-        # A namespace package has no file, and no code that could be another's.
-        if spec is None or spec.origin is not None:
-            _check_origin(plugin, name, spec, base.joinpath(*packages[:depth], "__init__.py"))
-    _check_origin(plugin, plugin.module, importlib.util.find_spec(plugin.module), expected)
-
-
-def _check_origin(plugin: Plugin, module: str, spec: ModuleSpec | None, expected: Path) -> None:
-    found = spec.origin if spec else None
-    if found is None or Path(found).resolve() != expected.resolve():
-        raise ImportError(
-            f"the module {module} would be imported from {found}, which is not part of {plugin.distribution}"
-        )
 
 
 def _one_line(thing: object) -> str:

@@ -1,18 +1,22 @@
 """The policy: which plugins a cluster allows; decided from metadata before any import, closed on doubt."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pai_runtime.document import Document
-from pai_runtime.host.discovery import Plugin, normalized
+from pai_runtime.host.discovery import Plugin
+from pai_runtime.host.metadata import normalized
 from pai_runtime.problems import InvalidInput, Problem
 from pai_runtime.schemas import check_document, package_schema
+
+EVERY = "*"
+"""What stands for every version."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One allowed plugin. `versions` are PEP 440 specifiers; `digest` None allows any code."""
+    """One allowed plugin. `versions` are PEP 440 specifiers, or `EVERY`; `digest` None allows any code."""
 
     id: str
     distribution: str
@@ -33,8 +37,6 @@ NO_POLICY = Policy(None, None)
 
 def read_policy(path: Path) -> Policy:
     """The policy in a file; raises `InvalidInput` for one that cannot be read or has any fault."""
-    from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415 - only a policy needs it
-
     document = Document.read(path)
     problems = list(check_document(document, package_schema("pai_runtime.host", "policy.schema.json")))
     if problems:
@@ -42,55 +44,67 @@ def read_policy(path: Path) -> Policy:
     rules = []
     for index, entry in enumerate(document.root.data["plugins"]):
         rules.append(Rule(entry["id"], entry["distribution"], entry["versions"], entry.get("digest")))
-        try:
-            SpecifierSet(entry["versions"])
-        except InvalidSpecifier:
+        if not _are_versions(entry["versions"]):
             place = document.position(("plugins", index, "versions"))
             message = "is not a list of version specifiers"
-            field = f"plugins[{index}].versions"
-            problems.append(Problem(message, place, field, f"'{entry['versions']}'", "such as '>=1.2,<2'"))
+            field, expected = (
+                f"plugins[{index}].versions",
+                f"such as '>=1.2,<2', or '{EVERY}' for every version",
+            )
+            problems.append(Problem(message, place, field, f"'{entry['versions']}'", expected))
     if problems:
         raise InvalidInput(problems)
     return Policy(str(path), tuple(rules))
 
 
-def refusal(policy: Policy, claimants: Sequence[Plugin], digest: Callable[[Plugin], str]) -> str | None:
-    """Why the id that `claimants` have in common may not be used; None if it may.
+def _are_versions(text: str) -> bool:
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415 - only a policy needs it
 
-    `digest` gives the digest of a plugin's code; it raises ValueError where there is none that holds.
-    """
+    try:
+        return text == EVERY or len(SpecifierSet(text)) > 0
+    except InvalidSpecifier:
+        return False
+
+
+def refusal(policies: Iterable[Policy], claimants: Sequence[Plugin]) -> str | None:
+    """Why the id that `claimants` have in common may not be used; None if it may, under each policy."""
     if len(claimants) > 1:
         names = " and ".join(f"{plugin.distribution} {plugin.version}" for plugin in claimants)
         return f"{names} both claim this id; uninstall all but one"
     (plugin,) = claimants
     if plugin.fault:
         return plugin.fault
+    return next(filter(None, (_refusal(policy, plugin) for policy in policies)), None)
+
+
+def _refusal(policy: Policy, plugin: Plugin) -> str | None:
     if policy.rules is None:
         return None
     rules = [rule for rule in policy.rules if rule.id == plugin.id]
     if not rules:
         return f"the policy {policy.file} does not list it"
-    reasons = [_mismatch(rule, plugin, digest) for rule in rules]
+    reasons = [_mismatch(rule, plugin) for rule in rules]
     if None in reasons:
         return None
     return f"the policy {policy.file} refuses it: " + "; ".join(filter(None, reasons))
 
 
-def _mismatch(rule: Rule, plugin: Plugin, digest: Callable[[Plugin], str]) -> str | None:
+def _mismatch(rule: Rule, plugin: Plugin) -> str | None:
     from packaging.specifiers import SpecifierSet  # noqa: PLC0415 - only a policy needs it
     from packaging.version import InvalidVersion, Version  # noqa: PLC0415
 
     if normalized(rule.distribution) != normalized(plugin.distribution):
         return f"it must come from the distribution {rule.distribution}"
     try:
-        if not SpecifierSet(rule.versions).contains(Version(plugin.version), prereleases=True):
+        versions = SpecifierSet("" if rule.versions == EVERY else rule.versions)
+        if not versions.contains(Version(plugin.version), prereleases=True):
             return f"its version must be {rule.versions}"
     except InvalidVersion:
         return f"its version {plugin.version} is not one that can be compared"
     if rule.digest is None:
         return None
     try:
-        found = digest(plugin)
+        found = plugin.code.digest
     except ValueError as error:
         return str(error)
     return None if found == rule.digest else f"its code has the digest {found}, and {rule.digest} is allowed"

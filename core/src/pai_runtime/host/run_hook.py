@@ -1,7 +1,9 @@
-"""One hook of one use, in a process of its own, in a task: ``run_hook HOOK FOLDER USE``.
+"""One hook of one use, in a process of its own, in a task: ``run_hook HOOK``.
 
-The supervisor starts it for a plan's hook steps. The plan was made under the cluster's policy; the plugin
-must still be the very distribution and version that it names.
+The supervisor starts it for a plan's hook steps, and hands over in an open file what it needs to know: the
+use, with no secrets but its own, and the task. Nothing is read from the task's folder, which the task can
+write. The plan was made under the cluster's policy; the plugin must still be the very distribution, version
+and code that it names.
 """
 
 import json
@@ -16,19 +18,32 @@ from pai_runtime.host.loading import LoadedPlugin, PluginError, blamed
 from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.plugin import Analysis, ContributedRule, Failure, Task, Use
 from pai_runtime.task.placeholders import fill, platform_path
-from pai_runtime.task.plan import Plan, UseRecord
+from pai_runtime.task.plan import UseRecord
 from pai_runtime.task.shell import SCRIPT_FD
 
 
 def main() -> None:
     """Run it; exit 0, or 1 with one message on standard error."""
-    hook, folder, number = sys.argv[1:]
+    (hook,) = sys.argv[1:]
     with os.fdopen(SCRIPT_FD, "rb") as stream:
         given = json.load(stream)
-    secrets = given["secrets"]
-    plan = Plan.from_json(json.loads((Path(folder) / "plan.json").read_bytes()))
-    record = plan.uses[int(number)]
-    use = Use(
+    record = UseRecord.from_json(given["use"])
+    host = Host(NO_POLICY, manifests=False)  # the plan was made from them
+    try:
+        plugin = _find_the_same(host, record)
+        loaded = host.load(plugin)
+        use, task = _use(record, given["secrets"]), _task(given["task"])
+        with blamed(plugin, f"hook {hook}", limited=False):
+            if hook == "pai_analyze":
+                _analyze(loaded, use, task, _failure(given))
+            else:
+                getattr(loaded.manager.hook, hook)(use=use, task=task)
+    except (Unavailable, PluginError) as error:
+        sys.exit(f"use {record.name} ({record.source}): {error}")
+
+
+def _use(record: UseRecord, secrets: dict[str, str]) -> Use:
+    return Use(
         record.plugin,
         record.name,
         fill(record.parameters, secrets),
@@ -37,23 +52,17 @@ def main() -> None:
         record.roles,
         {name: secrets[path] for name in record.secrets if (path := platform_path(name)) in secrets},
     )
-    task = Task(plan.job, plan.role, plan.index, plan.instances, plan.ports, Path(plan.folder), plan.gang)
-    host = Host(NO_POLICY, manifests=False)  # the plan was made from them
-    try:
-        plugin = _find_the_same(host, record)
-        loaded = host.load(plugin)
-        with blamed(plugin, f"hook {hook}", limited=False):
-            if hook == "pai_analyze":
-                _analyze(loaded, use, task, _failure(plan, given["failure"]))
-            else:
-                getattr(loaded.manager.hook, hook)(use=use, task=task)
-    except (Unavailable, PluginError) as error:
-        sys.exit(f"use {record.name} ({record.source}): {error}")
 
 
-def _failure(plan: Plan, given: dict[str, Any]) -> Failure:
-    rules = tuple(ContributedRule(plan.uses[each.use].plugin, each.rule) for each in plan.exit_rules)
-    return Failure(**{**given, "tails": tuple(given["tails"])}, rules=rules)
+def _task(given: dict[str, Any]) -> Task:
+    ports = {label: tuple(ports) for label, ports in given["ports"].items()}
+    return Task(**{**given, "ports": ports, "folder": Path(given["folder"])})
+
+
+def _failure(given: dict[str, Any]) -> Failure:
+    failure = given["failure"]
+    rules = tuple(ContributedRule(each["plugin"], each["rule"]) for each in given["rules"])
+    return Failure(**{**failure, "tails": tuple(failure["tails"])}, rules=rules)
 
 
 def _analyze(loaded: LoadedPlugin, use: Use, task: Task, failure: Failure) -> None:
@@ -73,5 +82,14 @@ def _find_the_same(host: Host, record: UseRecord) -> Plugin:
     plugin = host.find(record.plugin)
     if (plugin.distribution, plugin.version) != (record.distribution, record.version):
         message = f"{plugin.label} is not the one in the plan, {record.distribution} {record.version}"
+        raise Unavailable(message)
+    try:
+        digest = plugin.digest
+    except ValueError as error:
+        raise Unavailable(f"{plugin.label}: {error}") from None
+    if digest != record.digest:
+        message = (
+            f"the code of {plugin.label} is not the one in the plan: it is {digest}, and was {record.digest}"
+        )
         raise Unavailable(message)
     return plugin

@@ -227,6 +227,7 @@ class Planner:
             plugin=use.plugin,
             distribution=plugin.distribution,
             version=plugin.version,
+            digest=plugin.digest,
             parameters=use.parameters,
             failure_policy=use.failure_policy,
             source=str(use.position),

@@ -38,13 +38,15 @@ class Variable:
 class UseRecord:
     """One use of a plugin: who it is, for which roles, what it was given, and where it came from.
 
-    `secrets` names the platform's secrets that its hooks are given.
+    `digest` is that of the distribution's code, None for an editable one. `secrets` names the platform's
+    secrets that its hooks are given.
     """
 
     name: str
     plugin: str
     distribution: str
     version: str
+    digest: str | None
     parameters: Mapping[str, Any]
     failure_policy: FailurePolicy
     source: str
@@ -55,6 +57,27 @@ class UseRecord:
     def label(self) -> str:
         """The use as messages name it: name, plugin, distribution and version, file:line:column."""
         return f"'{self.name}' ({self.plugin}, {self.distribution} {self.version}, {self.source})"
+
+    def to_json(self) -> dict[str, Any]:
+        """Its part of the plan's JSON document."""
+        return {
+            "name": self.name,
+            "plugin": self.plugin,
+            "distribution": self.distribution,
+            "version": self.version,
+            "digest": self.digest,
+            "parameters": dict(self.parameters),
+            "failurePolicy": self.failure_policy,
+            "source": self.source,
+            "roles": list(self.roles),
+            "secrets": list(self.secrets),
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> "UseRecord":
+        """Read what `to_json` gave."""
+        fields = {**document, "roles": tuple(document["roles"]), "secrets": tuple(document["secrets"])}
+        return cls(failure_policy=fields.pop("failurePolicy"), **fields)
 
 
 @dataclass(frozen=True)
@@ -201,20 +224,7 @@ class Plan:
                 {"name": variable.name, "value": variable.value, "source": variable.source}
                 for variable in self.environment
             ],
-            "uses": [
-                {
-                    "name": use.name,
-                    "plugin": use.plugin,
-                    "distribution": use.distribution,
-                    "version": use.version,
-                    "parameters": dict(use.parameters),
-                    "failurePolicy": use.failure_policy,
-                    "source": use.source,
-                    "roles": list(use.roles),
-                    "secrets": list(use.secrets),
-                }
-                for use in self.uses
-            ],
+            "uses": [use.to_json() for use in self.uses],
             "steps": [_step_to_json(step) for step in self.steps],
             "command": {"script": self.command.script, "source": self.command.source},
             "services": [_service_to_json(planned) for planned in self.services],
@@ -240,7 +250,7 @@ class Plan:
                 instances=document["instances"],
                 ports={label: tuple(ports) for label, ports in document["ports"].items()},
                 environment=tuple(Variable(**variable) for variable in document["environment"]),
-                uses=tuple(map(_use_from_json, document["uses"])),
+                uses=tuple(map(UseRecord.from_json, document["uses"])),
                 steps=tuple(
                     Step(failure_policy=step["failurePolicy"], **_without(step, "failurePolicy"))
                     for step in document["steps"]
@@ -255,11 +265,6 @@ class Plan:
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise PlanError(f"not a plan: {error!r}") from error
-
-
-def _use_from_json(document: Mapping[str, Any]) -> UseRecord:
-    fields = {**document, "roles": tuple(document["roles"]), "secrets": tuple(document["secrets"])}
-    return UseRecord(failure_policy=fields.pop("failurePolicy"), **fields)
 
 
 def _step_to_json(step: Step) -> dict[str, Any]:

@@ -205,8 +205,24 @@ class _Runner:
 
     def _hook(self, step: Step, failure: Mapping[str, Any] | None = None) -> tuple[list[str], bytes]:
         """The argv that calls a plugin's hook, and what it reads."""
-        argv = python_argv("pai_runtime.host.run_hook", str(step.hook), str(self._folder), str(step.use))
-        return argv, json.dumps({"secrets": self._secrets, "failure": failure}).encode()
+        plan, use = self._plan, self._plan.uses[step.use]
+        named = placeholders.paths(use.parameters) | set(map(placeholders.platform_path, use.secrets))
+        given = {
+            "secrets": {path: value for path, value in self._secrets.items() if path in named},
+            "failure": failure,
+            "use": use.to_json(),
+            "task": {
+                "job": plan.job,
+                "role": plan.role,
+                "index": plan.index,
+                "instances": dict(plan.instances),
+                "ports": dict(plan.ports),
+                "folder": plan.folder,
+                "gang": plan.gang,
+            },
+            "rules": [{"plugin": plan.uses[each.use].plugin, "rule": each.rule} for each in plan.exit_rules],
+        }
+        return python_argv("pai_runtime.host.run_hook", str(step.hook)), json.dumps(given).encode()
 
     def start_service(self, service: Service) -> bool:
         """Start a background process; whether the task may go on."""

@@ -1,0 +1,193 @@
+"""The code of an installed distribution: the files that are its own, as they were when they were read.
+
+Its digest is SHA-256 over the sorted rows ``path NUL sha256-of-the-file NEWLINE`` of all files that the
+distribution lists below its import path, but not those that installers write themselves, and of its entry
+points, listed or not: it is the same whichever installer put them there. What is not in the digest is not
+run (`pai_runtime.host.own_modules`).
+"""
+
+import csv
+import hashlib
+import io
+import os.path
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from importlib.machinery import BYTECODE_SUFFIXES, EXTENSION_SUFFIXES, SOURCE_SUFFIXES, all_suffixes
+from importlib.util import find_spec
+from pathlib import Path
+
+from pai_runtime.host.metadata import AnyDistribution, entry_points, name_and_version, origin, text
+from pai_runtime.regular_file import open_regular
+
+GROUP = "pai_runtime.plugins"
+"""The group of entry points in which distributions name their plugins."""
+
+_INSTALLERS = {"RECORD", "INSTALLER", "REQUESTED", "direct_url.json", "uv_cache.json", "uv_build.json"}
+
+_SUFFIXES = (*EXTENSION_SUFFIXES, *SOURCE_SUFFIXES)
+"""Of modules that are run, in Python's own order; byte code is not among them."""
+
+_ENTRY_POINTS = "/entry_points.txt"
+"""Their row in the digest; no name of a file below the import path begins like this."""
+
+_CHUNK = 1 << 20
+
+
+class Code:
+    """The code of one distribution; each file is read once, when it is first asked for."""
+
+    def __init__(self, distribution: AnyDistribution) -> None:
+        self._installed = distribution
+        self.folder = str(distribution.locate_file(""))
+        self.distribution, self.version = name_and_version(distribution)
+        self.origin, self._source = origin(distribution)
+
+    @cached_property
+    def files(self) -> Mapping[str, Path]:
+        """Its own files by their names below the import path; raises ValueError.
+
+        Of an editable one, the modules below its source folder, as it lists none.
+        """
+        if self.origin == "editable":
+            return dict(self._editable_files())
+        listed = self._listed()
+        return {name: path for name, path in listed.items() if not self._is_installers(name, listed)}
+
+    @cached_property
+    def modules(self) -> Mapping[str, str]:
+        """Names of its modules and packages, and in which of the `files` each is."""
+        found: dict[str, tuple[tuple[bool, int], str]] = {}
+        for file in self.files:
+            suffix = next(filter(file.endswith, _SUFFIXES), None)
+            if suffix:
+                parts = file.removesuffix(suffix).split("/")
+                is_module = parts[-1] != "__init__"
+                name = ".".join(parts if is_module else parts[:-1])
+                if name and all(part.isidentifier() for part in parts):
+                    # Of several files for one module, the one that Python itself prefers.
+                    rank = is_module, _SUFFIXES.index(suffix)
+                    found[name] = min(found.get(name, (rank, file)), (rank, file))
+        return {name: file for name, (_, file) in found.items()}
+
+    @cached_property
+    def tops(self) -> frozenset[str]:
+        """The first parts of the names of its modules."""
+        return frozenset(name.partition(".")[0] for name in self.modules)
+
+    @cached_property
+    def namespaces(self) -> frozenset[str]:
+        """Names of the packages that its modules are in and that have no file of their own."""
+        parents = {name.rpartition(".")[0] for name in self.modules}
+        while above := {name.rpartition(".")[0] for name in parents} - parents:
+            parents |= above
+        return frozenset(parents - self.modules.keys() - {""})
+
+    def module_file(self, module: str) -> Path | None:
+        """The file of a module, as one of the distribution's own."""
+        return self.files[self.modules[module]] if module in self.modules else None
+
+    def source(self, module: str) -> bytes:
+        """The source of a module, as it was when it was measured; raises ImportError."""
+        try:
+            _, sources = self._measured
+            return sources[self.modules[module]]
+        except KeyError:
+            raise ImportError(f"{self.distribution} has no source of the module {module}") from None
+        except ValueError as error:
+            raise ImportError(str(error)) from None
+
+    @cached_property
+    def digest(self) -> str:
+        """``sha256:…``; raises ValueError with the reason for none."""
+        if self.origin == "editable":
+            raise ValueError(f"{self.distribution} is installed editable: its code has no fixed digest")
+        hashes, _ = self._measured
+        if not hashes:
+            raise ValueError(f"{self.distribution} does not say which files it installed")
+        points = text(self._installed, "entry_points.txt") or ""
+        hashes = {**hashes, _ENTRY_POINTS: hashlib.sha256(points.encode()).hexdigest()}
+        rows = sorted(b"%s\0%s\n" % (name.encode(), each.encode()) for name, each in hashes.items())
+        return "sha256:" + hashlib.sha256(b"".join(rows)).hexdigest()
+
+    @property
+    def startup_files(self) -> list[str]:
+        """Those of its files that run code whenever a Python starts that has them on its path."""
+        try:
+            return [name for name, path in self._listed().items() if _runs_at_startup(name, path)]
+        except ValueError:
+            return []
+
+    @cached_property
+    def _measured(self) -> tuple[dict[str, str], dict[str, bytes]]:
+        """The hash of each file, and the content of those that are source."""
+        hashes, sources = {}, {}
+        for name, path in self.files.items():
+            hash_ = hashlib.sha256()
+            try:
+                with open_regular(path) as file:
+                    if name.endswith(tuple(SOURCE_SUFFIXES)):
+                        sources[name] = file.read()
+                        hash_.update(sources[name])
+                    while chunk := file.read(_CHUNK):
+                        hash_.update(chunk)
+            except FileNotFoundError:
+                continue  # images are made smaller by such means; a digest without the file is another one
+            except OSError as error:
+                message = f"{self.distribution}: its file {name} cannot be read: {error.strerror}"
+                raise ValueError(message) from None
+            hashes[name] = hash_.hexdigest()
+        return hashes, sources
+
+    def _listed(self) -> dict[str, Path]:
+        """What it says that it installed below the import path."""
+        base = os.path.abspath(self.folder)  # noqa: PTH100 - much faster, and leaves links
+        found = {}
+        try:
+            for row in csv.reader(io.StringIO(self._installed.read_text("RECORD") or "", newline="")):
+                path = os.path.normpath(os.path.join(base, *row[:1]))  # noqa: PTH118
+                if path.startswith(f"{base}{os.path.sep}"):
+                    found[path[len(base) + 1 :]] = Path(path)
+        except (ValueError, csv.Error) as error:
+            message = f"the list of the files of {self.distribution} cannot be read: {error}"
+            raise ValueError(message) from None
+        return found
+
+    def _is_installers(self, name: str, listed: Mapping[str, Path]) -> bool:
+        """Whether an installer made or changed this file, and nothing imports it."""
+        folder, _, base = name.rpartition("/")
+        if folder.endswith(".dist-info") and base in _INSTALLERS:
+            return True
+        if folder == "bin":  # with a target folder, some put scripts inside of it
+            groups = "console_scripts", "gui_scripts"
+            scripts = {script for script, _ in entry_points(self._installed, *groups)}
+            return base in scripts and not base.endswith(tuple(all_suffixes()))
+        parent, _, cache = folder.rpartition("/")
+        module, _, tag = base.partition(".")
+        is_cached = cache == "__pycache__" and tag.count(".") and base.endswith(tuple(BYTECODE_SUFFIXES))
+        return bool(is_cached) and f"{parent}/{module}.py".lstrip("/") in listed
+
+    def _editable_files(self) -> Iterator[tuple[str, Path]]:
+        points = (value.partition(":")[0].strip() for _, value in entry_points(self._installed, GROUP))
+        for top in {module.partition(".")[0] for module in points}:
+            spec = find_spec(top) if top.isidentifier() else None
+            if spec is None or self._source is None:
+                continue
+            # A package may have no file of its own, and be in several folders.
+            for place in map(Path, spec.submodule_search_locations or filter(None, [spec.origin])):
+                if place.resolve().is_relative_to(self._source.resolve()):
+                    for path in place.rglob("*") if place.is_dir() else [place]:
+                        if path.name.endswith(_SUFFIXES):
+                            yield path.relative_to(place.parent).as_posix(), path
+
+
+def _runs_at_startup(name: str, path: Path) -> bool:
+    if name.partition("/")[0].partition(".")[0] in ("sitecustomize", "usercustomize"):
+        return name.endswith(tuple(all_suffixes()))
+    if "/" in name or not name.endswith(".pth"):
+        return False
+    try:
+        with open_regular(path) as file:
+            lines = file.read().decode("utf-8-sig", "replace").splitlines()
+    except OSError:
+        return True
+    return any(line.startswith(("import ", "import\t")) for line in lines)

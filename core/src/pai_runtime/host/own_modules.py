@@ -1,0 +1,147 @@
+"""Where plugins' modules are imported from: only the files that their own distribution lists.
+
+Whoever imports them, they are run from their source as it was when it was measured, or are extension modules.
+What is in ``__pycache__`` is not looked at: an installer put it there, or anybody, and no digest covers it.
+Modules of other distributions are imported as ever.
+"""
+
+import contextlib
+import os.path
+import sys
+from collections.abc import Iterable, Sequence
+from importlib import import_module
+from importlib.machinery import BYTECODE_SUFFIXES, SOURCE_SUFFIXES, ModuleSpec, SourceFileLoader
+from importlib.util import spec_from_file_location
+from types import CodeType, ModuleType
+
+from importlib_metadata import distributions
+
+from pai_runtime.host.code import Code
+
+
+def know(codes: Iterable[Code]) -> None:
+    """From now on, modules of these distributions are run from their source."""
+    for code in codes:
+        with contextlib.suppress(ValueError):  # a broken one is refused where a job names it
+            _FINDER.add(code)
+    _FINDER.be_first()
+
+
+def import_own(code: Code, module: str) -> ModuleType:
+    """A module of a distribution that may be used; raises ImportError, also if a package of it is another's.
+
+    From now on, nothing that it does not list is imported as a part of its packages, whoever asks for it.
+    """
+    know([code])
+    _FINDER.guard(code)
+    if module not in code.modules:
+        raise ModuleNotFoundError(f"{code.distribution} has no module {module}")
+    for name, imported in list(sys.modules.items()):
+        if _is_claimed(code, name) and (spec := getattr(imported, "__spec__", None)):
+            _check(code, name, spec)
+    return import_module(module)
+
+
+class _OwnModules:
+    """A finder that stands before the others, and checks what they find.
+
+    It is no `MetaPathFinder` by name: `importlib.abc` takes longer to import than a plugin.
+    """
+
+    def __init__(self) -> None:
+        self._by_top: dict[str, list[Code]] = {}
+        self._guarded: list[Code] = []
+
+    def add(self, code: Code) -> None:
+        for top in code.tops:
+            known = self._by_top.setdefault(top, [])
+            if code not in known:
+                known.insert(0, code)
+
+    def guard(self, code: Code) -> None:
+        if code not in self._guarded:
+            self._guarded.append(code)
+
+    def be_first(self) -> None:
+        if sys.meta_path[0] is not self:
+            sys.meta_path[:] = [self, *(finder for finder in sys.meta_path if finder is not self)]
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        codes = self._by_top.get(fullname.partition(".")[0])
+        if not codes:
+            return None
+        others = (finder for finder in sys.meta_path if finder is not self)
+        found = next(filter(None, (finder.find_spec(fullname, path, target) for finder in others)), None)
+        if found is None:
+            return None
+        for code in self._guarded:
+            if _is_claimed(code, fullname):
+                _check(code, fullname, found)
+        own = next((code for code in codes if _is_own(code, fullname, found)), None)
+        return _from_source(own, fullname, found) if own else found
+
+
+_FINDER = _OwnModules()
+
+
+class _Source(SourceFileLoader):
+    """Runs a source that has been read; it neither reads nor writes byte code."""
+
+    def __init__(self, fullname: str, path: str, source: bytes) -> None:
+        super().__init__(fullname, path)
+        self._source = source
+
+    def get_data(self, path: str) -> bytes:
+        return self._source if path == self.path else super().get_data(path)
+
+    def get_code(self, fullname: str) -> CodeType:
+        code: CodeType = self.source_to_code(self._source, self.get_filename(fullname))
+        return code
+
+
+def _from_source(code: Code, name: str, found: ModuleSpec) -> ModuleSpec | None:
+    path = str(found.origin)
+    if not path.endswith(tuple(SOURCE_SUFFIXES)):
+        return found  # an extension module
+    loader = _Source(name, path, code.source(name))
+    places = found.submodule_search_locations
+    return spec_from_file_location(name, path, loader=loader, submodule_search_locations=places)
+
+
+def _is_claimed(code: Code, name: str) -> bool:
+    """Whether the name is that of a module or package of the distribution, or of anything inside of one."""
+    parts = name.split(".")
+    if parts[0] not in code.tops:
+        return False
+    prefixes = (".".join(parts[:length]) for length in range(1, len(parts) + 1))
+    return name in code.namespaces or any(prefix in code.modules for prefix in prefixes)
+
+
+def _is_own(code: Code, name: str, spec: ModuleSpec) -> bool:
+    path = code.module_file(name)
+    return bool(path and spec.origin) and os.path.realpath(str(spec.origin)) == os.path.realpath(str(path))
+
+
+def _check(code: Code, name: str, spec: ModuleSpec) -> None:
+    """What was found must be its own, or a folder, which has no code that could be another's."""
+    if _is_own(code, name, spec) or (spec.origin is None and name not in code.modules):
+        return
+    place = f"the module {name} would be imported from {spec.origin}"
+    if str(spec.origin).endswith(tuple(BYTECODE_SUFFIXES)):
+        raise ImportError(f"{place}, and byte code without its source is not run")
+    owner = _owner(str(spec.origin))
+    raise ImportError(
+        f"{place}, which is not part of {code.distribution}{f' but of {owner}' if owner else ''}"
+    )
+
+
+def _owner(path: str) -> str | None:
+    """The distribution that says that it installed this file."""
+    for distribution in distributions():
+        code = Code(distribution)
+        with contextlib.suppress(ValueError):
+            if any(os.path.realpath(each) == os.path.realpath(path) for each in code.files.values()):
+                return f"{code.distribution} {code.version}"
+    return None
