@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pai_runtime.engines.run_state import Run, read_run
+from pai_runtime.task.folder import Folder
 from pai_runtime.task.logs import LogFile, Rotation
 
 
@@ -106,7 +107,7 @@ class PlayedRun:
         """A task writes to its log, which is rotated as the supervisor does it."""
         path = self.task_folder(name) / "logs" / log
         if str(path) not in self._logs:
-            self._logs[str(path)] = LogFile(path, self._rotation)
+            self._logs[str(path)] = LogFile(Folder.at(self.task_folder(name)), f"logs/{log}", self._rotation)
         self._logs[str(path)].write(data)
 
     def new_attempt(self, name: str, record: str) -> None:

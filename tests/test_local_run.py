@@ -272,31 +272,6 @@ class TestSecrets:
         assert (ended.returncode, ended.stdout) == (0, "******\n")
         self._nowhere_but_in(tmp_path, secrets)
 
-    def test_the_file_for_the_supervisor_is_the_users_only_and_gone_once_read(self, tmp_path: Path) -> None:
-        if shutil.which("strace") is None:
-            pytest.skip("apt-get install strace")
-        look = "import os, sys; sys.exit(os.path.exists('../secrets.json'))"
-        document = self._job(secrets={"token": self.value})
-        document["taskRoles"]["worker"]["commands"].append(f'python3 -c "{look}"')
-        path = str(write_job(tmp_path, document))
-        ended = subprocess.run(
-            [
-                *["strace", "-f", "-e", "trace=openat", "-o", "trace"],
-                str(PROGRAM),
-                "run",
-                path,
-                "--out",
-                "run",
-            ],
-            cwd=tmp_path,
-            check=False,
-        )
-        assert ended.returncode == 0
-        created = re.findall(
-            r"secrets\.json\", O_WRONLY\|O_CREAT\|O_EXCL\S*, (\d+)", (tmp_path / "trace").read_text()
-        )
-        assert created == ["0600"]
-
     def test_one_that_is_too_short_to_hide_is_named(self, tmp_path: Path) -> None:
         path = write_job(tmp_path, job(secrets={"pin": "1" * (SHORTEST - 1), "token": self.value}))
         ended = cli("run", path, "--out", tmp_path / "run")

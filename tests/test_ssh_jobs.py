@@ -18,7 +18,6 @@ import pytest
 import yaml
 
 import pai_runtime
-from pai_runtime.engines import isolation
 from pai_runtime.engines.ports import free_ports
 from pai_runtime.task.plan import PlannedService, Service
 from pai_ssh.files import write_files
@@ -28,6 +27,7 @@ from pai_ssh.scripts import FOLDER, PREPARE, PROBE, SERVE
 from tests.git_server import git
 from tests.support import JOBS, PROGRAM, callback, cli, job, write_job
 from tests.task_harness import plan, shell
+from tests.test_isolation import isolating
 
 pytestmark = [
     pytest.mark.debian("openssh-server", program="sshd"),
@@ -453,12 +453,9 @@ def test_an_ordinary_users_task_lets_that_user_in() -> None:
         _write_plan(task)
         for path in (own, *own.rglob("*")):
             os.chown(path, 12345, 12345)
-        start = f"import sys; sys.path.insert(0, {str(package)!r}); "
-        start += "from pai_runtime.engines.isolation import main; sys.exit(main())"
         be = 'mount --bind "$1" /etc/passwd; shift; exec setpriv --reuid 12345 --regid 12345 --clear-groups'
         argv = ["unshare", "-m", "sh", "-c", f'{be} "$@"', "sh", str(passwd)]
-        argv += ["/usr/bin/python3", "-I", "-c", start]
-        argv += [isolation.argument(task, own / "layers", []), str(task)]
+        argv += ["/usr/bin/python3", "-I", "-c", isolating(package), str(own), "[]"]
         ended = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False, cwd="/")
         assert ended.returncode == 0, ended.stderr
         assert ended.stdout == f"someone has it's mine in {task}/work\n"
@@ -468,10 +465,12 @@ def test_an_ordinary_users_task_lets_that_user_in() -> None:
 def _write_plan(task: Path) -> None:
     with free_ports(1, 20000) as (port,):
         pass
-    ssh_folder = task / "private/ssh"
+    ssh_folder = task / "ssh"
     (task / "work").mkdir(parents=True)
     keys = keys_of_run({"run": "a text that nobody knows"})
     write_files(ssh_folder, keys, [], port, [Peer("worker", "worker-0", "127.0.0.1", port)])
+    (task / "files").mkdir()
+    ssh_folder.rename(task / "files" / "ssh")  # which the task has in the place of its folder
     whole = replace(
         plan(
             task,

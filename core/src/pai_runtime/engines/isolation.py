@@ -1,21 +1,22 @@
 """This machine's files with a writable layer of a task's own, so that a local run changes nothing else.
 
-A process in namespaces of its own (as an ordinary user in a user namespace too, with the same user) gets a new root:
+A process in namespaces of its own (as an ordinary user in a user namespace too, with the same user) gets a new
+root:
 
 1. `WRITTEN` in the task's folder is the root. It is a real folder, so what is written is kept.
 2. Each folder of the machine's root is there as an overlay whose upper layer is the folder of that name in
    `WRITTEN`; what is mounted below it is layered on top in the same way. One overlay over ``/`` is refused
    because of the mounts below it. In a user namespace that holds for each folder, and one with mounts below
    it is made anew, entry by entry. What cannot be a layer is read-only.
-3. ``/proc`` has only the processes of the task; ``/sys`` and ``/dev`` are the machine's own, with a ``/dev/shm``
-   of the task's own. What can be set in the first two is read-only.
-4. Of the folder of the run there is only the task's own folder: in it ``work``; ``logs``, read-only; ``private``,
-   in memory; a copy of the runtime, read-only; and what else the task puts there, which `FILES` has outside. All
-   else of the run, such as plans, records and `WRITTEN`, the task cannot see.
+3. ``/proc`` has only the processes of the task; ``/sys`` and ``/dev`` are the machine's own, with a
+   ``/dev/shm`` of the task's own. What can be set in the first two is read-only.
+4. Of the folder of the run there is only the task's own folder: in it ``work``; ``logs``, read-only;
+   ``private``, in memory; a copy of the runtime, read-only; and what else the task puts there, which `FILES`
+   has outside. All else of the run, such as plans, records and `WRITTEN`, the task cannot see.
 5. Storage is bound on top.
 
-All of it ends with the first process of the namespaces, and so does every other process in them; nothing has to be
-unmounted. What the kernel needs for the layers, and what `clean_up` has to know, is in the run's folder.
+All of it ends with the first process of the namespaces, and so does every other process in them; nothing has
+to be unmounted. What the kernel needs for the layers, and what `clean_up` has to know, is in the run's folder.
 """
 
 import contextlib

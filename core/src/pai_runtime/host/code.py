@@ -174,7 +174,8 @@ class Code:
                 continue
             # A package may have no file of its own, and be in several folders.
             for place in map(Path, spec.submodule_search_locations or filter(None, [spec.origin])):
-                if place.resolve().is_relative_to(self._source.resolve()):
+                # An isolated task has the folders of the machine once more, below another one.
+                if any(str(above).endswith(str(self._source.resolve())) for above in place.resolve().parents):
                     for path in place.rglob("*") if place.is_dir() else [place]:
                         if path.name.endswith(_SUFFIXES):
                             yield path.relative_to(place.parent).as_posix(), path

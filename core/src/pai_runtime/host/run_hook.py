@@ -21,12 +21,15 @@ from pai_runtime.task.placeholders import fill, platform_path
 from pai_runtime.task.plan import UseRecord
 from pai_runtime.task.shell import SCRIPT_FD
 
+_FILES = ("PAI_ENV", "PAI_MASK", "PAI_ANALYSIS")
+
 
 def main() -> None:
     """Run it; exit 0, or 1 with one message on standard error."""
     (hook,) = sys.argv[1:]
     with os.fdopen(SCRIPT_FD, "rb") as stream:
         given = json.load(stream)
+    _set_environment(given["environment"])
     record = UseRecord.from_json(given["use"])
     host = Host(NO_POLICY, manifests=False)  # the plan was made from them
     try:
@@ -40,6 +43,13 @@ def main() -> None:
                 getattr(loaded.manager.hook, hook)(use=use, task=task)
     except (Unavailable, PluginError) as error:
         sys.exit(f"use {record.name} ({record.source}): {error}")
+
+
+def _set_environment(environment: dict[str, str]) -> None:
+    """That of the task, in which programs that the plugin starts find our open files too."""
+    own = "/proc/self/"
+    for name, value in environment.items():
+        os.environ[name] = value.replace(own, f"/proc/{os.getpid()}/", 1) if name in _FILES else value
 
 
 def _use(record: UseRecord, secrets: dict[str, str]) -> Use:

@@ -280,6 +280,7 @@ def _empty(top: int, name: str, number: int) -> int:
             if stat.S_ISDIR(os.stat(each, dir_fd=inner, follow_symlinks=False).st_mode):
                 while _exists(top, f".{number}"):
                     number += 1
+                os.close(_listable(inner, each))  # what cannot be written cannot be moved
                 os.rename(each, f".{number}", src_dir_fd=inner, dst_dir_fd=top)
             else:
                 os.unlink(each, dir_fd=inner)

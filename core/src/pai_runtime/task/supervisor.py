@@ -39,7 +39,7 @@ from pai_runtime.task.plan import (
 )
 from pai_runtime.task.processes import Processes
 from pai_runtime.task.services import Services
-from pai_runtime.task.shell import NoShell, ScratchFile, Shell, exported, hand_over_script
+from pai_runtime.task.shell import NoShell, ScratchFile, Shell, exported
 from pai_runtime.task.state import State
 from pai_runtime.task.stop import Stop, StopReason
 from pai_runtime.task.variables import IMAGE, RUNTIME, Setting, Variables, parse_settings, those_that_fit
@@ -184,15 +184,15 @@ class _Runner:
         if result is not None:
             own |= {"PAI_TASK_OUTCOME": result.outcome, "PAI_TASK_EXIT_CODE": str(result.code)}
         if step.hook is not None:
-            argv, data = self._hook(step)
             own |= _paths(files)
+            argv, data = self._hook(step, {**self._variables.environment, **own})
         else:
             stop_at_error = step.failure_policy == "fail"
             argv = self._shell.step(use.name, files, self._kept.fd, stop_at_error=stop_at_error)
             data = self._bytes(step.script or "")
         self._kept.write(b"")
         self._settings.write(b"")
-        environment = {**self._variables.environment, **own}
+        environment = _without_loaders({**self._variables.environment, **own}, step)
         stop_at = self._stop.work_until if result is None else self._stop.exits_until
         try:
             fds = (self._kept.fd, self._settings.fd)
@@ -203,12 +203,15 @@ class _Runner:
         self._take_over(step, use)
         return ended
 
-    def _hook(self, step: Step, failure: Mapping[str, Any] | None = None) -> tuple[list[str], bytes]:
+    def _hook(
+        self, step: Step, environment: Mapping[str, str], failure: Mapping[str, Any] | None = None
+    ) -> tuple[list[str], bytes]:
         """The argv that calls a plugin's hook, and what it reads."""
         plan, use = self._plan, self._plan.uses[step.use]
         named = placeholders.paths(use.parameters) | set(map(placeholders.platform_path, use.secrets))
         given = {
             "secrets": {path: value for path, value in self._secrets.items() if path in named},
+            "environment": environment,
             "failure": failure,
             "use": use.to_json(),
             "task": {
@@ -264,15 +267,15 @@ class _Runner:
             "oom_kills": self._oom_kills.since(),
             "tails": self._logs.tails(),
         }
-        argv, data = self._hook(step, failure)
         self._analysis.write(b"")
         files = {"PAI_MASK": self._processes.mask_fd, "PAI_ANALYSIS": self._analysis.fd}
         environment = {**self._variables.environment, **_paths(files)}
+        argv, data = self._hook(step, environment, failure)
         until = time.monotonic() + _ANALYSIS_SECONDS
         try:
             ended = self._processes.run_step(
                 argv,
-                environment,
+                _without_loaders(environment, step),
                 data,
                 (self._analysis.fd,),
                 lambda: min(until, self._stop.analysis_until()),
@@ -354,6 +357,8 @@ _ANALYSIS_SECONDS = 60
 _ANALYSIS_BYTES = 64 * 1024
 """How long the answer may be."""
 
+_LOADERS = ("LD_", "GLIBC_TUNABLES", "GCONV_PATH")
+
 _PLAN_BYTES = 256 * 1024 * 1024
 _SECRETS_BYTES = 64 * 1024 * 1024
 _ENVIRONMENT_BYTES = 8 * 1024 * 1024
@@ -375,6 +380,13 @@ def _read_secrets(fd: int | None) -> dict[str, str]:
     with os.fdopen(fd, "rb") as file:
         secrets: dict[str, str] = json.loads(file.read(_SECRETS_BYTES))
     return secrets
+
+
+def _without_loaders(environment: dict[str, str], step: Step) -> dict[str, str]:
+    """For a hook, without what puts other code into its process; it sets that again for what it starts itself."""
+    if step.hook is None:
+        return environment
+    return {name: value for name, value in environment.items() if not name.startswith(_LOADERS)}
 
 
 def _paths(files: Mapping[str, int]) -> dict[str, str]:
