@@ -128,7 +128,7 @@ def _print(title: str, measured: Mapping[str, Timing]) -> None:
 def _allow(path: Path, *ids: str) -> list[str]:
     """The options that allow these plugins and no others."""
     installed = InstalledPlugins()
-    rules = [{"id": id_, "distribution": installed[id_][0].distribution, "versions": ""} for id_ in ids]
+    rules = [{"id": id_, "distribution": installed[id_][0].distribution, "versions": "*"} for id_ in ids]
     path.write_text(json.dumps({"policyVersion": 1, "plugins": rules}))
     return ["--policy", str(path)]
 

@@ -119,7 +119,7 @@ def test_the_attack_by_byte_code_would_work_on_python_itself(site: Site) -> None
     assert site.imported == {"evil"}
 
 
-@pytest.mark.parametrize("installer", ["pip", "uv"])
+@pytest.mark.parametrize("installer", ["pip", "uv"] if UV.exists() else ["pip"])
 def test_a_wheel_with_the_same_sources_and_other_byte_code_runs_its_sources(
     site: Site, tmp_path: Path, installer: str
 ) -> None:
@@ -139,11 +139,9 @@ def test_a_wheel_with_the_same_sources_and_other_byte_code_runs_its_sources(
     target = tmp_path / "target"
     if installer == "pip":
         argv: list[str | Path] = [sys.executable, *PIP, "--no-compile", "--target", target, wheel]
-    elif UV.exists():
+    else:
         argv = [UV, "pip", "install", "--offline", "--no-index", "--no-deps", "--python", sys.executable]
         argv += ["--target", target, wheel]
-    else:
-        pytest.skip("uv is not installed here")
     subprocess.run(argv, check=True, capture_output=True)
     assert list(target.glob("org_one/__pycache__/*.pyc"))
     path = write_job(tmp_path, job(**uses("org.one")))
@@ -299,6 +297,21 @@ def test_a_refused_distribution_cannot_make_the_modules_of_others_its_own(site: 
         (site.folder / file).unlink()
     assert f"of {evil.distribution} 1.0" in _refused(site, tmp_path, made)
     assert "evil" not in site.imported
+
+
+@pytest.mark.parametrize("file", ["__init__.py", "sub.py", "manifest.json"])
+def test_a_distribution_that_overwrites_anothers_file_gets_it_refused_by_any_policy(
+    site: Site, tmp_path: Path, file: str
+) -> None:
+    """Installers let it."""
+    made = site.add("org.one", "import org_one.sub\n" + GREETS, files={"{package}/sub.py": ""})
+    text = (made.package / file).read_text()
+    site.add("org.other", files={f"org_one/{file}": EVIL + text if file.endswith("py") else text + "\n"})
+    policy = write_policy(tmp_path, policy_rule(made))
+    planned = site.cli("plan", write_job(tmp_path, job(**uses("org.one"))), "--policy", policy)
+    assert planned.returncode == 1
+    assert f"its file org_one/{file} is not the one that it installed" in planned.stderr
+    assert site.imported == set()
 
 
 def test_other_distributions_are_imported_as_ever(site: Site, tmp_path: Path) -> None:

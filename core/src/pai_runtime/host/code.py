@@ -6,6 +6,7 @@ points, listed or not: it is the same whichever installer put them there. What i
 run (`pai_runtime.host.own_modules`).
 """
 
+import base64
 import csv
 import hashlib
 import io
@@ -39,6 +40,7 @@ class Code:
     def __init__(self, distribution: AnyDistribution) -> None:
         self._installed = distribution
         self.folder = str(distribution.locate_file(""))
+        self._base = os.path.abspath(self.folder)  # noqa: PTH100 - much faster, and leaves links
         self.distribution, self.version = name_and_version(distribution)
         self.origin, self._source = origin(distribution)
 
@@ -50,8 +52,8 @@ class Code:
         """
         if self.origin == "editable":
             return dict(self._editable_files())
-        listed = self._listed()
-        return {name: path for name, path in listed.items() if not self._is_installers(name, listed)}
+        listed = self._listed
+        return {name: Path(self._base, name) for name in listed if not self._is_installers(name, listed)}
 
     @cached_property
     def modules(self) -> Mapping[str, str]:
@@ -110,10 +112,19 @@ class Code:
         return "sha256:" + hashlib.sha256(b"".join(rows)).hexdigest()
 
     @property
+    def changed_files(self) -> list[str]:
+        """Those of its files that are not as its installer noted them; raises ValueError."""
+        hashes, _ = self._measured
+        noted = {
+            name: hash_.removeprefix("sha256=") for name, hash_ in self._listed.items() if "sha256=" in hash_
+        }
+        return [name for name, hash_ in hashes.items() if name in noted and noted[name] != _as_noted(hash_)]
+
+    @property
     def startup_files(self) -> list[str]:
         """Those of its files that run code whenever a Python starts that has them on its path."""
         try:
-            return [name for name, path in self._listed().items() if _runs_at_startup(name, path)]
+            return [name for name in self._listed if _runs_at_startup(name, Path(self._base, name))]
         except ValueError:
             return []
 
@@ -132,27 +143,27 @@ class Code:
                         hash_.update(chunk)
             except FileNotFoundError:
                 continue  # images are made smaller by such means; a digest without the file is another one
-            except OSError as error:
-                message = f"{self.distribution}: its file {name} cannot be read: {error.strerror}"
-                raise ValueError(message) from None
+            except (OSError, ValueError) as error:
+                why = error.strerror if isinstance(error, OSError) else error
+                raise ValueError(f"{self.distribution}: its file {name!r} cannot be read: {why}") from None
             hashes[name] = hash_.hexdigest()
         return hashes, sources
 
-    def _listed(self) -> dict[str, Path]:
-        """What it says that it installed below the import path."""
-        base = os.path.abspath(self.folder)  # noqa: PTH100 - much faster, and leaves links
-        found = {}
+    @cached_property
+    def _listed(self) -> dict[str, str]:
+        """What it says that it installed below the import path, with its hash of each file."""
+        found: dict[str, str] = {}
         try:
             for row in csv.reader(io.StringIO(self._installed.read_text("RECORD") or "", newline="")):
-                path = os.path.normpath(os.path.join(base, *row[:1]))  # noqa: PTH118
-                if path.startswith(f"{base}{os.path.sep}"):
-                    found[path[len(base) + 1 :]] = Path(path)
+                path = os.path.normpath(os.path.join(self._base, *row[:1]))  # noqa: PTH118 - much faster
+                if path.startswith(f"{self._base}{os.path.sep}"):
+                    found[path[len(self._base) + 1 :]] = "".join(row[1:2])
         except (ValueError, csv.Error) as error:
             message = f"the list of the files of {self.distribution} cannot be read: {error}"
             raise ValueError(message) from None
         return found
 
-    def _is_installers(self, name: str, listed: Mapping[str, Path]) -> bool:
+    def _is_installers(self, name: str, listed: Mapping[str, str]) -> bool:
         """Whether an installer made or changed this file, and nothing imports it."""
         folder, _, base = name.rpartition("/")
         if folder.endswith(".dist-info") and base in _INSTALLERS:
@@ -179,6 +190,10 @@ class Code:
                     for path in place.rglob("*") if place.is_dir() else [place]:
                         if path.name.endswith(_SUFFIXES):
                             yield path.relative_to(place.parent).as_posix(), path
+
+
+def _as_noted(hash_: str) -> str:
+    return base64.urlsafe_b64encode(bytes.fromhex(hash_)).rstrip(b"=").decode()
 
 
 def _runs_at_startup(name: str, path: Path) -> bool:

@@ -22,7 +22,7 @@ from pai_runtime.host.code import Code
 def know(codes: Iterable[Code]) -> None:
     """From now on, modules of these distributions are run from their source."""
     for code in codes:
-        with contextlib.suppress(ValueError):  # a broken one is refused where a job names it
+        with contextlib.suppress(ValueError, ImportError, OSError):  # it is refused where a job names it
             _FINDER.add(code)
     _FINDER.be_first()
 

@@ -101,9 +101,10 @@ def _mismatch(rule: Rule, plugin: Plugin) -> str | None:
             return f"its version must be {rule.versions}"
     except InvalidVersion:
         return f"its version {plugin.version} is not one that can be compared"
-    if rule.digest is None:
-        return None
     try:
+        if rule.digest is None:
+            changed = plugin.code.changed_files
+            return f"its file {changed[0]} is not the one that it installed" if changed else None
         found = plugin.code.digest
     except ValueError as error:
         return str(error)
