@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 from typing import Any
 
@@ -391,3 +392,83 @@ def test_a_hook_cannot_change_what_the_plan_and_the_others_are_given(site: Site,
         seen = [each["value"] for each in plan["environment"] if each["name"].startswith("SEEN_BY_")]
         assert len(seen) == 1
         assert "{'list': [], 'map': {}}, ('worker',), {'worker': 2}, {" in seen[0]
+
+
+# Which interpreter it is in
+
+LOOKS = """
+import sys
+@hookimpl
+def pai_prerequisite():
+    process = open("/proc/self/comm").read()
+    return Contribution({"SEEN": str([hasattr(sys, "by_pth"), hasattr(sys, "by_site"), process])})
+@hookimpl
+def pai_init():
+    print(pai_prerequisite().environment)
+"""
+
+LOOKS_TOO = """
+import sys
+def add_arguments(parser):
+    assert not hasattr(sys, "by_pth")
+def main(args):
+    return 7 if hasattr(sys, "by_pth") or hasattr(sys, "by_site") else 0
+"""
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Path:
+    """The console script of an environment of its own, in which code runs as the interpreter starts."""
+    environment = tmp_path / "environment"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True, timeout=60)
+    (packages,) = environment.glob("lib/python*/site-packages")
+    ours = sysconfig.get_path("purelib")
+    (packages / "ours.pth").write_text(f"import site; site.addsitedir({ours!r})\n")
+    (packages / "refused.pth").write_text("import sys; sys.by_pth = True\n")
+    (packages / "sitecustomize.py").write_text("import sys; sys.by_site = True\n")
+    script = environment / "bin" / "pai-runtime"
+    script.write_text(
+        f"#!{environment}/bin/python\nimport sys\nassert sys.by_pth and sys.by_site\n"
+        "from pai_runtime.console_script import main\nsys.exit(main())\n"
+    )
+    script.chmod(0o755)
+    return script
+
+
+def call(
+    script: Path, site: Site, *args: str | Path, cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, **site.environment()}
+    return subprocess.run(
+        [script, *args], env=environment, cwd=cwd, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_no_pth_file_is_run_where_plugins_are(site: Site, tmp_path: Path, installed: Path) -> None:
+    command = {"name": "look", "module": "org_looks.look", "summary": "look"}
+    site.add("org.looks", LOOKS, commands=[command], files={"{package}/look.py": LOOKS_TOO})
+    path = write_job(tmp_path, job(**uses("org.looks")))
+    planned = call(installed, site, "plan", path, "--json")
+    assert planned.returncode == 0, planned.stderr
+    (plan,) = json.loads(planned.stdout)
+    assert "[False, False, 'pai-runtime\\n']" in [each["value"] for each in plan["environment"]]
+    ran = call(installed, site, "run", path, "--out", tmp_path / "run")
+    assert ran.returncode == 0, ran.stderr
+    assert "[False, False, " in (tmp_path / "run/worker/0/logs/runtime.log").read_text()
+    assert call(installed, site, "look").returncode == 0
+
+
+def test_what_lies_beside_the_script_or_where_it_is_called_is_not_imported(
+    site: Site, tmp_path: Path, installed: Path
+) -> None:
+    for folder in (installed.parent, tmp_path):
+        for name in ("yaml", "jsonschema", "org_one"):
+            (folder / f"{name}.py").write_text("raise SystemExit('impostor')\n")
+    site.add("org.one")
+    link = tmp_path / "link"
+    link.symlink_to(installed)
+    path = write_job(tmp_path, job(**uses("org.one")))
+    for script in (installed, link):
+        result = call(script, site, "plan", path, cwd=tmp_path)
+        assert result.returncode == 0, result.stderr
+        assert "GREETED_BY_USE0" in result.stdout

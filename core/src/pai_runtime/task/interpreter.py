@@ -1,11 +1,9 @@
 """Another process of this interpreter."""
 
-import json
 import sys
-from pathlib import Path
 
 _START = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv.pop(1)); "
+    "import sys; end = 2 + int(sys.argv[1]); sys.path[:] = sys.argv[2:end]; del sys.argv[1:end]; "
     "from importlib import import_module; sys.exit(import_module(sys.argv.pop(1)).main())"
 )
 
@@ -13,8 +11,8 @@ _START = (
 def python_argv(module: str, *args: str) -> list[str]:
     """The argv that calls ``main`` of `module` with `args`.
 
-    It has this process's search path, whatever the environment and the working directory there say, and
-    does not spend time on finding one.
+    It has this process's search path, whatever the environment and the working directory there say, does
+    not spend time on finding one, and runs no ``.pth`` file.
     """
-    path = [entry for entry in sys.path if Path(entry).is_absolute()]
-    return [sys.executable, "-I", "-S", "-c", _START, json.dumps(path), module, *args]
+    path = [entry for entry in sys.path if entry.startswith("/")]
+    return [sys.executable, "-I", "-S", "-c", _START, str(len(path)), *path, module, *args]
