@@ -5,7 +5,6 @@ Target: below 250 ms.
 
 import re
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +21,7 @@ from benchmarks.measure import (
     times,
     write_job,
 )
+from pai_runtime.task.interpreter import python_argv
 
 RUNS = 15
 MOST_SECONDS = 0.25
@@ -79,8 +79,9 @@ def main() -> list[str]:
 def _shares(path: str) -> dict[str, float]:
     """The seconds that each package's import took, with all that was first imported because of it."""
     shares: dict[str, float] = {}
+    python, *rest = python_argv("pai_runtime.cli", "plan", path)
     output = subprocess.run(
-        [sys.executable, "-X", "importtime", PROGRAM, "plan", path],
+        [python, "-X", "importtime", *rest],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,

@@ -11,7 +11,7 @@ from pathlib import Path
 from pai_runtime.engines.isolation import Bind, Isolated, Isolation, clean_up, make_folders
 from pai_runtime.engines.isolation_trial import try_out
 from pai_runtime.engines.process import Launch, launch
-from pai_runtime.engines.runtime_copy import runtime_copy
+from pai_runtime.engines.runtime_copy import RuntimeCopy
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.supervisor import Options, cannot_run
 
@@ -23,11 +23,11 @@ def main() -> int:
     with Folder.at(run) as opened:
         with opened.folder("task") as own:
             make_folders(own)
-            interpreter, copy = runtime_copy(run / "task" / "runtime")
-            isolation = Isolation(run, own.path, run / "layers", Isolated(namespaces, storage, copy))
+            copy = RuntimeCopy(own.path / "runtime")
+            isolation = Isolation(run, own.path, run / "layers", Isolated(namespaces, storage, copy.binds))
             pid = launch(
                 Launch(
-                    argv=interpreter.argv("pai_runtime.task.__main__", str(own.path)),
+                    argv=copy.argv("pai_runtime.task.__main__", str(own.path)),
                     environment=dict(os.environ),
                     fds={"--folder-fd=": own.fd},
                     pid="--pid=",

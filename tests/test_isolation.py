@@ -104,15 +104,15 @@ def test_a_job_that_writes_everywhere_leaves_the_machine_as_it_was(tmp_path: Pat
 )
 def test_so_does_the_job_of_an_ordinary_user(anybodys: Path) -> None:
     own = anybodys / "own"
-    task, home, package = own / "task", own / "home", anybodys / "package"
+    task, home, package = own / "run/task", own / "home", anybodys / "package"
     shutil.copytree(Path(pai_runtime.__file__).parent, package / "pai_runtime")
     (task / "work").mkdir(parents=True)
     (task / "plan.json").write_text(json.dumps(plan(task, "\n".join(WRITES)).to_json()))
     _make_home(home)
-    for path in (own, home, *home.iterdir(), task, *task.iterdir()):
+    for path in (own, home, *home.iterdir(), task.parent, task, *task.iterdir()):
         os.chown(path, NOBODY, NOBODY)
     before = _checksums(Path("/etc"), home, Path("/dev/shm"))
-    ended = _as_nobody(_ordinary_python(), "-I", "-c", isolating(package), str(own), "[]", home=home)
+    ended = _as_nobody(_ordinary_python(), "-I", "-c", isolating(package), str(task.parent), "[]", home=home)
     assert (ended.returncode, ended.stdout) == (0, READ), ended.stderr
     assert _checksums(Path("/etc"), home, Path("/dev/shm")) == before
     _assert_kept(task, home)

@@ -1,4 +1,4 @@
-"""Loading: the one import, of the distribution's own code, under a time limit and apart from the others."""
+"""Loading: the one import, of the distribution's own code, apart from the others."""
 
 import json
 import os
@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from pai_runtime.host import loading, own_modules
+from pai_runtime.host import own_modules
 from pai_runtime.host.code import GROUP
 from pai_runtime.host.discovery import InstalledPlugins
 from pai_runtime.host.host import Host
-from pai_runtime.host.loading import LoadedPlugin, PluginError, blamed, load
+from pai_runtime.host.loading import LoadedPlugin, PluginError, blamed, load, stdout_is_stderr
 from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.plugin import Task, Use
 from tests.plugin_factory import GREETS, RECORDS_ITSELF, Made, Site, manifest, uses
@@ -192,43 +192,7 @@ def test_the_hooks_of_one_plugin_are_not_called_for_another(site: Site) -> None:
         assert host.contribution(host.load(host.find(id_)), USE, TASK).environment == {"ID": id_}
 
 
-# The time limit
-
-FOREVER = "import threading\nthreading.Event().wait()\n"
-
-
-@pytest.mark.parametrize("where", ["import", "hook pai_prerequisite"])
-def test_a_plugin_that_hangs_is_ended_and_named(
-    site: Site, monkeypatch: pytest.MonkeyPatch, where: str
-) -> None:
-    monkeypatch.setattr(loading, "LONGEST_CALL", 1)
-    code = FOREVER if where == "import" else f"@hookimpl\ndef pai_prerequisite():\n exec({FOREVER!r})\n"
-    site.add("org.hangs", code)
-    host = Host(NO_POLICY)
-    with pytest.raises(PluginError) as caught:
-        host.contribution(host.load(host.find("org.hangs")), USE, TASK)
-    message = f"plugin org.hangs (org-hangs 1.0), {where}: TimeoutError: no answer in 1 seconds"
-    assert str(caught.value).startswith(message)
-
-
-@pytest.mark.parametrize("fails", [False, True])
-def test_the_time_limit_ends_with_the_call(site: Site, *, fails: bool) -> None:
-    made = site.add("org.one", "raise RuntimeError\n" if fails else GREETS)
-    before = signal.getsignal(signal.SIGALRM)
-    if fails:
-        with pytest.raises(PluginError):
-            loaded(made)
-    else:
-        loaded(made)
-    assert signal.alarm(0) == 0
-    assert signal.getsignal(signal.SIGALRM) is before
-
-
-def test_a_hook_in_the_task_has_no_time_limit_of_its_own(site: Site) -> None:
-    """The task's own limit ends it."""
-    site.add("org.one")
-    with blamed(InstalledPlugins()["org.one"][0], "hook pai_init", limited=False):
-        assert signal.alarm(0) == 0
+# The call
 
 
 def test_an_interrupt_by_the_user_is_not_the_plugins_fault(site: Site) -> None:
@@ -237,11 +201,8 @@ def test_an_interrupt_by_the_user_is_not_the_plugins_fault(site: Site) -> None:
         signal.raise_signal(signal.SIGINT)
 
 
-def test_standard_output_is_the_hosts_again_after_a_call(
-    site: Site, capfd: pytest.CaptureFixture[str]
-) -> None:
-    site.add("org.one")
-    with blamed(InstalledPlugins()["org.one"][0], "import"):
+def test_standard_output_is_the_hosts_again_after_a_call(capfd: pytest.CaptureFixture[str]) -> None:
+    with stdout_is_stderr():
         sys.stdout.write("from the plugin\n")
         sys.stdout.flush()
         subprocess.run(["echo", "from its program"], check=True)

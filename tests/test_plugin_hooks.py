@@ -245,7 +245,7 @@ def test_a_hook_runs_in_the_version_that_the_plan_was_made_with_or_not_at_all(
 ) -> None:
     made = site.add("org.one", LOGS)
     swap = f"sed -i s/1.0/2.0/ {made.info}/METADATA"
-    ran = run(site, tmp_path, with_commands(job(**uses("org.one")), swap))
+    ran = run(site, tmp_path, with_commands(job(**uses("org.one")), swap), "--isolation", "none")
     assert ran.status == 0
     assert ran.said[:2] == ["pai_init of use0", "pai_task_starts of use0"]
     assert len(ran.said) == 4
@@ -287,7 +287,6 @@ def pai_prerequisite(use, task):
     return Contribution(secrets=["run", "unheard_of"])
 @hookimpl
 def pai_init(use, task):
-    task.private.mkdir(mode=0o700)
     (task.private / "key").write_text(use.secrets["run"])
     (task.folder / "told").write_text(f"{sorted(use.secrets)} {use.roles} {task.gang}")
 """

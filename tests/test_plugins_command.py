@@ -196,7 +196,7 @@ CHECKS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         ["example 0: pai_prerequisite returned dict, not a Contribution"],
     ),
     "a contribution that exits": (
-        RAISES + "exit(3)",
+        RAISES + "raise SystemExit(3)",
         {"parameters": PARAMETERS},
         ["example 0: pai_prerequisite called sys.exit(3)"],
     ),

@@ -1,8 +1,8 @@
 """The hook specifications: what the host asks a plugin, and when. API version 1.
 
-The host calls one plugin at a time, and for each use of it apart. An exception, a wrong return value or a
-call of ``sys.exit`` becomes one message that names the plugin, its distribution and version, the phase and
-the use; the use's ``failurePolicy`` says whether it fails the task.
+The host calls one plugin at a time, and for each use of it apart. An exception, a wrong return value, a
+call of ``sys.exit``, a crash or no answer in time becomes one message that names the plugin, its distribution
+and version, the phase and the use; the use's ``failurePolicy`` says whether it fails the task.
 """
 
 import pluggy
@@ -19,6 +19,9 @@ def pai_prerequisite(use: Use, task: Task) -> Contribution | None:
     Called while the plan is made, once for each task, and again whenever somebody only looks at a plan. So
     it has no side effects, and the same arguments give an equal answer. Secrets in ``use.parameters`` are
     placeholders here.
+
+    Called in a process that makes plans only: it has no standard input, and is killed with all of its group
+    when the plans are made. Each call has a minute, and so has the import. The arguments are copies.
     """
 
 

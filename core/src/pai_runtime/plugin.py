@@ -98,9 +98,9 @@ class Task:
 
     @property
     def private(self) -> Path:
-        """A folder for what must not outlive the task, such as keys; who needs it makes it, with mode 0700.
+        """A folder for what must not outlive the task, such as keys. Only the task's user may look into it.
 
-        It is removed after the exit callbacks, with all that is in it.
+        It is in memory where that can be, and goes with all that is in it after the exit callbacks.
         """
         return self.folder / PRIVATE
 

@@ -20,9 +20,9 @@ def main(args: argparse.Namespace) -> int:
     host = given_host(args.policy)
     try:
         job, roles, warnings = load_checked(args, host)
-        only = _task(job, args.task) if args.task else None
+        only = [_task(job, args.task)] if args.task else []
         planner = Planner(job, host, roles, example_placement(job, user_name()), warnings)
-        plans = planner.plans(only)
+        plans = planner.plans(*only)
     except InvalidInput as error:
         print_problems(error.problems)
         return INVALID
@@ -31,7 +31,7 @@ def main(args: argparse.Namespace) -> int:
         return CANNOT_RUN
     if args.json:
         documents = [plan.to_json() for plan in plans.values()]
-        text = json.dumps(documents[0] if only else documents, indent=2) + "\n"
+        text = json.dumps(documents[0] if only else documents, indent=2, allow_nan=False) + "\n"
     else:
         text = "\n".join(plan_text(plan) for plan in plans.values())
     sys.stdout.write(text)

@@ -7,7 +7,7 @@ from typing import Any
 from pai_runtime.cli.policy import given_host
 from pai_runtime.host.discovery import Plugin, PluginCommand, declared_commands, read_manifest
 from pai_runtime.host.host import Host
-from pai_runtime.host.loading import PluginError, blamed
+from pai_runtime.host.loading import PluginError, blamed, stdout_is_stderr
 from pai_runtime.host.own_modules import import_own
 from pai_runtime.problems import InvalidInput, Problem
 
@@ -51,8 +51,9 @@ def _add_arguments(
     if fault:
         raise InvalidInput([Problem(f"{plugin.label} is refused: {fault}")])
     try:
-        host.load(plugin)
-        with blamed(plugin, f"command {command.name}"):
-            import_own(plugin.code, command.module).add_arguments(parser)
+        with stdout_is_stderr():
+            host.load(plugin)
+            with blamed(plugin, f"command {command.name}"):
+                import_own(plugin.code, command.module).add_arguments(parser)
     except PluginError as error:
         raise InvalidInput([Problem(str(error))]) from error

@@ -4,6 +4,7 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from pai_runtime.cli.policy import given_host
 from pai_runtime.host.discovery import Plugin, distribution_code
 from pai_runtime.host.host import Host, Unavailable, parameter_problems
 from pai_runtime.host.loading import PluginError
+from pai_runtime.host.planning import Question, ask
 from pai_runtime.job.model import plugin_id
 from pai_runtime.plugin import Task, Use
 from pai_runtime.problems import Position
@@ -135,30 +137,34 @@ def _check(host: Host, id_: str) -> int:
 def _faults(host: Host, plugin: Plugin) -> Iterator[str]:
     manifest = plugin.manifest
     place = Position(str(plugin.location), 1, 1)
-    for number, example in enumerate(manifest.parameters.get("examples", ())):
+    examples = manifest.parameters.get("examples", ())
+    for number, example in enumerate(examples):
         for problem in parameter_problems(plugin, example, place):
             yield f"example {number} does not fit the schema: {problem.field}: {problem.message}"
-    try:
-        loaded = host.load(plugin)
-    except PluginError as error:
-        yield error.what
-        return
-    implemented = {
-        hook.name for hook in loaded.manager.get_hookcallers(loaded.manager.get_plugin(plugin.id)) or ()
-    }
-    for hook in sorted(implemented - set(manifest.hooks)):
-        yield f"implements {hook}, which its manifest does not list"
-    for hook in sorted(set(manifest.hooks) - implemented):
-        yield f"does not implement {hook}, which its manifest lists"
     task = Task(
         "example", "worker", 0, {"worker": 1}, {"ssh": (15000,), "http": (15001,)}, Path("/usr/local/pai")
     )
-    for number, example in enumerate(manifest.parameters.get("examples", ())):
-        use = Use(plugin.id, "example", example, "fail", str(place), ("worker",))
-        try:
-            host.contribution(loaded, use, task)
-        except PluginError as error:
-            yield f"example {number}: pai_prerequisite {error.what}"
+    use = Use(plugin.id, "example", {}, "fail", str(place), ("worker",))
+    imported, *answers = ask(
+        host,
+        [
+            Question(plugin, use, []),
+            *(Question(plugin, replace(use, parameters=example), [task]) for example in examples),
+        ],
+    )
+    if isinstance(imported, PluginError):
+        yield imported.what
+        return
+    for hook in sorted(imported.hooks - set(manifest.hooks)):
+        yield f"implements {hook}, which its manifest does not list"
+    for hook in sorted(set(manifest.hooks) - imported.hooks):
+        yield f"does not implement {hook}, which its manifest lists"
+    for number, answer in enumerate(answers):
+        contribution = answer if isinstance(answer, PluginError) else answer.contributions[0]
+        if isinstance(contribution, PluginError):
+            yield f"example {number}: pai_prerequisite {contribution.what}"
+        if contribution is answer:
+            return  # the others were not asked for
 
 
 def _digest(distribution: str) -> int:

@@ -1,7 +1,9 @@
 """``pai-runtime run``: all tasks of a job on this machine."""
 
 import argparse
-from collections.abc import Iterator
+import json
+import shutil
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pai_runtime import duration
@@ -17,8 +19,13 @@ from pai_runtime.engines.view import choose_view
 from pai_runtime.job.model import Job
 from pai_runtime.job.secrets import secret_values
 from pai_runtime.plan.build import Planner
+from pai_runtime.plan.environment import TaskName
 from pai_runtime.problems import InvalidInput, print_problems
 from pai_runtime.task.masking import SHORTEST
+from pai_runtime.task.plan import Plan
+
+_MUCH = 1_000_000_000
+"""Bytes of plans that a person may want to know of."""
 
 
 def main(args: argparse.Namespace) -> int:
@@ -41,6 +48,7 @@ def main(args: argparse.Namespace) -> int:
             planner = Planner(job, host, roles, run.place(), warnings)
             plans = planner.plans()
             print_problems(planner.more_warnings)
+            _check_room(plans, folder.path)
             run.prepare(plans, secrets)
         except BaseException:
             folder.discard()
@@ -58,6 +66,24 @@ def main(args: argparse.Namespace) -> int:
     for text in summary(folder.path, run.as_run()):
         view.say(text)
     return status
+
+
+def _check_room(plans: Mapping[TaskName, Plan], folder: Path) -> None:
+    """Raises `CannotRun` where the plans do not fit; each of them names all tasks, so that many are much."""
+    plan = next(iter(plans.values()))
+    needed = len(json.dumps(plan.to_json()).encode()) * len(plans)
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        raise CannotRun(
+            f"the plans of {len(plans)} tasks take about {_gigabytes(needed)}, and {folder} has"
+            f" {_gigabytes(free)} left; give --out a folder on a larger disk, or the job fewer tasks"
+        )
+    if needed > _MUCH:
+        say(f"the plans of {len(plans)} tasks take about {_gigabytes(needed)} in {folder}")
+
+
+def _gigabytes(size: int) -> str:
+    return f"{size / 1e9:.1f} GB"
 
 
 def _seconds(text: str) -> float:

@@ -44,9 +44,8 @@ def _problems(args: argparse.Namespace, host: Host) -> tuple[Problem, ...]:
 def _plan_problems(job: Job, host: Host, roles: list[RoleUses]) -> Iterator[Problem]:
     """What only plugins can tell, each from its own parameters, and what they add up to."""
     planner = Planner(job, host, roles, example_placement(job, user_name()), [])
-    for role in job.roles:
-        try:
-            planner.plans((role, 0))
-        except InvalidInput as error:
-            yield from error.problems
+    try:
+        planner.plans(*((role, 0) for role in job.roles))
+    except InvalidInput as error:
+        yield from error.problems
     yield from planner.more_warnings

@@ -15,11 +15,11 @@ from typing import Any
 from pai_runtime.engines.isolation import Bind, Isolated, Isolation, clean_up, make_folders
 from pai_runtime.engines.process import Launch, launch
 from pai_runtime.engines.run_state import RunTask, TaskStatus, exit_record_of, read_exit_record, read_phase
-from pai_runtime.engines.runtime_copy import runtime_copy
+from pai_runtime.engines.runtime_copy import RuntimeCopy
 from pai_runtime.plan.environment import Attempt, TaskName, of_attempt
 from pai_runtime.task.exit_record import exit_record, noted
 from pai_runtime.task.folder import Folder
-from pai_runtime.task.interpreter import this_interpreter
+from pai_runtime.task.interpreter import python_argv
 from pai_runtime.task.layout import ATTEMPTS, PLAN, PRIVATE, RECORD, RUNTIME, WORK
 from pai_runtime.task.lifecycle import TIMEOUT, Outcome, Result
 from pai_runtime.task.plan import Plan
@@ -190,11 +190,11 @@ class LocalTask:
     def _prepared(self, own: Folder, args: list[str]) -> tuple[Callable[[], None], list[str]]:
         """What the process does before it is the supervisor, and what it executes then."""
         if not self._options.namespaces:
-            return lambda: None, this_interpreter().argv(_SUPERVISOR, *args)
-        interpreter, binds = runtime_copy(Path(os.path.realpath(own.path)) / RUNTIME)
-        isolated = Isolated(self._options.namespaces, self._options.storage[self.name], binds)
+            return lambda: None, python_argv(_SUPERVISOR, *args)
+        copy = RuntimeCopy(Path(os.path.realpath(own.path)) / RUNTIME)
+        isolated = Isolated(self._options.namespaces, self._options.storage[self.name], copy.binds)
         isolation = Isolation(self._run.path, own.path, self._run.path / self._layers, isolated)
-        return isolation.enter, interpreter.argv(_SUPERVISOR, *args)
+        return isolation.enter, copy.argv(_SUPERVISOR, *args)
 
     def _code_of_killed(self, own: Folder, number: int) -> int:
         """The exit code of a task whose supervisor was killed: what had been decided by then counts."""

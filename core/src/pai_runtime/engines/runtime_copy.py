@@ -6,17 +6,36 @@ What runs beside it with secrets in its hands comes from this copy.
 
 import os
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from pai_runtime.engines.isolation import Bind
-from pai_runtime.task.interpreter import Interpreter, this_interpreter
+from pai_runtime.task.interpreter import argv_of, search_path
 
 
-def runtime_copy(target: Path) -> tuple[Interpreter, tuple[Bind, ...]]:
-    """This interpreter with its modules, each by its own path below `target`; and what has to be mounted there."""
-    here, prefix = this_interpreter(), os.path.realpath(sys.base_prefix)
-    path = [entry for entry in map(os.path.realpath, here.path) if Path(entry).exists()]
-    executable = os.path.realpath(here.executable)
-    outside = [entry for entry in (executable, *path) if not Path(entry).is_relative_to(prefix)]
-    binds = [Bind(entry, f"{target}{entry}", read_only=True) for entry in dict.fromkeys((prefix, *outside))]
-    return Interpreter(f"{target}{executable}", [f"{target}{entry}" for entry in path]), tuple(binds)
+@dataclass(frozen=True)
+class RuntimeCopy:
+    """This interpreter with its modules, each by its own path below `target`."""
+
+    target: Path
+
+    @property
+    def binds(self) -> Sequence[Bind]:
+        """What has to be mounted there."""
+        prefix = os.path.realpath(sys.base_prefix)
+        places = [os.path.realpath(sys.executable), *_path()]
+        outside = [place for place in places if not Path(place).is_relative_to(prefix)]
+        return [
+            Bind(place, f"{self.target}{place}", read_only=True)
+            for place in dict.fromkeys((prefix, *outside))
+        ]
+
+    def argv(self, module: str, *args: str) -> list[str]:
+        """The argv that calls ``main`` of `module` with `args`, in this copy."""
+        path = [f"{self.target}{entry}" for entry in _path()]
+        return argv_of(f"{self.target}{os.path.realpath(sys.executable)}", path, module, *args)
+
+
+def _path() -> list[str]:
+    return [entry for entry in map(os.path.realpath, search_path()) if Path(entry).exists()]

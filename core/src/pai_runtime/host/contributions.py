@@ -1,7 +1,8 @@
 """What a plugin contributes, checked before it gets into a plan: its author may have put anything there."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from typing import Any, get_args
 
 from pai_runtime.plugin import EVENTS, Contribution, Mount, Service, Shell
@@ -18,6 +19,7 @@ _SERVICE_TYPES: dict[str, type | tuple[type, ...]] = {
     "linger": (int, float),
 }
 
+_MOST_SECONDS = 1_000_000_000
 
 _MOUNT_TYPES: dict[str, type] = {"path": str, "source": str, "kind": str, "sub_path": str, "read_only": bool}
 
@@ -50,6 +52,42 @@ def contribution_fault(contribution: Contribution) -> str | None:
     return next(filter(None, faults), None)
 
 
+def contribution_to_json(contribution: Contribution) -> dict[str, Any]:
+    """A contribution without fault as data."""
+    return {
+        **{field.name: getattr(contribution, field.name) for field in fields(Contribution)},
+        "environment": dict(contribution.environment),
+        "steps": _rows(contribution.steps, Shell),
+        "services": _rows(contribution.services, Service),
+        "mounts": _rows(contribution.mounts, Mount),
+        "exit_rules": [dict(rule) for rule in contribution.exit_rules],
+    }
+
+
+def contribution_from_json(document: Any) -> Contribution:
+    """Read what `contribution_to_json` gave, or anything else; raises ValueError."""
+    try:
+        contribution = Contribution(
+            **{
+                **document,
+                "steps": [Shell(*row) for row in document["steps"]],
+                "services": [Service(*row) for row in document["services"]],
+                "mounts": [Mount(*row) for row in document["mounts"]],
+            }
+        )
+        fault = contribution_fault(contribution)
+    except (KeyError, TypeError) as error:
+        raise ValueError("has given an answer that is no contribution") from error
+    if fault:
+        raise ValueError(fault)
+    return contribution
+
+
+def _rows(things: Iterable[Any], kind: type) -> list[list[Any]]:
+    names = [field.name for field in fields(kind)]
+    return [[getattr(thing, name) for name in names] for thing in things]
+
+
 def _variable_fault(name: Any, value: Any) -> str | None:
     if not (isinstance(name, str) and isinstance(value, str)):
         return f"set the variable {name!r} to a value of type {type(value).__name__}, not text"
@@ -75,7 +113,7 @@ def _step_fault(step: Any) -> str | None:
 def _service_fault(service: Any) -> str | None:
     if not isinstance(service, Service):
         return f"has a service that is a {type(service).__name__}, not a Service"
-    if fault := _type_fault("service", service, _SERVICE_TYPES):
+    if fault := _type_fault("service", service, _SERVICE_TYPES) or _seconds_fault(service):
         return fault
     if service.restart not in get_args(Restart):
         return f"has a service '{service.name}' with restart {service.restart!r}"
@@ -83,6 +121,14 @@ def _service_fault(service: Any) -> str | None:
         return "has a service with NUL or half a character in it"
     if service.address is not None and ("\0" in service.address or _unfit(service.address)):
         return f"has a service '{service.name}' whose address has a secret, NUL or half a character in it"
+    return None
+
+
+def _seconds_fault(service: Service) -> str | None:
+    for name in ("ready_within", "linger"):
+        seconds = getattr(service, name)
+        if isinstance(seconds, bool) or not 0 <= seconds <= _MOST_SECONDS:  # NaN is not in between either
+            return f"has a service whose {name} is {seconds}; expected seconds from 0 to {_MOST_SECONDS}"
     return None
 
 

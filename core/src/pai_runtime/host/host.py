@@ -1,7 +1,10 @@
 """The host: from a plugin's id to the plugin, imported once and only if it is allowed."""
 
-from collections.abc import Callable, Mapping
+import contextlib
+import signal
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
+from types import FrameType
 from typing import Any
 
 from pai_runtime.document import Document, DocumentPath
@@ -13,6 +16,9 @@ from pai_runtime.host.policy import Policy, refusal
 from pai_runtime.plugin import Contribution, Task, Use
 from pai_runtime.problems import Position, Problem, near_miss
 from pai_runtime.schemas import check
+
+LONGEST_CHECK = 10
+"""Seconds that checking the parameters of one use may take; a pattern may backtrack for ever."""
 
 
 class Unavailable(Exception):
@@ -107,8 +113,23 @@ def parameter_problems(
 ) -> list[Problem]:
     """What is wrong with the parameters of a use, or with the manifest that they are checked against."""
     try:
-        return check(parameters, plugin.manifest.parameters, source, locate)
+        with _time_limit(LONGEST_CHECK):
+            return check(parameters, plugin.manifest.parameters, source, locate)
     except Exception as error:  # noqa: BLE001 - a reference to nothing, or to itself: only using it shows
         message = f"the manifest of {plugin.label} cannot be used to check parameters: {error}"
         place = source if isinstance(source, Position) else source.position(locate(()))
         return [Problem(message, place)]
+
+
+@contextlib.contextmanager
+def _time_limit(seconds: int) -> Iterator[None]:
+    def expired(_number: int, _frame: FrameType | None) -> None:
+        raise TimeoutError(f"that takes longer than {seconds} seconds")
+
+    before = signal.signal(signal.SIGALRM, expired)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)

@@ -2,13 +2,11 @@
 
 import contextlib
 import os
-import signal
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from traceback import walk_tb
-from types import FrameType
 from typing import Any
 
 import pluggy
@@ -17,9 +15,6 @@ from pai_runtime import hooks
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.own_modules import import_own
 from pai_runtime.plugin import PROJECT
-
-LONGEST_CALL = 60
-"""Seconds that the import of a plugin, or a hook that makes a plan, may take."""
 
 
 class PluginError(Exception):
@@ -56,17 +51,10 @@ def load(plugin: Plugin) -> LoadedPlugin:
 
 
 @contextlib.contextmanager
-def blamed(plugin: Plugin, phase: str, *, limited: bool = True) -> Iterator[None]:
-    """Turn whatever goes wrong inside into a `PluginError`; if `limited`, taking too long is wrong too.
-
-    What it prints goes to standard error: standard output may be a document that somebody reads.
-    """
+def blamed(plugin: Plugin, phase: str) -> Iterator[None]:
+    """Turn whatever goes wrong inside into a `PluginError`."""
     try:
-        with (
-            _stdout_is_stderr(),
-            _time_limit(LONGEST_CALL) if limited else contextlib.nullcontext(),
-        ):
-            yield
+        yield
     except (PluginError, KeyboardInterrupt):
         raise
     except SystemExit as error:
@@ -77,8 +65,11 @@ def blamed(plugin: Plugin, phase: str, *, limited: bool = True) -> Iterator[None
 
 
 @contextlib.contextmanager
-def _stdout_is_stderr() -> Iterator[None]:
-    """The descriptor too, for the programs that a plugin starts."""
+def stdout_is_stderr() -> Iterator[None]:
+    """What plugins print in here goes to standard error, for standard output is for what was asked for.
+
+    That is the descriptor too, for the programs that they start.
+    """
     kept = os.dup(1)
     os.dup2(2, 1)
     try:
@@ -109,17 +100,3 @@ def _where(error: BaseException, plugin: Plugin) -> str:
         if frame.f_code.co_filename.startswith(own)
     ]
     return places[-1] if places else ""
-
-
-@contextlib.contextmanager
-def _time_limit(seconds: int) -> Iterator[None]:
-    def expired(_number: int, _frame: FrameType | None) -> None:
-        raise TimeoutError(f"no answer in {seconds} seconds")
-
-    before = signal.signal(signal.SIGALRM, expired)
-    signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)

@@ -14,7 +14,7 @@ from typing import Any
 
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.host import Host, Unavailable
-from pai_runtime.host.loading import LoadedPlugin, PluginError, blamed
+from pai_runtime.host.loading import LoadedPlugin, PluginError, blamed, stdout_is_stderr
 from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.plugin import Analysis, ContributedRule, Failure, Task, Use
 from pai_runtime.task.placeholders import fill, platform_path
@@ -34,13 +34,14 @@ def main() -> None:
     host = Host(NO_POLICY, manifests=False)  # the plan was made from them
     try:
         plugin = _find_the_same(host, record)
-        loaded = host.load(plugin)
         use, task = _use(record, given["secrets"]), _task(given["task"])
-        with blamed(plugin, f"hook {hook}", limited=False):
-            if hook == "pai_analyze":
-                _analyze(loaded, use, task, _failure(given))
-            else:
-                getattr(loaded.manager.hook, hook)(use=use, task=task)
+        with stdout_is_stderr():
+            loaded = host.load(plugin)
+            with blamed(plugin, f"hook {hook}"):
+                if hook == "pai_analyze":
+                    _analyze(loaded, use, task, _failure(given))
+                else:
+                    getattr(loaded.manager.hook, hook)(use=use, task=task)
     except (Unavailable, PluginError) as error:
         sys.exit(f"use {record.name} ({record.source}): {error}")
 

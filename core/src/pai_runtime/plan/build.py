@@ -1,7 +1,7 @@
 """Making plans: each use is checked against its plugin's manifest, then the plugin says what it adds."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -10,6 +10,7 @@ from pai_runtime.document import DocumentPath
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.host import Host, Unavailable, parameter_problems
 from pai_runtime.host.loading import PluginError
+from pai_runtime.host.planning import Answer, Question, ask
 from pai_runtime.job.model import Job, TaskRole
 from pai_runtime.job.uses import JobUse, role_command, role_uses
 from pai_runtime.plan.environment import JobEnvironment, Placement, TaskName
@@ -40,6 +41,9 @@ _LIFECYCLE_HOOKS: dict[Event, str] = {
     "taskFails": "pai_task_fails",
     "taskExits": "pai_task_exits",
 }
+
+_UseAnswer = tuple[frozenset[str], Contribution] | PluginError
+"""The hooks that a plugin implements and what a use of it adds to one task, or what went wrong."""
 
 
 @dataclass(frozen=True)
@@ -130,21 +134,40 @@ class Planner:
         """What the planning itself has given rise to; the plans have them too."""
         return in_order(self._more_warnings)
 
-    def plans(self, only: TaskName | None = None) -> dict[TaskName, Plan]:
-        """The plan of every task, or of one; raises `InvalidInput` with all that plugins did wrong."""
+    def plans(self, *only: TaskName) -> dict[TaskName, Plan]:
+        """The plan of every task, or of some; raises `InvalidInput` with all that plugins did wrong."""
         problems: list[Problem] = []
-        names = [only] if only else list(self._placement.places)
-        plans = {name: self._plan(name, problems) for name in names}
+        tasks = {name: self._task(name) for name in only or self._placement.places}
+        answers = self._ask(tasks.values())
+        plans = {name: self._plan(name, answers[name], problems) for name in tasks}
         if errors(problems):
             raise InvalidInput(in_order(problems))
         self._more_warnings += problems
         return plans
 
-    def _plan(self, name: TaskName, problems: list[Problem]) -> Plan:
+    def _task(self, name: TaskName) -> Task:
+        place = self._placement.places[name]
+        return Task(self._job.name, *name, self._instances, place.ports, Path(place.folder), self._job.gang)
+
+    def _ask(self, tasks: Collection[Task]) -> dict[TaskName, list[_UseAnswer]]:
+        """What each use of each task adds to its plan."""
+        by_role: dict[str, list[Task]] = {}
+        for task in tasks:
+            by_role.setdefault(task.role, []).append(task)
+        questions = [
+            Question(plugin, self._use(use), of_role)
+            for name, of_role in by_role.items()
+            for use, plugin in zip(self._roles[name].uses, self._roles[name].plugins, strict=True)
+        ]
+        answers: dict[TaskName, list[_UseAnswer]] = {(task.role, task.index): [] for task in tasks}
+        for question, answer in zip(questions, ask(self._host, questions), strict=True):
+            for number, task in enumerate(question.tasks):
+                answers[task.role, task.index].append(_for_task(answer, number))
+        return answers
+
+    def _plan(self, name: TaskName, answers: list[_UseAnswer], problems: list[Problem]) -> Plan:
         role_name, index = name
         role, place = self._roles[role_name], self._placement.places[name]
-        folder, gang = Path(place.folder), self._job.gang
-        task = Task(self._job.name, role_name, index, self._instances, place.ports, folder, gang)
         variables = {variable.name: variable for variable in self._environment.of(role.role, index)}
         records: list[UseRecord] = []
         steps: list[Step] = []
@@ -152,16 +175,15 @@ class Planner:
         mounts: list[PlannedMount] = []
         exit_rules: list[PlannedRule] = []
         found: list[Problem] = []
-        for use, plugin in zip(role.uses, role.plugins, strict=True):
-            try:
-                contribution = self._contribution(use, plugin, task)
-            except PluginError as error:
+        for use, plugin, answer in zip(role.uses, role.plugins, answers, strict=True):
+            if isinstance(answer, PluginError):
                 consequence = _LEFT_OUT if use.failure_policy == "ignore" else None
-                found.append(_problem_of(use, show(str(error)), consequence))
+                found.append(_problem_of(use, show(str(answer)), consequence))
                 continue
+            hooks, contribution = answer
             for variable, value in contribution.environment.items():
                 variables[variable] = Variable(variable, value, use.name)
-            steps += self._steps(use, plugin, contribution, len(records))
+            steps += _steps(use, hooks, contribution, len(records))
             found += [_warning(use, show(text)) for text in contribution.warnings]
             services += [PlannedService(len(records), service) for service in contribution.services]
             exit_rules += [PlannedRule(len(records), rule) for rule in contribution.exit_rules]
@@ -200,26 +222,9 @@ class Planner:
         elif all(new != other for other, _ in others):
             mounts.append(PlannedMount(len(records) - 1, new))
 
-    def _contribution(self, use: JobUse, plugin: Plugin, task: Task) -> Contribution:
-        loaded = self._host.load(plugin)
+    def _use(self, use: JobUse) -> Use:
         source, roles = str(use.position), self._roles_of[use.path]
-        plugin_use = Use(use.plugin, use.name, use.parameters, use.failure_policy, source, roles)
-        return self._host.contribution(loaded, plugin_use, task)
-
-    def _steps(self, use: JobUse, plugin: Plugin, contribution: Contribution, number: int) -> Iterator[Step]:
-        loaded = self._host.load(plugin)
-        step = partial(Step, use=number)
-        if loaded.implements("pai_init"):
-            yield step("init", hook="pai_init", failure_policy=use.failure_policy)
-        if loaded.implements("pai_analyze"):
-            yield step("analysis", hook="pai_analyze", failure_policy=use.failure_policy)
-        for event in EVENTS:
-            for shell in contribution.steps:
-                if shell.event == event:
-                    policy = shell.failure_policy or use.failure_policy
-                    yield step(event, script=shell.script, failure_policy=policy)
-            if loaded.implements(_LIFECYCLE_HOOKS[event]):
-                yield step(event, hook=_LIFECYCLE_HOOKS[event], failure_policy=use.failure_policy)
+        return Use(use.plugin, use.name, use.parameters, use.failure_policy, source, roles)
 
     def _record(self, use: JobUse, plugin: Plugin, contribution: Contribution) -> UseRecord:
         return UseRecord(
@@ -234,3 +239,26 @@ class Planner:
             roles=self._roles_of[use.path],
             secrets=tuple(contribution.secrets),
         )
+
+
+def _for_task(answer: Answer | PluginError, number: int) -> _UseAnswer:
+    """What a use adds to one of the tasks that were asked for."""
+    if isinstance(answer, PluginError):
+        return answer
+    contribution = answer.contributions[number]
+    return contribution if isinstance(contribution, PluginError) else (answer.hooks, contribution)
+
+
+def _steps(use: JobUse, hooks: frozenset[str], contribution: Contribution, number: int) -> Iterator[Step]:
+    step = partial(Step, use=number)
+    if "pai_init" in hooks:
+        yield step("init", hook="pai_init", failure_policy=use.failure_policy)
+    if "pai_analyze" in hooks:
+        yield step("analysis", hook="pai_analyze", failure_policy=use.failure_policy)
+    for event in EVENTS:
+        for shell in contribution.steps:
+            if shell.event == event:
+                policy = shell.failure_policy or use.failure_policy
+                yield step(event, script=shell.script, failure_policy=policy)
+        if _LIFECYCLE_HOOKS[event] in hooks:
+            yield step(event, hook=_LIFECYCLE_HOOKS[event], failure_policy=use.failure_policy)

@@ -1,38 +1,27 @@
-"""Another process of this interpreter."""
+"""Another process of this interpreter, or of a copy of it."""
 
-import json
-import os
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 _START = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv.pop(1)); "
+    "import sys; end = 2 + int(sys.argv[1]); sys.path[:] = sys.argv[2:end]; del sys.argv[1:end]; "
     "from importlib import import_module; sys.exit(import_module(sys.argv.pop(1)).main())"
 )
 
 
-@dataclass(frozen=True)
-class Interpreter:
-    """A Python, and where it finds modules."""
-
-    executable: str
-    path: Sequence[str]
-
-    def argv(self, module: str, *args: str) -> list[str]:
-        """The argv that calls ``main`` of `module` with `args`.
-
-        It has this search path, whatever the environment and the working directory there say, and does not
-        spend time on finding one.
-        """
-        return [self.executable, "-I", "-S", "-c", _START, json.dumps(self.path), module, *args]
-
-
-def this_interpreter() -> Interpreter:
-    """The one that runs this, with its search path."""
-    return Interpreter(sys.executable, [entry for entry in sys.path if os.path.isabs(entry)])
+def search_path() -> list[str]:
+    """Where this process finds modules, whatever its working directory."""
+    return [entry for entry in sys.path if entry.startswith("/")]
 
 
 def python_argv(module: str, *args: str) -> list[str]:
-    """The argv that calls ``main`` of `module` with `args`, in this interpreter."""
-    return this_interpreter().argv(module, *args)
+    """The argv that calls ``main`` of `module` with `args`, in this interpreter with its search path."""
+    return argv_of(sys.executable, search_path(), module, *args)
+
+
+def argv_of(executable: str, path: list[str], module: str, *args: str) -> list[str]:
+    """The same in an interpreter with a search path.
+
+    That holds whatever the environment and the working directory there say, costs no time to find out, and
+    runs no ``.pth`` file.
+    """
+    return [executable, "-I", "-S", "-c", _START, str(len(path)), *path, module, *args]

@@ -80,6 +80,8 @@ def supervise(folder: Folder, options: Options) -> int:
         secrets = _read_secrets(options.secrets)
         os.chdir(folder.path / WORK)
         inside = Folder.at(folder.path)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(PRIVATE, 0o700, dir_fd=inside.fd)
     except (OSError, ValueError, PlanError) as error:
         return cannot_run(folder, f"the plan in {folder.path} cannot be run: {error}", options)
     masks = Masks(secrets.values())

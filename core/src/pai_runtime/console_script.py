@@ -1,0 +1,18 @@
+"""What the console script calls: it hands over to an interpreter that has run no ``.pth`` file.
+
+The one that it is called in has run those of all that is installed, also of what the policy refuses. It
+imports next to nothing, for all that it does is time lost.
+"""
+
+import os
+import sys
+
+from pai_runtime.task.interpreter import python_argv
+
+
+def main() -> None:
+    """Become the command line, with the search path of this process but for the folder of the script."""
+    if sys.path[0] == os.path.dirname(os.path.realpath(sys.argv[0])):  # noqa: PTH120 - pathlib takes too long
+        del sys.path[0]
+    argv = python_argv("pai_runtime.cli", *sys.argv[1:])
+    os.execv(argv[0], argv)  # noqa: S606 - no shell is wanted

@@ -1,0 +1,145 @@
+"""What the uses of a job add to its plans: the code of the plugins, asked in a process apart."""
+
+import contextlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from pai_runtime import hooks
+from pai_runtime.host.contributions import contribution_from_json, contribution_to_json
+from pai_runtime.host.discovery import Plugin
+from pai_runtime.host.host import Host
+from pai_runtime.host.loading import LoadedPlugin, PluginError, blamed
+from pai_runtime.host.separate_process import MOST_BYTES, AnswerPipe, Ended, SeparateProcess
+from pai_runtime.plugin import Contribution, Task, Use
+from pai_runtime.problems import InvalidInput, Problem
+
+_IMPORT = "import"
+_HOOK = "hook pai_prerequisite"
+_HOOKS = frozenset(name for name in vars(hooks) if name.startswith("pai_"))
+_AS_BEFORE = '"as before"'
+_LONGEST_ERROR = 2000
+_NONSENSE = "has given an answer that makes no sense"
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a use of a plugin is asked: what it adds to the plans of these tasks."""
+
+    plugin: Plugin
+    use: Use
+    tasks: Sequence[Task]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The hooks that the plugin implements, and for each task what the use adds or what went wrong."""
+
+    hooks: frozenset[str]
+    contributions: Sequence[Contribution | PluginError]
+
+
+def ask(host: Host, questions: Sequence[Question]) -> list[Answer | PluginError]:
+    """The answer to each question, or what its plugin has done instead of answering.
+
+    A plugin that ends or blocks the process is not asked again, and the others are, in another one. Raises
+    `InvalidInput` where there can be none.
+    """
+    try:
+        return _ask(host, questions)
+    except OSError as error:
+        message = f"no process can be started to ask plugins what they add: {error.strerror}"
+        raise InvalidInput([Problem(message)]) from error
+
+
+def _ask(host: Host, questions: Sequence[Question]) -> list[Answer | PluginError]:
+    answers: dict[int, Answer | PluginError] = {}
+    while left := {number: each for number, each in enumerate(questions) if number not in answers}:
+        with contextlib.closing(SeparateProcess(partial(_answer, host, list(left.values())))) as process:
+            for number, question in left.items():
+                try:
+                    answers[number] = _receive(process, question)
+                except PluginError as error:
+                    same = [other for other in left if left[other].plugin.id == question.plugin.id]
+                    answers |= {other: error for other in same if other not in answers}
+                    break
+    return [answers[number] for number in range(len(questions))]
+
+
+def _receive(process: SeparateProcess, question: Question) -> Answer | PluginError:
+    """Take the answers as what anybody may have written; raises `PluginError` where there will be no more."""
+    plugin, phase = question.plugin, _IMPORT
+    try:
+        listed = _hooks(process.receive(), plugin)
+        if isinstance(listed, PluginError):
+            return listed
+        phase = _HOOK
+        contributions: list[Contribution | PluginError] = []
+        for _ in question.tasks:
+            contributions.append(_contribution(process.receive(), plugin, contributions))
+    except (Ended, ValueError) as error:
+        raise PluginError(plugin, phase, str(error)) from None
+    return Answer(listed, contributions)
+
+
+def _hooks(answer: Any, plugin: Plugin) -> frozenset[str] | PluginError:
+    match answer:
+        case {"error": str(what)}:
+            return PluginError(plugin, _IMPORT, what[:_LONGEST_ERROR])
+        case {"hooks": list(listed)} if all(isinstance(name, str) and name in _HOOKS for name in listed):
+            return frozenset(listed)
+    raise ValueError(_NONSENSE)
+
+
+def _contribution(
+    answer: Any, plugin: Plugin, before: Sequence[Contribution | PluginError]
+) -> Contribution | PluginError:
+    match answer:
+        case "as before" if before:
+            return before[-1]
+        case {"error": str(what)}:
+            return PluginError(plugin, _HOOK, what[:_LONGEST_ERROR])
+        case {"contribution": document}:
+            return contribution_from_json(document)
+    raise ValueError(_NONSENSE)
+
+
+def _answer(host: Host, questions: Sequence[Question], pipe: AnswerPipe) -> None:
+    """What the process apart does."""
+    for question in questions:
+        try:
+            loaded = host.load(question.plugin)
+        except PluginError as error:
+            pipe.send(_error(error))
+            pipe.flush()
+            continue
+        pipe.send(json.dumps({"hooks": [name for name in _HOOKS if loaded.implements(name)]}))
+        pipe.flush()
+        parameters = json.dumps(question.use.parameters)
+        before = ""
+        for task in question.tasks:
+            answer = _answer_of(host, loaded, question.use, parameters, task)
+            pipe.send(_AS_BEFORE if answer == before else answer)
+            before = answer
+        pipe.flush()
+
+
+def _answer_of(host: Host, loaded: LoadedPlugin, use: Use, parameters: str, task: Task) -> str:
+    """The answer of one call, as JSON. What the plugin is given is for this call alone."""
+    own_use = replace(use, parameters=json.loads(parameters))
+    own_task = replace(task, instances=dict(task.instances), ports=dict(task.ports))
+    try:
+        with blamed(loaded.plugin, _HOOK):
+            contribution = host.contribution(loaded, own_use, own_task)
+            answer = json.dumps({"contribution": contribution_to_json(contribution)}, allow_nan=False)
+    except PluginError as error:
+        return _error(error)
+    if len(answer) > MOST_BYTES:
+        return _error(PluginError(loaded.plugin, _HOOK, f"contributes more than {MOST_BYTES} bytes"))
+    return answer
+
+
+def _error(error: PluginError) -> str:
+    return json.dumps({"error": error.what})
