@@ -1,11 +1,14 @@
 """Problems: what is wrong with something that a person wrote, said so that the person can mend it."""
 
+import contextlib
 import difflib
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any, Literal
+
+from pai_runtime.printable import printable
 
 _LONGEST = 1000
 _MOST_COMPARED = 2000
@@ -58,7 +61,7 @@ class Problem:
             text += f"; expected {self.expected}"
         if self.suggestion is not None:
             text += f". Did you mean {self.suggestion}?"
-        return _printable(text)
+        return printable(text)
 
     def to_json(self) -> dict[str, Any]:
         """The problem as data, without what is not known."""
@@ -79,9 +82,10 @@ class InvalidInput(Exception):
 
 def print_problems(problems: Iterable[Problem]) -> None:
     """One line for each, on standard error."""
-    for problem in problems:
-        sys.stderr.write(f"{problem}\n")
-    sys.stderr.flush()
+    with contextlib.suppress(OSError):  # there is nobody to tell; the exit status tells
+        for problem in problems:
+            sys.stderr.write(f"{problem}\n")
+        sys.stderr.flush()
 
 
 def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
@@ -121,9 +125,3 @@ def field_name(path: Iterable[str | int]) -> str:
     for part in path:
         name += f"[{part}]" if isinstance(part, int) else f".{part}" if name else part
     return name
-
-
-def _printable(text: str) -> str:
-    if text.isprintable():
-        return text
-    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)

@@ -2,14 +2,14 @@
 
 import argparse
 import json
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from pai_runtime.cli import CANNOT_RUN, INVALID
-from pai_runtime.cli.common import say
+from pai_runtime.cli.output import report, say, write_json, write_lines
 from pai_runtime.cli.policy import given_host
+from pai_runtime.engines.run_words import table
 from pai_runtime.host.digest import distribution_digest
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.host import Host, Unavailable, parameter_problems
@@ -38,18 +38,15 @@ def main(args: argparse.Namespace) -> int:
 def _list(host: Host, *, as_json: bool) -> int:
     rows = [_row(host, plugin) for claimants in host.installed.values() for plugin in claimants]
     if as_json:
-        sys.stdout.write(json.dumps(rows, indent=2) + "\n")
+        write_json(rows)
         return 0
     titles = ("id", "distribution", "version", "origin", "api", "allowed", "summary")
-    table = [titles, *(tuple(_cell(row[title]) for title in titles) for row in rows)]
-    widths = [max(len(line[column]) for line in table) for column in range(len(titles))]
-    for line in table:
-        sys.stdout.write(
-            "  ".join(f"{cell:{width}}" for cell, width in zip(line, widths, strict=True)).rstrip() + "\n"
-        )
-    for row in rows:
-        if not row["allowed"]:
-            sys.stdout.write(f"{row['id']} ({row['distribution']}) is refused: {row['reason']}\n")
+    write_lines(table([titles, *([_cell(row[title]) for title in titles] for row in rows)]))
+    write_lines(
+        f"{row['id']} ({row['distribution']}) is refused: {row['reason']}"
+        for row in rows
+        if not row["allowed"]
+    )
     return 0
 
 
@@ -92,7 +89,7 @@ def _show(host: Host, id_: str) -> int:
     ]
     for example in manifest.parameters.get("examples", ()):
         lines += ["  example:", *(f"    {line}" for line in json.dumps(example, indent=2).splitlines())]
-    sys.stdout.write("\n".join(lines) + "\n")
+    write_lines(lines)
     return 0
 
 
@@ -121,9 +118,9 @@ def _check(host: Host, id_: str) -> int:
     plugin = claimants[0] if len(claimants) == 1 and claimants[0].fault else host.find(id_)
     faults = [plugin.fault] if plugin.fault else list(_faults(host, plugin))
     for fault in faults:
-        sys.stderr.write(f"{plugin.label}: {fault}\n")
+        report(f"{plugin.label}: {fault}")
     if not faults:
-        sys.stdout.write(f"{plugin.label} holds what it declares\n")
+        write_lines([f"{plugin.label} holds what it declares"])
     return INVALID if faults else 0
 
 
@@ -157,5 +154,5 @@ def _faults(host: Host, plugin: Plugin) -> Iterator[str]:
 
 
 def _digest(distribution: str) -> int:
-    sys.stdout.write(f"digest: {distribution_digest(distribution)}\n")
+    write_lines([f"digest: {distribution_digest(distribution)}"])
     return 0
