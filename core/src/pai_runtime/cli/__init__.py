@@ -8,7 +8,7 @@ from resource import RLIMIT_NOFILE, getrlimit
 from typing import Any, NoReturn
 
 from pai_runtime import __version__
-from pai_runtime.cli.output import CannotWrite, drop_unwritten, flush, open_streams, say
+from pai_runtime.cli.output import CannotWrite, drop_unwritten, flush, open_streams, say, write_lines
 from pai_runtime.printable import printable
 from pai_runtime.problems import InvalidInput, print_problems
 
@@ -34,7 +34,8 @@ def main() -> int:
         return CANNOT_RUN
     except OSError as error:
         # What a command expects to fail it tells of itself.
-        say(": ".join(str(part) for part in (error.filename, error.strerror or error) if part is not None))
+        where = "" if error.filename is None else f"{error.filename}: "
+        say(f"cannot go on: {where}{error.strerror or error}")
         return CANNOT_RUN
     except KeyboardInterrupt:
         return 130
@@ -64,12 +65,19 @@ def _surroundings_fault() -> str | None:
     try:
         Path.cwd()
     except OSError as error:
-        return f"the current folder is not there: {error.strerror}; go to one that is"
+        return f"the current folder is not there ({error.strerror}); go to one that is"
     return None
 
 
 class _Parser(argparse.ArgumentParser):
-    """Shows the arguments in its errors as text that does nothing to a terminal, as its commands do."""
+    """Its help and errors are shown as all text of others is; so are those of its commands."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.color = False  # Python 3.14 would put colours into the text
+
+    def print_help(self, file: Any = None) -> None:  # noqa: ARG002 - the signature is the base class's
+        write_lines(self.format_help().removesuffix("\n").split("\n"))
 
     def error(self, message: str) -> NoReturn:
         super().error(printable(message))

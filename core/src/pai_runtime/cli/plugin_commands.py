@@ -8,7 +8,6 @@ from pai_runtime.cli.policy import given_host
 from pai_runtime.host.discovery import Plugin, PluginCommand, declared_commands
 from pai_runtime.host.host import Host
 from pai_runtime.host.loading import PluginError, blamed
-from pai_runtime.printable import printable
 from pai_runtime.problems import InvalidInput, Problem
 
 
@@ -23,7 +22,7 @@ def add_plugin_commands(commands: Any, wanted: str | None) -> None:
             (plugin,) = host.installed[id_]
             for command in declared_commands(plugin):
                 if command.name not in commands.choices:
-                    summary = printable(command.summary)
+                    summary = command.summary
                     help_ = summary.replace("%", "%%")  # argparse would fill it in
                     parser = commands.add_parser(command.name, help=help_, description=summary)
                     parser.set_defaults(module=__name__, command=command, plugin=plugin)
