@@ -12,7 +12,7 @@ from pai_runtime.host.host import Host
 from pai_runtime.job.load import load_job
 from pai_runtime.job.model import Job
 from pai_runtime.plan.build import Planner, RoleUses, check_uses
-from pai_runtime.problems import InvalidInput, Problem, errors, in_order, print_problems
+from pai_runtime.problems import MOST_SHOWN, InvalidInput, Problem, errors, in_order, print_problems
 
 
 def main(args: argparse.Namespace) -> int:
@@ -20,7 +20,10 @@ def main(args: argparse.Namespace) -> int:
     problems = _problems(args, given_host(args.policy))
     found = len(errors(problems))
     if args.json:
-        write_json({"valid": not found, "problems": [problem.to_json() for problem in problems]})
+        document = {"valid": not found, "problems": [problem.to_json() for problem in problems[:MOST_SHOWN]]}
+        if len(problems) > MOST_SHOWN:
+            document["more"] = len(problems) - MOST_SHOWN
+        write_json(document)
     else:
         print_problems(problems)
         if found:

@@ -19,6 +19,9 @@ from pai_runtime.schemas import check, package_schema, schema_error
 GROUP: Final = "pai_runtime.plugins"
 APIS: Final = range(max(1, API_VERSION - 1), API_VERSION + 1)
 
+_MOST_FAULTS = 20
+"""Of a manifest, that are told in one line."""
+
 AnyDistribution = Any
 """A distribution, whichever of the library's two interfaces it has."""
 
@@ -278,6 +281,8 @@ def manifest_fault(data: Any, path: Path, id_: str) -> str | None:
             for reference in _references(data["parameters"])
             if not reference.startswith("#")
         ]
+    if len(faults) > _MOST_FAULTS:
+        faults[_MOST_FAULTS:] = [f"and {len(faults) - _MOST_FAULTS} more"]
     return f"its manifest {path} is wrong: " + "; ".join(faults) if faults else None
 
 
