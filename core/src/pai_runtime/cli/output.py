@@ -36,7 +36,7 @@ def write_lines(lines: Iterable[str]) -> None:
 
 def write_json(document: Any) -> None:
     """Print a document, in ASCII."""
-    text = json.dumps(document, indent=2).replace("\x7f", "\\u007f")
+    text = json.dumps(document, indent=2, allow_nan=False).replace("\x7f", "\\u007f")
     with _output() as stream:
         stream.write(f"{text}\n")
 
