@@ -8,8 +8,7 @@ from resource import RLIMIT_NOFILE, getrlimit
 from typing import Any, NoReturn
 
 from pai_runtime import __version__
-from pai_runtime.cli.output import CannotWrite, drop_unwritten, flush, open_streams, say, write_lines
-from pai_runtime.printable import printable
+from pai_runtime.cli.output import CannotWrite, drop_unwritten, flush, open_streams, report, say, write_lines
 from pai_runtime.problems import InvalidInput, print_problems
 
 INVALID = 1
@@ -80,7 +79,9 @@ class _Parser(argparse.ArgumentParser):
         write_lines(self.format_help().removesuffix("\n").split("\n"))
 
     def error(self, message: str) -> NoReturn:
-        super().error(printable(message))
+        for line in (*self.format_usage().splitlines(), f"{self.prog}: error: {message}"):
+            report(line)
+        sys.exit(CANNOT_RUN)
 
 
 def _parse(argv: list[str]) -> argparse.Namespace:
