@@ -25,6 +25,7 @@ ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
 DOCUMENTS = [
     ROOT / "README.md",
+    ROOT / "SECURITY.md",
     ROOT / "core/README.md",
     *sorted(ROOT.glob("plugins/*/README.md")),
     *sorted((ROOT / "docs").glob("*.md")),

@@ -1,15 +1,25 @@
 """Problems: what is wrong with something that a person wrote, said so that the person can mend it."""
 
+import contextlib
 import difflib
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any, Literal
 
+from pai_runtime.printable import printable
+
+MOST_SHOWN = 100
+"""Problems that are shown: nobody reads more of them, and a file may have a hundred thousand."""
+MOST_LOOKED_FOR = 1000
+"""Faults of one file, or of what a use is given, that are looked for: each takes time."""
+
 _LONGEST = 1000
 _MOST_COMPARED = 2000
 _LONGEST_COMPARED = 100
+_MOST_SUGGESTED = 100
+_NEAR = 0.7
 
 
 @dataclass(frozen=True)
@@ -58,7 +68,7 @@ class Problem:
             text += f"; expected {self.expected}"
         if self.suggestion is not None:
             text += f". Did you mean {self.suggestion}?"
-        return _printable(text)
+        return printable(text)
 
     def to_json(self) -> dict[str, Any]:
         """The problem as data, without what is not known."""
@@ -74,14 +84,31 @@ class InvalidInput(Exception):
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
-        super().__init__("\n".join(map(str, self.problems)))
+        super().__init__("\n".join(lines(self.problems)))
 
 
-def print_problems(problems: Iterable[Problem]) -> None:
-    """One line for each, on standard error."""
+def print_problems(problems: Sequence[Problem]) -> None:
+    """A line for each of those that are shown, on standard error."""
+    with contextlib.suppress(OSError):  # there is nobody to tell; the exit status tells
+        sys.stderr.writelines(f"{line}\n" for line in lines(problems))
+        sys.stderr.flush()
+
+
+def lines(problems: Sequence[Problem]) -> Iterator[str]:
+    """Those that are shown, and how many others there are."""
+    yield from map(str, problems[:MOST_SHOWN])
+    if len(problems) > MOST_SHOWN:
+        yield f"and {len(problems) - MOST_SHOWN} more"
+
+
+def bounded(problems: Iterable[Problem], position: Position) -> list[Problem]:
+    """Each once, and no more than anybody mends at once; `position` is that of what they are of."""
+    found: dict[Problem, None] = {}
     for problem in problems:
-        sys.stderr.write(f"{problem}\n")
-    sys.stderr.flush()
+        if len(found) == MOST_LOOKED_FOR and problem not in found:
+            return [Problem(f"has more than {MOST_LOOKED_FOR} faults; not all are told", position), *found]
+        found[problem] = None
+    return list(found)
 
 
 def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
@@ -102,6 +129,18 @@ def errors(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     return tuple(problem for problem in problems if problem.severity == "error")
 
 
+class Suggestions:
+    """Known words for unknown ones; for the first hundred, since a file may hold as many thousand."""
+
+    def __init__(self) -> None:
+        self._left = _MOST_SUGGESTED
+
+    def near_miss(self, word: str, known: Iterable[str]) -> str | None:
+        """The known word that `word` was probably meant to be."""
+        self._left -= 1
+        return near_miss(word, known) if self._left >= 0 else None
+
+
 def near_miss(word: str, known: Iterable[str]) -> str | None:
     """The known word that `word` was probably meant to be, whatever the case of its letters."""
     if len(word) > _LONGEST_COMPARED:
@@ -109,9 +148,9 @@ def near_miss(word: str, known: Iterable[str]) -> str | None:
     by_lower = {
         candidate.lower(): candidate
         for candidate in islice(known, _MOST_COMPARED)
-        if len(candidate) <= _LONGEST_COMPARED
+        if 2 * min(len(word), len(candidate)) >= _NEAR * (len(word) + len(candidate))
     }
-    matches: Sequence[str] = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.7)
+    matches: Sequence[str] = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=_NEAR)
     return by_lower[matches[0]] if matches else None
 
 
@@ -121,9 +160,3 @@ def field_name(path: Iterable[str | int]) -> str:
     for part in path:
         name += f"[{part}]" if isinstance(part, int) else f".{part}" if name else part
     return name
-
-
-def _printable(text: str) -> str:
-    if text.isprintable():
-        return text
-    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)

@@ -8,10 +8,11 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib import resources
+from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, cast
 
 from pai_runtime.document import Document, DocumentPath
-from pai_runtime.problems import Position, Problem, field_name, near_miss
+from pai_runtime.problems import MOST_LOOKED_FOR, Position, Problem, Suggestions, bounded, field_name
 from pai_runtime.task import placeholders
 
 if TYPE_CHECKING:
@@ -52,29 +53,71 @@ def check(
     hidden: frozenset[str] = frozenset(),
 ) -> list[Problem]:
     """All problems of `data`, which comes from `source`; `locate` gives the path there of one in `data`."""
-    import jsonschema  # noqa: PLC0415 - slow to import, and a hook in a task checks nothing
+    place = source if isinstance(source, Position) else source.place(source.root)
+    return bounded(_problems(data, schema, source, locate, hidden), place)
 
-    problems: dict[Problem, None] = {}
-    validator: Validator = jsonschema.Draft202012Validator(schema)
-    found_errors = list(validator.iter_errors(data))
-    of_wrong_type = {tuple(error.absolute_path) for error in found_errors if error.validator == "type"}
-    for error in found_errors:
-        if error.validator != "type" and tuple(error.absolute_path) in of_wrong_type:
-            continue  # that it is too small, too, helps nobody
-        if (
-            error.validator != "type"
-            and isinstance(error.instance, str)
-            and placeholders.paths(error.instance)
-        ):
-            continue  # the value of a secret is not known here
+
+def _problems(
+    data: Any,
+    schema: Schema,
+    source: Document | Position,
+    locate: Callable[[DocumentPath], DocumentPath],
+    hidden: frozenset[str],
+) -> Iterator[Problem]:
+    suggestions = Suggestions()
+    for error in _errors(data, schema):
         path: DocumentPath = tuple(error.absolute_path)
         found = "a hidden value" if hidden & {str(part) for part in path} else _shown(error.instance)
-        for relative, message, shown, expected, suggestion in _explain(error, found):
+        for relative, message, shown, expected, suggestion in _explain(error, found, suggestions):
             whole = locate((*path, *relative))
             is_key = bool(relative)
             place = source if isinstance(source, Position) else source.position(whole, is_key=is_key)
-            problems[Problem(message, place, field_name(whole), shown, expected, suggestion)] = None
-    return list(problems)
+            yield Problem(message, place, field_name(whole), shown, expected, suggestion)
+
+
+def _errors(data: Any, schema: Schema) -> Iterator["ValidationError"]:
+    """The errors that help a person."""
+    validator: Validator = _validator()(schema)
+    for _, at_one_place in groupby(validator.iter_errors(data), lambda error: tuple(error.absolute_path)):
+        found = list(islice(at_one_place, MOST_LOOKED_FOR + 1))
+        # That it is too small, too, helps nobody.
+        for error in [each for each in found if each.validator == "type"] or found:
+            # The value of a secret is not known here.
+            if error.validator == "type" or not _is_secret(error.instance):
+                yield error
+
+
+@cache
+def _validator() -> Any:
+    import jsonschema  # noqa: PLC0415 - slow to import, and a hook in a task checks nothing
+
+    validators: Any = jsonschema.validators
+    own = {"additionalProperties": _additional_properties}
+    return validators.extend(jsonschema.Draft202012Validator, own)
+
+
+def _additional_properties(
+    validator: Any, allowed: Any, data: Any, schema: Schema
+) -> Iterator["ValidationError"]:
+    """In the order of the data; the library's goes by their hashes, which differ from run to run."""
+    import jsonschema  # noqa: PLC0415 - as above
+
+    if not isinstance(data, Mapping):
+        return
+    patterns = schema.get("patternProperties", {})
+    more = [
+        name
+        for name in data
+        if name not in schema.get("properties", {}) and not any(re.search(each, name) for each in patterns)
+    ]
+    if allowed is False and more:
+        yield jsonschema.ValidationError(", ".join(more))
+    for name in more if allowed is not False else ():
+        yield from validator.descend(data[name], allowed, path=name)
+
+
+def _is_secret(value: Any) -> bool:
+    return isinstance(value, str) and bool(placeholders.paths(value))
 
 
 def schema_error(schema: Any) -> str | None:
@@ -91,26 +134,26 @@ def schema_error(schema: Any) -> str | None:
 _Explained = tuple[DocumentPath, str, str | None, str | None, str | None]
 
 
-def _explain(error: "ValidationError", found: str) -> Iterator[_Explained]:
+def _explain(error: "ValidationError", found: str, suggestions: Suggestions) -> Iterator[_Explained]:
     """What one error means: path below the value, message, found, expected, suggestion."""
     schema: Schema = error.schema if isinstance(error.schema, Mapping) else {}
     known: Mapping[str, Any] = schema.get("properties", {})
     given = cast("Any", error.validator_value)
     instance = cast("Any", error.instance)
     if error.validator == "required":
-        unknown = [name for name in instance if name not in known]
+        meant = {suggestions.near_miss(name, known) for name in instance if name not in known}
         for name in given:
-            if name not in instance and name not in [near_miss(each, known) for each in unknown]:
+            if name not in instance and name not in meant:
                 yield (), f"'{name}' is missing", None, expectation(known.get(name, {})), None
     elif error.validator == "additionalProperties":
         patterns = schema.get("patternProperties", {})
+        expected = "one of " + ", ".join(known) if known else expectation(schema)
         for name in instance:
             if name not in known and not any(re.search(pattern, name) for pattern in patterns):
-                expected = "one of " + ", ".join(known) if known else expectation(schema)
-                yield (name,), "is not known here", None, expected, near_miss(name, known)
+                yield (name,), "is not known here", None, expected, suggestions.near_miss(name, known)
     elif error.validator == "enum" and isinstance(error.instance, str):
         words = [value for value in given if isinstance(value, str)]
-        yield (), "is not valid", found, expectation(schema), near_miss(error.instance, words)
+        yield (), "is not valid", found, expectation(schema), suggestions.near_miss(error.instance, words)
     elif error.parent and error.parent.validator == "propertyNames":
         yield (str(error.instance),), "is not valid", None, expectation(schema), None
     else:

@@ -3,19 +3,21 @@
 import argparse
 import contextlib
 import gc
-import io
-import os
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from resource import RLIMIT_NOFILE, getrlimit
+from typing import Any, NoReturn
 
 from pai_runtime import __version__
+from pai_runtime.cli.output import CannotWrite, drop_unwritten, flush, open_streams, report, say, write_lines
 from pai_runtime.problems import InvalidInput, print_problems
 
 INVALID = 1
 CANNOT_RUN = 2
 """Exit statuses: what was given is not valid; what was asked for cannot be done."""
+FEWEST_FILES = 32
+"""That this process, with what it starts, must be allowed to have open."""
 
 
 def main() -> int:
@@ -23,34 +25,69 @@ def main() -> int:
     gc.set_threshold(50_000)  # what is made while a job is read lives on: it need not be looked through often
     with contextlib.suppress(OSError):  # by which people find and signal it; it would be Python's
         Path("/proc/self/comm").write_text("pai-runtime", "ascii")
-    _open_standard_streams()
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # what the terminal cannot show is no reason to fail
-            stream.reconfigure(errors="backslashreplace")
+    open_streams()
     try:
-        args = _parse(sys.argv[1:])
-        status: int = import_module(args.module).main(args)
-        sys.stdout.flush()
-        gc.freeze()  # nor at the exit, where that takes a tenth of the time of `plan`
+        return _main()
     except InvalidInput as error:
         print_problems(error.problems)
         return CANNOT_RUN
     except BrokenPipeError:
-        # The reader of our output has seen enough; keep the interpreter's own last flush quiet too.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return 0  # the reader of our output has seen enough
+    except CannotWrite as error:
+        say(f"{error}")
+        return CANNOT_RUN
+    except OSError as error:
+        # What a command expects to fail it tells of itself.
+        where = "" if error.filename is None else f"{error.filename}: "
+        say(f"cannot go on: {where}{error.strerror or error}")
+        return CANNOT_RUN
     except KeyboardInterrupt:
         return 130
+    finally:
+        drop_unwritten()
+
+
+def _main() -> int:
+    if fault := _surroundings_fault():
+        say(fault)
+        return CANNOT_RUN
+    try:
+        args = _parse(sys.argv[1:])
+        status: int = import_module(args.module).main(args)
+        gc.freeze()  # nor at the exit, where that takes a tenth of the time of `plan`
+    finally:
+        flush()  # also of the help, after which the parser exits
     return status
 
 
-def _open_standard_streams() -> None:
-    """Have all three, so that no file of ours gets the number of one that the caller has closed."""
-    for fd, name in enumerate(("stdin", "stdout", "stderr")):
-        if getattr(sys, name) is None:
-            while (opened := os.open(os.devnull, os.O_RDWR)) < fd:
-                pass
-            setattr(sys, name, os.fdopen(opened, "r" if name == "stdin" else "w"))
+def _surroundings_fault() -> str | None:
+    """What is wrong around the program, so that nothing in it need be ready for that."""
+    most, _ = getrlimit(RLIMIT_NOFILE)
+    if most < FEWEST_FILES:
+        return (
+            f"only {most} files may be open at once, and {FEWEST_FILES} are needed: ulimit -n {FEWEST_FILES}"
+        )
+    try:
+        Path.cwd()
+    except OSError as error:
+        return f"the current folder is not there ({error.strerror}); go to one that is"
+    return None
+
+
+class _Parser(argparse.ArgumentParser):
+    """Its help and errors are shown as all text of others is; so are those of its commands."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.color = False  # Python 3.14 would put colours into the text
+
+    def print_help(self, file: Any = None) -> None:  # noqa: ARG002 - the signature is the base class's
+        write_lines(self.format_help().removesuffix("\n").split("\n"))
+
+    def error(self, message: str) -> NoReturn:
+        for line in (*self.format_usage().splitlines(), f"{self.prog}: error: {message}"):
+            report(line)
+        sys.exit(CANNOT_RUN)
 
 
 def _parse(argv: list[str]) -> argparse.Namespace:
@@ -66,7 +103,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
 def _parser() -> tuple[argparse.ArgumentParser, Any]:
     """The parser, and what its commands are added to."""
     prog = "pai-runtime"  # given wherever argparse would otherwise make a help text to find it out
-    parser = argparse.ArgumentParser(
+    parser: argparse.ArgumentParser = _Parser(
         prog=prog, description="The runtime of deep-learning jobs: check, plan and run a job file."
     )
     parser.add_argument("--version", action="version", version=f"pai-runtime {__version__}")

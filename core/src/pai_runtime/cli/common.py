@@ -1,21 +1,14 @@
-"""What several commands do: load a job under a policy, and print what is wrong."""
+"""What several commands do: load a job under a policy, and say who runs it."""
 
 import argparse
 import getpass
 import os
-import sys
 
 from pai_runtime.host.host import Host
 from pai_runtime.job.load import load_job
 from pai_runtime.job.model import Job
 from pai_runtime.plan.build import RoleUses, check_uses
 from pai_runtime.problems import InvalidInput, Problem, errors, in_order
-
-
-def say(text: str) -> None:
-    """A message to the person at the command line; standard output is for what was asked for."""
-    sys.stderr.write(f"pai-runtime: {text}\n")
-    sys.stderr.flush()
 
 
 def user_name() -> str:

@@ -2,23 +2,28 @@
 
 import argparse
 import json
-import sys
 
 from pai_runtime.cli import CANNOT_RUN
-from pai_runtime.cli.common import say
+from pai_runtime.cli.output import say, write_lines
+from pai_runtime.task.folder import Folder
+from pai_runtime.task.layout import VARIABLES
+
+_MOST_BYTES = 64 * 1024 * 1024
 
 
 def main(args: argparse.Namespace) -> int:
     """Exit status 0, or 2 if there is no such task in the folder."""
-    path = args.run / args.task / "variables.json"
+    path = args.run / args.task / VARIABLES
     try:
-        variables: dict[str, dict[str, str]] = json.loads(path.read_text("utf-8"))
+        with Folder.at(args.run) as run:
+            variables = json.loads(run.read(f"{args.task}/{VARIABLES}", _MOST_BYTES))
+        rows = [(str(each["source"]), f"{name}={each['value']}") for name, each in variables.items()]
     except OSError as error:
         say(f"{path} cannot be read: {error.strerror}; is {args.run} the folder of a run?")
         return CANNOT_RUN
-    width = max((len(variable["source"]) for variable in variables.values()), default=0)
-    for name, variable in variables.items():
-        value = variable["value"]
-        shown = value if value.isprintable() else json.dumps(value, ensure_ascii=False)
-        sys.stdout.write(f"{variable['source']:{width}}  {name}={shown}\n")
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+        say(f"{path} cannot be understood: it does not say who set which variable")
+        return CANNOT_RUN
+    width = max((len(source) for source, _ in rows), default=0)
+    write_lines(f"{source:{width}}  {setting}" for source, setting in rows)
     return 0

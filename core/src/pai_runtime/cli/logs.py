@@ -3,13 +3,12 @@
 import argparse
 import contextlib
 import resource
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from pai_runtime.cli import CANNOT_RUN
-from pai_runtime.cli.common import say
+from pai_runtime.cli.output import flush, say, write_bytes
 from pai_runtime.engines.log_follower import LogFollower
 from pai_runtime.engines.run_state import Run, RunTask, Unreadable, lost, read_run
 from pai_runtime.engines.run_words import task_ranges
@@ -85,7 +84,7 @@ class _Reader:
             if not data:
                 return True
             most -= len(data)
-            sys.stdout.buffer.write(self._lines.feed(data) if self._lines else data)
+            write_bytes(self._lines.feed(data) if self._lines else data)
         return False
 
     def _read(self) -> bytes:
@@ -97,7 +96,7 @@ class _Reader:
     def end(self) -> None:
         """The end of the log: a line without newline is printed too."""
         if self._lines:
-            sys.stdout.buffer.write(self._lines.flush())
+            write_bytes(self._lines.flush())
         self._follower.close()
 
 
@@ -111,7 +110,7 @@ def _follow(folder: Path, readers: Sequence[_Reader]) -> None:
         for reader in [reader for reader in left if reader.task in over - new]:
             reader.end()
             left.remove(reader)
-        sys.stdout.flush()
+        flush()
         if left and not new:
             time.sleep(_POLL)
 

@@ -1,17 +1,16 @@
 """``pai-runtime plan``: what each task will do, before it does it."""
 
 import argparse
-import json
-import sys
 
 from pai_runtime.cli import CANNOT_RUN, INVALID
-from pai_runtime.cli.common import load_checked, say, user_name
+from pai_runtime.cli.common import load_checked, user_name
+from pai_runtime.cli.output import say, write_json, write_lines
 from pai_runtime.cli.policy import given_host
 from pai_runtime.engines.placement import example_placement
 from pai_runtime.job.model import Job
 from pai_runtime.plan.build import Planner
 from pai_runtime.plan.environment import TaskName
-from pai_runtime.plan.show import plan_text
+from pai_runtime.plan.show import plan_lines
 from pai_runtime.problems import InvalidInput, print_problems
 
 
@@ -31,10 +30,10 @@ def main(args: argparse.Namespace) -> int:
         return CANNOT_RUN
     if args.json:
         documents = [plan.to_json() for plan in plans.values()]
-        text = json.dumps(documents[0] if only else documents, indent=2, allow_nan=False) + "\n"
+        write_json(documents[0] if only else documents)
     else:
-        text = "\n".join(plan_text(plan) for plan in plans.values())
-    sys.stdout.write(text)
+        for number, plan in enumerate(plans.values()):
+            write_lines(["", *plan_lines(plan)] if number else plan_lines(plan))
     return 0
 
 

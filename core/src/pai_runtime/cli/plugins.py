@@ -2,15 +2,15 @@
 
 import argparse
 import json
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pai_runtime.cli import CANNOT_RUN, INVALID
-from pai_runtime.cli.common import say
+from pai_runtime.cli.output import report, say, write_json, write_lines
 from pai_runtime.cli.policy import given_host
+from pai_runtime.engines.run_words import table
 from pai_runtime.host.discovery import Plugin, distribution_code
 from pai_runtime.host.host import Host, Unavailable, parameter_problems
 from pai_runtime.host.loading import PluginError
@@ -39,23 +39,20 @@ def main(args: argparse.Namespace) -> int:
 def _list(host: Host, *, as_json: bool) -> int:
     rows = [_row(host, plugin) for claimants in host.installed.values() for plugin in claimants]
     if as_json:
-        sys.stdout.write(json.dumps(rows, indent=2) + "\n")
+        write_json(rows)
         return 0
     titles = ("id", "distribution", "version", "origin", "api", "allowed", "summary")
-    table = [titles, *(tuple(_cell(row[title]) for title in titles) for row in rows)]
-    widths = [max(len(line[column]) for line in table) for column in range(len(titles))]
-    for line in table:
-        sys.stdout.write(
-            "  ".join(f"{cell:{width}}" for cell, width in zip(line, widths, strict=True)).rstrip() + "\n"
-        )
-    for row in rows:
-        if not row["allowed"]:
-            sys.stdout.write(f"{row['id']} ({row['distribution']}) is refused: {row['reason']}\n")
-    for name, files in {row["distribution"]: row["startupFiles"] for row in rows}.items():
-        for file in files:
-            sys.stdout.write(
-                f"{name}: its file {file} runs code at the start of Python, whatever a policy says\n"
-            )
+    write_lines(table([titles, *([_cell(row[title]) for title in titles] for row in rows)]))
+    write_lines(
+        f"{row['id']} ({row['distribution']}) is refused: {row['reason']}"
+        for row in rows
+        if not row["allowed"]
+    )
+    write_lines(
+        f"{name}: its file {file} runs code at the start of Python, whatever a policy says"
+        for name, files in {row["distribution"]: row["startupFiles"] for row in rows}.items()
+        for file in files
+    )
     return 0
 
 
@@ -99,7 +96,7 @@ def _show(host: Host, id_: str) -> int:
     ]
     for example in manifest.parameters.get("examples", ()):
         lines += ["  example:", *(f"    {line}" for line in json.dumps(example, indent=2).splitlines())]
-    sys.stdout.write("\n".join(lines) + "\n")
+    write_lines(lines)
     return 0
 
 
@@ -128,9 +125,9 @@ def _check(host: Host, id_: str) -> int:
     plugin = claimants[0] if len(claimants) == 1 and claimants[0].fault else host.find(id_)
     faults = [plugin.fault] if plugin.fault else list(_faults(host, plugin))
     for fault in faults:
-        sys.stderr.write(f"{plugin.label}: {fault}\n")
+        report(f"{plugin.label}: {fault}")
     if not faults:
-        sys.stdout.write(f"{plugin.label} holds what it declares\n")
+        write_lines([f"{plugin.label} holds what it declares"])
     return INVALID if faults else 0
 
 
@@ -168,5 +165,5 @@ def _faults(host: Host, plugin: Plugin) -> Iterator[str]:
 
 
 def _digest(distribution: str) -> int:
-    sys.stdout.write(f"digest: {distribution_code(distribution).digest}\n")
+    write_lines([f"digest: {distribution_code(distribution).digest}"])
     return 0

@@ -1,9 +1,7 @@
 """``pai-runtime ps``: the runs in a folder, or the tasks of one run."""
 
 import argparse
-import json
 import os
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -12,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pai_runtime.cli import CANNOT_RUN
-from pai_runtime.cli.common import say
+from pai_runtime.cli.output import columns, say, write_json, write_lines
 from pai_runtime.engines.run_state import Run, RunTask, Unreadable, lost, read_doing, read_run
 from pai_runtime.engines.run_words import (
     TASK_TITLES,
@@ -26,6 +24,7 @@ from pai_runtime.engines.run_words import (
     task_row,
 )
 from pai_runtime.engines.terminal_text import cut
+from pai_runtime.printable import printable
 
 _TITLES = ("RUN", "JOB", "STATE", "ELAPSED", "RETRIES", "TASKS")
 _DEFAULT = Path(".pai-runs")
@@ -66,9 +65,10 @@ def main(args: argparse.Namespace) -> int:
         document = [_summary(found) for found in runs]
         lines = table([_TITLES, *(_row(found, now) for found in runs)]) if runs else [f"no runs in {folder}"]
     if args.json:
-        print(json.dumps(document, indent=2))
+        write_json(document)
     else:
-        _print(lines)
+        width = columns()
+        write_lines(cut(printable(line), width) if width else line for line in lines)
     return 0
 
 
@@ -158,10 +158,3 @@ def _details(found: _Found) -> dict[str, Any]:
             }
         )
     return {"failedTask": found.run.failed_task, "tasks": tasks}
-
-
-def _print(lines: Iterable[str]) -> None:
-    """Lines as wide as the terminal; elsewhere whole."""
-    columns = os.get_terminal_size(1).columns if sys.stdout.isatty() else 0
-    for line in lines:
-        print(cut(line, columns) if columns else line)

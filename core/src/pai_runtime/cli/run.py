@@ -8,7 +8,8 @@ from pathlib import Path
 
 from pai_runtime import duration
 from pai_runtime.cli import CANNOT_RUN
-from pai_runtime.cli.common import load_checked, say, user_name
+from pai_runtime.cli.common import load_checked, user_name
+from pai_runtime.cli.output import say
 from pai_runtime.cli.policy import given_host
 from pai_runtime.engines.local import LocalRun, RunOptions, not_given_here
 from pai_runtime.engines.mounts import read_storages

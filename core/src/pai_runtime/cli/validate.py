@@ -1,19 +1,18 @@
 """``pai-runtime validate``: every problem of a job file at once."""
 
 import argparse
-import json
-import sys
 from collections.abc import Iterator
 
 from pai_runtime.cli import INVALID
 from pai_runtime.cli.common import user_name
+from pai_runtime.cli.output import report, write_json, write_lines
 from pai_runtime.cli.policy import given_host
 from pai_runtime.engines.placement import example_placement
 from pai_runtime.host.host import Host
 from pai_runtime.job.load import load_job
 from pai_runtime.job.model import Job
 from pai_runtime.plan.build import Planner, RoleUses, check_uses
-from pai_runtime.problems import InvalidInput, Problem, errors, in_order, print_problems
+from pai_runtime.problems import MOST_SHOWN, InvalidInput, Problem, errors, in_order, print_problems
 
 
 def main(args: argparse.Namespace) -> int:
@@ -21,12 +20,16 @@ def main(args: argparse.Namespace) -> int:
     problems = _problems(args, given_host(args.policy))
     found = len(errors(problems))
     if args.json:
-        document = {"valid": not found, "problems": [problem.to_json() for problem in problems]}
-        sys.stdout.write(json.dumps(document, indent=2) + "\n")
+        document = {"valid": not found, "problems": [problem.to_json() for problem in problems[:MOST_SHOWN]]}
+        if len(problems) > MOST_SHOWN:
+            document["more"] = len(problems) - MOST_SHOWN
+        write_json(document)
     else:
         print_problems(problems)
-        summary = "is valid" if not found else f"is not valid: {found} error{'s' if found > 1 else ''}"
-        (sys.stderr if found else sys.stdout).write(f"{args.job} {summary}\n")
+        if found:
+            report(f"{args.job} is not valid: {found} error{'s' if found > 1 else ''}")
+        else:
+            write_lines([f"{args.job} is valid"])
     return INVALID if found else 0
 
 

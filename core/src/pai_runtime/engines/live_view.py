@@ -11,6 +11,7 @@ from pai_runtime.engines.run_news import Announcements
 from pai_runtime.engines.run_state import Run, RunTask, read_doing
 from pai_runtime.engines.run_words import short_path
 from pai_runtime.engines.terminal_text import shown_line
+from pai_runtime.printable import printable
 from pai_runtime.task.layout import USER_LOG
 from pai_runtime.task.logs import Console, LinePrefix
 
@@ -135,7 +136,7 @@ class LiveView:
 
     def _draw(self, lines: list[str], block: list[str] | None = None) -> None:
         said, self._said = self._said, []
-        above = [*lines, *(f"pai-runtime: {text}" for text in said)]
+        above = [*lines, *(f"pai-runtime: {printable(text)}" for text in said)]
         block = block or []
         if not above and block == self._block:
             return

@@ -9,6 +9,7 @@ from typing import Protocol
 from pai_runtime.engines.live_view import LiveView
 from pai_runtime.engines.run_news import Announcements, LongSteps
 from pai_runtime.engines.run_state import Run, read_doing
+from pai_runtime.printable import printable
 from pai_runtime.task.logs import Console
 
 _LOOK_EVERY = 1.0
@@ -50,7 +51,7 @@ class PlainView:
 
     def say(self, text: str) -> None:
         """Print a message of the runtime's own."""
-        self._console.write(f"pai-runtime: {text}\n".encode("utf-8", "backslashreplace"))
+        self._console.write(f"pai-runtime: {printable(text)}\n".encode())
 
     def show(self, run: Run) -> None:
         """Say which task is held, and what takes long."""

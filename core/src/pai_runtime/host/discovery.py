@@ -24,6 +24,9 @@ from pai_runtime.schemas import check, package_schema, schema_error
 
 APIS: Final = range(max(1, API_VERSION - 1), API_VERSION + 1)
 
+_MOST_FAULTS = 20
+"""Of a manifest, that are told in one line."""
+
 
 @dataclass(frozen=True)
 class PluginCommand:
@@ -231,6 +234,8 @@ def manifest_fault(data: Any, path: Path, id_: str) -> str | None:
             for reference in _references(data["parameters"])
             if not reference.startswith("#")
         ]
+    if len(faults) > _MOST_FAULTS:
+        faults[_MOST_FAULTS:] = [f"and {len(faults) - _MOST_FAULTS} more"]
     return f"its manifest {path} is wrong: " + "; ".join(faults) if faults else None
 
 

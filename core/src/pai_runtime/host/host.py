@@ -14,7 +14,7 @@ from pai_runtime.host.loading import LoadedPlugin, PluginError, blamed, load
 from pai_runtime.host.own_modules import know
 from pai_runtime.host.policy import Policy, refusal
 from pai_runtime.plugin import Contribution, Task, Use
-from pai_runtime.problems import Position, Problem, near_miss
+from pai_runtime.problems import Position, Problem, Suggestions
 from pai_runtime.schemas import check
 
 LONGEST_CHECK = 10
@@ -44,6 +44,7 @@ class Host:
         self._manifests = manifests
         self._refusals: dict[str, str | None] = {}
         self._loaded: dict[str, LoadedPlugin | PluginError] = {}
+        self._suggestions = Suggestions()
 
     @cached_property
     def installed(self) -> InstalledPlugins:
@@ -60,7 +61,7 @@ class Host:
         """The plugin with this id, not imported; raises `Unavailable`."""
         if id_ not in self.installed:
             namesakes = {known.rpartition(".")[2]: known for known in self.installed}
-            meant = near_miss(id_.rpartition(".")[2], namesakes)
+            meant = self._suggestions.near_miss(id_.rpartition(".")[2], namesakes)
             message = f"the plugin {id_} is not installed"
             raise Unavailable(message, namesakes[meant] if meant else None, installed=False)
         if reason := self.refusal(id_):

@@ -15,6 +15,7 @@ from pai_runtime.job.growth import Growth
 from pai_runtime.job.order import dependencies_first
 from pai_runtime.job.secrets import as_placeholders
 from pai_runtime.job.storages import with_mount_path
+from pai_runtime.problems import Suggestions
 from pai_runtime.task.plan import FailurePolicy
 
 PLUGIN_PREFIX = "com.microsoft.pai.runtimeplugin."
@@ -136,6 +137,11 @@ class Job:
     def growth(self) -> Growth:
         """What the job grows to; shared by all that makes it grow."""
         return Growth()
+
+    @cached_property
+    def suggestions(self) -> Suggestions:
+        """For words in the job that are not known."""
+        return Suggestions()
 
     @cached_property
     def _owners(self) -> dict[str, dict[str, Prerequisite | None]]:

@@ -9,6 +9,7 @@ templates too. A secret becomes a placeholder (`pai_runtime.task.placeholders`).
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from pai_runtime.document import DocumentPath, Node
@@ -22,7 +23,6 @@ _KEYS = re.compile(r"(?:\s*\.\s*[\w-]+|\s*\[\s*[0-9]+\s*\])*\s*")
 _KEY = re.compile(r"[\w-]+")
 
 _MOST_NESTED = 50
-_MOST_SUGGESTED = 100
 _LONGEST_INDEX = 9
 
 
@@ -108,10 +108,7 @@ class Renderer:
                     f"{match[0]} refers to nothing: {error}",
                     document.place(node) if index < 0 else document.place_at(index),
                     field_name(path),
-                    # A hostile file may hold a hundred thousand, each to be compared with as many words.
-                    suggestion=near_miss(error.word, error.known)
-                    if len(self._problems) < _MOST_SUGGESTED
-                    else None,
+                    suggestion=self._job.suggestions.near_miss(error.word, error.known),
                 )
             )
             return match[0]
@@ -158,7 +155,7 @@ class Renderer:
             return self._find_property(self._prerequisite, keys, root)
         if root in ROOTS:
             return self._find_referred(root, keys)
-        if near_miss(root, ROOTS):
+        if _is_misspelt(root):
             raise _NothingThere(f"'{root}' is not known", root, ROOTS)
         return None
 
@@ -196,6 +193,11 @@ class Renderer:
             node = node.children[key]
         node, below = _descend(node, keys[1:], f"{root}.{keys[0]}")
         return _Found(node, (*path, *below), owner)
+
+
+@lru_cache(maxsize=4096)
+def _is_misspelt(root: str) -> bool:
+    return near_miss(root, ROOTS) is not None
 
 
 def _descend(node: Node, keys: list[str], above: str) -> tuple[Node, DocumentPath]:

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator
 from pai_runtime.document import Document, DocumentPath
 from pai_runtime.job.model import Job, Prerequisite, TaskRole
 from pai_runtime.job.order import dependencies_first
-from pai_runtime.problems import Position, Problem, field_name, near_miss
+from pai_runtime.problems import Position, Problem, field_name
 
 _MOST_LISTED = 10
 _LONGEST_LISTED = 50
-_MOST_SUGGESTED = 100
 
 
 def framework_name(role: str) -> str:
@@ -28,7 +27,6 @@ class _Names:
         self._what = what
         self._names = dict.fromkeys(names)
         self._offered = list(self._names if offered is None else offered)
-        self._unknown = 0
         listed = [name[:_LONGEST_LISTED] for name in self._offered[:_MOST_LISTED]]
         more = ", …" if len(self._offered) > _MOST_LISTED else ""
         self._expected = f"one of {', '.join(listed)}{more}" if listed else None
@@ -44,15 +42,13 @@ class _Names:
     def _check(self, path: DocumentPath, name: str, position: Position) -> Iterator[Problem]:
         if name in self._names:
             return
-        self._unknown += 1
         yield Problem(
             f"there is no {self._what} of this name",
             position,
             field_name(path),
             f"'{name}'",
             self._expected,
-            # A file may hold a hundred thousand such names, each to be compared with as many.
-            near_miss(name, self._offered) if self._unknown <= _MOST_SUGGESTED else None,
+            self._job.suggestions.near_miss(name, self._offered),
         )
 
 

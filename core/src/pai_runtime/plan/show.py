@@ -16,12 +16,8 @@ _ORDER: tuple[Phase, ...] = (
 )
 
 
-def plan_text(plan: Plan) -> str:
-    """The whole plan."""
-    return "\n".join(_lines(plan)) + "\n"
-
-
-def _lines(plan: Plan) -> Iterator[str]:
+def plan_lines(plan: Plan) -> Iterator[str]:
+    """The whole plan, text of others in it as it is."""
     yield f"task {plan.role}/{plan.index} of job {plan.job}"
     for warning in plan.warnings:
         yield f"  warning: {warning}"
@@ -74,5 +70,6 @@ def _mount(plan: Plan, planned: PlannedMount) -> str:
 
 
 def _indented(script: str) -> Iterator[str]:
-    for line in show(script).splitlines():
+    # Not `splitlines`: to a shell, nothing else ends a line.
+    for line in show(script).removesuffix("\n").split("\n"):
         yield f"    {line}"

@@ -1,0 +1,90 @@
+"""What commands print; nothing else prints, so that no text of others gets to a terminal as it is."""
+
+import contextlib
+import io
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any, TextIO
+
+from pai_runtime.printable import printable
+
+
+def open_streams() -> None:
+    """Have all three, so that no file of ours gets the number of one that the caller has closed."""
+    for fd, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            while (opened := os.open(os.devnull, os.O_RDWR)) < fd:
+                pass
+            setattr(sys, name, os.fdopen(opened, "r" if name == "stdin" else "w"))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # what the terminal cannot show is no reason to fail
+            stream.reconfigure(errors="backslashreplace")
+
+
+class CannotWrite(Exception):
+    """What was asked for could not be written to standard output."""
+
+
+def write_lines(lines: Iterable[str]) -> None:
+    """Print lines, whatever is in them; each is one line."""
+    text = "".join(f"{printable(line)}\n" for line in lines)
+    with _output() as stream:
+        stream.write(text)
+
+
+def write_json(document: Any) -> None:
+    """Print a document, in ASCII."""
+    text = json.dumps(document, indent=2, allow_nan=False).replace("\x7f", "\\u007f")
+    with _output() as stream:
+        stream.write(f"{text}\n")
+
+
+def write_bytes(data: bytes) -> None:
+    """Print what the person's own programs have written, as it is."""
+    with _output() as stream:
+        stream.buffer.write(data)
+
+
+def flush() -> None:
+    """Have all that was printed so far written."""
+    with _output() as stream:
+        stream.flush()
+
+
+def say(text: str) -> None:
+    """A message to the person at the command line; standard output is for what was asked for."""
+    report(f"pai-runtime: {text}")
+
+
+def report(line: str) -> None:
+    """A line on standard error, of something that is named in it."""
+    with contextlib.suppress(OSError):  # there is nobody to tell; the exit status tells
+        sys.stderr.write(f"{printable(line)}\n")
+        sys.stderr.flush()
+
+
+def columns() -> int | None:
+    """How wide the terminal is that shows the output; None if none does."""
+    return os.get_terminal_size(sys.stdout.fileno()).columns if sys.stdout.isatty() else None
+
+
+def drop_unwritten() -> None:
+    """Have the interpreter's own last flush say nothing of what cannot be written."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+@contextlib.contextmanager
+def _output() -> Iterator[TextIO]:
+    try:
+        yield sys.stdout
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise CannotWrite(f"standard output cannot be written: {error.strerror}") from error

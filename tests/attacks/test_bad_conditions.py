@@ -1,0 +1,196 @@
+"""Whatever is wrong around the program, it says so in a line and with its exit status."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pai_runtime.cli import FEWEST_FILES
+from tests.played_run import PlayedRun
+from tests.support import PROGRAM, cli, job, write_job
+
+SHOWING = ["plan", "validate", "ps", "logs", "explain", "plugins list", "--help"]
+COMMANDS = [*SHOWING, "plan --json", "validate --json", "ps --json", "logs -f", "plugins list --json"]
+COMMANDS += ["plugins show cmd", "plugins check cmd", "run --help", "exit-codes 137"]
+
+
+@pytest.fixture
+def there(tmp_path: Path) -> Path:
+    """A folder with a job, and with a run that has ended."""
+    write_job(tmp_path, job(worker={"commands": ["echo größer 日本"]}))
+    played = PlayedRun(tmp_path / "run", worker=1)
+    played.output("worker/0", b"done\n")
+    (tmp_path / "run/worker/0/variables.json").write_text('{"A": {"value": "é", "source": "image"}}')
+    played.all("succeeded", exitCode=0)
+    played.end("succeeded")
+    return tmp_path
+
+
+def line(command: str, there: Path) -> list[str | Path]:
+    """The command line of one of the commands."""
+    name, *options = command.split()
+    arguments: dict[str, list[str | Path]] = {
+        "plan": [there / "job.yaml"],
+        "validate": [there / "job.yaml"],
+        "run": [there / "job.yaml", "--out", there / "new"],
+        "ps": [there / "run"],
+        "logs": [there / "run"],
+        "explain": [there / "run", "worker/0"],
+    }
+    return [PROGRAM, name, *options, *arguments.get(name, [])]
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_output_that_cannot_be_written_is_status_2(there: Path, command: str, unbuffered: str) -> None:
+    with Path("/dev/full").open("wb") as full:
+        ended = subprocess.run(
+            line(command, there),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+            check=False,
+        )
+    assert ended.returncode == 2
+    assert len(ended.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_output_that_nobody_reads_is_no_error(there: Path, command: str) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    ended = subprocess.run(line(command, there), stdout=write, stderr=subprocess.PIPE, check=False)
+    os.close(write)
+    assert (ended.returncode, ended.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize(
+    ("command", "status"), [("validate", 1), ("plan", 1), ("run", 2), ("logs", 2), ("none", 2), ("", 2)]
+)
+@pytest.mark.parametrize("stderr", ["full", "left"])
+def test_messages_that_cannot_be_told_do_not_change_the_status(
+    tmp_path: Path, command: str, status: int, stderr: str
+) -> None:
+    path = write_job(tmp_path, job(name="no name"))
+    read, write = os.pipe()
+    os.close(read)
+    with Path("/dev/full").open("wb") as full:
+        target = full.fileno() if stderr == "full" else write
+        ended = subprocess.run([PROGRAM, command, path], stdout=subprocess.PIPE, stderr=target, check=False)
+    os.close(write)
+    assert (ended.returncode, ended.stdout) == (status, b"")
+
+
+@pytest.mark.parametrize("command", [*SHOWING, "run"])
+def test_a_folder_that_has_been_removed_is_told_in_a_line(there: Path, command: str) -> None:
+    gone = there / "gone"
+    gone.mkdir()
+    script = 'cd "$0" && rmdir "$0" && exec "$@"'
+    ended = subprocess.run(
+        ["sh", "-c", script, gone, *line(command, there)], capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert len(ended.stderr.splitlines()) == 1
+    assert not (there / "new").exists()
+
+
+@pytest.mark.parametrize("most", [10, 15, 20, FEWEST_FILES - 1])
+@pytest.mark.parametrize("command", [*SHOWING, "run"])
+def test_too_few_files_that_may_be_open_are_told_in_a_line(there: Path, command: str, most: int) -> None:
+    ended = subprocess.run(
+        ["bash", "-c", f'ulimit -n {most}; exec "$@"', "-", *line(command, there)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert len(ended.stderr.splitlines()) == 1
+    assert not (there / "new").exists()
+
+
+@pytest.mark.parametrize("command", [*SHOWING, "run"])
+def test_the_fewest_files_are_enough(there: Path, command: str) -> None:
+    ended = subprocess.run(
+        ["bash", "-c", f'ulimit -n {FEWEST_FILES}; exec "$@"', "-", *line(command, there)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+
+
+HOLDING = """
+import os, resource, sys
+room, *command = sys.argv[1:]
+resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))
+while os.dup(0) < 127:
+    pass
+os.closerange(128 - int(room), 128)
+for fd in range(3, 128 - int(room)):
+    os.set_inheritable(fd, True)
+os.execv(command[0], command)
+"""
+"""Leaves a command `room` for files of its own below the limit, as a caller does that leaks its own."""
+
+
+@pytest.mark.parametrize("room", [3, 4, 5, 6, 8, 10])
+@pytest.mark.parametrize("command", SHOWING)
+def test_files_that_somebody_else_holds_open_are_no_reason_for_a_traceback(
+    there: Path, command: str, room: int
+) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", HOLDING, str(room), *map(str, line(command, there))],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "Traceback" not in ended.stderr
+    assert ended.returncode in (0, 2) or ended.stderr
+
+
+@pytest.mark.parametrize("closed", ["0", "1", "2", "02", "12", "012"])
+@pytest.mark.parametrize("command", [*SHOWING, "run"])
+def test_closed_standard_streams_change_nothing(there: Path, command: str, closed: str) -> None:
+    redirected = " ".join(f"{fd}{'<' if fd == '0' else '>'}&-" for fd in closed)
+    ended = subprocess.run(
+        ["bash", "-c", f'exec "$@" {redirected}', "-", *line(command, there)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert "Traceback" not in ended.stderr
+    if "1" not in closed and "2" in closed:
+        assert ended.stdout
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {},
+        {"LC_ALL": "C"},
+        {"LC_ALL": "POSIX", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"},
+        {"HOME": "/none"},
+        {"HOME": ""},
+        {"HOME": "/proc/1/fd"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("command", [*SHOWING, "run"])
+def test_any_environment_will_do(there: Path, command: str, environment: dict[str, str]) -> None:
+    ended = subprocess.run(line(command, there), capture_output=True, env=environment, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert b"Traceback" not in ended.stderr
+
+
+def test_a_job_that_is_given_as_a_folder_or_a_device_is_refused(tmp_path: Path) -> None:
+    for path in (tmp_path, Path("/dev/null"), Path("/dev/zero"), Path("/dev/full")):
+        for command in ("validate", "plan", "run"):
+            ended = cli(command, path, cwd=tmp_path)
+            assert ended.returncode in (1, 2)
+            assert "Traceback" not in ended.stderr
