@@ -19,7 +19,7 @@ from pai_runtime.job.model import Job
 from pai_runtime.job.secrets import secret_values
 from pai_runtime.plan.build import Planner
 from pai_runtime.problems import InvalidInput, print_problems
-from pai_runtime.task.masking import SHORTEST
+from pai_runtime.task.secret_forms import SHORTEST, is_too_short
 
 
 def main(args: argparse.Namespace) -> int:
@@ -83,6 +83,6 @@ def _storage(text: str) -> tuple[str, Path]:
 def _beforehand(job: Job, folder: Path, secrets: dict[str, str]) -> Iterator[str]:
     for missing in not_given_here(job):
         yield f"not given on this machine: {missing}"
-    for name in sorted(name for name, value in secrets.items() if 0 < len(value.encode()) < SHORTEST):
+    for name in sorted(name for name, value in secrets.items() if value and is_too_short(value)):
         yield f"the secret '{name}' is shorter than {SHORTEST} bytes; it cannot be hidden in logs"
     yield f"running {job.name} in {short_path(folder)}"

@@ -1,0 +1,129 @@
+"""Attacks on promise 3: no secret value is in a log, a message, a record or a file of the runtime."""
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pai_runtime.task.masking import Masks
+from pai_runtime.task.placeholders import placeholder
+from tests.task_harness import plan, run_task
+
+_RANDOM = random.Random(11)  # noqa: S311 - the same keys each time
+_BODY = "".join(_RANDOM.choices("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", k=920))
+PEM = "\n".join(
+    [
+        "-----BEGIN PRIVATE KEY-----",
+        *(_BODY[start : start + 64] for start in range(0, len(_BODY), 64)),
+        "-----END PRIVATE KEY-----\n",
+    ]
+)
+PASSWORD = 'it\'s <b>a</b> "pass", w\u00f6rd: #$HOME/`id` 100% & ~back\\slash\u20ac|'
+LONG = "".join(_RANDOM.choices([chr(code) for code in range(33, 127)], k=3000)).strip()
+
+_PYTHON = f'{sys.executable} -c \'import base64, html, json, os, urllib.parse as u; v = os.environ["V"]; '
+SHOWN = [
+    'printf %s "$V"',
+    'printf %s "$V" | sed "s/^/        /"',
+    'printf %s "$V" | sed "s/$/ |/"',
+    'printf %s "$V" | fold -w 7',
+    'printf %s "$V" | tr "\\n" " "',
+    "set -f; echo $V",
+    'printf %s "$V" | base64',
+    'printf "%s\\n" "$V" | base64 -w 0',
+    'printf "user:%s" "$V" | base64 -w 33',
+    'printf %s "$V" | od -An -v -tx1',
+    'printf %s "$V" | od -An -v -tx1 | tr -d " \\n"',
+    'printf %s "$V" | od -An -v -tx1 | tr a-f A-F',
+    "declare -p V",
+    "export -p",
+    'set | sed -n "/^V=/,\\$ p"',
+    'printf %q "$V"',
+    'echo "${V@Q}"',
+    'set -x; : "$V"',
+    _PYTHON + "print(json.dumps(v))'",
+    _PYTHON + "print(json.dumps([v], ensure_ascii=False))'",
+    _PYTHON + "print([v])'",
+    _PYTHON + "print(ascii(v))'",
+    _PYTHON + "print([v.encode()])'",
+    _PYTHON + "print(repr(v + chr(34) + chr(39)))'",
+    _PYTHON + "print(html.escape(v))'",
+    _PYTHON + "print(html.escape(v, quote=False))'",
+    _PYTHON + "print(u.quote(v, safe=str()))'",
+    _PYTHON + "print(u.quote(v))' | sed 's/%../\\L&/g'",
+    _PYTHON + "print(u.quote_plus(v))'",
+    _PYTHON + "print(v.encode().hex().upper())'",
+    _PYTHON + 'print(base64.urlsafe_b64encode(b"x" + v.encode()))\'',
+    "dash -c 'export -p'",
+    "dash -xc ': \"$V\"'",
+]
+
+
+def shown(command: str, value: str, **more: str) -> str:
+    """What a command prints that shows the variable V."""
+    ended = subprocess.run(
+        ["bash", "-c", f"{{ {command}; }} 2>&1"],
+        env={"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", **more, "V": value},
+        capture_output=True,
+        check=True,
+    )
+    return ended.stdout.decode("utf-8", "surrogateescape")
+
+
+def traces(text: str) -> set[str]:
+    """Every run of so many characters that it does not occur by chance."""
+    text = text.replace("\n", "")
+    runs = {text[start : start + 10] for start in range(len(text) - 9)}
+    return {run for run in runs if run.strip()}
+
+
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
+@pytest.mark.parametrize("value", [PEM, PASSWORD, LONG], ids=["pem", "password", "long"])
+@pytest.mark.parametrize("command", SHOWN)
+def test_nothing_of_a_secret_is_left_in_any_form_that_a_tool_prints(
+    command: str, value: str, locale: str
+) -> None:
+    if "dash" in command and not shutil.which("dash"):
+        pytest.skip("no dash here")
+    text = shown(command, value, LC_ALL=locale)
+    masked = Masks([value]).mask(text)
+    around = shown(command, "", LC_ALL=locale) + shown(command, "\n", LC_ALL=locale)
+    assert masked != text
+    assert not traces(masked) & traces(text) - traces(around)
+
+
+@pytest.mark.parametrize("line", [0, 1, 7, -3, -2])
+def test_each_line_of_a_secret_is_masked_alone(line: int) -> None:
+    text = PEM.splitlines()[line]
+    for value in (PEM, PEM.replace("\n", "\r\n"), "\n" + PEM):
+        assert Masks([value]).mask(f"<{text}>") == "<******>"
+
+
+def test_what_is_left_of_two_secrets_that_overlap_is_nothing() -> None:
+    assert Masks(["abcdefgh", "efghijkl"]).mask("<abcdefghijkl>") == "<******>"
+
+
+def test_a_large_secret_is_masked_whole_and_in_part() -> None:
+    value = "".join(_RANDOM.choices("abcdefghijklmnopqrstuvwxyz0123456789", k=200_000))
+    masks = Masks([value])
+    assert masks.mask(f"<{value}>") == "<******>"
+    assert not traces(masks.mask(value[5_000:9_000])) & traces(value[5_300:8_700])
+
+
+def test_a_task_leaves_no_secret_in_its_folder(tmp_path: Path) -> None:
+    commands = [command for command in SHOWN if "dash" not in command and "sed" not in command]
+    script = "\n".join(f"( {command} )" for command in commands)
+    task = plan(tmp_path, script, environment={"V": placeholder("v"), "LC_ALL": "C.UTF-8"})
+    run = run_task(task, secrets={"v": PEM})
+    assert run.process.returncode == 0, run.stderr
+    lines = {line for line in PEM.splitlines() if len(line) >= 8}
+    for path in [path for path in tmp_path.rglob("*") if path.is_file()]:
+        text = path.read_bytes().decode("utf-8", "replace").replace("\n", "")
+        for line in lines:
+            for form in (line, line.encode().hex(), json.dumps(line)[1:-1]):
+                assert form not in text, path
