@@ -10,9 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from pai_runtime.secret_names import names_secret
 from pai_runtime.task.masking import Masks
 from pai_runtime.task.placeholders import placeholder
-from tests.task_harness import plan, run_task
+from tests.plugin_factory import Site, uses
+from tests.support import cli, job, write_job
+from tests.task_harness import plan, run_task, shell
 
 _RANDOM = random.Random(11)  # noqa: S311 - the same keys each time
 _BODY = "".join(_RANDOM.choices("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", k=920))
@@ -127,3 +130,120 @@ def test_a_task_leaves_no_secret_in_its_folder(tmp_path: Path) -> None:
         for line in lines:
             for form in (line, line.encode().hex(), json.dumps(line)[1:-1]):
                 assert form not in text, path
+
+
+def holders(folder: Path, value: str) -> list[Path]:
+    """The files below a folder that hold a value."""
+    return [path for path in folder.rglob("*") if path.is_file() and value.encode() in path.read_bytes()]
+
+
+RAISES = """
+@hookimpl
+def pai_prerequisite(use, task):
+    raise ValueError("cannot use %r" % dict(use.parameters))
+"""
+WARNS = """
+@hookimpl
+def pai_prerequisite(use, task):
+    return Contribution(warnings=["cannot use %r" % dict(use.parameters)])
+"""
+
+
+SECRET_FIELDS = [
+    "token",
+    "TOKEN",
+    "apiKey",
+    "API_KEY",
+    "apikeys",
+    "access_token_2",
+    "accessToken",
+    "dbPassword",
+    "passwd",
+    "pwd",
+    "client-secret",
+    "credentials",
+    "httpAuth",
+    "SSHKey",
+    "passphrase",
+]
+OTHER_FIELDS = ["tokenizer", "author", "passes", "keyboard", "secretary"]
+
+
+@pytest.mark.parametrize("plugin", ["org.strict", "org.nested", "org.raises", "org.warns"])
+def test_no_message_shows_the_value_of_a_field_that_names_a_secret(plugin: str, tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.add("org.strict", parameters={"type": "object", "additionalProperties": {"const": 1}})
+    nested = {"items": {"const": 1}, "additionalProperties": {"const": 1}}
+    site.add("org.nested", parameters={"type": "object", "additionalProperties": nested})
+    site.add("org.raises", RAISES)
+    site.add("org.warns", WARNS)
+    values: list[object] = ["sesame-open", ["sesame-open"], {"value": "sesame-open"}]
+    fields = {field: values[number % 3] for number, field in enumerate(SECRET_FIELDS)}
+    others = dict.fromkeys(OTHER_FIELDS, ["shown-value"] if plugin == "org.nested" else "shown-value")
+    path = write_job(tmp_path, job(**uses(plugin, **fields, **others)))
+    for args in (["validate"], ["validate", "--json"], ["run", "--out", "out"]):
+        done = site.cli(args[0], path, *args[1:], cwd=tmp_path)
+        assert "sesame" not in done.stderr + done.stdout
+        assert (done.stderr + done.stdout).count("shown-value") == len(OTHER_FIELDS)
+
+
+@pytest.mark.parametrize("field", SECRET_FIELDS)
+def test_a_field_that_names_a_secret_is_known_by_its_words(field: str) -> None:
+    assert names_secret(field)
+
+
+@pytest.mark.parametrize("field", OTHER_FIELDS)
+def test_a_field_that_has_only_letters_in_common_is_shown(field: str) -> None:
+    assert not names_secret(field)
+
+
+def test_no_message_shows_the_value_of_a_secret_that_stands_elsewhere_too(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.add("org.strict", parameters={"type": "object", "additionalProperties": {"const": 1}})
+    site.add("org.raises", RAISES)
+    value = "sesame-open-" * 8
+    (tmp_path / "secrets.yaml").write_text(f"deep: [{{pin: {value}}}]")
+    for plugin in ("org.strict", "org.raises"):
+        path = write_job(tmp_path, job(**uses(plugin, note=f"it is {value}!")))
+        done = site.cli("validate", path, "--secrets", tmp_path / "secrets.yaml")
+        assert done.returncode == 1
+        assert "sesame" not in done.stderr
+        assert "it is ******" in done.stderr
+
+
+def test_secrets_that_are_too_large_to_be_hidden_are_refused(tmp_path: Path) -> None:
+    path = write_job(tmp_path, job(worker={"commands": ["echo <% $secrets.a %>"]}))
+    (tmp_path / "secrets.yaml").write_text(f"a: {'x' * 200_000}\nb: {'y' * 100_000}")
+    done = cli("run", path, "--secrets", tmp_path / "secrets.yaml", "--out", tmp_path / "run")
+    assert done.returncode == 2
+    assert "secrets.yaml:1:1" in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "export $TOK=1",
+        "export OTHER=$TOK",
+        "export $TOK=$TOK; false",
+        'echo "$TOK=1" >> $PAI_ENV',
+        'echo "$TOK" >> $PAI_ENV',
+        'printf "%s<<%s" A$TOK "$TOK" >> $PAI_ENV',
+        "exec env A$TOK=1 true",
+        "export PATH=/$TOK",
+        "cd /$TOK",
+    ],
+)
+def test_a_step_that_names_something_by_a_secret_leaves_it_nowhere(script: str, tmp_path: Path) -> None:
+    steps = [shell("taskStarts", 0, script, "ignore"), shell("taskExits", 1, "env")]
+    run = run_task(plan(tmp_path, "env", steps, {"TOK": placeholder("t")}), secrets={"t": "sesame_open"})
+    assert not holders(tmp_path, "sesame")
+    assert b"sesame" not in (run.stdout + run.stderr)
+    json.loads((tmp_path / "variables.json").read_text())
+
+
+def test_a_task_without_a_shell_does_not_show_the_path_that_a_secret_is_in(tmp_path: Path) -> None:
+    run = run_task(plan(tmp_path, environment={"PATH": placeholder("p")}), secrets={"p": "/sesame_open"})
+    assert run.process.returncode != 0
+    assert not holders(tmp_path, "sesame")
+    assert b"sesame" not in (run.stdout + run.stderr)

@@ -13,9 +13,10 @@ from pai_runtime import duration
 from pai_runtime.document import Document, DocumentPath, Node
 from pai_runtime.job.growth import Growth
 from pai_runtime.job.order import dependencies_first
-from pai_runtime.job.secrets import as_placeholders
+from pai_runtime.job.secrets import as_placeholders, named_secrets, secret_values
 from pai_runtime.job.storages import with_mount_path
 from pai_runtime.problems import Suggestions
+from pai_runtime.task.masking import Masks
 from pai_runtime.task.plan import FailurePolicy
 
 PLUGIN_PREFIX = "com.microsoft.pai.runtimeplugin."
@@ -132,6 +133,14 @@ class Job:
     def secret_placeholders(self) -> Mapping[str, Node]:
         """The secrets with placeholders in the place of their values."""
         return as_placeholders(self.secrets)
+
+    def mask(self, text: str) -> str:
+        """A message without the values of secrets, nor of what is named like one."""
+        return self._masks.mask(text)
+
+    @cached_property
+    def _masks(self) -> Masks:
+        return Masks([*secret_values(self.secrets).values(), *named_secrets(self.document.root)])
 
     @cached_property
     def growth(self) -> Growth:

@@ -100,7 +100,7 @@ def supervise(folder: Path, options: Options) -> int:
             parts.services.linger(parts.keeper)
     except (NoShell, PlanError) as error:
         logs.runtime.say(f"[ERROR] {error}")
-        return cannot_run(folder, str(error), options.termination_log)
+        return cannot_run(folder, masks.mask(str(error)), options.termination_log)
     except Exception as error:  # noqa: BLE001 - a fault of ours must leave a record too
         logs.runtime.say(f"[ERROR] {traceback.format_exc()}")
         message = masks.mask(f"a fault in the runtime itself: {error!r}")
@@ -295,11 +295,16 @@ class _Runner:
         )
 
     def _write_variables(self) -> None:
-        """Keep who set each variable, for ``pai-runtime explain``; values without secrets."""
-        document = {
-            name: {"value": self._logs.masks.mask(value), "source": self._variables.sources.get(name, IMAGE)}
-            for name, value in sorted(self._variables.environment.items())
-        }
+        """Keep who set each variable, for ``pai-runtime explain``, without secrets.
+
+        Of what comes from outside no value is kept: what is secret there, we do not know.
+        """
+        mask, document = self._logs.masks.mask, {}
+        for name, value in sorted(self._variables.environment.items()):
+            source = self._variables.sources.get(name, IMAGE)
+            document[mask(name)] = {"source": mask(source)}
+            if source != IMAGE:
+                document[mask(name)]["value"] = mask(value)
         try:
             write_whole(self._folder / "variables.json", json.dumps(document), mode=0o600, sync=False)
         except OSError as error:
