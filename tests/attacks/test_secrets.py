@@ -14,7 +14,7 @@ from pai_runtime.secret_names import names_secret
 from pai_runtime.task.masking import Masks
 from pai_runtime.task.placeholders import placeholder
 from tests.plugin_factory import Site, uses
-from tests.support import cli, job, write_job
+from tests.support import callback, cli, job, write_job
 from tests.task_harness import plan, run_task, shell
 
 _RANDOM = random.Random(11)  # noqa: S311 - the same keys each time
@@ -247,3 +247,39 @@ def test_a_task_without_a_shell_does_not_show_the_path_that_a_secret_is_in(tmp_p
     assert run.process.returncode != 0
     assert not holders(tmp_path, "sesame")
     assert b"sesame" not in (run.stdout + run.stderr)
+
+
+def test_the_keys_of_who_runs_a_job_stay_outside_of_its_tasks(tmp_path: Path) -> None:
+    path = write_job(tmp_path, job(worker={"commands": ["env", "cat -v /proc/$PPID/environ"]}))
+    done = cli("run", path, "--out", tmp_path / "run", env={"WANDB_API_KEY": "sesame-open"})
+    assert done.returncode == 0
+    assert "sesame" not in done.stdout + done.stderr
+    assert not holders(tmp_path / "run", "sesame")
+
+
+@pytest.mark.parametrize("command", ["env", "export COPY=$WANDB_API_KEY", 'base64 <<<"$WANDB_API_KEY"'])
+def test_a_key_that_is_asked_for_is_in_no_log_and_no_file(command: str, tmp_path: Path) -> None:
+    step = {"name": "step", "callbacks": [callback("taskStarts", command)]}
+    document = job(
+        prerequisites=[step],
+        worker={"commands": [command, "env"], "prerequisites": ["step"]},
+        extras={"environment": ["WANDB_API_KEY"]},
+    )
+    path = write_job(tmp_path, document)
+    done = cli("run", path, "--out", tmp_path / "run", env={"WANDB_API_KEY": "sesame-open"})
+    assert done.returncode == 0
+    assert "WANDB_API_KEY=******" in done.stdout
+    for form in ("sesame", "c2VzYW1lLW9wZW"):
+        assert form not in done.stdout + done.stderr
+        assert not holders(tmp_path / "run", form)
+
+
+def test_of_what_comes_from_outside_no_value_is_kept(tmp_path: Path) -> None:
+    path = write_job(tmp_path, job())
+    run = tmp_path / "run"
+    done = cli("run", path, "--out", run, "--env", "MY_THING", env={"MY_THING": "sesame-open"})
+    assert done.returncode == 0
+    assert not holders(run, "sesame")
+    shown = cli("explain", run, "worker/0")
+    assert "sesame" not in shown.stdout
+    assert any("MY_THING" in line and line.startswith("image") for line in shown.stdout.splitlines())

@@ -187,7 +187,8 @@ def expectation(schema: Any, failed: str | None = None) -> str | None:
 
 
 def _shown(value: Any, path: DocumentPath, mask: Callable[[str], str]) -> str:
-    if any(names_secret(str(part)) for part in path):
+    name, equals, _ = value.partition("=") if isinstance(value, str) else ("", "", "")
+    if any(names_secret(str(part)) for part in path) or (equals and names_secret(name)):
         return "a hidden value"
     if isinstance(value, Mapping):
         return "a mapping"

@@ -10,6 +10,7 @@ from pai_runtime.cli.common import load_checked, user_name
 from pai_runtime.cli.output import say
 from pai_runtime.cli.policy import given_host
 from pai_runtime.engines.local import LocalRun, RunOptions, not_given_here
+from pai_runtime.engines.local_environment import is_name
 from pai_runtime.engines.mounts import read_storages
 from pai_runtime.engines.run_folder import CannotRun, RunFolder
 from pai_runtime.engines.run_words import short_path
@@ -30,6 +31,7 @@ def main(args: argparse.Namespace) -> int:
             timeout=_seconds(args.timeout) if args.timeout else None,
             isolation=args.isolation,
             storages=_storages(args),
+            environment=tuple(map(_variable, args.env)),
         )
         host = given_host(args.policy)
         job, roles, warnings = load_checked(args, host)
@@ -66,6 +68,15 @@ def _seconds(text: str) -> float:
     if time is None:
         raise CannotRun(f"--timeout {text} is not a time, such as 90, 90s, 15m or 2h")
     return time
+
+
+def _variable(name: str) -> str:
+    if not is_name(name):
+        # Not shown: it may be a value.
+        raise CannotRun(
+            "--env takes the name of a variable, such as LANG; its value is the one that it has here"
+        )
+    return name
 
 
 def _storages(args: argparse.Namespace) -> dict[str, Path]:

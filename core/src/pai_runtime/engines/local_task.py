@@ -28,11 +28,12 @@ _ATTEMPTS = "attempts"
 class Way:
     """How the tasks of a run are run.
 
-    `binds` None: not isolated. With `shown_elsewhere` a task's output goes to its logs only; `prefixed`: each
-    line that is passed on says whose it is.
+    `environment` is what all of them begin with. `binds` None: not isolated. With `shown_elsewhere` a task's
+    output goes to its logs only; `prefixed`: each line that is passed on says whose it is.
     """
 
     secrets: Mapping[str, str] = field(repr=False)
+    environment: Mapping[str, str] = field(repr=False)
     prefixed: bool
     shown_elsewhere: bool
     binds: Mapping[TaskName, Sequence[isolation.Bind]] | None
@@ -100,7 +101,7 @@ class LocalTask:
         output = subprocess.DEVNULL if self._way.shown_elsewhere else None
         self.process = subprocess.Popen(
             self._argv(args),
-            env=_environment(),
+            env=self._way.environment,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
@@ -175,8 +176,3 @@ class LocalTask:
             record = exit_record(Result(outcome, code, "init", message=message))
             with contextlib.suppress(OSError):
                 write_whole(self.folder / "exit.yaml", record)
-
-
-def _environment() -> dict[str, str]:
-    """This process's environment without what another job's runtime, or ours, has set in it."""
-    return {name: value for name, value in os.environ.items() if not name.startswith(("PAI_", "FC_"))}

@@ -109,8 +109,8 @@ class TaskRole:
 class Job:
     """A whole job. `secrets` are the job's own, completed or overridden by those of a secrets file.
 
-    `hold` is for how many seconds a task that failed is kept. `gang` says that its tasks live together:
-    none is tried again by itself.
+    `environment` names variables that tasks get from whoever runs them here. `hold` is for how many seconds a
+    task that failed is kept. `gang` says that its tasks live together: none is tried again by itself.
     """
 
     document: Document
@@ -121,6 +121,7 @@ class Job:
     prerequisites: Mapping[str, Prerequisite]
     roles: Mapping[str, TaskRole]
     extras: tuple[Extra, ...]
+    environment: tuple[str, ...]
     gang: bool
     hold: float
     secrets: Mapping[str, Node] = field(repr=False)
@@ -199,6 +200,7 @@ def build_job(document: Document, secrets: Mapping[str, Node]) -> Job:
             if isinstance(node.data, dict)
         },
         extras=tuple(_extras(extras)),
+        environment=_texts(extras, "environment") if extras else (),
         gang=gang is None or gang.data is not False,
         hold=duration.seconds((extras and _text(extras, "holdOnFailure")) or "0") or 0,
         secrets=cast("dict[str, Node]", {**(own_secrets.children if own_secrets else {}), **secrets}),
