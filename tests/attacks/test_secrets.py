@@ -107,6 +107,11 @@ def test_each_line_of_a_secret_is_masked_alone(line: int) -> None:
         assert Masks([value]).mask(f"<{text}>") == "<******>"
 
 
+@pytest.mark.parametrize("text", ["ab\ncd\nef", "ab cd ef", "ab\\ncd\\nef", "ab%0Acd%0Aef"])
+def test_a_secret_of_short_lines_is_masked_as_a_whole(text: str) -> None:
+    assert "cd" not in Masks(["ab\ncd\nef\n"]).mask(text)
+
+
 def test_what_is_left_of_two_secrets_that_overlap_is_nothing() -> None:
     assert Masks(["abcdefgh", "efghijkl"]).mask("<abcdefghijkl>") == "<******>"
 

@@ -13,7 +13,7 @@ MASK = b"******"
 
 _FEW = 8
 """So many texts are found sooner one by one."""
-_BREAK = re.compile(rb"[\r\n]")
+_BREAK = rb"[\r\n]"
 
 
 class Masks:
@@ -176,7 +176,7 @@ class Masker:
                 done = max(done, begin)
             if end > masked:
                 stop = place[end - 1] + 1
-                out += _BREAK.findall(data, done, stop)
+                out += re.findall(_BREAK, data[done:stop])
                 done, masked = max(done, stop), end
         out.append(data[done:rest])
         self._kept = data[rest:]
@@ -189,7 +189,7 @@ class _Places:
     """Where in the data its bytes are that are not line breaks, by their number."""
 
     def __init__(self, data: bytes) -> None:
-        breaks = (found.start() for found in _BREAK.finditer(data))
+        breaks = (found.start() for found in re.finditer(_BREAK, data))
         self._before = [place - number for number, place in enumerate(breaks)]
 
     def __getitem__(self, number: int) -> int:

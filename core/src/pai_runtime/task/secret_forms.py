@@ -23,10 +23,11 @@ _PIECE, _STEP = 256, 240
 They overlap by more than what base64 loses at the ends of each, and so are masked as one.
 """
 
-_PLAIN = re.compile(r"[\w.-]*", re.ASCII)
-_PLAIN_BUT_IN_URLS = re.compile(r"[\w.\-+/=:@%]*", re.ASCII)
+# Not compiled here: most tasks have no secrets, and are not to wait for it.
+_PLAIN = r"[\w.-]*"
+_PLAIN_BUT_IN_URLS = r"[\w.\-+/=:@%]*"
 
-_BASH_QUOTED = re.compile(r"""([ !"$&'()*,;<>?[\\\]^`{|}]|(?<=[:=])~)""")
+_BASH_QUOTED = r"""([ !"$&'()*,;<>?[\\\]^`{|}]|(?<=[:=])~)"""
 _ANSI_C = {
     **{number: f"\\{number:03o}" for number in (*range(32), *range(127, 256))},
     **dict(zip(b"\a\b\t\n\v\f\r\x1b'\\", (f"\\{letter}" for letter in "abtnvfrE'\\"), strict=True)),
@@ -39,7 +40,8 @@ def forms(secret: str) -> set[bytes]:
     value = secret.strip("\r\n")
     if is_too_short(value):
         return set()
-    parts = {value, *filter(_is_telling, map(str.strip, re.split("[\r\n]+", value)))}
+    lines = filter(_is_telling, map(str.strip, re.split("[\r\n]+", value)))
+    parts = {value, " ".join(value.split()), *lines}  # in one line, as ``echo $VALUE`` prints it
     found = {_bytes(form) if isinstance(form, str) else form for part in parts for form in _printed(part)}
     return {form for form in (each.translate(None, BREAKS) for each in found) if len(form) >= SHORTEST}
 
@@ -67,9 +69,9 @@ def _printed(text: str) -> Iterator[str | bytes]:
             code = data.hex(*separator)
             yield code
             yield code.upper()
-        if not _PLAIN.fullmatch(piece):
+        if not re.fullmatch(_PLAIN, piece, re.ASCII):
             yield from _in_url(data)
-        if not _PLAIN_BUT_IN_URLS.fullmatch(piece):
+        if not re.fullmatch(_PLAIN_BUT_IN_URLS, piece, re.ASCII):
             yield from _quoted(piece)
 
 
@@ -87,15 +89,14 @@ _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 
 def _in_url(data: bytes) -> Iterator[bytes]:
     for unsafe in _UNSAFE_IN_URLS:
-        form = unsafe.sub(lambda found: _PERCENT[found[0]], data)
+        form = re.sub(unsafe, lambda found: b"%%%02X" % found[0][0], data)
         for spaced in {form, form.replace(b"%20", b"+")}:
             yield spaced
             yield re.sub(b"%..", lambda code: code[0].lower(), spaced)
 
 
-_UNSAFE_IN_URLS = [re.compile(rb"[^\w.~-]"), re.compile(rb"[^\w.~/-]"), re.compile(rb"[^\w.~!*'()-]")]
+_UNSAFE_IN_URLS = [rb"[^\w.~-]", rb"[^\w.~/-]", rb"[^\w.~!*'()-]"]
 """As in a query, in a path, and as JavaScript says; a word in bytes is ASCII's."""
-_PERCENT = {bytes([number]): b"%%%02X" % number for number in range(256)}
 
 
 def _quoted(text: str) -> Iterator[str]:
@@ -127,7 +128,7 @@ def _in_shell(text: str) -> Iterator[str]:
     yield text.replace("'", "'\"'\"'")
     yield text.replace("'", "'\\''")
     yield re.sub("'+", lambda quotes: f"'\"{quotes[0]}\"'", text).strip("'\"")
-    yield _BASH_QUOTED.sub(r"\\\1", text)
+    yield re.sub(_BASH_QUOTED, r"\\\1", text)
     yield re.sub(r"([^\w@%+=:,./\r\n-])", r"\\\1", text)
     yield re.sub(r'(["\\$`])', r"\\\1", text)
     yield text.translate(_ANSI_C_BELOW_128)

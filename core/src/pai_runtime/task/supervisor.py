@@ -299,12 +299,19 @@ class _Runner:
 
         Of what comes from outside no value is kept: what is secret there, we do not know.
         """
-        mask, document = self._logs.masks.mask, {}
-        for name, value in sorted(self._variables.environment.items()):
-            source = self._variables.sources.get(name, IMAGE)
-            document[mask(name)] = {"source": mask(source)}
-            if source != IMAGE:
-                document[mask(name)]["value"] = mask(value)
+        variables = sorted(self._variables.environment.items())
+        sources = [self._variables.sources.get(name, IMAGE) for name, _ in variables]
+        # All at once, since each text alone would take as long; none has a NUL in it.
+        texts = [
+            text
+            for (name, value), source in zip(variables, sources, strict=True)
+            for text in (name, source, value)
+        ]
+        masked = iter(self._logs.masks.mask("\0".join(texts)).split("\0"))
+        document: dict[str, dict[str, str]] = {}
+        for source in sources:
+            name, shown, value = next(masked), next(masked), next(masked)
+            document[name] = {"source": shown} if source == IMAGE else {"source": shown, "value": value}
         try:
             write_whole(self._folder / "variables.json", json.dumps(document), mode=0o600, sync=False)
         except OSError as error:
