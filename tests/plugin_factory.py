@@ -139,7 +139,8 @@ class Site:
         before: tuple[Path, ...] = (),
     ) -> subprocess.CompletedProcess[str]:
         """The real command with this folder on its search path."""
-        return cli(*args, cwd=cwd, env={**self.environment(*before), **(env or {})})
+        passed = ["--env", SEEN] if args[0] == "run" else []
+        return cli(*args, *passed, cwd=cwd, env={**self.environment(*before), **(env or {})})
 
     @property
     def imported(self) -> set[str]:

@@ -619,7 +619,7 @@ def test_a_job_clones_by_ssh_with_the_keys_that_the_machines_variables_name(
     sshd: SshServer, repositories: Path, tmp_path: Path
 ) -> None:
     path = write_job(tmp_path, job_with(f"{sshd.url}{repositories}/code", ref="dev", depth=1))
-    done = cli("run", path, "--out", tmp_path / "run")
+    done = cli("run", path, "--out", tmp_path / "run", "--env", "GIT_SSH_COMMAND")
     assert (done.returncode, done.stdout) == (0, "2\n"), done.stderr
 
 

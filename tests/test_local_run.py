@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pai_runtime.task.masking import SHORTEST
+from pai_runtime.task.secret_forms import SHORTEST
 from tests.support import JOBS, PROGRAM, callback, cli, job, write_job
 
 IN_THE_OPEN = ("--isolation", "none")
@@ -315,17 +314,3 @@ def test_a_run_that_cannot_be_made_starts_nothing_and_changes_nothing(
     assert message in ended.stderr
     assert "Traceback" not in ended.stderr
     assert sorted(tmp_path.rglob("*")) == before
-
-
-def test_tasks_do_not_inherit_the_platform_variables_of_the_job_around_them(tmp_path: Path) -> None:
-    path = write_job(tmp_path, job(worker={"commands": ["env"]}))
-    ended = cli(
-        "run",
-        path,
-        "--out",
-        tmp_path / "run",
-        env={"PAI_HOST_IP_other_0": "10.0.0.1", "FC_X": "1", "KEEP": "1"},
-    )
-    assert "KEEP=1" in ended.stdout
-    assert "PAI_HOST_IP_other_0" not in ended.stdout
-    assert "FC_X" not in ended.stdout

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pai_runtime.task.masking import MASK, SHORTEST, Masker, Masks
+from pai_runtime.task.masking import MASK, Masker, Masks
+from pai_runtime.task.secret_forms import SHORTEST
 from tests.task_harness import TaskRun, make_fifo, plan
 
 # Few letters, so that secrets overlap, repeat and begin each other.
@@ -41,6 +42,46 @@ def _masked(secret: str, text: str) -> str:
 @example(["aaaa"], [b"aaa", b"aaaa", b"a"])
 def test_any_split_gives_what_the_whole_gives(secrets: list[str], pieces: list[bytes]) -> None:
     assert _streamed(secrets, pieces) == _streamed(secrets, [b"".join(pieces)])
+
+
+def _by_definition(secrets: list[str], text: bytes) -> bytes:
+    """Every byte of every form is masked, those that overlap as one; line breaks stay."""
+    places = [place for place, byte in enumerate(text) if byte not in b"\r\n"]
+    joined = bytes(text[place] for place in places)
+    forms = Masks(secrets).forms
+    found = sorted(
+        (start, start + len(form))
+        for form in forms
+        for start in range(len(joined))
+        if joined.startswith(form, start)
+    )
+    out, done, masked = b"", 0, 0
+    for start, end in found:
+        if start >= masked:
+            out += text[done : places[start]] + MASK
+            done = places[start]
+        if end > masked:
+            stop = places[end - 1] + 1
+            out += bytes(byte for byte in text[done:stop] if byte in b"\r\n")
+            done, masked = stop, end
+    return out + text[done:]
+
+
+@given(_SECRETS, _pieces())
+@example(["abxabxab"], [b"abxab", b"xabxab", b"xab"])
+@example(["xxbb", "bbaa"], [b"xxb", b"b\naaxxbb", b"aa"])
+def test_a_stream_is_masked_as_the_definition_says(secrets: list[str], pieces: list[bytes]) -> None:
+    assert _streamed(secrets, pieces) == _by_definition(secrets, b"".join(pieces))
+
+
+@given(st.data())
+def test_forms_of_all_lengths_are_found_at_all_places(data: st.DataObject) -> None:
+    value = data.draw(st.text("ab", min_size=SHORTEST, max_size=40))
+    others = [value[:size] + "c" for size in data.draw(st.lists(st.integers(3, 40), max_size=3))]
+    text = f"{data.draw(st.text('abc', max_size=20))}{value}{data.draw(st.text('abc', max_size=20))}".encode()
+    cut = data.draw(st.integers(0, len(text)))
+    secrets = [value, *others]
+    assert _streamed(secrets, [text[:cut], text[cut:]]) == _by_definition(secrets, text)
 
 
 @given(_SECRETS, _pieces())

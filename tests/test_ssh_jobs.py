@@ -102,7 +102,8 @@ def _instead_of_the_internet(folder: Path) -> dict[str, str]:
 @pytest.mark.debian("git")
 def test_the_specifications_older_job_still_works(tmp_path: Path) -> None:
     env = _instead_of_the_internet(tmp_path)
-    ended = cli("run", JOBS / "backward_compatible.yaml", "--out", tmp_path / "run", env=env)
+    args = ["--out", str(tmp_path / "run"), "--env", "GIT_CONFIG_GLOBAL"]
+    ended = cli("run", JOBS / "backward_compatible.yaml", *args, env=env)
     assert ended.returncode == 0, ended.stderr
     assert (tmp_path / "run/taskrole/0/work/covid-chestxray-dataset/metadata.csv").exists()
 
@@ -111,7 +112,8 @@ def test_the_specifications_older_job_still_works(tmp_path: Path) -> None:
 @pytest.mark.debian("git")
 def test_the_specifications_data_is_listed(tmp_path: Path) -> None:
     env = _instead_of_the_internet(tmp_path)
-    ended = cli("run", JOBS / "data_prerequisite.yaml", "--out", tmp_path / "run", env=env)
+    args = ["--out", str(tmp_path / "run"), "--env", "GIT_CONFIG_GLOBAL"]
+    ended = cli("run", JOBS / "data_prerequisite.yaml", *args, env=env)
     assert ended.returncode == 0, ended.stderr
     assert "metadata.csv" in ended.stdout
     assert_in_order(runtime_log(tmp_path / "run/taskrole/0"), ["apt update", "[INFO] start ssh service"])

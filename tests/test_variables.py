@@ -1,6 +1,7 @@
 """Variables: how steps set them, who set each, and what happens when there are too many."""
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -88,11 +89,12 @@ def test_explain_names_who_set_each_variable(tmp_path: Path) -> None:
         prerequisites=[prerequisite], worker={"prerequisites": ["data"]}, secrets={"token": "sesame-open"}
     )
     run = tmp_path / "run"
-    assert cli("run", write_job(tmp_path, document), "--out", run, env={"GIVEN": "1"}).returncode == 0
+    path = write_job(tmp_path, document)
+    assert cli("run", path, "--out", run, "--env", "GIVEN", env={"GIVEN": "abc-1"}).returncode == 0
     ended = cli("explain", run, "worker/0")
     lines = [line.split(maxsplit=2) for line in ended.stdout.splitlines()]
     sources = {
-        line.rpartition("  ")[2].partition("=")[0]: line.partition("  ")[0]
+        re.split("[= ]", line.rpartition("  ")[2])[0]: line.partition("  ")[0]
         for line in ended.stdout.splitlines()
     }
     assert lines
@@ -101,6 +103,7 @@ def test_explain_names_who_set_each_variable(tmp_path: Path) -> None:
     assert sources["PAI_HOST_IP_worker_0"] == "peers"
     assert sources["PAI_WORK_DIR"] == "runtime"
     assert sources["GIVEN"] == "image"
+    assert "abc-1" not in ended.stdout
     assert "TOKEN=******" in ended.stdout
     assert "sesame" not in ended.stdout
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pai_runtime.document import Document, DocumentPath
 from pai_runtime.problems import MOST_LOOKED_FOR, Position, Problem, Suggestions, bounded, field_name
+from pai_runtime.secret_names import names_secret
 from pai_runtime.task import placeholders
 
 if TYPE_CHECKING:
@@ -40,9 +41,9 @@ def package_schema(package: str, name: str) -> Schema:
     return schema
 
 
-def check_document(document: Document, schema: Schema, hidden: frozenset[str] = frozenset()) -> list[Problem]:
-    """All problems of a document. Values below a top-level key that is `hidden` are not shown."""
-    return check(document.root.data, schema, document, hidden=hidden)
+def check_document(document: Document, schema: Schema, mask: Callable[[str], str] = str) -> list[Problem]:
+    """All problems of a document; `mask` hides secrets in what is shown of it."""
+    return check(document.root.data, schema, document, mask=mask)
 
 
 def check(
@@ -50,11 +51,11 @@ def check(
     schema: Schema,
     source: Document | Position,
     locate: Callable[[DocumentPath], DocumentPath] = tuple,
-    hidden: frozenset[str] = frozenset(),
+    mask: Callable[[str], str] = str,
 ) -> list[Problem]:
     """All problems of `data`, which comes from `source`; `locate` gives the path there of one in `data`."""
     place = source if isinstance(source, Position) else source.place(source.root)
-    return bounded(_problems(data, schema, source, locate, hidden), place)
+    return bounded(_problems(data, schema, source, locate, mask), place)
 
 
 def _problems(
@@ -62,12 +63,12 @@ def _problems(
     schema: Schema,
     source: Document | Position,
     locate: Callable[[DocumentPath], DocumentPath],
-    hidden: frozenset[str],
+    mask: Callable[[str], str],
 ) -> Iterator[Problem]:
     suggestions = Suggestions()
     for error in _errors(data, schema):
         path: DocumentPath = tuple(error.absolute_path)
-        found = "a hidden value" if hidden & {str(part) for part in path} else _shown(error.instance)
+        found = _shown(error.instance, path, mask)
         for relative, message, shown, expected, suggestion in _explain(error, found, suggestions):
             whole = locate((*path, *relative))
             is_key = bool(relative)
@@ -185,12 +186,16 @@ def expectation(schema: Any, failed: str | None = None) -> str | None:
     return words or None
 
 
-def _shown(value: Any) -> str:
+def _shown(value: Any, path: DocumentPath, mask: Callable[[str], str]) -> str:
+    name, equals, _ = value.partition("=") if isinstance(value, str) else ("", "", "")
+    if any(names_secret(str(part)) for part in path) or (equals and names_secret(name)):
+        return "a hidden value"
     if isinstance(value, Mapping):
         return "a mapping"
     if isinstance(value, list):
         return "a list"
     if value is None:
         return "nothing"
-    text = json.dumps(placeholders.show(value) if isinstance(value, str) else value, ensure_ascii=False)
+    shown = mask(placeholders.show(value)) if isinstance(value, str) else value
+    text = json.dumps(shown, ensure_ascii=False)
     return text if len(text) <= _LONGEST_FOUND else text[:_LONGEST_FOUND] + "…"

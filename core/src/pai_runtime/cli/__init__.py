@@ -146,6 +146,13 @@ def _parser() -> tuple[argparse.ArgumentParser, Any]:
         help="whether what tasks write stays in their own folders (default: auto, if the kernel allows it)",
     )
     run.add_argument(
+        "--env",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a variable of your environment that the tasks get too; again for each",
+    )
+    run.add_argument(
         "--storage",
         action="append",
         default=[],

@@ -17,7 +17,7 @@ def main(args: argparse.Namespace) -> int:
     try:
         with Folder.at(args.run) as run:
             variables = json.loads(run.read(f"{args.task}/{VARIABLES}", _MOST_BYTES))
-        rows = [(str(each["source"]), f"{name}={each['value']}") for name, each in variables.items()]
+        rows = [(str(each["source"]), _setting(name, each)) for name, each in variables.items()]
     except OSError as error:
         say(f"{path} cannot be read: {error.strerror}; is {args.run} the folder of a run?")
         return CANNOT_RUN
@@ -27,3 +27,8 @@ def main(args: argparse.Namespace) -> int:
     width = max((len(source) for source, _ in rows), default=0)
     write_lines(f"{source:{width}}  {setting}" for source, setting in rows)
     return 0
+
+
+def _setting(name: str, variable: dict[str, str]) -> str:
+    """With its value, which is not kept of a variable that comes from outside."""
+    return f"{name}={variable['value']}" if "value" in variable else f"{name} (from outside)"

@@ -12,6 +12,7 @@ from pai_runtime.cli.common import load_checked, user_name
 from pai_runtime.cli.output import say
 from pai_runtime.cli.policy import given_host
 from pai_runtime.engines.local import LocalRun, RunOptions, not_given_here
+from pai_runtime.engines.local_environment import is_name
 from pai_runtime.engines.mounts import read_storages
 from pai_runtime.engines.run_folder import CannotRun, RunFolder
 from pai_runtime.engines.run_words import short_path
@@ -22,8 +23,8 @@ from pai_runtime.job.secrets import secret_values
 from pai_runtime.plan.build import Planner
 from pai_runtime.plan.environment import TaskName
 from pai_runtime.problems import InvalidInput, print_problems
-from pai_runtime.task.masking import SHORTEST
 from pai_runtime.task.plan import Plan
+from pai_runtime.task.secret_forms import SHORTEST, is_too_short
 
 _MUCH = 1_000_000_000
 """Bytes of plans that a person may want to know of."""
@@ -37,6 +38,7 @@ def main(args: argparse.Namespace) -> int:
             timeout=_seconds(args.timeout) if args.timeout else None,
             isolation=args.isolation,
             storages=_storages(args),
+            environment=tuple(map(_variable, args.env)),
         )
         host = given_host(args.policy)
         job, roles, warnings = load_checked(args, host)
@@ -94,6 +96,15 @@ def _seconds(text: str) -> float:
     return time
 
 
+def _variable(name: str) -> str:
+    if not is_name(name):
+        # Not shown: it may be a value.
+        raise CannotRun(
+            "--env takes the name of a variable, such as LANG; its value is the one that it has here"
+        )
+    return name
+
+
 def _storages(args: argparse.Namespace) -> dict[str, Path]:
     written = read_storages(args.storage_config) if args.storage_config else {}
     return {**written, **dict(map(_storage, args.storage))}
@@ -109,6 +120,6 @@ def _storage(text: str) -> tuple[str, Path]:
 def _beforehand(job: Job, folder: Path, secrets: dict[str, str]) -> Iterator[str]:
     for missing in not_given_here(job):
         yield f"not given on this machine: {missing}"
-    for name in sorted(name for name, value in secrets.items() if 0 < len(value.encode()) < SHORTEST):
+    for name in sorted(name for name, value in secrets.items() if value and is_too_short(value)):
         yield f"the secret '{name}' is shorter than {SHORTEST} bytes; it cannot be hidden in logs"
     yield f"running {job.name} in {short_path(folder)}"

@@ -18,6 +18,7 @@ from pai_runtime.engines.completion import Decision, decision
 from pai_runtime.engines.first_failure import first_failure
 from pai_runtime.engines.isolation import Bind
 from pai_runtime.engines.isolation_trial import Trial, try_out
+from pai_runtime.engines.local_environment import local_environment, not_set, secrets_among
 from pai_runtime.engines.local_task import LAYERS, LaunchOptions, LocalTask
 from pai_runtime.engines.mounts import binds, check_storages, not_mounted, with_folders
 from pai_runtime.engines.placement import placement, ports_needed
@@ -44,12 +45,17 @@ _GONE_WITHIN = 10.0
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How a job is run here. `timeout` in seconds, for the whole run; `storages`: folders by storage name."""
+    """How a job is run here.
+
+    `timeout` in seconds, for the whole run; `storages`: folders by storage name; `environment`: names of
+    variables of ours that tasks are to have, beside those that the job asks for.
+    """
 
     user: str
     timeout: float | None = None
     isolation: IsolationMode = "auto"
     storages: Mapping[str, Path] = field(default_factory=dict)
+    environment: tuple[str, ...] = ()
 
 
 def not_given_here(job: Job) -> list[str]:
@@ -103,8 +109,13 @@ class LocalRun:
         for missing in check_storages(plans.values(), self._options.storages):
             self._view.say(missing)
         namespaces = self._namespaces(plans)
+        asked = (*self._job.environment, *self._options.environment)
+        for name in not_set(asked):
+            self._view.say(f"the tasks do not have {name}: it is asked for, and is not set here")
+        hidden = {platform_path(name): value for name, value in secrets_among(asked).items()}
         options = LaunchOptions(
-            {**secrets, **_platform_secrets(plans)},
+            {**secrets, **_platform_secrets(plans), **hidden},
+            local_environment(asked),
             prefixed=len(plans) > 1,
             shown_elsewhere=self._view.shows_output,
             namespaces=namespaces,

@@ -40,11 +40,13 @@ _NOT_HEARD = "the supervisor was ended before its exit callbacks were done"
 class LaunchOptions:
     """How the tasks of a run are run.
 
-    `namespaces` 0: not isolated. `storage` is what each task is to see where. With `shown_elsewhere` a task's
+    `environment` is what all of them begin with. `namespaces` 0: not isolated. `storage` is what each task is to see
+    where. With `shown_elsewhere` a task's
     output goes to its logs only; `prefixed`: each line that is passed on says whose it is.
     """
 
     secrets: Mapping[str, str] = field(repr=False)
+    environment: Mapping[str, str] = field(repr=False)
     prefixed: bool
     shown_elsewhere: bool
     namespaces: int
@@ -115,7 +117,7 @@ class LocalTask:
             self._pid = launch(
                 Launch(
                     argv,
-                    _environment(),
+                    self._options.environment,
                     {"--folder-fd=": own.fd, "--secrets-fd=": secrets},
                     "--pid=",
                     self._options.shown_elsewhere,
@@ -244,8 +246,3 @@ def _in_memory(secrets: Mapping[str, str]) -> Iterator[int]:
 def _cannot_run(own: Folder, error: OSError) -> int:
     what = f"the task cannot be isolated: {error.filename or 'namespaces'}: {error.strerror}"
     return cannot_run(own, what, Options())
-
-
-def _environment() -> dict[str, str]:
-    """This process's environment without what another job's runtime, or ours, has set in it."""
-    return {name: value for name, value in os.environ.items() if not name.startswith(("PAI_", "FC_"))}

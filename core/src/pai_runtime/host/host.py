@@ -111,11 +111,12 @@ def parameter_problems(
     parameters: Mapping[str, Any],
     source: Document | Position,
     locate: Callable[[DocumentPath], DocumentPath] = tuple,
+    mask: Callable[[str], str] = str,
 ) -> list[Problem]:
     """What is wrong with the parameters of a use, or with the manifest that they are checked against."""
     try:
         with _time_limit(LONGEST_CHECK):
-            return check(parameters, plugin.manifest.parameters, source, locate)
+            return check(parameters, plugin.manifest.parameters, source, locate, mask)
     except Exception as error:  # noqa: BLE001 - a reference to nothing, or to itself: only using it shows
         message = f"the manifest of {plugin.label} cannot be used to check parameters: {error}"
         place = source if isinstance(source, Position) else source.position(locate(()))

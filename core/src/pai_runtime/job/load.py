@@ -8,10 +8,9 @@ from pai_runtime.document import Document, Node
 from pai_runtime.job.model import Job, build_job
 from pai_runtime.job.references import Renderer
 from pai_runtime.job.rules import check_rules
-from pai_runtime.problems import InvalidInput, Problem
+from pai_runtime.job.secrets import check_size
+from pai_runtime.problems import InvalidInput, Position, Problem
 from pai_runtime.schemas import check_document, package_schema
-
-_HIDDEN = frozenset({"secrets", "auth"})
 
 
 def load_job(path: Path, secrets_file: Path | None = None) -> tuple[Job, list[Problem]]:
@@ -24,8 +23,10 @@ def load_job(path: Path, secrets_file: Path | None = None) -> tuple[Job, list[Pr
         message = "is not a job: expected a mapping, which begins with protocolVersion: 2"
         raise InvalidInput([Problem(message, document.place(document.root))])
     job = build_job(document, _read_secrets(secrets_file) if secrets_file else {})
-    problems = list(check_document(document, package_schema("pai_runtime.job", "schema.json"), _HIDDEN))
+    problems = list(check_document(document, package_schema("pai_runtime.job", "schema.json"), job.mask))
     problems += check_rules(job)
+    own_place = document.position(("secrets",))
+    problems += check_size(job.secrets, Position(str(secrets_file), 1, 1) if secrets_file else own_place)
     for prerequisite in job.prerequisites.values():
         Renderer(job, None, prerequisite, problems).value(prerequisite.node, prerequisite.path)
     return job, problems

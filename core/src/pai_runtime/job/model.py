@@ -13,9 +13,10 @@ from pai_runtime import duration
 from pai_runtime.document import Document, DocumentPath, Node
 from pai_runtime.job.growth import Growth
 from pai_runtime.job.order import dependencies_first
-from pai_runtime.job.secrets import as_placeholders
+from pai_runtime.job.secrets import as_placeholders, named_secrets, secret_values
 from pai_runtime.job.storages import with_mount_path
 from pai_runtime.problems import Suggestions
+from pai_runtime.task.masking import Masks
 from pai_runtime.task.plan import FailurePolicy
 
 PLUGIN_PREFIX = "com.microsoft.pai.runtimeplugin."
@@ -108,8 +109,8 @@ class TaskRole:
 class Job:
     """A whole job. `secrets` are the job's own, completed or overridden by those of a secrets file.
 
-    `hold` is for how many seconds a task that failed is kept. `gang` says that its tasks live together:
-    none is tried again by itself.
+    `environment` names variables that tasks get from whoever runs them here. `hold` is for how many seconds a
+    task that failed is kept. `gang` says that its tasks live together: none is tried again by itself.
     """
 
     document: Document
@@ -120,6 +121,7 @@ class Job:
     prerequisites: Mapping[str, Prerequisite]
     roles: Mapping[str, TaskRole]
     extras: tuple[Extra, ...]
+    environment: tuple[str, ...]
     gang: bool
     hold: float
     secrets: Mapping[str, Node] = field(repr=False)
@@ -132,6 +134,14 @@ class Job:
     def secret_placeholders(self) -> Mapping[str, Node]:
         """The secrets with placeholders in the place of their values."""
         return as_placeholders(self.secrets)
+
+    def mask(self, text: str) -> str:
+        """A message without the values of secrets, nor of what is named like one."""
+        return self._masks.mask(text)
+
+    @cached_property
+    def _masks(self) -> Masks:
+        return Masks([*secret_values(self.secrets).values(), *named_secrets(self.document.root)])
 
     @cached_property
     def growth(self) -> Growth:
@@ -190,6 +200,7 @@ def build_job(document: Document, secrets: Mapping[str, Node]) -> Job:
             if isinstance(node.data, dict)
         },
         extras=tuple(_extras(extras)),
+        environment=_texts(extras, "environment") if extras else (),
         gang=gang is None or gang.data is not False,
         hold=duration.seconds((extras and _text(extras, "holdOnFailure")) or "0") or 0,
         secrets=cast("dict[str, Node]", {**(own_secrets.children if own_secrets else {}), **secrets}),

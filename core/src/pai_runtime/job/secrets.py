@@ -1,10 +1,28 @@
 """The secrets of a job: their values for the supervisor, and their placeholders for everybody else."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from pai_runtime.document import DocumentPath, Node, walk
+from pai_runtime.problems import Position, Problem
+from pai_runtime.secret_names import names_secret
 from pai_runtime.task.placeholders import placeholder
+
+_MOST_BYTES = 256 * 1024
+"""Of all values together: each task looks for all forms of each of them in all that it writes."""
+
+
+def check_size(secrets: Mapping[str, Node], position: Position) -> Iterator[Problem]:
+    """That the secrets, which stand at `position`, are not too large to be masked."""
+    size = sum(len(value.encode()) for value in secret_values(secrets).values())
+    if size > _MOST_BYTES:
+        yield Problem(
+            "the values of all secrets together are too large to be hidden in logs",
+            position,
+            "secrets",
+            f"{size} bytes",
+            f"at most {_MOST_BYTES} bytes; what is larger can be a file on a storage",
+        )
 
 
 def secret_values(secrets: Mapping[str, Node]) -> dict[str, str]:
@@ -12,6 +30,17 @@ def secret_values(secrets: Mapping[str, Node]) -> dict[str, str]:
     return {
         _path(path): node.text for name, secret in secrets.items() for path, node in walk(secret, (name,))
     }
+
+
+def named_secrets(root: Node) -> Iterator[str]:
+    """What is written in a job where a secret should be, by the names of the fields."""
+    for path, node in walk(root):
+        if (
+            isinstance(node.data, str)
+            and "<%" not in node.data
+            and any(names_secret(str(part)) for part in path)
+        ):
+            yield node.data
 
 
 def as_placeholders(secrets: Mapping[str, Node]) -> dict[str, Node]:

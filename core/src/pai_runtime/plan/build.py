@@ -71,7 +71,7 @@ def check_uses(job: Job, host: Host, problems: list[Problem], *, lenient: bool =
             except Unavailable as error:
                 problems.append(_unavailable(use, error, lenient=lenient))
                 continue
-            problems += parameter_problems(plugin, use.parameters, job.document, use.locate)
+            problems += parameter_problems(plugin, use.parameters, job.document, use.locate, job.mask)
             usable.append((use, plugin))
         usable += _by_default(job, host, {use.plugin for use, _ in usable})
         uses, plugins = zip(*usable, strict=True) if usable else ((), ())
@@ -178,13 +178,13 @@ class Planner:
         for use, plugin, answer in zip(role.uses, role.plugins, answers, strict=True):
             if isinstance(answer, PluginError):
                 consequence = _LEFT_OUT if use.failure_policy == "ignore" else None
-                found.append(_problem_of(use, show(str(answer)), consequence))
+                found.append(_problem_of(use, self._job.mask(show(str(answer))), consequence))
                 continue
             hooks, contribution = answer
             for variable, value in contribution.environment.items():
                 variables[variable] = Variable(variable, value, use.name)
             steps += _steps(use, hooks, contribution, len(records))
-            found += [_warning(use, show(text)) for text in contribution.warnings]
+            found += [_warning(use, self._job.mask(show(text))) for text in contribution.warnings]
             services += [PlannedService(len(records), service) for service in contribution.services]
             exit_rules += [PlannedRule(len(records), rule) for rule in contribution.exit_rules]
             records.append(self._record(use, plugin, contribution))

@@ -1,41 +1,37 @@
 """Masking: no secret value in any stream, wherever the writes are split, in any form that tools print it in.
 
-Forms: as it is, in base64 (at any alignment), as part of a URL, of a JSON text, and quoted for a shell. Line
-breaks inside a value, or put into it by a tool, do not hide it: texts are compared without them.
+Line breaks inside a value, or put into it by a tool, do not hide it: texts are compared without them.
 """
 
-import base64
-import json
 import re
-import shlex
-from collections.abc import Iterable, Iterator
-from urllib.parse import quote, quote_plus
+from bisect import bisect_right, insort
+from collections.abc import Iterable, Iterator, Sequence
+
+from pai_runtime.task.secret_forms import BREAKS, SHORTEST, forms
 
 MASK = b"******"
 
-SHORTEST = 4
-"""Values of fewer bytes are not masked: they occur by chance, and a log full of masks helps nobody."""
-
-_BREAKS = b"\r\n"
+_FEW = 8
+"""So many texts are found sooner one by one."""
+_BREAK = rb"[\r\n]"
 
 
 class Masks:
     """The secret values of a task in all their forms; more may become known while it runs."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        self.forms: list[bytes] = []
-        self.by_start: dict[bytes, list[bytes]] = {}
+        self.forms: set[bytes] = set()
+        self._indexes = (_Index(8, 8), _Index(4, 4), _Index(4, 1))
         self.add(secrets)
 
     def add(self, secrets: Iterable[str]) -> None:
         """Mask these values too, from now on."""
-        new = {form for secret in secrets for form in _forms(secret)} - set(self.forms)
-        # The longer one first: of two that begin alike it is the one to mask.
-        self.forms = sorted([*self.forms, *new], key=lambda form: (-len(form), form))
-        self.longest = max(map(len, self.forms), default=0)
-        self.pattern = re.compile(b"|".join(map(re.escape, self.forms)))
-        for form in new:
-            self.by_start.setdefault(form[:SHORTEST], []).append(form)
+        new = {form for secret in secrets for form in forms(secret)} - self.forms
+        self.forms |= new
+        for index in self._indexes:
+            fit = {form for form in new if len(form) >= index.key}
+            index.add(fit)
+            new -= fit
 
     def mask(self, text: str) -> str:
         """A text that is whole."""
@@ -45,20 +41,104 @@ class Masks:
         data = masker.feed(text.encode("utf-8", "surrogateescape")) + masker.flush()
         return data.decode("utf-8", "backslashreplace")
 
+    def find(self, joined: bytes) -> tuple[list[tuple[int, int]], int]:
+        """Where forms are in a text without breaks, in order; and where the first begins that may go on."""
+        found: list[tuple[int, int]] = []
+        ends = [index.find(joined, found) for index in self._indexes]
+        return sorted(found), min(ends)
+
+
+class _Index:
+    """Forms of at least `key` bytes, found in a time that hardly depends on how many there are.
+
+    Wherever one stands in a text, one of its first `step` words (of 4 or 8 bytes) stands at a multiple of
+    `step`. So it is enough to look at these words of the text, and most are in no form.
+    """
+
+    def __init__(self, word: int, step: int) -> None:
+        self.key = step + word - 1
+        self._word = word
+        self._step = step
+        self._words: set[int] = set()
+        self._alike: dict[bytes, list[bytes]] = {}
+        self._heads: set[bytes] = set()
+        self._longest = 0
+
+    def add(self, forms: Iterable[bytes]) -> None:
+        """Look for these too."""
+        keys = set()
+        for form in forms:
+            insort(self._alike.setdefault(form[: self.key], []), form)
+            keys.add(form[: self.key])
+            self._longest = max(self._longest, len(form))
+        for place in range(self._step):
+            self._words.update(self._as_words(b"".join(key[place : place + self._word] for key in keys)))
+        for size in range(self.key - 1, 0, -1):
+            keys = {key[:size] for key in keys}
+            self._heads |= keys
+
+    def find(self, text: bytes, found: list[tuple[int, int]]) -> int:
+        """Add to `found` the longest form at each place; the first place where a form may have begun."""
+        open_from = len(text)
+        for start in self._candidates(text):
+            alike = self._alike.get(text[start : start + self.key])
+            if alike:
+                rest = text[start : start + self._longest]
+                if size := _longest_at_start(alike, rest):
+                    found.append((start, start + size))
+                if start + len(rest) == len(text) and _is_begun(alike, rest):
+                    open_from = min(open_from, start)
+        for start in range(max(len(text) - self.key + 1, 0), len(text)):
+            if text[start:] in self._heads:
+                return min(open_from, start)
+        return open_from
+
+    def _candidates(self, text: bytes) -> Iterator[int]:
+        if len(self._alike) <= _FEW and not any(key in text for key in self._alike):
+            return
+        for shift in range(0, self._word, self._step):
+            words = self._as_words(memoryview(text)[shift:])
+            if self._words.isdisjoint(words):  # the usual case, and a fast search
+                continue
+            for number, word in enumerate(words):
+                if word in self._words:
+                    place = shift + self._word * number
+                    yield from range(max(place - self._step + 1, 0), place + 1)
+
+    def _as_words(self, data: bytes | memoryview) -> memoryview:
+        whole = memoryview(data)[: len(data) - len(data) % self._word]
+        return whole.cast("I" if self._word == 4 else "Q")  # noqa: PLR2004 - its size in bytes
+
+
+def _longest_at_start(forms: Sequence[bytes], text: bytes) -> int:
+    """How long the longest of the sorted forms is that `text` begins with; 0 for none."""
+    while place := bisect_right(forms, text):
+        form = forms[place - 1]
+        if text.startswith(form):
+            return len(form)
+        text = text[: next(place for place, byte in enumerate(form) if byte != text[place])]
+    return 0
+
+
+def _is_begun(forms: Sequence[bytes], text: bytes) -> bool:
+    """Whether one of the sorted forms begins with `text` and is longer."""
+    place = bisect_right(forms, text)
+    return place < len(forms) and forms[place].startswith(text)
+
 
 class Masker:
     """Replaces secret values in one stream of bytes.
 
-    What `feed` gives for any split of a text, with what `flush` gives after it, is the same. Of two
-    values that start at the same byte the longer one is masked. Bytes are held back only while they could be
-    the start of a secret, and a few of them not for long (`idle`), so that a prompt or a progress bar
-    appears as it is drawn.
+    What `feed` gives for any split of a text, with what `flush` gives after it, is the same. Values that
+    overlap are masked as one. Bytes are held back only while they could be the start of a secret, and a few
+    of them not for long (`idle`), so that a prompt or a progress bar appears as it is drawn.
     """
 
     def __init__(self, masks: Masks) -> None:
         self._masks = masks
         self._kept = b""
         self._given = 0  # so many bytes of what is kept have been given out already
+        self._masked = 0  # so many, breaks not counted, as part of a mask
 
     def feed(self, data: bytes) -> bytes:
         """The next piece of the stream; what it can already give out."""
@@ -81,89 +161,49 @@ class Masker:
             return data
         data = self._kept + data
         joined = _joined(data)
-        if not any(form in joined for form in self._masks.forms):  # the usual case, and a fast search
-            hold = len(joined) if is_last else self._possible_start(joined, 0)
-            return self._give([data[self._given : _back(data, len(joined) - hold)]], data, len(joined) - hold)
-        places = [place for place, byte in enumerate(data) if byte not in _BREAKS]
-        out: list[bytes] = []
-        done = 0
-        hold = len(joined) if is_last else self._possible_start(joined, 0)
-        while True:
-            if done > hold:
-                hold = self._possible_start(joined, done)
-            found = self._masks.pattern.search(joined, done)
-            if found is None or found.start() >= hold:
-                break
-            start, end = places[found.start()], places[found.end() - 1] + 1
-            breaks = bytes(byte for byte in data[max(start, self._given) : end] if byte in _BREAKS)
-            out += [data[self._from(places, done) : start], MASK, breaks]
-            done = found.end()
+        found, open_from = self._masks.find(joined)
+        hold = len(joined) if is_last else open_from
         rest = _back(data, len(joined) - hold)
-        return self._give([*out, data[self._from(places, done) : rest]], data, len(joined) - hold)
-
-    def _from(self, places: list[int], done: int) -> int:
-        """Where in the data what follows the first `done` bytes begins, breaks included."""
-        return max(places[done - 1] + 1 if done else 0, self._given)
-
-    def _give(self, out: list[bytes], data: bytes, held: int) -> bytes:
-        rest = _back(data, held)
-        self._given = max(self._given - rest, 0)
+        done, masked = self._given, self._masked
+        out: list[bytes] = []
+        place = _Places(data if found else b"")
+        for start, end in found:
+            if start > hold and start >= masked:
+                break  # what stands before it is not decided yet
+            if start >= masked:
+                begin = place[start]
+                out += [data[done:begin], MASK]
+                done = max(done, begin)
+            if end > masked:
+                stop = place[end - 1] + 1
+                out += re.findall(_BREAK, data[done:stop])
+                done, masked = max(done, stop), end
+        out.append(data[done:rest])
         self._kept = data[rest:]
+        self._given = max(done - rest, 0)
+        self._masked = max(masked - hold, 0)
         return b"".join(out)
 
-    def _possible_start(self, joined: bytes, done: int) -> int:
-        """The first place from `done` on where a form may have begun that is not yet all there."""
-        first = max(done, len(joined) - self._masks.longest + 1)
-        for place in range(first, len(joined)):
-            tail = joined[place:]
-            key = tail[:SHORTEST]
-            is_whole = len(key) == SHORTEST
-            forms = self._masks.by_start.get(key, ()) if is_whole else self._masks.forms
-            if any(len(form) > len(tail) and form.startswith(tail) for form in forms):
-                return place
-        return len(joined)
+
+class _Places:
+    """Where in the data its bytes are that are not line breaks, by their number."""
+
+    def __init__(self, data: bytes) -> None:
+        breaks = (found.start() for found in re.finditer(_BREAK, data))
+        self._before = [place - number for number, place in enumerate(breaks)]
+
+    def __getitem__(self, number: int) -> int:
+        return number + bisect_right(self._before, number)
 
 
 def _joined(data: bytes) -> bytes:
-    return data.translate(None, _BREAKS)
+    return data.translate(None, BREAKS)
 
 
 def _back(data: bytes, count: int) -> int:
     """Where the last `count` bytes that are not line breaks begin; the end for none."""
-    if not count:
-        return len(data)
     place = len(data)
     while count:
         place -= 1
-        count -= data[place] not in _BREAKS
+        count -= data[place] not in BREAKS
     return place
-
-
-def _forms(secret: str) -> Iterator[bytes]:
-    value = _joined(secret.encode("utf-8", "surrogateescape"))
-    if len(value) < SHORTEST:
-        return
-    for text in _texts(secret):
-        yield _joined(text.encode("utf-8", "surrogateescape"))
-    raw = secret.encode("utf-8", "surrogateescape")
-    for whole in {raw, raw + b"\n", value}:
-        for before in range(3):
-            for encode in (base64.b64encode, base64.urlsafe_b64encode):
-                coded = encode(bytes(before) + whole)
-                # Only these characters do not depend on what stands before and after the value.
-                form = coded[-(-8 * before // 6) : 8 * (before + len(whole)) // 6]
-                if len(form) >= SHORTEST:
-                    yield form
-
-
-def _texts(secret: str) -> Iterator[str]:
-    yield secret
-    yield quote(secret, safe="", errors="surrogateescape")
-    yield quote(secret, errors="surrogateescape")
-    yield quote_plus(secret, errors="surrogateescape")
-    yield json.dumps(secret)[1:-1]
-    yield json.dumps(secret, ensure_ascii=False)[1:-1]
-    yield shlex.quote(secret).removeprefix("'").removesuffix("'")
-    yield secret.replace("'", "'\\''")
-    yield re.sub(r"([^\w@%+=:,./\r\n-])", r"\\\1", secret)
-    yield re.sub(r'(["\\$`])', r"\\\1", secret)

@@ -106,7 +106,7 @@ def supervise(folder: Folder, options: Options) -> int:
             parts.services.linger(parts.keeper)
     except (NoShell, PlanError) as error:
         logs.runtime.say(f"[ERROR] {error}")
-        return cannot_run(folder, str(error), options)
+        return cannot_run(folder, masks.mask(str(error)), options)
     except Exception as error:  # noqa: BLE001 - a fault of ours must leave a record too
         logs.runtime.say(f"[ERROR] {traceback.format_exc()}")
         message = masks.mask(f"a fault in the runtime itself: {error!r}")
@@ -342,11 +342,23 @@ class _Runner:
         )
 
     def _write_variables(self) -> None:
-        """Keep who set each variable, for ``pai-runtime explain``; values without secrets."""
-        document = {
-            name: {"value": self._logs.masks.mask(value), "source": self._variables.sources.get(name, IMAGE)}
-            for name, value in sorted(self._variables.environment.items())
-        }
+        """Keep who set each variable, for ``pai-runtime explain``, without secrets.
+
+        Of what comes from outside no value is kept: what is secret there, we do not know.
+        """
+        variables = sorted(self._variables.environment.items())
+        sources = [self._variables.sources.get(name, IMAGE) for name, _ in variables]
+        # All at once, since each text alone would take as long; none has a NUL in it.
+        texts = [
+            text
+            for (name, value), source in zip(variables, sources, strict=True)
+            for text in (name, source, value)
+        ]
+        masked = iter(self._logs.masks.mask("\0".join(texts)).split("\0"))
+        document: dict[str, dict[str, str]] = {}
+        for source in sources:
+            name, shown, value = next(masked), next(masked), next(masked)
+            document[name] = {"source": shown} if source == IMAGE else {"source": shown, "value": value}
         try:
             self._folder.write(VARIABLES, json.dumps(document), mode=0o600, sync=False)
         except OSError as error:

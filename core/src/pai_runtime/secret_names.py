@@ -1,0 +1,24 @@
+"""Which names say that a value is secret, so that no message shows it."""
+
+import re
+from functools import cache
+
+_ENDINGS = (
+    "auth",
+    "authorization",
+    "credential",
+    "key",
+    "passphrase",
+    "passwd",
+    "password",
+    "pwd",
+    "secret",
+    "token",
+)
+_WORD = re.compile("[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+
+
+@cache
+def names_secret(name: str) -> bool:
+    """Whether a word in the name, as in ``apiKey``, ``API_KEY`` or ``apikeys``, ends in one of the list."""
+    return any(word.lower().removesuffix("s").endswith(_ENDINGS) for word in _WORD.findall(name))
