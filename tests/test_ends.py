@@ -152,7 +152,7 @@ def test_each_end_in_each_phase_has_its_callbacks_and_its_outcome(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row: dict[str, str]
 ) -> None:
     site = Site(tmp_path)
-    site.add("org.example.test", _INIT_RUNS_ITS_SCRIPT, distribution="pai-test", hooks=["pai_init"])
+    plugin = site.add("org.example.test", _INIT_RUNS_ITS_SCRIPT, distribution="pai-test", hooks=["pai_init"])
     monkeypatch.syspath_prepend(site.folder)
     deaf_callback = row["phase"] in _AFTER_COMMAND and row["how"].startswith("deaf")
     times = {"timeout": JUMP_SECONDS, "grace": JUMP_SECONDS, "exit-budget": 0 if deaf_callback else 10**6}
@@ -161,7 +161,7 @@ def test_each_end_in_each_phase_has_its_callbacks_and_its_outcome(
     for fifo in ("ready", "go", "told"):
         os.mkfifo(work / fifo)
     run = TaskRun(
-        _plan(tmp_path / "task", row),
+        _plan(tmp_path / "task", row, plugin.digest),
         *(f"--{name}={seconds}" for name, seconds in times.items()),
         module=jumping_clock.__name__,
     )
@@ -193,7 +193,7 @@ def test_every_phase_has_every_end_or_a_reason_why_not() -> None:
     assert sorted([*rows, *_LEFT_OUT]) == sorted(itertools.product(_PHASES, _SCRIPTS))
 
 
-def _plan(folder: Path, row: dict[str, str]) -> Plan:
+def _plan(folder: Path, row: dict[str, str], digest: str) -> Plan:
     def script(phase: str, name: str) -> str:
         note = f"echo {phase} {name} $PAI_TASK_OUTCOME $PAI_TASK_EXIT_CODE >> ran\n"
         return note + (_SCRIPTS[row["how"]] if (phase, name) == (row["phase"], "b") else ":")
@@ -202,7 +202,9 @@ def _plan(folder: Path, row: dict[str, str]) -> Plan:
     task = plan(folder, script("command", "b") + ("\nexit 4" if row["phase"] == "taskFails" else ""), steps)
     if row["phase"] == "init":
         hooks = [Step("init", number, "fail", hook="pai_init") for number in range(3)]
-        uses = tuple(replace(use, parameters={"script": script("init", use.name)}) for use in task.uses)
+        uses = tuple(
+            replace(use, parameters={"script": script("init", use.name)}, digest=digest) for use in task.uses
+        )
         task = replace(task, uses=uses, steps=(*hooks, *steps))
     if row["phase"] == "service":
         ends = "touch up\nexec sleep 1000" if row["how"] == "ok" else _SCRIPTS[row["how"]]

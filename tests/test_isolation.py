@@ -70,7 +70,8 @@ def anybodys() -> Iterator[Path]:
 def isolating(package: Path) -> str:
     """A program for any Python that isolates a task, with the runtime in the folder `package`."""
     shutil.copy(isolated_task.__file__, package / "isolated_task.py")
-    return f"import sys; sys.path.insert(0, {str(package)!r}); import isolated_task; sys.exit(isolated_task.main())"
+    start = f"import sys; sys.path.insert(0, {str(package)!r}); "
+    return start + "import isolated_task; sys.exit(isolated_task.main())"
 
 
 def _make_home(folder: Path) -> None:

@@ -71,7 +71,7 @@ def test_a_task_that_has_written_nothing_yet_gives_nothing(tmp_path: Path) -> No
         (["run", "worker/7"], "there is no task 'worker/7' in run; it has worker/0 to worker/1, server/0"),
         (["run", "worker"], "there is no task 'worker' in run; it has"),
         (["run", "../run"], "there is no task '../run' in run; it has"),
-        (["run", "server/0"], "run/server/0/logs/user-all/current cannot be read: Is a directory"),
+        (["run", "server/0"], "run/server/0/logs/user-all/current cannot be read: not a regular file"),
     ],
 )
 def test_what_is_not_there_is_said_with_what_is(tmp_path: Path, args: list[str], message: str) -> None:

@@ -1,7 +1,7 @@
 """This machine's files with a writable layer of a task's own, so that a local run changes nothing else.
 
-A process in namespaces of its own (as an ordinary user in a user namespace too, with the same user) gets a new
-root:
+A process in namespaces of its own (for an ordinary user a user namespace too, with the same user) gets a
+new root:
 
 1. `WRITTEN` in the task's folder is the root. It is a real folder, so what is written is kept.
 2. Each folder of the machine's root is there as an overlay whose upper layer is the folder of that name in
@@ -15,8 +15,9 @@ root:
    has outside. All else of the run, such as plans, records and `WRITTEN`, the task cannot see.
 5. Storage is bound on top.
 
-All of it ends with the first process of the namespaces, and so does every other process in them; nothing has
-to be unmounted. What the kernel needs for the layers, and what `clean_up` has to know, is in the run's folder.
+All of it ends with the first process of the namespaces, and so does every other process in them; nothing
+has to be unmounted. What the kernel needs for the layers, and what `clean_up` has to know, is in the folder
+of the run.
 """
 
 import contextlib
@@ -34,9 +35,9 @@ from pai_runtime.engines.mounting import (
     MS_NOSUID,
     MS_PRIVATE,
     MS_REC,
+    be,
     enter_root,
     give_up_tracing,
-    keep_own_user,
     make_read_only,
     mount,
     mount_points,
@@ -69,7 +70,7 @@ class Bind:
 
 @dataclass(frozen=True)
 class Isolated:
-    """What a task is isolated by: namespaces of these kinds, storage, and where it finds the runtime's own code."""
+    """What a task is isolated by: kinds of namespaces, storage, and mounts of the runtime's own code."""
 
     namespaces: int
     storage: Sequence[Bind]
@@ -126,7 +127,7 @@ def _take_in(run: Folder, layers: str, written: Folder) -> None:
 
 
 class Isolation:
-    """The new root of the task in the folder `task`, below that of its `run`."""
+    """The new root of the task in the folder `task`, below that of its `run`; made outside, entered inside."""
 
     def __init__(self, run: Path, task: Path, layers: Path, isolated: Isolated) -> None:
         self._task = task
@@ -136,6 +137,7 @@ class Isolation:
         # A link on the way would lead out of the new root while it is being made.
         self._run_inside = Path(os.path.realpath(run))
         self._task_inside = self._run_inside / task.relative_to(run)
+        self._user = os.geteuid(), os.getegid()  # which can only be told outside
         self._in_user_namespace = bool(isolated.namespaces & CLONE_NEWUSER)
         self._overlays = 0
         self._has_worked = False
@@ -144,9 +146,9 @@ class Isolation:
         self.read_only: list[str] = []
 
     def enter(self) -> None:
-        """Make the root and go into it, in new namespaces; raises OSError with the path that is the trouble."""
+        """Make the root and go into it, in new namespaces; raises OSError with the path in question."""
         if self._in_user_namespace:
-            keep_own_user()
+            be(*self._user)
         for folder in (self._root, self._layers):
             folder.mkdir(parents=True)
         mount(None, "/", None, MS_REC | MS_PRIVATE)

@@ -47,8 +47,10 @@ def _first_that_works(run: Folder) -> Trial:
 def _try(run: Folder, namespaces: int) -> Trial:
     with run.folder("task", make=True) as task:
         make_folders(task)
+    isolated = Isolated(namespaces, (), ())
+    isolation = Isolation(run.path, run.path / "task", run.path / "layers", isolated)
     try:
-        answer = answer_of(namespaces, lambda: json.dumps(_isolate(run.path, namespaces)))
+        answer = answer_of(namespaces, lambda: json.dumps(_enter(isolation)))
     except Refused as error:
         return Trial(f"{error.filename}: {error.strerror}")
     clean_up(run, "task", "layers")
@@ -58,9 +60,8 @@ def _try(run: Folder, namespaces: int) -> Trial:
     return Trial(refusal, namespaces, tuple(read_only))
 
 
-def _isolate(run: Path, namespaces: int) -> tuple[str | None, list[Any] | None, list[str]]:
+def _enter(isolation: Isolation) -> tuple[str | None, list[Any] | None, list[str]]:
     """Why the kernel refuses it; what else has gone wrong; and what is read-only."""
-    isolation = Isolation(run, run / "task", run / "layers", Isolated(namespaces, (), ()))
     try:
         isolation.enter()
     except Refused as error:

@@ -14,7 +14,7 @@ from typing import Any
 
 from pai_runtime.engines.isolation import Bind, Isolated, Isolation, clean_up, make_folders
 from pai_runtime.engines.process import Launch, launch
-from pai_runtime.engines.run_state import RunTask, TaskStatus, exit_record_of, read_exit_record, read_phase
+from pai_runtime.engines.run_state import RunTask, TaskStatus, exit_record_of, read_phase
 from pai_runtime.engines.runtime_copy import RuntimeCopy
 from pai_runtime.plan.environment import Attempt, TaskName, of_attempt
 from pai_runtime.task.exit_record import exit_record, noted
@@ -29,7 +29,7 @@ LAYERS = ".layers"
 """The folder in that of a run with what the kernel needs while tasks are isolated."""
 
 _OVERDUE = Options.exit_budget + 6 * Options.grace
-"""Seconds that a supervisor which has been told to stop takes at most, each of its own bounds being used up."""
+"""Seconds that a supervisor takes at most once it has been told to stop, all of its own bounds used up."""
 _AT_ONCE = Options.grace
 _SUPERVISOR = "pai_runtime.task.__main__"
 _MOST_CODE = 255
@@ -40,9 +40,9 @@ _NOT_HEARD = "the supervisor was ended before its exit callbacks were done"
 class LaunchOptions:
     """How the tasks of a run are run.
 
-    `environment` is what all of them begin with. `namespaces` 0: not isolated. `storage` is what each task is to see
-    where. With `shown_elsewhere` a task's
-    output goes to its logs only; `prefixed`: each line that is passed on says whose it is.
+    `environment` is what all of them begin with. `namespaces` 0: not isolated. `storage` is what each task is
+    to see where. With `shown_elsewhere` a task's output goes to its logs only; `prefixed`: each line that is
+    passed on says whose it is.
     """
 
     secrets: Mapping[str, str] = field(repr=False)
@@ -138,13 +138,13 @@ class LocalTask:
         """
         code = os.waitstatus_to_exitcode(status)
         self._ended = time.time()
-        with self._run.folder(self.label) as own:
-            self.code = self._code_of_killed(own, -code) if code < 0 else code
-            by_itself = not stopped or self._had_ended(self.code)
-            self.state = "stopped" if not by_itself else "failed" if self.code else "succeeded"
-            self._leave_record(own, self.code)
-        if self._options.namespaces:
-            clean_up(self._run, self.label, self._layers)
+        self.code = self._code_of_killed(-code) if code < 0 else code
+        by_itself = not stopped or self._had_ended(self.code)
+        self.state = "stopped" if not by_itself else "failed" if self.code else "succeeded"
+        with contextlib.suppress(OSError):  # if it is not isolated, it may even have taken its folder away
+            self._leave_record(self.code)
+            if self._options.namespaces:
+                clean_up(self._run, self.label, self._layers)
         return self.code
 
     def cannot_start(self, code: int) -> None:
@@ -198,12 +198,12 @@ class LocalTask:
         isolation = Isolation(self._run.path, own.path, self._run.path / self._layers, isolated)
         return isolation.enter, copy.argv(_SUPERVISOR, *args)
 
-    def _code_of_killed(self, own: Folder, number: int) -> int:
+    def _code_of_killed(self, number: int) -> int:
         """The exit code of a task whose supervisor was killed: what had been decided by then counts."""
-        record = read_exit_record(own)
+        record = self.record()
         code = record.get("exitCode")
         if isinstance(code, int) and 0 <= code <= _MOST_CODE:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError), self._run.folder(self.label) as own:
                 own.write(RECORD, noted(record, _NOT_HEARD))
             return code
         return TIMEOUT if self._is_overdue and not self._is_told else 128 + number
@@ -215,19 +215,20 @@ class LocalTask:
         record = self.record()
         return record.get("exitCode") == code and record.get("outcome") != "cancelled"
 
-    def _leave_record(self, own: Folder, code: int) -> None:
+    def _leave_record(self, code: int) -> None:
         """For a supervisor that was killed, or told to stop before it could listen: do its last duties."""
-        with contextlib.suppress(OSError):
-            own.remove(PRIVATE)
-            own.unreserve(RECORD)
-        if not own.exists(RECORD):
+        with self._run.folder(self.label) as own:
+            with contextlib.suppress(OSError):
+                own.remove(PRIVATE)
+                own.unreserve(RECORD)
+            if own.exists(RECORD):
+                return
             outcome: Outcome = "cancelled" if self.state == "stopped" else "failed"
             if code == TIMEOUT and self._is_overdue:
                 outcome = "timeout"
             message = "the supervisor of the task was ended before it could say how the task went"
-            record = exit_record(Result(outcome, code, read_phase(own) or "init", message=message))
-            with contextlib.suppress(OSError):
-                own.write(RECORD, record)
+            result = Result(outcome, code, read_phase(own) or "init", message=message)
+            own.write(RECORD, exit_record(result))
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ from pai_runtime.task.folder import Folder
 
 
 class LogFollower:
-    """What is new in the log `name` of the run in a folder since the last time, from the oldest file kept of it.
+    """What is new in a log since the last time, from the oldest file that is kept of it.
 
     It keeps the file that it has come to open, and reads that to its end also when it has been renamed or
     removed. What is rotated away before it comes to it is lost. A file that has become shorter is read anew.

@@ -38,7 +38,7 @@ class Refused(OSError):
 
 
 def mount(source: str | None, target: str, kind: str | None, flags: int, options: str = "") -> None:
-    """As mount(2); raises `Refused` or OSError with the target."""
+    """Mount something at `target`; raises `Refused` or OSError with it."""
     given = [None if text is None else os.fsencode(text) for text in (source, target, kind)]
     _check(_libc.mount(*given, ctypes.c_ulong(flags), os.fsencode(options)), target)
 
@@ -58,10 +58,9 @@ def enter_root() -> None:
     os.chdir("/")
 
 
-def keep_own_user() -> None:
-    """In a new user namespace, be the same user and group as outside."""
+def be(user: int, group: int) -> None:
+    """In a new user namespace, be the user and the group that we are outside of it."""
     _libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)  # else these files are root's
-    user, group = os.getuid(), os.getgid()
     for name, text in (
         ("setgroups", "deny"),
         ("uid_map", f"{user} {user} 1"),

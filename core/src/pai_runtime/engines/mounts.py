@@ -82,8 +82,8 @@ def not_mounted(plans: Iterable[Plan], reason: str) -> list[str]:
 def binds(plan: Plan, storages: Mapping[str, Path], run: Path) -> list[Bind]:
     """What a task sees where, an outer one before those inside it. What is not there is made.
 
-    Raises `CannotRun` for one inside of a storage that is read-only and has no place for it, for one that would
-    hide the folder of the `run`, and OSError, also where a link stands in the way: anybody may have put it there.
+    Raises `CannotRun` for one inside of a storage that is read-only and has no place for it, for one that
+    would hide the folder of the `run`, and OSError, also where a link is in the way, as anybody may put it.
     """
     found: list[Bind] = []
     for mount in sorted(_given(plan, storages), key=lambda mount: mount.path.count("/")):

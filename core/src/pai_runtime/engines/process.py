@@ -1,4 +1,4 @@
-"""A process of the engine's that runs a task: in namespaces of its own, and told to stop when the engine ends."""
+"""A process that runs a task: in namespaces of its own, and told to stop when the engine ends."""
 
 import contextlib
 import ctypes
@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NoReturn
 
 from pai_runtime.engines.mounting import REFUSALS, Refused
@@ -120,10 +121,10 @@ def _become(what: Launch, parent: int) -> NoReturn:
 def _execute(what: Launch) -> int:
     """Does not return, unless with the exit code of a failure."""
     try:
-        for name in os.listdir("/proc/self/fd"):  # what our caller has left open is not the task's
+        for path in Path("/proc/self/fd").iterdir():  # what our caller has left open is not the task's
             with contextlib.suppress(OSError):
-                os.set_inheritable(int(name), int(name) in _STANDARD)
-        pid = os.readlink("/proc/self")  # as the engine's own namespace has it
+                os.set_inheritable(int(path.name), int(path.name) in _STANDARD)
+        pid = Path("/proc/self").readlink()  # as the engine's own namespace has it
         options = [f"{what.pid}{pid}", *(f"{name}{_handed_over(fd)}" for name, fd in what.fds.items())]
         null = os.open(os.devnull, os.O_RDWR)
         for fd in _STANDARD if what.silent else (0,):

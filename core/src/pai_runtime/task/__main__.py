@@ -61,7 +61,7 @@ def main() -> int:
         sys.stderr.write(f"pai-runtime: {path} cannot be opened: {error.strerror}\n")
         return RUNTIME_ERROR
     for fd in filter(None, (args.folder_fd, args.secrets_fd)):
-        os.set_inheritable(fd, False)
+        os.set_inheritable(fd, False)  # noqa: FBT003 - positional only
     return supervise(folder, options)
 
 

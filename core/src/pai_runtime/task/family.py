@@ -38,7 +38,7 @@ def kill_children(but: Collection[int] = ()) -> int:
 
 
 def kill_all_others() -> bool:
-    """Kill every other process, where we are the first one of a container or a namespace; whether there were any."""
+    """Kill all other processes, as the first one of a container or a namespace; whether there were any."""
     try:
         os.kill(-1, signal.SIGKILL)
     except ProcessLookupError:

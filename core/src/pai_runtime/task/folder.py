@@ -1,7 +1,7 @@
 """A folder in which a task, or anybody else, may put what it likes: nothing in it is what its name says.
 
 Whoever reads or writes there goes through an open descriptor of the folder, one name after the other, and
-follows no link; what is opened is a regular file at once, and is read up to a bound. So a symbolic link leads
+follows no link; what is opened is a regular file, and is read up to a bound. So a symbolic link leads
 nowhere, a FIFO holds nobody up, and a path never means one thing when it is looked at and another when it is used.
 """
 
@@ -36,7 +36,7 @@ class Folder:
         """The folder at a path that nobody else can change, such as one that a person has given."""
         return cls(os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC), path)
 
-    def __enter__(self) -> "Folder":
+    def __enter__(self) -> "Folder":  # noqa: PYI034 - nobody derives from it
         return self
 
     def __exit__(
@@ -136,7 +136,7 @@ class Folder:
         with self._named(""):
             fd = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self.fd)
             try:
-                return os.listdir(fd)
+                return os.listdir(fd)  # noqa: PTH208 - a path would be looked up again
             finally:
                 os.close(fd)
 
@@ -145,8 +145,8 @@ class Folder:
         self.folder(name, make=True).close()
 
     def move(self, name: str, to: "Folder", new_name: str) -> None:
-        """Rename what is directly in this folder, into another one of the same disk, made if it is not there."""
-        with to._holder(new_name, make=True) as (holder, last), self._named(name):
+        """Rename what is directly in this folder to a name below another; folders on the way are made."""
+        with to._holder(new_name, make=True) as (holder, last), self._named(name):  # noqa: SLF001 - of our kind
             os.rename(name, last, src_dir_fd=self.fd, dst_dir_fd=holder)
 
     def unlink(self, name: str) -> None:
@@ -160,7 +160,7 @@ class Folder:
             return _is_gone(self.fd, name)
 
     def remove(self, name: str) -> None:
-        """Remove whatever is directly in this folder by that name, with all that is below it, if it is there."""
+        """Remove whatever is directly in this folder by that name, with all that is below it."""
         with self._named(name):
             _remove(self.fd, name)
 
@@ -249,7 +249,7 @@ def _is_gone(holder: int, name: str) -> bool:
 
 
 def _remove(holder: int, name: str) -> None:
-    """Remove a tree of any depth: folders come up out of those that they are in, so that two are open at a time."""
+    """Remove a tree of any depth: folders come up out of those that they are in, so that few are open."""
     try:
         os.unlink(name, dir_fd=holder)
     except FileNotFoundError:
@@ -261,7 +261,7 @@ def _remove(holder: int, name: str) -> None:
     top = _listable(holder, name)
     try:
         number = 0
-        while found := os.listdir(top):
+        while found := os.listdir(top):  # noqa: PTH208 - as above
             for inner in found:
                 number = _empty(top, inner, number)
     finally:
@@ -276,7 +276,7 @@ def _empty(top: int, name: str, number: int) -> int:
         return number
     inner = _listable(top, name)
     try:
-        for each in os.listdir(inner):
+        for each in os.listdir(inner):  # noqa: PTH208 - as above
             if stat.S_ISDIR(os.stat(each, dir_fd=inner, follow_symlinks=False).st_mode):
                 while _exists(top, f".{number}"):
                     number += 1
@@ -296,7 +296,7 @@ def _listable(holder: int, name: str) -> int:
     fd = os.open(name, _WALK, dir_fd=holder)
     try:
         if os.fstat(fd).st_mode & stat.S_IRWXU != stat.S_IRWXU:
-            os.chmod(f"/proc/self/fd/{fd}", stat.S_IRWXU)
+            Path(f"/proc/self/fd/{fd}").chmod(stat.S_IRWXU)
         return os.open(".", flags, dir_fd=fd)
     finally:
         os.close(fd)

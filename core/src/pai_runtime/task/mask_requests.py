@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from pai_runtime.task.masking import Masks
 
-MOST_BYTES = 1024 * 1024
+MOST_BYTES = 256 * 1024
 """Of all values together; each makes the search for all of them longer."""
 
 

@@ -20,7 +20,7 @@ _RUN = f'eval "$(cat <&{SCRIPT_FD})" {SCRIPT_FD}<&-'
 
 
 Files = Mapping[str, int]
-"""Descriptors that a process is started with, by the variables that tell where it finds what is behind them."""
+"""Descriptors that a process is started with, by the variables that tell it where to find what they are."""
 
 
 class NoShell(Exception):

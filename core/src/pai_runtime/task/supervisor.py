@@ -397,7 +397,7 @@ def _read_secrets(fd: int | None) -> dict[str, str]:
 
 
 def _without_loaders(environment: dict[str, str], step: Step) -> dict[str, str]:
-    """For a hook, without what puts other code into its process; it sets that again for what it starts itself."""
+    """For a hook, without what puts other code into its process; it sets that again for what it starts."""
     if step.hook is None:
         return environment
     return {name: value for name, value in environment.items() if not name.startswith(_LOADERS)}

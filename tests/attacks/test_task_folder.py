@@ -1,0 +1,339 @@
+"""A task cannot reach out of its folder (promise 9): not by links, nor by what is done with its folder afterwards."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pai_runtime.task.folder import Folder
+from tests.support import PROGRAM, callback, cli, job, write_job
+from tests.test_isolation import _may_be_isolated
+
+isolated = pytest.mark.skipif(
+    not _may_be_isolated() and "PAI_TEST_NOTHING_SKIPPED" not in os.environ,
+    reason="this kernel, or the container the tests are in, allows no namespaces",
+)
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")
+MODES = [pytest.param("required", marks=isolated), "none"]
+
+
+@pytest.fixture
+def victim(tmp_path: Path) -> Path:
+    """A folder of the machine's, with what a clean-up or a retry would look for."""
+    folder = tmp_path / "victim"
+    for name in ("bin", "lib", "empty", "next", "work", "0"):
+        (folder / name).mkdir(parents=True)
+    (folder / "exit.yaml").write_text("precious")
+    return folder
+
+
+def contents(folder: Path) -> list[tuple[str, int]]:
+    return sorted((str(path.relative_to(folder)), path.lstat().st_mode) for path in folder.rglob("*"))
+
+
+def run(
+    folder: Path, *commands: str, mode: str = "required", **worker: Any
+) -> subprocess.CompletedProcess[str]:
+    document = job(worker={"commands": list(commands), **worker}, extras={"gangAllocation": False})
+    return cli("run", write_job(folder, document), "--out", folder / "run", "--isolation", mode)
+
+
+LINKS = {
+    "written": "mv ../written ../w2; rm -rf ../written; ln -s {victim} ../written",
+    "attempts": "ln -s {victim} ../attempts",
+    "next": "mkdir ../attempts; ln -s {victim} ../attempts/next",
+    "files": "rm -rf ../files; ln -s {victim} ../files",
+    "logs": "mv ../logs ../l2; ln -s {victim} ../logs",
+    "private": "rm -rf ../private; ln -s {victim} ../private",
+    "work": "cd /; mv $PAI_WORK_DIR ${{PAI_WORK_DIR}}2; ln -s {victim} $PAI_WORK_DIR",
+    "record": "rm -f ../exit.yaml; ln -s {victim}/exit.yaml ../exit.yaml; ln -s {victim}/exit.yaml ../.exit.yaml.part",
+    "a link with another name": "ln {victim}/exit.yaml ../.exit.yaml.part; ln {victim}/exit.yaml ../state.json",
+    "the folder itself": "cd /; mv {run}/worker/0 {run}/worker/1; ln -s {victim} {run}/worker/0",
+    "its role": "cd /; mv {run}/worker {run}/other; ln -s {victim} {run}/worker",
+    "layers": "cd /; rm -rf {run}/.layers; ln -s {victim} {run}/.layers",
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("link", LINKS)
+@pytest.mark.parametrize("code", [0, 1])
+def test_a_link_in_a_tasks_folder_leads_nobody_elsewhere(
+    tmp_path: Path, victim: Path, link: str, mode: str, code: int
+) -> None:
+    before = contents(victim)
+    command = LINKS[link].format(victim=victim, run=tmp_path / "run")
+    ended = run(tmp_path, f"( {command} ) >/dev/null 2>&1 || :", f"exit {code}", mode=mode, taskRetryCount=1)
+    assert "Traceback" not in ended.stderr
+    assert contents(victim) == before
+    assert (victim / "exit.yaml").read_text() == "precious"
+
+
+@isolated
+def test_a_retry_is_made_whatever_the_task_has_put_in_its_way(tmp_path: Path, victim: Path) -> None:
+    command = f"ln -s {victim} ../attempts; echo try $FC_TASK_ATTEMPT_ID; exit 1"
+    ended = run(tmp_path, command, taskRetryCount=1)
+    assert (ended.returncode, ended.stdout) == (1, "try 0\ntry 1\n"), ended.stderr
+
+
+@isolated
+def test_of_its_run_a_task_sees_its_own_folder_and_none_of_the_runtimes_files(tmp_path: Path) -> None:
+    ended = run(tmp_path, f"ls -A {tmp_path}/run {tmp_path}/run/worker .. /usr/local/pai", instances=2)
+    assert ended.returncode == 0, ended.stderr
+    seen = {line.partition("| ")[2] for line in ended.stdout.splitlines()}
+    assert not seen & {
+        "run.json",
+        "plan.json",
+        "exit.yaml",
+        "state.json",
+        "variables.json",
+        "written",
+        ".layers",
+    }
+    assert {"work", "logs", "private"} <= seen
+    for line in ended.stdout.splitlines():
+        assert not line.startswith("worker/0 | 1")
+
+
+@isolated
+def test_a_task_cannot_write_its_logs_or_the_code_that_runs_beside_it(tmp_path: Path) -> None:
+    runtime = "find ../runtime -name supervisor.py | head -n 1"
+    ended = run(
+        tmp_path,
+        "! echo forged >> ../logs/runtime.log",
+        "! rm -rf ../logs/user-stdout",
+        f'file=$({runtime}); test -n "$file"; ! echo >> "$file"; ! mv ../runtime ../r2',
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert "forged" not in (tmp_path / "run/worker/0/logs/runtime.log").read_text()
+
+
+@isolated
+def test_what_a_task_puts_into_its_folder_is_in_its_folder_afterwards(tmp_path: Path) -> None:
+    ended = run(tmp_path, "mkdir ../made; echo here > ../made/file; echo > ../exit.yaml")
+    assert ended.returncode == 0, ended.stderr
+    task = tmp_path / "run/worker/0"
+    assert (task / "made/file").read_text() == "here\n"
+    assert yaml.safe_load((task / "exit.yaml").read_text())["outcome"] == "ok"
+    assert not (task / "private").exists()
+    assert not (task / "runtime").exists()
+
+
+def storage_job(folder: Path, *paths: str) -> Path:
+    storages = [{"name": f"s{number}", "mountPath": path} for number, path in enumerate(paths)]
+    return write_job(folder, job(extras={"storages": storages}))
+
+
+@isolated
+@pytest.mark.parametrize("name", ["deep", "deep/er"])
+def test_a_storage_below_a_link_inside_of_another_makes_no_folder_elsewhere(
+    tmp_path: Path, victim: Path, name: str
+) -> None:
+    outer, inner = tmp_path / "outer", tmp_path / "inner"
+    for folder in (outer, inner):
+        folder.mkdir()
+    (outer / "link").symlink_to(victim)
+    before = contents(victim)
+    path = storage_job(tmp_path, "/mnt/outer", f"/mnt/outer/link/{name}")
+    ended = cli(
+        *("run", path, "--out", tmp_path / "run", "--isolation", "required"),
+        *(f"--storage=s0={outer}", f"--storage=s1={inner}"),
+    )
+    assert (ended.returncode, "Traceback" in ended.stderr) == (2, False)
+    assert str(outer / "link") in ended.stderr
+    assert contents(victim) == before
+    assert not (tmp_path / "run").exists()
+
+
+@isolated
+def test_a_users_folder_that_is_a_link_is_not_followed(tmp_path: Path, victim: Path) -> None:
+    storage = tmp_path / "storage"
+    storage.mkdir()
+    user = subprocess.run(["id", "-un"], capture_output=True, text=True, check=True).stdout.strip()
+    (storage / user).symlink_to(victim)
+    path = write_job(tmp_path, job(extras={"storages": [{"name": "s0", "share": False}]}))
+    ended = cli("run", path, "--isolation", "required", f"--storage=s0={storage}", cwd=tmp_path)
+    assert (ended.returncode, str(storage / user) in ended.stderr) == (2, True)
+
+
+@isolated
+def test_a_storage_that_would_hide_the_run_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    (tmp_path / "storage").mkdir()
+    path = storage_job(tmp_path, str(tmp_path))
+    ended = cli("run", path, "--out", tmp_path / "run", f"--storage=s0={tmp_path / 'storage'}")
+    assert ended.returncode == 2
+    assert str(tmp_path / "run") in ended.stderr
+    assert "--out" in ended.stderr
+
+
+@isolated
+def test_auto_does_without_isolation_only_where_the_kernel_refuses(tmp_path: Path) -> None:
+    path = write_job(tmp_path, job())
+    script = 'ulimit -f 0; exec "$@"'
+    argv = ["sh", "-c", script, "sh", str(PROGRAM), "run", str(path), "--out", str(tmp_path / "run")]
+    ended = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 2
+    assert "not isolated" not in ended.stderr
+    assert not (tmp_path / "run").exists()
+
+
+@isolated
+def test_a_task_sees_neither_the_engine_nor_into_its_supervisor(tmp_path: Path) -> None:
+    ended = run(
+        tmp_path,
+        "test $$ -lt 100; test $PPID = 1",
+        "! cat /proc/1/mem; ! ls /proc/1/root/",
+        "for fd in /proc/1/fd/*; do ! test -e $fd/plan.json; done",
+        "kill -STOP 1; kill -KILL 1; echo alive",
+        "test $(ls -d /proc/[0-9]* | wc -l) -lt 10",
+    )
+    assert (ended.returncode, ended.stdout) == (0, "alive\n"), ended.stderr
+
+
+@isolated
+def test_the_supervisor_leaves_no_core_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "up")
+    path = write_job(tmp_path, job(worker={"commands": [f"echo > {tmp_path}/up", "exec sleep 1000"]}))
+    script = 'ulimit -c unlimited; exec "$@"'
+    argv = ["sh", "-c", script, "sh", PROGRAM, "run", path, "--out", tmp_path / "run", "--isolation", "none"]
+    with subprocess.Popen(argv, stderr=subprocess.DEVNULL) as engine:
+        (tmp_path / "up").read_text()
+        pid = json.loads((tmp_path / "run/worker/0/state.json").read_text())["pid"]
+        os.kill(pid, signal.SIGSEGV)
+        assert engine.wait(60) == 128 + signal.SIGSEGV
+    assert list((tmp_path / "run/worker/0/work").iterdir()) == []
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], int, Path]]:
+    """A job whose processes hold a FIFO open, which ends when none of them is left."""
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    for name in ("held", "up"):
+        os.mkfifo(shared / name)
+    keep = {
+        "name": "keep",
+        "callbacks": [callback("taskStarts", "echo secret-of-$((4 * 5)) > ../private/key")],
+    }
+    escape = "setsid sleep 1000 >/dev/null 2>&1 &"
+    hide = "mount -t tmpfs none /proc 2>/dev/null || :"
+    commands = ["exec 9> /mnt/s/held", escape, hide, "echo > /mnt/s/up", "exec sleep 1000"]
+    worker = {"prerequisites": ["keep"], "commands": commands}
+    document = job(prerequisites=[keep], worker=worker, extras={"storages": [{"name": "s"}]})
+    argv = [PROGRAM, "run", write_job(tmp_path, document), "--out", tmp_path / "run", f"--storage=s={shared}"]
+    held = os.open(shared / "held", os.O_RDONLY | os.O_NONBLOCK)
+    os.set_blocking(held, True)
+    with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as engine:
+        (shared / "up").read_text()
+        pid = json.loads((tmp_path / "run/worker/0/state.json").read_text())["pid"]
+        yield engine, pid, tmp_path / "run"
+    assert os.read(held, 1) == b""
+    os.close(held)
+
+
+@isolated
+def test_nothing_is_left_of_a_task_when_engine_and_supervisor_are_killed_together(
+    running: tuple[subprocess.Popen[bytes], int, Path],
+) -> None:
+    engine, supervisor, folder = running
+    os.kill(engine.pid, signal.SIGSTOP)
+    os.kill(supervisor, signal.SIGKILL)
+    os.kill(engine.pid, signal.SIGKILL)
+    engine.wait(60)
+    for path in folder.rglob("*"):
+        assert not path.is_file() or b"secret-of-20" not in path.read_bytes()
+
+
+@isolated
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_nor_when_the_task_hides_its_processes_from_the_supervisor(
+    running: tuple[subprocess.Popen[bytes], int, Path], number: signal.Signals
+) -> None:
+    engine, _, _ = running
+    os.kill(engine.pid, number)
+    engine.wait(60)
+
+
+class TestFolder:
+    """The one module by which such folders are read and written."""
+
+    @given(parts=st.lists(st.sampled_from(["a", "b", "..", ".", "", "link", "\u00e4"]), max_size=6))
+    def test_no_name_leads_out_of_it(
+        self, tmp_path_factory: pytest.TempPathFactory, parts: list[str]
+    ) -> None:
+        outer = tmp_path_factory.mktemp("outer")
+        (outer / "in").mkdir()
+        (outer / "in" / "link").symlink_to(outer)
+        (outer / "a").write_text("outside")
+        with Folder.at(outer / "in") as folder:
+            try:
+                folder.write("/".join(parts), "inside")
+            except OSError:
+                pass
+            try:
+                assert folder.read("/".join(parts), 100) == b"inside"
+            except OSError:
+                pass
+        assert (outer / "a").read_text() == "outside"
+        assert {path.name for path in outer.iterdir()} == {"in", "a"}
+
+    @pytest.mark.parametrize("kind", ["fifo", "socket", "folder", "link", "device"])
+    def test_what_is_no_file_is_neither_opened_nor_waited_for(self, tmp_path: Path, kind: str) -> None:
+        make_odd(tmp_path / "odd", kind)
+        with Folder.at(tmp_path) as folder:
+            with pytest.raises(OSError, match="odd"):
+                folder.read("odd", 10)
+            with pytest.raises(OSError, match="odd"):
+                folder.append("odd")
+            folder.write("odd", "a file after all")
+            assert folder.read("odd", 100) == b"a file after all"
+
+    def test_a_file_is_read_up_to_a_bound(self, tmp_path: Path) -> None:
+        (tmp_path / "file").write_bytes(b"x" * 11)
+        with Folder.at(tmp_path) as folder:
+            assert folder.read("file", 11) == b"x" * 11
+            with pytest.raises(OSError, match="larger than 10 bytes"):
+                folder.read("file", 10)
+
+    def test_a_tree_of_any_depth_and_with_any_rights_can_be_removed(self, tmp_path: Path) -> None:
+        deep = f"import os\nos.chdir({str(tmp_path)!r})\n"
+        deep += "for n in range(3000):\n    os.mkdir('d'); open('f', 'w'); os.chdir('d')\n"
+        subprocess.run([sys.executable, "-c", deep], check=True)
+        (tmp_path / "locked/in").mkdir(parents=True)
+        (tmp_path / "locked/in/file").touch()
+        (tmp_path / "locked/in").chmod(0)
+        (tmp_path / "locked").chmod(0)
+        (tmp_path / "d" / "link").symlink_to(tmp_path)
+        with Folder.at(tmp_path) as folder:
+            for name in folder.names():
+                folder.remove(name)
+        assert list(tmp_path.iterdir()) == []
+
+
+def make_odd(path: Path, kind: str) -> None:
+    """Something that is no file, where one is expected."""
+    match kind:
+        case "fifo":
+            os.mkfifo(path)
+        case "socket":
+            import socket  # noqa: PLC0415 - for this one
+
+            with socket.socket(socket.AF_UNIX) as server:
+                here = Path.cwd()
+                os.chdir(path.parent)  # a socket's path is short
+                server.bind(path.name)
+                os.chdir(here)
+        case "folder":
+            (path / "in").mkdir(parents=True)
+        case "link":
+            path.symlink_to("/etc/hostname")
+        case "device":
+            path.symlink_to("/dev/zero")
