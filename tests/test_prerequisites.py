@@ -343,15 +343,6 @@ def test_the_commands_of_a_deployment_are_in_the_same_shell(shell: Runner) -> No
     assert shell(document) == (0, "pre\npre own /\n")
 
 
-@pytest.mark.parametrize("own", [0, 1, 7, 255])
-@pytest.mark.parametrize("after", [0, 1, 9])
-def test_the_status_of_the_own_commands_survives_the_post_commands(
-    shell: Runner, own: int, after: int
-) -> None:
-    document = deployed([f"( exit {own} )"], after=["echo after", f"( exit {after} )"])
-    assert shell(document) == (own or after, "after\n")
-
-
 @pytest.mark.parametrize("options", ["set -u", "set -e", "set -eu"])
 def test_options_that_the_commands_set_do_no_harm_to_what_follows(shell: Runner, options: str) -> None:
     assert shell(deployed([options, "true"], after=["echo after"])) == (0, "after\n")

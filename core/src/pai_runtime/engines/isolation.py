@@ -127,7 +127,7 @@ def _take_in(run: Folder, layers: str, written: Folder) -> None:
 
 
 class Isolation:
-    """The new root of the task in the folder `task`, below that of its `run`; made outside, entered inside."""
+    """The new root of the task in the folder `task`, below that of its `run`; entered by another process."""
 
     def __init__(self, run: Path, task: Path, layers: Path, isolated: Isolated) -> None:
         self._task = task

@@ -121,10 +121,7 @@ def _of_extras(job: Job, role: TaskRole, problems: list[Problem]) -> list[JobUse
 
 
 def role_command(job: Job, role: TaskRole, problems: list[Problem]) -> Command:
-    """The user's command of a role as one script, between what the deployment puts before and after it.
-
-    What stands after it runs in the same shell, and does not hide that the role's own commands failed.
-    """
+    """The user's command of a role as one script, between what the deployment puts before and after it."""
     renderer = Renderer(job, role, None, problems)
     path: DocumentPath = (*role.path, "commands")
     own = _commands(job, renderer, path)
@@ -134,8 +131,6 @@ def role_command(job: Job, role: TaskRole, problems: list[Problem]) -> Command:
         return Command(_script(own), source)
     before = _commands(job, renderer, (*deployment, "preCommands"))
     after = _commands(job, renderer, (*deployment, "postCommands"))
-    if after:
-        after = ["__pai_status=$?", *after, "( exit $((__pai_status ? __pai_status : $?)) )"]
     source += f", deployment '{job.deployment}' {job.document.position(deployment)}"
     return Command(_script([*before, *own, *after]), source)
 

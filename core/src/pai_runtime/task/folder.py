@@ -2,7 +2,8 @@
 
 Whoever reads or writes there goes through an open descriptor of the folder, one name after the other, and
 follows no link; what is opened is a regular file, and is read up to a bound. So a symbolic link leads
-nowhere, a FIFO holds nobody up, and a path never means one thing when it is looked at and another when it is used.
+nowhere, a FIFO holds nobody up, and a path does not mean one thing when it is looked at and another when it
+is used.
 """
 
 import contextlib

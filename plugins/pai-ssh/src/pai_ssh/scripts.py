@@ -13,7 +13,7 @@ _REFUSE_A_TAKEN_PORT = f"""\
 (
     read -r _ port <"${FOLDER}/sshd_config"
     taken=$(printf ':%04X 0*:0000 0A ' "$port")
-    cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | grep -q "$taken" || exit 0
+    grep -qs "$taken" /proc/net/tcp /proc/net/tcp6 || exit 0
     echo "[ERROR] ssh: port $port, where sshd is to listen, is taken by another process" >&2
     exit 1
 ) || exit 1

@@ -71,4 +71,4 @@ def _mark(folder: str) -> str:
 
 def _is_taken(port: int) -> str:
     """Seen in the kernel's tables (0A: it listens), because an image may have no program that connects."""
-    return f"cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | grep -q ':{port:04X} 0*:0000 0A '"
+    return f"grep -qs ':{port:04X} 0*:0000 0A ' /proc/net/tcp /proc/net/tcp6"

@@ -1,0 +1,143 @@
+"""The result of a task is that of its command, whatever a callback, a plugin or a kill does (promise 4)."""
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.plugin_factory import Site, uses
+from tests.support import callback, cli, job, write_job
+from tests.task_harness import plan, run_task, shell
+
+FAILED = {
+    "a clone that fails": (["git clone /no/such/repo code", "cd code", "echo training"], 128),
+    "any command": (["false", "echo training"], 1),
+    "one command of a text": (["false\necho training"], 1),
+    "the first part of a pipeline": (["(exit 3) | cat", "echo training"], 3),
+    "in a function": (["f() { false; echo training; }", "f"], 1),
+    "in a list item before": (["cd /no/such/folder", "rm -rf *; echo training"], 1),
+}
+
+
+@pytest.mark.parametrize("case", FAILED)
+@pytest.mark.parametrize("mode", ["auto", "none"])
+def test_a_command_that_fails_ends_the_script_and_fails_the_task(
+    tmp_path: Path, case: str, mode: str
+) -> None:
+    commands, code = FAILED[case]
+    path = write_job(tmp_path, job(worker={"commands": commands}))
+    ended = cli("run", path, "--out", tmp_path / "run", "--isolation", mode)
+    record = yaml.safe_load((tmp_path / "run/worker/0/exit.yaml").read_text())
+    assert (record["outcome"], record["originUserExitCode"]) == ("failed", code)
+    assert ended.returncode != 0
+    assert "training" not in ended.stdout
+
+
+@pytest.mark.debian("dash")
+def test_without_bash_the_script_stops_at_a_failing_command_too(tmp_path: Path) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("dash", "cat"):
+        (programs / ("sh" if name == "dash" else name)).symlink_to(f"/bin/{name}")
+    run = run_task(plan(tmp_path / "task", "(exit 4)\necho training"), env={"PATH": str(programs)})
+    assert (run.process.returncode, run.stdout) == (4, b"")
+
+
+def test_nothing_of_a_deployment_hides_a_failure(tmp_path: Path) -> None:
+    def deployed(**commands: Any) -> dict[str, Any]:
+        deployments = [{"name": "prod", "taskRoles": {"worker": commands}}]
+        return job(worker={"commands": ["exit 5"]}, deployments=deployments, defaults={"deployment": "prod"})
+
+    before = write_job(tmp_path, deployed(preCommands=["(exit 6)"]), "before.yaml")
+    after = write_job(tmp_path, deployed(postCommands=["echo after"]), "after.yaml")
+    assert cli("run", before, "--out", tmp_path / "one").returncode == 6
+    ended = cli("run", after, "--out", tmp_path / "two")
+    assert (ended.returncode, ended.stdout) == (5, "")
+
+
+def test_a_pipeline_whose_first_part_fails_fails_a_callback(tmp_path: Path) -> None:
+    run = run_task(plan(tmp_path, "echo training", [shell("taskStarts", 0, "(exit 3) | cat")]))
+    assert (run.record["outcome"], run.stdout) == ("setup-failed", b"")
+
+
+KILL = "kill -KILL $PPID; sleep 1000"
+"""In a task that is not isolated: inside of a namespace the supervisor cannot be killed."""
+
+
+@pytest.mark.parametrize("event", ["taskSucceeds", "taskExits"])
+def test_a_command_that_succeeded_did_so_although_the_supervisor_is_killed_after_it(
+    tmp_path: Path, event: str
+) -> None:
+    tidy = {"name": "tidy", "callbacks": [callback(event, KILL)]}
+    document = job(prerequisites=[tidy], worker={"prerequisites": ["tidy"]})
+    ended = cli("run", write_job(tmp_path, document), "--out", tmp_path / "run", "--isolation", "none")
+    assert ended.returncode == 0, ended.stderr
+    record = yaml.safe_load((tmp_path / "run/worker/0/exit.yaml").read_text())
+    assert (record["outcome"], record["exitCode"], record["phase"]) == ("ok", 0, "command")
+    assert record["message"]  # that callbacks are missing
+
+
+@pytest.mark.parametrize("event", ["taskFails", "taskExits"])
+def test_a_command_that_failed_keeps_its_code_although_the_supervisor_is_killed_after_it(
+    tmp_path: Path, event: str
+) -> None:
+    tidy = {"name": "tidy", "callbacks": [callback(event, KILL)]}
+    document = job(prerequisites=[tidy], worker={"prerequisites": ["tidy"], "commands": ["exit 7"]})
+    ended = cli("run", write_job(tmp_path, document), "--out", tmp_path / "run", "--isolation", "none")
+    record = yaml.safe_load((tmp_path / "run/worker/0/exit.yaml").read_text())
+    assert (ended.returncode, record["originUserExitCode"], record["phase"]) == (7, 7, "command")
+
+
+def test_so_does_one_whose_supervisor_is_killed_during_the_analysis(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.add(
+        "org.example.kills",
+        "import os, signal, time\n@hookimpl\ndef pai_analyze(use, task, failure):\n"
+        "    os.kill(os.getppid(), signal.SIGKILL)\n    time.sleep(1000)\n",
+        hooks=["pai_analyze"],
+    )
+    document = job(**uses("org.example.kills"))
+    document["taskRoles"]["worker"]["commands"] = ["exit 7"]
+    ended = site.cli("run", write_job(tmp_path, document), "--out", tmp_path / "run", "--isolation", "none")
+    record = yaml.safe_load((tmp_path / "run/worker/0/exit.yaml").read_text())
+    assert (ended.returncode, record["outcome"], record["phase"]) == (7, "failed", "command")
+
+
+def test_a_supervisor_that_is_killed_in_the_command_is_not_said_to_have_died_before_it(
+    tmp_path: Path,
+) -> None:
+    path = write_job(tmp_path, job(worker={"commands": [KILL]}))
+    ended = cli("run", path, "--out", tmp_path / "run", "--isolation", "none")
+    record = yaml.safe_load((tmp_path / "run/worker/0/exit.yaml").read_text())
+    assert (ended.returncode, record["phase"]) == (128 + signal.SIGKILL, "command")
+
+
+FORGED = [
+    "echo 'outcome: ok' > ../exit.yaml; echo 'exitCode: 0' >> ../exit.yaml",
+    "echo '{}' > ../../../run.json",
+    'echo \'{"phase": "ended"}\' > ../state.json',
+]
+
+
+@pytest.mark.parametrize("forgery", FORGED)
+@pytest.mark.parametrize("mode", ["auto", "none"])
+def test_a_task_cannot_write_its_own_result(tmp_path: Path, forgery: str, mode: str) -> None:
+    path = write_job(tmp_path, job(worker={"commands": [f"( {forgery} ) 2>/dev/null || :", "exit 9"]}))
+    ended = cli("run", path, "--out", tmp_path / "run", "--isolation", mode)
+    record = yaml.safe_load((tmp_path / "run/worker/0/exit.yaml").read_text())
+    assert (ended.returncode, record["originUserExitCode"], record["outcome"]) == (9, 9, "failed")
+    listed = cli("ps", tmp_path / "run", "--json")
+    assert '"failed"' in listed.stdout
+
+
+def test_a_hook_that_leaves_the_program_does_not_end_the_run_as_a_success(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.add(
+        "org.example.leaves", "import os\n@hookimpl\ndef pai_prerequisite(use, task):\n    os._exit(0)\n"
+    )
+    path = write_job(tmp_path, job(**uses("org.example.leaves")))
+    ended = site.cli("run", path, "--out", tmp_path / "run")
+    assert ended.returncode == 2
+    assert "org.example.leaves" in ended.stderr

@@ -1,0 +1,195 @@
+"""A run can be stopped, and ends at its time limit, whatever its tasks do to those who watch them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.attacks.test_task_folder import make_odd
+from tests.played_run import PlayedRun
+from tests.support import PROGRAM, callback, cli, job, write_job
+from tests.task_harness import plan, run_task, shell
+
+OF_A_TASK = (
+    "state.json",
+    "exit.yaml",
+    ".exit.yaml.part",
+    ".state.json.part",
+    "variables.json",
+    "plan.json",
+    "release",
+    "logs/runtime.log",
+    "logs/user-all/current",
+    "logs/user-stdout/current",
+    "private",
+    "attempts",
+    "files",
+    "written",
+    "tasks.json",
+)
+
+
+@pytest.mark.parametrize("name", OF_A_TASK)
+def test_a_fifo_in_place_of_any_file_of_a_task_holds_nobody_up(tmp_path: Path, name: str) -> None:
+    tidy = {"name": "tidy", "callbacks": [callback("taskExits", "echo tidied")]}
+    make = f"cd ..; rm -rf {name}; mkfifo {name}; mkfifo {name}.1 2>/dev/null || :"
+    worker = {"prerequisites": ["tidy"], "commands": [make, "exec sleep 1000"], "taskRetryCount": 1}
+    extras = {"gangAllocation": False, "holdOnFailure": "1s"}
+    path = write_job(tmp_path, job(prerequisites=[tidy], worker=worker, extras=extras))
+    ended = cli("run", path, "--out", tmp_path / "run", "--isolation", "none", "--timeout", "2s")
+    assert (ended.returncode, "Traceback" in ended.stderr) == (242, False), ended.stderr
+    for command in (
+        ["ps", tmp_path / "run"],
+        ["logs", tmp_path / "run"],
+        ["explain", tmp_path / "run", "worker/0"],
+    ):
+        assert "Traceback" not in cli(*command).stderr
+
+
+@pytest.mark.parametrize("kind", ["fifo", "socket", "folder", "link", "device"])
+@pytest.mark.parametrize("name", ["state.json", "exit.yaml", "variables.json", "logs/user-all/current"])
+def test_those_who_look_at_a_run_wait_for_nothing_in_it(tmp_path: Path, kind: str, name: str) -> None:
+    played = PlayedRun(tmp_path, worker=1)
+    odd = played.task_folder("worker/0") / name
+    odd.parent.mkdir(parents=True, exist_ok=True)
+    odd.unlink(missing_ok=True)
+    make_odd(odd, kind)
+    for command in (
+        ["ps", tmp_path],
+        ["ps", tmp_path, "--json"],
+        ["logs", tmp_path],
+        ["explain", tmp_path, "worker/0"],
+    ):
+        ended = cli(*command)
+        assert ended.returncode in (0, 2)
+        assert "Traceback" not in ended.stderr
+        assert Path("/etc/hostname").read_text().strip() not in ended.stdout
+
+
+@pytest.mark.parametrize("kind", ["fifo", "device", "folder"])
+def test_nor_for_the_record_of_the_run_itself(tmp_path: Path, kind: str) -> None:
+    make_odd(tmp_path / "run.json", kind)
+    ended = cli("ps", tmp_path)
+    assert (ended.returncode, "unreadable" in ended.stdout) == (0, True)
+
+
+OVERDUE = """
+import sys
+import pai_runtime.engines.local_task as local_task
+from pai_runtime.cli import main
+local_task._OVERDUE = local_task._AT_ONCE = 0.5
+sys.exit(main())
+"""
+"""The command, with a shorter time after which the engine ends what does not heed it."""
+
+
+def overdue(folder: Path, *options: str) -> subprocess.Popen[str]:
+    path = write_job(
+        folder, job(worker={"commands": ["kill -STOP $PPID", f"echo > {folder}/up", "sleep 1000"]})
+    )
+    argv = [
+        sys.executable,
+        "-c",
+        OVERDUE,
+        "run",
+        str(path),
+        "--out",
+        str(folder / "run"),
+        "--isolation",
+        "none",
+    ]
+    return subprocess.Popen([*argv, *options], stderr=subprocess.PIPE, text=True)
+
+
+def record(folder: Path) -> object:
+    found = yaml.safe_load((folder / "run/worker/0/exit.yaml").read_text())
+    return found["outcome"], found["exitCode"]
+
+
+def test_a_task_that_stops_its_supervisor_is_ended_by_the_engine_at_its_time_limit(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "up")
+    with overdue(tmp_path, "--timeout", "1s") as engine:
+        (tmp_path / "up").read_text()
+        assert engine.wait(60) == 242
+    assert record(tmp_path) == ("timeout", 242)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_and_when_the_run_is_cancelled(tmp_path: Path, times: int) -> None:
+    os.mkfifo(tmp_path / "up")
+    with overdue(tmp_path) as engine:
+        (tmp_path / "up").read_text()
+        pid = json.loads((tmp_path / "run/worker/0/state.json").read_text())["pid"]
+        for _ in range(times):
+            os.kill(pid, signal.SIGSTOP)
+            engine.send_signal(signal.SIGINT)
+        assert engine.wait(60) == 130
+    assert json.loads((tmp_path / "run/run.json").read_text())["outcome"] == "cancelled"
+
+
+def test_inside_of_its_namespace_a_task_cannot_stop_its_supervisor(tmp_path: Path) -> None:
+    path = write_job(tmp_path, job(worker={"commands": ["kill -STOP $PPID", "exec sleep 1000"]}))
+    assert cli("run", path, "--out", tmp_path / "run", "--timeout", "2s").returncode == 242
+
+
+def test_a_stopped_command_is_told_to_go_on_when_it_has_to_end(tmp_path: Path) -> None:
+    command = "trap 'echo saved; exit 0' TERM; kill -STOP $$; while :; do sleep 0.01; done"
+    run = run_task(plan(tmp_path, command), "--timeout=1", "--grace=60")
+    assert (run.process.returncode, run.stdout) == (242, b"saved\n")
+
+
+class TestMask:
+    """What is written to ``$PAI_MASK`` and ``$PAI_ENV``."""
+
+    @pytest.mark.parametrize("size", [65537, 200_000, 5_000_000])
+    def test_any_amount_at_once_holds_nobody_up(self, tmp_path: Path, size: int) -> None:
+        command = f"head -c {size} /dev/zero | tr '\\0' x > $PAI_MASK; echo done"
+        run = run_task(plan(tmp_path, command))
+        assert (run.process.returncode, run.stdout) == (0, b"done\n")
+
+    def test_more_than_the_bound_is_an_error_that_is_said(self, tmp_path: Path) -> None:
+        run = run_task(plan(tmp_path, "(yes a-value-of-many | head -c 1000000 > $PAI_MASK) || :"))
+        assert any(line.startswith("[ERROR]") and "$PAI_MASK" in line for line in run.runtime_log)
+
+    def test_a_value_that_comes_in_two_pieces_is_masked_whole(self, tmp_path: Path) -> None:
+        command = "printf first-half > $PAI_MASK; echo; printf -- '-second-half\\n' > $PAI_MASK"
+        command += "; echo first-half-second-half"
+        run = run_task(plan(tmp_path, command))
+        assert run.stdout.split() == [b"******"]
+
+    def test_a_program_that_a_step_starts_finds_it_too(self, tmp_path: Path) -> None:
+        program = "import os; os.system('echo hide-this-value > $PAI_MASK')"
+        closed = f"import subprocess, sys; subprocess.run([sys.executable, '-c', \\\"{program}\\\"])"
+        run = run_task(plan(tmp_path, f'python3 -c "{closed}"\necho hide-this-value'))
+        assert run.stdout == b"******\n"
+
+    def test_too_much_of_an_environment_is_not_taken_over_and_said(self, tmp_path: Path) -> None:
+        script = "echo KNOWN=1 >> $PAI_ENV; (yes A=b | head -c 20000000 >> $PAI_ENV) || :"
+        run = run_task(plan(tmp_path, "echo ${KNOWN-unset}", [shell("taskStarts", 0, script)]))
+        assert run.stdout == b"unset\n"
+        assert any(line.startswith("[ERROR]") and "$PAI_ENV" in line for line in run.runtime_log)
+
+
+def test_few_open_files_are_said_and_no_traceback(tmp_path: Path) -> None:
+    path = write_job(tmp_path, job(worker={"instances": 3}))
+    for number in range(8, 44, 4):
+        script = f'ulimit -n {number}; exec "$@"'
+        argv = [
+            "sh",
+            "-c",
+            script,
+            "sh",
+            str(PROGRAM),
+            "run",
+            str(path),
+            "--out",
+            str(tmp_path / str(number)),
+        ]
+        ended = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+        assert "Traceback" not in ended.stderr, ended.stderr
+        assert ended.returncode == 0 or ended.stderr
