@@ -140,10 +140,13 @@ LATER_STEPS: Final = "steps after the command"
 MANY_TASKS: Final = "jobs with very many tasks"
 SET_LATER: Final = {
     "PAI_WORK_DIR": (EVERYWHERE, "Working directory of the task"),
-    "PAI_MASK": (EVERYWHERE, "File; each line that is appended to it is hidden in the logs from then on"),
+    "PAI_MASK": (
+        EVERYWHERE,
+        "File; each line that is written to it is hidden in the logs from then on, 256 KiB in all",
+    ),
     "PAI_ENV": (
         STEPS,
-        "File; what is appended to it sets variables: see [Writing jobs](writing-jobs.md#from-any-language)",
+        "File; what is appended to it, up to 8 MiB, sets variables: see [Writing jobs](writing-jobs.md#from-any-language)",
     ),
     "PAI_TASK_PHASE": (
         STEPS,

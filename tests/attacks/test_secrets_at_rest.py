@@ -107,8 +107,8 @@ def pai_init(use, task):
     value = FIRST + LAST
     assert value not in open("/proc/self/environ").read() + str(sys.argv) + str(use)
     for each in list(gc.get_objects()):
-        if isinstance(each, dict):
-            assert value not in [item for item in list(each.values()) if isinstance(item, str) and item is not value]
+        if isinstance(each, dict) and each is not globals():
+            assert value not in [item for item in list(each.values()) if isinstance(item, str)]
 """
 """Looks for the value of a secret in all that its process has; its own text does not have it whole."""
 

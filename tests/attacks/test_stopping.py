@@ -34,6 +34,9 @@ OF_A_TASK = (
 )
 
 
+LOOKS = (("ps", "."), ("ps", ".", "--json"), ("logs", "."), ("explain", ".", "worker/0"))
+
+
 @pytest.mark.parametrize("name", OF_A_TASK)
 def test_a_fifo_in_place_of_any_file_of_a_task_holds_nobody_up(tmp_path: Path, name: str) -> None:
     tidy = {"name": "tidy", "callbacks": [callback("taskExits", "echo tidied")]}
@@ -43,12 +46,8 @@ def test_a_fifo_in_place_of_any_file_of_a_task_holds_nobody_up(tmp_path: Path, n
     path = write_job(tmp_path, job(prerequisites=[tidy], worker=worker, extras=extras))
     ended = cli("run", path, "--out", tmp_path / "run", "--isolation", "none", "--timeout", "2s")
     assert (ended.returncode, "Traceback" in ended.stderr) == (242, False), ended.stderr
-    for command in (
-        ["ps", tmp_path / "run"],
-        ["logs", tmp_path / "run"],
-        ["explain", tmp_path / "run", "worker/0"],
-    ):
-        assert "Traceback" not in cli(*command).stderr
+    for command in LOOKS:
+        assert "Traceback" not in cli(*command, cwd=tmp_path / "run").stderr
 
 
 @pytest.mark.parametrize("kind", ["fifo", "socket", "folder", "link", "device"])
@@ -59,13 +58,8 @@ def test_those_who_look_at_a_run_wait_for_nothing_in_it(tmp_path: Path, kind: st
     odd.parent.mkdir(parents=True, exist_ok=True)
     odd.unlink(missing_ok=True)
     make_odd(odd, kind)
-    for command in (
-        ["ps", tmp_path],
-        ["ps", tmp_path, "--json"],
-        ["logs", tmp_path],
-        ["explain", tmp_path, "worker/0"],
-    ):
-        ended = cli(*command)
+    for command in LOOKS:
+        ended = cli(*command, cwd=tmp_path)
         assert ended.returncode in (0, 2)
         assert "Traceback" not in ended.stderr
         assert Path("/etc/hostname").read_text().strip() not in ended.stdout

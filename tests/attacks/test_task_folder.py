@@ -15,7 +15,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+import pai_runtime
 from pai_runtime.task.folder import Folder
+from tests.plugin_factory import Site, uses
 from tests.support import PROGRAM, callback, cli, job, write_job
 from tests.test_isolation import _may_be_isolated
 
@@ -126,6 +128,26 @@ def test_what_a_task_puts_into_its_folder_is_in_its_folder_afterwards(tmp_path: 
     assert yaml.safe_load((task / "exit.yaml").read_text())["outcome"] == "ok"
     assert not (task / "private").exists()
     assert not (task / "runtime").exists()
+
+
+HOOK = "@hookimpl\ndef pai_task_exits(use, task):\n    print('as it was planned')\n"
+
+
+@isolated
+def test_what_a_task_writes_over_the_runtime_or_a_plugin_does_not_run_beside_it(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    plugin = site.add("org.example.late", HOOK, hooks=["pai_task_exits"])
+    document = job(**uses("org.example.late"))
+    own = [plugin.code, *Path(pai_runtime.__file__).parent.rglob("*.py"), json.__file__, sys.executable]
+    document["taskRoles"]["worker"]["commands"] = [
+        f"for file in {' '.join(map(str, own))}; do rm $file; echo 'raise SystemExit(3)' > $file; done",
+    ]
+    path = write_job(tmp_path, document)
+    ended = site.cli("run", path, "--out", tmp_path / "run", "--isolation", "required")
+    assert ended.returncode == 0, ended.stderr
+    assert "as it was planned" in (tmp_path / "run/worker/0/logs/runtime.log").read_text()
+    assert "callbackFailures" not in yaml.safe_load((tmp_path / "run/worker/0/exit.yaml").read_text())
+    assert plugin.code.read_text().endswith(HOOK)
 
 
 def storage_job(folder: Path, *paths: str) -> Path:

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from pai_runtime.plugin import Contribution, Service, Shell, Task, Use, hookimpl
-from pai_ssh.files import write_files
+from pai_ssh.files import can_have_terminals, write_files
 from pai_ssh.peers import find_peers
 from pai_ssh.request import read_request
 from pai_ssh.scripts import CHECKED, FOLDER, PREPARE, PROBE, SERVE
@@ -50,6 +50,10 @@ def pai_init(use: Use, task: Task) -> None:
         _hide(pair.private)
     if not (request.job or keys.users or request.keys):
         _say("[WARNING] ssh: nobody can come in: jobssh is off, and there is no public key of a user")
+    if not can_have_terminals():
+        _say(
+            "[WARNING] ssh: sessions have no terminal in an isolated task of an ordinary user; commands work"
+        )
     peers = find_peers(task, os.environ) if request.job else None
     write_files(_folder(task), keys, request.keys, task.ports["ssh"][0], peers)
     first.write_text(use.source, "utf-8")

@@ -1,5 +1,6 @@
 """The files that sshd and ssh need, all in one folder of the task's; nothing else is changed anywhere."""
 
+import grp
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -55,9 +56,25 @@ def _write(path: Path, text: str, mode: int) -> None:
         file.write(text)
 
 
+def can_have_terminals() -> bool:
+    """Whether sshd can hand a terminal to its user: not where the group is missing that terminals belong to.
+
+    That is so in the user namespace of an ordinary user's isolated task.
+    """
+    try:
+        group = grp.getgrnam("tty").gr_gid
+        lines = Path("/proc/self/gid_map").read_text().splitlines()
+    except (KeyError, OSError):
+        return True
+    return any(
+        first <= group < first + count for first, _, count in (map(int, line.split()) for line in lines)
+    )
+
+
 def _sshd_config(folder: Path, port: int) -> str:
+    terminals = "" if can_have_terminals() else "PermitTTY no\n"
     return f"""\
-Port {port}
+{terminals}Port {port}
 HostKey "{folder}/host_key"
 PidFile "{folder}/sshd.pid"
 AuthorizedKeysFile "{_expanded(folder)}/authorized_keys"
