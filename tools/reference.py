@@ -146,7 +146,10 @@ SET_LATER: Final = {
     ),
     "PAI_ENV": (
         STEPS,
-        "File; what is appended to it, up to 8 MiB, sets variables: see [Writing jobs](writing-jobs.md#from-any-language)",
+        (
+            "File; what is appended to it, up to 8 MiB, sets variables: "
+            "see [Writing jobs](writing-jobs.md#from-any-language)"
+        ),
     ),
     "PAI_TASK_PHASE": (
         STEPS,

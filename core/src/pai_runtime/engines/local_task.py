@@ -245,5 +245,5 @@ def _in_memory(secrets: Mapping[str, str]) -> Iterator[int]:
 
 
 def _cannot_run(own: Folder, error: OSError) -> int:
-    what = f"the task cannot be isolated: {error.filename or 'namespaces'}: {error.strerror}"
+    what = f"the task cannot be set up: {error.filename or 'its process'}: {error.strerror}"
     return cannot_run(own, what, Options())

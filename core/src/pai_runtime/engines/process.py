@@ -51,7 +51,7 @@ class Launch:
 
 def launch(what: Launch) -> int:
     """Start it; its process id. Raises OSError."""
-    parent = os.pidfd_open(os.getpid())
+    parent = _ourselves()
     # Pending until it can listen: the first process of a namespace ignores what it has no handler for.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     try:
@@ -60,8 +60,17 @@ def launch(what: Launch) -> int:
             _become(what, parent)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        os.close(parent)
+        for fd in parent:
+            os.close(fd)
     return pid
+
+
+def _ourselves() -> list[int]:
+    """A descriptor that can be read once this process is gone; none where the kernel has no such thing."""
+    try:
+        return [os.pidfd_open(os.getpid())]
+    except OSError:
+        return []
 
 
 def fork(namespaces: int) -> int:
@@ -102,13 +111,13 @@ def answer_of(namespaces: int, function: Callable[[], str]) -> str:
     return text
 
 
-def _become(what: Launch, parent: int) -> NoReturn:
+def _become(what: Launch, parent: list[int]) -> NoReturn:
     """Whatever goes wrong, this process never goes on as the engine."""
     code = _CANNOT_EXECUTE
     try:
         os.setsid()
         _libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
-        if not select.select([parent], [], [], 0)[0]:  # readable: it was gone before the kernel knew
+        if not select.select(parent, [], [], 0)[0]:  # readable: it was gone before the kernel knew
             code = _execute(what)
     except BaseException as error:  # noqa: BLE001 - see above
         with contextlib.suppress(BaseException):
