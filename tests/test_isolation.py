@@ -39,7 +39,7 @@ def _checksums(*folders: Path) -> dict[str, str]:
     """What is in the folders, and the names of what is in the root."""
     found = {path.name: "" for path in Path("/").iterdir()}
     for path in (path for folder in folders for path in folder.rglob("*")):
-        if path.is_file() and not path.is_symlink():
+        if path.is_file() and not path.is_symlink() and os.access(path, os.R_OK):
             found[str(path)] = hashlib.sha256(path.read_bytes()).hexdigest()
         else:
             found[str(path)] = str(path.lstat().st_mode)

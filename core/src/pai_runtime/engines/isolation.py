@@ -102,11 +102,12 @@ def clean_up(run: Folder, task: str, layers: str) -> None:
 
 def _take_out(files: Folder, own: Folder) -> None:
     """What was put into the task's folder goes where it is without isolation, if nothing is in its way."""
-    for name in _OWN:
-        files.remove_if_empty(name)
     for name in files.names():
-        if name != ATTEMPTS and not own.exists(name):
-            files.move(name, own, name)
+        with contextlib.suppress(OSError):
+            if name in _OWN:
+                files.remove_if_empty(name)
+            elif name != ATTEMPTS and not own.exists(name):
+                files.move(name, own, name)
 
 
 def _take_in(run: Folder, layers: str, written: Folder) -> None:

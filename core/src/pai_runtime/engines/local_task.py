@@ -14,7 +14,7 @@ from typing import Any
 
 from pai_runtime.engines.isolation import Bind, Isolated, Isolation, clean_up, make_folders
 from pai_runtime.engines.process import Launch, launch
-from pai_runtime.engines.run_state import RunTask, TaskStatus, exit_record_of, read_phase
+from pai_runtime.engines.run_state import RunTask, TaskStatus, read_exit_record, read_phase
 from pai_runtime.engines.runtime_copy import RuntimeCopy
 from pai_runtime.plan.environment import Attempt, TaskName, of_attempt
 from pai_runtime.task.exit_record import exit_record, noted
@@ -169,7 +169,11 @@ class LocalTask:
 
     def record(self) -> Mapping[str, Any]:
         """Its exit record; empty if there is none that can be read."""
-        return exit_record_of(self._run.path, self.as_run_task())
+        try:
+            with self._run.folder(self.label) as own:
+                return read_exit_record(own)
+        except OSError:
+            return {}
 
     @property
     def label(self) -> str:
@@ -178,8 +182,9 @@ class LocalTask:
 
     def _tell(self, number: signal.Signals) -> None:
         for each in (number, signal.SIGCONT):  # also if somebody has stopped it
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self._pid or 0, each)
+            if self._pid is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(self._pid, each)
 
     def _arguments(self, seconds: float | None) -> list[str]:
         args = [str(self._run.path / self.label), f"--python={sys.executable}"]
