@@ -37,8 +37,9 @@ def main() -> list[str]:
 def _things(folder: Path, size: int) -> dict[str, Thing]:
     writer = WRITER.format(size)
     secrets = {f"s{number}": hashlib.sha256(bytes([number])).hexdigest() for number in range(10)}
-    plain = write_job(folder / "plain.yaml", job([writer]))
-    masked = write_job(folder / "masked.yaml", job([writer], secrets=secrets))
+    ends_well = f"({writer}) || :"  # `yes` is killed by its closed pipe, which fails a script
+    plain = write_job(folder / "plain.yaml", job([ends_well]))
+    masked = write_job(folder / "masked.yaml", job([ends_well], secrets=secrets))
     tee = f"{writer} | tee {folder}/a | tee {folder}/b >/dev/null"
     return {
         "run": _run(folder, plain),

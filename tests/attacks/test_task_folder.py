@@ -140,7 +140,9 @@ def test_what_a_task_writes_over_the_runtime_or_a_plugin_does_not_run_beside_it(
     document = job(**uses("org.example.late"))
     own = [plugin.code, *Path(pai_runtime.__file__).parent.rglob("*.py"), json.__file__, sys.executable]
     document["taskRoles"]["worker"]["commands"] = [
-        f"for file in {' '.join(map(str, own))}; do (rm -f $file; echo 'raise SystemExit(3)' > $file) 2>/dev/null || :; done",
+        f"for file in {' '.join(map(str, own))}",
+        "do (rm -f $file; echo 'raise SystemExit(3)' > $file) 2>/dev/null || :",
+        "done",
     ]
     path = write_job(tmp_path, document)
     ended = site.cli("run", path, "--out", tmp_path / "run", "--isolation", "required")
