@@ -1,7 +1,7 @@
 """startup: the whole process of `plan`, for a job with four uses of a plugin.
 
-Targets: below 250 ms, and at most a tenth more than the 17 x of `python -I -c pass` that it took before
-plugins planned in a process apart.
+Targets: below 250 ms (10,000 such tasks: 3 s), and at most a tenth more than the 17 x of `python -I -c pass`
+that it took before plugins planned in a process apart.
 """
 
 import re
@@ -26,6 +26,8 @@ from pai_runtime.task.interpreter import python_argv
 
 RUNS = 15
 MOST_SECONDS = 0.25
+TASKS = 10_000
+MOST_SECONDS_FOR_ALL = 3.0
 MOST_TIMES = 1.1 * 17
 PACKAGES = (
     "pai_runtime",
@@ -59,12 +61,17 @@ def main() -> list[str]:
                 "python -I -c pass": process(BARE_PYTHON),
             },
         )
+        document["taskRoles"]["worker"]["instances"] = TASKS
+        many = process([PROGRAM, "plan", str(write_job(Path(folder) / "many.yaml", document))])
+        for_all = in_turn(1, {"": many})[""]
         shares = _shares(path)
     bare = measured["python -I -c pass"].median
     rows = [
         (name, milliseconds(timing.median), times(timing.median / bare), milliseconds(timing.cpu))
         for name, timing in measured.items()
     ]
+    name = f"plan, {TASKS} tasks"
+    rows.append((name, milliseconds(for_all.median), times(for_all.median / bare), milliseconds(for_all.cpu)))
     table(("", "time", "python -I -c pass", "CPU"), rows)
 
     print("\n  Imports of `plan`, each with what only it imports (python -X importtime):\n")
@@ -79,6 +86,8 @@ def main() -> list[str]:
     print(f"\n  plan: {milliseconds(taken)} of CPU (target: {milliseconds(MOST_SECONDS)}),", end=" ")
     print(f"{times(ratio)} of python -I -c pass (target: {times(MOST_TIMES)})")
     missed = [f"plan takes {milliseconds(taken)}"] if taken >= MOST_SECONDS else []
+    if for_all.cpu >= MOST_SECONDS_FOR_ALL:
+        missed.append(f"plan of {TASKS} tasks takes {milliseconds(for_all.cpu)}")
     return missed + ([f"plan takes {times(ratio)} of python -I -c pass"] if ratio > MOST_TIMES else [])
 
 

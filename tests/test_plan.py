@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from pai_runtime.task.plan import Plan
+from tests.plugin_factory import Site, uses
 from tests.support import JOBS, PROGRAM, callback, cli, job, write_job
 
 _WITH_SECRETS = job(
@@ -104,3 +105,29 @@ def test_a_plan_that_somebody_stops_reading_is_no_error(tmp_path: Path) -> None:
         process.stdout.read(10)
         process.stdout.close()
         assert process.stderr.read() == b""
+
+
+def test_tasks_that_differ_in_nothing_but_their_index_are_shown_as_one(tmp_path: Path) -> None:
+    document = job(worker={"instances": 20})
+    document["taskRoles"]["other"] = {**document["taskRoles"]["worker"], "instances": 1}
+    lines = cli("plan", write_job(tmp_path, document)).stdout.splitlines()
+    heads = [line for line in lines if line.startswith("task")]
+    assert heads == ["tasks worker/0 to worker/19 of job test", "task other/0 of job test"]
+    assert lines.count("    platform  PAI_TASK_INDEX=0") == 2
+    peers = [line for line in lines if line.startswith("    peers ")]
+    assert len(peers) == 2 * 51  # fifty of each, and how many more there are
+
+
+def test_tasks_to_which_a_plugin_adds_something_else_are_shown_apart(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.add(
+        "org.example.odd",
+        "@hookimpl\ndef pai_prerequisite(use, task):\n"
+        "    return Contribution({'ODD': str(task.index in (2, 3))})\n",
+    )
+    document = job(**uses("org.example.odd"))
+    document["taskRoles"]["worker"]["instances"] = 6
+    shown = site.cli("plan", write_job(tmp_path, document)).stdout
+    heads = [line for line in shown.splitlines() if line.startswith("task")]
+    assert heads == [f"tasks worker/{first} to worker/{first + 1} of job test" for first in (0, 2, 4)]
+    assert len(json.loads(site.cli("plan", tmp_path / "job.yaml", "--json").stdout)) == 6

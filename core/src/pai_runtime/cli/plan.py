@@ -21,19 +21,19 @@ def main(args: argparse.Namespace) -> int:
         job, roles, warnings = load_checked(args, host)
         only = [_task(job, args.task)] if args.task else []
         planner = Planner(job, host, roles, example_placement(job, user_name()), warnings)
-        plans = planner.plans(*only)
+        if args.json:
+            documents = [plan.to_json() for plan in planner.plans(*only).values()]
+            write_json(documents[0] if only else documents)
+            return 0
+        groups = [(1, plan) for plan in planner.plans(*only).values()] if only else planner.groups()
     except InvalidInput as error:
         print_problems(error.problems)
         return INVALID
     except LookupError as error:
         say(f"{error.args[0]}")
         return CANNOT_RUN
-    if args.json:
-        documents = [plan.to_json() for plan in plans.values()]
-        write_json(documents[0] if only else documents)
-    else:
-        for number, plan in enumerate(plans.values()):
-            write_lines(["", *plan_lines(plan)] if number else plan_lines(plan))
+    for number, (alike, plan) in enumerate(groups):
+        write_lines(["", *plan_lines(plan, alike)] if number else plan_lines(plan, alike))
     return 0
 
 

@@ -1,7 +1,7 @@
 """Making plans: each use is checked against its plugin's manifest, then the plugin says what it adds."""
 
 import contextlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -136,10 +136,27 @@ class Planner:
 
     def plans(self, *only: TaskName) -> dict[TaskName, Plan]:
         """The plan of every task, or of some; raises `InvalidInput` with all that plugins did wrong."""
+        answers = self._ask([self._task(name) for name in only or self._placement.places])
+        return self._made(answers)
+
+    def groups(self) -> list[tuple[int, Plan]]:
+        """Tasks that differ in nothing but index and ports: how many in a row, and the plan of the first.
+
+        Raises `InvalidInput` as `plans` does.
+        """
+        answers = self._ask([self._task(name) for name in self._placement.places])
+        sizes: dict[TaskName, int] = {}
+        first: TaskName | None = None
+        for name, own in answers.items():
+            if first is None or first[0] != name[0] or answers[first] != own:
+                first = name
+            sizes[first] = sizes.get(first, 0) + 1
+        plans = self._made({name: answers[name] for name in sizes})
+        return [(size, plans[name]) for name, size in sizes.items()]
+
+    def _made(self, answers: Mapping[TaskName, list[_UseAnswer]]) -> dict[TaskName, Plan]:
         problems: list[Problem] = []
-        tasks = {name: self._task(name) for name in only or self._placement.places}
-        answers = self._ask(tasks.values())
-        plans = {name: self._plan(name, answers[name], problems) for name in tasks}
+        plans = {name: self._plan(name, own, problems) for name, own in answers.items()}
         if errors(problems):
             raise InvalidInput(in_order(problems))
         self._more_warnings += problems

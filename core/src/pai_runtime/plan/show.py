@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from pai_runtime.task.placeholders import show
-from pai_runtime.task.plan import Phase, Plan, PlannedMount, PlannedService, Step
+from pai_runtime.task.plan import PEERS, Phase, Plan, PlannedMount, PlannedService, Step
 
 _ORDER: tuple[Phase, ...] = (
     "init",
@@ -16,15 +16,29 @@ _ORDER: tuple[Phase, ...] = (
 )
 
 
-def plan_lines(plan: Plan) -> Iterator[str]:
-    """The whole plan, text of others in it as it is."""
-    yield f"task {plan.role}/{plan.index} of job {plan.job}"
+_MOST_PEERS = 50
+"""Variables about the tasks of the job that are shown one by one."""
+
+
+def plan_lines(plan: Plan, alike: int = 1) -> Iterator[str]:
+    """The whole plan, text of others in it as it is; of the first of so many tasks that are `alike`."""
+    first = f"{plan.role}/{plan.index}"
+    if alike == 1:
+        yield f"task {first} of job {plan.job}"
+    else:
+        yield f"tasks {first} to {plan.role}/{plan.index + alike - 1} of job {plan.job}"
+        yield f"  alike but for index and ports; these are those of {first}"
     for warning in plan.warnings:
         yield f"  warning: {warning}"
     yield "  environment"
     width = max((len(variable.source) for variable in plan.environment), default=0)
+    peers = [variable for variable in plan.environment if variable.source == PEERS]
+    hidden = set(peers[_MOST_PEERS:]) if len(peers) > _MOST_PEERS else set()
     for variable in plan.environment:
-        yield f"    {variable.source:{width}}  {variable.name}={show(variable.value)}"
+        if variable not in hidden:
+            yield f"    {variable.source:{width}}  {variable.name}={show(variable.value)}"
+    if hidden:
+        yield f"    {PEERS:{width}}  {len(hidden)} more; to see them: pai-runtime plan --json --task {first}"
     for mount in plan.mounts:
         yield _mount(plan, mount)
     for phase in _ORDER:
