@@ -165,7 +165,9 @@ def test_the_texts_in_a_folder_of_runs_are_shown_and_do_nothing(tmp_path: Path, 
 
 
 @pytest.mark.parametrize(
-    "written", [b"", b"[]", b"{", b'{"A": 1}', b'{"A": {"value": 1}}', b"\xff", b"[" * 10**6]
+    "written",
+    [b"", b"[]", b"{", b'{"A": 1}', b'{"A": {"value": 1}}', b"\xff", b"[" * 10**6],
+    ids=lambda written: repr(written[:20]),  # pytest puts it into the environment
 )
 def test_what_a_task_wrote_for_its_variables_is_no_reason_to_break(tmp_path: Path, written: bytes) -> None:
     played = PlayedRun(tmp_path / "run", worker=1)

@@ -46,7 +46,8 @@ from pai_runtime.engines.process import CLONE_NEWUSER
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.layout import ATTEMPTS, FILES, LOGS, PRIVATE, RUNTIME, WORK, WRITTEN
 
-_PLATFORM = Path("/usr/local/pai")
+PLATFORM = Path("/usr/local/pai")
+"""Where a task finds its own folder, whatever that is called outside."""
 _MACHINE = ("proc", "sys", "dev")
 _OWN = (WORK, LOGS, PRIVATE, RUNTIME)
 
@@ -138,6 +139,7 @@ class Isolation:
         # A link on the way would lead out of the new root while it is being made.
         self._run_inside = Path(os.path.realpath(run))
         self._task_inside = self._run_inside / task.relative_to(run)
+        self._platform = Path(os.path.realpath(PLATFORM))
         self._user = os.geteuid(), os.getegid()  # which can only be told outside
         self._in_user_namespace = bool(isolated.namespaces & CLONE_NEWUSER)
         self._overlays = 0
@@ -160,7 +162,7 @@ class Isolation:
         mount(str(self._root), str(self._root), None, MS_BIND)
         with Folder.at(self._root) as self._new:
             storage = [replace(each, target=os.path.realpath(each.target)) for each in self._isolated.storage]
-            for path in (self._run_inside, _PLATFORM, *(Path(each.target) for each in storage)):
+            for path in (self._run_inside, self._platform, *(Path(each.target) for each in storage)):
                 self._make(path).close()
             self._each_below(Path("/"))
             self._machine()
@@ -266,7 +268,7 @@ class Isolation:
             make_read_only(_path_of(runtime))
         with self._make(self._run_inside) as run:
             make_read_only(_path_of(run), below=False)
-        with self._make(inside) as own, self._make(_PLATFORM) as platform:
+        with self._make(inside) as own, self._make(self._platform) as platform:
             mount(_path_of(own), _path_of(platform), None, MS_BIND | MS_REC)
 
     def _memory(self, path: Path, options: str) -> None:

@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pai_runtime.engines.isolation import Bind
+from pai_runtime.engines.isolation import PLATFORM, Bind
 from pai_runtime.task.interpreter import argv_of, search_path
+from pai_runtime.task.layout import RUNTIME
 
 
 @dataclass(frozen=True)
 class RuntimeCopy:
-    """This interpreter with its modules, each by its own path below `target`."""
+    """This interpreter with its modules, each by its own path below `target`, which is a task's `RUNTIME`."""
 
     target: Path
 
@@ -33,8 +34,10 @@ class RuntimeCopy:
 
     def argv(self, module: str, *args: str) -> list[str]:
         """The argv that calls ``main`` of `module` with `args`, in this copy."""
-        path = [f"{self.target}{entry}" for entry in _path()]
-        return argv_of(f"{self.target}{os.path.realpath(sys.executable)}", path, module, *args)
+        # By this name, for a Python does not start in a folder with a colon in its own.
+        seen = PLATFORM / RUNTIME
+        path = [f"{seen}{entry}" for entry in _path()]
+        return argv_of(f"{seen}{os.path.realpath(sys.executable)}", path, module, *args)
 
 
 def _path() -> list[str]:
