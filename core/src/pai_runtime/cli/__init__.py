@@ -10,8 +10,17 @@ from resource import RLIMIT_NOFILE, getrlimit
 from typing import Any, NoReturn
 
 from pai_runtime import __version__
-from pai_runtime.cli.output import CannotWrite, drop_unwritten, flush, open_streams, report, say, write_lines
-from pai_runtime.problems import InvalidInput, print_problems
+from pai_runtime.cli.output import (
+    CannotWrite,
+    drop_unwritten,
+    flush,
+    open_streams,
+    report,
+    report_problems,
+    say,
+    write_lines,
+)
+from pai_runtime.problems import InvalidInput
 
 INVALID = 1
 CANNOT_RUN = 2
@@ -29,7 +38,7 @@ def main() -> int:
     try:
         return _main()
     except InvalidInput as error:
-        print_problems(error.problems)
+        report_problems(error.problems)
         return CANNOT_RUN
     except BrokenPipeError:
         return 0  # the reader of our output has seen enough
@@ -85,8 +94,7 @@ class _Parser(argparse.ArgumentParser):
         write_lines(self.format_help().removesuffix("\n").split("\n"))
 
     def error(self, message: str) -> NoReturn:
-        for line in (*self.format_usage().splitlines(), f"{self.prog}: error: {message}"):
-            report(line)
+        report(*self.format_usage().splitlines(), f"{self.prog}: error: {message}")
         sys.exit(CANNOT_RUN)
 
 

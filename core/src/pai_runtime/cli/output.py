@@ -5,10 +5,11 @@ import io
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TextIO
 
 from pai_runtime.printable import printable
+from pai_runtime.problems import Problem, problem_lines
 
 
 def open_streams() -> None:
@@ -58,11 +59,16 @@ def say(text: str) -> None:
     report(f"pai-runtime: {text}")
 
 
-def report(line: str) -> None:
-    """A line on standard error, of something that is named in it."""
+def report(*lines: str) -> None:
+    """Lines on standard error; each names what it is about."""
     with contextlib.suppress(OSError):  # there is nobody to tell; the exit status tells
-        sys.stderr.write(f"{printable(line)}\n")
+        sys.stderr.writelines(f"{printable(line)}\n" for line in lines)
         sys.stderr.flush()
+
+
+def report_problems(problems: Sequence[Problem]) -> None:
+    """The problems, as far as they are shown, on standard error."""
+    report(*problem_lines(problems))
 
 
 def columns() -> int | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from pai_runtime import duration
 from pai_runtime.cli import CANNOT_RUN
 from pai_runtime.cli.common import load_checked, user_name
-from pai_runtime.cli.output import say
+from pai_runtime.cli.output import report_problems, say
 from pai_runtime.cli.policy import given_host
 from pai_runtime.engines.local import LocalRun, RunOptions, not_given_here
 from pai_runtime.engines.local_environment import is_name
@@ -22,7 +22,7 @@ from pai_runtime.job.model import Job
 from pai_runtime.job.secrets import secret_values
 from pai_runtime.plan.build import Planner
 from pai_runtime.plan.environment import TaskName
-from pai_runtime.problems import InvalidInput, print_problems
+from pai_runtime.problems import InvalidInput
 from pai_runtime.task.plan import Plan
 from pai_runtime.task.secret_forms import SHORTEST, is_too_short
 
@@ -42,7 +42,7 @@ def main(args: argparse.Namespace) -> int:
         )
         host = given_host(args.policy)
         job, roles, warnings = load_checked(args, host)
-        print_problems(warnings)
+        report_problems(warnings)
         folder = RunFolder(job, args.out)
         view = choose_view(folder.path, plain=args.plain)
         run = LocalRun(job, folder.path, options, view)
@@ -50,14 +50,14 @@ def main(args: argparse.Namespace) -> int:
         try:
             planner = Planner(job, host, roles, run.place(), warnings)
             plans = planner.plans()
-            print_problems(planner.more_warnings)
+            report_problems(planner.more_warnings)
             _check_room(plans, folder.path)
             run.prepare(plans, secrets)
         except BaseException:
             folder.discard()
             raise
     except InvalidInput as error:
-        print_problems(error.problems)
+        report_problems(error.problems)
         say("nothing was started")
         return CANNOT_RUN
     except CannotRun as error:
