@@ -101,7 +101,7 @@ def parameter_problems(
 @contextlib.contextmanager
 def _time_limit(seconds: int) -> Iterator[None]:
     def expired(_number: int, _frame: FrameType | None) -> None:
-        raise TimeoutError(f"that takes longer than {seconds} seconds")
+        raise TimeoutError(f"checking takes longer than {seconds} s")
 
     before = signal.signal(signal.SIGALRM, expired)
     signal.alarm(seconds)

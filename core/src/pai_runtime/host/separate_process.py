@@ -109,7 +109,7 @@ class SeparateProcess:
             if end:
                 raise Ended(end)
             if late:
-                raise Ended(f"has not answered in {LONGEST_CALL} seconds")
+                raise Ended(f"has not answered within {LONGEST_CALL} s")
 
     def _end(self) -> str | None:
         """How it has ended; it is not reaped, so that its id remains its own."""
