@@ -93,11 +93,11 @@ def problem_lines(problems: Sequence[Problem]) -> Iterator[str]:
 
 
 def bounded(problems: Iterable[Problem], position: Position) -> list[Problem]:
-    """Each once, and no more than anybody mends at once; `position` is that of what they are of."""
+    """Each problem once, up to the bound; `position` is that of what has them."""
     found: dict[Problem, None] = {}
     for problem in problems:
         if len(found) == MOST_LOOKED_FOR and problem not in found:
-            return [Problem(f"has more than {MOST_LOOKED_FOR} faults; not all are told", position), *found]
+            return [Problem(f"has more than {MOST_LOOKED_FOR} faults; not all are listed", position), *found]
         found[problem] = None
     return list(found)
 

@@ -26,7 +26,7 @@ INVALID = 1
 CANNOT_RUN = 2
 """Exit statuses: what was given is not valid; what was asked for cannot be done."""
 FEWEST_FILES = 32
-"""That this process, with what it starts, must be allowed to have open."""
+"""Files that this process, with what it starts, must be allowed to have open."""
 
 
 def main() -> int:
@@ -70,7 +70,7 @@ def _main() -> int:
 
 
 def _surroundings_fault() -> str | None:
-    """What is wrong around the program, so that nothing in it need be ready for that."""
+    """What is wrong around the program; looked at once, so that nothing else has to be ready for it."""
     most, _ = getrlimit(RLIMIT_NOFILE)
     if most < FEWEST_FILES:
         return (

@@ -30,5 +30,5 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _setting(name: str, variable: dict[str, str]) -> str:
-    """With its value, which is not kept of a variable that comes from outside."""
+    """With its value, unless that comes from outside and is not kept."""
     return f"{name}={variable['value']}" if "value" in variable else f"{name} (from outside)"

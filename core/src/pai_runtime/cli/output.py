@@ -1,4 +1,4 @@
-"""What commands print; nothing else prints, so that no text of others gets to a terminal as it is."""
+"""The one place where commands print, so that no text of others reaches a terminal raw."""
 
 import contextlib
 import io
@@ -13,7 +13,7 @@ from pai_runtime.problems import Problem, problem_lines
 
 
 def open_streams() -> None:
-    """Have all three, so that no file of ours gets the number of one that the caller has closed."""
+    """Open the standard streams that the caller has closed, so that no file of ours gets their numbers."""
     for fd, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             while (opened := os.open(os.devnull, os.O_RDWR)) < fd:
@@ -43,13 +43,13 @@ def write_json(document: Any) -> None:
 
 
 def write_bytes(data: bytes) -> None:
-    """Print what the person's own programs have written, as it is."""
+    """Print the output of tasks, as it is."""
     with _output() as stream:
         stream.buffer.write(data)
 
 
 def flush() -> None:
-    """Have all that was printed so far written."""
+    """Write out all that was printed so far."""
     with _output() as stream:
         stream.flush()
 
@@ -77,7 +77,7 @@ def columns() -> int | None:
 
 
 def drop_unwritten() -> None:
-    """Have the interpreter's own last flush say nothing of what cannot be written."""
+    """Discard what cannot be written, so that the interpreter does not report it when it exits."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -27,7 +27,7 @@ from pai_runtime.task.plan import Plan
 from pai_runtime.task.secret_forms import SHORTEST, is_too_short
 
 _MUCH = 1_000_000_000
-"""Bytes of plans that a person may want to know of."""
+"""Bytes of plans from which on it is said how many there are."""
 
 
 def main(args: argparse.Namespace) -> int:
@@ -72,7 +72,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _check_room(plans: Mapping[TaskName, Plan], folder: Path) -> None:
-    """Raises `CannotRun` where the plans do not fit; each of them names all tasks, so that many are much."""
+    """Raises `CannotRun` where the plans do not fit; each names all tasks, so they grow quadratically."""
     plan = next(iter(plans.values()))
     needed = len(json.dumps(plan.to_json()).encode()) * len(plans)
     free = shutil.disk_usage(folder).free

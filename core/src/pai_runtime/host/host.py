@@ -32,7 +32,7 @@ class Unavailable(Exception):
 
 
 class Host:
-    """All plugins of this environment; each may be used that every one of the policies allows.
+    """All plugins of this environment; one may be used if every policy allows it.
 
     `manifests`: see `InstalledPlugins`.
     """

@@ -20,7 +20,7 @@ from pai_runtime.host.code import Code
 
 
 def register(codes: Iterable[Code]) -> None:
-    """From now on, modules of these distributions are run from their source."""
+    """From now on, run the modules of these distributions from their source."""
     for code in codes:
         with contextlib.suppress(ValueError, ImportError, OSError):  # it is refused where a job names it
             _FINDER.add(code)

@@ -1,4 +1,4 @@
-"""What the uses of a job add to its plans: the code of the plugins, asked in a process apart."""
+"""What the uses of a job add to its plans: the code of the plugins, asked in a separate process."""
 
 import contextlib
 import json
@@ -107,7 +107,7 @@ def _contribution(
 
 
 def _answer(host: Host, questions: Sequence[Question], pipe: AnswerPipe) -> None:
-    """What the process apart does."""
+    """What the separate process does."""
     for question in questions:
         try:
             loaded = host.load(question.plugin)

@@ -11,7 +11,7 @@ from pai_runtime.problems import InvalidInput, Problem
 from pai_runtime.schemas import check_document, package_schema
 
 EVERY = "*"
-"""What stands for every version."""
+"""In the place of specifiers: every version."""
 
 
 @dataclass(frozen=True)
