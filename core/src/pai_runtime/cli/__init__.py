@@ -79,7 +79,7 @@ def _surroundings_fault() -> str | None:
     try:
         Path.cwd()
     except OSError as error:
-        return f"the current folder is not there ({error.strerror}); go to one that is"
+        return f"the current folder is gone ({error.strerror}); change to one that exists"
     return None
 
 

@@ -19,7 +19,7 @@ def main(args: argparse.Namespace) -> int:
             variables = json.loads(run.read(f"{args.task}/{VARIABLES}", _MOST_BYTES))
         rows = [(str(each["source"]), _setting(name, each)) for name, each in variables.items()]
     except OSError as error:
-        say(f"{path} cannot be read: {error.strerror}; is {args.run} the folder of a run?")
+        say(f"{path} cannot be read: {error.strerror}; is {args.task} a task of the run in {args.run}?")
         return CANNOT_RUN
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
         say(f"{path} cannot be understood: it does not say who set which variable")
