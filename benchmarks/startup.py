@@ -1,7 +1,7 @@
 """startup: the whole process of `plan`, for a job with four uses of a plugin.
 
 Targets: below 250 ms (10,000 such tasks: 3 s), and at most a tenth more than the 17 x of `python -I -c pass`
-that it took before plugins planned in a process apart.
+that it took before plugins planned in a separate process.
 """
 
 import re

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pai_runtime.host.host import Host
+from pai_runtime.host.planning import contribution_of
 from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.plugin import EVENTS, Contribution, Task, Use
 from tests.support import callback, cli, job, write_job
@@ -32,7 +33,7 @@ def contribution(**parameters: Any) -> Contribution:
     host = Host(NO_POLICY)
     use = Use(ID, "use", parameters, "fail", "job.yaml:1:1")
     task = Task("job", "worker", 0, {"worker": 1}, {}, Path("/nowhere"))
-    return host.contribution(host.load(host.find(ID)), use, task)
+    return contribution_of(host.load(host.find(ID)), use, task)
 
 
 def planned(tmp_path: Path, **fields: Any) -> list[tuple[str, str, str]]:

@@ -23,6 +23,7 @@ from pai_git.cloning import SETTINGS, CloneFailed, clone
 from pai_git.placing import PlaceTaken, place
 from pai_git.request import InvalidRequest, read_request
 from pai_runtime.host.host import Host, parameter_problems
+from pai_runtime.host.planning import contribution_of
 from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.plugin import Task, Use
 from pai_runtime.problems import Position
@@ -113,7 +114,7 @@ def test_a_variable_says_where_the_clone_is(
     host = Host(NO_POLICY)
     task = Task("job", "worker", 0, {"worker": 1}, {}, Path("/task"))
     more = {"clone_dir": clone_dir} if clone_dir else {}
-    contribution = host.contribution(host.load(host.find(ID)), use("https://git.example/a", **more), task)
+    contribution = contribution_of(host.load(host.find(ID)), use("https://git.example/a", **more), task)
     assert contribution.environment == environment
     assert "".join(step.script for step in contribution.steps) == script
 

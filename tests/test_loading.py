@@ -14,6 +14,7 @@ from pai_runtime.host.code import GROUP
 from pai_runtime.host.discovery import InstalledPlugins
 from pai_runtime.host.host import Host
 from pai_runtime.host.loading import LoadedPlugin, PluginError, blamed, load, stdout_is_stderr
+from pai_runtime.host.planning import contribution_of
 from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.plugin import Task, Use
 from tests.plugin_factory import GREETS, RECORDS_ITSELF, Made, Site, manifest, uses
@@ -161,7 +162,7 @@ def test_the_entry_point_names_a_module_or_an_object_in_it(site: Site, value: st
     )
     made = site.add("org.one", code, files={"{info}/entry_points.txt": f"[{GROUP}]\norg.one = {value}\n"})
     if ok:
-        assert Host(NO_POLICY).contribution(loaded(made), USE, TASK).environment
+        assert contribution_of(loaded(made), USE, TASK).environment
         return
     with pytest.raises(PluginError, match=r"plugin org.one \(org-one 1.0\), import: AttributeError"):
         loaded(made)
@@ -189,7 +190,7 @@ def test_the_hooks_of_one_plugin_are_not_called_for_another(site: Site) -> None:
             id_, f"@hookimpl\ndef pai_prerequisite(): return Contribution(environment={{'ID': '{id_}'}})\n"
         )
     for id_ in ("org.one", "org.two"):
-        assert host.contribution(host.load(host.find(id_)), USE, TASK).environment == {"ID": id_}
+        assert contribution_of(host.load(host.find(id_)), USE, TASK).environment == {"ID": id_}
 
 
 # The call

@@ -19,6 +19,7 @@ import pytest
 from pai_runtime.engines.placement import example_placement
 from pai_runtime.host.host import Host
 from pai_runtime.host.loading import PluginError
+from pai_runtime.host.planning import contribution_of
 from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.plan.build import Planner, check_uses
 from pai_runtime.plugin import Contribution, Task, Use
@@ -35,7 +36,7 @@ def contribution(folder: Path, ports: Any = PORTS, **parameters: Any) -> Contrib
     host = Host(NO_POLICY)
     use = Use(ID, "board", {"logdir": "runs", **parameters}, "fail", "job.yaml:1:1", ("worker",))
     task = Task("job", "worker", 0, {"worker": 1}, ports, folder)
-    return host.contribution(host.load(host.find(ID)), use, task)
+    return contribution_of(host.load(host.find(ID)), use, task)
 
 
 def extra(*, policy: str = "fail", roles: list[str] | None = None, **parameters: Any) -> dict[str, Any]:

@@ -164,7 +164,7 @@ def test_no_command_waits_for_ever(site: Site, tmp_path: Path, command: list[str
     result = impatient(site, *command, asked, cwd=tmp_path)
     assert result.returncode in (1, 2)
     assert made.label in result.stderr
-    assert "has not answered in 1 seconds" in result.stderr
+    assert "has not answered" in result.stderr
 
 
 def test_a_call_may_take_its_time_and_each_has_its_own(site: Site, tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """The hook specifications: what the host asks a plugin, and when. API version 1.
 
-The host calls one plugin at a time, and for each use of it apart. An exception, a wrong return value, a
+The host calls one plugin at a time, separately for each use. An exception, a wrong return value, a
 call of ``sys.exit``, a crash or no answer in time becomes one message that names the plugin, its distribution
 and version, the phase and the use; the use's ``failurePolicy`` says whether it fails the task.
 """

@@ -1,8 +1,6 @@
 """Problems: what is wrong with something that a person wrote, said so that the person can mend it."""
 
-import contextlib
 import difflib
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -84,17 +82,10 @@ class InvalidInput(Exception):
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
-        super().__init__("\n".join(lines(self.problems)))
+        super().__init__("\n".join(problem_lines(self.problems)))
 
 
-def print_problems(problems: Sequence[Problem]) -> None:
-    """A line for each of those that are shown, on standard error."""
-    with contextlib.suppress(OSError):  # there is nobody to tell; the exit status tells
-        sys.stderr.writelines(f"{line}\n" for line in lines(problems))
-        sys.stderr.flush()
-
-
-def lines(problems: Sequence[Problem]) -> Iterator[str]:
+def problem_lines(problems: Sequence[Problem]) -> Iterator[str]:
     """Those that are shown, and how many others there are."""
     yield from map(str, problems[:MOST_SHOWN])
     if len(problems) > MOST_SHOWN:
@@ -102,11 +93,11 @@ def lines(problems: Sequence[Problem]) -> Iterator[str]:
 
 
 def bounded(problems: Iterable[Problem], position: Position) -> list[Problem]:
-    """Each once, and no more than anybody mends at once; `position` is that of what they are of."""
+    """Each problem once, up to the bound; `position` is that of what has them."""
     found: dict[Problem, None] = {}
     for problem in problems:
         if len(found) == MOST_LOOKED_FOR and problem not in found:
-            return [Problem(f"has more than {MOST_LOOKED_FOR} faults; not all are told", position), *found]
+            return [Problem(f"has more than {MOST_LOOKED_FOR} faults; not all are listed", position), *found]
         found[problem] = None
     return list(found)
 

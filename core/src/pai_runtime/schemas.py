@@ -105,16 +105,19 @@ def _additional_properties(
 
     if not isinstance(data, Mapping):
         return
-    patterns = schema.get("patternProperties", {})
-    more = [
-        name
-        for name in data
-        if name not in schema.get("properties", {}) and not any(re.search(each, name) for each in patterns)
-    ]
+    more = list(_unlisted(data, schema))
     if allowed is False and more:
         yield jsonschema.ValidationError(", ".join(more))
     for name in more if allowed is not False else ():
         yield from validator.descend(data[name], allowed, path=name)
+
+
+def _unlisted(data: Mapping[str, Any], schema: Schema) -> Iterator[str]:
+    """The keys of `data` that the schema neither names nor has a pattern for."""
+    known, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
+    return (
+        name for name in data if name not in known and not any(re.search(each, name) for each in patterns)
+    )
 
 
 def _is_secret(value: Any) -> bool:
@@ -147,11 +150,9 @@ def _explain(error: "ValidationError", found: str, suggestions: Suggestions) -> 
             if name not in instance and name not in meant:
                 yield (), f"'{name}' is missing", None, expectation(known.get(name, {})), None
     elif error.validator == "additionalProperties":
-        patterns = schema.get("patternProperties", {})
         expected = "one of " + ", ".join(known) if known else expectation(schema)
-        for name in instance:
-            if name not in known and not any(re.search(pattern, name) for pattern in patterns):
-                yield (name,), "is not known here", None, expected, suggestions.near_miss(name, known)
+        for name in _unlisted(instance, schema):
+            yield (name,), "is not known here", None, expected, suggestions.near_miss(name, known)
     elif error.validator == "enum" and isinstance(error.instance, str):
         words = [value for value in given if isinstance(value, str)]
         yield (), "is not valid", found, expectation(schema), suggestions.near_miss(error.instance, words)

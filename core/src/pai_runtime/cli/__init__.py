@@ -10,14 +10,23 @@ from resource import RLIMIT_NOFILE, getrlimit
 from typing import Any, NoReturn
 
 from pai_runtime import __version__
-from pai_runtime.cli.output import CannotWrite, drop_unwritten, flush, open_streams, report, say, write_lines
-from pai_runtime.problems import InvalidInput, print_problems
+from pai_runtime.cli.output import (
+    CannotWrite,
+    drop_unwritten,
+    flush,
+    open_streams,
+    report,
+    report_problems,
+    say,
+    write_lines,
+)
+from pai_runtime.problems import InvalidInput
 
 INVALID = 1
 CANNOT_RUN = 2
 """Exit statuses: what was given is not valid; what was asked for cannot be done."""
 FEWEST_FILES = 32
-"""That this process, with what it starts, must be allowed to have open."""
+"""Files that this process, with what it starts, must be allowed to have open."""
 
 
 def main() -> int:
@@ -29,7 +38,7 @@ def main() -> int:
     try:
         return _main()
     except InvalidInput as error:
-        print_problems(error.problems)
+        report_problems(error.problems)
         return CANNOT_RUN
     except BrokenPipeError:
         return 0  # the reader of our output has seen enough
@@ -61,7 +70,7 @@ def _main() -> int:
 
 
 def _surroundings_fault() -> str | None:
-    """What is wrong around the program, so that nothing in it need be ready for that."""
+    """What is wrong around the program; looked at once, so that nothing else has to be ready for it."""
     most, _ = getrlimit(RLIMIT_NOFILE)
     if most < FEWEST_FILES:
         return (
@@ -70,7 +79,7 @@ def _surroundings_fault() -> str | None:
     try:
         Path.cwd()
     except OSError as error:
-        return f"the current folder is not there ({error.strerror}); go to one that is"
+        return f"the current folder is gone ({error.strerror}); change to one that exists"
     return None
 
 
@@ -85,8 +94,7 @@ class _Parser(argparse.ArgumentParser):
         write_lines(self.format_help().removesuffix("\n").split("\n"))
 
     def error(self, message: str) -> NoReturn:
-        for line in (*self.format_usage().splitlines(), f"{self.prog}: error: {message}"):
-            report(line)
+        report(*self.format_usage().splitlines(), f"{self.prog}: error: {message}")
         sys.exit(CANNOT_RUN)
 
 

@@ -19,7 +19,7 @@ def main(args: argparse.Namespace) -> int:
             variables = json.loads(run.read(f"{args.task}/{VARIABLES}", _MOST_BYTES))
         rows = [(str(each["source"]), _setting(name, each)) for name, each in variables.items()]
     except OSError as error:
-        say(f"{path} cannot be read: {error.strerror}; is {args.run} the folder of a run?")
+        say(f"{path} cannot be read: {error.strerror}; is {args.task} a task of the run in {args.run}?")
         return CANNOT_RUN
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
         say(f"{path} cannot be understood: it does not say who set which variable")
@@ -30,5 +30,5 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _setting(name: str, variable: dict[str, str]) -> str:
-    """With its value, which is not kept of a variable that comes from outside."""
+    """With its value, unless that comes from outside and is not kept."""
     return f"{name}={variable['value']}" if "value" in variable else f"{name} (from outside)"

@@ -1,18 +1,19 @@
-"""What commands print; nothing else prints, so that no text of others gets to a terminal as it is."""
+"""The one place where commands print, so that no text of others reaches a terminal raw."""
 
 import contextlib
 import io
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TextIO
 
 from pai_runtime.printable import printable
+from pai_runtime.problems import Problem, problem_lines
 
 
 def open_streams() -> None:
-    """Have all three, so that no file of ours gets the number of one that the caller has closed."""
+    """Open the standard streams that the caller has closed, so that no file of ours gets their numbers."""
     for fd, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             while (opened := os.open(os.devnull, os.O_RDWR)) < fd:
@@ -42,13 +43,13 @@ def write_json(document: Any) -> None:
 
 
 def write_bytes(data: bytes) -> None:
-    """Print what the person's own programs have written, as it is."""
+    """Print the output of tasks, as it is."""
     with _output() as stream:
         stream.buffer.write(data)
 
 
 def flush() -> None:
-    """Have all that was printed so far written."""
+    """Write out all that was printed so far."""
     with _output() as stream:
         stream.flush()
 
@@ -58,11 +59,16 @@ def say(text: str) -> None:
     report(f"pai-runtime: {text}")
 
 
-def report(line: str) -> None:
-    """A line on standard error, of something that is named in it."""
+def report(*lines: str) -> None:
+    """Lines on standard error; each names what it is about."""
     with contextlib.suppress(OSError):  # there is nobody to tell; the exit status tells
-        sys.stderr.write(f"{printable(line)}\n")
+        sys.stderr.writelines(f"{printable(line)}\n" for line in lines)
         sys.stderr.flush()
+
+
+def report_problems(problems: Sequence[Problem]) -> None:
+    """The problems, as far as they are shown, on standard error."""
+    report(*problem_lines(problems))
 
 
 def columns() -> int | None:
@@ -71,7 +77,7 @@ def columns() -> int | None:
 
 
 def drop_unwritten() -> None:
-    """Have the interpreter's own last flush say nothing of what cannot be written."""
+    """Discard what cannot be written, so that the interpreter does not report it when it exits."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -4,14 +4,14 @@ import argparse
 
 from pai_runtime.cli import CANNOT_RUN, INVALID
 from pai_runtime.cli.common import load_checked, user_name
-from pai_runtime.cli.output import say, write_json, write_lines
+from pai_runtime.cli.output import report_problems, say, write_json, write_lines
 from pai_runtime.cli.policy import given_host
 from pai_runtime.engines.placement import example_placement
 from pai_runtime.job.model import Job
 from pai_runtime.plan.build import Planner
 from pai_runtime.plan.environment import TaskName
 from pai_runtime.plan.show import plan_lines
-from pai_runtime.problems import InvalidInput, print_problems
+from pai_runtime.problems import InvalidInput
 
 
 def main(args: argparse.Namespace) -> int:
@@ -27,7 +27,7 @@ def main(args: argparse.Namespace) -> int:
             return 0
         groups = [(1, plan) for plan in planner.plans(*only).values()] if only else planner.groups()
     except InvalidInput as error:
-        print_problems(error.problems)
+        report_problems(error.problems)
         return INVALID
     except LookupError as error:
         say(f"{error.args[0]}")

@@ -49,7 +49,7 @@ def _list(host: Host, *, as_json: bool) -> int:
         if not row["allowed"]
     )
     write_lines(
-        f"{name}: its file {file} runs code at the start of Python, whatever a policy says"
+        f"{name}: its file {file} runs code whenever Python starts, whatever the policy"
         for name, files in {row["distribution"]: row["startupFiles"] for row in rows}.items()
         for file in files
     )

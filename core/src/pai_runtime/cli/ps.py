@@ -11,7 +11,7 @@ from typing import Any
 
 from pai_runtime.cli import CANNOT_RUN
 from pai_runtime.cli.output import columns, say, write_json, write_lines
-from pai_runtime.engines.run_state import Run, RunTask, Unreadable, lost, read_doing, read_run
+from pai_runtime.engines.run_state import RUN, Run, RunTask, Unreadable, lost, read_doing, read_run
 from pai_runtime.engines.run_words import (
     TASK_TITLES,
     counts,
@@ -25,6 +25,7 @@ from pai_runtime.engines.run_words import (
 )
 from pai_runtime.engines.terminal_text import cut
 from pai_runtime.printable import printable
+from pai_runtime.task.layout import PLAN
 
 _TITLES = ("RUN", "JOB", "STATE", "ELAPSED", "RETRIES", "TASKS")
 _DEFAULT = Path(".pai-runs")
@@ -56,7 +57,7 @@ def main(args: argparse.Namespace) -> int:
         say(f"there is no folder {folder}, or it cannot be read")
         return CANNOT_RUN
     now = time.time()
-    if os.path.exists(folder / "run.json"):  # noqa: PTH110 - pathlib's raises where permission is missing
+    if os.path.exists(folder / RUN):  # noqa: PTH110 - pathlib's raises where permission is missing
         found = _look(folder)
         document: Any = {**_summary(found), **_details(found)} if args.json else None
         lines: Iterable[str] = _details_text(found, now)
@@ -76,7 +77,7 @@ def _folders(folder: Path) -> Iterator[Path]:
     """The runs in a folder; also those that were left before they began, of which there are only plans."""
     for path in folder.iterdir() if folder.is_dir() else ():
         is_folder_of_somebody = path.is_dir() and not os.access(path, os.R_OK | os.X_OK)
-        if is_folder_of_somebody or (path / "run.json").exists() or any(path.glob("*/*/plan.json")):
+        if is_folder_of_somebody or (path / RUN).exists() or any(path.glob(f"*/*/{PLAN}")):
             yield path
 
 

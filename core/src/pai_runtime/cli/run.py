@@ -9,7 +9,7 @@ from pathlib import Path
 from pai_runtime import duration
 from pai_runtime.cli import CANNOT_RUN
 from pai_runtime.cli.common import load_checked, user_name
-from pai_runtime.cli.output import say
+from pai_runtime.cli.output import report_problems, say
 from pai_runtime.cli.policy import given_host
 from pai_runtime.engines.local import LocalRun, RunOptions, not_given_here
 from pai_runtime.engines.local_environment import is_name
@@ -22,12 +22,12 @@ from pai_runtime.job.model import Job
 from pai_runtime.job.secrets import secret_values
 from pai_runtime.plan.build import Planner
 from pai_runtime.plan.environment import TaskName
-from pai_runtime.problems import InvalidInput, print_problems
+from pai_runtime.problems import InvalidInput
 from pai_runtime.task.plan import Plan
 from pai_runtime.task.secret_forms import SHORTEST, is_too_short
 
 _MUCH = 1_000_000_000
-"""Bytes of plans that a person may want to know of."""
+"""Bytes of plans from which on it is said how many there are."""
 
 
 def main(args: argparse.Namespace) -> int:
@@ -42,7 +42,7 @@ def main(args: argparse.Namespace) -> int:
         )
         host = given_host(args.policy)
         job, roles, warnings = load_checked(args, host)
-        print_problems(warnings)
+        report_problems(warnings)
         folder = RunFolder(job, args.out)
         view = choose_view(folder.path, plain=args.plain)
         run = LocalRun(job, folder.path, options, view)
@@ -50,14 +50,14 @@ def main(args: argparse.Namespace) -> int:
         try:
             planner = Planner(job, host, roles, run.place(), warnings)
             plans = planner.plans()
-            print_problems(planner.more_warnings)
+            report_problems(planner.more_warnings)
             _check_room(plans, folder.path)
             run.prepare(plans, secrets)
         except BaseException:
             folder.discard()
             raise
     except InvalidInput as error:
-        print_problems(error.problems)
+        report_problems(error.problems)
         say("nothing was started")
         return CANNOT_RUN
     except CannotRun as error:
@@ -72,7 +72,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _check_room(plans: Mapping[TaskName, Plan], folder: Path) -> None:
-    """Raises `CannotRun` where the plans do not fit; each of them names all tasks, so that many are much."""
+    """Raises `CannotRun` where the plans do not fit; each names all tasks, so they grow quadratically."""
     plan = next(iter(plans.values()))
     needed = len(json.dumps(plan.to_json()).encode()) * len(plans)
     free = shutil.disk_usage(folder).free

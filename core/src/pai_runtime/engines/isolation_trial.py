@@ -54,7 +54,7 @@ def _try(run: Folder, namespaces: int) -> Trial:
     except Refused as error:
         return Trial(f"{error.filename}: {error.strerror}")
     clean_up(run, "task", "layers")
-    refusal, wrong, read_only = json.loads(answer or '[null, [5, "it ended without a word", ""], []]')
+    refusal, wrong, read_only = json.loads(answer or '[null, [5, "it ended without an answer", ""], []]')
     if wrong:
         raise OSError(*wrong)
     return Trial(refusal, namespaces, tuple(read_only))

@@ -111,7 +111,7 @@ class LocalRun:
         namespaces = self._namespaces(plans)
         asked = (*self._job.environment, *self._options.environment)
         for name in not_set(asked):
-            self._view.say(f"the tasks do not have {name}: it is asked for, and is not set here")
+            self._view.say(f"the tasks do not get {name}, which is asked for and unset here")
         hidden = {platform_path(name): value for name, value in secrets_among(asked).items()}
         options = LaunchOptions(
             {**secrets, **_platform_secrets(plans), **hidden},
@@ -169,8 +169,8 @@ class LocalRun:
             trial = Trial("--isolation none") if mode == "none" else try_out(self._folder.path / ".isolation")
         except OSError as error:
             raise CannotRun(
-                f"trying out whether tasks can be isolated failed: {error.filename}: {error.strerror}; "
-                "--isolation none does without"
+                f"isolating a trial process failed: {error.filename}: {error.strerror}; "
+                "--isolation none runs tasks without isolation"
             ) from None
         reason = trial.refusal
         if reason is None:

@@ -52,7 +52,7 @@ def _is_harmless(name: str, value: str) -> bool:
 
 
 def not_set(asked: Iterable[str]) -> list[str]:
-    """Those that are asked for in vain."""
+    """Those that are asked for and unset here."""
     return [name for name in dict.fromkeys(asked) if name not in os.environ]
 
 

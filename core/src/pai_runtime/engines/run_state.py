@@ -26,13 +26,15 @@ TaskStatus = Literal["waiting", "running", "succeeded", "failed", "stopped"]
 RunOutcome = Literal["succeeded", "failed", "cancelled"]
 TaskPhase = Literal[Phase, "held", "lingering", "ended"]
 
+RUN = "run.json"
+"""In the folder of a run: what this module reads and writes."""
+
 VERSION = 1
 
 _FAR_FUTURE = 1e11
 _MOST_STATE_BYTES = 1024 * 1024
 _MOST_RUN_BYTES = 256 * 1024 * 1024
 _MOST_RECORD_BYTES = 64 * 1024
-RUN = "run.json"
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 

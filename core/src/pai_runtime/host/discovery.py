@@ -25,7 +25,7 @@ from pai_runtime.schemas import check, package_schema, schema_error
 APIS: Final = range(max(1, API_VERSION - 1), API_VERSION + 1)
 
 _MOST_FAULTS = 20
-"""Of a manifest, that are told in one line."""
+"""Faults of a manifest that one message lists."""
 
 
 @dataclass(frozen=True)

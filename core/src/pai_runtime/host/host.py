@@ -8,12 +8,10 @@ from types import FrameType
 from typing import Any
 
 from pai_runtime.document import Document, DocumentPath
-from pai_runtime.host.contributions import contribution_fault
 from pai_runtime.host.discovery import InstalledPlugins, Plugin
-from pai_runtime.host.loading import LoadedPlugin, PluginError, blamed, load
-from pai_runtime.host.own_modules import know
+from pai_runtime.host.loading import LoadedPlugin, PluginError, load
+from pai_runtime.host.own_modules import register
 from pai_runtime.host.policy import Policy, refusal
-from pai_runtime.plugin import Contribution, Task, Use
 from pai_runtime.problems import Position, Problem, Suggestions
 from pai_runtime.schemas import check
 
@@ -34,7 +32,7 @@ class Unavailable(Exception):
 
 
 class Host:
-    """All plugins of this environment; each may be used that every one of the policies allows.
+    """All plugins of this environment; one may be used if every policy allows it.
 
     `manifests`: see `InstalledPlugins`.
     """
@@ -72,7 +70,7 @@ class Host:
     def load(self, plugin: Plugin) -> LoadedPlugin:
         """The plugin, imported; raises `PluginError`, the same one each time."""
         if plugin.id not in self._loaded:
-            know(self.installed.codes)  # one plugin may import another
+            register(self.installed.codes)  # one plugin may import another
             try:
                 self._loaded[plugin.id] = load(plugin)
             except PluginError as error:
@@ -81,29 +79,6 @@ class Host:
         if isinstance(loaded, PluginError):
             raise loaded
         return loaded
-
-    def contribution(self, loaded: LoadedPlugin, use: Use, task: Task) -> Contribution:
-        """What one use adds to the plan of one task; raises `PluginError`."""
-        phase = "hook pai_prerequisite"
-        with blamed(loaded.plugin, phase):
-            answer: object = loaded.manager.hook.pai_prerequisite(use=use, task=task)
-            if answer is None:
-                return Contribution()
-            if not isinstance(answer, Contribution):
-                raise PluginError(
-                    loaded.plugin, phase, f"returned {type(answer).__name__}, not a Contribution"
-                )
-            if fault := contribution_fault(answer):
-                raise PluginError(loaded.plugin, phase, fault)
-            return Contribution(
-                dict(answer.environment),
-                tuple(answer.steps),
-                tuple(answer.services),
-                tuple(answer.mounts),
-                tuple(answer.secrets),
-                tuple(answer.exit_rules),
-                tuple(answer.warnings),
-            )
 
 
 def parameter_problems(
@@ -126,7 +101,7 @@ def parameter_problems(
 @contextlib.contextmanager
 def _time_limit(seconds: int) -> Iterator[None]:
     def expired(_number: int, _frame: FrameType | None) -> None:
-        raise TimeoutError(f"that takes longer than {seconds} seconds")
+        raise TimeoutError(f"checking takes longer than {seconds} s")
 
     before = signal.signal(signal.SIGALRM, expired)
     signal.alarm(seconds)

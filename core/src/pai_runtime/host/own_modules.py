@@ -19,8 +19,8 @@ from importlib_metadata import distributions
 from pai_runtime.host.code import Code
 
 
-def know(codes: Iterable[Code]) -> None:
-    """From now on, modules of these distributions are run from their source."""
+def register(codes: Iterable[Code]) -> None:
+    """From now on, run the modules of these distributions from their source."""
     for code in codes:
         with contextlib.suppress(ValueError, ImportError, OSError):  # it is refused where a job names it
             _FINDER.add(code)
@@ -32,7 +32,7 @@ def import_own(code: Code, module: str) -> ModuleType:
 
     From now on, nothing that it does not list is imported as a part of its packages, whoever asks for it.
     """
-    know([code])
+    register([code])
     _FINDER.guard(code)
     if module not in code.modules:
         raise ModuleNotFoundError(f"{code.distribution} has no module {module}")

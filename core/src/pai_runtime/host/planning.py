@@ -1,4 +1,4 @@
-"""What the uses of a job add to its plans: the code of the plugins, asked in a process apart."""
+"""What the uses of a job add to its plans: the code of the plugins, asked in a separate process."""
 
 import contextlib
 import json
@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from pai_runtime import hooks
-from pai_runtime.host.contributions import contribution_from_json, contribution_to_json
+from pai_runtime.host.contributions import contribution_fault, contribution_from_json, contribution_to_json
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.host import Host
 from pai_runtime.host.loading import LoadedPlugin, PluginError, blamed
@@ -107,7 +107,7 @@ def _contribution(
 
 
 def _answer(host: Host, questions: Sequence[Question], pipe: AnswerPipe) -> None:
-    """What the process apart does."""
+    """What the separate process does."""
     for question in questions:
         try:
             loaded = host.load(question.plugin)
@@ -120,25 +120,39 @@ def _answer(host: Host, questions: Sequence[Question], pipe: AnswerPipe) -> None
         parameters = json.dumps(question.use.parameters)
         before = ""
         for task in question.tasks:
-            answer = _answer_of(host, loaded, question.use, parameters, task)
+            answer = _answer_of(loaded, question.use, parameters, task)
             pipe.send(_AS_BEFORE if answer == before else answer)
             before = answer
         pipe.flush()
 
 
-def _answer_of(host: Host, loaded: LoadedPlugin, use: Use, parameters: str, task: Task) -> str:
+def _answer_of(loaded: LoadedPlugin, use: Use, parameters: str, task: Task) -> str:
     """The answer of one call, as JSON. What the plugin is given is for this call alone."""
     own_use = replace(use, parameters=json.loads(parameters))
     own_task = replace(task, instances=dict(task.instances), ports=dict(task.ports))
     try:
         with blamed(loaded.plugin, _HOOK):
-            contribution = host.contribution(loaded, own_use, own_task)
-            answer = json.dumps({"contribution": contribution_to_json(contribution)}, allow_nan=False)
+            document = contribution_to_json(contribution_of(loaded, own_use, own_task))
+            answer = json.dumps({"contribution": document}, allow_nan=False)
     except PluginError as error:
         return _error(error)
     if len(answer) > MOST_BYTES:
         return _error(PluginError(loaded.plugin, _HOOK, f"contributes more than {MOST_BYTES} bytes"))
     return answer
+
+
+def contribution_of(loaded: LoadedPlugin, use: Use, task: Task) -> Contribution:
+    """What one use adds to the plan of one task, by a call of the plugin here; raises `PluginError`."""
+    with blamed(loaded.plugin, _HOOK):
+        answer: object = loaded.manager.hook.pai_prerequisite(use=use, task=task)
+        if answer is None:
+            return Contribution()
+        if not isinstance(answer, Contribution):
+            what = f"returned {type(answer).__name__}, not a Contribution"
+            raise PluginError(loaded.plugin, _HOOK, what)
+        if fault := contribution_fault(answer):
+            raise PluginError(loaded.plugin, _HOOK, fault)
+        return answer
 
 
 def _error(error: PluginError) -> str:

@@ -11,7 +11,7 @@ from pai_runtime.problems import InvalidInput, Problem
 from pai_runtime.schemas import check_document, package_schema
 
 EVERY = "*"
-"""What stands for every version."""
+"""In the place of specifiers: every version."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def read_policy(path: Path) -> Policy:
             message = "is not a list of version specifiers"
             field, expected = (
                 f"plugins[{index}].versions",
-                f"such as '>=1.2,<2', or '{EVERY}' for every version",
+                f"specifiers such as '>=1.2,<2', or '{EVERY}' for every version",
             )
             problems.append(Problem(message, place, field, f"'{entry['versions']}'", expected))
     if problems:
@@ -104,8 +104,8 @@ def _mismatch(rule: Rule, plugin: Plugin) -> str | None:
     try:
         if rule.digest is None:
             changed = plugin.code.changed_files
-            return f"its file {changed[0]} is not the one that it installed" if changed else None
+            return f"its file {changed[0]} has changed since it was installed" if changed else None
         found = plugin.code.digest
     except ValueError as error:
         return str(error)
-    return None if found == rule.digest else f"its code has the digest {found}, and {rule.digest} is allowed"
+    return None if found == rule.digest else f"its code has the digest {found}, not {rule.digest}"

@@ -100,7 +100,7 @@ def _find_the_same(host: Host, record: UseRecord) -> Plugin:
         raise Unavailable(f"{plugin.label}: {error}") from None
     if digest != record.digest:
         message = (
-            f"the code of {plugin.label} is not the one in the plan: it is {digest}, and was {record.digest}"
+            f"the code of {plugin.label} is not that of the plan: its digest is {digest}, not {record.digest}"
         )
         raise Unavailable(message)
     return plugin

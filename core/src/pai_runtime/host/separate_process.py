@@ -1,4 +1,4 @@
-"""A process apart, for code that may crash, hang or answer anything: a fork that writes lines of JSON."""
+"""A separate process for code that may crash, hang or answer anything: a fork that writes lines of JSON."""
 
 import contextlib
 import fcntl
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 LONGEST_CALL = 60
-"""Seconds within which there has to be another answer."""
+"""Seconds within which the next answer has to come."""
 
 MOST_BYTES = 16 * 1024 * 1024
 """Of one answer."""
@@ -26,11 +26,11 @@ _LOOK_EVERY = 0.02
 
 
 class Ended(Exception):
-    """What the process did so that there are no more answers."""
+    """What the process did instead of giving the next answer."""
 
 
 class AnswerPipe:
-    """The end of the pipe that is in the process apart."""
+    """The end of the pipe that the separate process writes to."""
 
     def __init__(self, pipe: int) -> None:
         self._pipe = os.fdopen(pipe, "wb", buffering=_BUFFER)
@@ -109,7 +109,7 @@ class SeparateProcess:
             if end:
                 raise Ended(end)
             if late:
-                raise Ended(f"has not answered in {LONGEST_CALL} seconds")
+                raise Ended(f"has not answered within {LONGEST_CALL} s")
 
     def _end(self) -> str | None:
         """How it has ended; it is not reaped, so that its id remains its own."""
@@ -134,7 +134,7 @@ def _do(
     try:
         os.setsid()
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # it would hold what a job's secrets are
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # it would contain the secrets of a job
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(2, 1)
         sys.stdout = sys.stderr

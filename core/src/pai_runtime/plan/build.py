@@ -16,7 +16,7 @@ from pai_runtime.job.uses import JobUse, role_command, role_uses
 from pai_runtime.plan.environment import JobEnvironment, Placement, TaskName
 from pai_runtime.plan.mounts import conflict, filled
 from pai_runtime.plugin import EVENTS, Contribution, Task, Use
-from pai_runtime.problems import InvalidInput, Problem, errors, in_order, lines
+from pai_runtime.problems import InvalidInput, Problem, errors, in_order, problem_lines
 from pai_runtime.task.placeholders import show
 from pai_runtime.task.plan import (
     Command,
@@ -225,7 +225,7 @@ class Planner:
             hold=self._job.hold,
             gang=self._job.gang,
             command=role.command,
-            warnings=tuple(lines(warnings)),
+            warnings=tuple(problem_lines(warnings)),
         )
 
     def _add_mount(

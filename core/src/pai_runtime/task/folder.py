@@ -209,10 +209,10 @@ def _regular(fd: int, name: str) -> int:
 
 
 def _sole(fd: int, name: str) -> int:
-    """Not a file that has another name too: what is written to it would be written to that one."""
+    """Not a file with other hard links: what is written to it would be written to those."""
     if os.fstat(_regular(fd, name)).st_nlink > 1:
         os.close(fd)
-        raise OSError(errno.EMLINK, "a file with more names than this one", name)
+        raise OSError(errno.EMLINK, "has other hard links", name)
     return fd
 
 

@@ -13,8 +13,9 @@ from typing import IO, Any
 from pai_failure_analysis.evidence import LOG_BYTES, Evidence
 from pai_failure_analysis.matching import Found, Match, first_match, searchable
 from pai_failure_analysis.rules import shipped_rules
+from pai_runtime.cli.output import report_problems
 from pai_runtime.engines.terminal_text import cut, shown_line
-from pai_runtime.problems import InvalidInput, Problem, print_problems
+from pai_runtime.problems import InvalidInput, Problem
 from pai_runtime.task.analysis import MOST_CODE
 
 CONTEXT = 3
@@ -102,7 +103,7 @@ def main(args: argparse.Namespace) -> int:
         from pai_failure_analysis.spec_file import read_spec_file  # noqa: PLC0415 - slow to import
 
         spec = read_spec_file(args.spec)
-        print_problems(spec.problems)
+        report_problems(spec.problems)
         rules = [*spec.rules, *rules]
     code = args.exit_code if args.exit_code is not None else 128 + args.signal if args.signal else 1
     evidence = Evidence(code, args.signal, user_log=logs.text, platform_log=logs.text)
