@@ -200,6 +200,19 @@ def test_a_storage_that_would_hide_the_run_is_refused_before_anything_starts(tmp
 
 
 @isolated
+@pytest.mark.parametrize("below", ["", "deep/er"])
+def test_a_storage_in_which_the_run_would_be_is_refused_before_anything_starts(
+    tmp_path: Path, below: str
+) -> None:
+    (tmp_path / "storage" / below).mkdir(parents=True)
+    out = tmp_path / "storage" / below / "run"
+    (tmp_path / "link").symlink_to(tmp_path / "storage")
+    path = storage_job(tmp_path, "/mnt/s")
+    ended = cli("run", path, "--out", out, f"--storage=s0={tmp_path / 'link'}")
+    assert (ended.returncode, "--out" in ended.stderr, out.exists()) == (2, True, False)
+
+
+@isolated
 def test_auto_does_without_isolation_only_where_the_kernel_refuses(tmp_path: Path) -> None:
     path = write_job(tmp_path, job())
     script = 'ulimit -f 0; exec "$@"'
