@@ -224,6 +224,18 @@ def test_auto_does_without_isolation_only_where_the_kernel_refuses(tmp_path: Pat
 
 
 @isolated
+@needs_root
+def test_auto_does_without_where_a_user_namespace_gives_no_rights(tmp_path: Path) -> None:
+    path = write_job(tmp_path, job())
+    script = "mount --bind /proc /proc && mount -o remount,bind,ro /proc || exit 9; "
+    script += 'exec setpriv --bounding-set=-sys_admin --inh-caps=-sys_admin "$@"'
+    argv = ["unshare", "-m", "sh", "-c", script, "sh", PROGRAM, "run", path, "--out", tmp_path / "run"]
+    ended = subprocess.run(list(map(str, argv)), capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert "/proc/self/setgroups" in ended.stderr
+
+
+@isolated
 def test_a_task_sees_neither_the_engine_nor_into_its_supervisor(tmp_path: Path) -> None:
     ended = run(
         tmp_path,
