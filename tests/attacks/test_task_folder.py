@@ -351,6 +351,20 @@ class TestFolder:
             with pytest.raises(OSError, match="larger than 10 bytes"):
                 folder.read("file", 10)
 
+    @needs_root
+    @pytest.mark.parametrize("place", ["private", "private/in", "private/in/deep"])
+    def test_what_is_mounted_in_a_folder_is_not_removed_with_it(
+        self, tmp_path: Path, victim: Path, place: str
+    ) -> None:
+        (tmp_path / place).mkdir(parents=True)
+        before = contents(victim)
+        script = "from pathlib import Path; from pai_runtime.task.folder import Folder\n"
+        script += f"Folder.at(Path({str(tmp_path)!r})).remove('private')"
+        mount = f'mount --bind {victim} {tmp_path / place} && exec "$@"'
+        argv = ["unshare", "-m", "sh", "-c", mount, "sh", sys.executable, "-c", script]
+        subprocess.run(argv, capture_output=True, check=False)
+        assert contents(victim) == before
+
     def test_a_tree_of_any_depth_and_with_any_rights_can_be_removed(self, tmp_path: Path) -> None:
         deep = f"import os\nos.chdir({str(tmp_path)!r})\n"
         deep += "for n in range(3000):\n    os.mkdir('d'); open('f', 'w'); os.chdir('d')\n"

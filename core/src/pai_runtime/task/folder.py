@@ -259,6 +259,8 @@ def _remove(holder: int, name: str) -> None:
         pass
     else:
         return
+    if _is_gone(holder, name):  # raises for a mount, which is somebody else's, whatever is in it
+        return
     top = _listable(holder, name)
     try:
         number = 0
@@ -274,6 +276,8 @@ def _empty(top: int, name: str, number: int) -> int:
     """Remove something that is directly in `top`, where the folders in it come up to with new names."""
     if not stat.S_ISDIR(os.stat(name, dir_fd=top, follow_symlinks=False).st_mode):
         os.unlink(name, dir_fd=top)
+        return number
+    if _is_gone(top, name):
         return number
     inner = _listable(top, name)
     try:
