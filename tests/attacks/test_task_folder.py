@@ -87,6 +87,16 @@ def test_a_retry_is_made_whatever_the_task_has_put_in_its_way(tmp_path: Path, vi
     assert (ended.returncode, ended.stdout) == (1, "try 0\ntry 1\n"), ended.stderr
 
 
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("folder", ["../made", "../work"])
+def test_a_retry_is_made_whatever_rights_the_task_has_left_itself(
+    tmp_path: Path, folder: str, mode: str
+) -> None:
+    command = f"mkdir -p {folder}; chmod 0 {folder}; echo try $FC_TASK_ATTEMPT_ID; exit 1"
+    ended = run(tmp_path, command, mode=mode, taskRetryCount=1)
+    assert (ended.returncode, ended.stdout) == (1, "try 0\ntry 1\n"), ended.stderr
+
+
 @isolated
 def test_of_its_run_a_task_sees_its_own_folder_and_none_of_the_runtimes_files(tmp_path: Path) -> None:
     ended = run(tmp_path, f"ls -A {tmp_path}/run {tmp_path}/run/worker .. /usr/local/pai", instances=2)

@@ -148,7 +148,11 @@ class Folder:
     def move(self, name: str, to: "Folder", new_name: str) -> None:
         """Rename what is directly in this folder to a name below another; folders on the way are made."""
         with to._holder(new_name, make=True) as (holder, last), self._named(name):  # noqa: SLF001 - of our kind
-            os.rename(name, last, src_dir_fd=self.fd, dst_dir_fd=holder)
+            try:
+                os.rename(name, last, src_dir_fd=self.fd, dst_dir_fd=holder)
+            except PermissionError:
+                os.close(_listable(self.fd, name))  # a folder that cannot be written cannot be moved
+                os.rename(name, last, src_dir_fd=self.fd, dst_dir_fd=holder)
 
     def unlink(self, name: str) -> None:
         """Remove a file or a link, if it is there."""
