@@ -119,6 +119,63 @@ def test_so_does_the_job_of_an_ordinary_user(anybodys: Path) -> None:
     _assert_kept(task, home)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else, and mount something first")
+@pytest.mark.parametrize("mode", ["0700", "0710", "0711"])
+def test_what_is_mounted_where_an_ordinary_user_may_not_look_is_no_hindrance(
+    anybodys: Path, mode: str
+) -> None:
+    task, package, locked = anybodys / "run/task", anybodys / "package", anybodys / "locked"
+    shutil.copytree(Path(pai_runtime.__file__).parent, package / "pai_runtime")
+    (task / "work").mkdir(parents=True)
+    (locked / "mounted").mkdir(parents=True)
+    (task / "plan.json").write_text(json.dumps(plan(task, "echo here; echo > /opt/of-a-job").to_json()))
+    for path in (task.parent, task, *task.iterdir()):
+        os.chown(path, NOBODY, NOBODY)
+    mounts = f"mount -t tmpfs tmpfs {locked}/mounted && chmod {mode} {locked}"
+    user = f"setpriv --reuid={NOBODY} --regid={NOBODY} --clear-groups"
+    argv = [_ordinary_python(), "-I", "-c", isolating(package), str(task.parent), "[]"]
+    ended = subprocess.run(
+        ["unshare", "-m", "sh", "-c", f'{mounts} && cd / && exec {user} "$@"', "sh", *argv],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (ended.stdout, ended.stderr) == ("here\n", "")
+    assert not Path("/opt/of-a-job").exists()
+
+
+FUSE = """
+import ctypes, os, sys
+fd = os.open("/dev/fuse", os.O_RDWR)
+options = f"fd={fd},rootmode=40000,user_id=1234,group_id=1234".encode()
+if ctypes.CDLL(None).mount(b"fuse", os.fsencode(sys.argv[1]), b"fuse", 0, options):
+    sys.exit("cannot be mounted")
+os.set_inheritable(fd, True)
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not os.access("/dev/fuse", os.W_OK),
+    reason="only root can mount something here first",
+)
+def test_a_file_system_that_another_user_has_mounted_for_himself_is_no_hindrance(tmp_path: Path) -> None:
+    own = tmp_path / "his"
+    own.mkdir()
+    path = write_job(tmp_path, job(worker={"commands": ["echo here"]}))
+    mounted = ["unshare", "-m", sys.executable, "-c", FUSE, str(own)]
+    run = [str(PROGRAM), "run", str(path), "--out", str(tmp_path / "run"), "--isolation", "required"]
+    ended = subprocess.run(
+        [*mounted, *run],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout) == (0, "here\n"), ended.stderr
+
+
 def test_storage_is_a_real_folder_and_read_only_where_the_plan_says_so(tmp_path: Path) -> None:
     task = tmp_path / "task"
     (task / "work").mkdir(parents=True)

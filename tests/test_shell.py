@@ -152,3 +152,16 @@ def test_an_image_without_any_shell_is_said_so_before_anything_runs(tmp_path: Pa
     assert task.process.returncode == 241
     assert b"neither bash nor sh was found on PATH" in task.stderr
     assert "neither bash nor sh" in task.record["message"]
+
+
+def test_a_step_that_takes_the_path_away_does_not_take_the_command_away(run: Run) -> None:
+    task = run("echo here; exit 3", "export PATH=/nowhere")
+    assert (task.process.returncode, task.stdout_log) == (3, b"here\n")
+
+
+def test_a_command_that_cannot_be_read_is_not_run_as_an_empty_one(tmp_path: Path) -> None:
+    image = tmp_path / "image without cat"
+    image.mkdir()
+    (image / "sh").symlink_to("/bin/sh")
+    task = run_task(plan(tmp_path / "task", "echo here"), env={"PATH": str(image)})
+    assert (task.process.returncode, task.stdout_log) == (126, b"")

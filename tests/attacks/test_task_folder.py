@@ -87,6 +87,16 @@ def test_a_retry_is_made_whatever_the_task_has_put_in_its_way(tmp_path: Path, vi
     assert (ended.returncode, ended.stdout) == (1, "try 0\ntry 1\n"), ended.stderr
 
 
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("folder", ["../made", "../work"])
+def test_a_retry_is_made_whatever_rights_the_task_has_left_itself(
+    tmp_path: Path, folder: str, mode: str
+) -> None:
+    command = f"mkdir -p {folder}; chmod 0 {folder}; echo try $FC_TASK_ATTEMPT_ID; exit 1"
+    ended = run(tmp_path, command, mode=mode, taskRetryCount=1)
+    assert (ended.returncode, ended.stdout) == (1, "try 0\ntry 1\n"), ended.stderr
+
+
 @isolated
 def test_of_its_run_a_task_sees_its_own_folder_and_none_of_the_runtimes_files(tmp_path: Path) -> None:
     ended = run(tmp_path, f"ls -A {tmp_path}/run {tmp_path}/run/worker .. /usr/local/pai", instances=2)
@@ -200,6 +210,19 @@ def test_a_storage_that_would_hide_the_run_is_refused_before_anything_starts(tmp
 
 
 @isolated
+@pytest.mark.parametrize("below", ["", "deep/er"])
+def test_a_storage_in_which_the_run_would_be_is_refused_before_anything_starts(
+    tmp_path: Path, below: str
+) -> None:
+    (tmp_path / "storage" / below).mkdir(parents=True)
+    out = tmp_path / "storage" / below / "run"
+    (tmp_path / "link").symlink_to(tmp_path / "storage")
+    path = storage_job(tmp_path, "/mnt/s")
+    ended = cli("run", path, "--out", out, f"--storage=s0={tmp_path / 'link'}")
+    assert (ended.returncode, "--out" in ended.stderr, out.exists()) == (2, True, False)
+
+
+@isolated
 def test_auto_does_without_isolation_only_where_the_kernel_refuses(tmp_path: Path) -> None:
     path = write_job(tmp_path, job())
     script = 'ulimit -f 0; exec "$@"'
@@ -208,6 +231,18 @@ def test_auto_does_without_isolation_only_where_the_kernel_refuses(tmp_path: Pat
     assert ended.returncode == 2
     assert "not isolated" not in ended.stderr
     assert not (tmp_path / "run").exists()
+
+
+@isolated
+@needs_root
+def test_auto_does_without_where_a_user_namespace_gives_no_rights(tmp_path: Path) -> None:
+    path = write_job(tmp_path, job())
+    script = "mount --bind /proc /proc && mount -o remount,bind,ro /proc || exit 9; "
+    script += 'exec setpriv --bounding-set=-sys_admin --inh-caps=-sys_admin "$@"'
+    argv = ["unshare", "-m", "sh", "-c", script, "sh", PROGRAM, "run", path, "--out", tmp_path / "run"]
+    ended = subprocess.run(list(map(str, argv)), capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert "/proc/self/setgroups" in ended.stderr
 
 
 @isolated
@@ -325,6 +360,20 @@ class TestFolder:
             assert folder.read("file", 11) == b"x" * 11
             with pytest.raises(OSError, match="larger than 10 bytes"):
                 folder.read("file", 10)
+
+    @needs_root
+    @pytest.mark.parametrize("place", ["private", "private/in", "private/in/deep"])
+    def test_what_is_mounted_in_a_folder_is_not_removed_with_it(
+        self, tmp_path: Path, victim: Path, place: str
+    ) -> None:
+        (tmp_path / place).mkdir(parents=True)
+        before = contents(victim)
+        script = "from pathlib import Path; from pai_runtime.task.folder import Folder\n"
+        script += f"Folder.at(Path({str(tmp_path)!r})).remove('private')"
+        mount = f'mount --bind {victim} {tmp_path / place} && exec "$@"'
+        argv = ["unshare", "-m", "sh", "-c", mount, "sh", sys.executable, "-c", script]
+        subprocess.run(argv, capture_output=True, check=False)
+        assert contents(victim) == before
 
     def test_a_tree_of_any_depth_and_with_any_rights_can_be_removed(self, tmp_path: Path) -> None:
         deep = f"import os\nos.chdir({str(tmp_path)!r})\n"

@@ -179,6 +179,8 @@ class Isolation:
         for entry in os.scandir(folder):
             if folder == Path("/") and entry.name in _MACHINE:
                 continue
+            if not (entry.is_symlink() or os.access(entry.path, os.F_OK)):
+                continue  # mounted by somebody for himself alone, or by a server that is gone
             try:
                 self._entry(Path(entry.path))
             except FileNotFoundError:
@@ -201,10 +203,11 @@ class Isolation:
         try:
             self._overlay(path, on_another=on_another)
         except OSError as error:
-            if not below:
-                if not self._has_worked:  # then it is not this folder's fault
-                    raise
-                self.read_only.append(f"{path}: {error.strerror}")
+            if not below and not self._has_worked:  # then it is not this folder's fault
+                raise
+            if not below or not os.access(path, os.R_OK | os.X_OK):
+                if os.access(path, os.X_OK):
+                    self.read_only.append(f"{path}: {error.strerror}")
                 self._bind(Bind(str(path), str(path), read_only=True))
                 return
             if any(entry.is_file(follow_symlinks=False) for entry in os.scandir(path)):
@@ -213,6 +216,8 @@ class Isolation:
             return
         self._has_worked = True
         for mounted in below:
+            if not os.access(mounted, os.F_OK):
+                continue  # nor can the task get there
             if mounted.is_dir():
                 self._layer(mounted, on_another=True)
             else:

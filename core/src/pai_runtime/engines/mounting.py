@@ -59,14 +59,18 @@ def enter_root() -> None:
 
 
 def be(user: int, group: int) -> None:
-    """In a new user namespace, be the user and the group that we are outside of it."""
+    """In a new user namespace, be the user and the group that we are outside of it; raises `Refused`."""
     _libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)  # else these files are root's
     for name, text in (
         ("setgroups", "deny"),
         ("uid_map", f"{user} {user} 1"),
         ("gid_map", f"{group} {group} 1"),
     ):
-        Path(f"/proc/self/{name}").write_text(text)
+        path = f"/proc/self/{name}"
+        try:
+            Path(path).write_text(text)
+        except OSError as error:  # there are systems that give a user namespace, and no rights in it
+            raise Refused(error.errno, error.strerror, path) from None
 
 
 def give_up_tracing() -> None:

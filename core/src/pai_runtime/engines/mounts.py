@@ -83,16 +83,23 @@ def binds(plan: Plan, storages: Mapping[str, Path], run: Path) -> list[Bind]:
     """What a task sees where, an outer one before those inside it. What is not there is made.
 
     Raises `CannotRun` for one inside of a storage that is read-only and has no place for it, for one that
-    would hide the folder of the `run`, and OSError, also where a link is in the way, as anybody may put it.
+    would hide or show the folder of the `run`, and OSError, also where a link is in the way, as anybody may
+    put it.
     """
     found: list[Bind] = []
+    run_folder = Path(os.path.realpath(run))
     for mount in sorted(_given(plan, storages), key=lambda mount: mount.path.count("/")):
-        if Path(os.path.realpath(run)).is_relative_to(os.path.realpath(mount.path)):
+        if run_folder.is_relative_to(os.path.realpath(mount.path)):
             raise CannotRun(
                 f"{mount.source} is mounted at {mount.path}, which would hide the folder of the run, {run}; "
                 "choose another folder with --out, or run from another one"
             )
         storage = storages[mount.source].absolute()
+        if run_folder.is_relative_to(os.path.realpath(storage / mount.sub_path)):
+            raise CannotRun(
+                f"the folder of the run, {run}, is inside of the storage {mount.source}, {storage}, where "
+                "a task would see it; choose another folder with --out"
+            )
         if mount.sub_path:
             with Folder.at(storage) as folder:
                 folder.make(mount.sub_path)

@@ -148,7 +148,11 @@ class Folder:
     def move(self, name: str, to: "Folder", new_name: str) -> None:
         """Rename what is directly in this folder to a name below another; folders on the way are made."""
         with to._holder(new_name, make=True) as (holder, last), self._named(name):  # noqa: SLF001 - of our kind
-            os.rename(name, last, src_dir_fd=self.fd, dst_dir_fd=holder)
+            try:
+                os.rename(name, last, src_dir_fd=self.fd, dst_dir_fd=holder)
+            except PermissionError:
+                os.close(_listable(self.fd, name))  # a folder that cannot be written cannot be moved
+                os.rename(name, last, src_dir_fd=self.fd, dst_dir_fd=holder)
 
     def unlink(self, name: str) -> None:
         """Remove a file or a link, if it is there."""
@@ -259,6 +263,8 @@ def _remove(holder: int, name: str) -> None:
         pass
     else:
         return
+    if _is_gone(holder, name):  # raises for a mount, which is somebody else's, whatever is in it
+        return
     top = _listable(holder, name)
     try:
         number = 0
@@ -274,6 +280,8 @@ def _empty(top: int, name: str, number: int) -> int:
     """Remove something that is directly in `top`, where the folders in it come up to with new names."""
     if not stat.S_ISDIR(os.stat(name, dir_fd=top, follow_symlinks=False).st_mode):
         os.unlink(name, dir_fd=top)
+        return number
+    if _is_gone(top, name):
         return number
     inner = _listable(top, name)
     try:

@@ -6,6 +6,7 @@ it, is ever in an argv or on disk. It is read whole before its first line runs.
 
 import fcntl
 import os
+import shlex
 import shutil
 from collections.abc import Mapping
 
@@ -16,8 +17,7 @@ NOT_CARRIED = {"_", "SHLVL", "PWD", "OLDPWD"}
 """What a shell sets for itself: a step's working directory is its own."""
 
 _LOWEST_FD = 60
-_RUN = f'eval "$(cat <&{SCRIPT_FD})" {SCRIPT_FD}<&-'
-
+_NOT_READ = 126
 
 Files = Mapping[str, int]
 """Descriptors that a process is started with, by the variables that tell it where to find what they are."""
@@ -37,12 +37,17 @@ class Shell:
         if shell is None:
             raise NoShell(f"neither bash nor sh was found on PATH ({path}): the commands cannot be run")
         self._argv = [shell, "-c"]
-        self._cat = shutil.which("cat", path=path) or "cat"
+        self._cat = shlex.quote(shutil.which("cat", path=path) or "cat")
+        # Not in the argument of eval, where a failure counts for nothing: the script would be empty.
+        self._run = (
+            f"__pai_script=$({self._cat} <&{SCRIPT_FD}) || exit {_NOT_READ}; "
+            f'eval "unset __pai_script; $__pai_script" {SCRIPT_FD}<&-'
+        )
         self._stop_at_error = "set -eo pipefail" if bash else "set -e"
 
     def command(self, name: str, files: Files, *, stop_at_error: bool) -> list[str]:
         """The argv that runs the script at `SCRIPT_FD` and ends with its status; `name` is its ``$0``."""
-        return [*self._argv, "; ".join([*self._prelude(files, stop_at_error=stop_at_error), _RUN]), name]
+        return [*self._argv, "; ".join([*self._prelude(files, stop_at_error=stop_at_error), self._run]), name]
 
     def step(self, name: str, files: Files, environment_fd: int, *, stop_at_error: bool) -> list[str]:
         """The same, leaving the environment that the script exported in `environment_fd`.
@@ -54,7 +59,7 @@ class Shell:
             f"__pai_keep() {{ {self._cat} /proc/self/environ >/proc/self/fd/{environment_fd} || :; }}",
             "trap __pai_keep EXIT",
             *self._prelude(files, stop_at_error=stop_at_error),
-            _RUN,
+            self._run,
             # Once more, in case the script has set a trap of its own in the place of ours.
             "set -- $?; __pai_keep; exit $1",
         ]
