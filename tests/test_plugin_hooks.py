@@ -326,7 +326,7 @@ def test_what_is_private_to_a_task_is_gone_also_if_its_supervisor_is_killed(
     kill = ["ls ../private > there", "ppid=$(grep PPid /proc/$$/status)", "kill -KILL ${ppid##*[!0-9]}"]
     ran = run(site, tmp_path, with_commands(job(**uses("org.keeps")), *kill), "--isolation", "none")
     assert ran.status == 137
-    assert (ran.task / "work/there").read_text() == "key\n"
+    assert (ran.task / "work/there").read_text() == "key\nmask\n"
     assert not (ran.task / "private").exists()
 
 

@@ -336,9 +336,11 @@ def test_a_file_of_storages_that_is_none_starts_nothing(tmp_path: Path, text: st
 def test_a_folder_may_stand_for_an_export_and_nobody_asks_the_server(tmp_path: Path) -> None:
     document = used(plugin="storage", server="nowhere.invalid", path="/e/%JOB", mountPath="//mnt/%JOB")
     document["taskRoles"]["worker"]["commands"] = ["echo hello > /mnt/run/file"]
-    ended = _run(tmp_path, document, "--storage", f"nowhere.invalid:/e/run={tmp_path}")
+    export = tmp_path / "export"
+    export.mkdir()
+    ended = _run(tmp_path, document, "--storage", f"nowhere.invalid:/e/run={export}")
     assert ended.returncode == 0, ended.stderr
-    assert (tmp_path / "file").read_text() == "hello\n"
+    assert (export / "file").read_text() == "hello\n"
 
 
 MISSING = {

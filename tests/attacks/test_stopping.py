@@ -13,7 +13,7 @@ import yaml
 from tests.attacks.test_task_folder import make_odd
 from tests.played_run import PlayedRun
 from tests.support import PROGRAM, callback, cli, job, write_job
-from tests.task_harness import plan, run_task, shell
+from tests.task_harness import make_fifo, plan, run_task, shell
 
 OF_A_TASK = (
     "state.json",
@@ -160,6 +160,14 @@ class TestMask:
         program = "import os; os.system('echo hide-this-value > $PAI_MASK')"
         closed = f"import subprocess, sys; subprocess.run([sys.executable, '-c', \\\"{program}\\\"])"
         run = run_task(plan(tmp_path, f'python3 -c "{closed}"\necho hide-this-value'))
+        assert run.stdout == b"******\n"
+
+    def test_a_process_that_outlives_its_step_finds_it_too(self, tmp_path: Path) -> None:
+        make_fifo(tmp_path, "go")
+        late = "(read -r line < go; echo hide-this-value >> $PAI_MASK; echo > told) &"
+        script = f"mkfifo told\n{late}"
+        command = "echo > go; read -r line < told; echo hide-this-value"
+        run = run_task(plan(tmp_path, command, [shell("taskStarts", 0, script)]))
         assert run.stdout == b"******\n"
 
     def test_too_much_of_an_environment_is_not_taken_over_and_said(self, tmp_path: Path) -> None:

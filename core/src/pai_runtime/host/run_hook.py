@@ -21,7 +21,7 @@ from pai_runtime.task.placeholders import fill, platform_path
 from pai_runtime.task.plan import UseRecord
 from pai_runtime.task.shell import SCRIPT_FD
 
-_FILES = ("PAI_ENV", "PAI_MASK", "PAI_ANALYSIS")
+_FILES = ("PAI_ENV", "PAI_ANALYSIS")
 
 
 def main() -> None:

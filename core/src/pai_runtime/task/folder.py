@@ -119,6 +119,13 @@ class Folder:
         """Give back what was reserved and not used."""
         self.unlink(_aside(name))
 
+    def fifo(self, name: str) -> int:
+        """A descriptor of a new FIFO that never blocks us, nor whoever opens it while we have it open."""
+        with self._holder(name) as (holder, last), self._named(name):
+            _remove(holder, last)
+            os.mkfifo(last, 0o600, dir_fd=holder)
+            return os.open(last, os.O_RDWR | _FILE, dir_fd=holder)
+
     def stat(self, name: str) -> os.stat_result:
         """What is there by this name, be it a link."""
         with self._holder(name) as (holder, last), self._named(name):

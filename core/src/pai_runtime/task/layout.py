@@ -15,6 +15,8 @@ USER_LOG = f"{LOGS}/user-all/current"
 RUNTIME_LOG = f"{LOGS}/runtime.log"
 PRIVATE = "private"
 """What must not outlive the task."""
+MASK = f"{PRIVATE}/mask"
+"""A FIFO for values that are to be hidden in the logs."""
 RELEASE = "release"
 """A file that ends a hold."""
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from pai_runtime.task.family import adopt_orphans, die_with_parent, kill_all_others, kill_children
 from pai_runtime.task.logs import Sink
-from pai_runtime.task.shell import SCRIPT_FD, hand_over_script, out_of_the_way
+from pai_runtime.task.shell import SCRIPT_FD, hand_over_script
 from pai_runtime.task.stop import FOREVER
 
 _CHUNK = 65536
@@ -84,13 +84,10 @@ class Loop:
         self._selector.register(read, selectors.EVENT_READ, sink)
         return write
 
-    def listen(self, hear: Callable[[bytes], None]) -> int:
-        """What processes of the task write to; `hear` gets what they wrote before any later output."""
-        read, write = os.pipe()
-        os.set_blocking(read, False)
-        self._selector.register(read, selectors.EVENT_READ)  # also while there is no output: it would fill up
-        self._heard = read, hear
-        return out_of_the_way(write)
+    def listen(self, pipe: int, hear: Callable[[bytes], None]) -> None:
+        """Have `hear` get what processes of the task write to a pipe before any later output of theirs."""
+        self._selector.register(pipe, selectors.EVENT_READ)  # also while there is no output: it would fill up
+        self._heard = pipe, hear
 
     def hear(self) -> None:
         """Take what was written for `listen` until now, but for what is being written without an end."""

@@ -40,7 +40,9 @@ class Processes:
     Background processes that one leaves behind which has ended by itself live on, and their output with them.
     """
 
-    def __init__(self, loop: Loop, grace: float, stop: Stop, steps_output: RuntimeLog, masks: Masks) -> None:
+    def __init__(
+        self, loop: Loop, grace: float, stop: Stop, steps_output: RuntimeLog, mask_pipe: int, masks: Masks
+    ) -> None:
         self._loop = loop
         self._grace = grace
         self._stop = stop
@@ -51,7 +53,7 @@ class Processes:
         """Signals for a process that is just being started; None: there is none."""
         for number in _FORWARDED:
             signal.signal(number, self._forward)
-        self.mask_fd = loop.listen(MaskRequests(masks, steps_output.say).feed)
+        loop.listen(mask_pipe, MaskRequests(masks, steps_output.say).feed)
 
     def run_step(
         self,
@@ -64,8 +66,7 @@ class Processes:
         """Run a step; raises `CannotStart`. One whose time is over before it starts ends as by SIGTERM."""
         if time.monotonic() >= stop_at():
             return Ended(128 + signal.SIGTERM, signal.SIGTERM)
-        handed = (*fds, self.mask_fd)
-        ended = self._run(argv, environment, script, handed, self._steps_pipe, self._steps_pipe, stop_at)
+        ended = self._run(argv, environment, script, fds, self._steps_pipe, self._steps_pipe, stop_at)
         self._steps_output.flush()
         return ended
 
@@ -81,7 +82,7 @@ class Processes:
         """Run the user's command, its two streams apart; raises `CannotStart`."""
         out, err = self._loop.pipe(stdout), self._loop.pipe(stderr)
         try:
-            ended = self._run(argv, environment, script, (self.mask_fd,), out, err, stop_at)
+            ended = self._run(argv, environment, script, (), out, err, stop_at)
         finally:
             os.close(out)
             os.close(err)

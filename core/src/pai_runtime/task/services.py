@@ -127,8 +127,7 @@ class RunningService:
 class Services:
     """All services of a task."""
 
-    def __init__(self, loop: Loop, logs: Logs, stop: Stop, state: State, grace: float, mask_fd: int) -> None:
-        self._mask_fd = mask_fd
+    def __init__(self, loop: Loop, logs: Logs, stop: Stop, state: State, grace: float) -> None:
         self._loop = loop
         self._logs = logs
         self._stop = stop
@@ -147,9 +146,8 @@ class Services:
         """Start a service; for a required one, wait until it is ready. Whether the task may go on."""
 
         def spawn(text: bytes, name: str, on_end: Callable[[Ended], None]) -> Child:
-            argv = shell.command(name, {"PAI_MASK": self._mask_fd}, stop_at_error=False)
-            fds = (self._mask_fd,)
-            return self._loop.spawn(argv, environment, text, output, output, fds, on_end)
+            argv = shell.command(name, stop_at_error=False)
+            return self._loop.spawn(argv, environment, text, output, output, on_end=on_end)
 
         say, on_ready = self._logs.runtime.say, partial(self._tell_ready, service, environment)
         try:

@@ -45,9 +45,9 @@ class Shell:
         )
         self._stop_at_error = "set -eo pipefail" if bash else "set -e"
 
-    def command(self, name: str, files: Files, *, stop_at_error: bool) -> list[str]:
+    def command(self, name: str, *, stop_at_error: bool) -> list[str]:
         """The argv that runs the script at `SCRIPT_FD` and ends with its status; `name` is its ``$0``."""
-        return [*self._argv, "; ".join([*self._prelude(files, stop_at_error=stop_at_error), self._run]), name]
+        return [*self._argv, "; ".join([*self._options(stop_at_error=stop_at_error), self._run]), name]
 
     def step(self, name: str, files: Files, environment_fd: int, *, stop_at_error: bool) -> list[str]:
         """The same, leaving the environment that the script exported in `environment_fd`.
@@ -58,17 +58,17 @@ class Shell:
         commands = [
             f"__pai_keep() {{ {self._cat} /proc/self/environ >/proc/self/fd/{environment_fd} || :; }}",
             "trap __pai_keep EXIT",
-            *self._prelude(files, stop_at_error=stop_at_error),
+            # By the number of the shell, so that what it starts finds them too.
+            *(f"export {variable}=/proc/$$/fd/{fd}" for variable, fd in files.items()),
+            *self._options(stop_at_error=stop_at_error),
             self._run,
             # Once more, in case the script has set a trap of its own in the place of ours.
             "set -- $?; __pai_keep; exit $1",
         ]
         return [*self._argv, "; ".join(commands), name]
 
-    def _prelude(self, files: Files, *, stop_at_error: bool) -> list[str]:
-        # By the number of the shell, so that what it starts finds them too.
-        exports = [f"export {name}=/proc/$$/fd/{fd}" for name, fd in files.items()]
-        return [*exports, self._stop_at_error] if stop_at_error else exports
+    def _options(self, *, stop_at_error: bool) -> list[str]:
+        return [self._stop_at_error] if stop_at_error else []
 
 
 def hand_over_script(script: bytes) -> None:

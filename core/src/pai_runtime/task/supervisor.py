@@ -20,7 +20,7 @@ from pai_runtime.task.family import keep_to_ourselves
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.interpreter import python_argv
 from pai_runtime.task.keeper import Keeper
-from pai_runtime.task.layout import PLAN, PRIVATE, RECORD, VARIABLES, WORK
+from pai_runtime.task.layout import MASK, PLAN, PRIVATE, RECORD, VARIABLES, WORK
 from pai_runtime.task.lifecycle import RUNTIME_ERROR, Result, run_task
 from pai_runtime.task.logs import Logs, Rotation
 from pai_runtime.task.loop import CANNOT_START, CannotStart, Ended, Loop
@@ -138,9 +138,10 @@ class _Parts:
 def _parts(folder: Folder, inside: Folder, options: Options, stop: Stop, masks: Masks) -> _Parts:
     logs = Logs(folder, masks, options.prefix, options.rotation)
     loop = Loop()
-    processes = Processes(loop, options.grace, stop, logs.runtime, masks)
+    mask_pipe = inside.fifo(MASK)
+    processes = Processes(loop, options.grace, stop, logs.runtime, mask_pipe, masks)
     state = State(folder, options.pid)
-    services = Services(loop, logs, stop, state, options.grace, processes.mask_fd)
+    services = Services(loop, logs, stop, state, options.grace)
     keeper = Keeper((folder, inside), options.pid, loop, stop, state, logs.runtime.say)
     return _Parts(folder, inside, stop, logs, processes, services, state, keeper)
 
@@ -152,6 +153,7 @@ class _Runner:
         self._folder = parts.folder
         self._inside = parts.inside
         self._options = options
+        self._mask = {"PAI_MASK": str(parts.inside.path / MASK)}
         self._plan = plan
         self._secrets = secrets
         self._stop = parts.stop
@@ -181,8 +183,8 @@ class _Runner:
         if self._stop.at_once:
             return Ended(128 + signal.SIGKILL, signal.SIGKILL)
         self._state.set(step.phase, use.name)
-        own: dict[str, str] = {"PAI_TASK_PHASE": step.phase}
-        files = {"PAI_ENV": self._settings.fd, "PAI_MASK": self._processes.mask_fd}
+        own: dict[str, str] = {**self._mask, "PAI_TASK_PHASE": step.phase}
+        files = {"PAI_ENV": self._settings.fd}
         if result is not None:
             own |= {"PAI_TASK_OUTCOME": result.outcome, "PAI_TASK_EXIT_CODE": str(result.code)}
         if step.hook is not None:
@@ -233,16 +235,17 @@ class _Runner:
         """Start a background process; whether the task may go on."""
         script = self._bytes(service.script)
         probe = self._bytes(service.probe) if service.probe is not None else None
-        environment = {**self._variables.environment, "PAI_RUNTIME_PYTHON": self._options.python}
+        python = {"PAI_RUNTIME_PYTHON": self._options.python}
+        environment = {**self._variables.environment, **self._mask, **python}
         return self._services.start(service, script, probe, self._shell, environment)
 
     def command(self, command: Command) -> Ended | None:
         """Run the user's command; None if it cannot be started."""
         self._state.set("command")
         script = self._bytes(command.script)
-        files = {"PAI_MASK": self._processes.mask_fd}
-        argv = self._shell.command("command", files, stop_at_error=True)
-        environment, streams = self._variables.environment, (self._logs.stdout, self._logs.stderr)
+        argv = self._shell.command("command", stop_at_error=True)
+        environment = {**self._variables.environment, **self._mask}
+        streams = self._logs.stdout, self._logs.stderr
         try:
             return self._processes.run_command(argv, environment, script, *streams, self._stop.work_until)
         except CannotStart as error:
@@ -270,8 +273,11 @@ class _Runner:
             "tails": self._logs.tails(),
         }
         self._analysis.write(b"")
-        files = {"PAI_MASK": self._processes.mask_fd, "PAI_ANALYSIS": self._analysis.fd}
-        environment = {**self._variables.environment, **_paths(files)}
+        environment = {
+            **self._variables.environment,
+            **self._mask,
+            **_paths({"PAI_ANALYSIS": self._analysis.fd}),
+        }
         argv, data = self._hook(step, environment, failure)
         until = time.monotonic() + _ANALYSIS_SECONDS
         try:
