@@ -2,9 +2,11 @@
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -195,3 +197,32 @@ def test_few_open_files_are_said_and_no_traceback(tmp_path: Path) -> None:
         ended = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
         assert "Traceback" not in ended.stderr, ended.stderr
         assert ended.returncode == 0 or ended.stderr
+
+
+@pytest.mark.parametrize("mode", ["auto", "none"])
+def test_many_files_that_the_caller_has_left_open_are_no_reason_to_fail(tmp_path: Path, mode: str) -> None:
+    path = write_job(tmp_path, job(worker={"commands": ["ls /proc/self/fd | wc -l"]}))
+    with (tmp_path / "left-open").open("w") as file:
+        left_open = [os.dup(file.fileno()) for _ in range(1100)]
+        try:
+            ended = subprocess.run(
+                [PROGRAM, "run", path, "--out", tmp_path / "run", "--isolation", mode],
+                pass_fds=left_open,
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+            )
+        finally:
+            for fd in left_open:
+                os.close(fd)
+    assert (ended.returncode, ended.stdout) == (0, "4\n"), ended.stderr
+
+
+@pytest.fixture(autouse=True)
+def _limit() -> Iterator[None]:
+    """More files may be open than most systems allow at first."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(before[1], 4096), before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)

@@ -211,7 +211,9 @@ class LocalRun:
 
     def _turn(self, wake: int, most: float) -> None:
         """Wait for tasks to end, for `most` seconds; see what that decides, and show it."""
-        select.select([wake], [], [], most)
+        woken = select.poll()
+        woken.register(wake, select.POLLIN)
+        woken.poll(most * 1000)
         for task in self._running.values():
             task.end_if_overdue()
         with contextlib.suppress(BlockingIOError):

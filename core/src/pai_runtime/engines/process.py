@@ -117,7 +117,10 @@ def _become(what: Launch, parent: list[int]) -> NoReturn:
     try:
         os.setsid()
         _libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
-        if not select.select(parent, [], [], 0)[0]:  # readable: it was gone before the kernel knew
+        gone = select.poll()  # not `select`, which knows no descriptor above 1023
+        for fd in parent:
+            gone.register(fd, select.POLLIN)
+        if not gone.poll(0):  # else it was gone before the kernel knew
             code = _execute(what)
     except BaseException as error:  # noqa: BLE001 - see above
         with contextlib.suppress(BaseException):

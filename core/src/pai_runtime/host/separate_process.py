@@ -99,10 +99,12 @@ class SeparateProcess:
         os.close(self._lifeline)
 
     def _read(self, until: float) -> bytes:
+        answers = select.poll()  # not `select`, which knows no descriptor above 1023
+        answers.register(self._pipe, select.POLLIN)
         while True:
             # In this order: what it wrote in time counts, and a fork of it may keep the pipe open.
             late, end = time.monotonic() >= until, self._end()
-            if select.select([self._pipe], [], [], 0 if late or end else _LOOK_EVERY)[0]:
+            if answers.poll(0 if late or end else _LOOK_EVERY * 1000):
                 if data := os.read(self._pipe, _BUFFER):
                     return data
                 time.sleep(0 if end else _LOOK_EVERY)  # it is ending, or the code in it has closed the pipe
