@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from pai_runtime.engines.mounting import REFUSALS, Refused
+from pai_runtime.task.family import end_with_parent
 from pai_runtime.task.stop import STOP_SIGNALS
 
 CLONE_NEWNS = 0x00020000
@@ -21,7 +22,6 @@ CLONE_NEWPID = 0x20000000
 
 _SYS_CLONE3 = 435
 _CLONE_ARGS = 8
-_PR_SET_PDEATHSIG = 1
 _LOWEST_FD = 10
 """What is handed over keeps clear of the numbers that shells, and scripts in them, use themselves."""
 _CANNOT_EXECUTE = 126
@@ -116,7 +116,7 @@ def _become(what: Launch, parent: list[int]) -> NoReturn:
     code = _CANNOT_EXECUTE
     try:
         os.setsid()
-        _libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
+        end_with_parent(signal.SIGTERM)
         gone = select.poll()  # not `select`, which knows no descriptor above 1023
         for fd in parent:
             gone.register(fd, select.POLLIN)

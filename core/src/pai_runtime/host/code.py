@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from pai_runtime.host.metadata import AnyDistribution, entry_points, name_and_version, origin, text
-from pai_runtime.regular_file import open_regular
+from pai_runtime.host.regular_file import open_regular
 
 GROUP = "pai_runtime.plugins"
 """The group of entry points in which distributions name their plugins."""

@@ -18,9 +18,9 @@ def adopt_orphans() -> None:
         _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
-def die_with_parent() -> None:
-    """Be killed when the process that has started us is gone, however it went."""
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+def end_with_parent(number: signal.Signals = signal.SIGKILL) -> None:
+    """Be sent a signal when the process that has started us is gone, however it went."""
+    _prctl(_PR_SET_PDEATHSIG, number)
 
 
 def keep_to_ourselves() -> None:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from pai_runtime.task.family import adopt_orphans, die_with_parent, kill_all_others, kill_children
+from pai_runtime.task.family import adopt_orphans, end_with_parent, kill_all_others, kill_children
 from pai_runtime.task.logs import Sink
 from pai_runtime.task.shell import SCRIPT_FD, hand_over_script
 from pai_runtime.task.stop import FOREVER
@@ -125,7 +125,7 @@ class Loop:
                 pass_fds=(SCRIPT_FD, *fds),
                 start_new_session=True,
                 # Where it is not in a namespace that ends with us anyway.
-                preexec_fn=None if os.getpid() == 1 else die_with_parent,  # noqa: PLW1509 - there are no threads
+                preexec_fn=None if os.getpid() == 1 else end_with_parent,  # noqa: PLW1509 - there are no threads
             )
         except OSError as error:
             raise CannotStart(f"{argv[0]}: {error.strerror}") from None
