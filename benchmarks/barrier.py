@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
-from pai_runtime.engines.ports import FIRST, free_ports
+from pai_runtime.engines.local.ports import FIRST, free_ports
 from pai_ssh.barrier import BarrierTimeout, wait_for_all
 from pai_ssh.files import write_files
 from pai_ssh.keys import keys_of_run

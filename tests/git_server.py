@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 
 from pai_git.retries import Retries
-from pai_runtime.engines.ports import free_ports
+from pai_runtime.engines.local.ports import free_ports
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ import os
 import sys
 from pathlib import Path
 
-from pai_runtime.engines.isolation import Bind, Isolated, Isolation, clean_up, make_folders
-from pai_runtime.engines.isolation_trial import try_out
-from pai_runtime.engines.process import Launch, launch
-from pai_runtime.engines.runtime_copy import RuntimeCopy
+from pai_runtime.engines.local.isolation import Bind, Isolated, Isolation, clean_up, make_folders
+from pai_runtime.engines.local.isolation_trial import try_out
+from pai_runtime.engines.local.process import Launch, launch
+from pai_runtime.engines.local.runtime_copy import RuntimeCopy
+from pai_runtime.supervisor.supervisor import Options, cannot_run
 from pai_runtime.task.folder import Folder
-from pai_runtime.task.supervisor import Options, cannot_run
 
 
 def main() -> int:
@@ -27,7 +27,7 @@ def main() -> int:
             isolation = Isolation(run, own.path, run / "layers", Isolated(namespaces, storage, copy.binds))
             pid = launch(
                 Launch(
-                    argv=copy.argv("pai_runtime.task.__main__", str(own.path)),
+                    argv=copy.argv("pai_runtime.supervisor.__main__", str(own.path)),
                     environment=dict(os.environ),
                     fds={"--folder-fd=": own.fd},
                     pid="--pid=",

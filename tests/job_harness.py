@@ -6,11 +6,11 @@ from typing import Any
 
 import yaml
 
-from pai_runtime.document import Document
+from pai_runtime.document.document import Document
+from pai_runtime.document.problems import Problem, in_order
 from pai_runtime.job.load import load_job
 from pai_runtime.job.model import Job, build_job
 from pai_runtime.job.uses import JobUse, role_command, role_uses
-from pai_runtime.problems import Problem, in_order
 from tests.support import write_job
 
 

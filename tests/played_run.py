@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pai_runtime.engines.run_state import Run, read_run
+from pai_runtime.runs.state import Run, read_run
+from pai_runtime.supervisor.logs import LogFile, Rotation
 from pai_runtime.task.folder import Folder
-from pai_runtime.task.logs import LogFile, Rotation
 
 
 def timestamp(seconds: float) -> str:

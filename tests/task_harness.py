@@ -64,7 +64,7 @@ class TaskRun:
         stdout: int = subprocess.PIPE,
         plan_text: str | None = None,
         wrap: Sequence[str] = (),
-        module: str = "pai_runtime.task.__main__",
+        module: str = "pai_runtime.supervisor.__main__",
     ) -> None:
         self.folder = Path(plan.folder)
         (self.folder / "work").mkdir(parents=True, exist_ok=True)

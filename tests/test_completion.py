@@ -3,9 +3,9 @@
 import pytest
 import yaml
 
-from pai_runtime.document import Document
-from pai_runtime.engines.completion import Decision, decision
+from pai_runtime.document.document import Document
 from pai_runtime.job.model import build_job
+from pai_runtime.runs.completion import Decision, decision
 from tests.support import job
 
 

@@ -15,8 +15,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pai_runtime.document import MAX_BYTES, MAX_DEPTH, MAX_NODES, Document, walk
-from pai_runtime.problems import InvalidInput
+from pai_runtime.document.document import MAX_BYTES, MAX_DEPTH, MAX_NODES, Document, walk
+from pai_runtime.document.problems import InvalidInput
 from tests.job_harness import yaml_text
 
 GIB = 1 << 30
@@ -460,8 +460,8 @@ def test_a_large_text_is_read() -> None:
 
 _READ_WITH_LITTLE_MEMORY = """
 import pathlib, resource, sys
-from pai_runtime.document import Document
-from pai_runtime.problems import InvalidInput
+from pai_runtime.document.document import Document
+from pai_runtime.document.problems import InvalidInput
 resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 try:

@@ -16,8 +16,8 @@ import jsonschema
 import pytest
 import yaml
 
-from pai_runtime.schemas import package_schema
-from pai_runtime.task import lifecycle
+from pai_runtime.document.schemas import package_schema
+from pai_runtime.task import outcome
 from tests.support import JOBS, PROGRAM, callback, cli, job, write_job
 from tools import reference
 
@@ -218,7 +218,7 @@ def _anchors(document: Path) -> set[str]:
 
 def test_the_exit_codes_that_are_told_are_those_of_the_runtime() -> None:
     told = re.findall(r"^\| (\d{3}) \|", (ROOT / "docs/writing-jobs.md").read_text("utf-8"), re.MULTILINE)
-    assert set(map(int, told)) == {lifecycle.SETUP_FAILED, lifecycle.RUNTIME_ERROR, lifecycle.TIMEOUT}
+    assert set(map(int, told)) == {outcome.SETUP_FAILED, outcome.RUNTIME_ERROR, outcome.TIMEOUT}
 
 
 def test_the_reference_is_in_step_with_the_program() -> None:
@@ -281,7 +281,7 @@ def test_every_plan_fits_its_schema(path: Path) -> None:
     plans = json.loads(done.stdout)
     assert plans
     for plan in plans:
-        validator("pai_runtime.plan", "schema.json").validate(plan)
+        validator("pai_runtime.task", "plan.schema.json").validate(plan)
 
 
 def test_the_records_of_a_run_fit_their_schemas(tmp_path: Path) -> None:
@@ -303,8 +303,8 @@ def test_the_records_of_a_run_fit_their_schemas(tmp_path: Path) -> None:
     state = json.loads((tmp_path / "run/worker/0/state.json").read_text("utf-8"))
     validator("pai_runtime.task", "state.schema.json").validate(state)
     run = json.loads((tmp_path / "run/run.json").read_text("utf-8"))
-    validator("pai_runtime.engines", "run.schema.json").validate(run)
-    assert run.keys() == package_schema("pai_runtime.engines", "run.schema.json")["properties"].keys()
+    validator("pai_runtime.runs", "run.schema.json").validate(run)
+    assert run.keys() == package_schema("pai_runtime.runs", "run.schema.json")["properties"].keys()
 
 
 @pytest.mark.parametrize(("package", "file", "_"), reference.DOCUMENTS.values())

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pai_runtime.document import Document
-from pai_runtime.engines.placement import placement, ports_needed
+from pai_runtime.document.document import Document
+from pai_runtime.engines.local.placement import placement, ports_needed
 from pai_runtime.job.model import build_job
 from pai_runtime.plan.environment import JobEnvironment
 from tests.support import job

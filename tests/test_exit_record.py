@@ -8,11 +8,11 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pai_runtime.document import Document
-from pai_runtime.schemas import package_schema
+from pai_runtime.document.document import Document
+from pai_runtime.document.schemas import package_schema
 from pai_runtime.task.analysis import Analysis
 from pai_runtime.task.exit_record import MOST_BYTES, exit_record, termination_message
-from pai_runtime.task.lifecycle import RUNTIME_ERROR, CallbackFailure, Result
+from pai_runtime.task.outcome import RUNTIME_ERROR, CallbackFailure, Result
 from tests.task_harness import plan, run_task, use
 
 _ANY = st.text(st.characters(), max_size=3000) | st.text('\0\x7f"\\\n\ufeff\U0001f600', max_size=6000)

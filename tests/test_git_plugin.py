@@ -22,11 +22,11 @@ from pai_git import cloning, pai_init, pai_task_starts
 from pai_git.cloning import SETTINGS, CloneFailed, clone
 from pai_git.placing import PlaceTaken, place
 from pai_git.request import InvalidRequest, read_request
+from pai_runtime.document.problems import Position
 from pai_runtime.host.host import Host, parameter_problems
 from pai_runtime.host.planning import contribution_of
 from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.plugin import Task, Use
-from pai_runtime.problems import Position
 from pai_runtime.task.placeholders import placeholder
 from tests.git_server import (
     Clock,

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 import pai_runtime
-from pai_runtime.engines.isolation_trial import try_out
+from pai_runtime.engines.local.isolation_trial import try_out
 from pai_runtime.task.layout import WRITTEN
 from tests import isolated_task
 from tests.support import PROGRAM, cli, job, write_job

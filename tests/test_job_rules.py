@@ -290,7 +290,7 @@ def test_thousands_of_unknown_names_are_all_reported_and_few_compared(
         nonlocal compared
         compared += 1
 
-    monkeypatch.setattr("pai_runtime.problems.near_miss", near_miss)
+    monkeypatch.setattr("pai_runtime.document.problems.near_miss", near_miss)
     wrong = [
         script(f"p{number}", f"q{number}", text=f"<% $parameters.x{number} %>") for number in range(1000)
     ]

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from pai_runtime.supervisor.lifecycle import run_task as run_lifecycle
+from pai_runtime.supervisor.loop import ExitStatus
+from pai_runtime.supervisor.stop import StopReason
 from pai_runtime.task.analysis import Analysis
-from pai_runtime.task.lifecycle import SETUP_FAILED, TIMEOUT, Result
-from pai_runtime.task.lifecycle import run_task as run_lifecycle
-from pai_runtime.task.loop import Ended
+from pai_runtime.task.outcome import SETUP_FAILED, TIMEOUT, Result
 from pai_runtime.task.plan import (
     EVENTS,
     Command,
@@ -22,7 +23,6 @@ from pai_runtime.task.plan import (
     Step,
     UseRecord,
 )
-from pai_runtime.task.stop import StopReason
 from tests.task_harness import plan, run_task, shell
 
 _USES = "abc"
@@ -39,14 +39,14 @@ class Pretend:
         self._stop_at = stop_at
         self._reason: StopReason = reason
 
-    def step(self, step: Step, use: UseRecord, result: Result | None) -> Ended:
+    def step(self, step: Step, use: UseRecord, result: Result | None) -> ExitStatus:
         self.told.append(result.outcome if result else None)
         return self._run(f"{step.phase} {use.name}")
 
     def start_service(self, service: Service) -> bool:
         return self._run(f"service {service.name}").code == 0
 
-    def command(self, command: Command) -> Ended:
+    def command(self, command: Command) -> ExitStatus:
         assert command.script
         return self._run("command")
 
@@ -63,9 +63,9 @@ class Pretend:
     def told_to_stop(self) -> tuple[StopReason, int | None] | None:
         return (self._reason, 15) if self._stop_at in self.ran else None
 
-    def _run(self, what: str) -> Ended:
+    def _run(self, what: str) -> ExitStatus:
         self.ran.append(what)
-        return Ended(self._codes.get(what, 0))
+        return ExitStatus(self._codes.get(what, 0))
 
 
 def _plan(policy: FailurePolicy = "fail", phases: Sequence[Phase] = EVENTS) -> Plan:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from pai_runtime.engines import live_view
-from pai_runtime.engines.live_view import LiveView
-from pai_runtime.task.logs import Rotation
+from pai_runtime.supervisor.logs import Rotation
+from pai_runtime.terminal import live_view
+from pai_runtime.terminal.live_view import LiveView
 from tests.played_run import PlayedRun
 from tests.screen import Screen
 from tests.support import PROGRAM, job, write_job

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pai_runtime.engines.local_environment import PASSED, is_name, local_environment
+from pai_runtime.engines.local.environment import PASSED, is_name, local_environment
 from tests.support import cli, job, write_job
 
 KEY = "sesame-open-key"

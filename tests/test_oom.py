@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pai_runtime.task.oom import OomKills
+from pai_runtime.supervisor.oom import OomKills
 
 _V1 = "9:cpu:/\n4:memory:/kubepods/pod1/c2\n0::/\n"
 _V2 = "0::/kubepods/pod1/c2\n"

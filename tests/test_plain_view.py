@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pai_runtime.engines import view as view_module
-from pai_runtime.engines.live_view import LiveView
-from pai_runtime.engines.view import PlainView, choose_view
+from pai_runtime.terminal import view as view_module
+from pai_runtime.terminal.live_view import LiveView
+from pai_runtime.terminal.view import PlainView, choose_view
 from tests.played_run import PlayedRun
 
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pai_runtime.document.problems import InvalidInput, Problem
 from pai_runtime.host.code import Code
 from pai_runtime.host.discovery import UNREADABLE, Plugin, distribution_code
 from pai_runtime.host.host import Host, Unavailable
 from pai_runtime.host.policy import EVERY, NO_POLICY, Policy, Rule, read_policy, refusal
-from pai_runtime.problems import InvalidInput, Problem
 from tests.plugin_factory import Site, policy_rule, uses, write_policy
 from tests.support import job, write_job
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pai_runtime.document.problems import InvalidInput, Problem
 from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.job.order import dependencies_first
 from pai_runtime.plan.build import check_uses
-from pai_runtime.problems import InvalidInput, Problem
 from tests.job_harness import build, command, load, parameters, uses
 from tests.support import callback, job
 

@@ -9,8 +9,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pai_runtime.document.problems import InvalidInput, Problem
 from pai_runtime.job.load import load_job
-from pai_runtime.problems import InvalidInput, Problem
 from pai_runtime.task.placeholders import placeholder
 from tests.job_harness import build, command, command_problems, load, parameters, uses
 from tests.support import job, write_job

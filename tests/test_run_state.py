@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pai_runtime.engines.run_state import (
+from pai_runtime.runs.state import (
     Progress,
     Run,
     RunTask,

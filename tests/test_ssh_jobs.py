@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 import pai_runtime
-from pai_runtime.engines.ports import free_ports
+from pai_runtime.engines.local.ports import free_ports
 from pai_runtime.task.plan import PlannedService, Service
 from pai_ssh.files import write_files
 from pai_ssh.keys import keys_of_run

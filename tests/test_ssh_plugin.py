@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from pai_runtime.document.problems import Position
 from pai_runtime.host.host import Host, parameter_problems
 from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.plugin import Task, Use
-from pai_runtime.problems import Position
 from pai_ssh import barrier
 from pai_ssh.barrier import VERDICT, BarrierTimeout, wait_for_all
 from pai_ssh.files import write_files

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from pai_runtime.engines.placement import example_placement
+from pai_runtime.document.problems import InvalidInput, errors
+from pai_runtime.engines.local.placement import example_placement
 from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.job.load import load_job
 from pai_runtime.plan.build import Planner, check_uses
-from pai_runtime.problems import InvalidInput, errors
 from pai_runtime.task.plan import Mount, Plan
 from pai_storage.mounting import contribution, named_storage, nfs_export
 from pai_storage.nfs import NoAnswer, ask

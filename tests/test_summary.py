@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import yaml
 
-from pai_runtime.engines.run_state import Run, read_run
-from pai_runtime.engines.summary import summary
+from pai_runtime.runs.state import Run, read_run
+from pai_runtime.terminal.summary import summary
 from tests.played_run import PlayedRun
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import pai_runtime
-from pai_runtime.task.lifecycle import RUNTIME_ERROR, TIMEOUT
+from pai_runtime.task.outcome import RUNTIME_ERROR, TIMEOUT
 from pai_runtime.task.placeholders import placeholder
 from tests.task_harness import TaskRun, plan, run_task, shell
 
@@ -149,14 +149,16 @@ def test_what_is_no_plan_is_refused_with_a_record_and_no_traceback(tmp_path: Pat
 
 
 def test_the_supervisor_needs_the_standard_library_only() -> None:
-    code = "import sys; sys.path[:0] = sys.argv[1:]; import pai_runtime.task.__main__; print(*sys.modules)"
+    code = (
+        "import sys; sys.path[:0] = sys.argv[1:]; import pai_runtime.supervisor.__main__; print(*sys.modules)"
+    )
     core = Path(pai_runtime.__file__).parents[1]
     bare = subprocess.run(
         [sys.executable, "-I", "-S", "-c", code, core], capture_output=True, check=True, text=True
     )
     ours = {name for name in bare.stdout.split() if name.startswith("pai_runtime.")}
-    assert "pai_runtime.task.supervisor" in ours
-    assert all(name.startswith("pai_runtime.task") for name in ours)
+    assert "pai_runtime.supervisor.supervisor" in ours
+    assert all(name.startswith(("pai_runtime.task", "pai_runtime.supervisor")) for name in ours)
 
 
 def test_a_system_that_gives_too_few_files_leaves_a_record_and_no_traceback(tmp_path: Path) -> None:

@@ -16,14 +16,14 @@ from urllib.request import ProxyHandler, build_opener
 
 import pytest
 
-from pai_runtime.engines.placement import example_placement
+from pai_runtime.document.problems import Problem
+from pai_runtime.engines.local.placement import example_placement
 from pai_runtime.host.host import Host
 from pai_runtime.host.loading import PluginError
 from pai_runtime.host.planning import contribution_of
 from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.plan.build import Planner, check_uses
 from pai_runtime.plugin import Contribution, Task, Use
-from pai_runtime.problems import Problem
 from pai_runtime.task.placeholders import placeholder
 from tests.job_harness import build
 from tests.support import PROGRAM, callback, cli, job, write_job

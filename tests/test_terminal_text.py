@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pai_runtime.engines.terminal_text import cut, shown_line
+from pai_runtime.terminal.text import cut, shown_line
 
 
 @pytest.mark.parametrize(

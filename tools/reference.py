@@ -26,15 +26,15 @@ import pai_tensorboard
 from pai_failure_analysis.exit_codes_command import by_code
 from pai_failure_analysis.rules import shipped_rules
 from pai_runtime import cli, hooks, plugin
-from pai_runtime.engines.placement import example_placement
+from pai_runtime.document.schemas import expectation, package_schema
+from pai_runtime.engines.local.placement import example_placement
 from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.job.load import load_job
 from pai_runtime.job.rules import framework_name
 from pai_runtime.plan.build import Planner, check_uses
 from pai_runtime.plugin import API_VERSION
-from pai_runtime.schemas import expectation, package_schema
-from pai_runtime.task import lifecycle, plan
+from pai_runtime.task import outcome, plan
 from pai_runtime.task.plan import Phase
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -54,7 +54,7 @@ first rule that fits decides, in an order that is not the one here. `TRANSIENT` 
 DOCUMENTS: Final = {
     "Job file": (
         "pai_runtime.job",
-        "schema.json",
+        "job.schema.json",
         "OpenPAI job protocol 2, in YAML. Beyond the schema, names and references have to mean something.",
     ),
     "Policy file": (
@@ -68,8 +68,8 @@ DOCUMENTS: Final = {
         "`manifest.json` in the plugin's package; for a plain module, `<module>.manifest.json` beside it.",
     ),
     "Plan": (
-        "pai_runtime.plan",
-        "schema.json",
+        "pai_runtime.task",
+        "plan.schema.json",
         r"What `pai-runtime plan --json` prints, and `plan.json`. The secret `y` is `\u0000y\u0000` in it.",
     ),
     "Exit record": (
@@ -78,7 +78,7 @@ DOCUMENTS: Final = {
         "`exit.yaml` of a task: YAML, at most 4096 bytes.",
     ),
     "State": ("pai_runtime.task", "state.schema.json", "`state.json` of a task, while it runs."),
-    "Run": ("pai_runtime.engines", "run.schema.json", "`run.json` in the folder of a run."),
+    "Run": ("pai_runtime.runs", "run.schema.json", "`run.json` in the folder of a run."),
 }
 """The documents that people and other programs read or write: package and name of the schema."""
 
@@ -155,7 +155,7 @@ SET_LATER: Final = {
         STEPS,
         f"One of {', '.join(phase for phase in get_args(Phase) if phase != 'command')}",
     ),
-    "PAI_TASK_OUTCOME": (LATER_STEPS, f"One of {', '.join(get_args(lifecycle.Outcome))}"),
+    "PAI_TASK_OUTCOME": (LATER_STEPS, f"One of {', '.join(get_args(outcome.Outcome))}"),
     "PAI_TASK_EXIT_CODE": (LATER_STEPS, "The task's exit code"),
     "PAI_TASKS_FILE": (MANY_TASKS, "JSON file with all variables above, where not all fit the environment"),
     "PAI_TASKS_SCRIPT": (MANY_TASKS, "The same as a file that a shell can source"),
@@ -301,7 +301,7 @@ def _arguments(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
 def _exit_codes() -> Iterator[str]:
     yield "Of a task, and so of `pai-runtime run`, which ends with the code of the task that failed the job:"
     yield ""
-    codes = [(str(code), meaning) for code, meaning in sorted(_constants(lifecycle, re.compile("[A-Z_]+")))]
+    codes = [(str(code), meaning) for code, meaning in sorted(_constants(outcome, re.compile("[A-Z_]+")))]
     yield from _table(
         ("code", "meaning"),
         [("0", "The command succeeded."), *codes, ("128 + n", "The task was ended by signal n.")],

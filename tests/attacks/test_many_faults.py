@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pai_runtime.problems import MOST_LOOKED_FOR, MOST_SHOWN
+from pai_runtime.document.problems import MOST_LOOKED_FOR, MOST_SHOWN
 from tests.job_harness import load
 from tests.plugin_factory import Site
 from tests.plugin_factory import uses as plugin_uses
@@ -94,7 +94,7 @@ def test_only_the_first_of_many_unknown_words_are_compared(
         nonlocal compared
         compared += 1
 
-    monkeypatch.setattr("pai_runtime.problems.near_miss", near_miss)
+    monkeypatch.setattr("pai_runtime.document.problems.near_miss", near_miss)
     load(tmp_path, faulty)
     assert compared <= 2 * MOST_SHOWN
 

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from pai_runtime.cli import policy as policies
+from pai_runtime.document.problems import InvalidInput
 from pai_runtime.host.code import GROUP
 from pai_runtime.host.host import Host, Unavailable
-from pai_runtime.problems import InvalidInput
 from tests.plugin_factory import (
     GREETS,
     PIP,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pai_runtime.secret_names import names_secret
+from pai_runtime.document.secret_names import names_secret
 from pai_runtime.task.masking import Masks
 from pai_runtime.task.placeholders import placeholder
 from tests.plugin_factory import Site, uses

@@ -76,7 +76,7 @@ def test_nor_for_the_record_of_the_run_itself(tmp_path: Path, kind: str) -> None
 
 OVERDUE = """
 import sys
-import pai_runtime.engines.local_task as local_task
+import pai_runtime.engines.local.task as local_task
 from pai_runtime.cli import main
 local_task._OVERDUE = local_task._AT_ONCE = 0.5
 sys.exit(main())

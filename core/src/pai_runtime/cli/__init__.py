@@ -10,7 +10,8 @@ from resource import RLIMIT_NOFILE, getrlimit
 from typing import Any, NoReturn
 
 from pai_runtime import __version__
-from pai_runtime.cli.output import (
+from pai_runtime.document.problems import InvalidInput
+from pai_runtime.terminal.output import (
     CannotWrite,
     drop_unwritten,
     flush,
@@ -20,7 +21,6 @@ from pai_runtime.cli.output import (
     say,
     write_lines,
 )
-from pai_runtime.problems import InvalidInput
 
 INVALID = 1
 CANNOT_RUN = 2

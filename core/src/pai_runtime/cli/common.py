@@ -4,11 +4,11 @@ import argparse
 import getpass
 import os
 
+from pai_runtime.document.problems import InvalidInput, Problem, errors, in_order
 from pai_runtime.host.host import Host
 from pai_runtime.job.load import load_job
 from pai_runtime.job.model import Job
 from pai_runtime.plan.build import RoleUses, check_uses
-from pai_runtime.problems import InvalidInput, Problem, errors, in_order
 
 
 def user_name() -> str:

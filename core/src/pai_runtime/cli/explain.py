@@ -4,9 +4,9 @@ import argparse
 import json
 
 from pai_runtime.cli import CANNOT_RUN
-from pai_runtime.cli.output import say, write_lines
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.layout import VARIABLES
+from pai_runtime.terminal.output import say, write_lines
 
 _MOST_BYTES = 64 * 1024 * 1024
 

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pai_runtime.cli import CANNOT_RUN
-from pai_runtime.cli.output import flush, say, write_bytes
-from pai_runtime.engines.log_follower import LogFollower
-from pai_runtime.engines.run_state import Run, RunTask, Unreadable, lost, read_run
-from pai_runtime.engines.run_words import task_ranges
+from pai_runtime.runs.log_follower import LogFollower
+from pai_runtime.runs.state import Run, RunTask, Unreadable, lost, read_run
+from pai_runtime.task.console import LinePrefix
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.layout import RUNTIME_LOG, USER_LOG
-from pai_runtime.task.logs import LinePrefix
+from pai_runtime.terminal.output import flush, say, write_bytes
+from pai_runtime.terminal.words import task_ranges
 
 _PIECE = 65536
 _MOST_A_TURN = 1024 * 1024

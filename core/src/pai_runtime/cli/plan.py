@@ -4,14 +4,14 @@ import argparse
 
 from pai_runtime.cli import CANNOT_RUN, INVALID
 from pai_runtime.cli.common import load_checked, user_name
-from pai_runtime.cli.output import report_problems, say, write_json, write_lines
 from pai_runtime.cli.policy import given_host
-from pai_runtime.engines.placement import example_placement
+from pai_runtime.document.problems import InvalidInput
+from pai_runtime.engines.local.placement import example_placement
 from pai_runtime.job.model import Job
 from pai_runtime.plan.build import Planner
 from pai_runtime.plan.environment import TaskName
 from pai_runtime.plan.show import plan_lines
-from pai_runtime.problems import InvalidInput
+from pai_runtime.terminal.output import report_problems, say, write_json, write_lines
 
 
 def main(args: argparse.Namespace) -> int:

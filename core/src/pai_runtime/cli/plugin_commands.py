@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from pai_runtime.cli.policy import given_host
+from pai_runtime.document.problems import InvalidInput, Problem
 from pai_runtime.host.discovery import Plugin, PluginCommand, declared_commands, read_manifest
 from pai_runtime.host.host import Host
 from pai_runtime.host.loading import PluginError, blamed, stdout_is_stderr
 from pai_runtime.host.own_modules import import_own
-from pai_runtime.problems import InvalidInput, Problem
 
 
 def add_plugin_commands(commands: Any, wanted: str | None) -> None:

@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from pai_runtime.cli import CANNOT_RUN, INVALID
-from pai_runtime.cli.output import report, say, write_json, write_lines
 from pai_runtime.cli.policy import given_host
-from pai_runtime.engines.run_words import table
+from pai_runtime.document.problems import Position
+from pai_runtime.document.schemas import expectation
 from pai_runtime.host.discovery import Plugin, distribution_code
 from pai_runtime.host.host import Host, Unavailable, parameter_problems
 from pai_runtime.host.loading import PluginError
 from pai_runtime.host.planning import Question, ask
 from pai_runtime.job.model import plugin_id
 from pai_runtime.plugin import Task, Use
-from pai_runtime.problems import Position
-from pai_runtime.schemas import expectation
+from pai_runtime.terminal.output import report, say, write_json, write_lines
+from pai_runtime.terminal.words import table
 
 
 def main(args: argparse.Namespace) -> int:

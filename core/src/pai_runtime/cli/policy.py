@@ -3,9 +3,9 @@
 import os
 from pathlib import Path
 
+from pai_runtime.document.problems import InvalidInput, Problem
 from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY, read_policy
-from pai_runtime.problems import InvalidInput, Problem
 
 MACHINE_POLICY = Path("/etc/pai-runtime/policy.yaml")
 """In force wherever it is there, whatever the caller says."""

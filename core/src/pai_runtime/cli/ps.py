@@ -10,9 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from pai_runtime.cli import CANNOT_RUN
-from pai_runtime.cli.output import columns, say, write_json, write_lines
-from pai_runtime.engines.run_state import RUN, Run, RunTask, Unreadable, lost, read_doing, read_run
-from pai_runtime.engines.run_words import (
+from pai_runtime.document.printable import printable
+from pai_runtime.runs.state import RUN, Run, RunTask, Unreadable, lost, read_activity, read_run
+from pai_runtime.task.layout import PLAN
+from pai_runtime.terminal.output import columns, say, write_json, write_lines
+from pai_runtime.terminal.text import cut
+from pai_runtime.terminal.words import (
     TASK_TITLES,
     counts,
     elapsed,
@@ -23,9 +26,6 @@ from pai_runtime.engines.run_words import (
     table,
     task_row,
 )
-from pai_runtime.engines.terminal_text import cut
-from pai_runtime.printable import printable
-from pai_runtime.task.layout import PLAN
 
 _TITLES = ("RUN", "JOB", "STATE", "ELAPSED", "RETRIES", "TASKS")
 _DEFAULT = Path(".pai-runs")
@@ -106,7 +106,7 @@ def _details_text(found: _Found, now: float) -> Iterator[str]:
     yield from table([_TITLES, _row(found, now)])
     if isinstance(found.run, Unreadable):
         return
-    doing = {} if found.lost else read_doing(found.folder, found.run)
+    doing = {} if found.lost else read_activity(found.folder, found.run)
     rows = []
     for task in found.run.tasks:
         row = list(task_row(found.folder, task, doing.get(task.name), now))
@@ -137,7 +137,7 @@ def _summary(found: _Found) -> dict[str, Any]:
 def _details(found: _Found) -> dict[str, Any]:
     if isinstance(found.run, Unreadable):
         return {}
-    doing = {} if found.lost else read_doing(found.folder, found.run)
+    doing = {} if found.lost else read_activity(found.folder, found.run)
     tasks = []
     for task in found.run.tasks:
         progress = doing.get(task.name)

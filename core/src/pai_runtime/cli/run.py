@@ -6,25 +6,25 @@ import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from pai_runtime import duration
 from pai_runtime.cli import CANNOT_RUN
 from pai_runtime.cli.common import load_checked, user_name
-from pai_runtime.cli.output import report_problems, say
 from pai_runtime.cli.policy import given_host
-from pai_runtime.engines.local import LocalRun, RunOptions, not_given_here
-from pai_runtime.engines.local_environment import is_name
-from pai_runtime.engines.mounts import read_storages
-from pai_runtime.engines.run_folder import CannotRun, RunFolder
-from pai_runtime.engines.run_words import short_path
-from pai_runtime.engines.summary import summary
-from pai_runtime.engines.view import choose_view
+from pai_runtime.document import duration
+from pai_runtime.document.problems import InvalidInput
+from pai_runtime.engines.local.engine import LocalRun, RunOptions, not_given_here
+from pai_runtime.engines.local.environment import is_name
+from pai_runtime.engines.local.storages import read_storages
 from pai_runtime.job.model import Job
 from pai_runtime.job.secrets import secret_values
 from pai_runtime.plan.build import Planner
 from pai_runtime.plan.environment import TaskName
-from pai_runtime.problems import InvalidInput
+from pai_runtime.runs.folder import CannotRun, RunFolder
 from pai_runtime.task.plan import Plan
 from pai_runtime.task.secret_forms import SHORTEST, is_too_short
+from pai_runtime.terminal.output import report_problems, say
+from pai_runtime.terminal.summary import summary
+from pai_runtime.terminal.view import choose_view
+from pai_runtime.terminal.words import short_path
 
 _MUCH = 1_000_000_000
 """Bytes of plans from which on it is said how many there are."""

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 
 from pai_runtime.cli import INVALID
 from pai_runtime.cli.common import user_name
-from pai_runtime.cli.output import report, report_problems, write_json, write_lines
 from pai_runtime.cli.policy import given_host
-from pai_runtime.engines.placement import example_placement
+from pai_runtime.document.problems import MOST_SHOWN, InvalidInput, Problem, errors, in_order
+from pai_runtime.engines.local.placement import example_placement
 from pai_runtime.host.host import Host
 from pai_runtime.job.load import load_job
 from pai_runtime.job.model import Job
 from pai_runtime.plan.build import Planner, RoleUses, check_uses
-from pai_runtime.problems import MOST_SHOWN, InvalidInput, Problem, errors, in_order
+from pai_runtime.terminal.output import report, report_problems, write_json, write_lines
 
 
 def main(args: argparse.Namespace) -> int:

@@ -9,6 +9,8 @@ from typing import Any, Final
 
 from importlib_metadata import distributions
 
+from pai_runtime.document.problems import Position, field_name
+from pai_runtime.document.schemas import check, package_schema, schema_error
 from pai_runtime.host.code import GROUP, Code
 from pai_runtime.host.metadata import (
     AnyDistribution,
@@ -19,8 +21,6 @@ from pai_runtime.host.metadata import (
     text,
 )
 from pai_runtime.plugin import API_VERSION
-from pai_runtime.problems import Position, field_name
-from pai_runtime.schemas import check, package_schema, schema_error
 
 APIS: Final = range(max(1, API_VERSION - 1), API_VERSION + 1)
 

@@ -7,13 +7,13 @@ from functools import cached_property
 from types import FrameType
 from typing import Any
 
-from pai_runtime.document import Document, DocumentPath
+from pai_runtime.document.document import Document, DocumentPath
+from pai_runtime.document.problems import Position, Problem, Suggestions
+from pai_runtime.document.schemas import check
 from pai_runtime.host.discovery import InstalledPlugins, Plugin
 from pai_runtime.host.loading import LoadedPlugin, PluginError, load
 from pai_runtime.host.own_modules import register
 from pai_runtime.host.policy import Policy, refusal
-from pai_runtime.problems import Position, Problem, Suggestions
-from pai_runtime.schemas import check
 
 LONGEST_CHECK = 10
 """Seconds that checking the parameters of one use may take; a pattern may backtrack for ever."""

@@ -8,13 +8,13 @@ from functools import partial
 from typing import Any
 
 from pai_runtime import hooks
+from pai_runtime.document.problems import InvalidInput, Problem
 from pai_runtime.host.contributions import contribution_fault, contribution_from_json, contribution_to_json
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.host import Host
 from pai_runtime.host.loading import LoadedPlugin, PluginError, blamed
 from pai_runtime.host.separate_process import MOST_BYTES, AnswerPipe, Ended, SeparateProcess
 from pai_runtime.plugin import Contribution, Task, Use
-from pai_runtime.problems import InvalidInput, Problem
 
 _IMPORT = "import"
 _HOOK = "hook pai_prerequisite"

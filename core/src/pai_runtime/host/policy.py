@@ -4,11 +4,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pai_runtime.document import Document
+from pai_runtime.document.document import Document
+from pai_runtime.document.problems import InvalidInput, Problem
+from pai_runtime.document.schemas import check_document, package_schema
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.metadata import normalized
-from pai_runtime.problems import InvalidInput, Problem
-from pai_runtime.schemas import check_document, package_schema
 
 EVERY = "*"
 """In the place of specifiers: every version."""

@@ -17,9 +17,9 @@ from pai_runtime.host.host import Host, Unavailable
 from pai_runtime.host.loading import LoadedPlugin, PluginError, blamed, stdout_is_stderr
 from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.plugin import Analysis, ContributedRule, Failure, Task, Use
+from pai_runtime.task.memfd import SCRIPT_FD
 from pai_runtime.task.placeholders import fill, platform_path
 from pai_runtime.task.plan import UseRecord
-from pai_runtime.task.shell import SCRIPT_FD
 
 _FILES = ("PAI_ENV", "PAI_ANALYSIS")
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, cast
 
-from pai_runtime import duration
-from pai_runtime.document import Document, DocumentPath, Node
-from pai_runtime.job.growth import Growth
+from pai_runtime.document import duration
+from pai_runtime.document.document import Document, DocumentPath, Node
+from pai_runtime.document.problems import Suggestions
+from pai_runtime.job.budget import Budget
 from pai_runtime.job.order import dependencies_first
 from pai_runtime.job.secrets import as_placeholders, named_secrets, secret_values
 from pai_runtime.job.storages import with_mount_path
-from pai_runtime.problems import Suggestions
 from pai_runtime.task.masking import Masks
 from pai_runtime.task.plan import FailurePolicy
 
@@ -144,9 +144,9 @@ class Job:
         return Masks([*secret_values(self.secrets).values(), *named_secrets(self.document.root)])
 
     @cached_property
-    def growth(self) -> Growth:
+    def budget(self) -> Budget:
         """What the job grows to; shared by all that makes it grow."""
-        return Growth()
+        return Budget()
 
     @cached_property
     def suggestions(self) -> Suggestions:
@@ -167,7 +167,7 @@ class Job:
             return [] if each in owners or self.prerequisites[each].property(name) else self.require(each)
 
         order, _ = dependencies_first([prerequisite.name], unknown)
-        self.growth.add(len(order), self.document.position(prerequisite.path))
+        self.budget.add(len(order), self.document.position(prerequisite.path))
         for each in order:
             if each not in owners:
                 candidate = self.prerequisites[each]

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from pai_runtime.document import DocumentPath, Node
+from pai_runtime.document.document import DocumentPath, Node
+from pai_runtime.document.problems import Problem, field_name, near_miss
 from pai_runtime.job.model import Job, Prerequisite, TaskRole
-from pai_runtime.problems import Problem, field_name, near_miss
 
 ROOTS = ("$parameters", "$secrets", "$data", "$script", "$output", "this")
 
@@ -120,7 +120,7 @@ class Renderer:
         if as_text and isinstance(node.data, (dict, list)):
             kind = "list" if isinstance(node.data, list) else "mapping"
             raise _NothingThere(f"it is a {kind}, and only one of its values can stand inside a text")
-        self._job.growth.add(node.size, self._job.document.place(node))
+        self._job.budget.add(node.size, self._job.document.place(node))
         if found.owner is None:
             return node.text if as_text else node.data
         if any(node is outer for outer in self._inside):

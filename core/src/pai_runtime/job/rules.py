@@ -3,10 +3,10 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from pai_runtime.document import Document, DocumentPath
+from pai_runtime.document.document import Document, DocumentPath
+from pai_runtime.document.problems import Position, Problem, field_name
 from pai_runtime.job.model import Job, Prerequisite, TaskRole
 from pai_runtime.job.order import dependencies_first
-from pai_runtime.problems import Position, Problem, field_name
 
 _MOST_LISTED = 10
 _LONGEST_LISTED = 50

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from pai_runtime.document import DocumentPath, Node, walk
-from pai_runtime.problems import Position, Problem
-from pai_runtime.secret_names import names_secret
+from pai_runtime.document.document import DocumentPath, Node, walk
+from pai_runtime.document.problems import Position, Problem
+from pai_runtime.document.secret_names import names_secret
 from pai_runtime.task.placeholders import placeholder
 
 _MOST_BYTES = 256 * 1024

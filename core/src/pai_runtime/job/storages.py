@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from pai_runtime.document import Node
+from pai_runtime.document.document import Node
 
 PLUGIN = "com.microsoft.pai.runtimeplugin.pvc_storage"
 """The plugin of what ``extras.storages`` and ``requireStorages`` list."""

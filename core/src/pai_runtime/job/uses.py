@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pai_runtime.document import DocumentPath
+from pai_runtime.document.document import DocumentPath
+from pai_runtime.document.problems import Position, Problem
 from pai_runtime.job.model import OWN_FIELDS, Job, Prerequisite, TaskRole
 from pai_runtime.job.order import dependencies_first
 from pai_runtime.job.references import Renderer
 from pai_runtime.job.storages import PLUGIN as STORAGE_PLUGIN
-from pai_runtime.problems import Position, Problem
 from pai_runtime.task.plan import Command, FailurePolicy
 
 _FOR_THE_PLUGIN = {"callbacks"}
@@ -38,7 +38,7 @@ def role_uses(job: Job, role: TaskRole, problems: list[Problem]) -> list[JobUse]
     order, _ = dependencies_first(roots, job.require)
     chosen = [job.prerequisites[name] for name in order]
     for each in chosen:
-        job.growth.add(each.node.size, job.document.position(role.path))
+        job.budget.add(each.node.size, job.document.position(role.path))
     uses = list(_of_storages(job, role, None, ("extras", "storages"), problems))
     for each in chosen:
         uses += _of_storages(job, role, each, (*each.path, "requireStorages"), problems)
@@ -57,7 +57,7 @@ def _of_storages(
         if not isinstance(storage.data, dict):
             continue
         place = (*path, index)
-        job.growth.add(storage.size, job.document.position(place))
+        job.budget.add(storage.size, job.document.position(place))
         parameters = renderer.value(storage, place)
         yield JobUse(
             STORAGE_PLUGIN,
@@ -101,7 +101,7 @@ def _of_extras(job: Job, role: TaskRole, problems: list[Problem]) -> list[JobUse
     for extra in job.extras:
         if extra.roles is not None and role.name not in extra.roles:
             continue
-        job.growth.add(extra.node.size, job.document.position(extra.path))
+        job.budget.add(extra.node.size, job.document.position(extra.path))
         path = (*extra.path, "parameters")
         node = extra.node.children.get("parameters")
         children = node.children if node else {}

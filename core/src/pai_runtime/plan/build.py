@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from pai_runtime.document import DocumentPath
+from pai_runtime.document.document import DocumentPath
+from pai_runtime.document.problems import InvalidInput, Problem, errors, in_order, problem_lines
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.host import Host, Unavailable, parameter_problems
 from pai_runtime.host.loading import PluginError
@@ -16,7 +17,6 @@ from pai_runtime.job.uses import JobUse, role_command, role_uses
 from pai_runtime.plan.environment import JobEnvironment, Placement, TaskName
 from pai_runtime.plan.mounts import conflict, filled
 from pai_runtime.plugin import EVENTS, Contribution, Task, Use
-from pai_runtime.problems import InvalidInput, Problem, errors, in_order, problem_lines
 from pai_runtime.task.placeholders import show
 from pai_runtime.task.plan import (
     Command,

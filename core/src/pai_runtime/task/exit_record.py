@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pai_runtime.task.analysis import Analysis
-from pai_runtime.task.lifecycle import RUNTIME_ERROR, CallbackFailure, Result
+from pai_runtime.task.outcome import RUNTIME_ERROR, CallbackFailure, Result
 from pai_runtime.task.plan import UseRecord
 
 _START, _END = "[PAI_RUNTIME_ERROR_START]\n", "[PAI_RUNTIME_ERROR_END]\n"

@@ -1,7 +1,7 @@
 """The plan of one task: all that is decided before the user's command starts, as data.
 
 `Plan.to_json` and `Plan.from_json` are the two directions of the versioned JSON document that
-``plan/schema.json`` describes. Secrets appear as placeholders only (`pai_runtime.task.placeholders`).
+``plan.schema.json`` describes. Secrets appear as placeholders only (`pai_runtime.task.placeholders`).
 """
 
 from collections.abc import Mapping

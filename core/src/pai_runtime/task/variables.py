@@ -14,7 +14,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from pai_runtime.task.plan import PEERS, Variable
-from pai_runtime.task.shell import NOT_CARRIED
+
+NOT_CARRIED = {"_", "SHLVL", "PWD", "OLDPWD"}
+"""What a shell sets for itself: a step's working directory is its own."""
 
 IMAGE = "image"
 RUNTIME = "runtime"

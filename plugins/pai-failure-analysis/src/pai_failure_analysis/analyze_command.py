@@ -13,10 +13,10 @@ from typing import IO, Any
 from pai_failure_analysis.evidence import LOG_BYTES, Evidence
 from pai_failure_analysis.matching import Found, Match, first_match, searchable
 from pai_failure_analysis.rules import shipped_rules
-from pai_runtime.cli.output import report_problems
-from pai_runtime.engines.terminal_text import cut, shown_line
-from pai_runtime.problems import InvalidInput, Problem
+from pai_runtime.document.problems import InvalidInput, Problem
 from pai_runtime.task.analysis import MOST_CODE
+from pai_runtime.terminal.output import report_problems
+from pai_runtime.terminal.text import cut, shown_line
 
 CONTEXT = 3
 """Lines that are shown before and after a match."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 from pai_failure_analysis.rules import Rule, shipped_rules
-from pai_runtime.engines.terminal_text import cut
+from pai_runtime.terminal.text import cut
 
 NOT_FOUND = 1
 """Exit status: no rule gives this code."""

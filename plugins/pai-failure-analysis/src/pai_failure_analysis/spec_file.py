@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from pai_failure_analysis.rules import Rule, read_rules
-from pai_runtime.document import Document
-from pai_runtime.problems import InvalidInput, Problem
+from pai_runtime.document.document import Document
+from pai_runtime.document.problems import InvalidInput, Problem
 
 
 @dataclass(frozen=True)

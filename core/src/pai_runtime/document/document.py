@@ -1,0 +1,354 @@
+"""YAML documents that know where each value stands, read in bounded time and memory.
+
+Values follow the core schema of YAML 1.2, as the job protocol says: only ``true`` and ``false`` are
+booleans (``yes`` and ``on`` are text), keys are text, and there are no tags of other kinds.
+"""
+
+import math
+import os
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from pai_runtime.document.problems import InvalidInput, Position, Problem, in_order
+
+MAX_BYTES = 4 * 1024 * 1024
+MAX_DEPTH = 100
+MAX_NODES = 100_000
+"""Values in a document, each alias counted as all that it stands for."""
+CHARACTERS_PER_NODE = 100
+"""A longer text counts as several values: an alias could repeat it a hundred thousand times."""
+
+DocumentPath = tuple[str | int, ...]
+
+_INT = re.compile(r"[-+]?[0-9]{1,300}|0o[0-7]{1,300}|0x[0-9a-fA-F]{1,300}")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_NULL = {"", "~", "null", "Null", "NULL"}
+_BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+_CORE_TAGS = {
+    f"tag:yaml.org,2002:{kind}": kind for kind in ("str", "int", "float", "bool", "null", "map", "seq")
+}
+_KINDS = {str: ["str"], bool: ["bool"], int: ["int", "float"], float: ["float"], type(None): ["null"]}
+
+_LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
+_NOT_YAML = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One value. `data` is plain data; `text` a scalar as it was written; `line` and `column` from 1.
+
+    `start` and `end` are its first and last character in the source; `children` and `keys` (the position
+    of each key) are those of a list or mapping, `size` is the number of values in it, a long text counted
+    as several. Not shown by ``repr``: a node may be a secret.
+    """
+
+    data: Any = field(repr=False)
+    text: str = field(repr=False)
+    line: int
+    column: int
+    start: int
+    end: int
+    children: Mapping[str | int, "Node"] = field(default_factory=dict, repr=False)
+    keys: Mapping[str | int, tuple[int, int]] = field(default_factory=dict, repr=False)
+    size: int = 1
+
+
+class Document:
+    """A whole document. `file` is its name in messages."""
+
+    def __init__(self, file: str, source: str, root: Node) -> None:
+        self.file = file
+        self.source = source
+        self.root = root
+
+    @classmethod
+    def read(cls, path: Path) -> "Document":
+        """Read a file; raises `InvalidInput` for one that is not a sound document."""
+        file = str(path)
+        try:
+            with open(path, "rb", opener=_open_at_once) as stream:
+                data = stream.read(MAX_BYTES + 1)
+        except OSError as error:
+            raise _invalid(f"cannot be read: {error.strerror}", Position(file, 1, 1)) from None
+        if len(data) > MAX_BYTES:
+            raise _invalid(f"is larger than {MAX_BYTES // 1024 // 1024} MiB", Position(file, 1, 1))
+        try:
+            source = data.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            # The error's own bytes are without the byte order mark.
+            before = error.object[: error.start].decode()
+            byte = error.object[error.start]
+            raise _invalid(f"is not UTF-8: byte 0x{byte:02x}", _at_end(before, file)) from None
+        return cls.parse(source, file)
+
+    @classmethod
+    def parse(cls, source: str, file: str) -> "Document":
+        """Read a text; raises `InvalidInput`."""
+        # Not left to the parser: it counts the bytes before the character.
+        if strange := _NOT_YAML.search(source):
+            place = _at_end(source[: strange.start()], file)
+            raise _invalid(f"is not YAML: the character U+{ord(strange[0]):04X}", place)
+        builder = _Builder(file)
+        try:
+            for event in yaml.parse(source, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+                builder.feed(event)
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark or error.context_mark
+            place = Position(file, mark.line + 1, mark.column + 1) if mark else Position(file, 1, 1)
+            raise _invalid(f"is not YAML: {error.problem or error.context}", place) from None
+        return cls(file, source, builder.document())
+
+    def node(self, path: DocumentPath) -> Node | None:
+        """The value at `path`."""
+        node = self.root
+        for part in path:
+            child = node.children.get(part)
+            if child is None:
+                return None
+            node = child
+        return node
+
+    def position(self, path: DocumentPath, *, is_key: bool = False) -> Position:
+        """Where the value at `path` stands, or its key, or the nearest that there is above it."""
+        node = self.root
+        for part in path[:-1]:
+            if part not in node.children:
+                return self.place(node)
+            node = node.children[part]
+        if not path or path[-1] not in node.children:
+            return self.place(node)
+        if is_key and path[-1] in node.keys:
+            return Position(self.file, *node.keys[path[-1]])
+        return self.place(node.children[path[-1]])
+
+    def place(self, node: Node) -> Position:
+        """The position of a value of this document."""
+        return Position(self.file, node.line, node.column)
+
+    def place_at(self, index: int) -> Position:
+        """The position of a character of the source."""
+        line = bisect_right(self._line_starts, index)
+        return Position(self.file, line, index - self._line_starts[line - 1] + 1)
+
+    @cached_property
+    def _line_starts(self) -> list[int]:
+        return [0, *(match.end() for match in _LINE_BREAK.finditer(self.source))]
+
+
+@dataclass(slots=True)
+class _Open:
+    """A list or mapping whose end has not come."""
+
+    event: Any
+    children: dict[str | int, Node] = field(default_factory=dict)
+    keys: dict[str | int, tuple[int, int]] = field(default_factory=dict)
+    merged: list[Node] = field(default_factory=list)
+    key: str | None = None
+    is_merge: bool = False
+    size: int = 1
+
+
+class _Builder:
+    """Makes nodes of the parser's events, without recursion: how deep a document is, its writer decides."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._open: list[_Open] = []
+        self._anchors: dict[str | None, Node | None] = {}
+        self._roots: list[Node] = []
+        self._problems: list[Problem] = []
+
+    def document(self) -> Node:
+        if not self._roots:
+            raise _invalid("is empty", Position(self._file, 1, 1))
+        if self._problems:
+            raise InvalidInput(in_order(self._problems))
+        return self._roots[0]
+
+    def feed(self, event: Any) -> None:
+        match event:
+            case yaml.DocumentStartEvent() if self._roots:
+                raise _invalid("holds a second document; expected one", self._at(event))
+            case yaml.MappingStartEvent() | yaml.SequenceStartEvent():
+                self._begin(event)
+            case yaml.MappingEndEvent() | yaml.SequenceEndEvent():
+                self._end(event)
+            case yaml.ScalarEvent():
+                self._scalar(event)
+            case yaml.AliasEvent():
+                node = self._anchors.get(event.anchor)
+                if node is None:
+                    # Its name is not shown, nor a tag: a secret that begins with * or ! looks like one.
+                    raise _invalid("this alias stands for nothing that is complete", self._at(event))
+                self._add(node, event)
+
+    def _begin(self, event: Any) -> None:
+        if len(self._open) >= MAX_DEPTH:
+            raise _invalid(f"is nested deeper than {MAX_DEPTH} levels", self._at(event))
+        self._check_tag(event, "map" if isinstance(event, yaml.MappingStartEvent) else "seq")
+        if self._expects_key():
+            raise _invalid("a list or mapping cannot be a key", self._at(event))
+        if event.anchor:
+            self._anchors[event.anchor] = None
+        self._open.append(_Open(event))
+
+    def _end(self, event: Any) -> None:
+        opened = self._open.pop()
+        start = opened.event
+        if isinstance(start, yaml.MappingStartEvent):
+            _merge(opened)
+            data: Any = {key: child.data for key, child in opened.children.items()}
+        else:
+            data = [child.data for child in opened.children.values()]
+        mark = start.start_mark
+        node = Node(
+            data,
+            "",
+            mark.line + 1,
+            mark.column + 1,
+            mark.index,
+            event.end_mark.index,
+            opened.children,
+            opened.keys,
+            opened.size,
+        )
+        if start.anchor:
+            self._anchors[start.anchor] = node
+        self._add(node, start)
+
+    def _scalar(self, event: Any) -> None:
+        text: str = event.value
+        data = _scalar_data(text, event)
+        self._check_tag(event, "str", *_KINDS[type(data)])
+        if "\0" in text:
+            self._problems.append(Problem("the character NUL cannot be part of a value", self._at(event)))
+        if self._expects_key():
+            self._key(text, event)
+            return
+        mark = event.start_mark
+        node = Node(
+            data,
+            "" if data is None else text,
+            mark.line + 1,
+            mark.column + 1,
+            mark.index,
+            event.end_mark.index,
+            size=1 + len(text) // CHARACTERS_PER_NODE,
+        )
+        if event.anchor:
+            self._anchors[event.anchor] = node
+        self._add(node, event)
+
+    def _key(self, text: str, event: Any) -> None:
+        top = self._open[-1]
+        top.is_merge = text == "<<" and event.implicit[0]
+        top.key = text
+        place = (event.start_mark.line + 1, event.start_mark.column + 1)
+        if top.is_merge:
+            return
+        if text in top.keys:
+            first = ":".join(map(str, top.keys[text]))
+            self._problems.append(
+                Problem(f"the key '{text}' is here a second time; the first is at {first}", self._at(event))
+            )
+        top.keys[text] = place
+
+    def _add(self, node: Node, event: Any) -> None:
+        if not self._open:
+            self._roots.append(node)
+            return
+        top = self._open[-1]
+        top.size += node.size
+        if top.size > MAX_NODES:
+            raise _invalid(
+                f"holds more than {MAX_NODES} values, aliases counted as what they stand for and long texts"
+                f" as one for every {CHARACTERS_PER_NODE} characters",
+                self._at(event),
+            )
+        if isinstance(top.event, yaml.SequenceStartEvent):
+            top.children[len(top.children)] = node
+        elif top.key is None:
+            raise _invalid("an alias cannot be a key", self._at(event))
+        elif top.is_merge:
+            self._add_merge(top, node, event)
+            top.key = None
+        else:
+            top.children[top.key] = node
+            top.key = None
+
+    def _add_merge(self, top: _Open, node: Node, event: Any) -> None:
+        sources = list(node.children.values()) if isinstance(node.data, list) else [node]
+        if not all(isinstance(source.data, dict) for source in sources):
+            raise _invalid("'<<' merges mappings only", self._at(event))
+        top.merged += sources
+
+    def _expects_key(self) -> bool:
+        top = self._open[-1] if self._open else None
+        return top is not None and isinstance(top.event, yaml.MappingStartEvent) and top.key is None
+
+    def _check_tag(self, event: Any, *kinds: str) -> None:
+        kind = _CORE_TAGS.get(event.tag)
+        if event.tag not in (None, "!") and kind is None:
+            message = "the tag here is not allowed: values are plain data"
+            self._problems.append(Problem(message, self._at(event)))
+        elif kind is not None and kind not in kinds:
+            self._problems.append(Problem(f"this is no {kind}, as its tag says", self._at(event)))
+
+    def _at(self, event: Any) -> Position:
+        return Position(self._file, event.start_mark.line + 1, event.start_mark.column + 1)
+
+
+def _merge(opened: _Open) -> None:
+    for source in opened.merged:
+        for key, child in source.children.items():
+            if key not in opened.children:
+                opened.children[key] = child
+                opened.keys[key] = source.keys[key]
+
+
+def _scalar_data(text: str, event: Any) -> Any:
+    plain, _ = event.implicit
+    kind = _CORE_TAGS.get(event.tag)
+    if event.tag == "!" or kind == "str" or not (plain or kind):
+        return text
+    if text in _NULL:
+        return None
+    if text in _BOOL:
+        return _BOOL[text]
+    if _INT.fullmatch(text):
+        number = int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))
+        return float(number) if kind == "float" else number
+    if _FLOAT.fullmatch(text) and math.isfinite(real := float(text)):
+        return real
+    return text
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    # Without waiting for somebody to write to it, if it is a FIFO; one that is written to is read as usual.
+    descriptor = os.open(path, flags | os.O_NONBLOCK)
+    os.set_blocking(descriptor, True)
+    return descriptor
+
+
+def _at_end(before: str, file: str) -> Position:
+    return Position(file, before.count("\n") + 1, len(before) - before.rfind("\n"))
+
+
+def _invalid(message: str, position: Position) -> InvalidInput:
+    return InvalidInput([Problem(message, position)])
+
+
+def walk(node: Node, path: DocumentPath = ()) -> Iterator[tuple[DocumentPath, Node]]:
+    """Every scalar in `node` with its path."""
+    if isinstance(node.data, (dict, list)):
+        for key, child in node.children.items():
+            yield from walk(child, (*path, key))
+    else:
+        yield path, node

@@ -1,0 +1,1 @@
+"""The engine of this machine: tasks are its processes."""

@@ -1,0 +1,381 @@
+"""The local engine: every task of a job as processes on this machine."""
+
+import contextlib
+import fcntl
+import json
+import os
+import select
+import signal
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from secrets import token_hex
+from types import FrameType
+from typing import Literal
+
+from pai_runtime.engines.local.environment import local_environment, not_set, secrets_among
+from pai_runtime.engines.local.isolation import Bind
+from pai_runtime.engines.local.isolation_trial import Trial, try_out
+from pai_runtime.engines.local.placement import placement, ports_needed
+from pai_runtime.engines.local.ports import END, FIRST, NoFreePorts, free_ports
+from pai_runtime.engines.local.storages import binds, check_storages, not_mounted, with_folders
+from pai_runtime.engines.local.task import LAYERS, LaunchOptions, LocalTask
+from pai_runtime.job.model import Job
+from pai_runtime.plan.environment import Attempt, Placement, TaskName
+from pai_runtime.runs.completion import Decision, decision
+from pai_runtime.runs.first_failure import first_failure
+from pai_runtime.runs.folder import CannotRun
+from pai_runtime.runs.state import RUN, Run, RunOutcome
+from pai_runtime.supervisor.process_tree import adopt_orphans, keep_to_ourselves, kill_children
+from pai_runtime.supervisor.stop import on_stop_signals
+from pai_runtime.task.folder import Folder
+from pai_runtime.task.outcome import RUNTIME_ERROR
+from pai_runtime.task.placeholders import platform_path
+from pai_runtime.task.plan import Plan
+from pai_runtime.terminal.text import shown_line
+from pai_runtime.terminal.view import View
+
+IsolationMode = Literal["auto", "none", "required"]
+
+_SHOW_EVERY = 0.25
+_GONE_EVERY = 0.01
+_GONE_WITHIN = 10.0
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a job is run here.
+
+    `timeout` in seconds, for the whole run; `storages`: folders by storage name; `environment`: names of
+    variables of ours that tasks are to have, beside those that the job asks for.
+    """
+
+    user: str
+    timeout: float | None = None
+    isolation: IsolationMode = "auto"
+    storages: Mapping[str, Path] = field(default_factory=dict)
+    environment: tuple[str, ...] = ()
+
+
+def not_given_here(job: Job) -> list[str]:
+    """What the job asks for and this machine does not give its tasks; to be said, not to stop the run."""
+    images = sorted(
+        {str(job.prerequisites[role.docker_image].node.data["uri"]) for role in job.roles.values()}
+    )
+    gpus = max(role.gpu for role in job.roles.values())
+    missing = [f"the docker image {', '.join(images)}: commands use the programs of this machine"]
+    if gpus and not Path("/dev/nvidia0").exists():
+        missing.append(f"GPUs: a task asks for {gpus}, and there is none")
+    missing.append("limits of memory and CPU: tasks may use all of this machine")
+    return missing
+
+
+class LocalRun:
+    """One run of a job. Tasks run at once; the first decision of the completion policies ends the others.
+
+    A task that fails is tried again ``taskRetryCount`` times if the job's tasks need not live together, and
+    a job that fails ``jobRetryCount`` times, from its beginning. The first signal to stop ends the job in
+    good order, the second at once.
+    """
+
+    def __init__(self, job: Job, folder: Path, options: RunOptions, view: View) -> None:
+        self._job = job
+        self._folder = Folder.at(folder)
+        self._options = options
+        self._view = view
+        self._started = time.time()
+        self._deadline = time.monotonic() + options.timeout if options.timeout is not None else None
+        self._tasks: dict[TaskName, LocalTask] = {}
+        self._running: dict[int, LocalTask] = {}
+        self._ended: dict[TaskName, int] = {}
+        self._retries = 0
+        self._decision: Decision | None = None
+        self._cancelled_by: int | None = None
+        self._ended_at: float | None = None
+        self._changed = True
+
+    def place(self) -> Placement:
+        """A placement with ports that are free now; raises `CannotRun`."""
+        try:
+            with free_ports(ports_needed(self._job), _somewhere()) as ports:
+                path = self._folder.path
+                return placement(self._job, path.name, self._options.user, path, ports)
+        except (NoFreePorts, OSError) as error:
+            raise CannotRun(str(error)) from None
+
+    def prepare(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str]) -> None:
+        """Make all that the tasks need; raises `CannotRun`."""
+        for missing in check_storages(plans.values(), self._options.storages):
+            self._view.say(missing)
+        namespaces = self._namespaces(plans)
+        asked = (*self._job.environment, *self._options.environment)
+        for name in not_set(asked):
+            self._view.say(f"the tasks do not get {name}, which is asked for and unset here")
+        hidden = {platform_path(name): value for name, value in secrets_among(asked).items()}
+        options = LaunchOptions(
+            {**secrets, **_platform_secrets(plans), **hidden},
+            local_environment(asked),
+            prefixed=len(plans) > 1,
+            shown_elsewhere=self._view.shows_output,
+            namespaces=namespaces,
+            storage=self._binds(plans) if namespaces else {},
+        )
+        for (role, index), plan in plans.items():
+            plan_here = with_folders(plan, self._options.storages)
+            framework = self._folder.path.name
+            self._tasks[role, index] = task = LocalTask(plan_here, framework, self._folder, options)
+            try:
+                task.prepare()
+            except OSError as error:
+                message = "the folder of a task cannot be written"
+                where = error.filename or self._folder.path / task.label
+                raise CannotRun(f"{message}: {where}: {error.strerror}") from None
+
+    def run(self) -> int:
+        """Run all tasks to their end; the exit status of the job."""
+        adopt_orphans()  # of a supervisor that is killed
+        keep_to_ourselves()
+        with _lock(self._folder), _wake_on_children() as wake:
+            on_stop_signals(self._cancel)
+            while True:
+                for task in self._tasks.values():
+                    self._start(task)
+                    self._turn(wake, 0)
+                while self._running:
+                    self._turn(wake, _SHOW_EVERY)
+                self._blame()
+                if not self._begin_again():
+                    break
+            with contextlib.suppress(OSError):
+                self._folder.remove_if_empty(LAYERS)
+            self._ended_at = time.time()
+            self._changed = True
+            self._show()
+            self._view.end()
+        return self._decision.code if self._decision is not None else 128 + (self._cancelled_by or 0)
+
+    def _blame(self) -> None:
+        """Of the tasks that have failed, name the one that was first, with its code."""
+        if self._decision and self._decision.failed_task:
+            records = {name: task.record() for name, task in self._tasks.items() if task.code}
+            first = first_failure(records, self._decision.failed_task)
+            self._decision = Decision(self._tasks[first].code or self._decision.code, first)
+
+    def _namespaces(self, plans: Mapping[TaskName, Plan]) -> int:
+        """Those by which tasks are isolated; 0 if they are not."""
+        mode = self._options.isolation
+        try:
+            trial = Trial("--isolation none") if mode == "none" else try_out(self._folder.path / ".isolation")
+        except OSError as error:
+            raise CannotRun(
+                f"isolating a trial process failed: {error.filename}: {error.strerror}; "
+                "--isolation none runs tasks without isolation"
+            ) from None
+        reason = trial.refusal
+        if reason is None:
+            for folder in trial.read_only:
+                self._view.say(f"read-only in the tasks, for it cannot be a layer: {folder}")
+            return trial.namespaces
+        if mode == "required":
+            raise CannotRun(f"tasks cannot be isolated on this machine: {reason}")
+        for line in not_mounted(plans.values(), reason):
+            self._view.say(line)
+        self._view.say(f"tasks are not isolated ({reason}): they can change all that you can change")
+        return 0
+
+    def _binds(self, plans: Mapping[TaskName, Plan]) -> dict[TaskName, list[Bind]]:
+        storages, run = self._options.storages, self._folder.path
+        try:
+            return {name: binds(plan, storages, run) for name, plan in plans.items()}
+        except OSError as error:
+            raise CannotRun(f"the folder of a storage: {error.filename}: {error.strerror}") from None
+
+    def _start(self, task: LocalTask) -> None:
+        if self._is_stopping():
+            task.stop()
+            return
+        left = max(self._deadline - time.monotonic(), 0) if self._deadline is not None else None
+        try:
+            self._running[task.start(left)] = task
+        except OSError as error:
+            self._view.say(f"the task {task.label} cannot be started: {error.strerror}")
+            task.cannot_start(RUNTIME_ERROR)
+            self._decide(Decision(RUNTIME_ERROR, task.name))
+        self._changed = True
+        if self._is_stopping():  # told so before the task was running
+            task.stop()
+
+    def _is_stopping(self) -> bool:
+        return self._cancelled_by is not None or self._decision is not None
+
+    def _turn(self, wake: int, most: float) -> None:
+        """Wait for tasks to end, for `most` seconds; see what that decides, and show it."""
+        woken = select.poll()
+        woken.register(wake, select.POLLIN)
+        woken.poll(most * 1000)
+        for task in self._running.values():
+            task.end_if_overdue()
+        with contextlib.suppress(BlockingIOError):
+            os.read(wake, 4096)
+        with contextlib.suppress(ChildProcessError):
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                self._reap(*ended)
+        self._show()
+
+    def _reap(self, pid: int, status: int) -> None:
+        task = self._running.pop(pid, None)
+        if task is None:
+            return
+        if os.WIFSIGNALED(status):
+            # Nobody else ends what a supervisor leaves that was killed; what these leave comes to us in turn.
+            until = time.monotonic() + _GONE_WITHIN
+            while kill_children(but=self._running) and time.monotonic() < until:
+                time.sleep(_GONE_EVERY)
+        self._has_ended(task, status)
+
+    def _has_ended(self, task: LocalTask, status: int) -> None:
+        self._changed = True
+        stopping = self._is_stopping()
+        code = task.has_ended(status, stopped=stopping)
+        if self._decision is not None or task.state == "stopped":
+            return
+        if code and not stopping and self._may_try_again(task):
+            number, of = task.attempt.of_task + 1, self._job.roles[task.name[0]].retries
+            self._view.say(f"{_failure(task)}; it is tried again ({number} of {of})")
+            if self._try_again(task):
+                return
+        self._ended[task.name] = code
+        if decided := decision(self._job.roles, self._ended):
+            self._decide(decided)
+
+    def _may_try_again(self, task: LocalTask) -> bool:
+        retries = 0 if self._job.gang else self._job.roles[task.name[0]].retries
+        return task.attempt.of_task < retries and self._has_time()
+
+    def _has_time(self) -> bool:
+        return self._deadline is None or time.monotonic() < self._deadline
+
+    def _try_again(self, task: LocalTask) -> bool:
+        try:
+            task.begin_again(Attempt(self._retries, task.attempt.of_task + 1))
+        except OSError as error:
+            folder = error.filename or task.label
+            self._view.say(f"task {task.label} cannot be tried again: {folder}: {error.strerror}")
+            return False
+        self._start(task)
+        return True
+
+    def _begin_again(self) -> bool:
+        """Make ready for another attempt of the whole job, if it failed and may have one."""
+        decided = self._decision
+        if decided is None or decided.failed_task is None or self._cancelled_by is not None:
+            return False
+        if self._retries == self._job.retries or not self._has_time():
+            return False
+        self._retries += 1
+        why = _failure(self._tasks[decided.failed_task])
+        self._view.say(f"{why}; the job begins again ({self._retries} of {self._job.retries})")
+        try:
+            for task in self._tasks.values():
+                task.begin_again(Attempt(self._retries))
+        except OSError as error:
+            folder = error.filename or self._folder.path
+            self._view.say(f"the job cannot begin again: {folder}: {error.strerror}")
+            return False
+        self._decision = None
+        self._ended.clear()
+        self._changed = True
+        return True
+
+    def _decide(self, decided: Decision) -> None:
+        self._decision = decided
+        self._stop_all()
+
+    def _cancel(self, number: int, _frame: FrameType | None) -> None:
+        if self._cancelled_by is None:
+            self._cancelled_by = number
+            self._view.say("stopping; once more to stop at once")
+        self._stop_all()
+
+    def _stop_all(self) -> None:
+        for task in self._tasks.values():
+            task.stop()
+
+    def _show(self) -> None:
+        run = self.as_run()
+        if self._changed:
+            self._changed = False
+            try:
+                text = json.dumps(run.to_json(), indent=2) + "\n"
+                self._folder.write(RUN, text, sync=run.ended is not None)
+            except OSError as error:
+                self._view.say(f"{error.filename} cannot be written: {error.strerror}")
+        self._view.show(run)
+
+    def as_run(self) -> Run:
+        """How the run stands."""
+        failed = self._decision.failed_task if self._decision and self._ended_at else None
+        return Run(
+            job=self._job.name,
+            file=str(Path(self._job.document.file).absolute()),
+            started=self._started,
+            retries=self._retries,
+            tasks=tuple(task.as_run_task() for task in self._tasks.values()),
+            ended=self._ended_at,
+            outcome=self._outcome() if self._ended_at else None,
+            failed_task=self._tasks[failed].label if failed else None,
+        )
+
+    def _outcome(self) -> RunOutcome:
+        if self._decision is None:
+            return "cancelled"
+        return "failed" if self._decision.code else "succeeded"
+
+
+def _platform_secrets(plans: Mapping[TaskName, Plan]) -> dict[str, str]:
+    """What a machine of one's own has of what the uses of plugins ask for."""
+    asked = {name for plan in plans.values() for use in plan.uses for name in use.secrets}
+    return {platform_path("run"): token_hex(32)} if "run" in asked else {}
+
+
+def _failure(task: LocalTask) -> str:
+    record = task.record()
+    message = str(record.get("message", f"exit code {task.code}"))
+    if "phrase" in record:
+        message += f" ({record['phrase']})"
+    return f"task {task.label} failed: {shown_line(message.encode())}"
+
+
+@contextlib.contextmanager
+def _lock(folder: Folder) -> Iterator[None]:
+    """Hold a lock on the folder of a run: whoever looks at it sees by that whether its engine lives."""
+    fd = os.open(".", os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder.fd)
+    try:
+        with contextlib.suppress(OSError):  # a file system without locks; those who look see less
+            fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+@contextlib.contextmanager
+def _wake_on_children() -> Iterator[int]:
+    """A descriptor that can be read when a child has ended or a signal has come."""
+    read, write = os.pipe()
+    for fd in (read, write):
+        os.set_blocking(fd, False)
+    before = signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+    signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+    try:
+        yield read
+    finally:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, before)
+        os.close(read)
+        os.close(write)
+
+
+def _somewhere() -> int:
+    """A port to begin at, so that runs side by side seldom want the same ones."""
+    return FIRST + os.getpid() * 131 % (END - FIRST)

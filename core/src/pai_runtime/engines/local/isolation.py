@@ -1,0 +1,341 @@
+"""This machine's files with a writable layer of a task's own, so that a local run changes nothing else.
+
+A process in namespaces of its own (for an ordinary user a user namespace too, with the same user) gets a
+new root:
+
+1. `WRITTEN` in the task's folder is the root. It is a real folder, so what is written is kept.
+2. Each folder of the machine's root is there as an overlay whose upper layer is the folder of that name in
+   `WRITTEN`; what is mounted below it is layered on top in the same way. One overlay over ``/`` is refused
+   because of the mounts below it. In a user namespace that holds for each folder, and one with mounts below
+   it is made anew, entry by entry. What cannot be a layer is read-only.
+3. ``/proc`` has only the processes of the task; ``/sys`` and ``/dev`` are the machine's own, with a
+   ``/dev/shm`` of the task's own. What can be set in the first two is read-only.
+4. Of the folder of the run there is only the task's own folder: in it ``work``; ``logs``, read-only;
+   ``private``, in memory; a copy of the runtime, read-only; and what else the task puts there, which `FILES`
+   has outside. All else of the run, such as plans, records and `WRITTEN`, the task cannot see.
+5. Storage is bound on top.
+
+All of it ends with the first process of the namespaces, and so does every other process in them; nothing
+has to be unmounted. What the kernel needs for the layers, and what `clean_up` has to know, is in the folder
+of the run.
+"""
+
+import contextlib
+import json
+import os
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pai_runtime.engines.local.mounting import (
+    MS_BIND,
+    MS_NODEV,
+    MS_NOEXEC,
+    MS_NOSUID,
+    MS_PRIVATE,
+    MS_REC,
+    be,
+    enter_root,
+    give_up_tracing,
+    make_read_only,
+    mount,
+    mount_points,
+)
+from pai_runtime.engines.local.process import CLONE_NEWUSER
+from pai_runtime.task.folder import Folder
+from pai_runtime.task.layout import ATTEMPTS, FILES, LOGS, PRIVATE, RUNTIME, WORK, WRITTEN
+
+PLATFORM = Path("/usr/local/pai")
+"""Where a task finds its own folder, whatever that is called outside."""
+_MACHINE = ("proc", "sys", "dev")
+_OWN = (WORK, LOGS, PRIVATE, RUNTIME)
+
+_MADE = "made.json"
+_MOST_MADE = 64 * 1024 * 1024
+_MOST_PRIVATE = "64m"
+
+
+@dataclass(frozen=True)
+class Bind:
+    """A real folder or file of this machine, and where a task sees it.
+
+    `below` is a folder in `source`, which others may write: no link is followed on the way to it.
+    """
+
+    source: str
+    target: str
+    read_only: bool = False
+    below: str = ""
+
+
+@dataclass(frozen=True)
+class Isolated:
+    """What a task is isolated by: kinds of namespaces, storage, and mounts of the runtime's own code."""
+
+    namespaces: int
+    storage: Sequence[Bind]
+    runtime: Sequence[Bind]
+
+
+def make_folders(task: Folder) -> None:
+    """Make what `Isolation` shows of a task's folder."""
+    for name in (WORK, LOGS, *(f"{FILES}/{own}" for own in _OWN)):
+        task.make(name)
+
+
+def clean_up(run: Folder, task: str, layers: str) -> None:
+    """Remove what only the kernel needed, and the folders into which the task has written nothing.
+
+    `task` and `layers` are the names of their folders in that of the run.
+    """
+    with run.folder(task) as own:
+        with contextlib.suppress(FileNotFoundError), own.folder(FILES) as files:
+            _take_out(files, own)
+        own.remove_if_empty(FILES)
+        with contextlib.suppress(FileNotFoundError), own.folder(WRITTEN) as written:
+            _take_in(run, layers, written)
+        own.remove_if_empty(WRITTEN)
+    above, _, name = layers.rpartition("/")
+    with contextlib.suppress(FileNotFoundError), run.folder(above) as all_layers:
+        all_layers.remove(name)
+
+
+def _take_out(files: Folder, own: Folder) -> None:
+    """What was put into the task's folder goes where it is without isolation, if nothing is in its way."""
+    for name in files.names():
+        with contextlib.suppress(OSError):
+            if name in _OWN:
+                files.remove_if_empty(name)
+            elif name != ATTEMPTS and not own.exists(name):
+                files.move(name, own, name)
+
+
+def _take_in(run: Folder, layers: str, written: Folder) -> None:
+    """The layers that had to be elsewhere belong to what was written; the kernel's placeholders do not."""
+    placeholders, uppers = [], []
+    with contextlib.suppress(OSError, ValueError):
+        placeholders, uppers = json.loads(run.read(f"{layers}/{_MADE}", _MOST_MADE))
+    for name in placeholders:
+        with contextlib.suppress(OSError):  # the task may have put a link in its way
+            written.unlink(name)
+    written.remove_empty()
+    for number, path in uppers:
+        with contextlib.suppress(OSError), run.folder(f"{layers}/{number}") as own:
+            with own.folder("upper") as upper:
+                upper.remove_empty()
+            if not own.remove_if_empty("upper"):
+                own.move("upper", written, path)
+
+
+class Isolation:
+    """The new root of the task in the folder `task`, below that of its `run`; entered by another process."""
+
+    def __init__(self, run: Path, task: Path, layers: Path, isolated: Isolated) -> None:
+        self._task = task
+        self._root = task / WRITTEN
+        self._layers = layers
+        self._isolated = isolated
+        # A link on the way would lead out of the new root while it is being made.
+        self._run_inside = Path(os.path.realpath(run))
+        self._task_inside = self._run_inside / task.relative_to(run)
+        self._platform = Path(os.path.realpath(PLATFORM))
+        self._user = os.geteuid(), os.getegid()  # which can only be told outside
+        self._in_user_namespace = bool(isolated.namespaces & CLONE_NEWUSER)
+        self._overlays = 0
+        self._has_worked = False
+        self._placeholders: list[str] = []
+        self._uppers: list[tuple[int, str]] = []
+        self.read_only: list[str] = []
+
+    def enter(self) -> None:
+        """Make the root and go into it, in new namespaces; raises OSError with the path in question."""
+        if self._in_user_namespace:
+            be(*self._user)
+        for folder in (self._root, self._layers):
+            folder.mkdir(parents=True)
+        mount(None, "/", None, MS_REC | MS_PRIVATE)
+        self._mounted = mount_points()
+        # From here the upper layers' paths are relative to the folder itself, not to what is mounted on it: a
+        # layer and its work folder must be in one mount.
+        os.chdir(self._root)
+        mount(str(self._root), str(self._root), None, MS_BIND)
+        with Folder.at(self._root) as self._new:
+            storage = [replace(each, target=os.path.realpath(each.target)) for each in self._isolated.storage]
+            for path in (self._run_inside, self._platform, *(Path(each.target) for each in storage)):
+                self._make(path).close()
+            self._each_below(Path("/"))
+            self._machine()
+            self._own_folder()
+            for each in storage:
+                self._bind(each)
+            (self._layers / _MADE).write_text(json.dumps([self._placeholders, self._uppers]))
+        os.chdir(self._root)
+        enter_root()
+        give_up_tracing()
+
+    def _each_below(self, folder: Path) -> None:
+        """Make a folder anew, entry by entry."""
+        for entry in os.scandir(folder):
+            if folder == Path("/") and entry.name in _MACHINE:
+                continue
+            if not (entry.is_symlink() or os.access(entry.path, os.F_OK)):
+                continue  # mounted by somebody for himself alone, or by a server that is gone
+            try:
+                self._entry(Path(entry.path))
+            except FileNotFoundError:
+                if os.path.lexists(entry.path):  # else it has been removed meanwhile
+                    raise
+
+    def _entry(self, path: Path) -> None:
+        if path.is_symlink():
+            self._inside(path).symlink_to(path.readlink())
+            self._placeholders.append(str(path))
+        elif path.is_dir():
+            self._make(path).close()
+            self._layer(path)
+        else:
+            self._bind(Bind(str(path), str(path), read_only=True))
+
+    def _layer(self, path: Path, *, on_another: bool = False) -> None:
+        """Mount an overlay over a folder, and what is mounted below it on top."""
+        below = self._outermost_below(path)
+        try:
+            self._overlay(path, on_another=on_another)
+        except OSError as error:
+            if not below and not self._has_worked:  # then it is not this folder's fault
+                raise
+            if not below or not os.access(path, os.R_OK | os.X_OK):
+                if os.access(path, os.X_OK):
+                    self.read_only.append(f"{path}: {error.strerror}")
+                self._bind(Bind(str(path), str(path), read_only=True))
+                return
+            if any(entry.is_file(follow_symlinks=False) for entry in os.scandir(path)):
+                self.read_only.append(f"{path}: the files in it, because of {below[0]}")
+            self._each_below(path)
+            return
+        self._has_worked = True
+        for mounted in below:
+            if not os.access(mounted, os.F_OK):
+                continue  # nor can the task get there
+            if mounted.is_dir():
+                self._layer(mounted, on_another=True)
+            else:
+                self._bind(Bind(str(mounted), str(mounted), read_only=True))
+
+    def _overlay(self, path: Path, *, on_another: bool) -> None:
+        self._overlays += 1
+        own = self._layers / str(self._overlays)
+        (own / "work").mkdir(parents=True)
+        upper = path.relative_to("/")
+        if on_another:  # whose upper layer must not have this one's in it
+            upper = own / "upper"
+            upper.mkdir(mode=0o755)
+            with Folder.at(upper) as made:
+                _like(made, path)
+            self._uppers.append((self._overlays, str(path)))
+        layers = f"lowerdir={_escaped(path)},upperdir={_escaped(upper)},workdir={_escaped(own / 'work')}"
+        options = ",userxattr" if self._in_user_namespace else ""
+        mount("overlay", str(self._inside(path)), "overlay", 0, layers + options)
+
+    def _outermost_below(self, path: Path) -> list[Path]:
+        below = sorted(each for each in set(self._mounted) if each.is_relative_to(path) and each != path)
+        return [each for each in below if not any(other in each.parents for other in below)]
+
+    def _machine(self) -> None:
+        for name in _MACHINE:
+            self._make(Path("/", name)).close()
+            if name == "proc":
+                mount("proc", str(self._inside("/proc")), "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
+            else:
+                mount(f"/{name}", str(self._inside(f"/{name}")), None, MS_BIND | MS_REC)
+        make_read_only(str(self._inside("/sys")))
+        if not self._in_user_namespace:  # there it is root's alone
+            settings = str(self._inside("/proc/sys"))
+            mount(settings, settings, None, MS_BIND)
+            make_read_only(settings)
+        shared = self._inside("/dev/shm")  # noqa: S108 - the system's, not a file of ours
+        if shared.is_dir() and not shared.is_symlink():
+            mount("tmpfs", str(shared), "tmpfs", 0, "mode=1777")
+
+    def _own_folder(self) -> None:
+        """Hide the folder of the run behind one that has only the task's own in it."""
+        inside = self._task_inside
+        self._memory(self._run_inside, "mode=755,size=1m")
+        self._bind(Bind(str(self._task / FILES), str(inside)))
+        self._bind(Bind(str(self._task / WORK), str(inside / WORK)))
+        self._bind(Bind(str(self._task / LOGS), str(inside / LOGS), read_only=True))
+        self._memory(inside / PRIVATE, f"mode=700,size={_MOST_PRIVATE}")
+        self._memory(inside / RUNTIME, "mode=755,size=1m")
+        for each in self._isolated.runtime:
+            self._bind(each)
+        with self._make(inside / RUNTIME) as runtime:
+            make_read_only(_path_of(runtime))
+        with self._make(self._run_inside) as run:
+            make_read_only(_path_of(run), below=False)
+        with self._make(inside) as own, self._make(self._platform) as platform:
+            mount(_path_of(own), _path_of(platform), None, MS_BIND | MS_REC)
+
+    def _memory(self, path: Path, options: str) -> None:
+        with self._make(path) as place:
+            mount("tmpfs", _path_of(place), "tmpfs", MS_NOSUID | MS_NODEV, options)
+
+    def _bind(self, bind: Bind) -> None:
+        target = Path(bind.target)
+        if not Path(bind.source).is_dir():
+            self._bind_file(bind.source, target)
+            return
+        with (
+            self._make(target) as place,
+            Folder.at(Path(bind.source)) as whole,
+            whole.folder(bind.below) as source,
+        ):
+            mount(_path_of(source), _path_of(place), None, MS_BIND | MS_REC)
+        if bind.read_only:
+            with self._make(target) as place:
+                make_read_only(_path_of(place))
+
+    def _bind_file(self, source: str, target: Path) -> None:
+        """A file of the machine's, read-only."""
+        inside = self._inside(target)
+        if not inside.exists():
+            inside.touch()
+            self._placeholders.append(str(target))
+        mount(source, str(inside), None, MS_BIND)
+        make_read_only(str(inside))
+
+    def _make(self, path: Path) -> Folder:
+        """A folder of the new root, with the permissions of the machine's, if it has one there."""
+        folder = self._new.folder("")
+        for known in (*reversed(path.parents[:-1]), path):
+            with folder:
+                try:
+                    inner = folder.folder(known.name)
+                except FileNotFoundError:
+                    folder.make(known.name)
+                    inner = folder.folder(known.name)
+                    _like(inner, known)
+            folder = inner
+        return folder
+
+    def _inside(self, path: str | Path) -> Path:
+        return self._root / str(path).lstrip("/")
+
+
+def _path_of(folder: Folder) -> str:
+    """A path by which the kernel finds the folder that is open, whatever has happened to its names."""
+    return f"/proc/self/fd/{folder.fd}"
+
+
+def _like(folder: Folder, known: Path) -> None:
+    """Give a folder the permissions of another, if that one is there."""
+    if known.is_dir():
+        status = known.stat()
+        Path(_path_of(folder)).chmod(stat.S_IMODE(status.st_mode))
+        if os.geteuid() == 0:
+            os.chown(_path_of(folder), status.st_uid, status.st_gid)
+
+
+def _escaped(path: Path) -> str:
+    """A path in the options of an overlay, where comma and colon separate."""
+    return "".join(f"\\{letter}" if letter in "\\,:" else letter for letter in str(path))

@@ -1,0 +1,134 @@
+"""The mounts of a plan, as folders of this machine."""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from pai_runtime.document.document import Document
+from pai_runtime.document.problems import InvalidInput, Problem
+from pai_runtime.engines.local.isolation import Bind
+from pai_runtime.runs.folder import CannotRun
+from pai_runtime.task.folder import Folder
+from pai_runtime.task.plan import PLATFORM, Mount, Plan, Variable
+
+FOLDERS_VARIABLE = "PAI_LOCAL_FOLDERS"
+"""Tells a task, a path in each line, where it has a folder of this machine for an NFS export."""
+
+
+def read_storages(path: Path) -> dict[str, Path]:
+    """The folders in a file, a mapping from names of storages; raises `InvalidInput`.
+
+    Relative ones are below the folder of the file.
+    """
+    document = Document.read(path)
+    if not isinstance(document.root.data, dict):
+        message = "is not a file of storages: expected a mapping from names to folders"
+        raise InvalidInput([Problem(message, document.place(document.root))])
+    wrong = [
+        Problem("is not valid", document.place(node), str(name), expected="a folder of this machine")
+        for name, node in document.root.children.items()
+        if not isinstance(node.data, str) or not node.data
+    ]
+    if wrong:
+        raise InvalidInput(wrong)
+    return {str(name): path.parent / node.data for name, node in document.root.children.items()}
+
+
+def check_storages(plans: Iterable[Plan], storages: Mapping[str, Path]) -> list[str]:
+    """What is not given here and may be missing, to be told to a person.
+
+    Raises `CannotRun` for what may not. An NFS export that is not given is left to the task, which mounts it
+    itself or says why it cannot.
+    """
+    faults: dict[str, str] = {}
+    missing: dict[str, str] = {}
+    for plan in plans:
+        for planned in plan.mounts:
+            mount, use = planned.mount, plan.uses[planned.use]
+            folder = storages.get(mount.source)
+            if folder is not None and not folder.is_dir():
+                faults[mount.source] = f"{folder}, which is not a folder"
+            elif folder is None and mount.kind == "nfs":
+                missing[mount.source] = "is left to the tasks to mount"
+            elif folder is None and use.failure_policy == "ignore":
+                missing[mount.source] = "is left out, as its failurePolicy says"
+            elif folder is None:
+                where = f"mounted at {mount.path}, for {use.label}"
+                faults[mount.source] = f"{where}; say which folder it is here: --storage {mount.source}=DIR"
+    if faults:
+        raise CannotRun("; ".join(f"the storage '{source}' is {fault}" for source, fault in faults.items()))
+    return [
+        f"the storage {source} {what}; --storage {source}=DIR gives a folder for it"
+        for source, what in missing.items()
+    ]
+
+
+def not_mounted(plans: Iterable[Plan], reason: str) -> list[str]:
+    """What is left out where tasks are not isolated, for this reason; to be told to a person.
+
+    Raises `CannotRun` for what may not be left out.
+    """
+    mounts = {planned.mount.path: plan.uses[planned.use] for plan in plans for planned in plan.mounts}
+    for path, use in mounts.items():
+        if use.failure_policy == "fail":
+            raise CannotRun(f"{path} can only be mounted in isolated tasks ({reason})")
+    return [
+        f"{path} is left out, as the failurePolicy of {use.label} says ({reason})"
+        for path, use in mounts.items()
+    ]
+
+
+def binds(plan: Plan, storages: Mapping[str, Path], run: Path) -> list[Bind]:
+    """What a task sees where, an outer one before those inside it. What is not there is made.
+
+    Raises `CannotRun` for one inside of a storage that is read-only and has no place for it, for one that
+    would hide or show the folder of the `run`, and OSError, also where a link is in the way, as anybody may
+    put it.
+    """
+    found: list[Bind] = []
+    run_folder = Path(os.path.realpath(run))
+    for mount in sorted(_given(plan, storages), key=lambda mount: mount.path.count("/")):
+        if run_folder.is_relative_to(os.path.realpath(mount.path)):
+            raise CannotRun(
+                f"{mount.source} is mounted at {mount.path}, which would hide the folder of the run, {run}; "
+                "choose another folder with --out, or run from another one"
+            )
+        storage = storages[mount.source].absolute()
+        if run_folder.is_relative_to(os.path.realpath(storage / mount.sub_path)):
+            raise CannotRun(
+                f"the folder of the run, {run}, is inside of the storage {mount.source}, {storage}, where "
+                "a task would see it; choose another folder with --out"
+            )
+        if mount.sub_path:
+            with Folder.at(storage) as folder:
+                folder.make(mount.sub_path)
+        outer = next((bind for bind in reversed(found) if Path(mount.path).is_relative_to(bind.target)), None)
+        if outer:
+            _make_mount_point(outer, mount)
+        found.append(Bind(str(storage), mount.path, mount.read_only, mount.sub_path))
+    return found
+
+
+def with_folders(plan: Plan, storages: Mapping[str, Path]) -> Plan:
+    """The plan of a task that is told which NFS exports are folders of this machine."""
+    paths = [mount.path for mount in _given(plan, storages) if mount.kind == "nfs"]
+    if not paths:
+        return plan
+    told = Variable(FOLDERS_VARIABLE, "\n".join(paths), PLATFORM)
+    return replace(plan, environment=(*plan.environment, told))
+
+
+def _given(plan: Plan, storages: Mapping[str, Path]) -> Iterator[Mount]:
+    return (planned.mount for planned in plan.mounts if planned.mount.source in storages)
+
+
+def _make_mount_point(outer: Bind, mount: Mount) -> None:
+    name = str(Path(outer.below) / Path(mount.path).relative_to(outer.target))
+    with Folder.at(Path(outer.source)) as folder:
+        if outer.read_only and not folder.exists(name):
+            raise CannotRun(
+                f"{mount.source} is mounted at {mount.path}, inside of a storage that is read-only: "
+                f"make the folder {folder.path / name} for it"
+            )
+        folder.make(name)

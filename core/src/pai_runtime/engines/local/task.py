@@ -1,0 +1,254 @@
+"""One task of a local run: its folder, its process, and its attempts, one after the other."""
+
+import contextlib
+import json
+import math
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pai_runtime.engines.local.isolation import Bind, Isolated, Isolation, clean_up, make_folders
+from pai_runtime.engines.local.process import Launch, launch
+from pai_runtime.engines.local.runtime_copy import RuntimeCopy
+from pai_runtime.plan.environment import Attempt, TaskName, of_attempt
+from pai_runtime.runs.state import RunTask, TaskStatus, read_exit_record, read_phase
+from pai_runtime.supervisor.supervisor import Options, cannot_run
+from pai_runtime.task.exit_record import exit_record, noted
+from pai_runtime.task.folder import Folder
+from pai_runtime.task.interpreter import python_argv
+from pai_runtime.task.layout import ATTEMPTS, PLAN, PRIVATE, RECORD, RUNTIME, WORK
+from pai_runtime.task.outcome import TIMEOUT, Outcome, Result
+from pai_runtime.task.plan import Plan
+
+LAYERS = ".layers"
+"""The folder in that of a run with what the kernel needs while tasks are isolated."""
+
+_OVERDUE = Options.exit_budget + 6 * Options.grace
+"""Seconds that a supervisor takes at most once it has been told to stop, all of its own bounds used up."""
+_AT_ONCE = Options.grace
+_SUPERVISOR = "pai_runtime.supervisor.__main__"
+_MOST_CODE = 255
+_NOT_HEARD = "the supervisor was ended before its exit callbacks were done"
+
+
+@dataclass(frozen=True)
+class LaunchOptions:
+    """How the tasks of a run are run.
+
+    `environment` is what all of them begin with. `namespaces` 0: not isolated. `storage` is what each task is
+    to see where. With `shown_elsewhere` a task's output goes to its logs only; `prefixed`: each line that is
+    passed on says whose it is.
+    """
+
+    secrets: Mapping[str, str] = field(repr=False)
+    environment: Mapping[str, str] = field(repr=False)
+    prefixed: bool
+    shown_elsewhere: bool
+    namespaces: int
+    storage: Mapping[TaskName, Sequence[Bind]]
+
+
+class LocalTask:
+    """One task of a run called `framework`, below the run's folder."""
+
+    def __init__(self, plan: Plan, framework: str, run: Folder, options: LaunchOptions) -> None:
+        self.name: TaskName = (plan.role, plan.index)
+        self._layers = f"{LAYERS}/{plan.role}-{plan.index}"
+        self.retries = 0
+        self.attempt = Attempt()
+        self.state: TaskStatus = "waiting"
+        self.code: int | None = None
+        self._plan = plan
+        self._framework = framework
+        self._run = run
+        self._options = options
+        self._pid: int | None = None
+        self._started: float | None = None
+        self._ended: float | None = None
+        self._overdue_at = math.inf
+        self._is_overdue = self._is_told = False
+
+    def as_run_task(self) -> RunTask:
+        """What ``run.json`` says of it."""
+        started, ended = self._started, self._ended
+        return RunTask(*self.name, self.state, self.code, self.retries, started, ended)
+
+    def prepare(self) -> None:
+        """Write what the supervisor needs; raises OSError."""
+        with self._run.folder(self.label, make=True) as own:
+            self._write(own, self.attempt)
+
+    def begin_again(self, attempt: Attempt) -> None:
+        """Set aside what the last attempt left, and make ready for the next; raises OSError."""
+        with self._run.folder(self.label) as own, own.folder(ATTEMPTS, make=True) as attempts:
+            attempts.remove("next")  # half of it, where an earlier try has failed
+            with attempts.folder("next", make=True) as fresh:
+                self._write(fresh, attempt)  # first, so that a full disk leaves the last attempt as it was
+                with attempts.folder(str(self.retries), make=True) as kept:
+                    for name in own.names():
+                        if name != ATTEMPTS:
+                            own.move(name, kept, name)
+                for name in fresh.names():
+                    fresh.move(name, own, name)
+            attempts.remove("next")
+        self.retries += 1
+        self.attempt = attempt
+        self.state, self.code, self._started, self._ended = "waiting", None, None, None
+        self._overdue_at = math.inf
+        self._is_overdue = self._is_told = False
+
+    def _write(self, folder: Folder, attempt: Attempt) -> None:
+        if self._options.namespaces:
+            make_folders(folder)
+        else:
+            folder.make(WORK)
+        plan = of_attempt(self._plan, self._framework, attempt)
+        folder.write(PLAN, json.dumps(plan.to_json(), ensure_ascii=False) + "\n", sync=False)
+
+    def start(self, seconds: float | None) -> int:
+        """Start the supervisor, with a time limit; its process id. Raises OSError."""
+        with self._run.folder(self.label) as own, _in_memory(self._options.secrets) as secrets:
+            prepare, argv = self._prepared(own, self._arguments(seconds))
+            self._pid = launch(
+                Launch(
+                    argv,
+                    self._options.environment,
+                    {"--folder-fd=": own.fd, "--secrets-fd=": secrets},
+                    "--pid=",
+                    self._options.shown_elsewhere,
+                    self._options.namespaces,
+                    prepare,
+                    lambda error: _cannot_run(own, error),
+                )
+            )
+        self.state, self._started = "running", time.time()
+        if seconds is not None:
+            self._overdue_at = time.monotonic() + seconds + _OVERDUE
+        return self._pid
+
+    def has_ended(self, status: int, *, stopped: bool) -> int:
+        """Its process has this wait status; the task's exit code. `stopped`: it was told to end.
+
+        One that had ended by itself before that, and only lingered, has succeeded or failed all the same.
+        """
+        code = os.waitstatus_to_exitcode(status)
+        self._ended = time.time()
+        self.code = self._code_of_killed(-code) if code < 0 else code
+        by_itself = not stopped or self._had_ended(self.code)
+        self.state = "stopped" if not by_itself else "failed" if self.code else "succeeded"
+        with contextlib.suppress(OSError):  # if it is not isolated, it may even have taken its folder away
+            self._leave_record(self.code)
+            if self._options.namespaces:
+                clean_up(self._run, self.label, self._layers)
+        return self.code
+
+    def cannot_start(self, code: int) -> None:
+        """The supervisor could not be started."""
+        self.state, self.code, self._ended = "failed", code, time.time()
+
+    def stop(self) -> None:
+        """Tell it to end, or never to begin; what does not heed that is ended a while later."""
+        if self.state == "running":
+            self._tell(signal.SIGTERM)
+            seconds = _AT_ONCE if self._is_told else _OVERDUE
+            self._overdue_at = min(self._overdue_at, time.monotonic() + seconds)
+            self._is_told = True
+        elif self.state == "waiting":
+            self.state = "stopped"
+
+    def end_if_overdue(self) -> None:
+        """End a supervisor that somebody keeps from ending."""
+        if self.state == "running" and time.monotonic() >= self._overdue_at:
+            self._is_overdue = True
+            self._tell(signal.SIGKILL)
+
+    def record(self) -> Mapping[str, Any]:
+        """Its exit record; empty if there is none that can be read."""
+        try:
+            with self._run.folder(self.label) as own:
+                return read_exit_record(own)
+        except OSError:
+            return {}
+
+    @property
+    def label(self) -> str:
+        """The task as people write it, which is also the name of its folder in that of the run."""
+        return f"{self.name[0]}/{self.name[1]}"
+
+    def _tell(self, number: signal.Signals) -> None:
+        for each in (number, signal.SIGCONT):  # also if somebody has stopped it
+            if self._pid is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(self._pid, each)
+
+    def _arguments(self, seconds: float | None) -> list[str]:
+        args = [str(self._run.path / self.label), f"--python={sys.executable}"]
+        if seconds is not None:
+            args.append(f"--timeout={seconds}")
+        if self._options.prefixed:
+            args.append(f"--prefix={self.label} | ")
+        return args
+
+    def _prepared(self, own: Folder, args: list[str]) -> tuple[Callable[[], None], list[str]]:
+        """What the process does before it is the supervisor, and what it executes then."""
+        if not self._options.namespaces:
+            return lambda: None, python_argv(_SUPERVISOR, *args)
+        copy = RuntimeCopy(Path(os.path.realpath(own.path)) / RUNTIME)
+        isolated = Isolated(self._options.namespaces, self._options.storage[self.name], copy.binds)
+        isolation = Isolation(self._run.path, own.path, self._run.path / self._layers, isolated)
+        return isolation.enter, copy.argv(_SUPERVISOR, *args)
+
+    def _code_of_killed(self, number: int) -> int:
+        """The exit code of a task whose supervisor was killed: what had been decided by then counts."""
+        record = self.record()
+        code = record.get("exitCode")
+        if isinstance(code, int) and 0 <= code <= _MOST_CODE:
+            with contextlib.suppress(OSError), self._run.folder(self.label) as own:
+                own.write(RECORD, noted(record, _NOT_HEARD))
+            return code
+        return TIMEOUT if self._is_overdue and not self._is_told else 128 + number
+
+    def _had_ended(self, code: int) -> bool:
+        """Whether a task that was told to end had a result by then."""
+        if code == 128 + signal.SIGTERM:  # as most, and reading all of their records takes time
+            return False
+        record = self.record()
+        return record.get("exitCode") == code and record.get("outcome") != "cancelled"
+
+    def _leave_record(self, code: int) -> None:
+        """For a supervisor that was killed, or told to stop before it could listen: do its last duties."""
+        with self._run.folder(self.label) as own:
+            with contextlib.suppress(OSError):
+                own.remove(PRIVATE)
+                own.unreserve(RECORD)
+            if own.exists(RECORD):
+                return
+            outcome: Outcome = "cancelled" if self.state == "stopped" else "failed"
+            if code == TIMEOUT and self._is_overdue:
+                outcome = "timeout"
+            message = "the supervisor of the task was ended before it could say how the task went"
+            result = Result(outcome, code, read_phase(own) or "init", message=message)
+            own.write(RECORD, exit_record(result))
+
+
+@contextlib.contextmanager
+def _in_memory(secrets: Mapping[str, str]) -> Iterator[int]:
+    """A file without a name that has the secrets."""
+    fd = os.memfd_create("pai-runtime secrets")
+    try:
+        with os.fdopen(fd, "w", encoding="utf-8", closefd=False) as file:
+            json.dump(dict(secrets), file)
+        os.lseek(fd, 0, os.SEEK_SET)
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _cannot_run(own: Folder, error: OSError) -> int:
+    what = f"the task cannot be set up: {error.filename or 'its process'}: {error.strerror}"
+    return cannot_run(own, what, Options())

@@ -1,0 +1,25 @@
+"""A bound on what a job grows to.
+
+References and prerequisites multiply what a file holds: ten references to ten references to a text, or a
+thousand task roles that share a thousand prerequisites. Without a bound, a small file could keep a machine
+busy for ever.
+"""
+
+from pai_runtime.document.problems import InvalidInput, Position, Problem
+
+MAX_VALUES = 500_000
+"""Values of a job once all its references and prerequisites are resolved, in all task roles together."""
+
+
+class Budget:
+    """Counts the values of one job while they come to be."""
+
+    def __init__(self) -> None:
+        self._values = 0
+
+    def add(self, values: int, position: Position) -> None:
+        """Count what came to be at `position`; raises `InvalidInput` if that is too much."""
+        self._values += values
+        if self._values > MAX_VALUES:
+            message = f"the job grows to more than {MAX_VALUES} values by its references and prerequisites"
+            raise InvalidInput([Problem(message, position)])

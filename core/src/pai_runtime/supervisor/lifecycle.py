@@ -1,0 +1,216 @@
+"""What runs when: the order of callbacks around the user's command, and the outcome. Pure, no processes.
+
+1. Init steps, then start steps, in order of the uses: the scripts of each, its services, its hook. A step
+   that fails with failure policy ``fail`` ends the setup: outcome ``setup-failed``, and the command does not
+   run.
+2. The command: ``ok`` with code 0, else ``failed``; ``cancelled`` or ``timeout`` when told to stop.
+3. Plugins say why a task failed that ended in any other way and was not cancelled.
+4. A task that failed is held, if its plan says so.
+5. ``taskSucceeds`` after ``ok``, ``taskFails`` after anything else but ``cancelled``, then ``taskExits``
+   always: for every use that was started, in reverse order, whatever else fails.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Protocol, get_args
+
+from pai_runtime.supervisor.loop import ExitStatus
+from pai_runtime.supervisor.stop import StopReason
+from pai_runtime.task.analysis import Analysis, FailedOutcome
+from pai_runtime.task.outcome import (
+    EXPLAINED,
+    RUNTIME_ERROR,
+    SETUP_FAILED,
+    TIMEOUT,
+    CallbackFailure,
+    Outcome,
+    Result,
+)
+from pai_runtime.task.plan import Command, Event, Phase, Plan, Service, Step, UseRecord
+
+
+class Runner(Protocol):
+    """What the lifecycle needs of the operating system."""
+
+    def step(self, step: Step, use: UseRecord, result: Result | None) -> ExitStatus:
+        """Run one step to its end; `result` is None before the outcome is known."""
+
+    def start_service(self, service: Service) -> bool:
+        """Start a background process; whether the task may go on."""
+
+    def command(self, command: Command) -> ExitStatus | None:
+        """Run the user's command to its end; None: it could not be started."""
+
+    def decided(self, result: Result) -> None:
+        """Have it on disk how the task went, whatever becomes of the rest."""
+
+    def analyze(self, step: Step, use: UseRecord, result: Result) -> Analysis | None:
+        """Ask a plugin why the task failed; None: it does not know, or cannot say."""
+
+    def hold(self, result: Result) -> None:
+        """Keep the task as it is, for as long as its plan says or until it is released or told to stop."""
+
+    def told_to_stop(self) -> tuple[StopReason, int | None] | None:
+        """Whether the task has been told to stop: why, and by which signal."""
+
+
+def run_task(
+    plan: Plan, runner: Runner, say: Callable[[str], None]
+) -> tuple[Result, tuple[CallbackFailure, ...]]:
+    """Run the whole plan."""
+    for warning in plan.warnings:
+        say(f"[WARNING] {warning}")
+    started, result = _set_up(plan, runner, say)
+    if result is None:
+        result = _run_command(plan.command, runner, say)
+    runner.decided(result)
+    if result.outcome in get_args(FailedOutcome):
+        result = _explained(plan, result, runner)
+        runner.decided(result)
+        _say_why(result.analysis, say)
+    if plan.hold and result.outcome in ("failed", "setup-failed"):
+        runner.hold(result)
+    return result, tuple(_finish(plan, started, result, runner, say))
+
+
+def _explained(plan: Plan, result: Result, runner: Runner) -> Result:
+    """The result with what the first plugin says that knows why the task failed."""
+    for step in plan.steps_of("analysis"):
+        if analysis := runner.analyze(step, plan.uses[step.use], result):
+            return replace(result, code=analysis.code, analysis=analysis)
+    return result
+
+
+def _say_why(analysis: Analysis | None, say: Callable[[str], None]) -> None:
+    if analysis:
+        reason = f": {analysis.reason}" if analysis.reason else ""
+        say(f"{EXPLAINED}{analysis.code}, {analysis.phrase}{reason}")
+        for solution in analysis.solution:
+            say(f"[INFO] what to do: {solution}")
+
+
+def _set_up(plan: Plan, runner: Runner, say: Callable[[str], None]) -> tuple[list[int], Result | None]:
+    """The uses that were started, in order; and the result, if the setup already decides it."""
+    started: dict[int, None] = {}
+    for step in plan.steps_of("init"):
+        started[step.use] = None
+        if result := _start(plan, step, runner, say):
+            return sorted(started), result
+    say("[INFO] Starting to exec precommands")
+    for use in range(len(plan.uses)):
+        if stopped := _stopped(runner, "taskStarts"):
+            return sorted(started), stopped
+        started[use] = None
+        if result := _start_use(plan, use, runner, say):
+            return sorted(started), result
+    say("[INFO] Precommands finished")
+    return sorted(started), _stopped(runner, "taskStarts")
+
+
+def _start_use(plan: Plan, use: int, runner: Runner, say: Callable[[str], None]) -> Result | None:
+    steps = plan.steps_of("taskStarts", use)
+    for step in steps:
+        if step.hook is None and (result := _start(plan, step, runner, say)):
+            return result
+    if result := _start_services(plan, use, runner):
+        return result
+    for step in steps:
+        if step.hook is not None and (result := _start(plan, step, runner, say)):
+            return result
+    return None
+
+
+def _start(plan: Plan, step: Step, runner: Runner, say: Callable[[str], None]) -> Result | None:
+    use = plan.uses[step.use]
+    ended = runner.step(step, use, None)
+    if stopped := _stopped(runner, step.phase):
+        return stopped
+    if ended.code == 0:
+        return None
+    _say_failed(step, use, ended, say)
+    if step.failure_policy == "ignore":
+        return None
+    return Result(
+        "setup-failed",
+        SETUP_FAILED,
+        step.phase,
+        signal=ended.signal,
+        failed=use,
+        message=f"{step.phase} of {use.label} ended with exit code {ended.code}; the command was not run",
+    )
+
+
+def _start_services(plan: Plan, number: int, runner: Runner) -> Result | None:
+    use = plan.uses[number]
+    for planned in plan.services:
+        if planned.use == number and not runner.start_service(planned.service):
+            if stopped := _stopped(runner, "taskStarts"):
+                return stopped
+            message = (
+                f"the service '{planned.service.name}' of {use.label} is not ready; the command was not run"
+            )
+            return Result("setup-failed", SETUP_FAILED, "taskStarts", failed=use, message=message)
+    return None
+
+
+def _run_command(command: Command, runner: Runner, say: Callable[[str], None]) -> Result:
+    say("[INFO] USER COMMAND START")
+    ended = runner.command(command)
+    say("[INFO] USER COMMAND END")
+    if stopped := _stopped(runner, "command", ended):
+        return stopped
+    if ended is None:
+        message = "the command could not be started; runtime.log says why"
+        return Result("failed", RUNTIME_ERROR, "command", message=message)
+    if ended.code == 0:
+        return Result("ok", 0, "command", 0)
+    how = f"was killed by signal {ended.signal}" if ended.signal else f"ended with exit code {ended.code}"
+    return Result("failed", ended.code, "command", ended.code, ended.signal, message=f"the command {how}")
+
+
+def _stopped(runner: Runner, phase: Phase, ended: ExitStatus | None = None) -> Result | None:
+    told = runner.told_to_stop()
+    if told is None:
+        return None
+    reason, number = told
+    user_code = ended.code if ended else None
+    if reason == "timeout":
+        return Result(
+            "timeout", TIMEOUT, phase, user_code, message=f"the time limit ended the task in {phase}"
+        )
+    return Result(
+        "cancelled",
+        128 + (number or 0),
+        phase,
+        user_code,
+        number,
+        message=f"the task was cancelled in {phase}",
+    )
+
+
+def _finish(
+    plan: Plan, started: list[int], result: Result, runner: Runner, say: Callable[[str], None]
+) -> Iterator[CallbackFailure]:
+    for event in exit_events(result.outcome):
+        for use in reversed(started):
+            for step in plan.steps_of(event, use):
+                ended = runner.step(step, plan.uses[use], result)
+                if ended.code:
+                    _say_failed(step, plan.uses[use], ended, say)
+                    if step.failure_policy == "fail":
+                        yield CallbackFailure(plan.uses[use], event, ended.code)
+
+
+def exit_events(outcome: Outcome) -> tuple[Event, ...]:
+    """The events that follow an outcome, in order."""
+    if outcome == "ok":
+        return ("taskSucceeds", "taskExits")
+    if outcome == "cancelled":
+        return ("taskExits",)
+    return ("taskFails", "taskExits")
+
+
+def _say_failed(step: Step, use: UseRecord, ended: ExitStatus, say: Callable[[str], None]) -> None:
+    kind = "WARNING" if step.failure_policy == "ignore" else "ERROR"
+    ignored = ", ignored by its failurePolicy" if step.failure_policy == "ignore" else ""
+    say(f"[{kind}] {step.phase} of {use.label} ended with exit code {ended.code}{ignored}")

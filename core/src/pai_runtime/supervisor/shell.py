@@ -1,0 +1,74 @@
+"""The shell around a step's script, and around the user's command.
+
+The script itself is handed over in an open file without a name, so that no text of it, and no secret in
+it, is ever in an argv or on disk. It is read whole before its first line runs.
+"""
+
+import os
+import shlex
+import shutil
+from collections.abc import Mapping
+
+from pai_runtime.task.memfd import SCRIPT_FD
+
+_NOT_READ = 126
+
+Files = Mapping[str, int]
+"""Descriptors that a process is started with, by the variables that tell it where to find what they are."""
+
+
+class NoShell(Exception):
+    """The image has neither bash nor sh."""
+
+
+class Shell:
+    """The task's shell: bash where the image has it, else sh."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        path = environment.get("PATH", os.defpath)
+        bash = shutil.which("bash", path=path)
+        shell = bash or shutil.which("sh", path=path)
+        if shell is None:
+            raise NoShell(f"neither bash nor sh was found on PATH ({path}): the commands cannot be run")
+        self._argv = [shell, "-c"]
+        self._cat = shlex.quote(shutil.which("cat", path=path) or "cat")
+        # Not in the argument of eval, where a failure counts for nothing: the script would be empty.
+        self._run = (
+            f"__pai_script=$({self._cat} <&{SCRIPT_FD}) || exit {_NOT_READ}; "
+            f'eval "unset __pai_script; $__pai_script" {SCRIPT_FD}<&-'
+        )
+        self._stop_at_error = "set -eo pipefail" if bash else "set -e"
+
+    def command(self, name: str, *, stop_at_error: bool) -> list[str]:
+        """The argv that runs the script at `SCRIPT_FD` and ends with its status; `name` is its ``$0``."""
+        return [*self._argv, "; ".join([*self._options(stop_at_error=stop_at_error), self._run]), name]
+
+    def step(self, name: str, files: Files, environment_fd: int, *, stop_at_error: bool) -> list[str]:
+        """The same, leaving the environment that the script exported in `environment_fd`.
+
+        It is left there also when the script calls ``exit`` or stops at an error.
+        """
+        # On one line, so that the lines of the script are counted from its own first one.
+        commands = [
+            f"__pai_keep() {{ {self._cat} /proc/self/environ >/proc/self/fd/{environment_fd} || :; }}",
+            "trap __pai_keep EXIT",
+            # By the number of the shell, so that what it starts finds them too.
+            *(f"export {variable}=/proc/$$/fd/{fd}" for variable, fd in files.items()),
+            *self._options(stop_at_error=stop_at_error),
+            self._run,
+            # Once more, in case the script has set a trap of its own in the place of ours.
+            "set -- $?; __pai_keep; exit $1",
+        ]
+        return [*self._argv, "; ".join(commands), name]
+
+    def _options(self, *, stop_at_error: bool) -> list[str]:
+        return [self._stop_at_error] if stop_at_error else []
+
+
+def exported(dump: bytes) -> dict[str, str] | None:
+    """The environment that a step left, from the NUL-separated list of it.
+
+    None for an empty list: the shell was killed, or replaced itself by ``exec``.
+    """
+    items = (item.partition("=") for item in os.fsdecode(dump).split("\0") if "=" in item)
+    return {name: value for name, _, value in items} or None

@@ -1,0 +1,49 @@
+"""How a task went: its outcome, the runtime's own exit codes, and callbacks that failed beside it."""
+
+import time
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pai_runtime.task.analysis import Analysis, FailedOutcome
+from pai_runtime.task.plan import Phase, UseRecord
+
+Outcome = Literal["ok", "cancelled", FailedOutcome]
+
+SETUP_FAILED = 240
+"""Exit code of a task one of whose start steps failed."""
+RUNTIME_ERROR = 241
+"""Exit code of a task that the runtime itself could not run."""
+TIMEOUT = 242
+"""Exit code of a task that was ended by its time limit."""
+
+EXPLAINED = "[ERROR] exit code "
+"""Begins the line of ``runtime.log`` from which on it says why the task failed."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a task went so far, as callbacks are told and the exit record says.
+
+    `code` is the task's exit code, `user_code` the command's own (None: it did not run), `phase` where the
+    outcome was decided, `failed` the use that decided it, `analysis` why it failed, `decided_at` when
+    (seconds since 1970).
+    """
+
+    outcome: Outcome
+    code: int
+    phase: Phase
+    user_code: int | None = None
+    signal: int | None = None
+    failed: UseRecord | None = None
+    message: str = ""
+    analysis: Analysis | None = None
+    decided_at: float = field(default_factory=time.time, compare=False)
+
+
+@dataclass(frozen=True)
+class CallbackFailure:
+    """A callback that failed after the outcome was decided; reported beside the result."""
+
+    use: UseRecord
+    phase: Phase
+    code: int

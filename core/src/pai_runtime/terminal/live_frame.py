@@ -1,0 +1,72 @@
+"""The status of a run in as many lines as a terminal has room for."""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from pai_runtime.runs.state import Activity, Progress, Run, RunTask
+from pai_runtime.terminal.text import cut
+from pai_runtime.terminal.words import TASK_TITLES, counts, elapsed, retries, table, task_row
+
+_COLOURS = {"failed": "31", "held": "33", "succeeded": "32"}
+
+
+def frame(folder: Path, run: Run, doing: Activity, size: tuple[int, int], *, colours: bool) -> list[str]:
+    """The lines: the job; then its tasks, or those that matter most and how many others each role has.
+
+    `size` is that of the terminal: columns and rows. The lines take at most two thirds of its rows.
+    """
+    now = time.time()
+    columns, rows = size
+    room = max(1, rows * 2 // 3) - 2
+    shown, rest = _chosen(run.tasks, doing, room)
+    tasks = table([TASK_TITLES, *(task_row(folder, task, doing[task.name], now) for task in shown)])
+    lines = [cut(line, columns - 1) for line in (_job_line(run, now), *tasks, *rest)][: max(1, room + 2)]
+    if not colours:
+        return lines
+    words = ["", "", *(_word(task, doing[task.name]) for task in shown), *("" for _ in rest)]
+    return [
+        f"\x1b[{_COLOURS[word]}m{line}\x1b[m" if word in _COLOURS else line
+        for line, word in zip(lines, words, strict=False)
+    ]
+
+
+def _job_line(run: Run, now: float) -> str:
+    again = f", {retries(run)} retries" if retries(run) else ""
+    state = run.outcome or "running"
+    took = elapsed(run.started, run.ended, now)
+    return f"{run.job}: {state}, {took}: {counts(task.state for task in run.tasks)}{again}"
+
+
+def _chosen(tasks: Sequence[RunTask], doing: Activity, room: int) -> tuple[list[RunTask], list[str]]:
+    """The tasks that have room, in the order of the job, and lines about all others."""
+    if len(tasks) <= room:
+        return list(tasks), []
+    roles = list(dict.fromkeys(task.role for task in tasks))
+    together = len(roles) > room // 2
+    place = max(0, room - (1 if together else len(roles)))
+    chosen = set(sorted(tasks, key=lambda task: _rank(task, doing[task.name]))[:place])
+    rest = [task for task in tasks if task not in chosen]
+    groups = (
+        {"all others": rest} if together else {role: [t for t in rest if t.role == role] for role in roles}
+    )
+    lines = [
+        f"{name}: {len(group)} {'' if together else 'more '}tasks: {counts(task.state for task in group)}"
+        for name, group in groups.items()
+        if group
+    ]
+    return [task for task in tasks if task in chosen], lines
+
+
+def _rank(task: RunTask, progress: Progress | None) -> tuple[int, float]:
+    """By what matters most: held, failed, on its way into or out of the command; then the latest change."""
+    order = ["held", "failed", "step"]
+    word = _word(task, progress)
+    changed = max(task.started or 0, task.ended or 0, progress.since if progress else 0)
+    return order.index(word) if word in order else len(order), -changed
+
+
+def _word(task: RunTask, progress: Progress | None) -> str:
+    if progress is None or progress.phase in ("command", "ended"):
+        return task.state
+    return "held" if progress.phase == "held" else "step"

@@ -1,0 +1,155 @@
+"""The live view: the output of the tasks scrolls, and below it stands how the run is."""
+
+import os
+import time
+from pathlib import Path
+from resource import RLIMIT_NOFILE, getrlimit
+
+from pai_runtime.document.printable import printable
+from pai_runtime.runs.log_follower import LogFollower
+from pai_runtime.runs.state import Run, RunTask, read_activity
+from pai_runtime.task.console import Console, LinePrefix
+from pai_runtime.task.layout import USER_LOG
+from pai_runtime.terminal.live_frame import frame
+from pai_runtime.terminal.news import Announcements
+from pai_runtime.terminal.text import shown_line
+from pai_runtime.terminal.words import short_path
+
+_DRAW_EVERY = 0.1
+_BYTES_A_TIME = 1024 * 1024
+_MOST_AT_END = 16 * 1024 * 1024
+"""Of output that is not shown yet when the run has ended; a terminal would be busy with more for too long."""
+
+
+class _Output:
+    """The output of one task, as lines behind a prefix."""
+
+    def __init__(self, run: Path, log: str, prefix: str) -> None:
+        self._follower = LogFollower(run, log)
+        self._lines = LinePrefix(b"")
+        self._prefix = prefix
+        self._complete = False
+
+    def lines(self, task: RunTask, most: int) -> tuple[list[str], int]:
+        """The lines that are new, and of how many bytes of the log they are."""
+        if self._complete and task.over:
+            return [], 0
+        try:
+            data = self._follower.read(most)
+        except OSError:
+            data = b""
+        self._complete = task.over and not data
+        whole = self._lines.flush() if self._complete else self._lines.feed(data)
+        lines = whole.split(b"\n")[:-1]
+        return [self._prefix + shown_line(line, colours=True) for line in lines], len(data)
+
+    def close(self) -> None:
+        self._follower.close()
+
+
+class LiveView:
+    """A block of lines at the end of the terminal, drawn anew in place, above which all else scrolls.
+
+    The cursor stands below the block. Whatever the terminal is told is told in one piece, without a state
+    that would have to be restored: a runtime that is killed leaves an old block, and nothing worse.
+    """
+
+    shows_output = True
+
+    def __init__(self, folder: Path, terminal: int = 1) -> None:
+        self._folder = folder
+        self._terminal = terminal
+        self._console = Console(terminal, b"")
+        self._colours = not os.environ.get("NO_COLOR")
+        self._announcements = Announcements()
+        self._said: list[str] = []
+        self._run: Run | None = None
+        self._outputs: dict[str, _Output] = {}
+        self._block: list[str] = []
+        self._size = _size(terminal)
+        self._draw_at = 0.0
+
+    def say(self, text: str) -> None:
+        """Print a message above the block; while the run lasts, with the next thing that is shown."""
+        self._said.append(text)
+        if self._run is None:
+            self._draw([])
+
+    def show(self, run: Run) -> None:
+        """Show how the run is now, and what its tasks have written; not more often than a person can read."""
+        self._run = run
+        if time.monotonic() < self._draw_at:
+            return
+        self._draw_at = time.monotonic() + _DRAW_EVERY
+        size = _size(self._terminal)
+        if size == self._size:
+            self._update(run)
+        self._size = size  # while the window is dragged, each block would be left behind, wrapped anew
+
+    def end(self) -> None:
+        """Show all that the tasks have written, and how the run was at last."""
+        run, left = self._run, _MOST_AT_END
+        if run is None:
+            return
+        while left > 0 and (shown := self._update(run)):
+            left -= shown
+        if left <= 0:
+            self.say(f"the tasks wrote more than is shown here: pai-runtime logs {short_path(self._folder)}")
+        self._size = _size(self._terminal)
+        self._update(run)
+        self._run = None
+        self._block = []
+        for output in self._outputs.values():
+            output.close()
+
+    def _update(self, run: Run) -> int:
+        """Draw what is new, and the block; of how many bytes of output that was."""
+        lines, size = self._new_output(run)
+        doing = read_activity(self._folder, run)
+        self._said += self._announcements.of(run, doing)
+        self._draw(lines, frame(self._folder, run, doing, self._size, colours=self._colours))
+        return size
+
+    def _new_output(self, run: Run) -> tuple[list[str], int]:
+        lines: list[str] = []
+        size = 0
+        if self._too_many(run):
+            return lines, size
+        for task in run.tasks:
+            if task.name not in self._outputs:
+                prefix = f"{task.name} | " if len(run.tasks) > 1 else ""
+                self._outputs[task.name] = _Output(self._folder, f"{task.name}/{USER_LOG}", prefix)
+            new, read = self._outputs[task.name].lines(task, _BYTES_A_TIME // len(run.tasks))
+            lines += new
+            size += read
+        return lines, size
+
+    def _too_many(self, run: Run) -> bool:
+        """Whether the logs of all tasks cannot be open at once, for the engine needs files too."""
+        many = len(run.tasks)
+        if many <= getrlimit(RLIMIT_NOFILE)[0] // 2:
+            return False
+        if not self._block:
+            logs = f"pai-runtime logs -f {short_path(self._folder)}"
+            self._said.append(f"{many} tasks are too many to show their output here: {logs}")
+        return True
+
+    def _draw(self, lines: list[str], block: list[str] | None = None) -> None:
+        said, self._said = self._said, []
+        above = [*lines, *(f"pai-runtime: {printable(text)}" for text in said)]
+        block = block or []
+        if not above and block == self._block:
+            return
+        to_begin = f"\x1b[{len(self._block)}A\r\x1b[J" if self._block else ""
+        text = to_begin + "".join(f"{line}\n" for line in (*above, *block))
+        self._block = block
+        self._console.write(text.encode("utf-8", "backslashreplace"))
+
+
+def _size(terminal: int) -> tuple[int, int]:
+    """Columns and rows of the terminal."""
+    try:
+        columns, rows = os.get_terminal_size(terminal)
+    except OSError:
+        return 80, 24
+    return columns or 80, rows or 24
