@@ -66,8 +66,8 @@ FAILURES = {
         {"{package}/x.py": ""},
     ),
     "has a hook with another signature": Failure(
-        "import: PluginValidationError: Plugin 'org.badNUMBER' for hook 'pai_prerequisite' hookimpl definition:"
-        " pai_prerequisite(use, tasks) Argument(s) {'tasks'} are declared",
+        "import: PluginValidationError: Plugin 'org.badNUMBER' for hook 'pai_prerequisite' hookimpl"
+        " definition: pai_prerequisite(use, tasks) Argument(s) {'tasks'} are declared",
         "@hookimpl\ndef pai_prerequisite(use, tasks): pass",
     ),
     "has a hook that there is not": Failure(
