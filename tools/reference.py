@@ -263,7 +263,7 @@ def _command_line() -> Iterator[str]:
 
 def _parser() -> argparse.ArgumentParser:
     """That of the program, with the commands of our plugins."""
-    parser, commands = cli._parser()
+    parser, commands = cli.make_parser(cli.COMMANDS)
     for command in _manifest(pai_failure_analysis)["commands"]:
         added = commands.add_parser(command["name"], help=command["summary"], description=command["summary"])
         import_module(command["module"]).add_arguments(added)
