@@ -123,7 +123,7 @@ def test_the_other_plugins_are_asked_although_some_end_their_process(site: Site,
     result = site.cli("plan", write_job(tmp_path, document), "--json")
     assert result.returncode == 0, result.stderr
     good = [f"use{number}" for number, plugin in enumerate(plugins) if plugin == "org.good"]
-    for plan in json.loads(result.stdout):
+    for plan in json.loads(result.stdout)["plans"]:
         assert [use["name"] for use in plan["uses"]] == [*good, "failure_analysis"]
         assert len(plan["warnings"]) == len(said)
         for warning, expected in zip(plan["warnings"], said, strict=True):
@@ -396,7 +396,7 @@ def test_a_hook_cannot_change_what_the_plan_and_the_others_are_given(site: Site,
     document["taskRoles"]["worker"]["instances"] = 2
     result = site.cli("plan", write_job(tmp_path, document), "--json")
     assert result.returncode == 0, result.stderr
-    plans = json.loads(result.stdout)
+    plans = json.loads(result.stdout)["plans"]
     for plan in plans:
         assert plan["instances"] == {"worker": 2}
         assert sorted(plan["ports"]) == ["http", "ssh"]
@@ -464,7 +464,7 @@ def test_no_pth_file_is_run_where_plugins_are(site: Site, tmp_path: Path, instal
     path = write_job(tmp_path, job(**uses("org.looks")))
     planned = call(installed, site, "plan", path, "--json")
     assert planned.returncode == 0, planned.stderr
-    (plan,) = json.loads(planned.stdout)
+    (plan,) = json.loads(planned.stdout)["plans"]
     assert "[False, False, 'pai-runtime\\n']" in [each["value"] for each in plan["environment"]]
     ran = call(installed, site, "run", path, "--out", tmp_path / "run")
     assert ran.returncode == 0, ran.stderr
@@ -492,7 +492,7 @@ def test_what_lies_beside_the_script_or_where_it_is_called_is_not_imported(
 
 
 def test_a_run_whose_plans_do_not_fit_on_the_disk_is_not_begun(site: Site, tmp_path: Path) -> None:
-    full = "import shutil; shutil.disk_usage = lambda path: shutil._ntuple_diskusage(1, 1, 1000)"
+    full = "import shutil; shutil.disk_usage = lambda path: shutil._ntuple_diskusage(1, 1, 10)"
     result = impatient(site, "run", write_job(tmp_path, job()), before=full, cwd=tmp_path)
     assert (result.returncode, result.stdout) == (2, "")
     assert "nothing was started" in result.stderr

@@ -24,6 +24,7 @@ OF_A_TASK = (
     ".state.json.part",
     "variables.json",
     "plan.json",
+    "shared.json",
     "release",
     "logs/runtime.log",
     "logs/user-all/current",

@@ -120,6 +120,7 @@ def test_of_its_run_a_task_sees_its_own_folder_and_none_of_the_runtimes_files(tm
     assert not seen & {
         "run.json",
         "plan.json",
+        "shared.json",
         "exit.yaml",
         "state.json",
         "variables.json",
