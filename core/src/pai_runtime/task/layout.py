@@ -5,8 +5,11 @@ The task itself sees `WORK`, `LOGS`, `PRIVATE` and what it puts there; in an iso
 
 PLAN = "plan.json"
 STATE = "state.json"
+EVENTS = "events.jsonl"
 VARIABLES = "variables.json"
 RECORD = "exit.yaml"
+RECORD_BYTES = 4096
+"""What Kubernetes keeps of a record, and it has at most."""
 
 WORK = "work"
 """The working directory of the command."""

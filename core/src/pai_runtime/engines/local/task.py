@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pai_runtime.task.vocabulary import Outcome
 from pai_runtime.engines.local.isolation import Bind, Isolated, Isolation, clean_up, make_folders
 from pai_runtime.engines.local.process import Launch, launch
 from pai_runtime.engines.local.runtime_copy import RuntimeCopy
@@ -22,7 +23,7 @@ from pai_runtime.task.exit_record import exit_record, noted
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.interpreter import python_argv
 from pai_runtime.task.layout import ATTEMPTS, PLAN, PRIVATE, RECORD, RUNTIME, WORK
-from pai_runtime.task.outcome import TIMEOUT, Outcome, Result
+from pai_runtime.task.outcome import TIMEOUT, Result
 from pai_runtime.task.plan import Plan
 
 LAYERS = ".layers"
