@@ -39,7 +39,7 @@ class Environment:
         self._settings = ScratchFile()
         self.exported_fd, self.settings_fd = self._exported.fd, self._settings.fd
         platform = [Variable(name, value, PLATFORM) for name, value in task.options.variables.items()]
-        fit, left_out = those_that_fit([*task.plan.environment, *platform])
+        fit, left_out = those_that_fit([*task.plan.variables(), *platform])
         self._variables = Variables(os.environ, map(self._filled, fit))
         self._variables.update({"PAI_WORK_DIR": os.getcwd()}, RUNTIME)
         if left_out:
@@ -115,7 +115,7 @@ class Environment:
     def _tell_peers_in_files(self, left_out: Sequence[Variable]) -> None:
         """Say in files what cannot be said in the environment."""
         inside = self._task.inside
-        known = [each for each in self._task.plan.environment if each.source in (PLATFORM, PEERS)]
+        known = [each for each in self._task.plan.variables() if each.source in (PLATFORM, PEERS)]
         tasks, script = "tasks.json", "tasks.sh"
         inside.write(tasks, dumps({variable.name: variable.value for variable in known}))
         inside.write(script, "".join(f"{each.name}={quoted(each.value)}\n" for each in known))

@@ -11,7 +11,7 @@ from pai_runtime.task import placeholders
 from pai_runtime.task.events import EventFile
 from pai_runtime.task.fast_json import loads
 from pai_runtime.task.folder import Folder
-from pai_runtime.task.layout import MASK, PLAN, PRIVATE, RECORD, RECORD_BYTES, WORK
+from pai_runtime.task.layout import MASK, PLAN, PRIVATE, RECORD, RECORD_BYTES, SHARED, WORK
 from pai_runtime.task.masking import Masks
 from pai_runtime.task.plan import Plan, PlanError
 from pai_runtime.task.state import Journal
@@ -95,10 +95,13 @@ class Task:
 def read_inputs(folder: Folder, options: LaunchOptions) -> Inputs:
     """The plan and the secrets; raises OSError, ValueError or `PlanError`."""
     text = folder.read(PLAN, _PLAN_BYTES)
-    plan = Plan.from_json(loads(text))
+    document = loads(text)
+    if isinstance(document, dict) and "shared" not in document:
+        document["shared"] = loads(folder.read(SHARED, _PLAN_BYTES))
+    plan = Plan.from_json(document)
     secrets = _read_secrets(options.secrets_fd)
     if rb"\u0000" in text:  # as a placeholder begins; a large plan without one is not walked through
-        missing = placeholders.paths(plan.to_json()) - secrets.keys()
+        missing = placeholders.paths(plan.to_json(whole=False)) - secrets.keys()
         if missing:
             raise PlanError(f"no value is given for the secret {', '.join(map(repr, sorted(missing)))}")
     return Inputs(plan, secrets, options)
