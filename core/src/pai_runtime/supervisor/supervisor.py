@@ -87,3 +87,15 @@ def _cannot_run(folder: Folder, message: str, options: LaunchOptions) -> int:
     from pai_runtime.supervisor.recording import cannot_run
 
     return cannot_run(folder, message, options)
+
+
+def load_all() -> None:
+    """Import what `supervise` imports late: for a process that forks, and does not run, supervisors."""
+    import pai_runtime.supervisor.asking
+    import pai_runtime.supervisor.hold
+    import pai_runtime.supervisor.oom
+    import pai_runtime.supervisor.recording
+    import pai_runtime.supervisor.resuming
+    import pai_runtime.supervisor.services
+    import pai_runtime.task.removal
+    import pai_runtime.task.secret_forms  # noqa: F401 - as are all of these
