@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
+from pai_runtime.task.vocabulary import Phase
 from pai_runtime.task.placeholders import show
-from pai_runtime.task.plan import PEERS, PLATFORM, Phase, Plan, PlannedMount, PlannedService, Step
+from pai_runtime.task.plan import PEERS, PLATFORM, Plan, PlannedMount, PlannedService, Step
 
 _ORDER: tuple[Phase, ...] = (
     "init",
