@@ -42,7 +42,7 @@ if {SEEN!r} in os.environ:
 COMMAND = """
 def add_arguments(parser):
     pass
-def main(args):
+def main(args, output):
     print("the command of the source")
     return 0
 """
