@@ -86,12 +86,15 @@ def shipped_rules() -> list[Rule]:
     return list(_Reader(SHIPPED, check=False).rules(shipped_entries()))
 
 
-def shipped_entries() -> Any:
+def shipped_entries() -> list[dict[str, Any]]:
     """The shipped spec as data."""
     import yaml  # noqa: PLC0415 - most of the time is the import
 
     text = resources.files(__package__).joinpath(SHIPPED).read_bytes()
-    return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe
+    entries: list[dict[str, Any]] = yaml.load(
+        text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    )
+    return entries
 
 
 def read_rules(entries: Any, source: str, *, check: bool = True) -> tuple[list[Rule], list[Fault]]:
