@@ -25,7 +25,6 @@ import pai_storage
 import pai_tensorboard
 from pai_failure_analysis.exit_codes_command import by_code
 from pai_failure_analysis.rules import shipped_rules
-from pai_runtime.task.vocabulary import Phase
 from pai_runtime import cli, hooks, plugin
 from pai_runtime.document.schemas import expectation, package_schema
 from pai_runtime.engines.local.framework_controller import Attempt, attempt_variables
@@ -37,6 +36,7 @@ from pai_runtime.job.load import load_job
 from pai_runtime.plan.build import Planner, check_uses
 from pai_runtime.plugin import API_VERSION
 from pai_runtime.task import outcome, plan
+from pai_runtime.task.vocabulary import Outcome, Phase
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 TARGET: Final = ROOT / "docs" / "reference.md"
@@ -156,7 +156,7 @@ SET_LATER: Final = {
         STEPS,
         f"One of {', '.join(phase for phase in get_args(Phase) if phase != 'command')}",
     ),
-    "PAI_TASK_OUTCOME": (LATER_STEPS, f"One of {', '.join(get_args(outcome.Outcome))}"),
+    "PAI_TASK_OUTCOME": (LATER_STEPS, f"One of {', '.join(get_args(Outcome))}"),
     "PAI_TASK_EXIT_CODE": (LATER_STEPS, "The task's exit code"),
     "PAI_TASKS_FILE": (MANY_TASKS, "JSON file with all variables above, where not all fit the environment"),
     "PAI_TASKS_SCRIPT": (MANY_TASKS, "The same as a file that a shell can source"),

@@ -2,8 +2,6 @@
 
 A plugin is a module with some of the functions that `pai_runtime.hooks` describes, each marked with
 `hookimpl`, and a file ``manifest.json`` beside it::
-
-    from pai_runtime.task.vocabulary import Behavior, Event, FailedOutcome, FailurePolicy, Phase
 from pai_runtime.plugin import Contribution, Shell, Task, Use, hookimpl
 
 
@@ -31,6 +29,7 @@ import pluggy
 from pai_runtime.task.analysis import Analysis
 from pai_runtime.task.layout import PRIVATE
 from pai_runtime.task.plan import EVENTS, Mount, Service
+from pai_runtime.task.vocabulary import Behavior, Event, FailedOutcome, FailurePolicy, Phase
 
 __all__ = [
     "API_VERSION",

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from pai_runtime.task.vocabulary import Event
 from pai_runtime.document.document import DocumentPath
 from pai_runtime.document.problems import InvalidInput, Problem, errors, in_order, problem_lines
 from pai_runtime.host.discovery import Plugin
@@ -19,7 +18,18 @@ from pai_runtime.plan.environment import JobEnvironment, Placement, TaskName
 from pai_runtime.plan.mounts import conflict, filled
 from pai_runtime.plugin import EVENTS, Contribution, Task, Use
 from pai_runtime.task.placeholders import show
-from pai_runtime.task.plan import Command, Mount, Plan, PlannedMount, PlannedRule, PlannedService, Step, UseRecord, Variable
+from pai_runtime.task.plan import (
+    Command,
+    Mount,
+    Plan,
+    PlannedMount,
+    PlannedRule,
+    PlannedService,
+    Step,
+    UseRecord,
+    Variable,
+)
+from pai_runtime.task.vocabulary import Event
 
 _LEFT_OUT = "it is left out, as its failurePolicy says"
 

@@ -8,7 +8,7 @@ is used.
 
 from __future__ import annotations
 
-# What only the end of a task needs (`pai_runtime.task.removal`) is imported there: a supervisor starts faster.
+# What only the end of a task needs (`pai_runtime.task.removal`) is imported there: a supervisor starts sooner
 import errno
 import os
 
@@ -49,7 +49,7 @@ class Folder:
 
         return Path(self.where)
 
-    def __enter__(self) -> "Folder":  # noqa: PYI034 - nobody derives from it
+    def __enter__(self) -> Folder:  # noqa: PYI034 - nobody derives from it
         return self
 
     def __exit__(

@@ -63,7 +63,7 @@ class LaunchOptions:
 
     def to_argument(self) -> str:
         """The options as JSON, those that have their default value left out."""
-        fields = {_KEYS[name]: value for name, value in vars(self).items() if value != vars(_DEFAULT)[name]}
+        fields = {_KEYS[name]: value for name, value in vars(self).items() if value != vars(DEFAULT)[name]}
         if "rotation" in fields:
             fields["rotation"] = vars(self.rotation)
         return dumps(fields)
@@ -73,7 +73,7 @@ class LaunchOptions:
         """Read what `to_argument` gave, or a person wrote; raises `ValueError`."""
         document = loads(argument)
         if not isinstance(document, dict):
-            raise ValueError("the launch options are not a JSON object")
+            raise ValueError("the launch options are not a JSON object")  # noqa: TRY004 - as for all else that is wrong
         fields = {name: document.pop(key) for name, key in _KEYS.items() if key in document}
         if document:
             unknown = ", ".join(map(repr, document))
@@ -97,7 +97,7 @@ class LaunchOptions:
 
 PHASES: tuple[Phases, ...] = ("all", "init", "rest")
 
-_DEFAULT = LaunchOptions()
+DEFAULT = LaunchOptions()
 _NUMBER = (int, float)
 _NONE = type(None)
 _KINDS: Mapping[str, tuple[type, ...]] = {

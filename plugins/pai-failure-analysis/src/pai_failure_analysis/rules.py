@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any, get_args
 
-from pai_runtime.task.vocabulary import Behavior, FailedOutcome
 from pai_runtime.task.analysis import MOST_CODE
 from pai_runtime.task.placeholders import show
+from pai_runtime.task.vocabulary import Behavior, FailedOutcome
 
 SHIPPED = "exit-spec.yaml"
 """The spec that this distribution ships, and its name in messages."""
