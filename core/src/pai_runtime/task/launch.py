@@ -80,7 +80,7 @@ class LaunchOptions:
             raise ValueError(f"no launch option is named {unknown}; known: {', '.join(_KEYS.values())}")
         for name, value in fields.items():
             if not isinstance(value, _KINDS[name]) or isinstance(value, bool):
-                raise ValueError(f"the launch option {_KEYS[name]} is {value!r}, which is of the wrong type")
+                raise ValueError(f"the launch option {_KEYS[name]} is {value!r}, which is of the wrong type")  # noqa: TRY004 - as above
         if "phases" in fields and fields["phases"] not in PHASES:
             raise ValueError(f"the launch option phases is {fields['phases']!r}; known: {', '.join(PHASES)}")
         if "rotation" in fields:
