@@ -6,6 +6,7 @@ is left, whatever process group or session it has put itself into.
 """
 
 import contextlib
+import fcntl
 import heapq
 import os
 import selectors
@@ -20,6 +21,11 @@ from pai_runtime.supervisor.process_tree import adopt_orphans, end_with_parent, 
 from pai_runtime.supervisor.stop import FOREVER
 from pai_runtime.task.memfd import SCRIPT_FD, hand_over_script
 
+_PIPE_SIZE = 65536
+"""Bytes that a pipe holds unless it is asked to hold more."""
+
+_WIDE_PIPE_SIZE = _MOST_READ = 1 << 18
+_REUSED = 1 << 22
 _CHUNK = 65536
 _MOST_CHUNKS = 64
 _QUIET = 0.2
@@ -54,6 +60,16 @@ class Child:
         """Send a signal to its whole group, if any of it is left."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
+
+
+def _widen(pipe: int) -> None:
+    """Have a pipe that was full hold more, so that its writer waits less, and we are woken less often.
+
+    Not from the start: the system gives each user only so much room for pipes.
+    """
+    bytes(_REUSED)  # the C library keeps what is freed for the next piece once so much has been freed at once
+    with contextlib.suppress(OSError):
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _WIDE_PIPE_SIZE)
 
 
 @dataclass(order=True)
@@ -170,9 +186,11 @@ class Loop:
                 self.hear()
                 continue
             try:
-                data = os.read(key.fd, _CHUNK)
+                data = os.read(key.fd, _MOST_READ)
             except BlockingIOError:
                 continue
+            if len(data) == _PIPE_SIZE:
+                _widen(key.fd)
             if key.data is None:
                 continue
             if data:

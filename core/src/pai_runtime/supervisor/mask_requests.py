@@ -1,12 +1,16 @@
 """What processes of a task ask to have hidden, by writing it to what ``$PAI_MASK`` names."""
 
+from __future__ import annotations
+
 import os
-from collections.abc import Callable
 
-from pai_runtime.task.masking import Masks
+from pai_runtime.task.masking import MOST_BYTES
 
-MOST_BYTES = 256 * 1024
-"""Of all values together; each makes the search for all of them longer."""
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pai_runtime.task.masking import Masks
 
 
 class MaskRequests:
