@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from pai_runtime.document.schemas import package_schema
+from pai_runtime.engines.local.framework_controller import Attempt, attempt_variables
 from pai_runtime.task import outcome
 from tests.support import JOBS, PROGRAM, callback, cli, job, write_job
 from tools import reference
@@ -257,7 +258,9 @@ def test_the_variables_of_a_running_task_are_those_of_its_plan_and_the_reference
     assert done.returncode == 0, done.stderr
     task = tmp_path / "run/worker/0"
     plan = json.loads((task / "plan.json").read_text("utf-8"))
-    planned = {variable["name"] for variable in plan["environment"]}
+    shared = json.loads((task / "shared.json").read_text("utf-8"))
+    planned = {variable["name"] for variable in plan["environment"]} | {*shared["platform"], *shared["peers"]}
+    planned |= attempt_variables("run", "worker", 0, Attempt()).keys()
     command = set(done.stdout.split())
     lines = (task / "logs/runtime.log").read_text("utf-8").splitlines()
     steps = {line.split()[-1] for line in lines if re.search(r"\] (PAI|FC)_\w+$", line)}
@@ -278,9 +281,9 @@ PLANNED = [
 def test_every_plan_fits_its_schema(path: Path) -> None:
     done = cli("plan", path, "--json")
     assert done.returncode == 0, done.stderr
-    plans = json.loads(done.stdout)
-    assert plans
-    for plan in plans:
+    document = json.loads(done.stdout)
+    assert document["plans"]
+    for plan in (*document["plans"], {**document["plans"][0], "shared": document["shared"]}):
         validator("pai_runtime.task", "plan.schema.json").validate(plan)
 
 

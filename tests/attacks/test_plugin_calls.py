@@ -117,7 +117,7 @@ def test_the_other_plugins_are_asked_although_one_ends_the_process(
     document["taskRoles"]["worker"]["instances"] = 3
     result = site.cli("plan", write_job(tmp_path, document), "--json")
     assert result.returncode == 0, result.stderr
-    for plan in json.loads(result.stdout):
+    for plan in json.loads(result.stdout)["plans"]:
         assert [use["name"] for use in plan["uses"]] == ["use0", "use2", "use5", "failure_analysis"]
         assert [what in warning for warning in plan["warnings"]] == [True] * 3
         assert ["import: " in warning for warning in plan["warnings"]] == [False, True, False]
@@ -382,7 +382,7 @@ def test_a_hook_cannot_change_what_the_plan_and_the_others_are_given(site: Site,
     document["taskRoles"]["worker"]["instances"] = 2
     result = site.cli("plan", write_job(tmp_path, document), "--json")
     assert result.returncode == 0, result.stderr
-    plans = json.loads(result.stdout)
+    plans = json.loads(result.stdout)["plans"]
     for plan in plans:
         assert plan["instances"] == {"worker": 2}
         assert sorted(plan["ports"]) == ["http", "ssh"]
@@ -450,7 +450,7 @@ def test_no_pth_file_is_run_where_plugins_are(site: Site, tmp_path: Path, instal
     path = write_job(tmp_path, job(**uses("org.looks")))
     planned = call(installed, site, "plan", path, "--json")
     assert planned.returncode == 0, planned.stderr
-    (plan,) = json.loads(planned.stdout)
+    (plan,) = json.loads(planned.stdout)["plans"]
     assert "[False, False, 'pai-runtime\\n']" in [each["value"] for each in plan["environment"]]
     ran = call(installed, site, "run", path, "--out", tmp_path / "run")
     assert ran.returncode == 0, ran.stderr

@@ -3,6 +3,7 @@
 import argparse
 
 from pai_runtime.cli import CANNOT_RUN, INVALID
+from pai_runtime.cli.arguments import add_job, add_json, add_policy, task_name
 from pai_runtime.cli.common import load_checked, user_name
 from pai_runtime.cli.policy import given_host
 from pai_runtime.document.problems import InvalidInput
@@ -11,7 +12,16 @@ from pai_runtime.job.model import Job
 from pai_runtime.plan.build import Planner
 from pai_runtime.plan.environment import TaskName
 from pai_runtime.plan.show import plan_lines
+from pai_runtime.task.plan import plans_to_json
 from pai_runtime.terminal.output import report_problems, say, write_json, write_lines
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    add_job(parser)
+    add_policy(parser)
+    add_json(parser)
+    parser.add_argument("--task", type=task_name, metavar="ROLE/INDEX", help="one task only")
 
 
 def main(args: argparse.Namespace) -> int:
@@ -19,11 +29,11 @@ def main(args: argparse.Namespace) -> int:
     host = given_host(args.policy)
     try:
         job, roles, warnings = load_checked(args, host)
-        only = [_task(job, args.task)] if args.task else []
+        only = [_existing(job, args.task)] if args.task else []
         planner = Planner(job, host, roles, example_placement(job, user_name()), warnings)
         if args.json:
-            documents = [plan.to_json() for plan in planner.plans(*only).values()]
-            write_json(documents[0] if only else documents)
+            plans = list(planner.plans(*only).values())
+            write_json(plans[0].to_json() if only else plans_to_json(plans))
             return 0
         groups = [(1, plan) for plan in planner.plans(*only).values()] if only else planner.groups()
     except InvalidInput as error:
@@ -37,14 +47,14 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
-def _task(job: Job, text: str) -> TaskName:
-    role, _, index = text.partition("/")
+def _existing(job: Job, task: TaskName) -> TaskName:
+    role, index = task
     if role not in job.roles:
         raise LookupError(f"there is no task role '{role}'; the job has {', '.join(job.roles)}")
     count = job.roles[role].instances
-    if not index.isdecimal() or int(index) >= count:
+    if index >= count:
         raise LookupError(
-            f"there is no task '{text}'; {role} has {role}/0"
+            f"there is no task '{role}/{index}'; {role} has {role}/0"
             + (f" to {role}/{count - 1}" if count > 1 else "")
         )
-    return role, int(index)
+    return task

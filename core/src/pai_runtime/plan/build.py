@@ -185,7 +185,7 @@ class Planner:
     def _plan(self, name: TaskName, answers: list[_UseAnswer], problems: list[Problem]) -> Plan:
         role_name, index = name
         role, place = self._roles[role_name], self._placement.places[name]
-        variables = {variable.name: variable for variable in self._environment.of(role.role, index)}
+        variables = {variable.name: variable for variable in self._environment.own(role.role, index)}
         records: list[UseRecord] = []
         steps: list[Step] = []
         services: list[PlannedService] = []
@@ -226,6 +226,7 @@ class Planner:
             gang=self._job.gang,
             command=role.command,
             warnings=tuple(problem_lines(warnings)),
+            shared=self._environment.shared,
         )
 
     def _add_mount(

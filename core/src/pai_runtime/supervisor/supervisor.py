@@ -28,7 +28,7 @@ from pai_runtime.task.analysis import Analysis
 from pai_runtime.task.exit_record import MOST_BYTES, exit_record, termination_message
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.interpreter import python_argv
-from pai_runtime.task.layout import MASK, PLAN, PRIVATE, RECORD, VARIABLES, WORK
+from pai_runtime.task.layout import MASK, PLAN, PRIVATE, RECORD, SHARED, VARIABLES, WORK
 from pai_runtime.task.masking import Masks
 from pai_runtime.task.memfd import ScratchFile
 from pai_runtime.task.outcome import RUNTIME_ERROR, Result
@@ -78,7 +78,10 @@ def supervise(folder: Folder, options: Options) -> int:
     keep_to_ourselves()
     try:
         text = folder.read(PLAN, _PLAN_BYTES)
-        plan = Plan.from_json(json.loads(text))
+        document = json.loads(text)
+        if isinstance(document, dict) and "shared" not in document:
+            document["shared"] = json.loads(folder.read(SHARED, _PLAN_BYTES))
+        plan = Plan.from_json(document)
         secrets = _read_secrets(options.secrets)
         os.chdir(folder.path / WORK)
         inside = Folder.at(folder.path)
@@ -168,7 +171,7 @@ class _Runner:
         self._analysis = ScratchFile()
         self._kept = ScratchFile()
         self._settings = ScratchFile()
-        fit, left_out = those_that_fit(plan.environment)
+        fit, left_out = those_that_fit(plan.variables())
         contributed = [
             replace(each, value=placeholders.fill(each.value, secrets)) if "\0" in each.value else each
             for each in fit
@@ -338,7 +341,7 @@ class _Runner:
 
     def _tell_peers_in_files(self, left_out: list[Variable]) -> None:
         """Say in files what cannot be said in the environment."""
-        known = [variable for variable in self._plan.environment if variable.source in (PLATFORM, PEERS)]
+        known = [variable for variable in self._plan.variables() if variable.source in (PLATFORM, PEERS)]
         tasks, script = "tasks.json", "tasks.sh"
         self._inside.write(tasks, json.dumps({variable.name: variable.value for variable in known}))
         self._inside.write(script, "".join(f"{each.name}={shlex.quote(each.value)}\n" for each in known))
@@ -391,7 +394,7 @@ _OF_ONE_STEP = {"PAI_TASK_PHASE", "PAI_TASK_OUTCOME", "PAI_TASK_EXIT_CODE", "PAI
 
 
 def _check_secrets(plan: Plan, secrets: Mapping[str, str]) -> None:
-    missing = placeholders.paths(plan.to_json()) - secrets.keys()
+    missing = placeholders.paths(plan.to_json(whole=False)) - secrets.keys()
     if missing:
         raise PlanError(f"no value is given for the secret {', '.join(map(repr, sorted(missing)))}")
 

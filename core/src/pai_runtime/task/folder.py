@@ -161,6 +161,11 @@ class Folder:
                 os.close(_listable(self.fd, name))  # a folder that cannot be written cannot be moved
                 os.rename(name, last, src_dir_fd=self.fd, dst_dir_fd=holder)
 
+    def link(self, name: str, to: "Folder") -> None:
+        """Give a file that is directly in this folder the same name in another, as a hard link."""
+        with self._named(name):
+            os.link(name, name, src_dir_fd=self.fd, dst_dir_fd=to.fd, follow_symlinks=False)
+
     def unlink(self, name: str) -> None:
         """Remove a file or a link, if it is there."""
         with contextlib.suppress(FileNotFoundError), self._holder(name) as (holder, last), self._named(name):

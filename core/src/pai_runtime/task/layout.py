@@ -4,6 +4,8 @@ The task itself sees `WORK`, `LOGS`, `PRIVATE` and what it puts there; in an iso
 """
 
 PLAN = "plan.json"
+SHARED = "shared.json"
+"""The part of the plan that all tasks of the job share, unless it is in the plan."""
 STATE = "state.json"
 VARIABLES = "variables.json"
 RECORD = "exit.yaml"

@@ -4,8 +4,8 @@
 ``plan.schema.json`` describes. Secrets appear as placeholders only (`pai_runtime.task.placeholders`).
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
@@ -32,6 +32,22 @@ class Variable:
     name: str
     value: str
     source: str
+
+
+@dataclass(frozen=True)
+class SharedVariables:
+    """What all tasks of a job have: variables of the platform about the job, and about where its tasks are.
+
+    It grows with the number of tasks, so it is kept once: a task's folder has it in a file of its own
+    (`pai_runtime.task.layout.SHARED`), which may be the same file for all.
+    """
+
+    platform: Mapping[str, str] = field(default_factory=dict)
+    peers: Mapping[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON document."""
+        return {"platform": dict(self.platform), "peers": dict(self.peers)}
 
 
 @dataclass(frozen=True)
@@ -176,6 +192,7 @@ class Command:
 class Plan:
     """One task. `folder` is where the task's plan, logs and record are in its container.
 
+    `environment` is what this task alone has, and comes after what is `shared`.
     `gang` says that all tasks of the job live together.
     `hold` says for how many seconds a task that failed is kept as it is, for somebody to look at it.
     """
@@ -196,6 +213,15 @@ class Plan:
     hold: float = 0
     gang: bool = True
     warnings: tuple[str, ...] = ()
+    shared: SharedVariables = field(default_factory=SharedVariables)
+
+    def variables(self) -> Iterator[Variable]:
+        """All variables that are set before the first step; of two with one name, the last one counts."""
+        for name, value in self.shared.platform.items():
+            yield Variable(name, value, PLATFORM)
+        for name, value in self.shared.peers.items():
+            yield Variable(name, value, PEERS)
+        yield from self.environment
 
     def steps_of(self, phase: Phase, use: int | None = None) -> list[Step]:
         """The steps of a phase, of one use or of all."""
@@ -210,8 +236,12 @@ class Plan:
             steps.setdefault((step.phase, step.use), []).append(step)
         return steps
 
-    def to_json(self) -> dict[str, Any]:
-        """The JSON document: the same plan gives the same bytes."""
+    def to_json(self, *, whole: bool = True) -> dict[str, Any]:
+        """The JSON document: the same plan gives the same bytes. If not `whole`, without what is shared."""
+        document = self._own_to_json()
+        return {**document, "shared": self.shared.to_json()} if whole else document
+
+    def _own_to_json(self) -> dict[str, Any]:
         return {
             "planVersion": VERSION,
             "job": self.job,
@@ -237,7 +267,7 @@ class Plan:
 
     @classmethod
     def from_json(cls, document: Any) -> "Plan":
-        """Read what `to_json` wrote; raises `PlanError`."""
+        """Read what `to_json` gave, whole; raises `PlanError`."""
         version = document.get("planVersion") if isinstance(document, dict) else None
         if version != VERSION:
             raise PlanError(f"not a plan of version {VERSION}: its planVersion is {version!r}")
@@ -262,9 +292,18 @@ class Plan:
                 hold=document["hold"],
                 gang=document["gang"],
                 warnings=tuple(document["warnings"]),
+                shared=SharedVariables(**document["shared"]),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise PlanError(f"not a plan: {error!r}") from error
+
+
+def plans_to_json(plans: Sequence[Plan]) -> dict[str, Any]:
+    """The JSON document of several plans of one job, which share their variables."""
+    return {
+        "shared": plans[0].shared.to_json(),
+        "plans": [plan.to_json(whole=False) for plan in plans],
+    }
 
 
 def _step_to_json(step: Step) -> dict[str, Any]:

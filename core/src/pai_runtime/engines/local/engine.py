@@ -15,14 +15,15 @@ from types import FrameType
 from typing import Literal
 
 from pai_runtime.engines.local.environment import local_environment, not_set, secrets_among
+from pai_runtime.engines.local.framework_controller import Attempt
 from pai_runtime.engines.local.isolation import Bind
 from pai_runtime.engines.local.isolation_trial import Trial, try_out
 from pai_runtime.engines.local.placement import placement, ports_needed
 from pai_runtime.engines.local.ports import END, FIRST, NoFreePorts, free_ports
 from pai_runtime.engines.local.storages import binds, check_storages, not_mounted, with_folders
-from pai_runtime.engines.local.task import LAYERS, LaunchOptions, LocalTask
+from pai_runtime.engines.local.task import LAYERS, LaunchOptions, LocalTask, shared_text
 from pai_runtime.job.model import Job
-from pai_runtime.plan.environment import Attempt, Placement, TaskName
+from pai_runtime.plan.environment import Placement, TaskName
 from pai_runtime.runs.completion import Decision, decision
 from pai_runtime.runs.first_failure import first_failure
 from pai_runtime.runs.folder import CannotRun
@@ -30,6 +31,7 @@ from pai_runtime.runs.state import RUN, Run, RunOutcome
 from pai_runtime.supervisor.process_tree import adopt_orphans, keep_to_ourselves, kill_children
 from pai_runtime.supervisor.stop import on_stop_signals
 from pai_runtime.task.folder import Folder
+from pai_runtime.task.layout import SHARED
 from pai_runtime.task.outcome import RUNTIME_ERROR
 from pai_runtime.task.placeholders import platform_path
 from pai_runtime.task.plan import Plan
@@ -121,6 +123,7 @@ class LocalRun:
             namespaces=namespaces,
             storage=self._binds(plans) if namespaces else {},
         )
+        self._write_shared(next(iter(plans.values())))
         for (role, index), plan in plans.items():
             plan_here = with_folders(plan, self._options.storages)
             framework = self._folder.path.name
@@ -131,6 +134,13 @@ class LocalRun:
                 message = "the folder of a task cannot be written"
                 where = error.filename or self._folder.path / task.label
                 raise CannotRun(f"{message}: {where}: {error.strerror}") from None
+
+    def _write_shared(self, plan: Plan) -> None:
+        try:
+            self._folder.write(SHARED, shared_text(plan), sync=False)
+        except OSError as error:
+            message = f"the folder of the run cannot be written: {error.filename}: {error.strerror}"
+            raise CannotRun(message) from None
 
     def run(self) -> int:
         """Run all tasks to their end; the exit status of the job."""

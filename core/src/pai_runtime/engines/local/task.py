@@ -12,16 +12,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pai_runtime.engines.local.framework_controller import Attempt, attempt_variables
 from pai_runtime.engines.local.isolation import Bind, Isolated, Isolation, clean_up, make_folders
 from pai_runtime.engines.local.process import Launch, launch
 from pai_runtime.engines.local.runtime_copy import RuntimeCopy
-from pai_runtime.plan.environment import Attempt, TaskName, of_attempt
+from pai_runtime.plan.environment import TaskName
 from pai_runtime.runs.state import RunTask, TaskStatus, read_exit_record, read_phase
 from pai_runtime.supervisor.supervisor import Options, cannot_run
 from pai_runtime.task.exit_record import exit_record, noted
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.interpreter import python_argv
-from pai_runtime.task.layout import ATTEMPTS, PLAN, PRIVATE, RECORD, RUNTIME, WORK
+from pai_runtime.task.layout import ATTEMPTS, PLAN, PRIVATE, RECORD, RUNTIME, SHARED, WORK
 from pai_runtime.task.outcome import TIMEOUT, Outcome, Result
 from pai_runtime.task.plan import Plan
 
@@ -33,6 +34,8 @@ _OVERDUE = Options.exit_budget + 6 * Options.grace
 _AT_ONCE = Options.grace
 _SUPERVISOR = "pai_runtime.supervisor.__main__"
 _MOST_CODE = 255
+_ROOM = 256 * 1024
+"""Bytes that another attempt takes at least, for its records and the beginning of its logs."""
 _NOT_HEARD = "the supervisor was ended before its exit callbacks were done"
 
 
@@ -51,6 +54,11 @@ class LaunchOptions:
     shown_elsewhere: bool
     namespaces: int
     storage: Mapping[TaskName, Sequence[Bind]]
+
+
+def shared_text(plan: Plan) -> str:
+    """The file with what the plans of all tasks of a run share."""
+    return json.dumps(plan.shared.to_json(), ensure_ascii=False) + "\n"
 
 
 class LocalTask:
@@ -81,14 +89,17 @@ class LocalTask:
     def prepare(self) -> None:
         """Write what the supervisor needs; raises OSError."""
         with self._run.folder(self.label, make=True) as own:
-            self._write(own, self.attempt)
+            self._write(own)
 
     def begin_again(self, attempt: Attempt) -> None:
         """Set aside what the last attempt left, and make ready for the next; raises OSError."""
         with self._run.folder(self.label) as own, own.folder(ATTEMPTS, make=True) as attempts:
             attempts.remove("next")  # half of it, where an earlier try has failed
             with attempts.folder("next", make=True) as fresh:
-                self._write(fresh, attempt)  # first, so that a full disk leaves the last attempt as it was
+                # First, so that a full disk leaves the last attempt as it was.
+                self._write(fresh)
+                fresh.write("room", " " * _ROOM, sync=False)
+                fresh.unlink("room")
                 with attempts.folder(str(self.retries), make=True) as kept:
                     for name in own.names():
                         if name != ATTEMPTS:
@@ -102,22 +113,27 @@ class LocalTask:
         self._overdue_at = math.inf
         self._is_overdue = self._is_told = False
 
-    def _write(self, folder: Folder, attempt: Attempt) -> None:
+    def _write(self, folder: Folder) -> None:
         if self._options.namespaces:
             make_folders(folder)
         else:
             folder.make(WORK)
-        plan = of_attempt(self._plan, self._framework, attempt)
-        folder.write(PLAN, json.dumps(plan.to_json(), ensure_ascii=False) + "\n", sync=False)
+        plan = self._plan.to_json(whole=False)
+        folder.write(PLAN, json.dumps(plan, ensure_ascii=False) + "\n", sync=False)
+        try:
+            self._run.link(SHARED, folder)
+        except OSError:  # a file system that has no hard links, or not so many
+            folder.write(SHARED, shared_text(self._plan), sync=False)
 
     def start(self, seconds: float | None) -> int:
         """Start the supervisor, with a time limit; its process id. Raises OSError."""
         with self._run.folder(self.label) as own, _in_memory(self._options.secrets) as secrets:
             prepare, argv = self._prepared(own, self._arguments(seconds))
+            invented = attempt_variables(self._framework, *self.name, self.attempt)
             self._pid = launch(
                 Launch(
                     argv,
-                    self._options.environment,
+                    {**self._options.environment, **invented},
                     {"--folder-fd=": own.fd, "--secrets-fd=": secrets},
                     "--pid=",
                     self._options.shown_elsewhere,
