@@ -30,6 +30,9 @@ _LARGEST_STEP = 64
 _MOST_WORDS = 1 << 14
 """Words in an index at which its step is made smaller: each takes some 80 bytes of memory."""
 
+_BLOCK = 512
+"""Words that are looked at one by one if any of them is in a form."""
+
 _FEW = 64
 """Forms times step up to which they are found sooner one by one."""
 
@@ -146,11 +149,13 @@ class _Index:
     def _places_of_words(self, text: bytes) -> Iterator[int]:
         for shift in range(0, self._word, self._step):
             words = self._as_words(memoryview(text)[shift:])[:: max(self._step // self._word, 1)]
-            if self._words.isdisjoint(words):  # the usual case, and a fast search
-                continue
-            for number in compress(range(len(words)), map(self._words.__contains__, words)):
-                place = shift + max(self._step, self._word) * number
-                yield from (place - offset for offset in self._offsets[words[number]] if offset <= place)
+            for first in range(0, len(words), _BLOCK):
+                block = words[first : first + _BLOCK]
+                if self._words.isdisjoint(block):  # the usual case, and a fast search
+                    continue
+                for number in compress(range(len(block)), map(self._words.__contains__, block)):
+                    place = shift + max(self._step, self._word) * (first + number)
+                    yield from (place - offset for offset in self._offsets[block[number]] if offset <= place)
 
     def _as_words(self, data: bytes | memoryview) -> memoryview:
         whole = memoryview(data)[: len(data) - len(data) % self._word]
