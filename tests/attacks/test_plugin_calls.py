@@ -349,7 +349,7 @@ def test_the_times_of_a_service_are_numbers_of_seconds(
     )
     result = site.cli("plan", write_job(tmp_path, job(**uses("org.waits"))), "--json")
     assert (result.returncode, result.stdout) == (1, "")
-    assert f"has a service whose {name} is " in result.stderr
+    assert f": Service.{name}: expected seconds from 0 to " in result.stderr
     assert "Traceback" not in result.stderr
 
 
@@ -411,7 +411,7 @@ LOOKS_TOO = """
 import sys
 def add_arguments(parser):
     assert not hasattr(sys, "by_pth")
-def main(args):
+def main(args, output):
     return 7 if hasattr(sys, "by_pth") or hasattr(sys, "by_site") else 0
 """
 
