@@ -234,7 +234,7 @@ class _Runner:
             },
             "rules": [{"plugin": plan.uses[each.use].plugin, "rule": each.rule} for each in plan.exit_rules],
         }
-        return python_argv("pai_runtime.host.run_hook", str(step.hook)), json.dumps(given).encode()
+        return python_argv("pai_runtime.host.hook_runner", str(step.hook)), json.dumps(given).encode()
 
     def start_service(self, service: Service) -> bool:
         """Start a background process; whether the task may go on."""
