@@ -70,7 +70,7 @@ OF_A_RUN = {
     "its role": "cd /; mv {run}/worker {run}/other; ln -sn {victim} {run}/worker",
     "layers": "cd /; rm -rf {run}/.layers; ln -sn {victim} {run}/.layers",
 }
-"""Two tasks do it at once: the link of the second must not be made in the folder that the first one leads to."""
+"""Two tasks do it at once: the second must not make its link in the folder that the first one leads to."""
 
 
 @pytest.mark.parametrize("mode", MODES)
