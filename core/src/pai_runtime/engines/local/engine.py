@@ -22,7 +22,7 @@ from pai_runtime.engines.local.launcher import Launcher
 from pai_runtime.engines.local.placement import placement, ports_needed
 from pai_runtime.engines.local.ports import END, FIRST, NoFreePorts, free_ports
 from pai_runtime.engines.local.storages import binds, check_storages, not_mounted, with_folders
-from pai_runtime.engines.local.task import LAYERS, LaunchOptions, LocalTask, shared_text
+from pai_runtime.engines.local.task import LAYERS, LocalTask, TaskSettings, shared_text
 from pai_runtime.job.model import Job
 from pai_runtime.plan.environment import Placement, TaskName
 from pai_runtime.runs.completion import Decision, decision
@@ -118,7 +118,7 @@ class LocalRun:
         for name in not_set(asked):
             self._view.say(f"the tasks do not get {name}, which is asked for and unset here")
         hidden = {platform_path(name): value for name, value in secrets_among(asked).items()}
-        options = LaunchOptions(
+        options = TaskSettings(
             {**secrets, **_platform_secrets(plans), **hidden},
             local_environment(asked),
             prefixed=len(plans) > 1,

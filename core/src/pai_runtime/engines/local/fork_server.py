@@ -13,6 +13,7 @@ import signal
 import socket
 import sys
 import traceback
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -21,8 +22,11 @@ from pai_runtime.engines.local.launcher import Launch
 from pai_runtime.engines.local.namespaces import CLONE_PARENT, Refused, clone
 from pai_runtime.engines.local.runtime_copy import run_from_copy, runtime_binds
 from pai_runtime.supervisor.process_tree import end_with_parent, keep_to_ourselves
-from pai_runtime.supervisor.supervisor import Options, cannot_run, supervise
+from pai_runtime.supervisor.recording import cannot_run
+from pai_runtime.supervisor.supervisor import load_all, supervise
 from pai_runtime.task.folder import Folder
+from pai_runtime.task.interpreter import python_argv
+from pai_runtime.task.launch import LaunchOptions
 from pai_runtime.task.layout import RUNTIME
 from pai_runtime.task.memfd import hand_over_script
 
@@ -31,6 +35,7 @@ _REQUEST = 64
 """Bytes of a request; what it is about is in the files that come with it."""
 _FILES = 3
 _FAILED = 1
+_HOOK_RUNNER = "pai_runtime.host.run_hook"
 
 
 def main() -> int:
@@ -41,6 +46,7 @@ def main() -> int:
     os.setsid()  # a key that is pressed is for the engine
     _close_all_but(*_STANDARD, connection, *engine)
     hand_over_script(b"")  # takes its place among the open files before anything else does
+    load_all()
     runtime_binds(Path())  # found once for all
     gc.collect()
     gc.freeze()  # collecting would touch, and so copy, all pages in each of the supervisors
@@ -103,7 +109,7 @@ def _supervise(request: int, folder: int, secrets: int) -> int:
         launch = Launch.from_json(file.read())
     own = Folder(folder, Path(launch.folder))
     pid = int(Path("/proc/self").readlink().name)  # as the engine's own namespace has it
-    options = Options(**launch.options, secrets=secrets, pid=pid)
+    options = replace(LaunchOptions.from_argument(launch.options), secrets_fd=secrets, pid=pid)
     os.environ.clear()
     os.environ.update(launch.environment)
     if launch.silent:
@@ -117,7 +123,7 @@ def _supervise(request: int, folder: int, secrets: int) -> int:
             what = f"the task cannot be set up: {error.filename or 'its process'}: {error.strerror}"
             return cannot_run(own, what, options)
         run_from_copy()
-    return supervise(own, options)
+    return supervise(own, replace(options, hook_argv=tuple(python_argv(_HOOK_RUNNER))))
 
 
 def _close_all_but(*fds: int) -> None:

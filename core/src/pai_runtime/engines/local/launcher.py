@@ -35,14 +35,14 @@ _IS_GONE = "the process that starts tasks is gone"
 
 @dataclass(frozen=True)
 class Launch:
-    """A supervisor of the task in `folder`, with its options, and the variables that it begins with.
+    """A supervisor of the task in `folder`, with its launch options and the variables that it begins with.
 
     `silent`: what the task says goes to its logs only.
     """
 
     folder: str
     environment: Mapping[str, str] = field(repr=False)
-    options: Mapping[str, Any]
+    options: str
     silent: bool = False
     isolated: Isolated | None = None
 

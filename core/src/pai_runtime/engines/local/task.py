@@ -16,19 +16,20 @@ from pai_runtime.engines.local.isolation import Bind, Isolated, clean_up, make_f
 from pai_runtime.engines.local.launcher import Launch, Launcher
 from pai_runtime.plan.environment import TaskName
 from pai_runtime.runs.state import RunTask, TaskStatus, read_exit_record, read_phase
-from pai_runtime.supervisor.supervisor import Options
 from pai_runtime.task.exit_record import exit_record, noted
 from pai_runtime.task.folder import Folder
+from pai_runtime.task.launch import LaunchOptions
 from pai_runtime.task.layout import ATTEMPTS, PLAN, PRIVATE, RECORD, SHARED, WORK
-from pai_runtime.task.outcome import TIMEOUT, Outcome, Result
+from pai_runtime.task.outcome import TIMEOUT, Result
 from pai_runtime.task.plan import Plan
+from pai_runtime.task.vocabulary import Outcome
 
 LAYERS = ".layers"
 """The folder in that of a run with what the kernel needs while tasks are isolated."""
 
-_OVERDUE = Options.exit_budget + 6 * Options.grace
+_OVERDUE = LaunchOptions.exit_budget + 6 * LaunchOptions.grace
 """Seconds that a supervisor takes at most once it has been told to stop, all of its own bounds used up."""
-_AT_ONCE = Options.grace
+_AT_ONCE = LaunchOptions.grace
 _MOST_CODE = 255
 _ROOM = 256 * 1024
 """Bytes that another attempt takes at least, for its records and the beginning of its logs."""
@@ -36,7 +37,7 @@ _NOT_HEARD = "the supervisor was ended before its exit callbacks were done"
 
 
 @dataclass(frozen=True)
-class LaunchOptions:
+class TaskSettings:
     """How the tasks of a run are run.
 
     `environment` is what all of them begin with. `namespaces` 0: not isolated. `storage` is what each task is
@@ -61,7 +62,7 @@ def shared_text(plan: Plan) -> str:
 class LocalTask:
     """One task of a run called `framework`, below the run's folder."""
 
-    def __init__(self, plan: Plan, framework: str, run: Folder, options: LaunchOptions) -> None:
+    def __init__(self, plan: Plan, framework: str, run: Folder, options: TaskSettings) -> None:
         self.name: TaskName = (plan.role, plan.index)
         self._layers = f"{LAYERS}/{plan.role}-{plan.index}"
         self.retries = 0
@@ -187,9 +188,7 @@ class LocalTask:
                     os.kill(self._pid, each)
 
     def _launch(self, seconds: float | None) -> Launch:
-        options: dict[str, Any] = {"timeout": seconds, "python": sys.executable}
-        if self._options.prefixed:
-            options["prefix"] = f"{self.label} | "
+        prefix = f"{self.label} | " if self._options.prefixed else ""
         isolated = None
         if self._options.namespaces:
             run, layers = str(self._run.path), str(self._run.path / self._layers)
@@ -198,8 +197,10 @@ class LocalTask:
         invented = attempt_variables(self._framework, *self.name, self.attempt)
         return Launch(
             folder=str(self._run.path / self.label),
-            environment={**self._options.environment, **invented},
-            options=options,
+            environment=self._options.environment,
+            options=LaunchOptions(
+                timeout=seconds, prefix=prefix, python=sys.executable, variables=invented
+            ).to_argument(),
             silent=self._options.shown_elsewhere,
             isolated=isolated,
         )
