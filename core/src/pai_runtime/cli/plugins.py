@@ -19,7 +19,7 @@ from pai_runtime.host.planning import Question, ask
 from pai_runtime.job.model import plugin_id
 from pai_runtime.plugin import Task, Use
 from pai_runtime.terminal.output import report, say, write_json, write_lines
-from pai_runtime.terminal.words import table
+from pai_runtime.terminal.table import table
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

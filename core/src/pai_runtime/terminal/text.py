@@ -29,6 +29,11 @@ def shown_line(line: bytes, *, colours: bool = False) -> str:
     return result + "\x1b[m" if any(kept) else result
 
 
+def columns_of(text: str) -> int:
+    """How many columns of a terminal a printable text takes."""
+    return len(text) if text.isascii() else sum(map(_columns, text))
+
+
 def cut(text: str, columns: int) -> str:
     """The beginning of a printable text that fits into so many columns."""
     if text.isascii():

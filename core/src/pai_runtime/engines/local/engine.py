@@ -14,6 +14,7 @@ from secrets import token_hex
 from types import FrameType
 from typing import Literal
 
+from pai_runtime.engines.engine import View
 from pai_runtime.engines.local.environment import local_environment, not_set, secrets_among
 from pai_runtime.engines.local.isolation import Bind
 from pai_runtime.engines.local.isolation_trial import Trial, try_out
@@ -33,8 +34,6 @@ from pai_runtime.task.folder import Folder
 from pai_runtime.task.outcome import RUNTIME_ERROR
 from pai_runtime.task.placeholders import platform_path
 from pai_runtime.task.plan import Plan
-from pai_runtime.terminal.text import shown_line
-from pai_runtime.terminal.view import View
 
 IsolationMode = Literal["auto", "none", "required"]
 
@@ -60,14 +59,15 @@ class RunOptions:
 
 def not_given_here(job: Job) -> list[str]:
     """What the job asks for and this machine does not give its tasks; to be said, not to stop the run."""
-    images = sorted(
-        {str(job.prerequisites[role.docker_image].node.data["uri"]) for role in job.roles.values()}
-    )
+    images = {str(job.prerequisites[role.docker_image].node.data["uri"]) for role in job.roles.values()}
+    names = ", ".join(sorted(images))
     gpus = max(role.gpu for role in job.roles.values())
-    missing = [f"the docker image {', '.join(images)}: commands use the programs of this machine"]
+    missing = [
+        f"docker images are not used in local runs; commands use programs of this machine, not of {names}"
+    ]
     if gpus and not Path("/dev/nvidia0").exists():
-        missing.append(f"GPUs: a task asks for {gpus}, and there is none")
-    missing.append("limits of memory and CPU: tasks may use all of this machine")
+        missing.append(f"this machine has no GPU, and a task asks for {gpus}")
+    missing.append("memory and CPU are not limited in local runs; tasks may use all of this machine")
     return missing
 
 
@@ -295,7 +295,7 @@ class LocalRun:
     def _cancel(self, number: int, _frame: FrameType | None) -> None:
         if self._cancelled_by is None:
             self._cancelled_by = number
-            self._view.say("stopping; once more to stop at once")
+            self._view.say("stopping; press Ctrl-C again to kill all tasks now")
         self._stop_all()
 
     def _stop_all(self) -> None:
@@ -318,6 +318,7 @@ class LocalRun:
         failed = self._decision.failed_task if self._decision and self._ended_at else None
         return Run(
             job=self._job.name,
+            engine="local",
             file=str(Path(self._job.document.file).absolute()),
             started=self._started,
             retries=self._retries,
@@ -344,7 +345,7 @@ def _failure(task: LocalTask) -> str:
     message = str(record.get("message", f"exit code {task.code}"))
     if "phrase" in record:
         message += f" ({record['phrase']})"
-    return f"task {task.label} failed: {shown_line(message.encode())}"
+    return f"task {task.label} failed: {message}"
 
 
 @contextlib.contextmanager
