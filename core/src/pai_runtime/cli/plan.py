@@ -12,6 +12,7 @@ from pai_runtime.job.model import Job
 from pai_runtime.plan.build import Planner
 from pai_runtime.plan.environment import TaskName
 from pai_runtime.plan.show import plan_lines
+from pai_runtime.task.plan import plans_to_json
 from pai_runtime.terminal.output import report_problems, say, write_json, write_lines
 
 
@@ -31,8 +32,8 @@ def main(args: argparse.Namespace) -> int:
         only = [_existing(job, args.task)] if args.task else []
         planner = Planner(job, host, roles, example_placement(job, user_name()), warnings)
         if args.json:
-            documents = [plan.to_json() for plan in planner.plans(*only).values()]
-            write_json(documents[0] if only else documents)
+            plans = list(planner.plans(*only).values())
+            write_json(plans[0].to_json() if only else plans_to_json(plans))
             return 0
         groups = [(1, plan) for plan in planner.plans(*only).values()] if only else planner.groups()
     except InvalidInput as error:

@@ -1,9 +1,7 @@
 """``pai-runtime run``: all tasks of a job on this machine."""
 
 import argparse
-import json
-import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from pai_runtime.cli import CANNOT_RUN
@@ -19,18 +17,14 @@ from pai_runtime.engines.local.storages import read_storages
 from pai_runtime.job.model import Job
 from pai_runtime.job.secrets import secret_values
 from pai_runtime.plan.build import Planner
-from pai_runtime.plan.environment import TaskName
 from pai_runtime.runs.folder import CannotRun, RunFolder
 from pai_runtime.runs.summary import summarise
-from pai_runtime.task.plan import Plan
-from pai_runtime.task.secret_forms import SHORTEST, is_too_short
+from pai_runtime.task.masking import SHORTEST
+from pai_runtime.task.secret_forms import is_too_short
 from pai_runtime.terminal.output import report_problems, say
 from pai_runtime.terminal.summary import summary_lines
 from pai_runtime.terminal.view import choose_view
 from pai_runtime.terminal.words import short_path
-
-_MUCH = 1_000_000_000
-"""Bytes of plans from which on it is said how many there are."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -98,7 +92,6 @@ def main(args: argparse.Namespace) -> int:
             planner = Planner(job, host, roles, run.place(), warnings)
             plans = planner.plans()
             report_problems(planner.more_warnings)
-            _check_room(plans, folder.path)
             run.prepare(plans, secrets)
         except BaseException:
             folder.discard()
@@ -116,24 +109,6 @@ def main(args: argparse.Namespace) -> int:
     for text in summary_lines(reader, summarise(reader, run.as_run())):
         view.say(text)
     return status
-
-
-def _check_room(plans: Mapping[TaskName, Plan], folder: Path) -> None:
-    """Raises `CannotRun` where the plans do not fit; each names all tasks, so they grow quadratically."""
-    plan = next(iter(plans.values()))
-    needed = len(json.dumps(plan.to_json()).encode()) * len(plans)
-    free = shutil.disk_usage(folder).free
-    if needed > free:
-        raise CannotRun(
-            f"the plans of {len(plans)} tasks take about {_gigabytes(needed)}, and {folder} has"
-            f" {_gigabytes(free)} left; give --out a folder on a larger disk, or the job fewer tasks"
-        )
-    if needed > _MUCH:
-        say(f"the plans of {len(plans)} tasks take about {_gigabytes(needed)} in {folder}")
-
-
-def _gigabytes(size: int) -> str:
-    return f"{size / 1e9:.1f} GB"
 
 
 def _seconds(text: str) -> float:

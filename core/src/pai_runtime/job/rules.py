@@ -1,20 +1,15 @@
 """The rules of the job protocol that a JSON Schema cannot say."""
 
-import re
 from collections.abc import Iterable, Iterator
 
 from pai_runtime.document.document import Document, DocumentPath
 from pai_runtime.document.problems import Position, Problem, field_name
+from pai_runtime.job.framework_name import framework_name
 from pai_runtime.job.model import Job, Prerequisite, TaskRole
 from pai_runtime.job.order import dependencies_first
 
 _MOST_LISTED = 10
 _LONGEST_LISTED = 50
-
-
-def framework_name(role: str) -> str:
-    """The name by which FrameworkController, which knows no capitals and no ``_``, calls a task role."""
-    return re.sub("[^a-z0-9]", "", role.lower())
 
 
 class _Names:

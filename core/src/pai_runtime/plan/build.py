@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from pai_runtime.task.vocabulary import Event
 from pai_runtime.document.document import DocumentPath
 from pai_runtime.document.problems import InvalidInput, Problem, errors, in_order, problem_lines
 from pai_runtime.host.discovery import Plugin
@@ -18,18 +19,7 @@ from pai_runtime.plan.environment import JobEnvironment, Placement, TaskName
 from pai_runtime.plan.mounts import conflict, filled
 from pai_runtime.plugin import EVENTS, Contribution, Task, Use
 from pai_runtime.task.placeholders import show
-from pai_runtime.task.plan import (
-    Command,
-    Event,
-    Mount,
-    Plan,
-    PlannedMount,
-    PlannedRule,
-    PlannedService,
-    Step,
-    UseRecord,
-    Variable,
-)
+from pai_runtime.task.plan import Command, Mount, Plan, PlannedMount, PlannedRule, PlannedService, Step, UseRecord, Variable
 
 _LEFT_OUT = "it is left out, as its failurePolicy says"
 
@@ -185,7 +175,7 @@ class Planner:
     def _plan(self, name: TaskName, answers: list[_UseAnswer], problems: list[Problem]) -> Plan:
         role_name, index = name
         role, place = self._roles[role_name], self._placement.places[name]
-        variables = {variable.name: variable for variable in self._environment.of(role.role, index)}
+        variables = {variable.name: variable for variable in self._environment.own(role.role, index)}
         records: list[UseRecord] = []
         steps: list[Step] = []
         services: list[PlannedService] = []
@@ -226,6 +216,7 @@ class Planner:
             gang=self._job.gang,
             command=role.command,
             warnings=tuple(problem_lines(warnings)),
+            shared=self._environment.shared,
         )
 
     def _add_mount(
