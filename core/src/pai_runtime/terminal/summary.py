@@ -1,6 +1,5 @@
 """What is said at the end of a run: how it went; what failed, where and why; and where to read more."""
 
-import shlex
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
@@ -8,7 +7,7 @@ from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.summary import Failure, Summary
 from pai_runtime.task.outcome import EXPLAINED
 from pai_runtime.terminal.text import shown_line
-from pai_runtime.terminal.words import counts, short_path, tail
+from pai_runtime.terminal.words import counts, logs_command, short_path, tail
 
 _LAST_LINES = 5
 _SEARCHED_LINES = 40
@@ -51,8 +50,7 @@ def _failed(reader: RunReader, summary: Summary, failure: Failure) -> Iterator[s
         # What follows why it failed has been told, or is of callbacks.
         before = list(takewhile(lambda line: not line.startswith(EXPLAINED), lines))
         yield from (f"  | {line}" for line in before[-_LAST_LINES:])
-    command = f"pai-runtime logs {shlex.quote(short_path(reader.folder))} {task.name}"
-    yield f"  its log: {command}{' --runtime' * failure.in_setup}"
+    yield f"  its log: {logs_command(reader.folder, task.name, *['--runtime'] * failure.in_setup)}"
     if len(tasks) > 1:
         yield f"  of {len(tasks)} tasks: {counts(each.state for each in tasks)}"
     for what, others in (

@@ -11,6 +11,11 @@ _SEQUENCE = re.compile(
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
 _TAB = 8
 
+_JOINED = re.compile("[\u1160-\u11ff\ud7b0-\ud7fb]")
+"""Vowels and finals of Korean syllables: parts of the character before them."""
+_WIDE = re.compile("[\u2630-\u2637\u268a-\u268f\u4dc0-\u4dff\U0001d300-\U0001d376]")
+"""Wide since Unicode 16, which is newer than most Pythons."""
+
 
 def shown_line(line: bytes, *, colours: bool = False) -> str:
     """A line as a terminal would leave it, without what moves the cursor; its `colours` only if asked for.
@@ -58,6 +63,6 @@ def _printable(text: str) -> str:
 
 
 def _columns(character: str) -> int:
-    if unicodedata.combining(character) or unicodedata.category(character) in ("Me", "Mn"):
+    if unicodedata.category(character) in ("Me", "Mn") or _JOINED.match(character):
         return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+    return 2 if unicodedata.east_asian_width(character) in "WF" or _WIDE.match(character) else 1

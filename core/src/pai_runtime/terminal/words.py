@@ -46,6 +46,11 @@ def short_path(path: Path) -> str:
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
+def logs_command(folder: Path, *arguments: str) -> str:
+    """What a person types to read the logs of the run in a folder."""
+    return shlex.join(["pai-runtime", "logs", short_path(folder), *arguments])
+
+
 def counts(states: Iterable[str]) -> str:
     """How many tasks are in which state."""
     number = Counter(states)

@@ -27,6 +27,7 @@ from pai_runtime.engines.local.task import LAYERS, LocalTask, TaskSettings, shar
 from pai_runtime.job.model import Job
 from pai_runtime.plan.environment import Placement, TaskName
 from pai_runtime.runs.completion import Decision, decision
+from pai_runtime.runs.events import RunEvents
 from pai_runtime.runs.first_failure import first_failure
 from pai_runtime.runs.folder import CannotRun
 from pai_runtime.runs.state import RUN, Run, RunOutcome
@@ -87,6 +88,7 @@ class LocalRun:
         self._folder = Folder.at(folder)
         self._options = options
         self._view = view
+        self._events = RunEvents(self._folder)
         self._started = time.time()
         self._deadline = time.monotonic() + options.timeout if options.timeout is not None else None
         self._tasks: dict[TaskName, LocalTask] = {}
@@ -165,6 +167,7 @@ class LocalRun:
             with contextlib.suppress(OSError):
                 self._folder.remove_if_empty(LAYERS)
             self._ended_at = time.time()
+            self._events.ended(self.as_run(), self._cancelled_by)
             self._changed = True
             self._show()
             self._view.end()
@@ -258,7 +261,7 @@ class LocalRun:
         if code and not stopping and self._may_try_again(task):
             number, of = task.attempt.of_task + 1, self._job.roles[task.name[0]].retries
             self._view.say(f"{_failure(task)}; it is tried again ({number} of {of})")
-            if self._try_again(task):
+            if self._try_again(task, code):
                 return
         self._ended[task.name] = code
         if decided := decision(self._job.roles, self._ended):
@@ -271,13 +274,14 @@ class LocalRun:
     def _has_time(self) -> bool:
         return self._deadline is None or time.monotonic() < self._deadline
 
-    def _try_again(self, task: LocalTask) -> bool:
+    def _try_again(self, task: LocalTask, code: int) -> bool:
         try:
             task.begin_again(Attempt(self._retries, task.attempt.of_task + 1))
         except OSError as error:
             folder = error.filename or task.label
             self._view.say(f"task {task.label} cannot be tried again: {folder}: {error.strerror}")
             return False
+        self._events.task_restarted(task.label, task.attempt.of_task, code)
         self._start(task)
         return True
 
@@ -290,14 +294,15 @@ class LocalRun:
             return False
         self._retries += 1
         why = _failure(self._tasks[decided.failed_task])
-        self._view.say(f"{why}; the job begins again ({self._retries} of {self._job.retries})")
+        self._view.say(f"{why}; the job is restarted ({self._retries} of {self._job.retries})")
         try:
             for task in self._tasks.values():
                 task.begin_again(Attempt(self._retries))
         except OSError as error:
             folder = error.filename or self._folder.path
-            self._view.say(f"the job cannot begin again: {folder}: {error.strerror}")
+            self._view.say(f"the job cannot be restarted: {folder}: {error.strerror}")
             return False
+        self._events.job_restarted(self._retries, self._tasks[decided.failed_task].label, decided.code)
         self._decision = None
         self._ended.clear()
         self._changed = True
@@ -305,6 +310,8 @@ class LocalRun:
 
     def _decide(self, decided: Decision) -> None:
         self._decision = decided
+        failed = decided.failed_task
+        self._events.decided(decided.code, self._tasks[failed].label if failed else None)
         self._stop_all()
 
     def _cancel(self, number: int, _frame: FrameType | None) -> None:
