@@ -270,11 +270,10 @@ def test_a_job_blames_the_task_that_failed_first_and_names_those_that_fell_with_
 
 
 _COMMAND = """
-import sys
 def add_arguments(parser):
     parser.add_argument("name")
-def main(args):
-    sys.stdout.write(f"hello {args.name}\\n")
+def main(args, output):
+    output.write_lines([f"hello {args.name}"])
     return 4
 """
 

@@ -25,7 +25,6 @@ import pai_storage
 import pai_tensorboard
 from pai_failure_analysis.exit_codes_command import by_code
 from pai_failure_analysis.rules import shipped_rules
-from pai_runtime.task.vocabulary import Phase
 from pai_runtime import cli, hooks, plugin
 from pai_runtime.document.schemas import expectation, package_schema
 from pai_runtime.engines.local.framework_controller import Attempt, attempt_variables
@@ -37,6 +36,7 @@ from pai_runtime.job.load import load_job
 from pai_runtime.plan.build import Planner, check_uses
 from pai_runtime.plugin import API_VERSION
 from pai_runtime.task import outcome, plan
+from pai_runtime.task.vocabulary import Phase
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 TARGET: Final = ROOT / "docs" / "reference.md"

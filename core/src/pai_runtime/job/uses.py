@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pai_runtime.task.vocabulary import FailurePolicy
 from pai_runtime.document.document import DocumentPath
 from pai_runtime.document.problems import Position, Problem
 from pai_runtime.job.model import OWN_FIELDS, Job, Prerequisite, TaskRole
@@ -12,6 +11,7 @@ from pai_runtime.job.order import dependencies_first
 from pai_runtime.job.references import Renderer
 from pai_runtime.job.storages import PLUGIN as STORAGE_PLUGIN
 from pai_runtime.task.plan import Command
+from pai_runtime.task.vocabulary import FailurePolicy
 
 _FOR_THE_PLUGIN = {"callbacks"}
 
