@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pai_runtime.task.secret_forms import SHORTEST
+from pai_runtime.task.masking import SHORTEST
 from tests.support import JOBS, PROGRAM, callback, cli, job, write_job
 
 IN_THE_OPEN = ("--isolation", "none")

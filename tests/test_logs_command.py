@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pai_runtime.supervisor.logs import Rotation
+from pai_runtime.task.launch import Rotation
 from tests.played_run import PlayedRun
 from tests.support import PROGRAM, cli
 

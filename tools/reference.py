@@ -37,7 +37,7 @@ from pai_runtime.job.load import load_job
 from pai_runtime.plan.build import Planner, check_uses
 from pai_runtime.plugin import API_VERSION
 from pai_runtime.task import outcome
-from pai_runtime.task.plan import Phase
+from pai_runtime.task.vocabulary import Phase
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 TARGET: Final = ROOT / "docs" / "reference.md"

@@ -17,7 +17,8 @@ from pai_runtime.job.model import Job
 from pai_runtime.job.secrets import secret_values
 from pai_runtime.plan.build import Planner
 from pai_runtime.runs.folder import CannotRun, RunFolder
-from pai_runtime.task.secret_forms import SHORTEST, is_too_short
+from pai_runtime.task.masking import SHORTEST
+from pai_runtime.task.secret_forms import is_too_short
 from pai_runtime.terminal.output import report_problems, say
 from pai_runtime.terminal.summary import summary
 from pai_runtime.terminal.view import choose_view

@@ -20,7 +20,6 @@ from pai_runtime.plugin import EVENTS, Contribution, Task, Use
 from pai_runtime.task.placeholders import show
 from pai_runtime.task.plan import (
     Command,
-    Event,
     Mount,
     Plan,
     PlannedMount,
@@ -30,6 +29,7 @@ from pai_runtime.task.plan import (
     UseRecord,
     Variable,
 )
+from pai_runtime.task.vocabulary import Event
 
 _LEFT_OUT = "it is left out, as its failurePolicy says"
 

@@ -33,8 +33,9 @@ from pai_runtime.plugin.output import Output
 from pai_runtime.plugin.scripts import port_is_taken
 from pai_runtime.plugin.use import Task, Use
 from pai_runtime.plugin.user_error import UserError
-from pai_runtime.task.analysis import Analysis, Behavior
-from pai_runtime.task.plan import EVENTS, Event, FailurePolicy, Mount, Service
+from pai_runtime.task.analysis import Analysis
+from pai_runtime.task.plan import EVENTS, Mount, Service
+from pai_runtime.task.vocabulary import Behavior, Event, FailurePolicy
 
 __all__ = [
     "API_VERSION",

@@ -7,7 +7,8 @@ from posixpath import normpath
 from typing import Any, Final, get_args
 
 from pai_runtime.task.placeholders import show
-from pai_runtime.task.plan import EVENTS, Event, FailurePolicy, Mount, MountKind, Restart, Service
+from pai_runtime.task.plan import EVENTS, Mount, Service
+from pai_runtime.task.vocabulary import Event, FailurePolicy, MountKind, Restart
 
 _MOST_SECONDS: Final = 1_000_000_000
 

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pai_runtime.task.analysis import FailedOutcome
-from pai_runtime.task.plan import Phase
+from pai_runtime.task.vocabulary import FailedOutcome, Phase
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pai_runtime.task.layout import PRIVATE
-from pai_runtime.task.plan import FailurePolicy
+from pai_runtime.task.vocabulary import FailurePolicy
 
 
 @dataclass(frozen=True)
