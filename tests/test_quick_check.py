@@ -28,20 +28,10 @@ SIZES = st.integers(0, 3)
 
 
 KEYWORDS = (
-    *(
-        "type",
-        "enum",
-        "const",
-        "$ref",
-        "$defs",
-        "$schema",
-        "format",
-        "title",
-        "required",
-        "dependentRequired",
-    ),
-    *("pattern", "properties", "allOf", "not", "items", "patternProperties", "minLength", "minimum", "if"),
-    *("deprecated", "default", "examples", "anyOf", "propertyNames", "additionalProperties"),
+    *("type", "enum", "const", "$ref", "$defs", "$schema", "format", "title", "default", "examples"),
+    *("properties", "patternProperties", "additionalProperties", "propertyNames", "required"),
+    *("pattern", "allOf", "anyOf", "not", "if", "items", "minLength", "minimum", "dependentRequired"),
+    "deprecated",
 )
 
 

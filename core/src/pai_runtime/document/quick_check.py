@@ -1,8 +1,8 @@
 """A first check against a JSON Schema: it says that all is well, or that it does not know.
 
 Most of what is checked is valid, and jsonschema, which says what is wrong with the rest, takes longer to
-import than all that is then done with it. Only what is in plain words of JSON Schema 2020-12 is judged here: at
-anything else, and at any fault, the answer is that it is not known.
+import than all that is then done with it. Only what is in plain words of JSON Schema 2020-12 is judged here;
+at anything else, and at any fault, the answer is that it is not known.
 """
 
 import re

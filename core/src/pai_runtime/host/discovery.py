@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from importlib_metadata import distributions
-
 from pai_runtime.document.problems import Position, field_name
 from pai_runtime.document.schemas import check, package_schema, schema_error
 from pai_runtime.host.code import GROUP, Code
 from pai_runtime.host.metadata import (
-    AnyDistribution,
+    Distribution,
     Origin,
+    distributions,
     entry_points,
     name_and_version,
     normalized,
@@ -130,19 +129,18 @@ class InstalledPlugins(Mapping[str, tuple[Plugin, ...]]):
         return len(self._points)
 
 
-def plugin_distributions() -> Iterator[AnyDistribution]:
+def plugin_distributions() -> Iterator[Distribution]:
     """Every distribution that brings a plugin.
 
     Of two with one name, the first folder on the search path hides the second. Two in one folder are left
     for the policy to refuse: nothing says which of them the code there belongs to.
     """
     folders: dict[str, str] = {}
-    for distribution in distributions(path=list(dict.fromkeys(sys.path))):
+    for distribution in distributions(sys.path):
         # Most distributions bring none: look before paying for the parsing of their metadata.
         if GROUP in (text(distribution, "entry_points.txt") or ""):
             name = normalized(name_and_version(distribution)[0])
-            folder = str(distribution.locate_file(""))
-            if folders.setdefault(name, folder) == folder:
+            if folders.setdefault(name, distribution.folder) == distribution.folder:
                 yield distribution
 
 

@@ -14,9 +14,8 @@ from importlib.machinery import BYTECODE_SUFFIXES, SOURCE_SUFFIXES, ModuleSpec, 
 from importlib.util import spec_from_file_location
 from types import CodeType, ModuleType
 
-from importlib_metadata import distributions
-
 from pai_runtime.host.code import Code
+from pai_runtime.host.metadata import distributions
 
 
 def register(codes: Iterable[Code]) -> None:
@@ -139,7 +138,7 @@ def _check(code: Code, name: str, spec: ModuleSpec) -> None:
 
 def _owner(path: str) -> str | None:
     """The distribution that says that it installed this file."""
-    for distribution in distributions():
+    for distribution in distributions(sys.path):
         code = Code(distribution)
         with contextlib.suppress(ValueError):
             if any(os.path.realpath(each) == os.path.realpath(path) for each in code.files.values()):
