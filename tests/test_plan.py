@@ -86,9 +86,10 @@ def test_the_example_of_the_protocol_plans_for_both_roles() -> None:
     [
         ("server/0", "there is no task role 'server'; the job has worker"),
         ("worker/2", "there is no task 'worker/2'; worker has worker/0 to worker/1"),
-        ("worker", "there is no task 'worker'"),
-        ("worker/x", "there is no task 'worker/x'"),
-        ("worker/-1", "there is no task 'worker/-1'"),
+        *(
+            (wrong, f"--task: expected ROLE/INDEX, such as worker/0, found '{wrong}'")
+            for wrong in ("worker", "worker/x", "worker/-1", "/0")
+        ),
     ],
 )
 def test_a_task_that_is_not_there_is_named(tmp_path: Path, task: str, message: str) -> None:

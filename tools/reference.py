@@ -36,7 +36,7 @@ from pai_runtime.job.load import load_job
 from pai_runtime.plan.build import Planner, check_uses
 from pai_runtime.plugin import API_VERSION
 from pai_runtime.task import outcome, plan
-from pai_runtime.task.plan import Phase
+from pai_runtime.task.vocabulary import Phase
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 TARGET: Final = ROOT / "docs" / "reference.md"
@@ -264,7 +264,7 @@ def _command_line() -> Iterator[str]:
 
 def _parser() -> argparse.ArgumentParser:
     """That of the program, with the commands of our plugins."""
-    parser, commands = cli._parser()
+    parser, commands = cli.make_parser(cli.COMMANDS)
     for command in _manifest(pai_failure_analysis)["commands"]:
         added = commands.add_parser(command["name"], help=command["summary"], description=command["summary"])
         import_module(command["module"]).add_arguments(added)

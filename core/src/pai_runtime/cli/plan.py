@@ -3,6 +3,7 @@
 import argparse
 
 from pai_runtime.cli import CANNOT_RUN, INVALID
+from pai_runtime.cli.arguments import add_job, add_json, add_policy, task_name
 from pai_runtime.cli.common import load_checked, user_name
 from pai_runtime.cli.policy import given_host
 from pai_runtime.document.problems import InvalidInput
@@ -15,12 +16,20 @@ from pai_runtime.task.plan import plans_to_json
 from pai_runtime.terminal.output import report_problems, say, write_json, write_lines
 
 
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    add_job(parser)
+    add_policy(parser)
+    add_json(parser)
+    parser.add_argument("--task", type=task_name, metavar="ROLE/INDEX", help="one task only")
+
+
 def main(args: argparse.Namespace) -> int:
     """Exit status 0, or 1 if there is no plan."""
     host = given_host(args.policy)
     try:
         job, roles, warnings = load_checked(args, host)
-        only = [_task(job, args.task)] if args.task else []
+        only = [_existing(job, args.task)] if args.task else []
         planner = Planner(job, host, roles, example_placement(job, user_name()), warnings)
         if args.json:
             plans = list(planner.plans(*only).values())
@@ -38,14 +47,14 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
-def _task(job: Job, text: str) -> TaskName:
-    role, _, index = text.partition("/")
+def _existing(job: Job, task: TaskName) -> TaskName:
+    role, index = task
     if role not in job.roles:
         raise LookupError(f"there is no task role '{role}'; the job has {', '.join(job.roles)}")
     count = job.roles[role].instances
-    if not index.isdecimal() or int(index) >= count:
+    if index >= count:
         raise LookupError(
-            f"there is no task '{text}'; {role} has {role}/0"
+            f"there is no task '{role}/{index}'; {role} has {role}/0"
             + (f" to {role}/{count - 1}" if count > 1 else "")
         )
-    return role, int(index)
+    return task

@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Iterator
 
 from pai_runtime.cli import INVALID
+from pai_runtime.cli.arguments import add_job, add_json, add_policy
 from pai_runtime.cli.common import user_name
 from pai_runtime.cli.policy import given_host
 from pai_runtime.document.problems import MOST_SHOWN, InvalidInput, Problem, errors, in_order
@@ -13,6 +14,13 @@ from pai_runtime.job.load import load_job
 from pai_runtime.job.model import Job
 from pai_runtime.plan.build import Planner, RoleUses, check_uses
 from pai_runtime.terminal.output import report, report_problems, write_json, write_lines
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    add_job(parser)
+    add_policy(parser)
+    add_json(parser)
 
 
 def main(args: argparse.Namespace) -> int:

@@ -17,7 +17,7 @@ from pai_runtime.job.order import dependencies_first
 from pai_runtime.job.secrets import as_placeholders, named_secrets, secret_values
 from pai_runtime.job.storages import with_mount_path
 from pai_runtime.task.masking import Masks
-from pai_runtime.task.plan import FailurePolicy
+from pai_runtime.task.vocabulary import FailurePolicy
 
 PLUGIN_PREFIX = "com.microsoft.pai.runtimeplugin."
 PLUGIN_LIST = "com.microsoft.pai.runtimeplugin"

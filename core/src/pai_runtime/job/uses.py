@@ -10,7 +10,8 @@ from pai_runtime.job.model import OWN_FIELDS, Job, Prerequisite, TaskRole
 from pai_runtime.job.order import dependencies_first
 from pai_runtime.job.references import Renderer
 from pai_runtime.job.storages import PLUGIN as STORAGE_PLUGIN
-from pai_runtime.task.plan import Command, FailurePolicy
+from pai_runtime.task.plan import Command
+from pai_runtime.task.vocabulary import FailurePolicy
 
 _FOR_THE_PLUGIN = {"callbacks"}
 

@@ -15,12 +15,11 @@ from pai_runtime.host.planning import Answer, Question, ask
 from pai_runtime.job.model import Job, TaskRole
 from pai_runtime.job.uses import JobUse, role_command, role_uses
 from pai_runtime.plan.environment import JobEnvironment, Placement, TaskName
-from pai_runtime.plan.mounts import conflict, filled
+from pai_runtime.plan.mounts import conflict
 from pai_runtime.plugin import EVENTS, Contribution, Task, Use
 from pai_runtime.task.placeholders import show
 from pai_runtime.task.plan import (
     Command,
-    Event,
     Mount,
     Plan,
     PlannedMount,
@@ -30,6 +29,7 @@ from pai_runtime.task.plan import (
     UseRecord,
     Variable,
 )
+from pai_runtime.task.vocabulary import Event
 
 _LEFT_OUT = "it is left out, as its failurePolicy says"
 
@@ -164,7 +164,16 @@ class Planner:
 
     def _task(self, name: TaskName) -> Task:
         place = self._placement.places[name]
-        return Task(self._job.name, *name, self._instances, place.ports, Path(place.folder), self._job.gang)
+        return Task(
+            self._job.name,
+            *name,
+            self._instances,
+            place.ports,
+            Path(place.folder),
+            gang=self._job.gang,
+            user=self._placement.user,
+            run=self._placement.framework,
+        )
 
     def _ask(self, tasks: Collection[Task]) -> dict[TaskName, list[_UseAnswer]]:
         """What each use of each task adds to its plan."""
@@ -233,12 +242,11 @@ class Planner:
         self, mounts: list[PlannedMount], records: list[UseRecord], use: JobUse, mount: Mount
     ) -> Iterator[Problem]:
         """Plan a mount of the last of the uses, unless another one has asked for the same."""
-        new = filled(mount, self._placement.user, self._placement.framework)
         others = [(planned.mount, records[planned.use]) for planned in mounts]
-        if fault := conflict(new, others):
+        if fault := conflict(mount, others):
             yield _problem_of(use, fault, None)
-        elif all(new != other for other, _ in others):
-            mounts.append(PlannedMount(len(records) - 1, new))
+        elif all(mount != other for other, _ in others):
+            mounts.append(PlannedMount(len(records) - 1, mount))
 
     def _use(self, use: JobUse) -> Use:
         source, roles = str(use.position), self._roles_of[use.path]

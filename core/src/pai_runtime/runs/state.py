@@ -20,7 +20,7 @@ from pai_runtime.document.document import Document
 from pai_runtime.document.problems import InvalidInput
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.layout import RECORD, STATE
-from pai_runtime.task.plan import Phase
+from pai_runtime.task.vocabulary import Phase
 
 TaskStatus = Literal["waiting", "running", "succeeded", "failed", "stopped"]
 RunOutcome = Literal["succeeded", "failed", "cancelled"]

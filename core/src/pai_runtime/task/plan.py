@@ -4,17 +4,22 @@
 ``plan.schema.json`` describes. Secrets appear as placeholders only (`pai_runtime.task.placeholders`).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, Literal
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from dataclasses import dataclass as record
+    from dataclasses import field
+    from typing import Any
+
+    from pai_runtime.task.vocabulary import Event, FailurePolicy, MountKind, Phase, Restart
+else:
+    from pai_runtime.task.record import field, record
 
 VERSION = 1
 
-FailurePolicy = Literal["fail", "ignore"]
-Event = Literal["taskStarts", "taskSucceeds", "taskFails", "taskExits"]
 EVENTS: tuple[Event, ...] = ("taskStarts", "taskSucceeds", "taskFails", "taskExits")
-Phase = Literal["init", "taskStarts", "command", "analysis", "taskSucceeds", "taskFails", "taskExits"]
 
 PLATFORM = "platform"
 PEERS = "peers"
@@ -25,7 +30,7 @@ class PlanError(Exception):
     """A document that is not a plan of a version that this supervisor knows."""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Variable:
     """One environment variable. `source` says who sets it: `PLATFORM`, `PEERS`, or the name of a use."""
 
@@ -34,7 +39,7 @@ class Variable:
     source: str
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class SharedVariables:
     """What all tasks of a job have: variables of the platform about the job, and about where its tasks are.
 
@@ -50,7 +55,7 @@ class SharedVariables:
         return {"platform": dict(self.platform), "peers": dict(self.peers)}
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class UseRecord:
     """One use of a plugin: who it is, for which roles, what it was given, and where it came from.
 
@@ -90,13 +95,13 @@ class UseRecord:
         }
 
     @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> "UseRecord":
+    def from_json(cls, document: Mapping[str, Any]) -> UseRecord:
         """Read what `to_json` gave."""
         fields = {**document, "roles": tuple(document["roles"]), "secrets": tuple(document["secrets"])}
         return cls(failure_policy=fields.pop("failurePolicy"), **fields)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Step:
     """What one use does in one phase: a shell script, or the plugin's own hook of that name.
 
@@ -110,10 +115,7 @@ class Step:
     hook: str | None = None
 
 
-Restart = Literal["never", "on-failure", "always"]
-
-
-@dataclass(frozen=True)
+@record(frozen=True)
 class Service:
     """A background process beside the user's command, started after the start steps of its use.
 
@@ -137,7 +139,7 @@ class Service:
     linger: float = 0
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class PlannedService:
     """A service of one of the uses."""
 
@@ -145,16 +147,12 @@ class PlannedService:
     service: Service
 
 
-MountKind = Literal["storage", "nfs"]
-
-
-@dataclass(frozen=True)
+@record(frozen=True)
 class Mount:
     """A folder from elsewhere that the task's engine puts at `path`, an absolute path in the task.
 
     `source` is the name of one of the cluster's storages, or ``server:/path`` of kind ``nfs``; `sub_path`
-    is the folder of it that is meant, made if it is not there. ``%USER`` and ``%JOB``, of any case, stand for
-    the user and the job in all three; a plan has their names.
+    is the folder of it that is meant, made if it is not there.
     """
 
     path: str
@@ -164,7 +162,7 @@ class Mount:
     read_only: bool = False
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class PlannedMount:
     """A mount of one of the uses."""
 
@@ -172,7 +170,7 @@ class PlannedMount:
     mount: Mount
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class PlannedRule:
     """An entry of an exit spec, contributed by one of the uses, for whoever analyses a failure."""
 
@@ -180,7 +178,7 @@ class PlannedRule:
     rule: Mapping[str, Any]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Command:
     """The user's command: one shell script. `source` is where its role's commands stand."""
 
@@ -188,7 +186,7 @@ class Command:
     source: str
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Plan:
     """One task. `folder` is where the task's plan, logs and record are in its container.
 
@@ -227,14 +225,12 @@ class Plan:
         """The steps of a phase, of one use or of all."""
         if use is None:
             return [step for step in self.steps if step.phase == phase]
-        return self._steps_by_use.get((phase, use), [])
-
-    @cached_property
-    def _steps_by_use(self) -> dict[tuple[Phase, int], list[Step]]:
-        steps: dict[tuple[Phase, int], list[Step]] = {}
-        for step in self.steps:
-            steps.setdefault((step.phase, step.use), []).append(step)
-        return steps
+        by_use: dict[tuple[Phase, int], list[Step]] | None = vars(self).get("_steps_by_use")
+        if by_use is None:
+            by_use = vars(self)["_steps_by_use"] = {}
+            for step in self.steps:
+                by_use.setdefault((step.phase, step.use), []).append(step)
+        return by_use.get((phase, use), [])
 
     def to_json(self, *, whole: bool = True) -> dict[str, Any]:
         """The JSON document: the same plan gives the same bytes. If not `whole`, without what is shared."""
@@ -266,7 +262,7 @@ class Plan:
         }
 
     @classmethod
-    def from_json(cls, document: Any) -> "Plan":
+    def from_json(cls, document: Any) -> Plan:
         """Read what `to_json` gave, whole; raises `PlanError`."""
         version = document.get("planVersion") if isinstance(document, dict) else None
         if version != VERSION:

@@ -18,10 +18,11 @@ from pai_runtime.engines.local.environment import local_environment, not_set, se
 from pai_runtime.engines.local.framework_controller import Attempt
 from pai_runtime.engines.local.isolation import Bind
 from pai_runtime.engines.local.isolation_trial import Trial, try_out
+from pai_runtime.engines.local.launcher import Launcher
 from pai_runtime.engines.local.placement import placement, ports_needed
 from pai_runtime.engines.local.ports import END, FIRST, NoFreePorts, free_ports
 from pai_runtime.engines.local.storages import binds, check_storages, not_mounted, with_folders
-from pai_runtime.engines.local.task import LAYERS, LaunchOptions, LocalTask, shared_text
+from pai_runtime.engines.local.task import LAYERS, LocalTask, TaskSettings, shared_text
 from pai_runtime.job.model import Job
 from pai_runtime.plan.environment import Placement, TaskName
 from pai_runtime.runs.completion import Decision, decision
@@ -96,6 +97,7 @@ class LocalRun:
         self._cancelled_by: int | None = None
         self._ended_at: float | None = None
         self._changed = True
+        self._launcher = Launcher()
 
     def place(self) -> Placement:
         """A placement with ports that are free now; raises `CannotRun`."""
@@ -108,6 +110,7 @@ class LocalRun:
 
     def prepare(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str]) -> None:
         """Make all that the tasks need; raises `CannotRun`."""
+        self._launcher.start()  # it gets ready meanwhile
         for missing in check_storages(plans.values(), self._options.storages):
             self._view.say(missing)
         namespaces = self._namespaces(plans)
@@ -115,13 +118,14 @@ class LocalRun:
         for name in not_set(asked):
             self._view.say(f"the tasks do not get {name}, which is asked for and unset here")
         hidden = {platform_path(name): value for name, value in secrets_among(asked).items()}
-        options = LaunchOptions(
+        options = TaskSettings(
             {**secrets, **_platform_secrets(plans), **hidden},
             local_environment(asked),
             prefixed=len(plans) > 1,
             shown_elsewhere=self._view.shows_output,
             namespaces=namespaces,
             storage=self._binds(plans) if namespaces else {},
+            launcher=self._launcher,
         )
         self._write_shared(next(iter(plans.values())))
         for (role, index), plan in plans.items():
@@ -157,6 +161,7 @@ class LocalRun:
                 self._blame()
                 if not self._begin_again():
                     break
+            self._launcher.close()
             with contextlib.suppress(OSError):
                 self._folder.remove_if_empty(LAYERS)
             self._ended_at = time.time()
@@ -240,7 +245,7 @@ class LocalRun:
         if os.WIFSIGNALED(status):
             # Nobody else ends what a supervisor leaves that was killed; what these leave comes to us in turn.
             until = time.monotonic() + _GONE_WITHIN
-            while kill_children(but=self._running) and time.monotonic() < until:
+            while kill_children(but={*self._running, self._launcher.pid or 0}) and time.monotonic() < until:
                 time.sleep(_GONE_EVERY)
         self._has_ended(task, status)
 
