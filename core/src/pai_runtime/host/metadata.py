@@ -20,12 +20,12 @@ class Distribution:
 
     def __init__(self, folder: str, info: str) -> None:
         self.folder = folder
-        self._info = info
+        self.info = info
 
     def read_text(self, file: str) -> str | None:
         """A file of its metadata; None where there is none. Raises UnicodeDecodeError."""
         try:
-            with open_regular(os.path.join(self.folder, self._info, file)) as stream:  # noqa: PTH118 - much faster
+            with open_regular(os.path.join(self.folder, self.info, file)) as stream:  # noqa: PTH118 - much faster
                 data = stream.read()
         except OSError:
             return None
@@ -77,20 +77,20 @@ def entry_points(distribution: Distribution, *groups: str) -> Iterator[tuple[str
 
 
 def origin(distribution: Distribution) -> tuple[Origin, Path | None]:
-    """Where it was installed from, and for a local folder or file, its path."""
+    """Where it was installed from, and for an editable one the path of its source."""
     direct = text(distribution, "direct_url.json")
     if direct is None:
         return "index", None
-    from urllib.parse import unquote, urlsplit  # noqa: PLC0415 - slow to import, and few are installed so
-
     try:
         document = json.loads(direct)
+        if not document.get("dir_info", {}).get("editable", False):
+            return "path", None
+        from urllib.parse import unquote, urlsplit  # noqa: PLC0415 - slow, and for developers only
+
         url = urlsplit(document["url"])
-        editable = document.get("dir_info", {}).get("editable", False)
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
         return "path", None
-    path = Path(unquote(url.path)) if url.scheme == "file" else None
-    return ("editable" if editable else "path"), path
+    return "editable", Path(unquote(url.path)) if url.scheme == "file" else None
 
 
 def text(distribution: Distribution, file: str) -> str | None:
