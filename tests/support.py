@@ -130,6 +130,18 @@ def callback(event: str, *commands: str, **more: Any) -> dict[str, Any]:
     return {"event": event, "commands": list(commands), **more}
 
 
+def runtime_log(task: Path) -> list[str]:
+    """The texts of the ``runtime.log`` in the folder of a task, without their date."""
+    lines = (task / "logs" / "runtime.log").read_text("utf-8").splitlines()
+    return [line.partition("[openpai-runtime] ")[2] for line in lines]
+
+
+def exit_record(task: Path) -> dict[str, Any]:
+    """The exit record in the folder of a task."""
+    record: dict[str, Any] = yaml.safe_load((task / "exit.yaml").read_text("utf-8"))
+    return record
+
+
 def write_job(folder: Path, document: Mapping[str, Any] | str, name: str = "job.yaml") -> Path:
     """A job file with this content."""
     path = folder / name

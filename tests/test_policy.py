@@ -23,11 +23,6 @@ EDITABLE = {"{info}/direct_url.json": '{"url": "file:///", "dir_info": {"editabl
 WRONG = "sha256:" + "0" * 64
 
 
-@pytest.fixture
-def site(tmp_path: Path) -> Site:
-    return Site(tmp_path)
-
-
 def found(site: Site, policy: Policy, id_: str, monkeypatch: pytest.MonkeyPatch) -> str | None:
     """Why the host refuses the plugin; None if it allows it."""
     monkeypatch.syspath_prepend(site.folder)
