@@ -70,6 +70,7 @@ OF_A_RUN = {
     "its role": "cd /; mv {run}/worker {run}/other; ln -sn {victim} {run}/worker",
     "layers": "cd /; rm -rf {run}/.layers; ln -sn {victim} {run}/.layers",
 }
+"""Two tasks do it at once: the second must not make its link in the folder that the first one leads to."""
 
 
 @pytest.mark.parametrize("mode", MODES)
