@@ -81,6 +81,11 @@ DOCUMENTS: Final = {
     ),
     "State": ("pai_runtime.task", "state.schema.json", "`state.json` of a task, while it runs."),
     "Run": ("pai_runtime.runs", "run.schema.json", "`run.json` in the folder of a run."),
+    "Event of a run": (
+        "pai_runtime.runs",
+        "events.schema.json",
+        "A line of `events.jsonl` in the folder of a run; each of its tasks has one of its own.",
+    ),
 }
 """The documents that people and other programs read or write: package and name of the schema."""
 
