@@ -22,12 +22,12 @@ def read_logs(task: Task, failure: Failure, most: int) -> tuple[bytes, bytes]:
     """The ends of the user's log and of ``runtime.log``, each of `most` bytes over its rotated files.
 
     Whatever the task has put in the place of a log, such as a link or a FIFO, is not followed nor waited
-    for. What the files lack because the disk was full is at the end as far as `failure` has it.
+    for. What the files lack because the disk was full follows, as far as `failure` has it.
     """
-    user_tail, runtime_tail = failure.tails
+    user_tail, runtime_tail = (tail.encode()[-most:] for tail in failure.tails)
     return (
-        _end_of_log(task.folder, USER_LOG, most, user_tail.encode()),
-        _end_of_log(task.folder, RUNTIME_LOG, most, runtime_tail.encode()),
+        _end_of_log(task.folder, USER_LOG, most, user_tail),
+        _end_of_log(task.folder, RUNTIME_LOG, most, runtime_tail),
     )
 
 
