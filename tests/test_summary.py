@@ -104,6 +104,17 @@ def test_it_shows_the_whole_line_of_which_a_rule_asked_for_a_few_words(tmp_path:
     assert f"  it said: {line}" in said(played)
 
 
+def test_of_a_line_of_the_runtimes_log_it_shows_the_text(tmp_path: Path) -> None:
+    played = PlayedRun(tmp_path / "run", worker=1)
+    mark = "[Mon Feb  1 02:54:48 UTC 2021] [openpai-runtime]"
+    log = f"{mark} start\n{mark} cat: x: No such file or directory\n{mark} [ERROR] it ended"
+    _record(
+        played, "worker/0", matchedPlatformLogString="] cat: x: No such file", errorLogs={"platform": log}
+    )
+    played.end("failed", "worker/0")
+    assert "  it said: cat: x: No such file or directory" in said(played)
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -70,5 +70,5 @@ def test_a_table_is_straight_whatever_is_in_its_cells() -> None:
         "e\u0301t\u00e9          x     ",
         "a\\x1b[2J\\nb        ",
     ]
-    assert table(rows, 20)[2] == "a\\x1b[2J\\nb"
+    assert table(rows, 12)[2] == "a\\x1b[2J\\nb"
     assert columns_of(table(rows, 23)[2]) == 22

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pai_runtime.runs.reader import RunReader
+from pai_runtime.runs.runtime_log import without_mark
 from pai_runtime.runs.state import Run, RunTask
 
 
@@ -87,10 +88,10 @@ def _text(record: Mapping[str, Any], key: str) -> str:
 
 
 def _quote(record: Mapping[str, Any]) -> str:
-    """The whole line: the rule may have asked for a few words of it only."""
-    found = _text(record, "matchedUserLogString") or _text(record, "matchedPlatformLogString")
-    # A rule may have found the end of what stands before each text in runtime.log, too.
-    first = found.strip().partition("\n")[0].removeprefix("] ")
+    """The whole line: the rule may have asked for a few words of it, or have found more than the line."""
     logs = record.get("errorLogs")
-    lines = str(logs.get("user")).splitlines() if isinstance(logs, Mapping) else []
-    return next((line.strip() for line in reversed(lines) if first in line), first) if first else ""
+    for key, log in (("matchedUserLogString", "user"), ("matchedPlatformLogString", "platform")):
+        if found := _text(record, key).strip().partition("\n")[0]:
+            lines = str(logs.get(log)).splitlines() if isinstance(logs, Mapping) else []
+            return next((without_mark(line).strip() for line in reversed(lines) if found in line), found)
+    return ""

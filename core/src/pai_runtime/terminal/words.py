@@ -1,6 +1,5 @@
 """What people are told of a run, in a few words each: for the live view, ``ps`` and the messages of a run."""
 
-import re
 import shlex
 import time
 from collections import Counter
@@ -8,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from pai_runtime.runs.reader import LogName, RunReader
+from pai_runtime.runs.runtime_log import without_mark
 from pai_runtime.runs.state import Progress, Run, RunTask
 from pai_runtime.terminal.text import shown_line
 
@@ -18,7 +18,6 @@ _KEPT = {
     "lingering": "has ended and lingers with its services",
 }
 _STATES = ("running", "waiting", "succeeded", "failed", "stopped", "lost")
-_RUNTIME_MARK = re.compile(r"\[[^]]*\] \[openpai-runtime\] ")
 _TAIL_BYTES = 4096
 
 
@@ -108,7 +107,7 @@ def last_line(reader: RunReader, task: RunTask, progress: Progress | None = None
 def tail(reader: RunReader, task: RunTask, log: LogName, most: int) -> list[str]:
     """The last lines of a log that are not empty, without the date and the mark of ``runtime.log``."""
     data = reader.log(task, log).tail(_TAIL_BYTES)
-    lines = (_RUNTIME_MARK.sub("", shown_line(line)) for line in data.split(b"\n"))
+    lines = (without_mark(shown_line(line)) for line in data.split(b"\n"))
     return [line for line in lines if line.strip()][-most:]
 
 
