@@ -11,6 +11,7 @@ import yaml
 from pai_runtime.plugin import Analysis
 from pai_runtime.runs.first_failure import first_failure
 from pai_runtime.supervisor.lifecycle import run_task as run_lifecycle
+from pai_runtime.task.launch import LaunchOptions
 from pai_runtime.task.plan import Step
 from pai_runtime.task.vocabulary import Phase
 from tests.plugin_factory import Site, uses
@@ -207,7 +208,7 @@ def test_a_plugin_that_does_not_end_leaves_time_for_the_exit_callbacks_once_the_
     )
     folder.mkdir()
     make_fifo(folder, "begun")
-    task = TaskRun(replace(whole, uses=uses), "--exit-budget=16")
+    task = TaskRun(replace(whole, uses=uses), LaunchOptions(exit_budget=16))
     task.wait_for("begun")
     task.send(signal.SIGTERM)
     assert task.end() == 3

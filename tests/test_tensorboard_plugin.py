@@ -18,8 +18,8 @@ import pytest
 
 from pai_runtime.document.problems import Problem
 from pai_runtime.engines.local.placement import example_placement
+from pai_runtime.host.blame import PluginError
 from pai_runtime.host.host import Host
-from pai_runtime.host.loading import PluginError
 from pai_runtime.host.planning import contribution_of
 from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.plan.build import Planner, check_uses

@@ -36,7 +36,7 @@ from pai_runtime.job.load import load_job
 from pai_runtime.plan.build import Planner, check_uses
 from pai_runtime.plugin import API_VERSION
 from pai_runtime.task import outcome, plan
-from pai_runtime.task.vocabulary import Phase
+from pai_runtime.task.vocabulary import Outcome, Phase
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 TARGET: Final = ROOT / "docs" / "reference.md"
@@ -161,7 +161,7 @@ SET_LATER: Final = {
         STEPS,
         f"One of {', '.join(phase for phase in get_args(Phase) if phase != 'command')}",
     ),
-    "PAI_TASK_OUTCOME": (LATER_STEPS, f"One of {', '.join(get_args(outcome.Outcome))}"),
+    "PAI_TASK_OUTCOME": (LATER_STEPS, f"One of {', '.join(get_args(Outcome))}"),
     "PAI_TASK_EXIT_CODE": (LATER_STEPS, "The task's exit code"),
     "PAI_TASKS_FILE": (MANY_TASKS, "JSON file with all variables above, where not all fit the environment"),
     "PAI_TASKS_SCRIPT": (MANY_TASKS, "The same as a file that a shell can source"),
