@@ -16,7 +16,8 @@ CLUSTER = """
 import json
 from pathlib import Path
 
-from pai_runtime.runs.state import Progress, Run
+from pai_runtime.runs.progress import Progress
+from pai_runtime.runs.state import Run
 
 
 class Log:

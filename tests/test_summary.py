@@ -1,10 +1,10 @@
 """What is said at the end of a run: what failed, where and why, and where to read more."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from pai_runtime.runs.summary import summarise
 from pai_runtime.terminal.summary import summary_lines
@@ -54,7 +54,9 @@ def test_of_a_job_that_failed_it_says_which_task_did_it_and_why_and_how_the_othe
 
 def _record(played: PlayedRun, task: str, **fields: Any) -> None:
     record = {"outcome": "failed", "message": "the command ended", **fields}
-    (played.task_folder(task) / "exit.yaml").write_text(yaml.safe_dump(record))
+    (played.task_folder(task) / "exit.yaml").write_text(
+        "".join(f"{key}: {json.dumps(value)}\n" for key, value in record.items())
+    )
 
 
 def test_of_a_failure_that_is_explained_it_says_why_and_what_to_do(tmp_path: Path) -> None:

@@ -71,4 +71,4 @@ def test_a_table_is_straight_whatever_is_in_its_cells() -> None:
         "a\\x1b[2J\\nb        ",
     ]
     assert table(rows, 12)[2] == "a\\x1b[2J\\nb"
-    assert columns_of(table(rows, 23)[2]) == 22
+    assert columns_of(table(rows, 24)[2]) == 23

@@ -3,8 +3,9 @@
 import time
 from collections.abc import Sequence
 
+from pai_runtime.runs.progress import Progress
 from pai_runtime.runs.reader import Activity, RunReader
-from pai_runtime.runs.state import Progress, Run, RunTask
+from pai_runtime.runs.state import Run, RunTask
 from pai_runtime.terminal.table import table
 from pai_runtime.terminal.text import cut
 from pai_runtime.terminal.words import TASK_TITLES, counts, elapsed, retries, task_row

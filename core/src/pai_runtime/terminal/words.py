@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from pai_runtime.runs.progress import Progress
 from pai_runtime.runs.reader import LogName, RunReader
 from pai_runtime.runs.runtime_log import without_mark
-from pai_runtime.runs.state import Progress, Run, RunTask
+from pai_runtime.runs.state import Run, RunTask
 from pai_runtime.terminal.text import shown_line
 
 TASK_TITLES = ("TASK", "STATE", "PHASE", "ELAPSED", "RETRIES", "LAST LINE")
