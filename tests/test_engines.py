@@ -168,6 +168,10 @@ def _twice(site: Path) -> None:
     _distribution(site, "other-cluster", "cluster = json")
 
 
+def _no_engine(site: Path) -> None:
+    _distribution(site, "no-cluster", "cluster = json")
+
+
 def _none(_: Path) -> None:
     pass
 
@@ -176,6 +180,7 @@ def _none(_: Path) -> None:
     ("install", "words"),
     [
         (_none, ["'cluster'", "not installed"]),
+        (_no_engine, ["'cluster'", "open_run"]),
         (_broken, ["'cluster'", "broken-cluster", "no_such_module"]),
         (_twice, ["'cluster'", "one-cluster, other-cluster"]),
     ],

@@ -35,12 +35,12 @@ def read_progress(task: Folder) -> Progress | None:
             return None
         use, held_until, release = (state.get(key) for key in ("use", "heldUntil", "release"))
         return Progress(
-            state["phase"],
-            _text(use) if use is not None else None,
-            _moment(state["since"]),
-            _moment(held_until) if held_until is not None else None,
-            _text(release) if release is not None else None,
-            {_text(name): _text(address) for name, address in state.get("addresses", {}).items()},
+            phase=state["phase"],
+            use=_text(use) if use is not None else None,
+            since=_moment(state["since"]),
+            held_until=_moment(held_until) if held_until is not None else None,
+            release=_text(release) if release is not None else None,
+            addresses={_text(name): _text(address) for name, address in state.get("addresses", {}).items()},
         )
     except (AttributeError, KeyError, TypeError, ValueError):
         return None

@@ -111,15 +111,15 @@ class Run:
         try:
             ended, failed_task = document.get("ended"), document.get("failedTask")
             return Run(
-                _name(document["job"]),
-                _name(document["engine"]),
-                str(document["file"]),
-                _seconds(document["started"]),
-                _whole(document["retries"]),
-                tuple(_task(each) for each in document["tasks"]),
-                _seconds(ended) if ended is not None else None,
-                _one_of(RunOutcome, document["outcome"]) if ended is not None else None,
-                _name(failed_task) if failed_task is not None else None,
+                job=_name(document["job"]),
+                engine=_name(document["engine"]),
+                file=str(document["file"]),
+                started=_seconds(document["started"]),
+                retries=_whole(document["retries"]),
+                tasks=tuple(map(_task, document["tasks"])),
+                ended=_seconds(ended) if ended is not None else None,
+                outcome=_one_of(RunOutcome, document["outcome"]) if ended is not None else None,
+                failed_task=_name(failed_task) if failed_task is not None else None,
             )
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ValueError(f"it is not the record of a run: {error!r}") from None
@@ -170,13 +170,13 @@ def _task(document: Mapping[str, Any]) -> RunTask:
     code = document["exitCode"]
     started, ended = document.get("started"), document.get("ended")
     return RunTask(
-        _name(document["role"]),
-        _whole(document["index"]),
-        _one_of(TaskStatus, document["state"]),
-        _whole(code) if code is not None else None,
-        _whole(document["retries"]),
-        _seconds(started) if started is not None else None,
-        _seconds(ended) if ended is not None else None,
+        role=_name(document["role"]),
+        index=_whole(document["index"]),
+        state=_one_of(TaskStatus, document["state"]),
+        exit_code=_whole(code) if code is not None else None,
+        retries=_whole(document["retries"]),
+        started=_seconds(started) if started is not None else None,
+        ended=_seconds(ended) if ended is not None else None,
     )
 
 

@@ -73,13 +73,13 @@ def _failure(task: RunTask, record: Mapping[str, Any]) -> Failure:
     solutions = record.get("solution")
     return Failure(
         task,
-        _text(record, "message"),
-        _text(record, "phrase"),
-        _text(record, "reason"),
-        _quote(record),
-        tuple(map(str, solutions)) if isinstance(solutions, list) else (),
-        record.get("becauseOfPeer") is True,
-        record.get("outcome") == "setup-failed",
+        message=_text(record, "message"),
+        phrase=_text(record, "phrase"),
+        reason=_text(record, "reason"),
+        quote=_quote(record),
+        solutions=tuple(map(str, solutions)) if isinstance(solutions, list) else (),
+        because_of_peer=record.get("becauseOfPeer") is True,
+        in_setup=record.get("outcome") == "setup-failed",
     )
 
 
