@@ -9,6 +9,7 @@ import hashlib
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from benchmarks.measure import (
     PROGRAM,
@@ -77,7 +78,9 @@ def _things(folder: Path, size: int) -> dict[str, Thing]:
 
 
 def _job(path: Path, command: str, secrets: list[str]) -> Path:
-    fields = {"secrets": {f"s{number}": value for number, value in enumerate(secrets)}} if secrets else {}
+    fields: dict[str, Any] = (
+        {"secrets": {f"s{number}": value for number, value in enumerate(secrets)}} if secrets else {}
+    )
     return write_job(path, job([command], **fields))
 
 

@@ -181,7 +181,7 @@ def test_a_call_may_take_its_time_and_each_has_its_own(site: Site, tmp_path: Pat
     assert impatient(site, "plan", write_job(tmp_path, document)).returncode == 0
 
 
-SLOW_SCHEMAS = {
+SLOW_SCHEMAS: dict[str, dict[str, Any]] = {
     "pattern": {"properties": {"text": {"pattern": "^(a+)+$"}}},
     "name": {
         "patternProperties": {"^(t|te|tex|text|e|x|t)+!$": {}},
