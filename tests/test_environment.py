@@ -3,12 +3,10 @@
 from pathlib import Path
 
 import pytest
-import yaml
 
-from pai_runtime.document.document import Document
 from pai_runtime.engines.local.placement import placement, ports_needed
-from pai_runtime.job.model import build_job
 from pai_runtime.plan.environment import JobEnvironment
+from tests.job_harness import build
 from tests.support import job
 
 _ROLE = {"dockerImage": "image", "commands": ["true"]}
@@ -32,7 +30,7 @@ _JOB = job(
 
 
 def _environment(role: str, index: int) -> dict[str, str]:
-    parsed = build_job(Document.parse(yaml.safe_dump(_JOB, sort_keys=False), "job.yaml"), {})
+    parsed = build(_JOB)
     ports = list(range(20000, 20000 + ports_needed(parsed)))
     where = placement(parsed, "alice~test", "alice", Path("/run"), ports)
     return {

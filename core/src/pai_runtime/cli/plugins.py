@@ -9,10 +9,10 @@ from typing import Any
 
 from pai_runtime.cli import CANNOT_RUN, INVALID
 from pai_runtime.cli.policy import given_host
-from pai_runtime.document.problems import Position
-from pai_runtime.document.schemas import expectation
+from pai_runtime.document.problems import Position, Problems
+from pai_runtime.document.schemas import expectation, located_in
 from pai_runtime.host.discovery import Plugin, distribution_code
-from pai_runtime.host.host import Host, Unavailable, parameter_problems
+from pai_runtime.host.host import Host, Unavailable, check_parameters
 from pai_runtime.host.loading import PluginError
 from pai_runtime.host.planning import Question, ask
 from pai_runtime.job.model import plugin_id
@@ -136,8 +136,10 @@ def _faults(host: Host, plugin: Plugin) -> Iterator[str]:
     place = Position(str(plugin.location), 1, 1)
     examples = manifest.parameters.get("examples", ())
     for number, example in enumerate(examples):
-        for problem in parameter_problems(plugin, example, place):
-            yield f"example {number} does not fit the schema: {problem.field}: {problem.message}"
+        problems = Problems()
+        check_parameters(plugin, example, problems, located_in(place.file))
+        for problem in problems.in_order:
+            yield f"example {number} does not fit the schema: {problem.text}"
     task = Task(
         "example", "worker", 0, {"worker": 1}, {"ssh": (15000,), "http": (15001,)}, Path("/usr/local/pai")
     )

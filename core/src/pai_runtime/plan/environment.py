@@ -4,7 +4,7 @@
 """
 
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -38,11 +38,15 @@ class TaskPlace:
 
 @dataclass(frozen=True)
 class Placement:
-    """Where all tasks of a job run. `framework` is the name of this run of the job."""
+    """Where all tasks of a job run. `framework` is the name of this run of the job.
+
+    `storages` names those of which the engine has a folder for the tasks.
+    """
 
     framework: str
     user: str
     places: Mapping[TaskName, TaskPlace]
+    storages: Collection[str] = ()
 
 
 def port_counts(role: TaskRole) -> dict[str, int]:

@@ -8,6 +8,9 @@ from posixpath import normpath
 
 from pai_runtime.task.plan import Mount, UseRecord
 
+FOLDERS_VARIABLE = "PAI_LOCAL_FOLDERS"
+"""Tells a task, a path in each line, where its engine has a folder for an NFS export."""
+
 _NEEDED = ("/usr/local/pai", "/proc", "/sys", "/dev")
 
 

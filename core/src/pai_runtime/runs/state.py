@@ -16,7 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from pai_runtime.document.document import Document
+from pai_runtime.document.document import parse_document
 from pai_runtime.document.problems import InvalidInput
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.layout import RECORD, STATE
@@ -223,7 +223,7 @@ def read_exit_record(task: Folder) -> Mapping[str, Any]:
     """The exit record in the folder of a task, or of an attempt; empty if there is none that can be read."""
     try:
         text = task.read(RECORD, _MOST_RECORD_BYTES).decode()
-        record = Document.parse(text, str(task.path / RECORD)).root.data
+        record = parse_document(text, str(task.path / RECORD)).data
     except (OSError, UnicodeDecodeError, InvalidInput):
         return {}
     return record if isinstance(record, Mapping) else {}

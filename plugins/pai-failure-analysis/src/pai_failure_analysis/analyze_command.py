@@ -144,7 +144,7 @@ def _read_logs(names: list[str]) -> Logs:
                 with Path(name).open("rb") as stream:
                     end, lines = _end_of(stream)
         except OSError as error:
-            raise InvalidInput([Problem(f"{name} cannot be read: {error.strerror}")]) from None
+            raise InvalidInput([Problem("unreadable", f"{name} cannot be read: {error.strerror}")]) from None
         if text and not text.endswith(b"\n"):
             text += b"\n"
         logs.append(Log("standard input" if name == "-" else name, len(text), lines + 1))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pai_failure_analysis.rules import Rule, read_rules
-from pai_runtime.document.document import Document
+from pai_runtime.document.document import read_document
 from pai_runtime.document.problems import InvalidInput, Problem
 
 
@@ -22,17 +22,18 @@ class SpecFile:
 def read_spec_file(path: Path) -> SpecFile:
     """Read a file; what is wrong with it, even that it is not there, is a warning."""
     try:
-        document = Document.read(path)
+        root = read_document(path)
     except InvalidInput as error:
         return SpecFile((), (), [replace(problem, severity="warning") for problem in error.problems])
-    rules, faults = read_rules(document.root.data, str(path))
+    rules, faults = read_rules(root.data, str(path))
     problems = [
         Problem(
+            "wrong-rule",
             fault.about_entry,
-            document.position((fault.number - 1, *fault.path) if fault.number else ()),
+            root.at((fault.number - 1, *fault.path) if fault.number else ()).position,
             severity="warning",
         )
         for fault in faults
     ]
-    entries = document.root.data if isinstance(document.root.data, list) else ()
+    entries = root.data if isinstance(root.data, list) else ()
     return SpecFile(entries, rules, problems)
