@@ -7,11 +7,22 @@ from collections.abc import Generator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.cpu_time import CpuTime
+
 # How long an example takes depends on the machine, and no test may.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
 
 NOTHING_SKIPPED = "PAI_TEST_NOTHING_SKIPPED"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--cpu-time", action="store_true", help="print how much processor time each file takes")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--cpu-time"):
+        config.pluginmanager.register(CpuTime())
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -8,11 +8,9 @@ import os
 import sys
 from pathlib import Path
 
-from pai_runtime.engines.local.isolation import Bind, Isolated, Isolation, clean_up, make_folders
+from pai_runtime.engines.local.isolation import Bind, Isolated, clean_up, make_folders
 from pai_runtime.engines.local.isolation_trial import try_out
-from pai_runtime.engines.local.process import Launch, launch
-from pai_runtime.engines.local.runtime_copy import RuntimeCopy
-from pai_runtime.supervisor.supervisor import Options, cannot_run
+from pai_runtime.engines.local.launcher import Launch, Launcher
 from pai_runtime.task.folder import Folder
 
 
@@ -20,24 +18,15 @@ def main() -> int:
     run = Path(sys.argv[1])
     storage = [Bind(*bind) for bind in json.loads(sys.argv[2])]
     namespaces = try_out(run / "trial").namespaces
+    launcher = Launcher()
     with Folder.at(run) as opened:
         with opened.folder("task") as own:
             make_folders(own)
-            copy = RuntimeCopy(own.path / "runtime")
-            isolation = Isolation(run, own.path, run / "layers", Isolated(namespaces, storage, copy.binds))
-            pid = launch(
-                Launch(
-                    argv=copy.argv("pai_runtime.supervisor.__main__", str(own.path)),
-                    environment=dict(os.environ),
-                    fds={"--folder-fd=": own.fd},
-                    pid="--pid=",
-                    silent=False,
-                    namespaces=namespaces,
-                    prepare=isolation.enter,
-                    fail=lambda error: cannot_run(own, f"cannot be isolated: {error}", Options()),
-                )
-            )
+            isolated = Isolated(namespaces, str(run), str(run / "layers"), storage)
+            launch = Launch(str(own.path), dict(os.environ), {}, isolated=isolated)
+            pid = launcher.launch(launch, own, {})
         _, status = os.waitpid(pid, 0)
+        launcher.close()
         clean_up(opened, "task", "layers")
     return os.waitstatus_to_exitcode(status)
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from pai_runtime.runs.state import Run, read_run
-from pai_runtime.supervisor.logs import LogFile, Rotation
+from pai_runtime.supervisor.logs import LogFile
+from pai_runtime.task.launch import Rotation
 from pai_runtime.task.folder import Folder
 
 

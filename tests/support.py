@@ -1,16 +1,32 @@
 """What tests of several packages use."""
 
+import fcntl
+import json
 import os
+import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 JOBS = Path(__file__).parent / "jobs"
 PROGRAM = Path(sys.executable).with_name("pai-runtime")
+
+
+def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
+    """A folder that `make` fills, once for all processes that run these tests."""
+    base = factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            folder.mkdir()
+            make(folder)
+    return folder
 
 
 def cli(
@@ -27,6 +43,45 @@ def cli(
         timeout=120,
         check=False,
     )
+
+
+_EACH = """
+import json, sys
+from pai_runtime.cli import main
+for args in json.loads(sys.argv[1]):
+    sys.argv[1:] = args
+    end = f"\\f{main()}"
+    print(end, flush=True)
+    print(end, file=sys.stderr, flush=True)
+"""
+"""Runs one command line after the other, and writes a form feed and the exit status after each."""
+
+
+def cli_each(
+    *lines: Sequence[str | Path], env: Mapping[str, str] | None = None
+) -> list[subprocess.CompletedProcess[str]]:
+    """The real command with one command line after the other, all in one process, which starts but once.
+
+    None of them may be one that argparse refuses.
+    """
+    argv = [[str(arg) for arg in line] for line in lines]
+    ended = subprocess.run(
+        [sys.executable, "-c", _EACH, json.dumps(argv)],
+        env={**os.environ, **(env or {})},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    each = zip(argv, _PARTS.findall(ended.stdout), _PARTS.findall(ended.stderr), strict=True)
+    return [
+        subprocess.CompletedProcess(args, int(status), stdout, stderr)
+        for args, (stdout, status), (stderr, _) in each
+    ]
+
+
+_PARTS = re.compile(r"([^\f]*)\f(\d+)\n")
 
 
 def job(**fields: Any) -> dict[str, Any]:

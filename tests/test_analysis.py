@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
+from pai_runtime.task.vocabulary import Phase
 from pai_runtime.plugin import Analysis
 from pai_runtime.runs.first_failure import first_failure
 from pai_runtime.supervisor.lifecycle import run_task as run_lifecycle
-from pai_runtime.task.plan import Phase, Step
+from pai_runtime.task.plan import Step
 from tests.plugin_factory import Site, uses
 from tests.support import job, write_job
 from tests.task_harness import TaskRun, make_fifo, plan, shell

@@ -191,10 +191,12 @@ def test_a_plugin_is_seen_alike_whoever_installed_it(ways: dict[str, Installed])
 def test_a_plugin_works_alike_whoever_installed_it(ways: dict[str, Installed], tmp_path: Path) -> None:
     path = write_job(tmp_path, job(**uses("org.real")))
     plans = {name: json.loads(way.run("plan", path, "--json").stdout) for name, way in ways.items()}
-    assert plans["editable"][0]["uses"][0].pop("digest") is None
+    assert plans["editable"]["plans"][0]["uses"][0].pop("digest") is None
     digest = ways["unpacked"].run("plugins", "digest", "org-real").stdout.split()[1]
     assert all(
-        plan[0]["uses"][0].pop("digest") == digest for name, plan in plans.items() if name != "editable"
+        plan["plans"][0]["uses"][0].pop("digest") == digest
+        for name, plan in plans.items()
+        if name != "editable"
     )
     assert "GREETED_BY_USE0" in json.dumps(plans["editable"])
     assert list(plans.values()) == [plans["editable"]] * len(ways)
@@ -272,7 +274,9 @@ def test_a_plugin_may_be_in_a_package_without_a_file_of_its_own(
         "plan", write_job(tmp_path, job(**uses("org.deep"))), "--json", before=(tmp_path / "before",)
     )
     assert result.returncode == 0, result.stderr
-    assert {"name": "DEEP", "value": "yes", "source": "use0"} in json.loads(result.stdout)[0]["environment"]
+    assert {"name": "DEEP", "value": "yes", "source": "use0"} in json.loads(result.stdout)["plans"][0][
+        "environment"
+    ]
 
 
 # Broken distributions

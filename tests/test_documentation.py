@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -17,8 +17,9 @@ import pytest
 import yaml
 
 from pai_runtime.document.schemas import package_schema
+from pai_runtime.engines.local.framework_controller import Attempt, attempt_variables
 from pai_runtime.task import outcome
-from tests.support import JOBS, PROGRAM, callback, cli, job, write_job
+from tests.support import JOBS, PROGRAM, callback, cli, cli_each, job, made_once, write_job
 from tools import reference
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -79,28 +80,27 @@ def name(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-def shown_jobs() -> Iterator[Any]:
-    """Every job, or part of one, that a document shows."""
+def shown_jobs() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every job, or part of one, that a document shows, with the place where it does."""
     for document in DOCUMENTS:
         for block in blocks(document):
             if block.language == "yaml":
                 content = yaml.safe_load(block.text)
                 if any(key in content for key in ("prerequisites", "taskRoles", "extras")):
-                    yield pytest.param(content, id=f"{name(document)}:{block.line}")
+                    yield f"{name(document)}:{block.line}", content
 
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with our plugins installed in it: not editable, as it is where the documents are read."""
-    folder = tmp_path_factory.mktemp("installed")
-    for project in sorted((ROOT / "plugins").iterdir()):
-        _install(project, folder)
-    return folder
+    plugins = sorted((ROOT / "plugins").iterdir())
+    return made_once(tmp_path_factory, "installed", lambda folder: _install(folder, *plugins))
 
 
-def _install(project: Path, folder: Path) -> None:
-    options = ["--no-index", "--no-deps", "--no-build-isolation", "--upgrade", "--target", str(folder)]
-    subprocess.run([sys.executable, "-m", "pip", "--quiet", "install", *options, str(project)], check=True)
+def _install(folder: Path, *projects: Path) -> None:
+    options = ["--no-index", "--no-deps", "--no-build-isolation", "--no-compile", "--upgrade"]
+    pip = [sys.executable, "-m", "pip", "--quiet", "install", *options, "--target", folder]
+    subprocess.run([*pip, *projects], check=True)
 
 
 @pytest.mark.parametrize("document", SHOWING_COMMANDS)
@@ -143,7 +143,7 @@ class Reader:
         """What a command that succeeds prints."""
         if command.startswith("python -m pip install "):
             # What it would do to the environment of the tests, done to a folder.
-            _install(self.folder / command.rpartition(" ")[2], self.site)
+            _install(self.site, self.folder / command.rpartition(" ")[2])
             return ""
         done = subprocess.run(
             ["bash", "-c", command],
@@ -171,10 +171,14 @@ def _pattern(shown: str) -> str:
     )
 
 
-@pytest.mark.parametrize("shown", list(shown_jobs()))
-def test_every_job_that_is_shown_is_valid(shown: Mapping[str, Any], tmp_path: Path) -> None:
-    done = cli("validate", write_job(tmp_path, {**job(), **shown}))
-    assert done.returncode == 0, done.stderr
+def test_every_job_that_is_shown_is_valid(tmp_path: Path) -> None:
+    shown = [
+        write_job(tmp_path, {**job(), **content}, f"{place.replace('/', '-')}.yaml")
+        for place, content in shown_jobs()
+    ]
+    assert len(shown) > 20
+    for done in cli_each(*(("validate", path) for path in shown)):
+        assert done.returncode == 0, done.stderr
 
 
 def test_a_job_that_is_shown_and_run_is_the_one_that_is_run() -> None:
@@ -190,14 +194,14 @@ def test_a_job_that_is_shown_and_run_is_the_one_that_is_run() -> None:
     assert len(compared) >= 5, compared
 
 
-@pytest.mark.parametrize(
-    "example",
-    [path for path in EXAMPLES if "/path/to/" not in path.read_text("utf-8")],
-    ids=lambda path: path.stem,
-)
-def test_every_example_job_that_needs_nothing_else_runs(example: Path, tmp_path: Path) -> None:
-    done = cli("run", example, "--out", tmp_path / "run")
-    assert done.returncode == 0, done.stderr
+def test_every_example_job_that_needs_nothing_else_runs(tmp_path: Path) -> None:
+    """Those that the documents run are run there."""
+    documents = "".join(document.read_text("utf-8") for document in DOCUMENTS)
+    for example in EXAMPLES:
+        alone = "/path/to/" not in example.read_text("utf-8")
+        if alone and not re.search(rf"^\$ pai-runtime run .*{name(example)}", documents, re.MULTILINE):
+            done = cli("run", example, "--out", tmp_path / example.stem)
+            assert done.returncode == 0, done.stderr
 
 
 def test_every_link_leads_somewhere() -> None:
@@ -257,7 +261,9 @@ def test_the_variables_of_a_running_task_are_those_of_its_plan_and_the_reference
     assert done.returncode == 0, done.stderr
     task = tmp_path / "run/worker/0"
     plan = json.loads((task / "plan.json").read_text("utf-8"))
-    planned = {variable["name"] for variable in plan["environment"]}
+    shared = json.loads((task / "shared.json").read_text("utf-8"))
+    planned = {variable["name"] for variable in plan["environment"]} | {*shared["platform"], *shared["peers"]}
+    planned |= attempt_variables("run", "worker", 0, Attempt()).keys()
     command = set(done.stdout.split())
     lines = (task / "logs/runtime.log").read_text("utf-8").splitlines()
     steps = {line.split()[-1] for line in lines if re.search(r"\] (PAI|FC)_\w+$", line)}
@@ -274,14 +280,14 @@ PLANNED = [
 ]
 
 
-@pytest.mark.parametrize("path", PLANNED, ids=lambda path: path.stem)
-def test_every_plan_fits_its_schema(path: Path) -> None:
-    done = cli("plan", path, "--json")
-    assert done.returncode == 0, done.stderr
-    plans = json.loads(done.stdout)
-    assert plans
-    for plan in plans:
-        validator("pai_runtime.task", "plan.schema.json").validate(plan)
+def test_every_plan_fits_its_schema() -> None:
+    schema = validator("pai_runtime.task", "plan.schema.json")
+    for done in cli_each(*(("plan", path, "--json") for path in PLANNED)):
+        assert done.returncode == 0, done.stderr
+        document = json.loads(done.stdout)
+        assert document["plans"]
+        for plan in (*document["plans"], {**document["plans"][0], "shared": document["shared"]}):
+            schema.validate(plan)
 
 
 def test_the_records_of_a_run_fit_their_schemas(tmp_path: Path) -> None:

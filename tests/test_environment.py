@@ -1,11 +1,13 @@
 """The platform's environment variables, one by one."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from pai_runtime.engines.local.framework_controller import Attempt, attempt_variables
 from pai_runtime.engines.local.placement import placement, ports_needed
-from pai_runtime.plan.environment import JobEnvironment
+from pai_runtime.plan.environment import JobEnvironment, Placement
 from tests.job_harness import build
 from tests.support import job
 
@@ -29,14 +31,16 @@ _JOB = job(
 )
 
 
-def _environment(role: str, index: int) -> dict[str, str]:
-    parsed = build(_JOB)
-    ports = list(range(20000, 20000 + ports_needed(parsed)))
-    where = placement(parsed, "alice~test", "alice", Path("/run"), ports)
-    return {
-        variable.name: variable.value
-        for variable in JobEnvironment(parsed, where).of(parsed.roles[role], index)
-    }
+_PARSED = build(_JOB)
+_PLACEMENT = placement(
+    _PARSED, "alice~test", "alice", Path("/run"), list(range(20000, 20000 + ports_needed(_PARSED)))
+)
+
+
+def _environment(role: str, index: int, where: Placement = _PLACEMENT) -> dict[str, str]:
+    of_job = JobEnvironment(_PARSED, where)
+    own = {variable.name: variable.value for variable in of_job.own(_PARSED.roles[role], index)}
+    return {**of_job.shared.platform, **of_job.shared.peers, **own}
 
 
 # worker/0 has tcp 20000,20001, ssh 20002, http 20003; worker/1 the next four; ps_server/0 the last two.
@@ -87,34 +91,10 @@ def _environment(role: str, index: int) -> dict[str, str]:
         ("PAI_CONTAINER_SSH_PORT", "20006"),
         ("PAI_CONTAINER_HOST_tcp_PORT_LIST", "20004,20005"),
         ("PAI_CONTAINER_HOST_PORT_LIST", "tcp:20004,20005;ssh:20006;http:20007;"),
-        ("FC_FRAMEWORK_NAMESPACE", "default"),
-        ("FC_FRAMEWORK_NAME", "alice~test"),
-        ("FC_FRAMEWORK_ATTEMPT_ID", "0"),
-        ("FC_TASKROLE_NAME", "worker"),
-        ("FC_TASK_INDEX", "1"),
-        ("FC_TASK_ATTEMPT_ID", "0"),
-        ("FC_POD_NAME", "alice~test-worker-1"),
     ],
 )
 def test_a_variable_of_a_worker(name: str, value: str) -> None:
     assert _environment("worker", 1)[name] == value
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "FC_FRAMEWORK_UID",
-        "FC_FRAMEWORK_ATTEMPT_INSTANCE_UID",
-        "FC_TASKROLE_UID",
-        "FC_TASK_UID",
-        "FC_TASK_ATTEMPT_INSTANCE_UID",
-        "FC_CONFIGMAP_NAME",
-        "FC_CONFIGMAP_UID",
-        "FC_POD_UID",
-    ],
-)
-def test_identifiers_of_frameworkcontroller_are_there(name: str) -> None:
-    assert _environment("worker", 0)[name]
 
 
 def test_gpus_are_hidden_from_tasks_without_gpu_only() -> None:
@@ -122,6 +102,78 @@ def test_gpus_are_hidden_from_tasks_without_gpu_only() -> None:
     assert "NVIDIA_VISIBLE_DEVICES" not in _environment("worker", 0)
 
 
-def test_frameworkcontroller_calls_roles_by_its_own_name() -> None:
-    assert _environment("ps_server", 0)["FC_TASKROLE_NAME"] == "psserver"
-    assert _environment("ps_server", 0)["PAI_CURRENT_TASK_ROLE_NAME"] == "ps_server"
+def _with_unknown_address(role: str, index: int) -> Placement:
+    unknown = replace(_PLACEMENT.places[role, index], host=None)
+    return replace(_PLACEMENT, places={**_PLACEMENT.places, (role, index): unknown})
+
+
+def test_of_a_peer_whose_address_is_not_known_yet_all_but_the_address_is_told() -> None:
+    where = _with_unknown_address("worker", 0)
+    known, told = _environment("worker", 1), _environment("worker", 1, where)
+    assert known.keys() - told.keys() == {"PAI_HOST_IP_worker_0", "PAI_TASK_ROLE_worker_HOST_LIST"}
+    assert told.items() <= known.items()
+
+
+def test_a_task_whose_address_is_not_known_yet_is_not_told_a_wrong_one() -> None:
+    where = _with_unknown_address("ps_server", 0)
+    known, told = _environment("ps_server", 0), _environment("ps_server", 0, where)
+    assert known.keys() - told.keys() == {
+        "PAI_CURRENT_CONTAINER_IP",
+        "PAI_CONTAINER_HOST_IP",
+        *(f"PAI_HOST_IP_{name}_0" for name in ("ps_server", "psserver")),
+        *(f"PAI_TASK_ROLE_{name}_HOST_LIST" for name in ("ps_server", "psserver")),
+    }
+    assert told.items() <= known.items()
+
+
+def test_what_a_cluster_tells_of_the_attempt_is_in_no_plan() -> None:
+    assert not [name for name in _environment("worker", 0) if name.startswith("FC_")]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("FC_FRAMEWORK_NAMESPACE", "default"),
+        ("FC_FRAMEWORK_NAME", "alice~test"),
+        ("FC_FRAMEWORK_ATTEMPT_ID", "2"),
+        ("FC_CONFIGMAP_NAME", "alice~test-attempt"),
+        ("FC_TASKROLE_NAME", "psserver"),
+        ("FC_TASK_INDEX", "1"),
+        ("FC_TASK_ATTEMPT_ID", "3"),
+        ("FC_POD_NAME", "alice~test-psserver-1"),
+    ],
+)
+def test_an_attempt_is_told_what_it_is_as_frameworkcontroller_does(name: str, value: str) -> None:
+    assert attempt_variables("alice~test", "ps_server", 1, Attempt(2, 3))[name] == value
+
+
+@pytest.mark.parametrize(
+    ("other", "differ"),
+    [
+        (
+            Attempt(0, 1),
+            {"FC_TASK_ATTEMPT_ID", "FC_TASK_ATTEMPT_INSTANCE_UID", "FC_POD_UID"},
+        ),
+        (
+            Attempt(1, 0),
+            {
+                "FC_FRAMEWORK_ATTEMPT_ID",
+                "FC_FRAMEWORK_ATTEMPT_INSTANCE_UID",
+                "FC_CONFIGMAP_UID",
+                "FC_TASKROLE_UID",
+                "FC_TASK_UID",
+                "FC_TASK_ATTEMPT_INSTANCE_UID",
+                "FC_POD_UID",
+            },
+        ),
+    ],
+    ids=["of the task", "of the job"],
+)
+def test_another_attempt_has_other_identifiers_where_it_is_another_object(
+    other: Attempt, differ: set[str]
+) -> None:
+    first, again, then = (
+        attempt_variables("run", "worker", 0, each) for each in (Attempt(), Attempt(), other)
+    )
+    assert first == again
+    assert {name for name in first if first[name] != then[name]} == differ

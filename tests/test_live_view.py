@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pai_runtime.supervisor.logs import Rotation
+from pai_runtime.task.launch import Rotation
 from pai_runtime.terminal import live_view
 from pai_runtime.terminal.live_view import LiveView
 from tests.played_run import PlayedRun

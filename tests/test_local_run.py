@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pai_runtime.task.secret_forms import SHORTEST
+from pai_runtime.task.masking import SHORTEST
 from tests.support import JOBS, PROGRAM, callback, cli, job, write_job
 
 IN_THE_OPEN = ("--isolation", "none")
@@ -296,7 +296,7 @@ def test_what_this_machine_does_not_give_is_said_once(tmp_path: Path) -> None:
     [
         (["--out", "full"], "is not empty; give --out a folder that does not exist yet"),
         (["--out", "file"], "the folder of the run cannot be made"),
-        (["--timeout", "soon"], "--timeout soon is not a time, such as 90, 90s, 15m or 2h"),
+        (["--timeout", "soon"], "--timeout: expected a time, such as 90, 90s, 15m or 2h, found 'soon'"),
         (["--secrets", "missing.yaml"], "missing.yaml:1:1: error: cannot be read: No such file or directory"),
         (["--policy", "missing.yaml"], "missing.yaml:1:1: error: cannot be read: No such file or directory"),
     ],

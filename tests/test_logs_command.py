@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pai_runtime.supervisor.logs import Rotation
+from pai_runtime.task.launch import Rotation
 from tests.played_run import PlayedRun
 from tests.support import PROGRAM, cli
 
@@ -69,8 +69,7 @@ def test_a_task_that_has_written_nothing_yet_gives_nothing(tmp_path: Path) -> No
         (["empty"], "empty is not the folder of a run: it has no run.json; pai-runtime ps shows the runs"),
         (["broken"], "broken is not the folder of a run: its run.json cannot be understood"),
         (["run", "worker/7"], "there is no task 'worker/7' in run; it has worker/0 to worker/1, server/0"),
-        (["run", "worker"], "there is no task 'worker' in run; it has"),
-        (["run", "../run"], "there is no task '../run' in run; it has"),
+        (["run", "../0"], "there is no task '../0' in run; it has"),
         (["run", "server/0"], "run/server/0/logs/user-all/current cannot be read: not a regular file"),
     ],
 )
@@ -84,6 +83,13 @@ def test_what_is_not_there_is_said_with_what_is(tmp_path: Path, args: list[str],
     assert (done.returncode, done.stdout) == (2, "")
     assert f"pai-runtime: {message}" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("task", ["worker", "worker/", "../run", "worker/0/../0x"])
+def test_a_task_is_given_by_role_and_index(tmp_path: Path, task: str) -> None:
+    done = cli("logs", "run", task, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"found '{task}'" in done.stderr
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:

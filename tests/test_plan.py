@@ -48,8 +48,8 @@ def test_the_json_is_the_plan_itself(tmp_path: Path) -> None:
     assert Plan.from_json(one).to_json() == one
     assert (one["planVersion"], one["role"], one["index"]) == (1, "worker", 1)
     both = json.loads(cli("plan", path, "--json").stdout)
-    assert [plan["index"] for plan in both] == [0, 1]
-    assert both[1] == one
+    assert [plan["index"] for plan in both["plans"]] == [0, 1]
+    assert {**both["plans"][1], "shared": both["shared"]} == one
 
 
 def test_every_step_says_where_it_came_from(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_every_step_says_where_it_came_from(tmp_path: Path) -> None:
 
 def test_the_example_of_the_protocol_plans_for_both_roles() -> None:
     path = JOBS / "tensorflow_cifar10.yaml"
-    plans = {plan["role"]: plan for plan in json.loads(cli("plan", path, "--json").stdout)}
+    plans = {plan["role"]: plan for plan in json.loads(cli("plan", path, "--json").stdout)["plans"]}
     for role, name in (("worker", "worker"), ("ps_server", "ps")):
         script = plans[role]["command"]["script"].splitlines()
         assert script[0] == "wget https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz -P data_cifar10"
@@ -86,9 +86,10 @@ def test_the_example_of_the_protocol_plans_for_both_roles() -> None:
     [
         ("server/0", "there is no task role 'server'; the job has worker"),
         ("worker/2", "there is no task 'worker/2'; worker has worker/0 to worker/1"),
-        ("worker", "there is no task 'worker'"),
-        ("worker/x", "there is no task 'worker/x'"),
-        ("worker/-1", "there is no task 'worker/-1'"),
+        *(
+            (wrong, f"--task: expected ROLE/INDEX, such as worker/0, found '{wrong}'")
+            for wrong in ("worker", "worker/x", "worker/-1", "/0")
+        ),
     ],
 )
 def test_a_task_that_is_not_there_is_named(tmp_path: Path, task: str, message: str) -> None:
@@ -130,4 +131,4 @@ def test_tasks_to_which_a_plugin_adds_something_else_are_shown_apart(tmp_path: P
     shown = site.cli("plan", write_job(tmp_path, document)).stdout
     heads = [line for line in shown.splitlines() if line.startswith("task")]
     assert heads == [f"tasks worker/{first} to worker/{first + 1} of job test" for first in (0, 2, 4)]
-    assert len(json.loads(site.cli("plan", tmp_path / "job.yaml", "--json").stdout)) == 6
+    assert len(json.loads(site.cli("plan", tmp_path / "job.yaml", "--json").stdout)["plans"]) == 6

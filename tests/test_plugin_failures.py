@@ -22,7 +22,10 @@ HOOK = "@hookimpl\ndef pai_prerequisite(use, task):\n    "
 
 @dataclass(frozen=True)
 class Failure:
-    """One way to fail: what is installed, and what the message says of it after the plugin's name."""
+    """One way to fail: what is installed, and what the message says of it after the plugin's name.
+
+    ``NUMBER`` in its texts stands for that of the plugin.
+    """
 
     message: str
     code: str = ""
@@ -58,13 +61,13 @@ FAILURES = {
         "import: ModuleNotFoundError: No module named 'not_installed' (", "import not_installed"
     ),
     "misses a part of its own": Failure(
-        "import: ModuleNotFoundError: No module named 'org_bad.part' (",
-        "from . import x\nimport org_bad.part",
+        "import: ModuleNotFoundError: No module named 'org_badNUMBER.part' (",
+        "from . import x\nimport org_badNUMBER.part",
         {"{package}/x.py": ""},
     ),
     "has a hook with another signature": Failure(
-        "import: PluginValidationError: Plugin 'org.bad' for hook 'pai_prerequisite' hookimpl definition:"
-        " pai_prerequisite(use, tasks) Argument(s) {'tasks'} are declared",
+        "import: PluginValidationError: Plugin 'org.badNUMBER' for hook 'pai_prerequisite' hookimpl"
+        " definition: pai_prerequisite(use, tasks) Argument(s) {'tasks'} are declared",
         "@hookimpl\ndef pai_prerequisite(use, tasks): pass",
     ),
     "has a hook that there is not": Failure(
@@ -123,40 +126,59 @@ FAILURES = {
 }
 
 
-@pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
-def test_a_plugin_that_fails_is_one_message_and_the_job_has_no_plan(
-    site: Site, tmp_path: Path, failure: Failure
-) -> None:
-    made = site.add("org.bad", failure.code, files=failure.files, **failure.fields)
+REFUSED = [failure for failure in FAILURES.values() if failure.message.startswith("is refused")]
+CALLED = [failure for failure in FAILURES.values() if failure not in REFUSED]
+
+
+def job_of_failing(
+    site: Site, folder: Path, failures: list[Failure], severity: str, policy: str
+) -> tuple[Path, list[str]]:
+    """A job that uses plugins which fail, each in another way, and a good one around them.
+
+    And how the message of each begins, in the order of their uses.
+    """
     site.add("org.good")
-    path = write_job(tmp_path, job(**uses("org.good", "org.bad", "org.good", failurePolicy="fail")))
+    bad = [f"org.bad{number}" for number in range(len(failures))]
+    path = write_job(folder, job(**uses("org.good", *bad, "org.good", failurePolicy=policy)))
+    messages = []
+    for number, failure in enumerate(failures):
+        code, message = (text.replace("NUMBER", f"{number}") for text in (failure.code, failure.message))
+        made = site.add(bad[number], code, files=failure.files, **failure.fields)
+        label = f"{made.label}{' ' if message.startswith('is refused') else ', '}"
+        messages.append(f"{path}:{12 + 4 * number}:3: {severity}: use 'use{number + 1}': {label}{message}")
+    return path, messages
+
+
+def by_line(messages: list[str]) -> list[str]:
+    return sorted(messages, key=lambda message: int(message.split(":")[1]))
+
+
+@pytest.mark.parametrize("failures", [REFUSED, CALLED], ids=["refused", "called"])
+def test_a_plugin_that_fails_is_one_message_and_the_job_has_no_plan(
+    site: Site, tmp_path: Path, failures: list[Failure]
+) -> None:
+    path, messages = job_of_failing(site, tmp_path, failures, "error", "fail")
     result = site.cli("plan", path, "--json")
     assert (result.returncode, result.stdout) == (1, "")
-    (line,) = result.stderr.splitlines()
-    separator = " " if failure.message.startswith("is refused") else ", "
-    assert line.startswith(f"{path}:12:3: error: use 'use1': {made.label}{separator}{failure.message}")
+    for line, message in zip(by_line(result.stderr.splitlines()), messages, strict=True):
+        assert line.startswith(message)
 
 
-@pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
-def test_a_plugin_that_fails_and_is_ignored_is_left_out_with_a_warning(
-    site: Site, tmp_path: Path, failure: Failure
-) -> None:
-    made = site.add("org.bad", failure.code, files=failure.files, **failure.fields)
-    site.add("org.good")
-    path = write_job(tmp_path, job(**uses("org.good", "org.bad", "org.good", failurePolicy="ignore")))
+def test_a_plugin_that_fails_and_is_ignored_is_left_out_with_a_warning(site: Site, tmp_path: Path) -> None:
+    path, messages = job_of_failing(site, tmp_path, [*REFUSED, *CALLED], "warning", "ignore")
     result = site.cli("plan", path, "--json", "--task", "worker/0")
     assert result.returncode == 0, result.stderr
     assert "Traceback" not in result.stderr
     plan = json.loads(result.stdout)
-    (warning,) = plan["warnings"]
-    separator = " " if failure.message.startswith("is refused") else ", "
-    assert warning.startswith(f"{path}:12:3: warning: use 'use1': {made.label}{separator}{failure.message}")
-    assert warning.endswith("; it is left out, as its failurePolicy says")
-    assert [use["name"] for use in plan["uses"]] == ["use0", "use2", "failure_analysis"]
+    for warning, message in zip(by_line(plan["warnings"]), messages, strict=True):
+        assert warning.startswith(message)
+        assert warning.endswith("; it is left out, as its failurePolicy says")
+    last = f"use{len(FAILURES) + 1}"
+    assert [use["name"] for use in plan["uses"]] == ["use0", last, "failure_analysis"]
     scripts = [step["script"] for step in plan["steps"] if "script" in step]
-    assert scripts == ["echo hello from use0", "echo hello from use2"]
+    assert scripts == ["echo hello from use0", f"echo hello from {last}"]
     greeted = {each["name"] for each in plan["environment"] if each["source"].startswith("use")}
-    assert greeted == {"GREETED_BY_USE0", "GREETED_BY_USE2"}
+    assert greeted == {"GREETED_BY_USE0", f"GREETED_BY_{last.upper()}"}
 
 
 def test_a_message_names_the_line_of_the_plugins_own_code(site: Site, tmp_path: Path) -> None:
@@ -217,26 +239,25 @@ def test_a_plugin_that_is_not_installed_is_named_with_the_one_that_was_meant(
     assert "Did you mean com.microsoft.pai.runtimeplugin.cmd?" in result.stderr + result.stdout
 
 
-@pytest.mark.parametrize("where", ["import", "hook"])
-@pytest.mark.parametrize(
-    "noise",
-    [
-        "print('noise')",
-        "import sys; sys.stdout.write('noise'); sys.stdout.flush()",
-        "import os; os.write(1, b'noise')",
-        "import subprocess; subprocess.run(['echo', 'noise'], check=True)",
-    ],
-)
-def test_what_a_plugin_prints_is_not_part_of_a_plan(
-    site: Site, tmp_path: Path, where: str, noise: str
-) -> None:
-    code = noise + "\n" if where == "import" else HOOK + noise.replace("; ", "\n    ")
-    site.add("org.loud", code)
-    result = site.cli("plan", write_job(tmp_path, job(**uses("org.loud"))), "--json", "--task", "worker/0")
+NOISE = [
+    "print('noise', flush=True)",
+    "print('noise')",
+    "import sys; sys.stdout.write('noise\\n'); sys.stdout.flush()",
+    "import os; os.write(1, b'noise\\n')",
+    "import subprocess; subprocess.run(['echo', 'noise'], check=True)",
+]
+
+
+def test_what_a_plugin_prints_is_not_part_of_a_plan(site: Site, tmp_path: Path) -> None:
+    for number, noise in enumerate(NOISE):
+        site.add(f"org.imported{number}", noise + "\n")
+        site.add(f"org.called{number}", HOOK + noise.replace("; ", "\n    "))
+    loud = [f"org.{where}{number}" for number in range(len(NOISE)) for where in ("imported", "called")]
+    result = site.cli("plan", write_job(tmp_path, job(**uses(*loud))), "--json", "--task", "worker/0")
     assert result.returncode == 0
     assert json.loads(result.stdout)["role"] == "worker"
     assert "noise" not in result.stdout
-    assert result.stderr.strip() == "noise"
+    assert result.stderr.split() == ["noise"] * len(loud)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 Nothing here prints a text that pretends. One job has a task role for each failure of ``real_failures.yaml``.
 """
 
-import fcntl
 import os
 import subprocess
 import time
@@ -16,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support import PROGRAM, callback, job, write_job
+from tests.support import PROGRAM, callback, job, made_once, write_job
 
 PLUGINS = "com.microsoft.pai.runtimeplugin"
 
@@ -101,17 +100,14 @@ def every_way(folder: Path) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the job's run, which is made once, however many processes run these tests."""
-    base = tmp_path_factory.getbasetemp()
-    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "real-failures"
-    with folder.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not folder.exists():
-            folder.mkdir()
-            file = write_job(folder, every_way(folder))
-            ended = pai_runtime("run", "--isolation", "none", "--out", folder / "run", file, cwd=folder)
-            assert ended.returncode == 0, ended.stderr
-    return folder / "run"
+    """The folder of the job's run."""
+
+    def make(folder: Path) -> None:
+        file = write_job(folder, every_way(folder))
+        ended = pai_runtime("run", "--isolation", "none", "--out", folder / "run", file, cwd=folder)
+        assert ended.returncode == 0, ended.stderr
+
+    return made_once(tmp_path_factory, "real-failures", make) / "run"
 
 
 @pytest.mark.parametrize(

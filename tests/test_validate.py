@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import JOBS, PROGRAM, callback, cli, job, write_job
+from tests.support import JOBS, PROGRAM, callback, cli, cli_each, job, write_job
 
 REFUSED = {
     "pre3_wrong": (28, 9, "no-such-prerequisite", "taskRoles.taskrole.prerequisites[0]", "justecho"),
@@ -22,17 +22,19 @@ def errors(text: str) -> list[str]:
     return [line for line in text.splitlines() if ": error: " in line]
 
 
-@pytest.mark.parametrize("path", sorted(JOBS.glob("*.yaml")), ids=lambda path: path.stem)
-def test_every_job_of_the_specifications_is_accepted_or_refused_as_they_say(path: Path) -> None:
-    ended = cli("validate", path, "--json")
-    found = [problem for problem in json.loads(ended.stdout)["problems"] if problem["severity"] == "error"]
-    if path.stem in REFUSED:
-        assert ended.returncode == 1
-        (problem,) = found
-        parts = ("line", "column", "code", "field", "suggestion")
-        assert tuple(problem.get(part) for part in parts) == REFUSED[path.stem]
-    else:
-        assert (ended.returncode, found) == (0, [])
+def test_every_job_of_the_specifications_is_accepted_or_refused_as_they_say() -> None:
+    paths = sorted(JOBS.glob("*.yaml"))
+    lines = [("validate", path, "--json") for path in paths]
+    for path, ended in zip(paths, cli_each(*lines), strict=True):
+        problems = json.loads(ended.stdout)["problems"]
+        found = [problem for problem in problems if problem["severity"] == "error"]
+        if path.stem in REFUSED:
+            assert ended.returncode == 1
+            (problem,) = found
+            parts = ("line", "column", "code", "field", "suggestion")
+            assert tuple(problem.get(part) for part in parts) == REFUSED[path.stem]
+        else:
+            assert (ended.returncode, found) == (0, [])
 
 
 def test_every_job_of_the_specifications_is_in_their_list() -> None:
@@ -135,89 +137,80 @@ def test_a_plugin_that_this_machine_lacks_is_a_warning(tmp_path: Path) -> None:
 _SECRET = "hunter2"
 
 
-@pytest.mark.parametrize(
-    "secrets",
-    [
-        f"{_SECRET}",
-        f"[{_SECRET}]",
-        f"{{token: {_SECRET}, token: {_SECRET}}}",
-        f"{{token: !{_SECRET} x}}",
-        f"{{token: *{_SECRET}}}",
-        f"{{token: !!int {_SECRET}}}",
-        f"{{token: {{<<: {_SECRET}}}}}",
-        f'{{token: "{_SECRET}\\0"}}',
-        f'{{token: "{_SECRET}\x07"}}',
-        f"{{token: [{_SECRET}}}",
-        f"{{token: {{? [{_SECRET}] : x}}}}",
-        f"!{_SECRET} {{}}",
-    ],
-)
-@pytest.mark.parametrize("where", ["job", "file"])
-@pytest.mark.parametrize("form", [[], ["--json"]])
-def test_no_secret_is_shown_whatever_is_wrong_with_it(
-    tmp_path: Path, secrets: str, where: str, form: list[str]
-) -> None:
+SECRETS = [
+    f"{_SECRET}",
+    f"[{_SECRET}]",
+    f"{{token: {_SECRET}, token: {_SECRET}}}",
+    f"{{token: !{_SECRET} x}}",
+    f"{{token: *{_SECRET}}}",
+    f"{{token: !!int {_SECRET}}}",
+    f"{{token: {{<<: {_SECRET}}}}}",
+    f'{{token: "{_SECRET}\\0"}}',
+    f'{{token: "{_SECRET}\x07"}}',
+    f"{{token: [{_SECRET}}}",
+    f"{{token: {{? [{_SECRET}] : x}}}}",
+    f"!{_SECRET} {{}}",
+]
+
+
+def test_no_secret_is_shown_whatever_is_wrong_with_it(tmp_path: Path) -> None:
     path = write_job(tmp_path, job())
-    if where == "job":
-        path.write_text(path.read_text() + f"secrets: {secrets}\n")
-        ended = cli("validate", path, *form)
-    else:
-        given = tmp_path / "secrets.yaml"
+    lines: list[tuple[str | Path, ...]] = []
+    for number, secrets in enumerate(SECRETS):
+        own = tmp_path / f"job-{number}.yaml"
+        own.write_text(path.read_text() + f"secrets: {secrets}\n")
+        given = tmp_path / f"secrets-{number}.yaml"
         given.write_text(secrets + "\n")
-        ended = cli("validate", path, "--secrets", given, *form)
-    assert ended.returncode == 1
-    assert "error" in ended.stdout + ended.stderr
-    assert _SECRET not in ended.stdout + ended.stderr
+        for line in (("validate", own), ("validate", path, "--secrets", given)):
+            lines += [line, (*line, "--json")]
+    for ended in cli_each(*lines):
+        assert ended.returncode == 1
+        assert "error" in ended.stdout + ended.stderr
+        assert _SECRET not in ended.stdout + ended.stderr
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"name": "<% $secrets.token %>"},
-        {"secret": {"token": _SECRET}},
-        {
-            "worker": {
-                "commands": [
-                    "<% $secrets.token.x %> <% $secrets.list[5] %> <% $secrets %> <% $secrets.tok %>"
-                ]
-            }
-        },
-        {
-            "prerequisites": [
-                {"name": "p", "type": "dockerimage", "uri": "x", "auth": {"password": [_SECRET]}}
-            ]
-        },
-        {"prerequisites": [{"name": "p", "type": "dockerimage", "uri": "x", "auth": {"pasword": _SECRET}}]},
-        {"prerequisites": [{"name": "p", "type": "dockerimage", "uri": "x", "auth": _SECRET}]},
-        {
-            "prerequisites": [{"name": "p", "callbacks": [callback("<% $secrets.token %>", "true")], "z": 1}],
-            "worker": {"prerequisites": ["p"], "instances": 0},
-        },
-        {
-            "prerequisites": [{"name": "p", "callbacks": "<% $secrets.token %>"}],
-            "worker": {"prerequisites": ["p"]},
-        },
-        {
-            "prerequisites": [{"name": "p", "plugin": "cmd", "preCommands": {"<% $secrets.token %>": 1}}],
-            "worker": {"prerequisites": ["p"]},
-        },
-        {
-            "prerequisites": [{"name": "p", "plugin": "cmd", "preCommands": "<% $secrets.map %>"}],
-            "worker": {"prerequisites": ["p"]},
-        },
-    ],
-)
-@pytest.mark.parametrize("form", [[], ["--json"]])
-def test_no_secret_is_shown_whatever_is_wrong_where_it_is_used(
-    tmp_path: Path, fields: dict[str, Any], form: list[str]
-) -> None:
+USING: list[dict[str, Any]] = [
+    {"name": "<% $secrets.token %>"},
+    {"secret": {"token": _SECRET}},
+    {
+        "worker": {
+            "commands": ["<% $secrets.token.x %> <% $secrets.list[5] %> <% $secrets %> <% $secrets.tok %>"]
+        }
+    },
+    {"prerequisites": [{"name": "p", "type": "dockerimage", "uri": "x", "auth": {"password": [_SECRET]}}]},
+    {"prerequisites": [{"name": "p", "type": "dockerimage", "uri": "x", "auth": {"pasword": _SECRET}}]},
+    {"prerequisites": [{"name": "p", "type": "dockerimage", "uri": "x", "auth": _SECRET}]},
+    {
+        "prerequisites": [{"name": "p", "callbacks": [callback("<% $secrets.token %>", "true")], "z": 1}],
+        "worker": {"prerequisites": ["p"], "instances": 0},
+    },
+    {
+        "prerequisites": [{"name": "p", "callbacks": "<% $secrets.token %>"}],
+        "worker": {"prerequisites": ["p"]},
+    },
+    {
+        "prerequisites": [{"name": "p", "plugin": "cmd", "preCommands": {"<% $secrets.token %>": 1}}],
+        "worker": {"prerequisites": ["p"]},
+    },
+    {
+        "prerequisites": [{"name": "p", "plugin": "cmd", "preCommands": "<% $secrets.map %>"}],
+        "worker": {"prerequisites": ["p"]},
+    },
+]
+
+
+def test_no_secret_is_shown_whatever_is_wrong_where_it_is_used(tmp_path: Path) -> None:
     secrets = {"token": _SECRET, "list": [_SECRET], "map": {"a": _SECRET}}
-    fields = {**fields, "jobRetryCount": -1, "secrets": secrets}
-    ended = cli("validate", write_job(tmp_path, job(**fields)), *form)
-    assert ended.returncode == 1
-    assert _SECRET not in ended.stdout + ended.stderr
-    assert "\0" not in ended.stdout + ended.stderr
-    assert "\\u0000" not in ended.stdout
+    lines: list[tuple[str | Path, ...]] = []
+    for number, fields in enumerate(USING):
+        document = job(**fields, jobRetryCount=-1, secrets=secrets)
+        path = write_job(tmp_path, document, f"job-{number}.yaml")
+        lines += [("validate", path), ("validate", path, "--json")]
+    for ended in cli_each(*lines):
+        assert ended.returncode == 1
+        assert _SECRET not in ended.stdout + ended.stderr
+        assert "\0" not in ended.stdout + ended.stderr
+        assert "\\u0000" not in ended.stdout
 
 
 # What is no job

@@ -25,17 +25,18 @@ import pai_storage
 import pai_tensorboard
 from pai_failure_analysis.exit_codes_command import by_code
 from pai_failure_analysis.rules import shipped_rules
+from pai_runtime.task.vocabulary import Phase
 from pai_runtime import cli, hooks, plugin
 from pai_runtime.document.problems import Problems
 from pai_runtime.document.schemas import expectation, package_schema
+from pai_runtime.engines.local.framework_controller import Attempt, attempt_variables
 from pai_runtime.engines.local.placement import example_placement
 from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY
-from pai_runtime.job.rules import framework_name
+from pai_runtime.job.framework_name import framework_name
 from pai_runtime.plan.planning import JobFiles, plan_job
 from pai_runtime.plugin import API_VERSION
 from pai_runtime.task import outcome, plan
-from pai_runtime.task.plan import Phase
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 TARGET: Final = ROOT / "docs" / "reference.md"
@@ -132,7 +133,7 @@ VARIABLES: Final = {
     "FC_POD_UID": "Identifier of it",
     "NVIDIA_VISIBLE_DEVICES": "`none` if the role asks for no GPU; otherwise not set",
 }
-"""What each variable means; the names themselves, and their values, come from a plan."""
+"""What each variable means; the names themselves, and their values, come from a plan and a first attempt."""
 
 EVERYWHERE: Final = "every step and the command"
 STEPS: Final = "every step"
@@ -263,7 +264,7 @@ def _command_line() -> Iterator[str]:
 
 def _parser() -> argparse.ArgumentParser:
     """That of the program, with the commands of our plugins."""
-    parser, commands = cli._parser()
+    parser, commands = cli.make_parser(cli.COMMANDS)
     for command in _manifest(pai_failure_analysis)["commands"]:
         added = commands.add_parser(command["name"], help=command["summary"], description=command["summary"])
         import_module(command["module"]).add_arguments(added)
@@ -340,7 +341,8 @@ def _environment() -> Iterator[str]:
     )
     job, plan = planner.job, planner.plans(("worker", 0))["worker", 0]
     problems.check()
-    left = {variable.name: variable.value for variable in plan.environment}
+    left = {variable.name: variable.value for variable in plan.variables()}
+    left |= attempt_variables(plan.job, plan.role, plan.index, Attempt())
     words = {
         "<role>": [*job.roles, *map(framework_name, job.roles)],
         "<index>": [r"\d+"],

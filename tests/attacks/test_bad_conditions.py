@@ -3,7 +3,9 @@
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -14,6 +16,23 @@ from tests.support import PROGRAM, cli, job, write_job
 SHOWING = ["plan", "validate", "ps", "logs", "explain", "plugins list", "--help"]
 COMMANDS = [*SHOWING, "plan --json", "validate --json", "ps --json", "logs -f", "plugins list --json"]
 COMMANDS += ["plugins show cmd", "plugins check cmd", "run --help", "exit-codes 137"]
+
+
+T = TypeVar("T")
+
+
+def in_turn(commands: Sequence[str], conditions: Sequence[T]) -> list[tuple[str, T]]:
+    """Each command under two of the conditions, and each condition with one command at least.
+
+    What they have in common goes one way for all commands, so that not every pair is needed.
+    """
+    pairs = [
+        (command, conditions[(number + step * len(conditions) // 2) % len(conditions)])
+        for number, command in enumerate(commands)
+        for step in (0, 1)
+    ]
+    assert all(any(condition == each for _, each in pairs) for condition in conditions)
+    return pairs
 
 
 @pytest.fixture
@@ -42,16 +61,14 @@ def line(command: str, there: Path) -> list[str | Path]:
     return [PROGRAM, name, *options, *arguments.get(name, [])]
 
 
-@pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("command", COMMANDS)
-def test_output_that_cannot_be_written_is_status_2(there: Path, command: str, unbuffered: str) -> None:
+def test_output_that_cannot_be_written_is_status_2(there: Path, command: str) -> None:
     with Path("/dev/full").open("wb") as full:
         ended = subprocess.run(
             line(command, there),
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
             check=False,
         )
     assert ended.returncode == 2
@@ -97,8 +114,7 @@ def test_a_folder_that_has_been_removed_is_told_in_a_line(there: Path, command: 
     assert not (there / "new").exists()
 
 
-@pytest.mark.parametrize("most", [10, 15, 20, FEWEST_FILES - 1])
-@pytest.mark.parametrize("command", [*SHOWING, "run"])
+@pytest.mark.parametrize(("command", "most"), in_turn([*SHOWING, "run"], [10, 15, 20, FEWEST_FILES - 1]))
 def test_too_few_files_that_may_be_open_are_told_in_a_line(there: Path, command: str, most: int) -> None:
     ended = subprocess.run(
         ["bash", "-c", f'ulimit -n {most}; exec "$@"', "-", *line(command, there)],
@@ -136,8 +152,7 @@ os.execv(command[0], command)
 """Leaves a command `room` for files of its own below the limit, as a caller does that leaks its own."""
 
 
-@pytest.mark.parametrize("room", [3, 4, 5, 6, 8, 10])
-@pytest.mark.parametrize("command", SHOWING)
+@pytest.mark.parametrize(("command", "room"), in_turn(SHOWING, [3, 4, 5, 6, 8, 10]))
 def test_files_that_somebody_else_holds_open_are_no_reason_for_a_traceback(
     there: Path, command: str, room: int
 ) -> None:
@@ -152,8 +167,9 @@ def test_files_that_somebody_else_holds_open_are_no_reason_for_a_traceback(
     assert ended.returncode in (0, 2) or ended.stderr
 
 
-@pytest.mark.parametrize("closed", ["0", "1", "2", "02", "12", "012"])
-@pytest.mark.parametrize("command", [*SHOWING, "run"])
+@pytest.mark.parametrize(
+    ("command", "closed"), in_turn([*SHOWING, "run"], ["0", "1", "2", "02", "12", "012"])
+)
 def test_closed_standard_streams_change_nothing(there: Path, command: str, closed: str) -> None:
     redirected = " ".join(f"{fd}{'<' if fd == '0' else '>'}&-" for fd in closed)
     ended = subprocess.run(
@@ -169,19 +185,17 @@ def test_closed_standard_streams_change_nothing(there: Path, command: str, close
         assert ended.stdout
 
 
-@pytest.mark.parametrize(
-    "environment",
-    [
-        {},
-        {"LC_ALL": "C"},
-        {"LC_ALL": "POSIX", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"},
-        {"HOME": "/none"},
-        {"HOME": ""},
-        {"HOME": "/proc/1/fd"},
-    ],
-    ids=str,
-)
-@pytest.mark.parametrize("command", [*SHOWING, "run"])
+ENVIRONMENTS: list[dict[str, str]] = [
+    {},
+    {"LC_ALL": "C"},
+    {"LC_ALL": "POSIX", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"},
+    {"HOME": "/none"},
+    {"HOME": ""},
+    {"HOME": "/proc/1/fd"},
+]
+
+
+@pytest.mark.parametrize(("command", "environment"), in_turn([*SHOWING, "run"], ENVIRONMENTS), ids=str)
 def test_any_environment_will_do(there: Path, command: str, environment: dict[str, str]) -> None:
     ended = subprocess.run(line(command, there), capture_output=True, env=environment, check=False)
     assert ended.returncode == 0, ended.stderr

@@ -214,7 +214,9 @@ def _refused(site: Site, folder: Path, made: Made) -> str:
         "plan", write_job(folder, job(**uses(made.id))), "--json", "--policy", pinned(folder, made)
     )
     assert planned.returncode == 0, planned.stderr
-    variables = {each["name"]: each["value"] for each in json.loads(planned.stdout)[0]["environment"]}
+    variables = {
+        each["name"]: each["value"] for each in json.loads(planned.stdout)["plans"][0]["environment"]
+    }
     refused: str = variables["REFUSED"]
     return refused
 

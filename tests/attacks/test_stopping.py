@@ -24,6 +24,7 @@ OF_A_TASK = (
     ".state.json.part",
     "variables.json",
     "plan.json",
+    "shared.json",
     "release",
     "logs/runtime.log",
     "logs/user-all/current",
@@ -36,31 +37,41 @@ OF_A_TASK = (
 )
 
 
-LOOKS = (("ps", "."), ("ps", ".", "--json"), ("logs", "."), ("explain", ".", "worker/0"))
+def looks(tasks: int) -> list[tuple[str, ...]]:
+    """The command lines that look at a run, the folder where they run, and at each of its tasks."""
+    explain = [("explain", ".", f"worker/{index}") for index in range(tasks)]
+    return [("ps", "."), ("ps", ".", "--json"), ("logs", "."), *explain]
 
 
-@pytest.mark.parametrize("name", OF_A_TASK)
-def test_a_fifo_in_place_of_any_file_of_a_task_holds_nobody_up(tmp_path: Path, name: str) -> None:
+def test_a_fifo_in_place_of_any_file_of_a_task_holds_nobody_up(tmp_path: Path) -> None:
+    """Each task has it in place of another file."""
     tidy = {"name": "tidy", "callbacks": [callback("taskExits", "echo tidied")]}
-    make = f"cd ..; rm -rf {name}; mkfifo {name}; mkfifo {name}.1 2>/dev/null || :"
-    worker = {"prerequisites": ["tidy"], "commands": [make, "exec sleep 1000"], "taskRetryCount": 1}
+    own = f"set -- {' '.join(OF_A_TASK)}; shift $PAI_TASK_INDEX"
+    make = 'cd ..; rm -rf "$1"; mkfifo "$1"; mkfifo "$1.1" 2>/dev/null || :'
+    worker = {
+        "instances": len(OF_A_TASK),
+        "prerequisites": ["tidy"],
+        "commands": [own, make, "exec sleep 1000"],
+        "taskRetryCount": 1,
+    }
     extras = {"gangAllocation": False, "holdOnFailure": "1s"}
     path = write_job(tmp_path, job(prerequisites=[tidy], worker=worker, extras=extras))
     ended = cli("run", path, "--out", tmp_path / "run", "--isolation", "none", "--timeout", "2s")
     assert (ended.returncode, "Traceback" in ended.stderr) == (242, False), ended.stderr
-    for command in LOOKS:
+    for command in looks(len(OF_A_TASK)):
         assert "Traceback" not in cli(*command, cwd=tmp_path / "run").stderr
 
 
 @pytest.mark.parametrize("kind", ["fifo", "socket", "folder", "link", "device"])
-@pytest.mark.parametrize("name", ["state.json", "exit.yaml", "variables.json", "logs/user-all/current"])
-def test_those_who_look_at_a_run_wait_for_nothing_in_it(tmp_path: Path, kind: str, name: str) -> None:
-    played = PlayedRun(tmp_path, worker=1)
-    odd = played.task_folder("worker/0") / name
-    odd.parent.mkdir(parents=True, exist_ok=True)
-    odd.unlink(missing_ok=True)
-    make_odd(odd, kind)
-    for command in LOOKS:
+def test_those_who_look_at_a_run_wait_for_nothing_in_it(tmp_path: Path, kind: str) -> None:
+    names = ("state.json", "exit.yaml", "variables.json", "logs/user-all/current")
+    played = PlayedRun(tmp_path, worker=len(names))
+    for index, name in enumerate(names):
+        odd = played.task_folder(f"worker/{index}") / name
+        odd.parent.mkdir(parents=True, exist_ok=True)
+        odd.unlink(missing_ok=True)
+        make_odd(odd, kind)
+    for command in looks(len(names)):
         ended = cli(*command, cwd=tmp_path)
         assert ended.returncode in (0, 2)
         assert "Traceback" not in ended.stderr

@@ -50,7 +50,7 @@ def run(
     return cli("run", write_job(folder, document), "--out", folder / "run", "--isolation", mode)
 
 
-LINKS = {
+OF_A_TASK = {
     "written": "mv ../written ../w2; rm -rf ../written; ln -s {victim} ../written",
     "attempts": "ln -s {victim} ../attempts",
     "next": "mkdir ../attempts; ln -s {victim} ../attempts/next",
@@ -60,21 +60,36 @@ LINKS = {
     "work": "cd /; mv $PAI_WORK_DIR ${{PAI_WORK_DIR}}2; ln -s {victim} $PAI_WORK_DIR",
     "the record": "cd ..; for f in exit.yaml .exit.yaml.part; do rm -f $f; ln -s {victim}/exit.yaml $f; done",
     "a hard link": "cd ..; for f in .exit.yaml.part state.json; do rm -f $f; ln {victim}/exit.yaml $f; done",
-    "the folder itself": "cd /; mv {run}/worker/0 {run}/worker/1; ln -s {victim} {run}/worker/0",
+    "the folder itself": (
+        "cd /; i=$PAI_TASK_INDEX; mv {run}/worker/$i {run}/worker/$i-moved; ln -s {victim} {run}/worker/$i"
+    ),
+}
+"""What a task may do to its own folder."""
+
+OF_A_RUN = {
     "its role": "cd /; mv {run}/worker {run}/other; ln -s {victim} {run}/worker",
     "layers": "cd /; rm -rf {run}/.layers; ln -s {victim} {run}/.layers",
 }
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("link", LINKS)
-@pytest.mark.parametrize("code", [0, 1])
+@pytest.mark.parametrize("links", [OF_A_TASK, *({name: OF_A_RUN[name]} for name in OF_A_RUN)], ids=min)
 def test_a_link_in_a_tasks_folder_leads_nobody_elsewhere(
-    tmp_path: Path, victim: Path, link: str, mode: str, code: int
+    tmp_path: Path, victim: Path, links: dict[str, str], mode: str
 ) -> None:
+    """Each in one task that succeeds, and in one that fails and is tried again."""
     before = contents(victim)
-    command = LINKS[link].format(victim=victim, run=tmp_path / "run")
-    ended = run(tmp_path, f"( {command} ) >/dev/null 2>&1 || :", f"exit {code}", mode=mode, taskRetryCount=1)
+    commands = [command.format(victim=victim, run=tmp_path / "run") for command in links.values()]
+    cases = "".join(f"{number}) ( {command} ) ;; " for number, command in enumerate(commands))
+    ended = run(
+        tmp_path,
+        f"{{ case $((PAI_TASK_INDEX / 2)) in {cases} esac; }} >/dev/null 2>&1 || :",
+        "exit $((PAI_TASK_INDEX % 2))",
+        mode=mode,
+        instances=2 * len(links),
+        completion={"minFailedInstances": len(links)},
+        taskRetryCount=1,
+    )
     assert "Traceback" not in ended.stderr
     assert contents(victim) == before
     assert (victim / "exit.yaml").read_text() == "precious"
@@ -105,6 +120,7 @@ def test_of_its_run_a_task_sees_its_own_folder_and_none_of_the_runtimes_files(tm
     assert not seen & {
         "run.json",
         "plan.json",
+        "shared.json",
         "exit.yaml",
         "state.json",
         "variables.json",

@@ -25,7 +25,7 @@ EVIL = (
     "\u200e\u202e\u2066\u061c\u200b\u2028\u2029\u00ad\ufeff\ue000\U000e0041"  # directions, formats, breaks
     "\u00a0\u3164\ufe0f\u034f\u2800"  # letters, marks and spaces that no font shows
 )
-SEEN = "rm -rf ~ "
+SEEN = "pwd -P "
 
 
 def is_harmless(shown: str) -> bool:

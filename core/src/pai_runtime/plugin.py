@@ -3,7 +3,8 @@
 A plugin is a module with some of the functions that `pai_runtime.hooks` describes, each marked with
 `hookimpl`, and a file ``manifest.json`` beside it::
 
-    from pai_runtime.plugin import Contribution, Shell, Task, Use, hookimpl
+    from pai_runtime.task.vocabulary import Behavior, Event, FailedOutcome, FailurePolicy, Phase
+from pai_runtime.plugin import Contribution, Shell, Task, Use, hookimpl
 
 
     @hookimpl
@@ -27,9 +28,9 @@ from typing import Any, Final
 
 import pluggy
 
-from pai_runtime.task.analysis import Analysis, Behavior, FailedOutcome
+from pai_runtime.task.analysis import Analysis
 from pai_runtime.task.layout import PRIVATE
-from pai_runtime.task.plan import EVENTS, Event, FailurePolicy, Mount, Phase, Service
+from pai_runtime.task.plan import EVENTS, Mount, Service
 
 __all__ = [
     "API_VERSION",

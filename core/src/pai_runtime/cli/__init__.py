@@ -1,9 +1,13 @@
-"""The command ``pai-runtime``. Commands map flags to calls; each imports what it needs when it runs."""
+"""The command ``pai-runtime``. Each of its commands is a module here, imported when it runs.
+
+Such a module has ``add_arguments(parser)`` and ``main(args)``, which returns the exit status.
+"""
 
 import argparse
 import contextlib
 import gc
 import sys
+from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
 from resource import RLIMIT_NOFILE, getrlimit
@@ -21,6 +25,17 @@ from pai_runtime.terminal.output import (
     say,
     write_lines,
 )
+
+COMMANDS = {
+    "validate": "check a job file",
+    "plan": "show what each task will do",
+    "run": "run all tasks of a job on this machine",
+    "ps": "the runs in a folder, or the tasks of one run",
+    "logs": "what the tasks of a run have written",
+    "explain": "who set each variable of a task that was run",
+    "plugins": "the installed plugins",
+}
+"""The names of the modules, and what each does: the help of all is shown without importing one."""
 
 INVALID = 1
 CANNOT_RUN = 2
@@ -99,111 +114,27 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parse(argv: list[str]) -> argparse.Namespace:
-    parser, commands = _parser()
     wanted = argv[0] if argv else None
-    if wanted not in commands.choices and wanted != "--version":
+    parser, commands = make_parser([wanted] if wanted in COMMANDS else [])
+    if wanted not in COMMANDS and wanted != "--version":
         from pai_runtime.cli.plugin_commands import add_plugin_commands  # noqa: PLC0415 - looks for plugins
 
         add_plugin_commands(commands, wanted)
     return parser.parse_args(argv)
 
 
-def _parser() -> tuple[argparse.ArgumentParser, Any]:
-    """The parser, and what its commands are added to."""
+def make_parser(wanted: Iterable[str]) -> tuple[argparse.ArgumentParser, Any]:
+    """The parser, and what commands are added to; those that are not `wanted` have no arguments yet."""
     prog = "pai-runtime"  # given wherever argparse would otherwise make a help text to find it out
     parser: argparse.ArgumentParser = _Parser(
         prog=prog, description="The runtime of deep-learning jobs: check, plan and run a job file."
     )
     parser.add_argument("--version", action="version", version=f"pai-runtime {__version__}")
     commands = parser.add_subparsers(prog=prog, metavar="COMMAND", required=True)
-
-    job = argparse.ArgumentParser(add_help=False)
-    job.add_argument("job", type=Path, metavar="JOB", help="a job file (OpenPAI job protocol 2, YAML)")
-    job.add_argument(
-        "--secrets", type=Path, metavar="FILE", help="YAML file with values for the job's secrets"
-    )
-    policy = argparse.ArgumentParser(add_help=False)
-    policy.add_argument(
-        "--policy",
-        type=Path,
-        metavar="FILE",
-        help="a plugin policy, in force beside those of the machine and of $PAI_RUNTIME_POLICY",
-    )
-    as_json = argparse.ArgumentParser(add_help=False)
-    as_json.add_argument("--json", action="store_true", help="print JSON")
-
-    validate = commands.add_parser("validate", parents=[job, policy, as_json], help="check a job file")
-    validate.set_defaults(module="pai_runtime.cli.validate")
-
-    plan = commands.add_parser("plan", parents=[job, policy, as_json], help="show what each task will do")
-    plan.add_argument("--task", metavar="ROLE/INDEX", help="one task only")
-    plan.set_defaults(module="pai_runtime.cli.plan")
-
-    run = commands.add_parser("run", parents=[job, policy], help="run all tasks of a job on this machine")
-    run.add_argument(
-        "--out", type=Path, metavar="DIR", help="folder of the run (default: .pai-runs/<job>-<n>)"
-    )
-    run.add_argument("--timeout", metavar="T", help="end the tasks after this time: 90, 90s, 15m or 2h")
-    run.add_argument(
-        "--plain", action="store_true", help="no live view: lines as they come, also on a terminal"
-    )
-    run.add_argument(
-        "--isolation",
-        choices=["auto", "none", "required"],
-        default="auto",
-        help="whether what tasks write stays in their own folders (default: auto, if the kernel allows it)",
-    )
-    run.add_argument(
-        "--env",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="a variable of your environment that the tasks get too; again for each",
-    )
-    run.add_argument(
-        "--storage",
-        action="append",
-        default=[],
-        metavar="NAME=DIR",
-        help="the folder that is a storage of the cluster here; again for each",
-    )
-    run.add_argument(
-        "--storage-config",
-        type=Path,
-        metavar="FILE",
-        help="YAML file with such folders by the names of their storages; --storage counts more",
-    )
-    run.set_defaults(module="pai_runtime.cli.run")
-
-    ps = commands.add_parser("ps", parents=[as_json], help="the runs in a folder, or the tasks of one run")
-    ps.add_argument(
-        "runs", nargs="?", type=Path, metavar="DIR", help="a folder of runs, or of one (default: .pai-runs)"
-    )
-    ps.set_defaults(module="pai_runtime.cli.ps")
-
-    logs = commands.add_parser("logs", help="what the tasks of a run have written")
-    logs.add_argument("run", type=Path, metavar="DIR", help="the folder of a run")
-    logs.add_argument("task", nargs="?", metavar="ROLE/INDEX", help="one of its tasks (default: all)")
-    logs.add_argument("-f", "--follow", action="store_true", help="go on until the tasks have ended")
-    logs.add_argument(
-        "--runtime", action="store_true", help="the runtime's own log, with what its callbacks wrote"
-    )
-    logs.set_defaults(module="pai_runtime.cli.logs")
-
-    explain = commands.add_parser("explain", help="who set each variable of a task that was run")
-    explain.add_argument("run", type=Path, metavar="DIR", help="the folder of a run")
-    explain.add_argument("task", metavar="ROLE/INDEX", help="one of its tasks")
-    explain.set_defaults(module="pai_runtime.cli.explain")
-
-    plugins = commands.add_parser("plugins", help="the installed plugins")
-    kinds = plugins.add_subparsers(prog=f"{prog} plugins", metavar="COMMAND", required=True)
-    kinds.add_parser("list", parents=[policy, as_json], help="all plugins, and which are allowed")
-    show = kinds.add_parser("show", parents=[policy], help="a plugin's manifest and parameters")
-    check = kinds.add_parser("check", parents=[policy], help="import a plugin and check all that it declares")
-    digest = kinds.add_parser("digest", help="the line for the policy that fixes a distribution's code")
-    for command in (show, check):
-        command.add_argument("id", metavar="ID", help="a plugin's id, or its short name")
-    digest.add_argument("distribution", metavar="DISTRIBUTION", help="an installed distribution")
-    for name, command in kinds.choices.items():
-        command.set_defaults(module="pai_runtime.cli.plugins", action=name)
+    for name, summary in COMMANDS.items():
+        command = commands.add_parser(name, help=summary)
+        if name in wanted:
+            module = import_module(f"{__name__}.{name}")
+            module.add_arguments(command)
+            command.set_defaults(module=module.__name__)
     return parser, commands

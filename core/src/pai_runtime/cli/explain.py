@@ -4,6 +4,7 @@ import argparse
 import json
 
 from pai_runtime.cli import CANNOT_RUN
+from pai_runtime.cli.arguments import add_run, task_name
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.layout import VARIABLES
 from pai_runtime.terminal.output import say, write_lines
@@ -11,15 +12,22 @@ from pai_runtime.terminal.output import say, write_lines
 _MOST_BYTES = 64 * 1024 * 1024
 
 
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    add_run(parser)
+    parser.add_argument("task", type=task_name, metavar="ROLE/INDEX", help="one of its tasks")
+
+
 def main(args: argparse.Namespace) -> int:
     """Exit status 0, or 2 if there is no such task in the folder."""
-    path = args.run / args.task / VARIABLES
+    task = "{}/{}".format(*args.task)
+    path = args.run / task / VARIABLES
     try:
         with Folder.at(args.run) as run:
-            variables = json.loads(run.read(f"{args.task}/{VARIABLES}", _MOST_BYTES))
+            variables = json.loads(run.read(f"{task}/{VARIABLES}", _MOST_BYTES))
         rows = [(str(each["source"]), _setting(name, each)) for name, each in variables.items()]
     except OSError as error:
-        say(f"{path} cannot be read: {error.strerror}; is {args.task} a task of the run in {args.run}?")
+        say(f"{path} cannot be read: {error.strerror}; is {task} a task of the run in {args.run}?")
         return CANNOT_RUN
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
         say(f"{path} cannot be understood: it does not say who set which variable")

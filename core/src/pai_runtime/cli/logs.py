@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pai_runtime.cli import CANNOT_RUN
+from pai_runtime.cli.arguments import add_run, task_name
 from pai_runtime.runs.log_follower import LogFollower
 from pai_runtime.runs.state import Run, RunTask, Unreadable, lost, read_run
 from pai_runtime.task.console import LinePrefix
@@ -19,6 +20,18 @@ from pai_runtime.terminal.words import task_ranges
 _PIECE = 65536
 _MOST_A_TURN = 1024 * 1024
 _POLL = 0.25
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    add_run(parser)
+    parser.add_argument(
+        "task", nargs="?", type=task_name, metavar="ROLE/INDEX", help="one of its tasks (default: all)"
+    )
+    parser.add_argument("-f", "--follow", action="store_true", help="go on until the tasks have ended")
+    parser.add_argument(
+        "--runtime", action="store_true", help="the runtime's own log, with what its callbacks wrote"
+    )
 
 
 def main(args: argparse.Namespace) -> int:
@@ -42,13 +55,13 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
-def _tasks(folder: Path, name: str | None) -> list[RunTask]:
+def _tasks(folder: Path, name: tuple[str, int] | None) -> list[RunTask]:
     run = read_run(folder)
     if isinstance(run, Unreadable):
         raise _NotThere(f"{folder} is not the folder of a run: {run.reason}; pai-runtime ps shows the runs")
-    tasks = [task for task in run.tasks if name in (None, task.name)]
+    tasks = [task for task in run.tasks if name in (None, (task.role, task.index))]
     if not tasks and name is not None:
-        raise _NotThere(f"there is no task '{name}' in {folder}; it has {task_ranges(run)}")
+        raise _NotThere(f"there is no task '{name[0]}/{name[1]}' in {folder}; it has {task_ranges(run)}")
     return tasks
 
 

@@ -3,6 +3,7 @@
 import argparse
 
 from pai_runtime.cli import CANNOT_RUN, INVALID
+from pai_runtime.cli.arguments import add_job, add_json, add_policy, task_name
 from pai_runtime.cli.common import user_name
 from pai_runtime.cli.policy import given_host
 from pai_runtime.document.problems import InvalidInput, Problems
@@ -12,18 +13,24 @@ from pai_runtime.plan.build import Planner
 from pai_runtime.plan.environment import TaskName
 from pai_runtime.plan.planning import JobFiles, plan_job
 from pai_runtime.plan.show import plan_lines
-from pai_runtime.task.plan import Plan
+from pai_runtime.task.plan import Plan, plans_to_json
 from pai_runtime.terminal.output import report_problems, say, write_json, write_lines
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    add_job(parser)
+    add_policy(parser)
+    add_json(parser)
+    parser.add_argument("--task", type=task_name, metavar="ROLE/INDEX", help="one task only")
 
 
 def main(args: argparse.Namespace) -> int:
     """Exit status 0, or 1 if there is no plan."""
-    host = given_host(args.policy)
-    problems, user = Problems(), user_name()
+    host, problems, user = given_host(args.policy), Problems(), user_name()
     try:
-        planner = plan_job(
-            JobFiles(args.job, args.secrets), host, lambda job: example_placement(job, user), problems
-        )
+        files = JobFiles(args.job, args.secrets)
+        planner = plan_job(files, host, lambda job: example_placement(job, user), problems)
         groups = _groups(planner, args)
         problems.check()
     except InvalidInput as error:
@@ -33,8 +40,8 @@ def main(args: argparse.Namespace) -> int:
         say(f"{error.args[0]}")
         return CANNOT_RUN
     if args.json:
-        documents = [plan.to_json() for _, plan in groups]
-        write_json(documents[0] if args.task else documents)
+        plans = [plan for _, plan in groups]
+        write_json(plans[0].to_json() if args.task else plans_to_json(plans))
         return 0
     for number, (alike, plan) in enumerate(groups):
         write_lines(["", *plan_lines(plan, alike)] if number else plan_lines(plan, alike))
@@ -44,19 +51,19 @@ def main(args: argparse.Namespace) -> int:
 def _groups(planner: Planner, args: argparse.Namespace) -> list[tuple[int, Plan]]:
     """The plans that are asked for, each with how many tasks it stands for."""
     if args.json or args.task:
-        only = [_task(planner.job, args.task)] if args.task else []
+        only = [_existing(planner.job, args.task)] if args.task else []
         return [(1, plan) for plan in planner.plans(*only).values()]
     return planner.groups()
 
 
-def _task(job: Job, text: str) -> TaskName:
-    role, _, index = text.partition("/")
+def _existing(job: Job, task: TaskName) -> TaskName:
+    role, index = task
     if role not in job.roles:
         raise LookupError(f"there is no task role '{role}'; the job has {', '.join(job.roles)}")
     count = job.roles[role].instances
-    if not index.isdecimal() or int(index) >= count:
+    if index >= count:
         raise LookupError(
-            f"there is no task '{text}'; {role} has {role}/0"
+            f"there is no task '{role}/{index}'; {role} has {role}/0"
             + (f" to {role}/{count - 1}" if count > 1 else "")
         )
-    return role, int(index)
+    return task

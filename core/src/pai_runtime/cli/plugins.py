@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pai_runtime.cli import CANNOT_RUN, INVALID
+from pai_runtime.cli.arguments import add_json, add_policy
 from pai_runtime.cli.policy import given_host
 from pai_runtime.document.problems import Position, Problems
 from pai_runtime.document.schemas import expectation, located_in
@@ -19,6 +20,21 @@ from pai_runtime.job.model import plugin_id
 from pai_runtime.plugin import Task, Use
 from pai_runtime.terminal.output import report, say, write_json, write_lines
 from pai_runtime.terminal.words import table
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes: a command of its own."""
+    commands = parser.add_subparsers(prog=parser.prog, metavar="COMMAND", required=True, dest="action")
+    list_ = commands.add_parser("list", help="all plugins, and which are allowed")
+    show = commands.add_parser("show", help="a plugin's manifest and parameters")
+    check = commands.add_parser("check", help="import a plugin and check all that it declares")
+    digest = commands.add_parser("digest", help="the line for the policy that fixes a distribution's code")
+    for command in (list_, show, check):
+        add_policy(command)
+    add_json(list_)
+    for command in (show, check):
+        command.add_argument("id", metavar="ID", help="a plugin's id, or its short name")
+    digest.add_argument("distribution", metavar="DISTRIBUTION", help="an installed distribution")
 
 
 def main(args: argparse.Namespace) -> int:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pai_runtime.cli import CANNOT_RUN
+from pai_runtime.cli.arguments import add_json
 from pai_runtime.document.printable import printable
 from pai_runtime.runs.state import RUN, Run, RunTask, Unreadable, lost, read_activity, read_run
 from pai_runtime.task.layout import PLAN
@@ -48,6 +49,14 @@ class _Found:
     def state_of(self, task: RunTask) -> str:
         """Nothing is known of a task that was left alone."""
         return "lost" if self.lost and not task.over else task.state
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    add_json(parser)
+    parser.add_argument(
+        "runs", nargs="?", type=Path, metavar="DIR", help="a folder of runs, or of one (default: .pai-runs)"
+    )
 
 
 def main(args: argparse.Namespace) -> int:

@@ -1,12 +1,11 @@
 """``pai-runtime run``: all tasks of a job on this machine."""
 
 import argparse
-import json
-import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from pai_runtime.cli import CANNOT_RUN
+from pai_runtime.cli.arguments import add_job, add_policy
 from pai_runtime.cli.common import user_name
 from pai_runtime.cli.policy import given_host
 from pai_runtime.document import duration
@@ -16,18 +15,58 @@ from pai_runtime.engines.local.environment import is_name
 from pai_runtime.engines.local.storages import read_storages
 from pai_runtime.job.model import Job
 from pai_runtime.job.secrets import secret_values
-from pai_runtime.plan.environment import Placement, TaskName
+from pai_runtime.plan.environment import Placement
 from pai_runtime.plan.planning import JobFiles, plan_job
 from pai_runtime.runs.folder import CannotRun, RunFolder
-from pai_runtime.task.plan import Plan
-from pai_runtime.task.secret_forms import SHORTEST, is_too_short
+from pai_runtime.task.masking import SHORTEST
+from pai_runtime.task.secret_forms import is_too_short
 from pai_runtime.terminal.output import report_problems, say
 from pai_runtime.terminal.summary import summary
 from pai_runtime.terminal.view import View, choose_view
 from pai_runtime.terminal.words import short_path
 
-_MUCH = 1_000_000_000
-"""Bytes of plans from which on it is said how many there are."""
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    add_job(parser)
+    add_policy(parser)
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="folder of the run (default: .pai-runs/<job>-<n>)"
+    )
+    parser.add_argument(
+        "--timeout", type=_seconds, metavar="T", help="end the tasks after this time: 90, 90s, 15m or 2h"
+    )
+    parser.add_argument(
+        "--plain", action="store_true", help="no live view: lines as they come, also on a terminal"
+    )
+    parser.add_argument(
+        "--isolation",
+        choices=["auto", "none", "required"],
+        default="auto",
+        help="whether what tasks write stays in their own folders (default: auto, if the kernel allows it)",
+    )
+    parser.add_argument(
+        "--env",
+        type=_variable,
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a variable of your environment that the tasks get too; repeatable",
+    )
+    parser.add_argument(
+        "--storage",
+        type=_storage,
+        action="append",
+        default=[],
+        metavar="NAME=DIR",
+        help="the folder that is a storage of the cluster here; repeatable",
+    )
+    parser.add_argument(
+        "--storage-config",
+        type=Path,
+        metavar="FILE",
+        help="YAML file with such folders by the names of their storages; --storage takes precedence",
+    )
 
 
 def main(args: argparse.Namespace) -> int:
@@ -35,10 +74,10 @@ def main(args: argparse.Namespace) -> int:
     try:
         options = RunOptions(
             user=user_name(),
-            timeout=_seconds(args.timeout) if args.timeout else None,
+            timeout=args.timeout,
             isolation=args.isolation,
-            storages=_storages(args),
-            environment=tuple(map(_variable, args.env)),
+            storages={**_written(args.storage_config), **dict(args.storage)},
+            environment=tuple(args.env),
         )
         host = given_host(args.policy)
         problems, here = Problems(), _Here(args, options)
@@ -47,7 +86,6 @@ def main(args: argparse.Namespace) -> int:
             plans = planner.plans()
             problems.check()
             report_problems(problems.in_order)
-            _check_room(plans, here.folder.path)
             secrets = secret_values(here.job.secrets)
             here.run.prepare(plans, secrets)
         except BaseException:
@@ -94,50 +132,33 @@ class _Here:
             self.folder.discard()
 
 
-def _check_room(plans: Mapping[TaskName, Plan], folder: Path) -> None:
-    """Raises `CannotRun` where the plans do not fit; each names all tasks, so they grow quadratically."""
-    plan = next(iter(plans.values()))
-    needed = len(json.dumps(plan.to_json()).encode()) * len(plans)
-    free = shutil.disk_usage(folder).free
-    if needed > free:
-        raise CannotRun(
-            f"the plans of {len(plans)} tasks take about {_gigabytes(needed)}, and {folder} has"
-            f" {_gigabytes(free)} left; give --out a folder on a larger disk, or the job fewer tasks"
-        )
-    if needed > _MUCH:
-        say(f"the plans of {len(plans)} tasks take about {_gigabytes(needed)} in {folder}")
-
-
-def _gigabytes(size: int) -> str:
-    return f"{size / 1e9:.1f} GB"
-
-
 def _seconds(text: str) -> float:
+    """A time, in seconds."""
     time = duration.seconds(text)
     if time is None:
-        raise CannotRun(f"--timeout {text} is not a time, such as 90, 90s, 15m or 2h")
+        raise argparse.ArgumentTypeError(f"expected a time, such as 90, 90s, 15m or 2h, found {text!r}")
     return time
 
 
-def _variable(name: str) -> str:
-    if not is_name(name):
-        # Not shown: it may be a value.
-        raise CannotRun(
-            "--env takes the name of a variable, such as LANG; its value is the one that it has here"
+def _variable(text: str) -> str:
+    """The name of a variable. What is none is not shown: it may be a value."""
+    if not is_name(text):
+        raise argparse.ArgumentTypeError(
+            "expected the name of a variable, such as LANG; its value is the one that it has here"
         )
-    return name
-
-
-def _storages(args: argparse.Namespace) -> dict[str, Path]:
-    written = read_storages(args.storage_config) if args.storage_config else {}
-    return {**written, **dict(map(_storage, args.storage))}
+    return text
 
 
 def _storage(text: str) -> tuple[str, Path]:
+    """The name of a storage and its folder."""
     name, equals, folder = text.partition("=")
     if not (name and equals and folder):
-        raise CannotRun(f"--storage {text} is not NAME=DIR, such as data=/mnt/data")
+        raise argparse.ArgumentTypeError(f"expected NAME=DIR, such as data=/mnt/data, found {text!r}")
     return name, Path(folder)
+
+
+def _written(path: Path | None) -> dict[str, Path]:
+    return read_storages(path) if path else {}
 
 
 def _beforehand(job: Job, folder: Path, secrets: dict[str, str]) -> Iterator[str]:

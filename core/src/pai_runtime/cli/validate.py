@@ -3,6 +3,7 @@
 import argparse
 
 from pai_runtime.cli import INVALID
+from pai_runtime.cli.arguments import add_job, add_json, add_policy
 from pai_runtime.cli.common import user_name
 from pai_runtime.cli.policy import given_host
 from pai_runtime.document.problems import MOST_SHOWN, Problem, Problems, errors
@@ -10,6 +11,13 @@ from pai_runtime.engines.local.placement import example_placement
 from pai_runtime.host.host import Host
 from pai_runtime.plan.planning import JobFiles, plan_job
 from pai_runtime.terminal.output import report, report_problems, write_json, write_lines
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    add_job(parser)
+    add_policy(parser)
+    add_json(parser)
 
 
 def main(args: argparse.Namespace) -> int:

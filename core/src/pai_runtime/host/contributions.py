@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any, get_args
 
+from pai_runtime.task.vocabulary import MountKind, Restart
 from pai_runtime.plugin import EVENTS, Contribution, Mount, Service, Shell
 from pai_runtime.task.placeholders import show
-from pai_runtime.task.plan import MountKind, Restart
 
 _SERVICE_TYPES: dict[str, type | tuple[type, ...]] = {
     "name": str,

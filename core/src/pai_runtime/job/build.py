@@ -18,7 +18,7 @@ from pai_runtime.job.model import (
 )
 from pai_runtime.job.reading import children, mapping, mappings, string, strings, text, whole
 from pai_runtime.job.storages import StorageFields, with_mount_path
-from pai_runtime.task.plan import FailurePolicy
+from pai_runtime.task.vocabulary import FailurePolicy
 
 PLUGIN_LIST: Final = "com.microsoft.pai.runtimeplugin"
 DEFAULT_PLUGIN: Final = PLUGIN_PREFIX + "cmd"

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from pai_runtime.document.document import Value
 from pai_runtime.document.problems import DocumentPath, Location, Position
-from pai_runtime.task.plan import Command, FailurePolicy
+from pai_runtime.task.plan import Command
+from pai_runtime.task.vocabulary import FailurePolicy
 
 PLUGIN_PREFIX: Final = "com.microsoft.pai.runtimeplugin."
 

@@ -1,11 +1,11 @@
 """The rules of the job protocol that a JSON Schema cannot say."""
 
-import re
 from collections.abc import Iterable
 from typing import Final
 
 from pai_runtime.document.document import Value
 from pai_runtime.document.problems import Problem, Problems, unexpected
+from pai_runtime.job.framework_name import framework_name
 from pai_runtime.job.model import Job, Prerequisite, TaskRole
 from pai_runtime.job.order import dependencies_first
 
@@ -21,11 +21,6 @@ _LIKELY_MISSPELT: Final = {
     "plugin": "plugin",
 }
 """A prerequisite may have properties of any name, so only what is hardly a property is refused."""
-
-
-def framework_name(role: str) -> str:
-    """The name by which FrameworkController, which knows no capitals and no ``_``, calls a task role."""
-    return re.sub("[^a-z0-9]", "", role.lower())
 
 
 class _Names:

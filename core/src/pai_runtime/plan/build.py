@@ -16,10 +16,10 @@ from pai_runtime.plan.environment import JobEnvironment, Placement, TaskName
 from pai_runtime.plan.mounts import FOLDERS_VARIABLE, conflict, filled
 from pai_runtime.plugin import EVENTS, Contribution, Task, Use
 from pai_runtime.task.placeholders import show
+from pai_runtime.task.vocabulary import Event
 from pai_runtime.task.plan import (
     PLATFORM,
     Command,
-    Event,
     Mount,
     Plan,
     PlannedMount,
@@ -134,7 +134,7 @@ class Planner:
 
     def _plan(self, name: TaskName, answers: Sequence[_UseAnswer]) -> Plan:
         role, place = self._roles[name[0]], self._placement.places[name]
-        draft = _Draft(self._environment.of(role.role, name[1]))
+        draft = _Draft(self._environment.own(role.role, name[1]))
         found: list[Problem] = []
         for (use, plugin), answer in zip(role.uses, answers, strict=True):
             if isinstance(answer, PluginError):
@@ -173,6 +173,7 @@ class Planner:
             gang=self.job.gang,
             command=role.command,
             warnings=tuple(problem_lines(warnings)),
+            shared=self._environment.shared,
         )
 
     def _shown(self, text: str) -> str:

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
+from pai_runtime.task.vocabulary import Phase
 from pai_runtime.task.placeholders import show
-from pai_runtime.task.plan import PEERS, Phase, Plan, PlannedMount, PlannedService, Step
+from pai_runtime.task.plan import PEERS, PLATFORM, Plan, PlannedMount, PlannedService, Step
 
 _ORDER: tuple[Phase, ...] = (
     "init",
@@ -31,14 +32,16 @@ def plan_lines(plan: Plan, alike: int = 1) -> Iterator[str]:
     for warning in plan.warnings:
         yield f"  warning: {warning}"
     yield "  environment"
-    width = max((len(variable.source) for variable in plan.environment), default=0)
-    peers = [variable for variable in plan.environment if variable.source == PEERS]
-    hidden = set(peers[_MOST_PEERS:]) if len(peers) > _MOST_PEERS else set()
+    sources = {PLATFORM, PEERS, *(variable.source for variable in plan.environment)}
+    width = max(map(len, sources))
+    peers = list(plan.shared.peers.items())
+    for source, variables in (PLATFORM, plan.shared.platform.items()), (PEERS, peers[:_MOST_PEERS]):
+        for name, value in variables:
+            yield f"    {source:{width}}  {name}={show(value)}"
+    if more := peers[_MOST_PEERS:]:
+        yield f"    {PEERS:{width}}  {len(more)} more; to see them: pai-runtime plan --json --task {first}"
     for variable in plan.environment:
-        if variable not in hidden:
-            yield f"    {variable.source:{width}}  {variable.name}={show(variable.value)}"
-    if hidden:
-        yield f"    {PEERS:{width}}  {len(hidden)} more; to see them: pai-runtime plan --json --task {first}"
+        yield f"    {variable.source:{width}}  {variable.name}={show(variable.value)}"
     for mount in plan.mounts:
         yield _mount(plan, mount)
     for phase in _ORDER:

@@ -1,68 +1,58 @@
-"""``python -m pai_runtime.task FOLDER``: run the task whose plan is in FOLDER."""
+"""``python -m pai_runtime.supervisor FOLDER [OPTIONS]``: run the task whose plan is in FOLDER.
 
-import argparse
+OPTIONS is a JSON object, the launch options (`pai_runtime.task.launch`).
+"""
+
+from __future__ import annotations
+
 import os
 import sys
-from pathlib import Path
 
-from pai_runtime.supervisor.logs import Rotation
-from pai_runtime.supervisor.supervisor import Options, supervise
+from pai_runtime.supervisor.supervisor import supervise
 from pai_runtime.task.folder import Folder
+from pai_runtime.task.launch import LaunchOptions
 from pai_runtime.task.memfd import hand_over_script
 from pai_runtime.task.outcome import RUNTIME_ERROR
+
+_STANDARD = (0, 1, 2)
+_USAGE_ERROR = 2
 
 
 def main() -> int:
     """Read the command line and supervise; the task's exit code."""
-    hand_over_script(b"")  # takes its place among the open files before anything else does
-    parser = argparse.ArgumentParser(prog="python -m pai_runtime.task", description=__doc__)
-    parser.add_argument(
-        "folder", type=Path, help="holds plan.json and work/; logs/ and exit.yaml are written"
-    )
-    parser.add_argument("--timeout", type=float, help="seconds until the task is ended")
-    parser.add_argument(
-        "--grace", type=float, default=Options.grace, help="seconds between SIGTERM and SIGKILL"
-    )
-    parser.add_argument(
-        "--exit-budget",
-        type=float,
-        default=Options.exit_budget,
-        help="seconds that exit callbacks have once the task is told to stop",
-    )
-    parser.add_argument("--prefix", default="", help="stands before each line that is passed on")
-    parser.add_argument("--log-size", type=int, default=Rotation.size, help="bytes of one file of a log")
-    parser.add_argument("--log-count", type=int, default=Rotation.count, help="files that are kept of a log")
-    parser.add_argument(
-        "--termination-log",
-        type=Path,
-        help="where the platform looks for why the task ended, such as /tmp/pai-termination-log",
-    )
-    parser.add_argument("--folder-fd", type=int, help="descriptor of FOLDER, where the task cannot see it")
-    parser.add_argument("--secrets-fd", type=int, help="descriptor of a JSON object with values of secrets")
-    parser.add_argument("--pid", type=int, default=os.getpid(), help="our process id as others see it")
-    parser.add_argument("--python", default=sys.executable, help="an interpreter for services")
-    args = parser.parse_args()
-    rotation = Rotation(args.log_size, args.log_count)
-    options = Options(
-        args.timeout,
-        args.grace,
-        args.exit_budget,
-        args.prefix,
-        rotation,
-        args.termination_log and args.termination_log.absolute(),
-        args.secrets_fd,
-        args.pid,
-        args.python,
-    )
-    path = args.folder.absolute()
+    _tidy_open_files()
     try:
-        folder = Folder(args.folder_fd, path) if args.folder_fd is not None else Folder.at(path)
+        folder, options = _arguments()
+    except ValueError as error:
+        sys.stderr.write(f"pai-runtime: {error}\nusage: python -m pai_runtime.supervisor FOLDER [OPTIONS]\n")
+        return _USAGE_ERROR
     except OSError as error:
-        sys.stderr.write(f"pai-runtime: {path} cannot be opened: {error.strerror}\n")
+        sys.stderr.write(f"pai-runtime: {error.filename} cannot be opened: {error.strerror}\n")
         return RUNTIME_ERROR
-    for fd in filter(None, (args.folder_fd, args.secrets_fd)):
-        os.set_inheritable(fd, False)  # noqa: FBT003 - positional only
     return supervise(folder, options)
+
+
+def _tidy_open_files() -> None:
+    """What we were started with beyond the standard streams is not for the task; what is missing is made up for."""
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            os.set_inheritable(int(name), int(name) in _STANDARD)
+        except OSError:
+            pass  # the one by which the names were read
+    while (fd := os.open(os.devnull, os.O_RDWR)) in _STANDARD:
+        os.set_inheritable(fd, True)  # noqa: FBT003 - positional only
+    os.close(fd)
+    hand_over_script(b"")  # takes its place among the open files before anything else does
+
+
+def _arguments() -> tuple[Folder, LaunchOptions]:
+    if len(sys.argv) not in (2, 3):
+        raise ValueError("a folder is expected, and launch options or nothing")
+    options = LaunchOptions.from_argument(sys.argv[2]) if len(sys.argv) > 2 else LaunchOptions()  # noqa: PLR2004
+    path = os.path.abspath(sys.argv[1])
+    if options.folder_fd is not None:
+        return Folder(options.folder_fd, path), options
+    return Folder.at(path), options
 
 
 if __name__ == "__main__":

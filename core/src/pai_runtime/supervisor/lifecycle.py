@@ -10,23 +10,43 @@
    always: for every use that was started, in reverse order, whatever else fails.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
-from typing import Protocol, get_args
+from __future__ import annotations
 
-from pai_runtime.supervisor.loop import ExitStatus
-from pai_runtime.supervisor.stop import StopReason
-from pai_runtime.task.analysis import Analysis, FailedOutcome
 from pai_runtime.task.outcome import (
     EXPLAINED,
     RUNTIME_ERROR,
     SETUP_FAILED,
     TIMEOUT,
     CallbackFailure,
-    Outcome,
     Result,
 )
-from pai_runtime.task.plan import Command, Event, Phase, Plan, Service, Step, UseRecord
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from dataclasses import dataclass as record
+    from dataclasses import replace
+    from typing import Protocol
+
+    from pai_runtime.supervisor.loop import ExitStatus
+    from pai_runtime.task.analysis import Analysis
+    from pai_runtime.task.plan import Command, Plan, Service, Step, UseRecord
+    from pai_runtime.task.vocabulary import Event, Outcome, Phase, StopReason
+else:
+    from pai_runtime.task.record import record, replace
+
+    Protocol = object
+
+_EXPLAINABLE = ("failed", "setup-failed", "timeout")
+"""The outcomes of which plugins are asked why (`FailedOutcome`)."""
+
+
+@record(frozen=True)
+class SetUp:
+    """How far a task has been set up: the uses that were started, and the result, if that is decided by it."""
+
+    started: tuple[int, ...] = ()
+    result: Result | None = None
 
 
 class Runner(Protocol):
@@ -54,23 +74,33 @@ class Runner(Protocol):
         """Whether the task has been told to stop: why, and by which signal."""
 
 
+def run_init(plan: Plan, runner: Runner, say: Callable[[str], None]) -> SetUp:
+    """Run the init steps."""
+    started: dict[int, None] = {}
+    for step in plan.steps_of("init"):
+        started[step.use] = None
+        if result := _start(plan, step, runner, say):
+            return SetUp(tuple(sorted(started)), result)
+    return SetUp(tuple(sorted(started)))
+
+
 def run_task(
-    plan: Plan, runner: Runner, say: Callable[[str], None]
+    plan: Plan, runner: Runner, say: Callable[[str], None], init: SetUp | None = None
 ) -> tuple[Result, tuple[CallbackFailure, ...]]:
-    """Run the whole plan."""
+    """Run the whole plan; all but the init steps, if these have been run before."""
     for warning in plan.warnings:
         say(f"[WARNING] {warning}")
-    started, result = _set_up(plan, runner, say)
-    if result is None:
-        result = _run_command(plan.command, runner, say)
+    init = init or run_init(plan, runner, say)
+    set_up = init if init.result else _start_uses(plan, init.started, runner, say)
+    result = set_up.result or _run_command(plan.command, runner, say)
     runner.decided(result)
-    if result.outcome in get_args(FailedOutcome):
+    if result.outcome in _EXPLAINABLE:
         result = _explained(plan, result, runner)
         runner.decided(result)
         _say_why(result.analysis, say)
     if plan.hold and result.outcome in ("failed", "setup-failed"):
         runner.hold(result)
-    return result, tuple(_finish(plan, started, result, runner, say))
+    return result, tuple(_finish(plan, set_up.started, result, runner, say))
 
 
 def _explained(plan: Plan, result: Result, runner: Runner) -> Result:
@@ -89,22 +119,19 @@ def _say_why(analysis: Analysis | None, say: Callable[[str], None]) -> None:
             say(f"[INFO] what to do: {solution}")
 
 
-def _set_up(plan: Plan, runner: Runner, say: Callable[[str], None]) -> tuple[list[int], Result | None]:
-    """The uses that were started, in order; and the result, if the setup already decides it."""
-    started: dict[int, None] = {}
-    for step in plan.steps_of("init"):
-        started[step.use] = None
-        if result := _start(plan, step, runner, say):
-            return sorted(started), result
+def _start_uses(
+    plan: Plan, initialised: tuple[int, ...], runner: Runner, say: Callable[[str], None]
+) -> SetUp:
     say("[INFO] Starting to exec precommands")
+    started = set(initialised)
     for use in range(len(plan.uses)):
         if stopped := _stopped(runner, "taskStarts"):
-            return sorted(started), stopped
-        started[use] = None
+            return SetUp(tuple(sorted(started)), stopped)
+        started.add(use)
         if result := _start_use(plan, use, runner, say):
-            return sorted(started), result
+            return SetUp(tuple(sorted(started)), result)
     say("[INFO] Precommands finished")
-    return sorted(started), _stopped(runner, "taskStarts")
+    return SetUp(tuple(sorted(started)), _stopped(runner, "taskStarts"))
 
 
 def _start_use(plan: Plan, use: int, runner: Runner, say: Callable[[str], None]) -> Result | None:
@@ -189,7 +216,7 @@ def _stopped(runner: Runner, phase: Phase, ended: ExitStatus | None = None) -> R
 
 
 def _finish(
-    plan: Plan, started: list[int], result: Result, runner: Runner, say: Callable[[str], None]
+    plan: Plan, started: tuple[int, ...], result: Result, runner: Runner, say: Callable[[str], None]
 ) -> Iterator[CallbackFailure]:
     for event in exit_events(result.outcome):
         for use in reversed(started):

@@ -1,15 +1,23 @@
 """The logs of a task: the user's output byte for byte, and the runtime's own dated lines."""
 
+from __future__ import annotations
+
 import os
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Protocol
 
 from pai_runtime.task.console import Console, LinePrefix
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.layout import LOGS, RUNTIME_LOG, USER_LOG
 from pai_runtime.task.masking import Masker, Masks
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Protocol
+
+    from pai_runtime.task.launch import Rotation
+else:
+    Protocol = object
 
 TAIL_BYTES = 4096
 
@@ -25,14 +33,6 @@ class Sink(Protocol):
 
     def flush(self) -> None:
         """The end of the stream, or of what was said in it so far."""
-
-
-@dataclass(frozen=True)
-class Rotation:
-    """How much of a log is kept: `count` files of at most `size` bytes, the live one included."""
-
-    size: int = 256 * 1024 * 1024
-    count: int = 2
 
 
 class LogFile:

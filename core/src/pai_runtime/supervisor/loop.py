@@ -5,20 +5,25 @@ left to us, and the statuses of those that somebody waits for are kept. At the e
 is left, whatever process group or session it has put itself into.
 """
 
-import contextlib
-import heapq
-import os
-import selectors
-import signal
-import subprocess
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from __future__ import annotations
 
-from pai_runtime.supervisor.logs import Sink
-from pai_runtime.supervisor.process_tree import adopt_orphans, end_with_parent, kill_all_others, kill_children
+import os
+import select
+import time
+
+from pai_runtime.supervisor.process_tree import adopt_orphans, kill_all_others, kill_children
+from pai_runtime.supervisor.spawning import CannotStart, Program, spawn
 from pai_runtime.supervisor.stop import FOREVER
-from pai_runtime.task.memfd import SCRIPT_FD, hand_over_script
+from pai_runtime.supervisor.wake_pipe import WakePipe
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from dataclasses import dataclass as record
+
+    from pai_runtime.supervisor.logs import Sink
+else:
+    from pai_runtime.task.record import record
 
 _CHUNK = 65536
 _MOST_CHUNKS = 64
@@ -26,11 +31,7 @@ _QUIET = 0.2
 """Seconds without output after which a sink is told so."""
 
 
-class CannotStart(Exception):
-    """The system gives no process, or no pipe for one: too many open files or processes, no memory."""
-
-
-@dataclass(frozen=True)
+@record(frozen=True)
 class ExitStatus:
     """How a process ended: its exit code, with 128 + n for signal n."""
 
@@ -42,36 +43,34 @@ CANNOT_START = ExitStatus(126)
 """What stands for the end of a step that could not be started, as a shell says it."""
 
 
-@dataclass
 class Child:
     """A process that we have started, which leads a process group; `ended` once it has."""
 
-    pid: int
-    on_end: Callable[[ExitStatus], None] | None = None
-    ended: ExitStatus | None = None
+    def __init__(self, pid: int, on_end: Callable[[ExitStatus], None] | None = None) -> None:
+        self.pid = pid
+        self.on_end = on_end
+        self.ended: ExitStatus | None = None
 
     def signal_group(self, number: int) -> None:
         """Send a signal to its whole group, if any of it is left."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
+        try:
             os.killpg(self.pid, number)
-
-
-@dataclass(order=True)
-class _Timer:
-    at: float
-    call: Callable[[], None] = field(compare=False)
+        except (ProcessLookupError, PermissionError):
+            pass
 
 
 class Loop:
     """Turns until somebody has what it waits for."""
 
     def __init__(self) -> None:
-        self._selector = selectors.DefaultSelector()
+        self._poll = select.poll()
+        self._sinks: dict[int, Sink] = {}
         self._children: dict[int, Child] = {}
-        self._timers: list[_Timer] = []
+        self._timers: list[tuple[float, Callable[[], None]]] = []
         self._quiet_at: dict[Sink, float] = {}
         self._heard: tuple[int, Callable[[bytes], None]] | None = None
-        self._let_signals_end_a_wait()
+        self._wake = WakePipe()
+        self._poll.register(self._wake.fd, select.POLLIN)
         adopt_orphans()
 
     def pipe(self, sink: Sink) -> int:
@@ -81,12 +80,13 @@ class Loop:
         except OSError as error:
             raise CannotStart(error.strerror) from None
         os.set_blocking(read, False)
-        self._selector.register(read, selectors.EVENT_READ, sink)
+        self._poll.register(read, select.POLLIN)
+        self._sinks[read] = sink
         return write
 
     def listen(self, pipe: int, hear: Callable[[bytes], None]) -> None:
         """Have `hear` get what processes of the task write to a pipe before any later output of theirs."""
-        self._selector.register(pipe, selectors.EVENT_READ)  # also while there is no output: it would fill up
+        self._poll.register(pipe, select.POLLIN)  # also while there is no output: it would fill up
         self._heard = pipe, hear
 
     def hear(self) -> None:
@@ -94,57 +94,36 @@ class Loop:
         if self._heard is not None:
             fd, hear = self._heard
             data = b""
-            with contextlib.suppress(BlockingIOError):
+            try:
                 for _ in range(_MOST_CHUNKS):
                     data += os.read(fd, _CHUNK)
+            except BlockingIOError:
+                pass
             if data:
                 hear(data)
 
     def spawn(
         self,
-        argv: list[str],
-        environment: Mapping[str, str],
-        script: bytes,
+        program: Program,
         stdout: int,
         stderr: int,
-        fds: tuple[int, ...] = (),
         on_end: Callable[[ExitStatus], None] | None = None,
     ) -> Child:
-        """Start a process in a session of its own, with no standard input; raises `CannotStart`.
-
-        It finds `script` at `SCRIPT_FD`.
-        """
-        try:
-            hand_over_script(script)
-            process = subprocess.Popen(
-                argv,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=stdout,
-                stderr=stderr,
-                pass_fds=(SCRIPT_FD, *fds),
-                start_new_session=True,
-                # Where it is not in a namespace that ends with us anyway.
-                preexec_fn=None if os.getpid() == 1 else end_with_parent,  # noqa: PLW1509 - there are no threads
-            )
-        except OSError as error:
-            raise CannotStart(f"{argv[0]}: {error.strerror}") from None
-        process.returncode = 0  # we reap it ourselves
-        child = Child(process.pid, on_end)
+        """Start a process, whose end is seen in a later turn; raises `CannotStart`."""
+        child = Child(spawn(program, stdout, stderr), on_end)
         self._children[child.pid] = child
         return child
 
     def at(self, when: float, call: Callable[[], None]) -> None:
         """Call something in the first turn after a time (monotonic clock)."""
-        heapq.heappush(self._timers, _Timer(when, call))
+        self._timers.append((when, call))
 
     def turn(self, until: float = FOREVER) -> bool:
         """Wait for output, a signal, a timer or the time, and do what there is to do. Whether output came."""
-        until = min(until, self._timers[0].at if self._timers else FOREVER, *self._quiet_at.values())
+        until = min([until, *(when for when, _ in self._timers), *self._quiet_at.values()])
         moved = self._move(None if until == FOREVER else max(until - time.monotonic(), 0))
         self._reap()
-        while self._timers and self._timers[0].at <= time.monotonic():
-            heapq.heappop(self._timers).call()
+        self._call_what_is_due()
         for sink in [sink for sink, when in self._quiet_at.items() if when <= time.monotonic()]:
             del self._quiet_at[sink]
             sink.idle()
@@ -163,27 +142,40 @@ class Loop:
         while kill() and time.monotonic() < until:
             self.turn(time.monotonic() + 0.1)
 
+    def _call_what_is_due(self) -> None:
+        now = time.monotonic()
+        due = sorted((timer for timer in self._timers if timer[0] <= now), key=lambda timer: timer[0])
+        self._timers = [timer for timer in self._timers if timer[0] > now]
+        for _, call in due:
+            call()
+
     def _move(self, timeout: float | None) -> bool:
         moved = False
-        for key, _ in self._selector.select(timeout):
-            if self._heard and key.fd == self._heard[0]:
+        for fd, _ in self._poll.poll(None if timeout is None else -(-timeout * 1000 // 1)):
+            if fd == self._wake.fd:
+                self._wake.clear()
+            elif self._heard and fd == self._heard[0]:
                 self.hear()
-                continue
-            try:
-                data = os.read(key.fd, _CHUNK)
-            except BlockingIOError:
-                continue
-            if key.data is None:
-                continue
-            if data:
-                self.hear()  # after the output was read: what was said before it has come by now
-                key.data.feed(data)
-                self._quiet_at[key.data] = time.monotonic() + _QUIET
-                moved = True
             else:
-                self._selector.unregister(key.fd)
-                os.close(key.fd)
+                moved = self._pass_on(fd) or moved
         return moved
+
+    def _pass_on(self, fd: int) -> bool:
+        """Hand what is in a pipe to its sink; whether that was anything."""
+        try:
+            data = os.read(fd, _CHUNK)
+        except BlockingIOError:
+            return False
+        if not data:
+            self._poll.unregister(fd)
+            del self._sinks[fd]
+            os.close(fd)
+            return False
+        self.hear()  # after the output was read: what was said before it has come by now
+        sink = self._sinks[fd]
+        sink.feed(data)
+        self._quiet_at[sink] = time.monotonic() + _QUIET
+        return True
 
     def _reap(self) -> None:
         while True:
@@ -200,11 +192,3 @@ class Loop:
             child.ended = ExitStatus(code) if code >= 0 else ExitStatus(128 - code, -code)
             if child.on_end:
                 child.on_end(child.ended)
-
-    def _let_signals_end_a_wait(self) -> None:
-        read, write = os.pipe()
-        os.set_blocking(read, False)
-        os.set_blocking(write, False)
-        self._selector.register(read, selectors.EVENT_READ, None)
-        signal.set_wakeup_fd(write, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda _number, _frame: None)

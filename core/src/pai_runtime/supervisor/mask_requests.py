@@ -1,9 +1,14 @@
 """What processes of a task ask to have hidden, by writing it to what ``$PAI_MASK`` names."""
 
-import os
-from collections.abc import Callable
+from __future__ import annotations
 
-from pai_runtime.task.masking import Masks
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pai_runtime.task.masking import Masks
 
 MOST_BYTES = 256 * 1024
 """Of all values together; each makes the search for all of them longer."""

@@ -1,39 +1,46 @@
 """Parents, children and orphans among processes."""
 
-import contextlib
-import ctypes
-import os
-import signal
-from collections.abc import Collection
-from pathlib import Path
+from __future__ import annotations
 
-_PR_SET_PDEATHSIG = 1
-_PR_SET_DUMPABLE = 4
-_PR_SET_CHILD_SUBREAPER = 36
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+    from collections.abc import Collection
+else:
+    import _signal as signal  # without the enums, which take as long to make as a task to set up
+
+PR_SET_PDEATHSIG = 1
+PR_SET_DUMPABLE = 4
+PR_CAPBSET_DROP = 24
+PR_SET_CHILD_SUBREAPER = 36
 
 
 def adopt_orphans() -> None:
     """Have orphans below this process come to it, as to an init process. Linux before 3.4 does without."""
     if os.getpid() != 1:
-        _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+        prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
-def end_with_parent(number: signal.Signals = signal.SIGKILL) -> None:
+def end_with_parent(number: int = signal.SIGKILL) -> None:
     """Be sent a signal when the process that has started us is gone, however it went."""
-    _prctl(_PR_SET_PDEATHSIG, number)
+    prctl(PR_SET_PDEATHSIG, number)
 
 
 def keep_to_ourselves() -> None:
     """Let no other process of our user look into this one, and leave no core file: it has secrets."""
-    _prctl(_PR_SET_DUMPABLE, 0)
+    prctl(PR_SET_DUMPABLE, 0)
 
 
 def kill_children(but: Collection[int] = ()) -> int:
     """Kill the living children of this process, with some left out; how many there were."""
     children = [pid for pid in _children_of(os.getpid()) if pid not in but]
     for pid in children:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
+        try:
             os.kill(pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            pass
     return len(children)
 
 
@@ -46,17 +53,29 @@ def kill_all_others() -> bool:
     return True
 
 
-def _prctl(option: int, value: int) -> None:
-    ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
+def prctl(option: int, value: int) -> None:
+    """The system call of this name; what the kernel refuses is left as it is."""
+    try:
+        # What `ctypes` is made of, which takes a tenth of its time.
+        from _ctypes import call_cdeclfunction, dlopen, dlsym  # noqa: PLC0415
+    except ImportError:
+        from ctypes import CDLL  # noqa: PLC0415
+
+        CDLL(None).prctl(option, value, 0, 0, 0)
+    else:
+        call_cdeclfunction(dlsym(dlopen(None, 0), "prctl"), (option, value, 0, 0, 0))
 
 
 def _children_of(parent: int) -> list[int]:
     """The processes whose parent is `parent`, dead ones that nobody has reaped left out."""
     children = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            with contextlib.suppress(OSError):
-                state, ppid = entry.joinpath("stat").read_text().rpartition(")")[2].split()[:2]
-                if int(ppid) == parent and state != "Z":
-                    children.append(int(entry.name))
+    for name in os.listdir("/proc"):
+        if name.isdecimal():
+            try:
+                with open(f"/proc/{name}/stat", "rb") as file:
+                    state, ppid = file.read().rpartition(b")")[2].split()[:2]
+            except OSError:
+                continue
+            if int(ppid) == parent and state != b"Z":
+                children.append(int(name))
     return children

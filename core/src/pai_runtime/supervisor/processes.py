@@ -1,17 +1,25 @@
 """The foreground of a task: one process at a time, the steps and the user's command."""
 
-import os
-import signal
-import time
-from collections.abc import Callable, Mapping
-from functools import partial
-from types import FrameType
+from __future__ import annotations
 
-from pai_runtime.supervisor.logs import RuntimeLog, Sink
-from pai_runtime.supervisor.loop import Child, ExitStatus, Loop
+import os
+import time
+
+from pai_runtime.supervisor.loop import ExitStatus
 from pai_runtime.supervisor.mask_requests import MaskRequests
-from pai_runtime.supervisor.stop import Stop
-from pai_runtime.task.masking import Masks
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+    from collections.abc import Callable
+    from types import FrameType
+
+    from pai_runtime.supervisor.logs import Logs, Sink
+    from pai_runtime.supervisor.loop import Child, Loop
+    from pai_runtime.supervisor.spawning import Program
+    from pai_runtime.supervisor.stop import Stop
+else:
+    import _signal as signal  # without the enums, which take as long to make as a task to set up
 
 _LAST_SECONDS = 10
 """How long is waited for processes that are killed to be gone, and for output that does not end."""
@@ -40,54 +48,48 @@ class Processes:
     Background processes that one leaves behind which has ended by itself live on, and their output with them.
     """
 
-    def __init__(
-        self, loop: Loop, grace: float, stop: Stop, steps_output: RuntimeLog, mask_pipe: int, masks: Masks
-    ) -> None:
+    def __init__(self, loop: Loop, stop: Stop, logs: Logs, grace: float) -> None:
         self._loop = loop
         self._grace = grace
         self._stop = stop
-        self._steps_output = steps_output
-        self._steps_pipe = loop.pipe(steps_output)
+        self._steps_output = logs.runtime
+        self._steps_pipe = loop.pipe(logs.runtime)
         self._child: Child | None = None
         self._early: list[int] | None = None
         """Signals for a process that is just being started; None: there is none."""
         for number in _FORWARDED:
             signal.signal(number, self._forward)
-        loop.listen(mask_pipe, MaskRequests(masks, steps_output.say).feed)
+
+    def listen(self, mask_pipe: int, logs: Logs) -> None:
+        """Hide what processes of the task write to a pipe."""
+        self._loop.listen(mask_pipe, MaskRequests(logs.masks, logs.runtime.say).feed)
 
     def run_step(
-        self,
-        argv: list[str],
-        environment: Mapping[str, str],
-        script: bytes,
-        fds: tuple[int, ...],
-        stop_at: Callable[[], float],
+        self, program: Program, stop_at: Callable[[], float], on_start: Callable[[], None] = lambda: None
     ) -> ExitStatus:
         """Run a step; raises `CannotStart`. One whose time is over before it starts ends as by SIGTERM."""
         if time.monotonic() >= stop_at():
             return ExitStatus(128 + signal.SIGTERM, signal.SIGTERM)
-        ended = self._run(argv, environment, script, fds, self._steps_pipe, self._steps_pipe, stop_at)
+        child = self._start(program, self._steps_pipe, self._steps_pipe)
+        on_start()
+        ended = self._wait(child, stop_at)
         self._steps_output.flush()
         return ended
 
     def run_command(
-        self,
-        argv: list[str],
-        environment: Mapping[str, str],
-        script: bytes,
-        stdout: Sink,
-        stderr: Sink,
-        stop_at: Callable[[], float],
+        self, program: Program, streams: tuple[Sink, Sink], on_start: Callable[[], None]
     ) -> ExitStatus:
         """Run the user's command, its two streams apart; raises `CannotStart`."""
-        out, err = self._loop.pipe(stdout), self._loop.pipe(stderr)
+        out, err = pipes = tuple(map(self._loop.pipe, streams))
         try:
-            ended = self._run(argv, environment, script, (), out, err, stop_at)
+            child = self._start(program, out, err)
+            on_start()
+            ended = self._wait(child, self._stop.work_until)
         finally:
-            os.close(out)
-            os.close(err)
-        stdout.flush()
-        stderr.flush()
+            for pipe in pipes:
+                os.close(pipe)
+        for stream in streams:
+            stream.flush()
         return ended
 
     def end(self) -> None:
@@ -101,18 +103,19 @@ class Processes:
         elif self._early is not None:
             self._early.append(number)
 
-    def _run(
-        self,
-        argv: list[str],
-        environment: Mapping[str, str],
-        script: bytes,
-        fds: tuple[int, ...],
-        stdout: int,
-        stderr: int,
-        stop_at: Callable[[], float],
-    ) -> ExitStatus:
-        spawn = partial(self._loop.spawn, argv, environment, script, stdout, stderr, fds)
-        child = self._start(spawn)
+    def _start(self, program: Program, stdout: int, stderr: int) -> Child:
+        # It may run, and be sent a signal, before we know of it.
+        early: list[int] = []
+        self._early = early
+        try:
+            self._child = child = self._loop.spawn(program, stdout, stderr)
+        finally:
+            self._early = None
+        for number in early:
+            child.signal_group(number)
+        return child
+
+    def _wait(self, child: Child, stop_at: Callable[[], float]) -> ExitStatus:
         while child.ended is None and time.monotonic() < stop_at():
             self._loop.turn(stop_at())
         ended = child.ended or self._stop_group(child)
@@ -120,18 +123,6 @@ class Processes:
         self._loop.drain(_LAST_SECONDS)
         self._loop.hear()
         return ended
-
-    def _start(self, spawn: Callable[[], Child]) -> Child:
-        # It may run, and be sent a signal, before we know of it.
-        early: list[int] = []
-        self._early = early
-        try:
-            self._child = child = spawn()
-        finally:
-            self._early = None
-        for number in early:
-            child.signal_group(number)
-        return child
 
     def _stop_group(self, child: Child) -> ExitStatus:
         kill_at = time.monotonic() + self._grace

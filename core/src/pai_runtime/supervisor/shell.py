@@ -4,17 +4,20 @@ The script itself is handed over in an open file without a name, so that no text
 it, is ever in an argv or on disk. It is read whole before its first line runs.
 """
 
+from __future__ import annotations
+
 import os
-import shlex
-import shutil
-from collections.abc import Mapping
 
 from pai_runtime.task.memfd import SCRIPT_FD
 
-_NOT_READ = 126
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
-Files = Mapping[str, int]
-"""Descriptors that a process is started with, by the variables that tell it where to find what they are."""
+    Files = Mapping[str, int]
+    """Descriptors that a process is started with, by the variables that tell it where what they are is."""
+
+_NOT_READ = 126
 
 
 class NoShell(Exception):
@@ -26,12 +29,12 @@ class Shell:
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         path = environment.get("PATH", os.defpath)
-        bash = shutil.which("bash", path=path)
-        shell = bash or shutil.which("sh", path=path)
+        bash = _which("bash", path)
+        shell = bash or _which("sh", path)
         if shell is None:
             raise NoShell(f"neither bash nor sh was found on PATH ({path}): the commands cannot be run")
         self._argv = [shell, "-c"]
-        self._cat = shlex.quote(shutil.which("cat", path=path) or "cat")
+        self._cat = quoted(_which("cat", path) or "cat")
         # Not in the argument of eval, where a failure counts for nothing: the script would be empty.
         self._run = (
             f"__pai_script=$({self._cat} <&{SCRIPT_FD}) || exit {_NOT_READ}; "
@@ -63,6 +66,20 @@ class Shell:
 
     def _options(self, *, stop_at_error: bool) -> list[str]:
         return [self._stop_at_error] if stop_at_error else []
+
+
+def _which(program: str, path: str) -> str | None:
+    """Where the program is on a search path."""
+    for folder in path.split(os.pathsep):
+        file = f"{folder}/{program}"
+        if folder and os.access(file, os.X_OK) and os.path.isfile(file):
+            return file
+    return None
+
+
+def quoted(text: str) -> str:
+    """A word of a shell."""
+    return "'" + text.replace("'", "'\\''") + "'"
 
 
 def exported(dump: bytes) -> dict[str, str] | None:

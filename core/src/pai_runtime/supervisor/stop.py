@@ -1,14 +1,20 @@
 """Being told to stop: by a signal, or by a time limit."""
 
-import signal
+from __future__ import annotations
+
 import time
-from collections.abc import Callable
-from types import FrameType
-from typing import Literal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+    from collections.abc import Callable
+    from types import FrameType
+
+    from pai_runtime.task.vocabulary import StopReason
+else:
+    import _signal as signal  # without the enums, which take as long to make as a task to set up
 
 FOREVER = float("inf")
-
-StopReason = Literal["cancelled", "timeout"]
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -21,7 +27,7 @@ def on_stop_signals(handler: Callable[[int, FrameType | None], None]) -> None:
 
 
 class Stop:
-    """Whether the task has been told to stop, why, and until when what is done afterwards may take.
+    """Whether the task has been told to stop, why, and when each kind of work has to be done.
 
     A signal of `STOP_SIGNALS` cancels the task, and the second one ends it at once, without any more
     callbacks. A time limit, in seconds from now, ends it as ``timeout``. After either, the exit callbacks

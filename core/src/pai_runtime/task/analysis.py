@@ -2,11 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
-Behavior = Literal["TRANSIENT", "PERMANENT", "UNKNOWN"]
-FailedOutcome = Literal["failed", "setup-failed", "timeout"]
-"""How a task ended of which a plugin is asked why."""
+from pai_runtime.task.vocabulary import Behavior
 
 MOST_CODE = 255
 

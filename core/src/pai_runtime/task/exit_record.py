@@ -12,12 +12,15 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pai_runtime.task.analysis import Analysis
+from pai_runtime.task.fast_json import loads
+from pai_runtime.task.folder import Folder
+from pai_runtime.task.layout import RECORD, RECORD_BYTES
 from pai_runtime.task.outcome import RUNTIME_ERROR, CallbackFailure, Result
 from pai_runtime.task.plan import UseRecord
 
 _START, _END = "[PAI_RUNTIME_ERROR_START]\n", "[PAI_RUNTIME_ERROR_END]\n"
 
-MOST_BYTES = 4096 - len(_START) - len(_END)
+MOST_BYTES = RECORD_BYTES - len(_START) - len(_END)
 
 _MESSAGE_BYTES = 900
 _EXCEPTION_BYTES = 300
@@ -29,6 +32,8 @@ _MATCH_BYTES = 2048
 _GPU_BYTES = 200
 _NAME_BYTES = 120
 _LEAST_FOR_LOGS = 60
+
+_MOST_READ = 16 * RECORD_BYTES
 
 _CUT = "…"
 
@@ -88,6 +93,20 @@ def noted(record: Mapping[str, Any], note: str) -> str:
 def termination_message(record: str) -> str:
     """The record between the markers by which a platform finds it, of at most 4096 bytes."""
     return f"{_START}{record}{_END}"
+
+
+def read_exit_record(folder: Folder) -> dict[str, Any]:
+    """The record in the folder of a task; empty if there is none, or it is not as `exit_record` writes it."""
+    record: dict[str, Any] = {}
+    try:
+        for line in folder.read(RECORD, _MOST_READ).decode().splitlines():
+            key, colon, value = line.partition(": ")
+            if not colon or key in record:
+                return {}
+            record[key] = loads(value)
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return record
 
 
 def _add_analysis(record: dict[str, Any], analysis: Analysis, mask: Callable[[str], str]) -> None:

@@ -4,7 +4,7 @@ import sys
 
 _START = (
     "import sys; end = 2 + int(sys.argv[1]); sys.path[:] = sys.argv[2:end]; del sys.argv[1:end]; "
-    "from importlib import import_module; sys.exit(import_module(sys.argv.pop(1)).main())"
+    "name = sys.argv.pop(1); __import__(name); sys.exit(sys.modules[name].main())"
 )
 
 

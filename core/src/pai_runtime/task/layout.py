@@ -4,9 +4,14 @@ The task itself sees `WORK`, `LOGS`, `PRIVATE` and what it puts there; in an iso
 """
 
 PLAN = "plan.json"
+SHARED = "shared.json"
+"""The part of the plan that all tasks of the job share, unless it is in the plan."""
 STATE = "state.json"
+EVENTS = "events.jsonl"
 VARIABLES = "variables.json"
 RECORD = "exit.yaml"
+RECORD_BYTES = 4096
+"""What Kubernetes keeps of a record, and it has at most."""
 
 WORK = "work"
 """The working directory of the command."""

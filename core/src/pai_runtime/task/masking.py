@@ -3,11 +3,19 @@
 Line breaks inside a value, or put into it by a tool, do not hide it: texts are compared without them.
 """
 
-import re
-from bisect import bisect_right, insort
-from collections.abc import Iterable, Iterator, Sequence
+from __future__ import annotations
 
-from pai_runtime.task.secret_forms import BREAKS, SHORTEST, forms
+# Most tasks have no secrets and are not to wait for `re` and the forms of secrets: both are imported late.
+from bisect import bisect_right, insort
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+BREAKS = b"\r\n"
+
+SHORTEST = 4
+"""Values of fewer bytes are not masked: they occur by chance, and a log full of masks helps nobody."""
 
 MASK = b"******"
 
@@ -26,6 +34,11 @@ class Masks:
 
     def add(self, secrets: Iterable[str]) -> None:
         """Mask these values too, from now on."""
+        secrets = tuple(secrets)
+        if not secrets:
+            return
+        from pai_runtime.task.secret_forms import forms  # noqa: PLC0415 - see the top
+
         new = {form for secret in secrets for form in forms(secret)} - self.forms
         self.forms |= new
         for index in self._indexes:
@@ -176,7 +189,7 @@ class Masker:
                 done = max(done, begin)
             if end > masked:
                 stop = place[end - 1] + 1
-                out += re.findall(_BREAK, data[done:stop])
+                out += _breaks(data[done:stop])
                 done, masked = max(done, stop), end
         out.append(data[done:rest])
         self._kept = data[rest:]
@@ -189,11 +202,19 @@ class _Places:
     """Where in the data its bytes are that are not line breaks, by their number."""
 
     def __init__(self, data: bytes) -> None:
+        import re  # noqa: PLC0415 - see the top
+
         breaks = (found.start() for found in re.finditer(_BREAK, data))
         self._before = [place - number for number, place in enumerate(breaks)]
 
     def __getitem__(self, number: int) -> int:
         return number + bisect_right(self._before, number)
+
+
+def _breaks(data: bytes) -> list[bytes]:
+    import re  # noqa: PLC0415 - see the top
+
+    return re.findall(_BREAK, data)
 
 
 def _joined(data: bytes) -> bytes:

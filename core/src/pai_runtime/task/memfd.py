@@ -50,3 +50,7 @@ class ScratchFile:
         if size > most:
             raise ValueError(f"it left {size} bytes, and at most {most} are read")
         return os.pread(self.fd, size, 0)
+
+    def close(self) -> None:
+        """Let go of it."""
+        os.close(self.fd)

@@ -1,13 +1,19 @@
 """How a task went: its outcome, the runtime's own exit codes, and callbacks that failed beside it."""
 
+from __future__ import annotations
+
 import time
-from dataclasses import dataclass, field
-from typing import Literal
 
-from pai_runtime.task.analysis import Analysis, FailedOutcome
-from pai_runtime.task.plan import Phase, UseRecord
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from dataclasses import dataclass as record
+    from dataclasses import field
 
-Outcome = Literal["ok", "cancelled", FailedOutcome]
+    from pai_runtime.task.analysis import Analysis
+    from pai_runtime.task.plan import UseRecord
+    from pai_runtime.task.vocabulary import Outcome, Phase
+else:
+    from pai_runtime.task.record import field, record
 
 SETUP_FAILED = 240
 """Exit code of a task one of whose start steps failed."""
@@ -20,7 +26,7 @@ EXPLAINED = "[ERROR] exit code "
 """Begins the line of ``runtime.log`` from which on it says why the task failed."""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Result:
     """How a task went so far, as callbacks are told and the exit record says.
 
@@ -40,7 +46,7 @@ class Result:
     decided_at: float = field(default_factory=time.time, compare=False)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class CallbackFailure:
     """A callback that failed after the outcome was decided; reported beside the result."""
 

@@ -6,11 +6,15 @@ it), so no text that a user writes can be taken for a placeholder; and a program
 mistake fails at once instead of running with a wrong value.
 """
 
-import re
-from collections.abc import Mapping
-from typing import Any
+from __future__ import annotations
 
-_PLACEHOLDER = re.compile("\0([^\0]*)\0")
+# Not from `collections.abc`: a supervisor has this one loaded.
+from _collections_abc import Mapping
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 
 def placeholder(path: str) -> str:
@@ -26,7 +30,7 @@ def platform_path(name: str) -> str:
 def paths(value: Any) -> set[str]:
     """The paths of all secrets named in `value`: a string, or lists and dicts of them."""
     if isinstance(value, str):
-        return set(_PLACEHOLDER.findall(value))
+        return set(_split(value)[1::2]) if "\0" in value else set()
     if isinstance(value, Mapping):
         value = value.values()
     elif not isinstance(value, (list, tuple)):
@@ -37,7 +41,7 @@ def paths(value: Any) -> set[str]:
 def fill(value: Any, secrets: Mapping[str, str]) -> Any:
     """`value` with every placeholder replaced; raises KeyError with the path of a missing secret."""
     if isinstance(value, str):
-        return _PLACEHOLDER.sub(lambda match: secrets[match[1]], value)
+        return _replaced(value, secrets.__getitem__)
     if isinstance(value, Mapping):
         return {key: fill(item, secrets) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -47,4 +51,20 @@ def fill(value: Any, secrets: Mapping[str, str]) -> Any:
 
 def show(text: str) -> str:
     """`text` as a person wrote it: each placeholder as ``<% $secrets.path %>``."""
-    return _PLACEHOLDER.sub(r"<% $secrets.\1 %>", text)
+    return _replaced(text, lambda path: f"<% $secrets.{path} %>")
+
+
+def _replaced(text: str, value_of: Callable[[str], str]) -> str:
+    if "\0" not in text:
+        return text
+    parts = _split(text)
+    parts[1::2] = map(value_of, parts[1::2])
+    return "".join(parts)
+
+
+def _split(text: str) -> list[str]:
+    """The text before, between and after placeholders, and at odd indexes their paths."""
+    parts = text.split("\0")
+    if len(parts) % 2 == 0:  # the last NUL ends no placeholder
+        parts[-2:] = ["\0".join(parts[-2:])]
+    return parts

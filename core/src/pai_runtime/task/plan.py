@@ -4,17 +4,22 @@
 ``plan.schema.json`` describes. Secrets appear as placeholders only (`pai_runtime.task.placeholders`).
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Literal
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from dataclasses import dataclass as record
+    from dataclasses import field
+    from typing import Any
+
+    from pai_runtime.task.vocabulary import Event, FailurePolicy, MountKind, Phase, Restart
+else:
+    from pai_runtime.task.record import field, record
 
 VERSION = 1
 
-FailurePolicy = Literal["fail", "ignore"]
-Event = Literal["taskStarts", "taskSucceeds", "taskFails", "taskExits"]
 EVENTS: tuple[Event, ...] = ("taskStarts", "taskSucceeds", "taskFails", "taskExits")
-Phase = Literal["init", "taskStarts", "command", "analysis", "taskSucceeds", "taskFails", "taskExits"]
 
 PLATFORM = "platform"
 PEERS = "peers"
@@ -25,7 +30,7 @@ class PlanError(Exception):
     """A document that is not a plan of a version that this supervisor knows."""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Variable:
     """One environment variable. `source` says who sets it: `PLATFORM`, `PEERS`, or the name of a use."""
 
@@ -34,7 +39,23 @@ class Variable:
     source: str
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
+class SharedVariables:
+    """What all tasks of a job have: variables of the platform about the job, and about where its tasks are.
+
+    It grows with the number of tasks, so it is kept once: a task's folder has it in a file of its own
+    (`pai_runtime.task.layout.SHARED`), which may be the same file for all.
+    """
+
+    platform: Mapping[str, str] = field(default_factory=dict)
+    peers: Mapping[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON document."""
+        return {"platform": dict(self.platform), "peers": dict(self.peers)}
+
+
+@record(frozen=True)
 class UseRecord:
     """One use of a plugin: who it is, for which roles, what it was given, and where it came from.
 
@@ -74,13 +95,13 @@ class UseRecord:
         }
 
     @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> "UseRecord":
+    def from_json(cls, document: Mapping[str, Any]) -> UseRecord:
         """Read what `to_json` gave."""
         fields = {**document, "roles": tuple(document["roles"]), "secrets": tuple(document["secrets"])}
         return cls(failure_policy=fields.pop("failurePolicy"), **fields)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Step:
     """What one use does in one phase: a shell script, or the plugin's own hook of that name.
 
@@ -94,10 +115,7 @@ class Step:
     hook: str | None = None
 
 
-Restart = Literal["never", "on-failure", "always"]
-
-
-@dataclass(frozen=True)
+@record(frozen=True)
 class Service:
     """A background process beside the user's command, started after the start steps of its use.
 
@@ -121,7 +139,7 @@ class Service:
     linger: float = 0
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class PlannedService:
     """A service of one of the uses."""
 
@@ -129,10 +147,7 @@ class PlannedService:
     service: Service
 
 
-MountKind = Literal["storage", "nfs"]
-
-
-@dataclass(frozen=True)
+@record(frozen=True)
 class Mount:
     """A folder from elsewhere that the task's engine puts at `path`, an absolute path in the task.
 
@@ -148,7 +163,7 @@ class Mount:
     read_only: bool = False
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class PlannedMount:
     """A mount of one of the uses."""
 
@@ -156,7 +171,7 @@ class PlannedMount:
     mount: Mount
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class PlannedRule:
     """An entry of an exit spec, contributed by one of the uses, for whoever analyses a failure."""
 
@@ -164,7 +179,7 @@ class PlannedRule:
     rule: Mapping[str, Any]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Command:
     """The user's command: one shell script. `source` is where its role's commands stand."""
 
@@ -172,10 +187,11 @@ class Command:
     source: str
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Plan:
     """One task. `folder` is where the task's plan, logs and record are in its container.
 
+    `environment` is what this task alone has, and comes after what is `shared`.
     `gang` says that all tasks of the job live together.
     `hold` says for how many seconds a task that failed is kept as it is, for somebody to look at it.
     """
@@ -196,22 +212,33 @@ class Plan:
     hold: float = 0
     gang: bool = True
     warnings: tuple[str, ...] = ()
+    shared: SharedVariables = field(default_factory=SharedVariables)
+
+    def variables(self) -> Iterator[Variable]:
+        """All variables that are set before the first step; of two with one name, the last one counts."""
+        for name, value in self.shared.platform.items():
+            yield Variable(name, value, PLATFORM)
+        for name, value in self.shared.peers.items():
+            yield Variable(name, value, PEERS)
+        yield from self.environment
 
     def steps_of(self, phase: Phase, use: int | None = None) -> list[Step]:
         """The steps of a phase, of one use or of all."""
         if use is None:
             return [step for step in self.steps if step.phase == phase]
-        return self._steps_by_use.get((phase, use), [])
+        by_use: dict[tuple[Phase, int], list[Step]] | None = vars(self).get("_steps_by_use")
+        if by_use is None:
+            by_use = vars(self)["_steps_by_use"] = {}
+            for step in self.steps:
+                by_use.setdefault((step.phase, step.use), []).append(step)
+        return by_use.get((phase, use), [])
 
-    @cached_property
-    def _steps_by_use(self) -> dict[tuple[Phase, int], list[Step]]:
-        steps: dict[tuple[Phase, int], list[Step]] = {}
-        for step in self.steps:
-            steps.setdefault((step.phase, step.use), []).append(step)
-        return steps
+    def to_json(self, *, whole: bool = True) -> dict[str, Any]:
+        """The JSON document: the same plan gives the same bytes. If not `whole`, without what is shared."""
+        document = self._own_to_json()
+        return {**document, "shared": self.shared.to_json()} if whole else document
 
-    def to_json(self) -> dict[str, Any]:
-        """The JSON document: the same plan gives the same bytes."""
+    def _own_to_json(self) -> dict[str, Any]:
         return {
             "planVersion": VERSION,
             "job": self.job,
@@ -236,8 +263,8 @@ class Plan:
         }
 
     @classmethod
-    def from_json(cls, document: Any) -> "Plan":
-        """Read what `to_json` wrote; raises `PlanError`."""
+    def from_json(cls, document: Any) -> Plan:
+        """Read what `to_json` gave, whole; raises `PlanError`."""
         version = document.get("planVersion") if isinstance(document, dict) else None
         if version != VERSION:
             raise PlanError(f"not a plan of version {VERSION}: its planVersion is {version!r}")
@@ -262,9 +289,18 @@ class Plan:
                 hold=document["hold"],
                 gang=document["gang"],
                 warnings=tuple(document["warnings"]),
+                shared=SharedVariables(**document["shared"]),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise PlanError(f"not a plan: {error!r}") from error
+
+
+def plans_to_json(plans: Sequence[Plan]) -> dict[str, Any]:
+    """The JSON document of several plans of one job, which share their variables."""
+    return {
+        "shared": plans[0].shared.to_json(),
+        "plans": [plan.to_json(whole=False) for plan in plans],
+    }
 
 
 def _step_to_json(step: Step) -> dict[str, Any]:

@@ -9,10 +9,7 @@ import json
 import re
 from collections.abc import Iterator
 
-BREAKS = b"\r\n"
-
-SHORTEST = 4
-"""Values of fewer bytes are not masked: they occur by chance, and a log full of masks helps nobody."""
+from pai_runtime.task.masking import BREAKS, SHORTEST
 
 _SHORTEST_LINE = 8
 """Bytes of a line that is masked also where the rest of the value is not."""

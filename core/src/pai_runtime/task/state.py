@@ -1,51 +1,78 @@
-"""What a task is doing, in a file for whoever watches it."""
+"""What a task is doing: ``state.json``, a view of its events for whoever watches it."""
 
-import json
-import time
-from typing import Any, Literal
+from __future__ import annotations
 
-from pai_runtime.task.folder import Folder
+from pai_runtime.task.fast_json import dumps, loads
 from pai_runtime.task.layout import STATE
-from pai_runtime.task.plan import Phase
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from pai_runtime.task.events import EventFile
+    from pai_runtime.task.folder import Folder
 
 VERSION = 1
 
-Kept = Literal["held", "lingering"]
-StatePhase = Phase | Kept | Literal["ended"]
+_MOST_BYTES = 1024 * 1024
+_KEPT = ("held", "lingering")
 
 
-class State:
-    """``state.json`` in a task's folder, written anew at each change; `pid` is the supervisor's."""
+class Journal:
+    """Writes the events of a task down, and ``state.json`` anew whenever one of them changes it."""
 
-    def __init__(self, folder: Folder, pid: int) -> None:
+    def __init__(self, folder: Folder, events: EventFile) -> None:
         self._folder = folder
-        self._pid = pid
-        self._document: dict[str, Any] = {}
-        self._addresses: dict[str, str] = {}
+        self._events = events
+        self._state: dict[str, Any] = {}
 
-    def set(self, phase: StatePhase, use: str | None = None, kept: tuple[float, str] | None = None) -> None:
-        """A phase has begun; in it, the step of a use. `kept`: until when (Unix time), and its release."""
-        until, release = kept or (None, None)
-        self._document = {
-            "stateVersion": VERSION,
-            "phase": phase,
-            "use": use,
-            "since": time.time(),
-            "heldUntil": until,
-            "release": release,
-            "pid": self._pid,
-            "addresses": self._addresses,
-        }
-        self._write()
+    def add(self, event: str, **fields: Any) -> None:
+        """Something happened; see `EventFile.add`."""
+        state = state_after(self._state, self._events.add(event, **fields))
+        if state != self._state:
+            self._state = state
+            if state["phase"] is not None:
+                self._write(dumps(state) + "\n")
 
-    def add_address(self, service: str, address: str) -> None:
-        """A service can be reached from now on."""
-        self._addresses[service] = address
-        if self._document:
-            self._write()
-
-    def _write(self) -> None:
+    def _write(self, text: str) -> None:
         try:
-            self._folder.write(STATE, json.dumps(self._document) + "\n", sync=False)
+            self._folder.write(STATE, text, sync=False)
         except OSError:
             return  # only those who watch miss it; the logs say what is wrong with the disk
+
+
+def state_after(state: Mapping[str, Any], event: Mapping[str, Any]) -> dict[str, Any]:
+    """The state of a task after one more event; of ``{}`` before the first, and without a phase at first."""
+    kind, now = event["event"], event["time"]
+    base = {"stateVersion": VERSION, "phase": None, "use": None, "since": now, "heldUntil": None}
+    if kind == "supervisorStarted":
+        return {**base, "release": None, "pid": event["pid"], "addresses": {}}
+    if kind == "serviceReady" and "address" in event:
+        addresses = {**state["addresses"], event["service"]: event["address"]}
+        return {**state, "addresses": addresses}
+    if kind == "stepStarted":
+        phase = event["phase"]
+    elif kind == "commandStarted":
+        phase = "command"
+    elif kind == "ended" or kind in _KEPT:
+        phase = kind
+    else:
+        return dict(state)
+    return {
+        **state,
+        "phase": phase,
+        "use": event.get("use"),
+        "since": now,
+        "heldUntil": event.get("until"),
+        "release": event.get("release"),
+    }
+
+
+def read_state(folder: Folder) -> dict[str, Any]:
+    """What ``state.json`` in a task's folder says; empty if there is none that can be read."""
+    try:
+        state = loads(folder.read(STATE, _MOST_BYTES))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return state if isinstance(state, dict) else {}

@@ -8,12 +8,18 @@ A step sets variables by exporting them in its shell, or from any language by ap
 - ``PATH+=/folder``: the folder comes before all others on ``PATH``.
 """
 
+from __future__ import annotations
+
 import os
-import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from pai_runtime.task.plan import PEERS, Variable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from dataclasses import dataclass as record
+else:
+    from pai_runtime.task.record import record
 
 NOT_CARRIED = {"_", "SHLVL", "PWD", "OLDPWD"}
 """What a shell sets for itself: a step's working directory is its own."""
@@ -27,11 +33,8 @@ MOST_PEERS = 256 * 1024
 """Bytes of the peers' variables that are exported. The kernel takes about 2 MiB of everything together, but
 long before that each start of a shell, which reads them all, takes seconds."""
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_WORD = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)<<(\S+)")
 
-
-@dataclass(frozen=True)
+@record(frozen=True)
 class Setting:
     """A variable that a step set through the file. `is_path_entry`: the value comes first on PATH."""
 
@@ -83,23 +86,27 @@ def parse_settings(text: str) -> Iterator[Setting | str]:
     """The settings in the text of a ``$PAI_ENV`` file; a line that is none comes out as the reason why."""
     lines = iter(enumerate(text.split("\n"), 1))
     for number, line in lines:
-        word = _WORD.fullmatch(line)
+        before, _, word = line.partition("<<")
         name, equals, value = line.partition("=")
-        if word:
+        if _is_name(before) and word.split() == [word]:
             block: list[str] = []
             for _, inner in lines:
-                if inner == word[2]:
-                    yield Setting(word[1], "\n".join(block))
+                if inner == word:
+                    yield Setting(before, "\n".join(block))
                     break
                 block.append(inner)
             else:
-                yield f"line {number}: the value of {word[1]} has no end: no line is '{word[2]}'"
+                yield f"line {number}: the value of {before} has no end: no line is '{word}'"
         elif equals and name == "PATH+":
             yield Setting("PATH", value, is_path_entry=True)
-        elif equals and _NAME.fullmatch(name):
+        elif equals and _is_name(name):
             yield Setting(name, value)
         elif line:
             yield f"line {number} is not NAME=value"
+
+
+def _is_name(text: str) -> bool:
+    return text.isascii() and text.isidentifier()
 
 
 def those_that_fit(variables: Iterable[Variable]) -> tuple[list[Variable], list[Variable]]:

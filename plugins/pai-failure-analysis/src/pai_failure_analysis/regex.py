@@ -1,6 +1,7 @@
 """RE2: regular expressions that take linear time, whatever the pattern and the text."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import re2  # type: ignore[import-untyped]
@@ -25,20 +26,26 @@ def fault(pattern: str) -> str | None:
 
 def found(patterns: Sequence[str], text: bytes) -> frozenset[str]:
     """Those of valid patterns that match anywhere in a text, in one pass over it."""
-    unique = list(dict.fromkeys(patterns))
+    unique = tuple(dict.fromkeys(patterns))
     if not unique:
         return frozenset()
     try:
-        every = re2.Set.SearchSet(_options())
-        for pattern in [*map(_encoded, unique), _ALWAYS]:
-            every.Add(pattern)
-        every.Compile()
-        matched = every.Match(text)
+        matched = _automaton(unique, _MEMORY).Match(text)
     except re2.error:
         matched = None
     if matched is None:  # too much for one automaton
         return frozenset(pattern for pattern in unique if span(pattern, text))
     return frozenset(unique[number] for number in matched if number < len(unique))
+
+
+@lru_cache(maxsize=4)
+def _automaton(patterns: tuple[str, ...], memory: int) -> Any:
+    """Kept, because to make it takes longer than to search an ordinary log; raises `re2.error`."""
+    every = re2.Set.SearchSet(_options(memory))
+    for pattern in [*map(_encoded, patterns), _ALWAYS]:
+        every.Add(pattern)
+    every.Compile()
+    return every
 
 
 def span(pattern: str, text: bytes) -> tuple[int, int] | None:
@@ -51,8 +58,8 @@ def _encoded(pattern: str) -> bytes:
     return pattern.encode("utf-8", "surrogatepass")
 
 
-def _options() -> Any:
+def _options(memory: int = _MEMORY) -> Any:
     options = re2.Options()
-    options.max_mem = _MEMORY
+    options.max_mem = memory
     options.log_errors = False
     return options

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any, get_args
 
-from pai_runtime.task.analysis import MOST_CODE, Behavior, FailedOutcome
+from pai_runtime.task.vocabulary import Behavior, FailedOutcome
+from pai_runtime.task.analysis import MOST_CODE
 from pai_runtime.task.placeholders import show
 
 SHIPPED = "exit-spec.yaml"

@@ -15,14 +15,16 @@ from types import FrameType
 from typing import Literal
 
 from pai_runtime.engines.local.environment import local_environment, not_set, secrets_among
+from pai_runtime.engines.local.framework_controller import Attempt
 from pai_runtime.engines.local.isolation import Bind
 from pai_runtime.engines.local.isolation_trial import Trial, try_out
+from pai_runtime.engines.local.launcher import Launcher
 from pai_runtime.engines.local.placement import placement, ports_needed
 from pai_runtime.engines.local.ports import END, FIRST, NoFreePorts, free_ports
 from pai_runtime.engines.local.storages import binds, check_storages, not_mounted
-from pai_runtime.engines.local.task import LAYERS, LaunchOptions, LocalTask
+from pai_runtime.engines.local.task import LAYERS, TaskSettings, LocalTask, shared_text
 from pai_runtime.job.model import Job
-from pai_runtime.plan.environment import Attempt, Placement, TaskName
+from pai_runtime.plan.environment import Placement, TaskName
 from pai_runtime.runs.completion import Decision, decision
 from pai_runtime.runs.first_failure import first_failure
 from pai_runtime.runs.folder import CannotRun
@@ -30,6 +32,7 @@ from pai_runtime.runs.state import RUN, Run, RunOutcome
 from pai_runtime.supervisor.process_tree import adopt_orphans, keep_to_ourselves, kill_children
 from pai_runtime.supervisor.stop import on_stop_signals
 from pai_runtime.task.folder import Folder
+from pai_runtime.task.layout import SHARED
 from pai_runtime.task.outcome import RUNTIME_ERROR
 from pai_runtime.task.placeholders import platform_path
 from pai_runtime.task.plan import Plan
@@ -92,6 +95,7 @@ class LocalRun:
         self._cancelled_by: int | None = None
         self._ended_at: float | None = None
         self._changed = True
+        self._launcher = Launcher()
 
     def place(self) -> Placement:
         """A placement with ports that are free now; raises `CannotRun`."""
@@ -105,6 +109,7 @@ class LocalRun:
 
     def prepare(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str]) -> None:
         """Make all that the tasks need; raises `CannotRun`."""
+        self._launcher.start()  # it gets ready meanwhile
         for missing in check_storages(plans.values(), self._options.storages):
             self._view.say(missing)
         namespaces = self._namespaces(plans)
@@ -112,14 +117,16 @@ class LocalRun:
         for name in not_set(asked):
             self._view.say(f"the tasks do not get {name}, which is asked for and unset here")
         hidden = {platform_path(name): value for name, value in secrets_among(asked).items()}
-        options = LaunchOptions(
+        options = TaskSettings(
             {**secrets, **_platform_secrets(plans), **hidden},
             local_environment(asked),
             prefixed=len(plans) > 1,
             shown_elsewhere=self._view.shows_output,
             namespaces=namespaces,
             storage=self._binds(plans) if namespaces else {},
+            launcher=self._launcher,
         )
+        self._write_shared(next(iter(plans.values())))
         for (role, index), plan in plans.items():
             framework = self._folder.path.name
             self._tasks[role, index] = task = LocalTask(plan, framework, self._folder, options)
@@ -129,6 +136,13 @@ class LocalRun:
                 message = "the folder of a task cannot be written"
                 where = error.filename or self._folder.path / task.label
                 raise CannotRun(f"{message}: {where}: {error.strerror}") from None
+
+    def _write_shared(self, plan: Plan) -> None:
+        try:
+            self._folder.write(SHARED, shared_text(plan), sync=False)
+        except OSError as error:
+            message = f"the folder of the run cannot be written: {error.filename}: {error.strerror}"
+            raise CannotRun(message) from None
 
     def run(self) -> int:
         """Run all tasks to their end; the exit status of the job."""
@@ -145,6 +159,7 @@ class LocalRun:
                 self._blame()
                 if not self._begin_again():
                     break
+            self._launcher.close()
             with contextlib.suppress(OSError):
                 self._folder.remove_if_empty(LAYERS)
             self._ended_at = time.time()
@@ -228,7 +243,7 @@ class LocalRun:
         if os.WIFSIGNALED(status):
             # Nobody else ends what a supervisor leaves that was killed; what these leave comes to us in turn.
             until = time.monotonic() + _GONE_WITHIN
-            while kill_children(but=self._running) and time.monotonic() < until:
+            while kill_children(but={*self._running, self._launcher.pid or 0}) and time.monotonic() < until:
                 time.sleep(_GONE_EVERY)
         self._has_ended(task, status)
 

@@ -35,14 +35,12 @@ from pai_runtime.engines.local.mounting import (
     MS_NOSUID,
     MS_PRIVATE,
     MS_REC,
-    be,
     enter_root,
-    give_up_tracing,
     make_read_only,
     mount,
     mount_points,
 )
-from pai_runtime.engines.local.process import CLONE_NEWUSER
+from pai_runtime.engines.local.namespaces import CLONE_NEWUSER, give_up_tracing, keep_user
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.layout import ATTEMPTS, FILES, LOGS, PRIVATE, RUNTIME, WORK, WRITTEN
 
@@ -71,11 +69,15 @@ class Bind:
 
 @dataclass(frozen=True)
 class Isolated:
-    """What a task is isolated by: kinds of namespaces, storage, and mounts of the runtime's own code."""
+    """What a task is isolated by: its kinds of namespaces, where what it writes is kept, and its storage.
+
+    `run` and `layers` are the folders of the run, and of what the kernel needs for this task.
+    """
 
     namespaces: int
-    storage: Sequence[Bind]
-    runtime: Sequence[Bind]
+    run: str
+    layers: str
+    storage: Sequence[Bind] = ()
 
 
 def make_folders(task: Folder) -> None:
@@ -129,13 +131,15 @@ def _take_in(run: Folder, layers: str, written: Folder) -> None:
 
 
 class Isolation:
-    """The new root of the task in the folder `task`, below that of its `run`; entered by another process."""
+    """The new root of the task in the folder `task`; `runtime` is our own code in it."""
 
-    def __init__(self, run: Path, task: Path, layers: Path, isolated: Isolated) -> None:
+    def __init__(self, task: Path, isolated: Isolated, runtime: Sequence[Bind] = ()) -> None:
+        run = Path(isolated.run)
         self._task = task
         self._root = task / WRITTEN
-        self._layers = layers
-        self._isolated = isolated
+        self._layers = Path(isolated.layers)
+        self._storage = isolated.storage
+        self._runtime = runtime
         # A link on the way would lead out of the new root while it is being made.
         self._run_inside = Path(os.path.realpath(run))
         self._task_inside = self._run_inside / task.relative_to(run)
@@ -151,7 +155,7 @@ class Isolation:
     def enter(self) -> None:
         """Make the root and go into it, in new namespaces; raises OSError with the path in question."""
         if self._in_user_namespace:
-            be(*self._user)
+            keep_user(*self._user)
         for folder in (self._root, self._layers):
             folder.mkdir(parents=True)
         mount(None, "/", None, MS_REC | MS_PRIVATE)
@@ -161,7 +165,7 @@ class Isolation:
         os.chdir(self._root)
         mount(str(self._root), str(self._root), None, MS_BIND)
         with Folder.at(self._root) as self._new:
-            storage = [replace(each, target=os.path.realpath(each.target)) for each in self._isolated.storage]
+            storage = [replace(each, target=os.path.realpath(each.target)) for each in self._storage]
             for path in (self._run_inside, self._platform, *(Path(each.target) for each in storage)):
                 self._make(path).close()
             self._each_below(Path("/"))
@@ -267,7 +271,7 @@ class Isolation:
         self._bind(Bind(str(self._task / LOGS), str(inside / LOGS), read_only=True))
         self._memory(inside / PRIVATE, f"mode=700,size={_MOST_PRIVATE}")
         self._memory(inside / RUNTIME, "mode=755,size=1m")
-        for each in self._isolated.runtime:
+        for each in self._runtime:
             self._bind(each)
         with self._make(inside / RUNTIME) as runtime:
             make_read_only(_path_of(runtime))

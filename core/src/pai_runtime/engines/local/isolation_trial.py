@@ -1,5 +1,6 @@
 """Whether this machine can isolate tasks: by isolating a process that does nothing."""
 
+import errno
 import json
 import os
 from dataclasses import dataclass
@@ -7,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pai_runtime.engines.local.isolation import Isolated, Isolation, clean_up, make_folders
-from pai_runtime.engines.local.mounting import Refused
-from pai_runtime.engines.local.process import CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWUSER, answer_of
+from pai_runtime.engines.local.namespaces import CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWUSER, Refused, clone
 from pai_runtime.task.folder import Folder
 
 
@@ -47,25 +47,44 @@ def _first_that_works(run: Folder) -> Trial:
 def _try(run: Folder, namespaces: int) -> Trial:
     with run.folder("task", make=True) as task:
         make_folders(task)
-    isolated = Isolated(namespaces, (), ())
-    isolation = Isolation(run.path, run.path / "task", run.path / "layers", isolated)
+    isolated = Isolated(namespaces, str(run.path), str(run.path / "layers"))
     try:
-        answer = answer_of(namespaces, lambda: json.dumps(_enter(isolation)))
+        answer = _answer_of(Isolation(run.path / "task", isolated), namespaces)
     except Refused as error:
         return Trial(f"{error.filename}: {error.strerror}")
     clean_up(run, "task", "layers")
-    refusal, wrong, read_only = json.loads(answer or '[null, [5, "it ended without an answer", ""], []]')
-    if wrong:
-        raise OSError(*wrong)
-    return Trial(refusal, namespaces, tuple(read_only))
+    if not answer:
+        raise OSError(errno.EIO, "it ended without an answer", "the trial")
+    said = json.loads(answer)
+    if "wrong" in said:
+        raise OSError(*said["wrong"])
+    return Trial(said.get("refused"), namespaces, tuple(said.get("readOnly", ())))
 
 
-def _enter(isolation: Isolation) -> tuple[str | None, list[Any] | None, list[str]]:
-    """Why the kernel refuses it; what else has gone wrong; and what is read-only."""
+def _answer_of(isolation: Isolation, namespaces: int) -> str:
+    """What comes of entering it, in a process of its own; nothing if that does not come to its end."""
+    read, write = os.pipe()
+    with os.fdopen(read, encoding="utf-8") as answer:
+        try:
+            pid = clone(namespaces)
+            if pid == 0:
+                try:
+                    os.write(write, json.dumps(_enter(isolation)).encode())
+                finally:
+                    os._exit(0)
+        finally:
+            os.close(write)
+        text = answer.read()
+    os.waitpid(pid, 0)
+    return text
+
+
+def _enter(isolation: Isolation) -> dict[str, Any]:
+    """What is read-only; or why the kernel refuses it; or what else has gone wrong."""
     try:
         isolation.enter()
     except Refused as error:
-        return f"{error.filename}: {error.strerror}", None, []
+        return {"refused": f"{error.filename}: {error.strerror}"}
     except OSError as error:
-        return None, [error.errno, error.strerror, str(error.filename)], []
-    return None, None, isolation.read_only
+        return {"wrong": [error.errno, error.strerror, str(error.filename)]}
+    return {"readOnly": isolation.read_only}

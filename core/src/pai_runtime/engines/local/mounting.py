@@ -1,9 +1,10 @@
-"""The kernel's calls for mounts and user namespaces, with its refusals told apart from what goes wrong."""
+"""The kernel's calls for mounts."""
 
 import ctypes
-import errno
 import os
 from pathlib import Path
+
+from pai_runtime.engines.local.namespaces import REFUSALS, Refused
 
 MS_NOSUID, MS_NODEV, MS_NOEXEC = 2, 4, 8
 MS_BIND = 0x1000
@@ -15,26 +16,8 @@ _AT_FDCWD = -100
 _AT_RECURSIVE = 0x8000
 _MOUNT_ATTR_RDONLY = 1
 _SYS_MOUNT_SETATTR = 442
-_PR_SET_DUMPABLE = 4
-_PR_CAPBSET_DROP = 24
-_CAP_SYS_PTRACE = 19
-
-REFUSALS = (
-    errno.EPERM,
-    errno.EACCES,
-    errno.EINVAL,
-    errno.ENOSYS,
-    errno.ENODEV,
-    errno.ENOSPC,  # no more namespaces
-    errno.EOPNOTSUPP,
-    errno.EUSERS,
-)
 
 _libc = ctypes.CDLL(None, use_errno=True)
-
-
-class Refused(OSError):
-    """The kernel, or the container that we are in, does not give us what isolates tasks."""
 
 
 def mount(source: str | None, target: str, kind: str | None, flags: int, options: str = "") -> None:
@@ -56,26 +39,6 @@ def enter_root() -> None:
     _check(_libc.pivot_root(b".", b"."), "pivot_root")
     _check(_libc.umount2(b".", _MNT_DETACH), "umount")
     os.chdir("/")
-
-
-def be(user: int, group: int) -> None:
-    """In a new user namespace, be the user and the group that we are outside of it; raises `Refused`."""
-    _libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)  # else these files are root's
-    for name, text in (
-        ("setgroups", "deny"),
-        ("uid_map", f"{user} {user} 1"),
-        ("gid_map", f"{group} {group} 1"),
-    ):
-        path = f"/proc/self/{name}"
-        try:
-            Path(path).write_text(text)
-        except OSError as error:  # there are systems that give a user namespace, and no rights in it
-            raise Refused(error.errno, error.strerror, path) from None
-
-
-def give_up_tracing() -> None:
-    """Let no program that is executed from here on look into processes that are not its own user's."""
-    _libc.prctl(_PR_CAPBSET_DROP, _CAP_SYS_PTRACE, 0, 0, 0)
 
 
 def mount_points() -> list[Path]:

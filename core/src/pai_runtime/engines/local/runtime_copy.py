@@ -6,38 +6,37 @@ What runs beside it with secrets in its hands comes from this copy.
 
 import os
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from pai_runtime.engines.local.isolation import PLATFORM, Bind
-from pai_runtime.task.interpreter import argv_of, search_path
+from pai_runtime.task.interpreter import search_path
 from pai_runtime.task.layout import RUNTIME
 
+SEEN = PLATFORM / RUNTIME
+"""Where a task has the copy: by this name, for no Python starts in a folder with a colon in its own."""
 
-@dataclass(frozen=True)
-class RuntimeCopy:
+
+def runtime_binds(target: Path) -> list[Bind]:
     """This interpreter with its modules, each by its own path below `target`, which is a task's `RUNTIME`."""
+    return [Bind(place, f"{target}{place}", read_only=True) for place in _places()]
 
-    target: Path
 
-    @property
-    def binds(self) -> Sequence[Bind]:
-        """What has to be mounted there."""
-        prefix = os.path.realpath(sys.base_prefix)
-        places = [os.path.realpath(sys.executable), *_path()]
-        outside = [place for place in places if not Path(place).is_relative_to(prefix)]
-        return [
-            Bind(place, f"{self.target}{place}", read_only=True)
-            for place in dict.fromkeys((prefix, *outside))
-        ]
+@cache
+def _places() -> tuple[str, ...]:
+    prefix = os.path.realpath(sys.base_prefix)
+    places = [os.path.realpath(sys.executable), *_path()]
+    outside = [place for place in places if not Path(place).is_relative_to(prefix)]
+    return tuple(dict.fromkeys((prefix, *outside)))
 
-    def argv(self, module: str, *args: str) -> list[str]:
-        """The argv that calls ``main`` of `module` with `args`, in this copy."""
-        # By this name, for a Python does not start in a folder with a colon in its own.
-        seen = PLATFORM / RUNTIME
-        path = [f"{seen}{entry}" for entry in _path()]
-        return argv_of(f"{seen}{os.path.realpath(sys.executable)}", path, module, *args)
+
+def run_from_copy() -> None:
+    """Have this process, which is isolated, take from its copy whatever it still loads or starts."""
+    sys.executable = f"{SEEN}{os.path.realpath(sys.executable)}"
+    sys.path[:] = [f"{SEEN}{entry}" for entry in _path()]
+    for module in list(sys.modules.values()):
+        if hasattr(module, "__path__"):
+            module.__path__ = [f"{SEEN}{os.path.realpath(entry)}" for entry in module.__path__]
 
 
 def _path() -> list[str]:

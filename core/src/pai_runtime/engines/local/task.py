@@ -7,37 +7,37 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from pai_runtime.engines.local.isolation import Bind, Isolated, Isolation, clean_up, make_folders
-from pai_runtime.engines.local.process import Launch, launch
-from pai_runtime.engines.local.runtime_copy import RuntimeCopy
-from pai_runtime.plan.environment import Attempt, TaskName, of_attempt
+from pai_runtime.task.vocabulary import Outcome
+from pai_runtime.engines.local.framework_controller import Attempt, attempt_variables
+from pai_runtime.engines.local.isolation import Bind, Isolated, clean_up, make_folders
+from pai_runtime.engines.local.launcher import Launch, Launcher
+from pai_runtime.plan.environment import TaskName
 from pai_runtime.runs.state import RunTask, TaskStatus, read_exit_record, read_phase
-from pai_runtime.supervisor.supervisor import Options, cannot_run
 from pai_runtime.task.exit_record import exit_record, noted
 from pai_runtime.task.folder import Folder
-from pai_runtime.task.interpreter import python_argv
-from pai_runtime.task.layout import ATTEMPTS, PLAN, PRIVATE, RECORD, RUNTIME, WORK
-from pai_runtime.task.outcome import TIMEOUT, Outcome, Result
+from pai_runtime.task.launch import LaunchOptions
+from pai_runtime.task.layout import ATTEMPTS, PLAN, PRIVATE, RECORD, SHARED, WORK
+from pai_runtime.task.outcome import TIMEOUT, Result
 from pai_runtime.task.plan import Plan
 
 LAYERS = ".layers"
 """The folder in that of a run with what the kernel needs while tasks are isolated."""
 
-_OVERDUE = Options.exit_budget + 6 * Options.grace
+_OVERDUE = LaunchOptions.exit_budget + 6 * LaunchOptions.grace
 """Seconds that a supervisor takes at most once it has been told to stop, all of its own bounds used up."""
-_AT_ONCE = Options.grace
-_SUPERVISOR = "pai_runtime.supervisor.__main__"
+_AT_ONCE = LaunchOptions.grace
 _MOST_CODE = 255
+_ROOM = 256 * 1024
+"""Bytes that another attempt takes at least, for its records and the beginning of its logs."""
 _NOT_HEARD = "the supervisor was ended before its exit callbacks were done"
 
 
 @dataclass(frozen=True)
-class LaunchOptions:
+class TaskSettings:
     """How the tasks of a run are run.
 
     `environment` is what all of them begin with. `namespaces` 0: not isolated. `storage` is what each task is
@@ -51,12 +51,18 @@ class LaunchOptions:
     shown_elsewhere: bool
     namespaces: int
     storage: Mapping[TaskName, Sequence[Bind]]
+    launcher: Launcher
+
+
+def shared_text(plan: Plan) -> str:
+    """The file with what the plans of all tasks of a run share."""
+    return json.dumps(plan.shared.to_json(), ensure_ascii=False) + "\n"
 
 
 class LocalTask:
     """One task of a run called `framework`, below the run's folder."""
 
-    def __init__(self, plan: Plan, framework: str, run: Folder, options: LaunchOptions) -> None:
+    def __init__(self, plan: Plan, framework: str, run: Folder, options: TaskSettings) -> None:
         self.name: TaskName = (plan.role, plan.index)
         self._layers = f"{LAYERS}/{plan.role}-{plan.index}"
         self.retries = 0
@@ -81,14 +87,17 @@ class LocalTask:
     def prepare(self) -> None:
         """Write what the supervisor needs; raises OSError."""
         with self._run.folder(self.label, make=True) as own:
-            self._write(own, self.attempt)
+            self._write(own)
 
     def begin_again(self, attempt: Attempt) -> None:
         """Set aside what the last attempt left, and make ready for the next; raises OSError."""
         with self._run.folder(self.label) as own, own.folder(ATTEMPTS, make=True) as attempts:
             attempts.remove("next")  # half of it, where an earlier try has failed
             with attempts.folder("next", make=True) as fresh:
-                self._write(fresh, attempt)  # first, so that a full disk leaves the last attempt as it was
+                # First, so that a full disk leaves the last attempt as it was.
+                self._write(fresh)
+                fresh.write("room", " " * _ROOM, sync=False)
+                fresh.unlink("room")
                 with attempts.folder(str(self.retries), make=True) as kept:
                     for name in own.names():
                         if name != ATTEMPTS:
@@ -102,30 +111,22 @@ class LocalTask:
         self._overdue_at = math.inf
         self._is_overdue = self._is_told = False
 
-    def _write(self, folder: Folder, attempt: Attempt) -> None:
+    def _write(self, folder: Folder) -> None:
         if self._options.namespaces:
             make_folders(folder)
         else:
             folder.make(WORK)
-        plan = of_attempt(self._plan, self._framework, attempt)
-        folder.write(PLAN, json.dumps(plan.to_json(), ensure_ascii=False) + "\n", sync=False)
+        plan = self._plan.to_json(whole=False)
+        folder.write(PLAN, json.dumps(plan, ensure_ascii=False) + "\n", sync=False)
+        try:
+            self._run.link(SHARED, folder)
+        except OSError:  # a file system that has no hard links, or not so many
+            folder.write(SHARED, shared_text(self._plan), sync=False)
 
     def start(self, seconds: float | None) -> int:
         """Start the supervisor, with a time limit; its process id. Raises OSError."""
-        with self._run.folder(self.label) as own, _in_memory(self._options.secrets) as secrets:
-            prepare, argv = self._prepared(own, self._arguments(seconds))
-            self._pid = launch(
-                Launch(
-                    argv,
-                    self._options.environment,
-                    {"--folder-fd=": own.fd, "--secrets-fd=": secrets},
-                    "--pid=",
-                    self._options.shown_elsewhere,
-                    self._options.namespaces,
-                    prepare,
-                    lambda error: _cannot_run(own, error),
-                )
-            )
+        with self._run.folder(self.label) as own:
+            self._pid = self._options.launcher.launch(self._launch(seconds), own, self._options.secrets)
         self.state, self._started = "running", time.time()
         if seconds is not None:
             self._overdue_at = time.monotonic() + seconds + _OVERDUE
@@ -186,22 +187,23 @@ class LocalTask:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(self._pid, each)
 
-    def _arguments(self, seconds: float | None) -> list[str]:
-        args = [str(self._run.path / self.label), f"--python={sys.executable}"]
-        if seconds is not None:
-            args.append(f"--timeout={seconds}")
-        if self._options.prefixed:
-            args.append(f"--prefix={self.label} | ")
-        return args
-
-    def _prepared(self, own: Folder, args: list[str]) -> tuple[Callable[[], None], list[str]]:
-        """What the process does before it is the supervisor, and what it executes then."""
-        if not self._options.namespaces:
-            return lambda: None, python_argv(_SUPERVISOR, *args)
-        copy = RuntimeCopy(Path(os.path.realpath(own.path)) / RUNTIME)
-        isolated = Isolated(self._options.namespaces, self._options.storage[self.name], copy.binds)
-        isolation = Isolation(self._run.path, own.path, self._run.path / self._layers, isolated)
-        return isolation.enter, copy.argv(_SUPERVISOR, *args)
+    def _launch(self, seconds: float | None) -> Launch:
+        prefix = f"{self.label} | " if self._options.prefixed else ""
+        isolated = None
+        if self._options.namespaces:
+            run, layers = str(self._run.path), str(self._run.path / self._layers)
+            storage = self._options.storage[self.name]
+            isolated = Isolated(self._options.namespaces, run, layers, storage)
+        invented = attempt_variables(self._framework, *self.name, self.attempt)
+        return Launch(
+            folder=str(self._run.path / self.label),
+            environment=self._options.environment,
+            options=LaunchOptions(
+                timeout=seconds, prefix=prefix, python=sys.executable, variables=invented
+            ).to_argument(),
+            silent=self._options.shown_elsewhere,
+            isolated=isolated,
+        )
 
     def _code_of_killed(self, number: int) -> int:
         """The exit code of a task whose supervisor was killed: what had been decided by then counts."""
@@ -234,21 +236,3 @@ class LocalTask:
             message = "the supervisor of the task was ended before it could say how the task went"
             result = Result(outcome, code, read_phase(own) or "init", message=message)
             own.write(RECORD, exit_record(result))
-
-
-@contextlib.contextmanager
-def _in_memory(secrets: Mapping[str, str]) -> Iterator[int]:
-    """A file without a name that has the secrets."""
-    fd = os.memfd_create("pai-runtime secrets")
-    try:
-        with os.fdopen(fd, "w", encoding="utf-8", closefd=False) as file:
-            json.dump(dict(secrets), file)
-        os.lseek(fd, 0, os.SEEK_SET)
-        yield fd
-    finally:
-        os.close(fd)
-
-
-def _cannot_run(own: Folder, error: OSError) -> int:
-    what = f"the task cannot be set up: {error.filename or 'its process'}: {error.strerror}"
-    return cannot_run(own, what, Options())

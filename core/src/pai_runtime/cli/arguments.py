@@ -1,0 +1,41 @@
+"""Arguments that several commands have, and what the words of the command line mean."""
+
+import argparse
+import re
+from pathlib import Path
+
+
+def add_job(parser: argparse.ArgumentParser) -> None:
+    """The job file and the values of its secrets."""
+    parser.add_argument("job", type=Path, metavar="JOB", help="a job file (OpenPAI job protocol 2, YAML)")
+    parser.add_argument(
+        "--secrets", type=Path, metavar="FILE", help="YAML file with values for the job's secrets"
+    )
+
+
+def add_policy(parser: argparse.ArgumentParser) -> None:
+    """A policy beside those that are in force anyway."""
+    parser.add_argument(
+        "--policy",
+        type=Path,
+        metavar="FILE",
+        help="a plugin policy, in force beside those of the machine and of $PAI_RUNTIME_POLICY",
+    )
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """JSON instead of text."""
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def add_run(parser: argparse.ArgumentParser) -> None:
+    """A run that was started before."""
+    parser.add_argument("run", type=Path, metavar="DIR", help="the folder of a run")
+
+
+def task_name(text: str) -> tuple[str, int]:
+    """The role and the index of a task, as people write it."""
+    role, _, index = text.rpartition("/")
+    if not role or not re.fullmatch("[0-9]{1,9}", index):
+        raise argparse.ArgumentTypeError(f"expected ROLE/INDEX, such as worker/0, found {text!r}")
+    return role, int(index)

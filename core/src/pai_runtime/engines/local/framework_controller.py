@@ -1,0 +1,50 @@
+"""What FrameworkController tells each task of a cluster, invented for one that runs here.
+
+These variables say which attempt a task is in, so they are given to it at each start and no plan has them: on
+a cluster the real ones are in the container's environment, which nothing here may take the place of.
+"""
+
+import uuid
+from dataclasses import dataclass
+
+from pai_runtime.job.framework_name import framework_name
+
+_NAMESPACE = uuid.UUID("6f1d2b0e-5f3c-4a53-9b0e-7b3a4d1c2e90")
+"""Of the identifiers: the same attempt of the same run has the same ones."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """Which attempt of the job this is, and in it which of the task; from 0."""
+
+    of_job: int = 0
+    of_task: int = 0
+
+
+def attempt_variables(framework: str, role: str, index: int, attempt: Attempt) -> dict[str, str]:
+    """The variables of one attempt of one task in the run called `framework`."""
+    short = framework_name(role)
+    of_job, of_task = str(attempt.of_job), str(attempt.of_task)
+    pod = f"{framework}-{short}-{index}"
+    pod_uid = _uid(pod, of_job, of_task)
+    return {
+        "FC_FRAMEWORK_NAMESPACE": "default",
+        "FC_FRAMEWORK_NAME": framework,
+        "FC_FRAMEWORK_UID": _uid(framework),
+        "FC_FRAMEWORK_ATTEMPT_ID": of_job,
+        "FC_FRAMEWORK_ATTEMPT_INSTANCE_UID": f"{of_job}_{_uid(framework, 'attempt', of_job)}",
+        "FC_CONFIGMAP_NAME": f"{framework}-attempt",
+        "FC_CONFIGMAP_UID": _uid(framework, "attempt", of_job),
+        "FC_TASKROLE_NAME": short,
+        "FC_TASKROLE_UID": _uid(framework, of_job, short),
+        "FC_TASK_INDEX": str(index),
+        "FC_TASK_UID": _uid(framework, of_job, short, str(index)),
+        "FC_TASK_ATTEMPT_ID": of_task,
+        "FC_TASK_ATTEMPT_INSTANCE_UID": f"{of_task}_{pod_uid}",
+        "FC_POD_NAME": pod,
+        "FC_POD_UID": pod_uid,
+    }
+
+
+def _uid(*names: str) -> str:
+    return str(uuid.uuid5(_NAMESPACE, "/".join(names)))

@@ -1,0 +1,58 @@
+"""Asking a plugin why a task failed."""
+
+import json
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from pai_runtime.supervisor.hooks import hook_program
+from pai_runtime.supervisor.spawning import CannotStart
+from pai_runtime.supervisor.task import Task
+from pai_runtime.task.analysis import Analysis
+from pai_runtime.task.memfd import ScratchFile
+from pai_runtime.task.outcome import Result
+from pai_runtime.task.plan import Step, UseRecord
+
+_SECONDS = 60
+"""How long the plugin may take."""
+
+_MOST_BYTES = 64 * 1024
+"""How long its answer may be."""
+
+
+def ask(
+    task: Task, step: Step, use: UseRecord, failure: Mapping[str, Any], environment: Mapping[str, str]
+) -> Analysis | None:
+    """What the plugin found; None: it does not know, or cannot say, which is told in ``runtime.log``."""
+    answer = ScratchFile()
+    answer.write(b"")
+    until = time.monotonic() + _SECONDS
+    try:
+        program = hook_program(task, step, environment, {"PAI_ANALYSIS": answer.fd}, failure)
+        ended = task.processes.run_step(program, lambda: min(until, task.stop.analysis_until()))
+        if ended.code == 0:
+            found = json.loads(answer.read(_MOST_BYTES) or b"null")
+            return found and Analysis.from_json(found)
+        why = f"it ended with exit code {ended.code}"
+        if time.monotonic() >= until:
+            why = f"it had no answer in {_SECONDS} seconds"
+    except (CannotStart, ValueError, RecursionError) as error:
+        why = str(error)
+    finally:
+        answer.close()
+    task.say(f"[WARNING] {use.label} did not find out why the task failed: {why}")
+    return None
+
+
+def failure_of(result: Result, oom_kills: int | None, tails: tuple[str, str]) -> dict[str, Any]:
+    """What a plugin is told of a task that failed."""
+    return {
+        "outcome": result.outcome,
+        "code": result.code,
+        "phase": result.phase,
+        "user_code": result.user_code,
+        "signal": result.signal,
+        "plugin": result.failed and result.failed.plugin,
+        "oom_kills": oom_kills,
+        "tails": tails,
+    }

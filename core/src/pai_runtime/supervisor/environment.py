@@ -1,0 +1,127 @@
+"""The environment of a task's processes, which goes from step to step to the command."""
+
+from __future__ import annotations
+
+import os
+
+from pai_runtime.supervisor.shell import Shell, exported, quoted
+from pai_runtime.task import placeholders
+from pai_runtime.task.fast_json import dumps
+from pai_runtime.task.layout import VARIABLES
+from pai_runtime.task.memfd import ScratchFile
+from pai_runtime.task.plan import PEERS, PLATFORM, Variable
+from pai_runtime.task.variables import IMAGE, RUNTIME, Setting, Variables, parse_settings, those_that_fit
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pai_runtime.supervisor.task import Task
+    from pai_runtime.task.plan import Step, UseRecord
+
+_ENVIRONMENT_BYTES = 8 * 1024 * 1024
+"""More than the kernel takes for the next process."""
+
+_OF_ONE_STEP = {"PAI_TASK_PHASE", "PAI_TASK_OUTCOME", "PAI_TASK_EXIT_CODE", "PAI_ENV", "PAI_MASK"}
+"""Variables that a step is given and does not leave to the next."""
+
+
+class Environment:
+    """What holds now, and the task's `shell`.
+
+    A step leaves what it exported in the file behind `exported_fd`, and its settings in that behind
+    `settings_fd`. Raises `NoShell`.
+    """
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._exported = ScratchFile()
+        self._settings = ScratchFile()
+        self.exported_fd, self.settings_fd = self._exported.fd, self._settings.fd
+        platform = [Variable(name, value, PLATFORM) for name, value in task.options.variables.items()]
+        fit, left_out = those_that_fit([*task.plan.variables(), *platform])
+        self._variables = Variables(os.environ, map(self._filled, fit))
+        self._variables.update({"PAI_WORK_DIR": os.getcwd()}, RUNTIME)
+        if left_out:
+            self._tell_peers_in_files(left_out)
+        self.shell = Shell(self.variables)
+        self._is_kept = False
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The variables by name."""
+        return self._variables.environment
+
+    def before_step(self) -> None:
+        """Empty the files that the next step leaves things in."""
+        self._exported.write(b"")
+        self._settings.write(b"")
+
+    def after_step(self, step: Step, use: UseRecord) -> None:
+        """Take over what a step has left to those after it."""
+        left = exported(self._left(self._exported, use, "the environment"))
+        if left is not None:
+            left = {name: value for name, value in left.items() if name not in _OF_ONE_STEP}
+        settings: list[Setting] = []
+        for setting in parse_settings(os.fsdecode(self._left(self._settings, use, "$PAI_ENV"))):
+            if isinstance(setting, Setting):
+                settings.append(setting)
+            else:
+                self._task.say(f"[WARNING] what '{use.name}' wrote to $PAI_ENV: {setting}")
+        if left is not None or settings:
+            self._variables.after_step(left, settings, f"{use.name}, {step.phase}")
+            self._is_kept = False
+
+    def keep(self) -> None:
+        """Keep who set each variable, for ``pai-runtime explain``, without secrets.
+
+        Of what comes from outside no value is kept: what is secret there, we do not know.
+        """
+        if self._is_kept:
+            return
+        self._is_kept = True
+        variables = sorted(self.variables.items())
+        sources = [self._variables.sources.get(name, IMAGE) for name, _ in variables]
+        # All at once, since each text alone would take as long; none has a NUL in it.
+        texts = [
+            text
+            for (name, value), source in zip(variables, sources, strict=True)
+            for text in (name, source, value)
+        ]
+        masked = iter(self._task.logs.masks.mask("\0".join(texts)).split("\0"))
+        document: dict[str, dict[str, str]] = {}
+        for source in sources:
+            name, shown, value = next(masked), next(masked), next(masked)
+            document[name] = {"source": shown} if source == IMAGE else {"source": shown, "value": value}
+        try:
+            self._task.folder.write(VARIABLES, dumps(document), mode=0o600, sync=False)
+        except OSError as error:
+            self._task.say(f"[WARNING] variables.json cannot be written: {error.strerror}")
+
+    def _filled(self, variable: Variable) -> Variable:
+        if "\0" not in variable.value:
+            return variable
+        value = placeholders.fill(variable.value, self._task.inputs.secrets)
+        return Variable(variable.name, value, variable.source)
+
+    def _left(self, file: ScratchFile, use: UseRecord, what: str) -> bytes:
+        try:
+            return file.read(_ENVIRONMENT_BYTES)
+        except ValueError as error:
+            self._task.say(f"[ERROR] what '{use.name}' left in {what} is not taken over: {error}")
+            file.write(b"")
+            return b""
+
+    def _tell_peers_in_files(self, left_out: Sequence[Variable]) -> None:
+        """Say in files what cannot be said in the environment."""
+        inside = self._task.inside
+        known = [each for each in self._task.plan.variables() if each.source in (PLATFORM, PEERS)]
+        tasks, script = "tasks.json", "tasks.sh"
+        inside.write(tasks, dumps({variable.name: variable.value for variable in known}))
+        inside.write(script, "".join(f"{each.name}={quoted(each.value)}\n" for each in known))
+        paths = {"PAI_TASKS_FILE": tasks, "PAI_TASKS_SCRIPT": script}
+        self._variables.update({name: f"{inside.where}/{file}" for name, file in paths.items()}, RUNTIME)
+        self._task.say(
+            f"[WARNING] {len(left_out)} variables that tell where tasks are have no room in the environment; "
+            f"all are in $PAI_TASKS_FILE (JSON) and $PAI_TASKS_SCRIPT (to source in a shell)"
+        )

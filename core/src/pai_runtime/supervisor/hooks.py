@@ -1,0 +1,58 @@
+"""How a plugin's own hook is called: by a program that the engine names, in a process of its own."""
+
+from __future__ import annotations
+
+from pai_runtime.supervisor.spawning import CannotStart, Program
+from pai_runtime.task import placeholders
+from pai_runtime.task.fast_json import dumps
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from pai_runtime.supervisor.task import Task
+    from pai_runtime.task.plan import Step
+
+_LOADERS = ("LD_", "GLIBC_TUNABLES", "GCONV_PATH")
+
+
+def hook_program(
+    task: Task,
+    step: Step,
+    environment: Mapping[str, str],
+    files: Mapping[str, int],
+    failure: Mapping[str, Any] | None = None,
+) -> Program:
+    """What calls the hook of a step, with `files` to write to by the variables that name them.
+
+    It reads a JSON object with all that it needs to know: nothing is taken from the task's folder, which the
+    task can write. `failure` is for the hook that says why a task failed. Raises `CannotStart`.
+    """
+    if not task.options.hook_argv:
+        raise CannotStart("the launch options do not say how hooks are called (hookArgv)")
+    environment = {**environment, **{name: f"/proc/self/fd/{fd}" for name, fd in files.items()}}
+    # Without what puts other code into its process; it sets that again for what it starts.
+    own = {name: value for name, value in environment.items() if not name.startswith(_LOADERS)}
+    given = {**_given(task, step), "environment": environment, "failure": failure}
+    argv = [*task.options.hook_argv, str(step.hook)]
+    return Program(argv, own, dumps(given).encode(), tuple(files.values()))
+
+
+def _given(task: Task, step: Step) -> dict[str, Any]:
+    plan, use = task.plan, task.plan.uses[step.use]
+    named = placeholders.paths(use.parameters) | set(map(placeholders.platform_path, use.secrets))
+    return {
+        "secrets": {path: value for path, value in task.inputs.secrets.items() if path in named},
+        "use": use.to_json(),
+        "task": {
+            "job": plan.job,
+            "role": plan.role,
+            "index": plan.index,
+            "instances": dict(plan.instances),
+            "ports": dict(plan.ports),
+            "folder": plan.folder,
+            "gang": plan.gang,
+        },
+        "rules": [{"plugin": plan.uses[each.use].plugin, "rule": each.rule} for each in plan.exit_rules],
+    }

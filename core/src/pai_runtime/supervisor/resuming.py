@@ -1,0 +1,62 @@
+"""What an earlier process has done of a task: its init steps, which ran in another container, say."""
+
+from collections.abc import Mapping
+from typing import Any, get_args
+
+from pai_runtime.supervisor.lifecycle import SetUp
+from pai_runtime.supervisor.task import Task
+from pai_runtime.task.events import read_events
+from pai_runtime.task.outcome import SETUP_FAILED, Result
+from pai_runtime.task.plan import PlanError
+from pai_runtime.task.vocabulary import Outcome
+
+
+def init_before(task: Task) -> SetUp:
+    """Which uses have started, and the result, if init has failed. Raises `PlanError` if init has not run.
+
+    Events tell, of the last process that ran the init steps.
+    """
+    started: set[int] = set()
+    result: Result | None = None
+    has_begun = has_ended = False
+    for event in read_events(task.folder):
+        kind = event["event"]
+        if kind == "supervisorStarted" and event.get("phases") == "init":
+            has_begun, has_ended, result = True, False, None
+            started.clear()
+        elif kind == "stepStarted" and event.get("phase") == "init":
+            use = _use_index(task, event)
+            if use is not None:
+                started.add(use)
+        elif kind == "decided" and has_begun and not has_ended:
+            result = _result(task, event)
+        elif kind == "initEnded":
+            has_ended = True
+    if not has_begun and task.plan.steps_of("init"):
+        raise PlanError("the init steps of this plan have not been run")
+    if has_begun and not has_ended:
+        message = "the process that ran the init steps was ended before they were done"
+        result = Result("setup-failed", SETUP_FAILED, "init", message=message)
+    return SetUp(tuple(sorted(started)), result)
+
+
+def _result(task: Task, event: Mapping[str, Any]) -> Result | None:
+    """What was decided, if the event is one that a supervisor has written."""
+    outcome, code, number = event.get("outcome"), event.get("exitCode"), event.get("signal")
+    if outcome not in get_args(Outcome) or not isinstance(code, int):
+        return None
+    use = _use_index(task, event)
+    return Result(
+        outcome,
+        code,
+        "init",
+        signal=number if isinstance(number, int) else None,
+        failed=task.plan.uses[use] if use is not None else None,
+        message=str(event.get("message", "")),
+        decided_at=float(event["time"]),
+    )
+
+
+def _use_index(task: Task, event: Mapping[str, Any]) -> int | None:
+    use = event.get("useIndex")
+    return use if isinstance(use, int) and 0 <= use < len(task.plan.uses) else None

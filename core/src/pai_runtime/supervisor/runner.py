@@ -1,0 +1,200 @@
+"""The `Runner` of a real task: its steps, services and command as processes."""
+
+from __future__ import annotations
+
+import sys
+
+from pai_runtime.supervisor.environment import Environment
+from pai_runtime.supervisor.hooks import hook_program
+from pai_runtime.supervisor.loop import CANNOT_START, ExitStatus
+from pai_runtime.supervisor.spawning import CannotStart, Program
+from pai_runtime.task.layout import RECORD
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+
+    from pai_runtime.supervisor.oom import OomKills
+    from pai_runtime.supervisor.services import Services
+    from pai_runtime.supervisor.task import Task
+    from pai_runtime.task.analysis import Analysis
+    from pai_runtime.task.outcome import CallbackFailure, Result
+    from pai_runtime.task.plan import Command, Service, Step, UseRecord
+    from pai_runtime.task.vocabulary import Phase, StopReason
+else:
+    import _signal as signal
+
+# What is not needed before the user's command runs is imported where it is.
+# ruff: noqa: PLC0415
+
+
+class TaskRunner:
+    """Runs what the lifecycle asks for; raises `NoShell`."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._environment = Environment(task)
+        self._services: Services | None = None
+        self._oom_kills: OomKills | None = None
+        self._phase: Phase | None = None
+
+    def step(self, step: Step, use: UseRecord, result: Result | None) -> ExitStatus:
+        """Run a script, or the plugin's hook in an interpreter of its own."""
+        if self._task.stop.at_once:
+            return ExitStatus(128 + signal.SIGKILL, signal.SIGKILL)
+        self._enter(step.phase)
+        where = {"phase": step.phase, "use": use.name, "useIndex": step.use}
+        self._task.journal.add("stepStarted", **where)
+        self._environment.before_step()
+        stop = self._task.stop
+        try:
+            program = self._program(step, use, result)
+            stop_at = stop.work_until if result is None else stop.exits_until
+            ended = self._task.processes.run_step(program, stop_at, self._catch_up)
+        except CannotStart as error:
+            self._task.say(f"[ERROR] the step cannot be started: {error}")
+            ended = CANNOT_START
+        else:
+            self._environment.after_step(step, use)
+            self._environment.keep()
+        self._task.journal.add("stepEnded", **where, exitCode=ended.code, signal=ended.signal)
+        return ended
+
+    def start_service(self, service: Service) -> bool:
+        """Start a background process; whether the task may go on."""
+        if self._services is None:
+            from pai_runtime.supervisor.services import Services
+
+            self._services = Services(self._task, self._environment.shell)
+        python = self._task.options.python or sys.executable
+        environment = {
+            **self._environment.variables,
+            **self._task.paths(),
+            "PAI_RUNTIME_PYTHON": python,
+        }
+        return self._services.start(service, environment)
+
+    def command(self, command: Command) -> ExitStatus | None:
+        """Run the user's command; None if it cannot be started."""
+        self._enter("command")
+        argv = self._environment.shell.command("command", stop_at_error=True)
+        variables = {**self._environment.variables, **self._task.paths()}
+        program = Program(argv, variables, self._task.script(command.script))
+        logs = self._task.logs
+        try:
+            ended = self._task.processes.run_command(
+                program, (logs.stdout, logs.stderr), self._command_has_started
+            )
+        except CannotStart as error:
+            self._task.say(f"[ERROR] the command cannot be started: {error}")
+            return None
+        self._task.journal.add("commandEnded", exitCode=ended.code, signal=ended.signal)
+        return ended
+
+    def decided(self, result: Result) -> None:
+        """Leave a record in case we do not come to the end, without what is kept for the last one."""
+        from pai_runtime.task.exit_record import exit_record
+
+        logs, folder = self._task.logs, self._task.folder
+        failed = self._task.plan.uses.index(result.failed) if result.failed else None
+        self._task.journal.add(
+            "decided",
+            outcome=result.outcome,
+            exitCode=result.code,
+            phase=result.phase,
+            userExitCode=result.user_code,
+            signal=result.signal,
+            useIndex=failed,
+            message=logs.masks.mask(result.message) or None,
+            phrase=result.analysis and logs.masks.mask(result.analysis.phrase),
+        )
+        text = exit_record(result, (), logs.tails(), logs.masks.mask)
+        try:
+            folder.write(f".{RECORD}", text, sync=False)
+            folder.move(f".{RECORD}", folder, RECORD)
+        except OSError:
+            pass  # the last one may fit into what was reserved for it
+
+    def analyze(self, step: Step, use: UseRecord, result: Result) -> Analysis | None:
+        """Ask a plugin why the task failed; None: it does not know, or cannot say."""
+        from pai_runtime.supervisor.asking import ask, failure_of
+
+        self._enter("analysis")
+        where = {"phase": step.phase, "use": use.name, "useIndex": step.use}
+        self._task.journal.add("stepStarted", **where)
+        failure = failure_of(result, self._count_oom_kills().since(), self._task.logs.tails())
+        environment = {**self._environment.variables, **self._task.paths()}
+        found = ask(self._task, step, use, failure, environment)
+        self._task.journal.add("stepEnded", **where)
+        return found
+
+    def hold(self, result: Result) -> None:
+        """Keep the task as it is for a while."""
+        from pai_runtime.supervisor.hold import hold
+
+        self._task.say(f"[ERROR] {result.message}")
+        hold(self._task, "held", self._task.plan.hold)
+
+    def told_to_stop(self) -> tuple[StopReason, int | None] | None:
+        """Whether the task has been told to stop, and by which signal."""
+        reason = self._task.stop.reason()
+        return (reason, self._task.stop.signal) if reason else None
+
+    def linger(self, result: Result, failures: tuple[CallbackFailure, ...]) -> None:
+        """Let services that outlive the task do so; how it went is on disk before, whatever becomes of them."""
+        if self._services and self._services.may_linger() and self._task.stop.reason() is None:
+            self.record(result, failures)
+            self._services.linger()
+
+    def record(self, result: Result, failures: tuple[CallbackFailure, ...]) -> None:
+        """Leave the exit record."""
+        from pai_runtime.supervisor.recording import write_record
+        from pai_runtime.task.exit_record import exit_record
+
+        self._environment.keep()
+        logs = self._task.logs
+        text = exit_record(result, failures, logs.tails(), logs.masks.mask)
+        write_record(self._task.folder, text, self._task.options.termination_log)
+
+    def end(self) -> None:
+        """End what runs in the background."""
+        if self._services:
+            self._services.end()
+
+    def _enter(self, phase: Phase) -> None:
+        if phase != self._phase:
+            self._phase = phase
+            self._task.journal.add("phaseStarted", phase=phase)
+
+    def _program(self, step: Step, use: UseRecord, result: Result | None) -> Program:
+        environment = {
+            **self._environment.variables,
+            **self._task.paths(),
+            "PAI_TASK_PHASE": step.phase,
+        }
+        if result is not None:
+            environment |= {"PAI_TASK_OUTCOME": result.outcome, "PAI_TASK_EXIT_CODE": str(result.code)}
+        files = {"PAI_ENV": self._environment.settings_fd}
+        if step.hook is not None:
+            return hook_program(self._task, step, environment, files)
+        argv = self._environment.shell.step(
+            use.name, files, self._environment.exported_fd, stop_at_error=step.failure_policy == "fail"
+        )
+        fds = (self._environment.exported_fd, self._environment.settings_fd)
+        return Program(argv, environment, self._task.script(step.script or ""), fds)
+
+    def _command_has_started(self) -> None:
+        self._task.journal.add("commandStarted")
+        self._catch_up()
+
+    def _catch_up(self) -> None:
+        """Do what neither a step nor the command has to wait for."""
+        self._environment.keep()
+        self._count_oom_kills()
+
+    def _count_oom_kills(self) -> OomKills:
+        if self._oom_kills is None:
+            from pai_runtime.supervisor.oom import OomKills
+
+            self._oom_kills = OomKills()
+        return self._oom_kills

@@ -1,0 +1,91 @@
+"""Starting a process: in a session of its own, with no standard input, and dead when we are.
+
+`subprocess` would do, but takes as long to import as all of the supervisor.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from pai_runtime.supervisor.process_tree import end_with_parent
+from pai_runtime.task.memfd import SCRIPT_FD, hand_over_script
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+    from collections.abc import Mapping
+    from dataclasses import dataclass as record
+    from typing import NoReturn
+else:
+    import _signal as signal
+
+    from pai_runtime.task.record import record
+
+_CANNOT_EXECUTE = 126
+_IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
+
+
+class CannotStart(Exception):
+    """The system gives no process, or no pipe for one: too many open files or processes, no memory."""
+
+
+@record(frozen=True)
+class Program:
+    """What a process executes. It finds `script` at `SCRIPT_FD`, and `fds` by their numbers."""
+
+    argv: list[str]
+    environment: Mapping[str, str]
+    script: bytes
+    fds: tuple[int, ...] = ()
+
+
+def spawn(program: Program, stdout: int, stderr: int) -> int:
+    """Start a process with these two open files as its output; its process id. Raises `CannotStart`."""
+    try:
+        hand_over_script(program.script)
+        told, tell = os.pipe()  # closed by the kernel once the program has begun
+    except OSError as error:
+        raise CannotStart(f"{program.argv[0]}: {error.strerror}") from None
+    try:
+        parent = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            _become(program, (stdout, stderr), tell, parent)
+        os.close(tell)
+        tell = -1
+        failed = os.read(told, 16)
+    except OSError as error:
+        raise CannotStart(f"{program.argv[0]}: {error.strerror}") from None
+    finally:
+        os.close(told)
+        if tell >= 0:
+            os.close(tell)
+    if failed:
+        os.waitpid(pid, 0)
+        raise CannotStart(f"{program.argv[0]}: {os.strerror(int(failed))}")
+    return pid
+
+
+def _become(program: Program, output: tuple[int, int], tell: int, parent: int) -> NoReturn:
+    """Whatever goes wrong, this process never goes on as the supervisor."""
+    try:
+        os.setsid()
+        if parent != 1:  # else it is the first of a namespace, which ends with it anyway
+            end_with_parent()
+            if os.getppid() != parent:  # it was gone before the kernel knew
+                os._exit(_CANNOT_EXECUTE)
+        for number in _IGNORED_BY_PYTHON:
+            signal.signal(number, signal.SIG_DFL)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        for fd, standard in zip(output, (1, 2), strict=True):
+            os.dup2(fd, standard)
+        for fd in (SCRIPT_FD, *program.fds):
+            os.set_inheritable(fd, True)  # noqa: FBT003 - positional only
+        os.execve(program.argv[0], program.argv, program.environment)  # noqa: S606 - no shell, as it should
+    except OSError as error:
+        os.write(tell, b"%d" % error.errno)
+    except ValueError:  # a NUL in the environment
+        os.write(tell, b"%d" % errno.EINVAL)
+    finally:
+        os._exit(_CANNOT_EXECUTE)

@@ -1,0 +1,134 @@
+"""What the supervisor of one task works with, made from what its engine left in the task's folder."""
+
+from __future__ import annotations
+
+import os
+
+from pai_runtime.supervisor.logs import Logs
+from pai_runtime.supervisor.loop import Loop
+from pai_runtime.supervisor.processes import Processes
+from pai_runtime.task import placeholders
+from pai_runtime.task.events import EventFile
+from pai_runtime.task.fast_json import loads
+from pai_runtime.task.folder import Folder
+from pai_runtime.task.layout import MASK, PLAN, PRIVATE, RECORD, RECORD_BYTES, SHARED, WORK
+from pai_runtime.task.masking import Masks
+from pai_runtime.task.plan import Plan, PlanError
+from pai_runtime.task.state import Journal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from dataclasses import dataclass as record
+
+    from pai_runtime.supervisor.stop import Stop
+    from pai_runtime.task.launch import LaunchOptions
+else:
+    from pai_runtime.task.record import record
+
+_PLAN_BYTES = 256 * 1024 * 1024
+_SECRETS_BYTES = 64 * 1024 * 1024
+
+
+@record(frozen=True)
+class Inputs:
+    """What the engine hands over. `secrets`: the value of each by its path."""
+
+    plan: Plan
+    secrets: Mapping[str, str]
+    options: LaunchOptions
+
+
+@record(frozen=True)
+class Task:
+    """One task while it runs.
+
+    All that the runtime keeps of it goes through `folder`, which the task may not be able to see; what the
+    task has in its place is `inside`.
+    """
+
+    inputs: Inputs
+    folder: Folder
+    inside: Folder
+    stop: Stop
+    logs: Logs
+    journal: Journal
+    loop: Loop
+    processes: Processes
+
+    @property
+    def plan(self) -> Plan:
+        """What it runs."""
+        return self.inputs.plan
+
+    @property
+    def options(self) -> LaunchOptions:
+        """How it was started."""
+        return self.inputs.options
+
+    @property
+    def pid(self) -> int:
+        """The supervisor's process id as others see it."""
+        return self.options.pid or os.getpid()
+
+    def say(self, text: str) -> None:
+        """A line of the runtime's own in ``runtime.log``."""
+        self.logs.runtime.say(text)
+
+    def script(self, text: str) -> bytes:
+        """A script of the plan, with the values of secrets."""
+        return os.fsencode(placeholders.fill(text, self.inputs.secrets))
+
+    def paths(self) -> dict[str, str]:
+        """Where every process of the task finds what it may write to."""
+        return {"PAI_MASK": f"{self.inside.where}/{MASK}"}
+
+    def end(self) -> None:
+        """End all that still runs, take its last output, and remove what must not outlive the task."""
+        self.processes.end()
+        try:
+            self.inside.remove(PRIVATE)
+        except OSError:
+            pass
+
+
+def read_inputs(folder: Folder, options: LaunchOptions) -> Inputs:
+    """The plan and the secrets; raises OSError, ValueError or `PlanError`."""
+    text = folder.read(PLAN, _PLAN_BYTES)
+    document = loads(text)
+    if isinstance(document, dict) and "shared" not in document:
+        document["shared"] = loads(folder.read(SHARED, _PLAN_BYTES))
+    plan = Plan.from_json(document)
+    secrets = _read_secrets(options.secrets_fd)
+    if rb"\u0000" in text:  # as a placeholder begins; a large plan without one is not walked through
+        missing = placeholders.paths(plan.to_json(whole=False)) - secrets.keys()
+        if missing:
+            raise PlanError(f"no value is given for the secret {', '.join(map(repr, sorted(missing)))}")
+    return Inputs(plan, secrets, options)
+
+
+def _read_secrets(fd: int | None) -> dict[str, str]:
+    if fd is None:
+        return {}
+    with os.fdopen(fd, "rb") as file:
+        secrets: dict[str, str] = loads(file.read(_SECRETS_BYTES))
+    return secrets
+
+
+def set_up(inputs: Inputs, folder: Folder, stop: Stop) -> Task:
+    """Go to the task's working directory, and make what its processes need; raises OSError or `CannotStart`."""
+    os.chdir(f"{folder.where}/{WORK}")
+    inside = Folder.at(folder.where)
+    try:
+        os.mkdir(PRIVATE, 0o700, dir_fd=inside.fd)
+    except FileExistsError:
+        pass
+    options = inputs.options
+    logs = Logs(folder, Masks(inputs.secrets.values()), options.prefix, options.rotation)
+    loop = Loop()
+    mask_pipe = inside.fifo(MASK)
+    processes = Processes(loop, stop, logs, options.grace)
+    processes.listen(mask_pipe, logs)
+    folder.reserve(RECORD, RECORD_BYTES)
+    journal = Journal(folder, EventFile(folder))
+    return Task(inputs, folder, inside, stop, logs, journal, loop, processes)

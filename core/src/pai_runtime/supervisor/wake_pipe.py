@@ -1,0 +1,36 @@
+"""A wait for anything that ends when a child does, or a signal comes."""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+else:
+    import _signal as signal
+
+
+class WakePipe:
+    """Its `fd` can be read when a child has ended or a signal has come; one of a process at a time."""
+
+    def __init__(self) -> None:
+        self.fd, self._write = os.pipe()
+        for fd in (self.fd, self._write):
+            os.set_blocking(fd, False)
+        self._before = signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+        signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
+
+    def clear(self) -> None:
+        """Take what was written by now."""
+        try:
+            os.read(self.fd, 65536)
+        except BlockingIOError:
+            pass
+
+    def close(self) -> None:
+        """Leave signals as they were."""
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, self._before)
+        os.close(self.fd)
+        os.close(self._write)

@@ -1,0 +1,83 @@
+"""Writing a file aside and renaming it, so that a crash leaves the old one or the new one and never half of one."""
+
+import os
+
+from pai_runtime.task.regular_file import FLAGS, sole
+
+
+def write(holder: int, name: str, data: bytes, mode: int, *, sync: bool) -> None:
+    """Write a file in the folder `holder`; raises OSError.
+
+    Without `sync` it is atomic in a crash of ours and not in one of the machine, and costs no time.
+    """
+    aside = _aside(name)
+    try:
+        fd = _open_aside(holder, aside, mode)
+        try:
+            size = len(data)
+            while data:
+                data = data[os.write(fd, data) :]
+            os.ftruncate(fd, size)  # last, to keep what was reserved
+            if sync:
+                os.fsync(fd)
+        finally:
+            os.close(fd)
+        _replace(holder, aside, name)
+    except OSError:
+        unreserve(holder, name)
+        raise
+
+
+def reserve(holder: int, name: str, size: int) -> None:
+    """Take so many bytes of the disk for what `write` will write there, should it be full by then."""
+    try:
+        fd = _open_aside(holder, _aside(name), 0o644)
+    except OSError:
+        return
+    try:
+        os.posix_fallocate(fd, 0, size)
+    except OSError:
+        pass
+    finally:
+        os.close(fd)
+
+
+def unreserve(holder: int, name: str) -> None:
+    """Give back what was reserved and not used."""
+    try:
+        os.unlink(_aside(name), dir_fd=holder)
+    except OSError:
+        pass
+
+
+def _aside(name: str) -> str:
+    """Where a file is written before it takes its name."""
+    return f".{name}.part"
+
+
+def _open_aside(holder: int, aside: str, mode: int) -> int:
+    """What has been reserved, or else a new file, whatever is there in its way."""
+    new = os.O_WRONLY | os.O_CREAT | os.O_EXCL | FLAGS
+    try:
+        return os.open(aside, new, mode, dir_fd=holder)
+    except FileExistsError:
+        pass
+    try:
+        return sole(os.open(aside, os.O_WRONLY | FLAGS, dir_fd=holder), aside)
+    except OSError:
+        _clear(holder, aside)
+        return os.open(aside, new, mode, dir_fd=holder)
+
+
+def _replace(holder: int, aside: str, name: str) -> None:
+    try:
+        os.rename(aside, name, src_dir_fd=holder, dst_dir_fd=holder)
+    except IsADirectoryError:
+        _clear(holder, name)
+        os.rename(aside, name, src_dir_fd=holder, dst_dir_fd=holder)
+
+
+def _clear(holder: int, name: str) -> None:
+    from pai_runtime.task.removal import remove  # noqa: PLC0415 - hardly ever needed
+
+    remove(holder, name)

@@ -1,0 +1,75 @@
+"""What happened in a task, in the order in which it did: ``events.jsonl``, one JSON object in each line.
+
+Each has `time`, in seconds of Unix time, and `event`, its kind; ``events.schema.json`` says which others.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from pai_runtime.task.fast_json import dumps, loads
+from pai_runtime.task.layout import EVENTS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from pai_runtime.task.folder import Folder
+
+MOST_BYTES = 1024 * 1024
+"""When the file has so many it becomes ``events.jsonl.1``, in the place of an earlier one."""
+
+
+class EventFile:
+    """Appends to the file in a folder. A full disk, or a folder that is gone, loses events and nothing else."""
+
+    def __init__(self, folder: Folder, name: str = EVENTS) -> None:
+        self._folder = folder
+        self._name = name
+        self._fd: int | None = None
+
+    def add(self, event: str, **fields: Any) -> dict[str, Any]:
+        """Write an event of this moment down; the event. Fields that are None are left out."""
+        known = {name: value for name, value in fields.items() if value is not None}
+        document = {"time": round(time.time(), 6), "event": event, **known}
+        try:
+            self._append(f"{dumps(document)}\n".encode())
+        except OSError:
+            self._close()
+        return document
+
+    def _append(self, line: bytes) -> None:
+        if self._fd is None:
+            self._fd = self._folder.append(self._name)
+        if os.fstat(self._fd).st_size + len(line) > MOST_BYTES:
+            self._close()
+            self._folder.move(self._name, self._folder, f"{self._name}.1")
+            self._fd = self._folder.append(self._name)
+        os.write(self._fd, line)
+
+    def _close(self) -> None:
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+
+def read_events(folder: Folder, name: str = EVENTS) -> Iterator[dict[str, Any]]:
+    """The events in a folder, oldest first; lines that are none are left out, as is a file that is not there."""
+    for each in (f"{name}.1", name):
+        try:
+            lines = folder.read(each, 2 * MOST_BYTES).splitlines()
+        except OSError:
+            continue
+        for line in lines:
+            try:
+                event = loads(line)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(event, dict) and _is_event(event):
+                yield event
+
+
+def _is_event(document: dict[str, Any]) -> bool:
+    return isinstance(document.get("event"), str) and isinstance(document.get("time"), (int, float))

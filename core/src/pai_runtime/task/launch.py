@@ -1,0 +1,126 @@
+"""How a task's supervisor is started: the one argument that follows the task's folder."""
+
+from __future__ import annotations
+
+import os
+
+from pai_runtime.task.fast_json import dumps, loads
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from dataclasses import dataclass as record
+    from dataclasses import field
+
+    from pai_runtime.task.vocabulary import Phases
+else:
+    from pai_runtime.task.record import field, record
+
+
+@record(frozen=True)
+class Rotation:
+    """How much of a log is kept: `count` files of at most `size` bytes, the live one included."""
+
+    size: int = 256 * 1024 * 1024
+    count: int = 2
+
+
+@record(frozen=True)
+class LaunchOptions:
+    """What an engine decides of one start of a supervisor; times in seconds.
+
+    - `timeout`: until the task is ended; None: never.
+    - `grace`: between SIGTERM and SIGKILL.
+    - `exit_budget`: what exit callbacks may take in all once the task has been told to stop.
+    - `prefix`: stands before each line that is passed on to standard output and standard error.
+    - `termination_log`: a file for the exit record, where the platform looks for it, such as
+      ``/tmp/pai-termination-log``.
+    - `folder_fd`: a descriptor of the task's folder, where the task cannot see it.
+    - `secrets_fd`: a descriptor of a JSON object, the value of each secret by its path.
+    - `pid`: the supervisor's process id as others see it; None: as it sees itself.
+    - `python`: an interpreter for services; None: the supervisor's own.
+    - `hook_argv`: the program that calls a plugin's hook; the hook's name is added. Empty: no plan with hooks
+      can run.
+    - `variables`: the platform's variables of this attempt, which take precedence over the plan's.
+    - `phases`: ``init`` runs the init steps and nothing else, ``rest`` all but these, in a later process over
+      the same folder, ``all`` both. What init steps set in the environment reaches later steps with ``all``
+      only, since it may be secret and is not written down.
+    """
+
+    timeout: float | None = None
+    grace: float = 10
+    exit_budget: float = 30
+    prefix: str = ""
+    rotation: Rotation = Rotation()
+    termination_log: str | None = None
+    folder_fd: int | None = None
+    secrets_fd: int | None = None
+    pid: int | None = None
+    python: str | None = None
+    hook_argv: tuple[str, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
+    phases: Phases = "all"
+
+    def to_argument(self) -> str:
+        """The options as JSON, those that have their default value left out."""
+        fields = {_KEYS[name]: value for name, value in vars(self).items() if value != vars(_DEFAULT)[name]}
+        if "rotation" in fields:
+            fields["rotation"] = vars(self.rotation)
+        return dumps(fields)
+
+    @classmethod
+    def from_argument(cls, argument: str) -> LaunchOptions:
+        """Read what `to_argument` gave, or a person wrote; raises `ValueError`."""
+        document = loads(argument)
+        if not isinstance(document, dict):
+            raise ValueError("the launch options are not a JSON object")
+        fields = {name: document.pop(key) for name, key in _KEYS.items() if key in document}
+        if document:
+            unknown = ", ".join(map(repr, document))
+            raise ValueError(f"no launch option is named {unknown}; known: {', '.join(_KEYS.values())}")
+        for name, value in fields.items():
+            if not isinstance(value, _KINDS[name]) or isinstance(value, bool):
+                raise ValueError(f"the launch option {_KEYS[name]} is {value!r}, which is of the wrong type")
+        if "phases" in fields and fields["phases"] not in PHASES:
+            raise ValueError(f"the launch option phases is {fields['phases']!r}; known: {', '.join(PHASES)}")
+        if "rotation" in fields:
+            try:
+                fields["rotation"] = Rotation(**fields["rotation"])
+            except TypeError as error:
+                raise ValueError(f"the launch option rotation: {error}") from None
+        if fields.get("termination_log") is not None:
+            fields["termination_log"] = os.path.abspath(fields["termination_log"])
+        if "hook_argv" in fields:
+            fields["hook_argv"] = tuple(fields["hook_argv"])
+        return cls(**fields)
+
+
+PHASES: tuple[Phases, ...] = ("all", "init", "rest")
+
+_DEFAULT = LaunchOptions()
+_NUMBER = (int, float)
+_NONE = type(None)
+_KINDS: Mapping[str, tuple[type, ...]] = {
+    "timeout": (*_NUMBER, _NONE),
+    "grace": _NUMBER,
+    "exit_budget": _NUMBER,
+    "prefix": (str,),
+    "rotation": (dict,),
+    "termination_log": (str, _NONE),
+    "folder_fd": (int, _NONE),
+    "secrets_fd": (int, _NONE),
+    "pid": (int, _NONE),
+    "python": (str, _NONE),
+    "hook_argv": (list,),
+    "variables": (dict,),
+    "phases": (str,),
+}
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(map(str.capitalize, rest))
+
+
+_KEYS = {name: _camel(name) for name in _KINDS}
+"""The name of each option in JSON."""

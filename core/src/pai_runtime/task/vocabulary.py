@@ -1,0 +1,25 @@
+"""The words that plans, states and records are made of.
+
+For annotations, and for those who need all words of one kind; what a supervisor loads imports this for type
+checkers only, since `typing` takes time.
+"""
+
+from typing import Literal
+
+FailurePolicy = Literal["fail", "ignore"]
+Event = Literal["taskStarts", "taskSucceeds", "taskFails", "taskExits"]
+Phase = Literal["init", "taskStarts", "command", "analysis", "taskSucceeds", "taskFails", "taskExits"]
+Restart = Literal["never", "on-failure", "always"]
+MountKind = Literal["storage", "nfs"]
+
+FailedOutcome = Literal["failed", "setup-failed", "timeout"]
+"""How a task ended of which a plugin is asked why."""
+Outcome = Literal["ok", "cancelled", FailedOutcome]
+StopReason = Literal["cancelled", "timeout"]
+Behavior = Literal["TRANSIENT", "PERMANENT", "UNKNOWN"]
+
+Kept = Literal["held", "lingering"]
+StatePhase = Phase | Kept | Literal["ended"]
+
+Phases = Literal["all", "init", "rest"]
+"""Which part of a plan a supervisor runs."""
