@@ -12,7 +12,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from pai_runtime.engines.local.ports import FIRST, free_ports
-from pai_ssh.barrier import BarrierTimeout, wait_for_all
+from pai_runtime.plugin import UserError
+from pai_ssh.barrier import wait_for_all
 from pai_ssh.files import write_files
 from pai_ssh.keys import keys_of_run
 from pai_ssh.peers import Peer
@@ -46,7 +47,7 @@ def main() -> list[str]:
         def wait(peer: Peer) -> bool:
             try:
                 wait_for_all(peers, peer.name, Path(name, peer.name), SECONDS, lambda _: None)
-            except BarrierTimeout:
+            except UserError:
                 return False
             return True
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from pai_runtime.runs.state import Run, read_run
 from pai_runtime.supervisor.logs import LogFile
-from pai_runtime.task.launch import Rotation
 from pai_runtime.task.folder import Folder
+from pai_runtime.task.launch import Rotation
 
 
 def timestamp(seconds: float) -> str:

@@ -29,14 +29,14 @@ if {SEEN!r} in os.environ:
     (pathlib.Path(os.environ[{SEEN!r}]) / __name__).touch()
 """
 
-USES_API = RECORDS_ITSELF + "from pai_runtime.plugin import Contribution, Shell, Task, Use, hookimpl\n"
+USES_API = RECORDS_ITSELF + "from pai_runtime.plugin import Contribution, ShellStep, Task, Use, hookimpl\n"
 
 GREETS = """
 @hookimpl
 def pai_prerequisite(use, task):
     return Contribution(
         environment={"GREETED_BY_" + use.name.upper(): use.plugin},
-        steps=[Shell("taskStarts", "echo hello from " + use.name)],
+        steps=[ShellStep("taskStarts", "echo hello from " + use.name)],
     )
 """
 """A plugin that works: one variable and one step."""

@@ -10,9 +10,9 @@ from typing import Any
 
 import yaml
 
-from pai_runtime.task.vocabulary import FailurePolicy, Phase
 from pai_runtime.task.interpreter import python_argv
 from pai_runtime.task.plan import Command, Plan, Step, UseRecord, Variable
+from pai_runtime.task.vocabulary import FailurePolicy, Phase
 
 
 def use(name: str) -> UseRecord:

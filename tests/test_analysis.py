@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
-from pai_runtime.task.vocabulary import Phase
 from pai_runtime.plugin import Analysis
 from pai_runtime.runs.first_failure import first_failure
 from pai_runtime.supervisor.lifecycle import run_task as run_lifecycle
 from pai_runtime.task.plan import Step
+from pai_runtime.task.vocabulary import Phase
 from tests.plugin_factory import Site, uses
 from tests.support import job, write_job
 from tests.task_harness import TaskRun, make_fifo, plan, shell
@@ -269,11 +269,10 @@ def test_a_job_blames_the_task_that_failed_first_and_names_those_that_fell_with_
 
 
 _COMMAND = """
-import sys
 def add_arguments(parser):
     parser.add_argument("name")
-def main(args):
-    sys.stdout.write(f"hello {args.name}\\n")
+def main(args, output):
+    output.write_lines([f"hello {args.name}"])
     return 4
 """
 

@@ -74,7 +74,7 @@ def test_a_failure_is_explained_with_the_lines_around_what_was_found(tmp_path: P
     assert (
         done.stdout
         == """\
-10 NoLicence: it may go well the next time
+10 NoLicence: a retry may help
 
 Why: The simulator has found no licence.
 What to do:
@@ -89,7 +89,7 @@ train.log:10:
 >     11 |   no licence
       12 | after
 
-By rule NoLicence (entry 1 of spec.yaml): userLogRegex SimError: [^\\n]*\\n[^\\n]*licence
+Found by rule NoLicence (entry 1 of spec.yaml): userLogRegex SimError: [^\\n]*\\n[^\\n]*licence
 """
     )
 
@@ -140,7 +140,7 @@ def test_as_json_the_same_is_data(tmp_path: Path, spec: str, analyze: Any) -> No
 
 def test_where_no_rule_fits_that_is_said_and_the_exit_status_is_1(tmp_path: Path, analyze: Any) -> None:
     (tmp_path / "log").write_text("epoch 1: all is well\n")
-    assert analyze("log", "--exit-code", "3") == (1, "No rule fits exit code 3 and these logs.\n", "")
+    assert analyze("log", "--exit-code", "3") == (1, "No rule matches exit code 3 and these logs.\n", "")
     assert analyze("log", "--exit-code", "3", "--json") == (1, "null\n", "")
 
 
@@ -185,7 +185,7 @@ def test_wrong_arguments_are_told(args: list[str], analyze: Any) -> None:
 def test_a_log_may_have_a_name_that_is_no_text(tmp_path: Path, spec: str, analyze: Any) -> None:
     (tmp_path / os.fsdecode(b"a\xff\x1b[31mb")).write_text(LOG)
     status, out, _ = analyze("--spec", spec, os.fsdecode(b"a\xff\x1b[31mb"))
-    assert (status, "\na?b:10:\n" in out) == (0, True)
+    assert (status, "\na\\udcff\\x1b[31mb:10:\n" in out) == (0, True)
 
 
 def test_a_log_that_cannot_be_read_is_told(tmp_path: Path, analyze: Any) -> None:
@@ -216,18 +216,18 @@ def test_what_is_wrong_with_a_spec_is_told_with_its_place_and_the_rest_of_it_hol
     assert (status, out.split()[:2]) == (0, ["9", "Bad:"])
     first, second = err.splitlines()
     assert first.startswith(
-        "spec.yaml:4:21: warning: entry 1 (Bad): patterns[0].userLogRegex: 'a(' is no regular"
+        "warning: spec.yaml:4:21: entry 1 (Bad): patterns[0].userLogRegex: 'a(' is no regular"
     )
     assert first.endswith("expression of RE2: missing ): a(; the pattern is left out")
-    assert second == "spec.yaml:6:3: warning: entry 2: found 5, expected a mapping; the entry is left out"
+    assert second == "warning: spec.yaml:6:3: entry 2: found 5, expected a mapping; the entry is left out"
 
 
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (None, "spec.yaml:1:1: warning: cannot be read: No such file or directory"),
-        ("a: [", "spec.yaml:2:1: warning: is not YAML"),
-        ("a: b", "spec.yaml:1:1: warning: found a mapping, expected a list of entries"),
+        (None, "warning: spec.yaml:1:1: cannot be read: No such file or directory"),
+        ("a: [", "warning: spec.yaml:2:1: is not YAML"),
+        ("a: b", "warning: spec.yaml:1:1: found a mapping, expected a list of entries"),
     ],
 )
 def test_a_spec_that_is_none_is_told_and_the_shipped_rules_hold(
@@ -250,7 +250,7 @@ def test_control_characters_of_logs_and_specs_do_not_reach_the_terminal(tmp_path
     status, out, _ = analyze("--spec", "spec.yaml", "log")
     assert status == 0
     assert not [character for character in out if not character.isprintable() and character != "\n"]
-    for shown in ("before", "bad2Jend", "100%", "Why: red"):
+    for shown in ("before", "bad2Jend", "100%", "red"):
         assert shown in out
 
 
@@ -330,8 +330,8 @@ COMMAND = {"name": "greet", "module": "org_greet.command", "summary": "say hello
 GREET = """
 def add_arguments(parser):
     parser.add_argument("name")
-def main(args):
-    print("hello", args.name)
+def main(args, output):
+    output.write_lines([f"hello {args.name}"])
     return 7
 """
 
@@ -352,7 +352,7 @@ def greet(site: Site, code: str = GREET, **fields: Any) -> Any:
         ({}, "def add_arguments(parser):\n    1 / 0", "ZeroDivisionError: division by zero"),
         (
             {},
-            GREET.partition("def main")[0] + "def main(args):\n    1 / 0",
+            GREET.partition("def main")[0] + "def main(args, output):\n    1 / 0",
             "error: plugin org.greet (org-greet 1.0), command greet: ZeroDivisionError",
         ),
     ],

@@ -548,7 +548,7 @@ def test_any_text_is_a_document_or_refused_with_a_place(source: str) -> None:
         texts = []
         values = [(document.get(*path), node) for path, node in walk(document.node)]
         assert all(value and value.node is node for value, node in values)
-        places = [value and value.position for value, _ in values]
+        places = [value.position if value else None for value, _ in values]
     assert all(place and (place == Position("f") or min(place.line, place.column) >= 1) for place in places)
     assert all(text.isprintable() for text in texts)
 

@@ -21,11 +21,11 @@ import yaml
 from pai_git import cloning, pai_init, pai_task_starts
 from pai_git.cloning import SETTINGS, CloneFailed, clone
 from pai_git.placing import PlaceTaken, place
-from pai_git.request import InvalidRequest, read_request
+from pai_git.request import read_request
 from pai_runtime.host.host import Host
 from pai_runtime.host.planning import contribution_of
 from pai_runtime.host.policy import NO_POLICY
-from pai_runtime.plugin import Task, Use
+from pai_runtime.plugin import Task, Use, UserError
 from pai_runtime.task.placeholders import placeholder
 from tests.git_server import (
     Clock,
@@ -187,7 +187,7 @@ def test_a_token_that_is_a_secret_is_no_mistake() -> None:
     ],
 )
 def test_what_would_leak_a_secret_or_run_a_program_is_refused(parameters: dict[str, Any], words: str) -> None:
-    with pytest.raises(InvalidRequest) as refused:
+    with pytest.raises(UserError) as refused:
         read_request(parameters)
     assert words in str(refused.value)
     assert "pass@" not in str(refused.value)
@@ -865,7 +865,7 @@ def test_a_request_that_cannot_be_followed_is_said_before_anything_starts(
     done = cli("run", path, "--out", tmp_path / "run")
     if policy == "fail":
         assert done.returncode == 2
-        assert "hook pai_prerequisite: InvalidRequest: the option '--upload-pack' is not" in done.stderr
+        assert "hook pai_prerequisite: the option '--upload-pack' is not" in done.stderr
         assert not (tmp_path / "run").exists()
     else:
         assert (done.returncode, done.stdout) == (0, "none\n")

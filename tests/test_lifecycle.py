@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from pai_runtime.task.vocabulary import Event, FailurePolicy, Phase, StopReason
 from pai_runtime.supervisor.lifecycle import run_task as run_lifecycle
 from pai_runtime.supervisor.loop import ExitStatus
 from pai_runtime.task.analysis import Analysis
 from pai_runtime.task.outcome import SETUP_FAILED, TIMEOUT, Result
 from pai_runtime.task.plan import EVENTS, Command, Plan, PlannedService, Service, Step, UseRecord
+from pai_runtime.task.vocabulary import Event, FailurePolicy, Phase, StopReason
 from tests.task_harness import plan, run_task, shell
 
 _USES = "abc"

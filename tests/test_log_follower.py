@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from pai_runtime.runs.log_follower import LogFollower
 from pai_runtime.supervisor.logs import LogFile
-from pai_runtime.task.launch import Rotation
 from pai_runtime.task.folder import Folder
+from pai_runtime.task.launch import Rotation
 
 
 def all_of(follower: LogFollower, most: int = 1000) -> bytes:

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pai_runtime.task.masking import MASK, Masker, Masks
-from pai_runtime.task.masking import SHORTEST
+from pai_runtime.task.masking import MASK, SHORTEST, Masker, Masks
 from tests.task_harness import TaskRun, make_fifo, plan
 
 # Few letters, so that secrets overlap, repeat and begin each other.

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pai_runtime.plugin import EVENTS
 from tests.plugin_factory import Site, uses
 from tests.support import callback, job, write_job
 
@@ -84,44 +85,50 @@ FAILURES = {
     "exits with nothing": hook("called sys.exit(None)", "import sys; sys.exit()"),
     "calls itself for ever": hook("RecursionError: ", "return pai_prerequisite(use, task)"),
     "changes what it was given": hook("FrozenInstanceError: ", "use.name = 'x'"),
-    "environment is a list": answer(
-        "has an environment that is a list, not a mapping", "environment=['A=1']"
+    "says why in words for the user": hook(
+        "no such port",
+        "from pai_runtime.plugin import UserError; raise UserError('no such\\n port')",
     ),
+    "environment is a list": answer("TypeError: Contribution.environment: ", "environment=['A=1']"),
     "environment raises": Failure(
         IN_HOOK + "RuntimeError: mine (",
         "class Mine(dict):\n    def items(self): raise RuntimeError('mine')\n"
         + HOOK
         + "return Contribution(environment=Mine(a='b'))",
     ),
-    "variable is a number": answer(
-        "set the variable 'A' to a value of type int, not text", "environment={'A': 1}"
+    "variable is a number": answer("TypeError: Contribution.environment['A']: ", "environment={'A': 1}"),
+    "variable is nothing": answer("TypeError: Contribution.environment['A']: ", "environment={'A': None}"),
+    "variable's name is a number": answer("TypeError: Contribution.environment[1]: ", "environment={1: 'A'}"),
+    "variable has no name": answer("ValueError: Contribution.environment['']: ", "environment={'': 'A'}"),
+    "variable's name has =": answer("ValueError: Contribution.environment['A=B']", "environment={'A=B': ''}"),
+    "variable's name has NUL": answer("ValueError: Contribution.environment[", "environment={'A\\0': ''}"),
+    "variable has NUL": answer("ValueError: Contribution.environment['A']: ", "environment={'A': 'a\\0b'}"),
+    "variable has half a character": answer(
+        "ValueError: Contribution.environment['A']: ", "environment={'A': '\\udc80'}"
     ),
-    "variable is nothing": answer(
-        "set the variable 'A' to a value of type NoneType", "environment={'A': None}"
-    ),
-    "variable's name is a number": answer(
-        "set the variable 1 to a value of type str", "environment={1: 'A'}"
-    ),
-    "variable has no name": answer("set a variable with the impossible name ''", "environment={'': 'A'}"),
-    "variable's name has =": answer(
-        "set a variable with the impossible name 'A=B'", "environment={'A=B': ''}"
-    ),
-    "variable's name has NUL": answer("set a variable with the impossible name", "environment={'A\\0': ''}"),
-    "variable has NUL": answer("set the variable A to text with NUL", "environment={'A': 'a\\0b'}"),
-    "variable has half a character": answer("set the variable A to text", "environment={'A': '\\udc80'}"),
-    "steps are a step": answer("has steps that are a Shell, not a list", "steps=Shell('taskStarts', ':')"),
-    "steps are text": answer("has steps that are a str, not a list", "steps='echo'"),
-    "step is text": answer("has a step that is a str, not a Shell with a script", "steps=['echo']"),
-    "script is a list": answer("has a step that is a Shell, not", "steps=[Shell('taskStarts', ['echo'])]"),
-    "script has NUL": answer("has a step for taskStarts with NUL", "steps=[Shell('taskStarts', 'a\\0')]"),
+    "steps are a step": answer("TypeError: Contribution.steps: ", "steps=ShellStep('taskStarts', ':')"),
+    "steps are text": answer("TypeError: Contribution.steps: ", "steps='echo'"),
+    "step is text": answer("TypeError: Contribution.steps: ", "steps=['echo']"),
+    "script is a list": answer("TypeError: ShellStep.script: ", "steps=[ShellStep('taskStarts', ['echo'])]"),
+    "script has NUL": answer("ValueError: ShellStep.script: ", "steps=[ShellStep('taskStarts', 'a\\0')]"),
     "step of an unknown event": answer(
-        "has a step for 'taskStart'; expected one of taskStarts, taskSucceeds, taskFails, taskExits",
-        "steps=[Shell('taskStart', 'echo')]",
+        f"ValueError: ShellStep.event: expected one of {', '.join(EVENTS)}, found 'x'",
+        "steps=[ShellStep('x', 'echo')]",
     ),
-    "step for init": answer("has a step for 'init'; expected one of", "steps=[Shell('init', 'echo')]"),
+    "step for init": answer("ValueError: ShellStep.event: ", "steps=[ShellStep('init', 'echo')]"),
     "step with an unknown policy": answer(
-        "has a step with the failure policy 'warn'; expected fail or ignore",
-        "steps=[Shell('taskExits', 'echo', 'warn')]",
+        "ValueError: ShellStep.failure_policy: ", "steps=[ShellStep('taskExits', 'echo', 'warn')]"
+    ),
+    "exit rule with a secret": answer(
+        "ValueError: Contribution.exit_rules: ", "exit_rules=[{'reason': '\\0s\\0'}]"
+    ),
+    "mount at no place": answer(
+        "ValueError: Mount.path: ",
+        "mounts=[__import__('pai_runtime.plugin').plugin.Mount('/a/../b', 'data')]",
+    ),
+    "changes what was checked": hook(
+        "has given an answer that is no contribution: Contribution.environment['A']: ",
+        "made = Contribution({'A': 'a'}); made.environment['A'] = 1; return made",
     ),
 }
 

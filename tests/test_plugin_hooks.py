@@ -25,7 +25,7 @@ SHELL_TOO = """
 @hookimpl
 def pai_prerequisite(use, task):
     events = ("taskStarts", "taskSucceeds", "taskFails", "taskExits")
-    return Contribution(steps=[Shell(event, f"echo {event} of {use.name}") for event in events])
+    return Contribution(steps=[ShellStep(event, f"echo {event} of {use.name}") for event in events])
 """
 
 TELLS = """
@@ -336,4 +336,4 @@ def test_a_secret_of_the_platform_has_a_name(site: Site, tmp_path: Path) -> None
     )
     ended = site.cli("plan", write_job(tmp_path, job(**uses("org.asks"))))
     assert ended.returncode == 1
-    assert "asks for a secret of the platform by 'no name', which is no name" in ended.stderr
+    assert "ValueError: Contribution.secrets: " in ended.stderr

@@ -33,18 +33,18 @@ def test_a_service_of_a_plugin_is_in_the_plan_and_up_when_the_command_runs(tmp_p
 @pytest.mark.parametrize(
     ("contribution", "message"),
     [
-        ("services=Service('a', 'b')", "has services that are a Service, not a list"),
-        ("services=['echo']", "has a service that is a str, not a Service"),
-        ("services=[Service('a', 3)]", "has a service whose script is a int"),
-        ("services=[Service('a', 'b', probe=1)]", "has a service whose probe is a int"),
-        ("services=[Service('a', 'b', restart='sometimes')]", "has a service 'a' with restart 'sometimes'"),
-        ("services=[Service('a', 'b', linger='1h')]", "has a service whose linger is a str"),
-        ("services=[Service('a', 'b', address=3)]", "has a service whose address is a int"),
+        ("services=Service('a', 'b')", "TypeError: Contribution.services: "),
+        ("services=['echo']", "TypeError: Contribution.services: "),
+        ("services=[Service('a', 3)]", "TypeError: Service.script: "),
+        ("services=[Service('a', 'b', probe=1)]", "TypeError: Service.probe: "),
+        ("services=[Service('a', 'b', restart='sometimes')]", "ValueError: Service.restart: "),
+        ("services=[Service('a', 'b', linger='1h')]", "TypeError: Service.linger: "),
+        ("services=[Service('a', 'b', address=3)]", "TypeError: Service.address: "),
         (
             "services=[Service('a', 'b', address='\\0s\\0')]",
-            "has a service 'a' whose address has a secret, NUL or half a character in it",
+            "ValueError: Service.address: ",
         ),
-        ("services=[Service('a', 'b\\0')]", "has a service with NUL or half a character in it"),
+        ("services=[Service('a', 'b\\0')]", "ValueError: Service.script: "),
     ],
 )
 def test_a_service_that_is_none_is_one_message(tmp_path: Path, contribution: str, message: str) -> None:

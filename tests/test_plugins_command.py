@@ -1,4 +1,4 @@
-"""`pai-runtime plugins`: what is installed, what is allowed, and whether a plugin holds what it declares."""
+"""`pai-runtime plugins`: what is installed, what is allowed, and whether a plugin matches its manifest."""
 
 import json
 from pathlib import Path
@@ -25,19 +25,20 @@ def site(tmp_path: Path) -> Site:
     return Site(tmp_path)
 
 
-def test_the_list_is_a_table_with_a_line_for_each_plugin_and_the_reasons_below(
+def test_the_list_has_every_plugin_with_its_distribution_and_why_it_is_refused(
     site: Site, tmp_path: Path
 ) -> None:
     made = site.add("org.allowed", version="1.2")
     site.add("org.refused", distribution="other")
     result = site.cli("plugins", "list", "--policy", write_policy(tmp_path, policy_rule(made)))
     assert result.returncode == 0
-    table = [line.split() for line in result.stdout.splitlines()]
-    assert table[0] == ["id", "distribution", "version", "origin", "api", "allowed", "summary"]
-    assert ["org.allowed", "org-allowed", "1.2", "index", "1", "yes", "The", "plugin", "org.allowed"] in table
-    assert ["org.refused", "other", "1.0", "index", "1", "no", "The", "plugin", "org.refused"] in table
-    reason = f"org.refused (other) is refused: the policy {tmp_path / 'policy.yaml'} does not list it"
-    assert reason in result.stdout.splitlines()
+    assert "org.allowed (org-allowed 1.2)\n  The plugin org.allowed\norg.refused" in result.stdout
+    reason = f"policy {tmp_path / 'policy.yaml'} does not list it"
+    assert f"org.refused (other 1.0)\n  The plugin org.refused\n  refused: {reason}\n" in result.stdout
+
+
+def test_the_list_fits_80_columns(site: Site) -> None:
+    assert all(len(line) <= 80 for line in site.cli("plugins", "list").stdout.splitlines())
 
 
 def test_the_list_as_json_says_the_same(site: Site, tmp_path: Path) -> None:
@@ -139,13 +140,13 @@ ALL = [
         (GREETS, {"id": ["org.one", "org.other-name"]}),
     ],
 )
-def test_a_plugin_that_holds_what_it_declares_passes_its_check(
+def test_a_plugin_that_matches_its_manifest_passes_its_check(
     site: Site, code: str, fields: dict[str, Any]
 ) -> None:
     made = site.add("org.one", code, **fields)
     result = site.cli("plugins", "check", "org.one")
     assert (result.returncode, result.stderr) == (0, "")
-    assert result.stdout == f"{made.label} holds what it declares\n"
+    assert result.stdout == f"OK: {made.label} matches its manifest\n"
 
 
 RAISES = "@hookimpl\ndef pai_prerequisite(use, task): "
@@ -180,9 +181,9 @@ CHECKS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         GREETS,
         {"parameters": {**PARAMETERS, "examples": [{"greeting": "x"}, {"greeting": 3}, {"times": 0}]}},
         [
-            "example 1 does not fit the schema: greeting: expected",
-            "example 2 does not fit the schema: the field 'greeting' is missing",
-            "example 2 does not fit the schema: times: expected",
+            "example 1 does not match the schema: greeting: expected",
+            "example 2 does not match the schema: the field 'greeting' is missing",
+            "example 2 does not match the schema: times: expected",
         ],
     ),
     "a contribution that fails": (
@@ -205,7 +206,7 @@ CHECKS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
     "a schema that refers to nothing": (
         GREETS,
         {"parameters": {"$ref": "#/none", "examples": [{}]}},
-        ["example 0 does not fit the schema: the manifest of plugin org.one (org-one 1.0) cannot be used"],
+        ["example 0 does not match the schema: the manifest of plugin org.one (org-one 1.0) cannot be"],
     ),
 }
 
@@ -227,7 +228,7 @@ def test_a_plugin_that_the_policy_refuses_is_not_imported_to_be_checked(site: Si
     made = site.add("org.one")
     result = site.cli("plugins", "check", "org.one", "--policy", write_policy(tmp_path))
     assert (result.returncode, result.stdout) == (2, "")
-    assert f"{made.label} is refused: the policy" in result.stderr
+    assert f"{made.label} is refused: policy " in result.stderr
     assert site.imported == set()
 
 

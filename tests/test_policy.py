@@ -50,15 +50,15 @@ def found(site: Site, policy: Policy, id_: str, monkeypatch: pytest.MonkeyPatch)
         ({"versions": "!=1.3"}, None),
         ({"distribution": "ORG_ONE"}, None),
         ({"distribution": "org.one"}, None),
-        ({"versions": "==1.3"}, "its version must be ==1.3"),
-        ({"versions": "<1.4"}, "its version must be <1.4"),
-        ({"versions": ">=1,<2,!=1.4"}, "its version must be >=1,<2,!=1.4"),
-        ({"versions": "===1.4.0"}, "its version must be ===1.4.0"),
-        ({"versions": "==1.4+local"}, "its version must be ==1.4+local"),
-        ({"distribution": "org-two"}, "it must come from the distribution org-two"),
-        ({"distribution": "org-one "}, "it must come from the distribution org-one "),
-        ({"distribution": "org"}, "it must come from the distribution org"),
-        ({"distribution": "org-on*"}, "it must come from the distribution org-on*"),
+        ({"versions": "==1.3"}, "allows only ==1.3"),
+        ({"versions": "<1.4"}, "allows only <1.4"),
+        ({"versions": ">=1,<2,!=1.4"}, "allows only >=1,<2,!=1.4"),
+        ({"versions": "===1.4.0"}, "allows only ===1.4.0"),
+        ({"versions": "==1.4+local"}, "allows only ==1.4+local"),
+        ({"distribution": "org-two"}, "allows only the distribution org-two"),
+        ({"distribution": "org-one "}, "allows only the distribution org-one "),
+        ({"distribution": "org"}, "allows only the distribution org"),
+        ({"distribution": "org-on*"}, "allows only the distribution org-on*"),
         ({"id": "org.on"}, "does not list it"),
         ({"id": "org.one.more"}, "does not list it"),
         ({"id": "org"}, "does not list it"),
@@ -73,7 +73,7 @@ def found(site: Site, policy: Policy, id_: str, monkeypatch: pytest.MonkeyPatch)
         ({"id": ".*"}, "does not list it"),
         ({"id": "org.on?"}, "does not list it"),
         ({"id": "^org.one$"}, "does not list it"),
-        ({"digest": WRONG}, "its code has the digest sha256:"),
+        ({"digest": WRONG}, "allows only the digest sha256:"),
     ],
     ids=str,
 )
@@ -87,7 +87,7 @@ def test_a_plugin_is_allowed_by_a_rule_that_fits_it_wholly(
         assert refused is None
     else:
         assert refused is not None
-        assert refused.startswith(f"plugin org.one (org-one 1.4) is refused: the policy {policy} ")
+        assert refused.startswith(f"plugin org.one (org-one 1.4) is refused: policy {policy} ")
         assert reason in refused
 
 
@@ -129,7 +129,7 @@ def test_one_of_several_rules_for_a_plugin_is_enough(
     others = [policy_rule(made, versions="==0.9"), policy_rule(made, distribution="org-two")]
     both = found(site, read_policy(write_policy(tmp_path, *others)), "org.one", monkeypatch)
     assert both is not None
-    assert "its version must be ==0.9; it must come from the distribution org-two" in both
+    assert "allows only ==0.9 and allows only the distribution org-two" in both
     with_fitting = read_policy(write_policy(tmp_path, *others, policy_rule(made)))
     assert found(site, with_fitting, "org.one", monkeypatch) is None
 
@@ -186,7 +186,7 @@ def test_a_distribution_that_takes_anothers_name_has_its_own_digest(
     before.add("org.one", "# other code\n", distribution="evil", files=metadata)
     policy = read_policy(write_policy(tmp_path, policy_rule(real, **digest)))
     assert found(site, policy, "org.one", monkeypatch) is None
-    assert "its code has the digest" in (found(before, policy, "org.one", monkeypatch) or "")
+    assert "allows only the digest" in (found(before, policy, "org.one", monkeypatch) or "")
 
 
 class _Distribution:
@@ -436,7 +436,7 @@ def test_a_plugin_that_the_policy_refuses_fails_the_job_before_it_is_imported(
     assert result.returncode == status
     expected = (
         f"{path}:8:3: error: use 'use0': plugin org.one (org-one 1.4) is refused: "
-        f"the policy {policy} does not list it\n"
+        f"policy {policy} does not list it\n"
     )
     assert expected in result.stderr
     assert site.imported == set()

@@ -341,7 +341,7 @@ def test_the_barrier_names_a_task_that_does_not_come(tmp_path: Path, policy: str
     document["extras"]["com.microsoft.pai.runtimeplugin"][0]["failurePolicy"] = policy
     document["taskRoles"]["worker"]["completion"] = {"minSucceededInstances": 1}
     ended = cli("run", write_job(tmp_path, document), "--out", tmp_path / "run")
-    missing = "BarrierTimeout: no answer by ssh within 1.8 seconds from "
+    missing = "hook pai_task_starts: no answer by ssh within 1.8 seconds from "
     (line,) = (line for line in runtime_log(tmp_path / "run/worker/0") if missing in line)
     assert "late-0" in line.partition(missing)[2]
     assert ended.returncode == (249 if policy == "fail" else 0)
@@ -426,7 +426,7 @@ def test_of_two_uses_in_one_task_the_second_is_refused_and_the_first_is_as_it_wa
     path = write_job(tmp_path, document)
     ended = cli("run", path, "--out", tmp_path / "run")
     assert (ended.returncode, ended.stdout) == ((240, "") if policy == "fail" else (0, "hello\n"))
-    message = f"UsedTwice: the use at {path}:8:3 has brought ssh into this task; leave one of the two out"
+    message = f"hook pai_init: the use at {path}:8:3 has brought ssh into this task; leave one of the two out"
     assert message in "\n".join(runtime_log(tmp_path / "run/worker/0"))
 
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from pai_runtime.plugin import Task, Use
+from pai_runtime.plugin import Task, Use, UserError
 from pai_ssh import barrier
-from pai_ssh.barrier import VERDICT, BarrierTimeout, wait_for_all
+from pai_ssh.barrier import VERDICT, wait_for_all
 from pai_ssh.files import write_files
-from pai_ssh.keys import Keys, NoKeys, keys_of_run
+from pai_ssh.keys import Keys, keys_of_run
 from pai_ssh.peers import Peer, find_peers
-from pai_ssh.request import InvalidRequest, read_request
+from pai_ssh.request import read_request
 from pai_ssh.scripts import FOLDER, PREPARE
 from tests.job_harness import parameter_problems
 from tests.support import cli
@@ -90,7 +90,7 @@ def test_what_is_no_public_key_is_a_validation_error(key: str, where: str) -> No
     ],
 )
 def test_a_damaged_public_key_is_refused_before_anything_is_started(key: str) -> None:
-    with pytest.raises(InvalidRequest, match=r"is damaged; copy the whole line of its \.pub file"):
+    with pytest.raises(UserError, match=r"is damaged; copy the whole line of its \.pub file"):
         read_request(use(publicKeys=[key]), TASK)
 
 
@@ -131,9 +131,7 @@ def test_who_is_reached_and_who_waits(
 
 
 def test_a_role_that_has_no_ssh_cannot_be_waited_for() -> None:
-    with pytest.raises(
-        InvalidRequest, match="taskroles has Chief; the roles with this use are worker, ps_server"
-    ):
+    with pytest.raises(UserError, match="taskroles has Chief; the roles with this use are worker, ps_server"):
         read_request(use(taskroles=["worker", "Chief"]), TASK)
 
 
@@ -158,7 +156,7 @@ def test_keys_that_a_cluster_gives_are_used(of_the_run: dict[str, str]) -> None:
 
 
 def test_a_platform_that_gives_nothing_to_make_keys_of_is_an_error() -> None:
-    with pytest.raises(NoKeys, match="no secret that keys could be made of"):
+    with pytest.raises(UserError, match="no secret that keys could be made of"):
         keys_of_run({"sshKeys": "[]"})
 
 
@@ -258,7 +256,7 @@ def test_a_peer_that_hangs_up_is_named_and_leaves_no_traceback(
                     return
 
         threading.Thread(target=hang_up, daemon=True).start()
-        with pytest.raises(BarrierTimeout, match=r"no answer by ssh within 0.5 seconds from worker-0"):
+        with pytest.raises(UserError, match=r"no answer by ssh within 0.5 seconds from worker-0"):
             wait_for_all(peers, "worker-0", tmp_path, 0.5, lambda _: None)
         server.shutdown(socket.SHUT_RDWR)
     assert capfd.readouterr() == ("", "")
@@ -270,7 +268,7 @@ def test_those_who_do_not_lead_hear_from_the_leader_how_it_went(tmp_path: Path) 
     wait_for_all(PEERS, "Chief-0", tmp_path, 60, said.append)
     assert said[-1] == "[INFO] ssh barrier: all 3 tasks answer"
     (tmp_path / VERDICT).write_text('["ps_server-0"]')
-    with pytest.raises(BarrierTimeout, match=r"from ps_server-0$"):
+    with pytest.raises(UserError, match=r"from ps_server-0$"):
         wait_for_all(PEERS, "Chief-0", tmp_path, 60, said.append)
 
 
@@ -278,5 +276,5 @@ def test_a_leader_that_tells_nothing_is_the_one_who_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(barrier, "LATE", 0)
-    with pytest.raises(BarrierTimeout, match=r"from worker-0$"):
+    with pytest.raises(UserError, match=r"from worker-0$"):
         wait_for_all(PEERS, "Chief-0", tmp_path, 0.1, lambda _: None)

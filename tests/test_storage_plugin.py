@@ -1,22 +1,20 @@
 """The storage plugins: one mount in the plan, however it is asked for, and a check of it before the task."""
 
-import contextlib
 import os
 import shutil
-import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pai_runtime.document.problems import InvalidInput
+from pai_runtime.plugin import Task
 from pai_runtime.task.plan import Mount, Plan
 from pai_storage.mounting import contribution, named_storage, nfs_export
-from pai_storage.nfs import NoAnswer, ask
 from tests.job_harness import build, parameters
 from tests.job_harness import planned as plans
 from tests.nfs_server import nfs_server
@@ -24,6 +22,7 @@ from tests.plugin_factory import write_policy
 from tests.support import callback, cli, job, write_job
 from tests.task_harness import plan, run_task, shell
 
+TASK = Task("test", "worker", 0, {"worker": 1}, {}, Path("/usr/local/pai"), user="alice", run="alice~test")
 PLUGINS = "com.microsoft.pai.runtimeplugin"
 
 
@@ -323,6 +322,16 @@ def test_a_file_of_storages_that_is_none_starts_nothing(tmp_path: Path, text: st
     assert words in ended.stderr
 
 
+@pytest.mark.parametrize("user", ["../../etc", "a/b", ".hidden"])
+def test_the_name_of_a_user_leads_to_no_other_folder(user: str) -> None:
+    task = replace(TASK, user=user)
+    shared = named_storage(task, "data", "/mnt/%user", share=False)
+    export = nfs_export(task, "server", "/e/%USER", "/mnt/e", read_only=False)
+    (name,) = {shared.sub_path, shared.path.removeprefix("/mnt/"), export.source.removeprefix("server:/e/")}
+    assert "/" not in name
+    assert not name.startswith(".")
+
+
 def test_a_folder_may_stand_for_an_export_and_nobody_asks_the_server(tmp_path: Path) -> None:
     document = used(plugin="storage", server="nowhere.invalid", path="/e/%JOB", mountPath="//mnt/%JOB")
     document["taskRoles"]["worker"]["commands"] = ["echo hello > /mnt/run/file"]
@@ -392,7 +401,7 @@ def _checked(
     script = f"set -e\n{before}\n{_script(mount)}"
     return subprocess.run(
         [*NAMESPACE, *argv, "-c", script],
-        env={**os.environ, "PAI_USER_NAME": "alice", "PAI_JOB_NAME": "job", **environment},
+        env={**os.environ, **environment},
         capture_output=True,
         text=True,
         timeout=100,
@@ -435,9 +444,9 @@ def test_start_checks_that_what_is_mounted_is_what_was_asked_for(
     path = tmp_path / "a place"
     path.mkdir()
     mount = {
-        "storage": named_storage("data", str(path)),
-        "storage, read-only": named_storage("data", str(path), read_only=True),
-        "nfs": nfs_export("server", "/%USER", str(path), read_only=False),
+        "storage": named_storage(TASK, "data", str(path)),
+        "storage, read-only": named_storage(TASK, "data", str(path), read_only=True),
+        "nfs": nfs_export(TASK, "server", "/%USER", str(path), read_only=False),
     }[asked]
     before = before.replace("{path}", f"'{path}'")
     ended = _checked(argv, mount, before)
@@ -448,13 +457,13 @@ def test_start_checks_that_what_is_mounted_is_what_was_asked_for(
 def test_a_link_to_where_it_is_mounted_is_as_good(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
-    mount = named_storage("data", str(tmp_path / "link"))
+    mount = named_storage(TASK, "data", str(tmp_path / "link"))
     ended = _checked(["sh"], mount, f"mount -t tmpfs none {tmp_path}/real")
     assert ended.returncode == 0, ended.stderr
 
 
 def test_nothing_of_the_check_reaches_what_comes_later(tmp_path: Path) -> None:
-    script = "export path=mine source=mine\n" + _script(named_storage("data", str(tmp_path)))
+    script = "export path=mine source=mine\n" + _script(named_storage(TASK, "data", str(tmp_path)))
     run = run_task(plan(tmp_path / "task", "echo $path $source", [shell("taskStarts", 0, script, "ignore")]))
     assert run.stdout_log == b"mine mine\n"
 
@@ -488,7 +497,7 @@ def test_a_storage_that_does_not_answer_does_not_hang_the_task(
     dead.mkdir()
     if not _can_hang(dead) and "PAI_TEST_NOTHING_SKIPPED" not in os.environ:
         pytest.skip("this machine lets nobody mount a file system by FUSE")
-    script = _script(named_storage("data", str(dead))).replace("seconds=30", "seconds=1")
+    script = _script(named_storage(TASK, "data", str(dead))).replace("seconds=30", "seconds=1")
     wrap = [sys.executable, "-c", HANGING, str(dead)]
     task = plan(tmp_path / "task", "echo on it goes", [shell("taskStarts", 0, script, policy)])
     run = run_task(task, wrap=wrap)
@@ -501,7 +510,7 @@ def test_a_storage_that_does_not_answer_does_not_hang_the_task(
 def test_a_storage_that_is_not_mounted_fails_the_task_unless_it_is_ignored(
     tmp_path: Path, policy: Any, code: int
 ) -> None:
-    script = _script(named_storage("data", str(tmp_path)))
+    script = _script(named_storage(TASK, "data", str(tmp_path)))
     run = run_task(plan(tmp_path / "task", "true", [shell("taskStarts", 0, script, policy)]))
     assert run.process.returncode == code
     assert f"data at {tmp_path}: nothing is mounted there" in run.runtime_log
@@ -509,7 +518,7 @@ def test_a_storage_that_is_not_mounted_fails_the_task_unless_it_is_ignored(
 
 @pytest.mark.debian("util-linux", program="setpriv")
 def test_a_container_that_may_not_mount_says_so(tmp_path: Path) -> None:
-    mount = nfs_export("server", "/export", str(tmp_path), read_only=False)
+    mount = nfs_export(TASK, "server", "/export", str(tmp_path), read_only=False)
     script = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin", "bash", "-c", _script(mount)]
     ended = subprocess.run(script, capture_output=True, text=True, timeout=100, check=False)
     assert ended.returncode == 1
@@ -529,77 +538,6 @@ def export(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, Path
         (folder / "export/alice").mkdir()
         (folder / "export/file").touch()
         yield port, folder / "export"
-
-
-@pytest.mark.parametrize("path", ["/export", "/export/alice", "/", "/export/./alice/"])
-def test_a_server_that_has_the_export_is_heard(export: tuple[int, Path], path: str) -> None:
-    assert ask("127.0.0.1", export[0], path, 60) == "the server has this export"
-
-
-@pytest.mark.parametrize(
-    ("path", "words"),
-    [("/exports", "there is no such export"), ("/export/file/x", "the export is not a folder")],
-)
-def test_a_server_that_has_no_such_export_is_told_from_one_that_is_not_there(
-    export: tuple[int, Path], path: str, words: str
-) -> None:
-    with pytest.raises(NoAnswer, match=f"^127.0.0.1:{path}: {words}$"):
-        ask("127.0.0.1", export[0], path, 60)
-
-
-@contextlib.contextmanager
-def _listening(answer: bytes | None) -> Iterator[int]:
-    """A server on a port of its own that answers with this, or, if None, takes calls and says nothing."""
-    done = threading.Event()
-
-    def serve() -> None:
-        connection, _ = server.accept()
-        with connection:
-            connection.recv(4096)
-            if answer is None:
-                done.wait(60)
-            else:
-                connection.sendall(answer)
-
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        thread = threading.Thread(target=serve)
-        thread.start()
-        try:
-            yield server.getsockname()[1]
-        finally:
-            done.set()
-            thread.join()
-
-
-@pytest.mark.parametrize(
-    ("answer", "words"),
-    [
-        (None, "the server did not answer within 1 seconds"),
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "is not an NFS server"),
-        (b"\x80\0\0\x04pai.", "is not an NFS server"),
-        (b"", "is not an NFS server"),
-    ],
-)
-def test_what_is_no_nfs_server_or_hangs_is_told_within_a_bound(answer: bytes | None, words: str) -> None:
-    with _listening(answer) as port, pytest.raises(NoAnswer, match=words):
-        ask("127.0.0.1", port, "/export", 1 if answer is None else 60)
-
-
-@pytest.mark.parametrize(("policy", "code"), [("fail", 238), ("ignore", 0)])
-def test_a_server_that_is_not_there_fails_the_task_unless_it_is_ignored(
-    tmp_path: Path, policy: str, code: int
-) -> None:
-    with socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))
-        options = f"port={nobody.getsockname()[1]}"
-        document = used(
-            plugin="storage", server="127.0.0.1", path="/e", options=options, failurePolicy=policy
-        )
-        ended = _run(tmp_path, document)
-    assert ended.returncode == code, ended.stderr
-    log = (tmp_path / "run/worker/0/logs/runtime.log").read_text()
-    assert "127.0.0.1:/e: port" in log
-    assert "Connection refused" in log
 
 
 KERNEL = f"a kernel that has {'' if 'nfs4' in Path('/proc/filesystems').read_text() else 'no '}NFS"
@@ -622,7 +560,6 @@ def test_a_container_that_may_mount_mounts_an_export_or_says_why_it_cannot(
     document["taskRoles"]["worker"]["commands"] = ['echo hello > "/mnt/of/$PAI_USER_NAME/hello"']
     ended = _run(tmp_path, document)
     log = (tmp_path / "run/worker/0/logs/runtime.log").read_text()
-    assert "127.0.0.1:/export/: the server has this export" in log
     if kernel == "a kernel that has NFS":
         assert ended.returncode == 0, ended.stderr
         assert (folder / "hello").read_text() == "hello\n"

@@ -25,7 +25,6 @@ import pai_storage
 import pai_tensorboard
 from pai_failure_analysis.exit_codes_command import by_code
 from pai_failure_analysis.rules import shipped_rules
-from pai_runtime.task.vocabulary import Phase
 from pai_runtime import cli, hooks, plugin
 from pai_runtime.document.problems import Problems
 from pai_runtime.document.schemas import expectation, package_schema
@@ -37,6 +36,7 @@ from pai_runtime.job.framework_name import framework_name
 from pai_runtime.plan.planning import JobFiles, plan_job
 from pai_runtime.plugin import API_VERSION
 from pai_runtime.task import outcome, plan
+from pai_runtime.task.vocabulary import Phase
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 TARGET: Final = ROOT / "docs" / "reference.md"

@@ -363,8 +363,9 @@ def test_the_times_of_a_service_are_numbers_of_seconds(site: Site, tmp_path: Pat
     plugins = [f"org.waits{number}" for number in range(len(wrong))]
     result = site.cli("plan", write_job(tmp_path, job(**uses(*plugins))), "--json")
     assert (result.returncode, result.stdout) == (1, "")
+    assert "Traceback" not in result.stderr
     for line, (name, value) in zip(result.stderr.splitlines(), wrong, strict=True):
-        assert f"has a service whose {name} is " in line, value
+        assert f": Service.{name}: expected seconds from 0 to " in line, value
 
 
 # What it is given
@@ -425,7 +426,7 @@ LOOKS_TOO = """
 import sys
 def add_arguments(parser):
     assert not hasattr(sys, "by_pth")
-def main(args):
+def main(args, output):
     return 7 if hasattr(sys, "by_pth") or hasattr(sys, "by_site") else 0
 """
 

@@ -42,7 +42,7 @@ if {SEEN!r} in os.environ:
 COMMAND = """
 def add_arguments(parser):
     pass
-def main(args):
+def main(args, output):
     print("the command of the source")
     return 0
 """
@@ -312,9 +312,7 @@ def test_a_distribution_that_overwrites_anothers_file_gets_it_refused_by_any_pol
     policy = write_policy(tmp_path, policy_rule(made))
     planned = site.cli("plan", write_job(tmp_path, job(**uses("org.one"))), "--policy", policy)
     assert planned.returncode == 1
-    assert (
-        f"{made.label} is refused: the policy {policy} refuses it: its file org_one/{file} " in planned.stderr
-    )
+    assert f"{made.label} is refused: policy {policy} refuses it: its file org_one/{file} " in planned.stderr
     assert site.imported == set()
 
 
@@ -531,7 +529,7 @@ def test_a_plugin_must_be_allowed_by_every_policy_and_the_one_that_refuses_is_na
     for name, file in files.items():
         allowed = file.read_text()
         write_policy(tmp_path / name)
-        with pytest.raises(Unavailable, match=f"the policy {file} does not list it"):
+        with pytest.raises(Unavailable, match=f"policy {file} does not list it"):
             host().find("org.one")
         file.write_text(allowed)
     files["machine"].unlink()

@@ -2,7 +2,11 @@
 
 The host calls one plugin at a time, separately for each use. An exception, a wrong return value, a
 call of ``sys.exit``, a crash or no answer in time becomes one message that names the plugin, its distribution
-and version, the phase and the use; the use's ``failurePolicy`` says whether it fails the task.
+and version, the phase and the use; the use's ``failurePolicy`` says whether it fails the task. Raise
+`pai_runtime.plugin.UserError` for what the user has to know; other exceptions are shown as mistakes of the
+plugin, with their place in its code.
+
+A hook names the arguments that it needs, and may leave out the others.
 """
 
 import pluggy
@@ -38,10 +42,9 @@ def pai_init(use: Use, task: Task) -> None:
 def pai_task_starts(use: Use, task: Task) -> None:
     """Python that must run in the task's container before the command.
 
-    It runs after the use's own scripts, and when its services have been started.
-
-    This and the other lifecycle hooks are called in a process of their own, with the environment of the
-    steps. Most plugins need none of them, since a `Contribution` carries shell scripts for each event.
+    It runs after the use's own scripts, and when its services have been started, in a process of its own,
+    with the environment of the steps. Most plugins do not need it, since a `Contribution` carries shell
+    scripts for each event.
     """
 
 
@@ -49,22 +52,34 @@ def pai_task_starts(use: Use, task: Task) -> None:
 def pai_analyze(use: Use, task: Task, failure: Failure) -> Analysis | None:
     """Why a task failed; None if that is not known. Of several plugins the first that knows counts.
 
-    Called after a setup or a command that failed, or was ended by the time limit, before the task is held
-    and before the exit callbacks. Without an answer within a minute, or within half of the time for the exit
-    callbacks once the task is told to stop, the task is left unexplained.
+    Called in a process of its own after a setup or a command that failed, or was ended by the time limit,
+    before the task is held and before the exit callbacks. Without an answer within a minute, or within half
+    of the time for the exit callbacks once the task is told to stop, the task is left unexplained.
     """
 
 
 @hookspec
 def pai_task_succeeds(use: Use, task: Task) -> None:
-    """The same after a command that ended with exit code 0."""
+    """Python that must run in the task's container after a command that ended with exit code 0.
+
+    It runs after the use's own scripts for that event, in a process of its own, with the environment of the
+    steps.
+    """
 
 
 @hookspec
 def pai_task_fails(use: Use, task: Task) -> None:
-    """The same after a setup or a command that failed, or was ended by the time limit."""
+    """Python that must run in the task's container after a setup or a command that failed.
+
+    A command that was ended by the time limit has failed too. It runs in a process of its own, with the
+    environment of the steps.
+    """
 
 
 @hookspec
 def pai_task_exits(use: Use, task: Task) -> None:
-    """The same at the end of the task, however it ended; after the two others."""
+    """Python that must run in the task's container at its end, however it ended.
+
+    It runs after the hooks and scripts for success or failure, in a process of its own, with the environment
+    of the steps. A task that is told to stop, or runs out of time, has it too.
+    """

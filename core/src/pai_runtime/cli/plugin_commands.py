@@ -10,6 +10,10 @@ from pai_runtime.host.discovery import Plugin, PluginCommand, declared_commands,
 from pai_runtime.host.host import Host
 from pai_runtime.host.loading import PluginError, blamed, stdout_is_stderr
 from pai_runtime.host.own_modules import import_own
+from pai_runtime.plugin import Output, UserError
+from pai_runtime.terminal import output
+from pai_runtime.terminal.output import CannotWrite
+from pai_runtime.terminal.text import cut, shown_line
 
 
 def add_plugin_commands(commands: Any, wanted: str | None) -> None:
@@ -31,12 +35,28 @@ def add_plugin_commands(commands: Any, wanted: str | None) -> None:
                         _add_arguments(host, plugin, command, parser)
 
 
+class _Output:
+    """What commands of plugins print to: the one writer that no text of others passes raw."""
+
+    columns = property(lambda _: output.columns())
+    write_lines = staticmethod(output.write_lines)
+    write_json = staticmethod(output.write_json)
+    report = staticmethod(output.report)
+
+    @staticmethod
+    def log_line(line: bytes, columns: int) -> str:
+        return cut(shown_line(line), columns)
+
+
 def main(args: argparse.Namespace) -> int:
     """Exit status of the command; 2 if it breaks."""
     command: PluginCommand = args.command
+    given: Output = _Output()
     try:
-        status: int = import_own(args.plugin.code, command.module).main(args)
-    except (InvalidInput, BrokenPipeError):
+        status: int = import_own(args.plugin.code, command.module).main(args, given)
+    except UserError as error:
+        raise InvalidInput([Problem("plugin-error", str(error))]) from error
+    except (CannotWrite, BrokenPipeError):
         raise
     except Exception as error:
         what = f"{type(error).__name__}: {error}"

@@ -1,25 +1,19 @@
-"""``pai-runtime plugins``: what is installed, what is allowed, and whether it holds what it declares."""
+"""``pai-runtime plugins``: what is installed, what is allowed, and whether it matches its manifest."""
 
 import argparse
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from pai_runtime.cli import CANNOT_RUN, INVALID
 from pai_runtime.cli.arguments import add_json, add_policy
 from pai_runtime.cli.policy import given_host
-from pai_runtime.document.problems import Position, Problems
-from pai_runtime.document.schemas import expectation, located_in
+from pai_runtime.document.schemas import expectation
 from pai_runtime.host.discovery import Plugin, distribution_code
-from pai_runtime.host.host import Host, Unavailable, check_parameters
-from pai_runtime.host.loading import PluginError
-from pai_runtime.host.planning import Question, ask
+from pai_runtime.host.host import Host, Unavailable
+from pai_runtime.host.plugin_check import manifest_mismatches
 from pai_runtime.job.model import plugin_id
-from pai_runtime.plugin import Task, Use
 from pai_runtime.terminal.output import report, say, write_json, write_lines
-from pai_runtime.terminal.words import table
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(prog=parser.prog, metavar="COMMAND", required=True, dest="action")
     list_ = commands.add_parser("list", help="all plugins, and which are allowed")
     show = commands.add_parser("show", help="a plugin's manifest and parameters")
-    check = commands.add_parser("check", help="import a plugin and check all that it declares")
+    check = commands.add_parser("check", help="import a plugin and check that it matches its manifest")
     digest = commands.add_parser("digest", help="the line for the policy that fixes a distribution's code")
     for command in (list_, show, check):
         add_policy(command)
@@ -57,13 +51,8 @@ def _list(host: Host, *, as_json: bool) -> int:
     if as_json:
         write_json(rows)
         return 0
-    titles = ("id", "distribution", "version", "origin", "api", "allowed", "summary")
-    write_lines(table([titles, *([_cell(row[title]) for title in titles] for row in rows)]))
-    write_lines(
-        f"{row['id']} ({row['distribution']}) is refused: {row['reason']}"
-        for row in rows
-        if not row["allowed"]
-    )
+    for row in rows:
+        write_lines(_entry(row))
     write_lines(
         f"{name}: its file {file} runs code whenever Python starts, whatever the policy"
         for name, files in {row["distribution"]: row["startupFiles"] for row in rows}.items()
@@ -72,12 +61,11 @@ def _list(host: Host, *, as_json: bool) -> int:
     return 0
 
 
-def _cell(value: object) -> str:
-    if value is None:
-        return "?"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return str(value)
+def _entry(row: Mapping[str, Any]) -> Iterator[str]:
+    yield f"{row['id']} ({row['distribution']} {row['version']})"
+    yield f"  {row['summary']}"
+    if not row["allowed"]:
+        yield f"  refused: {row['reason']}"
 
 
 def _row(host: Host, plugin: Plugin) -> dict[str, Any]:
@@ -139,47 +127,12 @@ def _target(schema: Any, root: Mapping[str, Any]) -> Any:
 def _check(host: Host, id_: str) -> int:
     claimants = host.installed.get(id_, ())
     plugin = claimants[0] if len(claimants) == 1 and claimants[0].fault else host.find(id_)
-    faults = [plugin.fault] if plugin.fault else list(_faults(host, plugin))
+    faults = [plugin.fault] if plugin.fault else list(manifest_mismatches(host, plugin))
     for fault in faults:
         report(f"{plugin.label}: {fault}")
     if not faults:
-        write_lines([f"{plugin.label} holds what it declares"])
+        write_lines([f"OK: {plugin.label} matches its manifest"])
     return INVALID if faults else 0
-
-
-def _faults(host: Host, plugin: Plugin) -> Iterator[str]:
-    manifest = plugin.manifest
-    place = Position(str(plugin.location), 1, 1)
-    examples = manifest.parameters.get("examples", ())
-    for number, example in enumerate(examples):
-        problems = Problems()
-        check_parameters(plugin, example, problems, located_in(place.file))
-        for problem in problems.in_order:
-            yield f"example {number} does not fit the schema: {problem.text}"
-    task = Task(
-        "example", "worker", 0, {"worker": 1}, {"ssh": (15000,), "http": (15001,)}, Path("/usr/local/pai")
-    )
-    use = Use(plugin.id, "example", {}, "fail", str(place), ("worker",))
-    imported, *answers = ask(
-        host,
-        [
-            Question(plugin, use, []),
-            *(Question(plugin, replace(use, parameters=example), [task]) for example in examples),
-        ],
-    )
-    if isinstance(imported, PluginError):
-        yield imported.what
-        return
-    for hook in sorted(imported.hooks - set(manifest.hooks)):
-        yield f"implements {hook}, which its manifest does not list"
-    for hook in sorted(set(manifest.hooks) - imported.hooks):
-        yield f"does not implement {hook}, which its manifest lists"
-    for number, answer in enumerate(answers):
-        contribution = answer if isinstance(answer, PluginError) else answer.contributions[0]
-        if isinstance(contribution, PluginError):
-            yield f"example {number}: pai_prerequisite {contribution.what}"
-        if contribution is answer:
-            return  # the others were not asked for
 
 
 def _digest(distribution: str) -> int:

@@ -14,7 +14,7 @@ import pluggy
 from pai_runtime import hooks
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.own_modules import import_own
-from pai_runtime.plugin import PROJECT
+from pai_runtime.plugin import PROJECT, UserError
 
 
 class PluginError(Exception):
@@ -59,6 +59,8 @@ def blamed(plugin: Plugin, phase: str) -> Iterator[None]:
         raise
     except SystemExit as error:
         raise PluginError(plugin, phase, f"called sys.exit({_one_line(error.code)})") from None
+    except UserError as error:
+        raise PluginError(plugin, phase, _one_line(error)) from error
     except BaseException as error:
         what = f"{type(error).__name__}: {_one_line(error)}{_where(error, plugin)}"
         raise PluginError(plugin, phase, what) from error

@@ -9,7 +9,7 @@ from typing import Any
 
 from pai_runtime import hooks
 from pai_runtime.document.problems import InvalidInput, Problem
-from pai_runtime.host.contributions import contribution_fault, contribution_from_json, contribution_to_json
+from pai_runtime.host.contributions import contribution_from_json, contribution_to_json
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.host import Host
 from pai_runtime.host.loading import LoadedPlugin, PluginError, blamed
@@ -150,8 +150,6 @@ def contribution_of(loaded: LoadedPlugin, use: Use, task: Task) -> Contribution:
         if not isinstance(answer, Contribution):
             what = f"returned {type(answer).__name__}, not a Contribution"
             raise PluginError(loaded.plugin, _HOOK, what)
-        if fault := contribution_fault(answer):
-            raise PluginError(loaded.plugin, _HOOK, fault)
         return answer
 
 

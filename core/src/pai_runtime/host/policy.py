@@ -82,30 +82,33 @@ def _refusal(policy: Policy, plugin: Plugin) -> str | None:
         return None
     rules = [rule for rule in policy.rules if rule.id == plugin.id]
     if not rules:
-        return f"the policy {policy.file} does not list it"
+        return f"policy {policy.file} does not list it"
     reasons = [_mismatch(rule, plugin) for rule in rules]
     if None in reasons:
         return None
-    return f"the policy {policy.file} refuses it: " + "; ".join(filter(None, reasons))
+    return f"policy {policy.file} " + " and ".join(filter(None, reasons))
 
 
 def _mismatch(rule: Rule, plugin: Plugin) -> str | None:
+    """What the rule says against the plugin, with the policy as the subject."""
     from packaging.specifiers import SpecifierSet  # noqa: PLC0415 - only a policy needs it
     from packaging.version import InvalidVersion, Version  # noqa: PLC0415
 
     if normalized(rule.distribution) != normalized(plugin.distribution):
-        return f"it must come from the distribution {rule.distribution}"
+        return f"allows only the distribution {rule.distribution}"
     try:
         versions = SpecifierSet("" if rule.versions == EVERY else rule.versions)
         if not versions.contains(Version(plugin.version), prereleases=True):
-            return f"its version must be {rule.versions}"
+            return f"allows only {rule.versions}"
     except InvalidVersion:
-        return f"its version {plugin.version} is not one that can be compared"
+        return f"allows only {rule.versions}, and its version {plugin.version} cannot be compared"
     try:
         if rule.digest is None:
             changed = plugin.code.changed_files
-            return f"its file {changed[0]} has changed since it was installed" if changed else None
+            return (
+                f"refuses it: its file {changed[0]} has changed since it was installed" if changed else None
+            )
         found = plugin.code.digest
     except ValueError as error:
-        return str(error)
-    return None if found == rule.digest else f"its code has the digest {found}, not {rule.digest}"
+        return f"refuses it: {error}"
+    return None if found == rule.digest else f"allows only the digest {rule.digest}, found {found}"

@@ -67,7 +67,8 @@ def _use(record: UseRecord, secrets: dict[str, str]) -> Use:
 
 def _task(given: dict[str, Any]) -> Task:
     ports = {label: tuple(ports) for label, ports in given["ports"].items()}
-    return Task(**{**given, "ports": ports, "folder": Path(given["folder"])})
+    names = {"user": os.environ.get("PAI_USER_NAME", ""), "run": os.environ.get("PAI_JOB_NAME", "")}
+    return Task(**{**given, **names, "ports": ports, "folder": Path(given["folder"])})
 
 
 def _failure(given: dict[str, Any]) -> Failure:

@@ -13,10 +13,9 @@ from pai_runtime.host.loading import PluginError
 from pai_runtime.host.planning import Answer, Question, ask
 from pai_runtime.job.model import Job, JobUse, TaskRole
 from pai_runtime.plan.environment import JobEnvironment, Placement, TaskName
-from pai_runtime.plan.mounts import FOLDERS_VARIABLE, conflict, filled
+from pai_runtime.plan.mounts import FOLDERS_VARIABLE, conflict
 from pai_runtime.plugin import EVENTS, Contribution, Task, Use
 from pai_runtime.task.placeholders import show
-from pai_runtime.task.vocabulary import Event
 from pai_runtime.task.plan import (
     PLATFORM,
     Command,
@@ -29,6 +28,7 @@ from pai_runtime.task.plan import (
     UseRecord,
     Variable,
 )
+from pai_runtime.task.vocabulary import Event
 
 LEFT_OUT: Final = "it is left out, as its failurePolicy says"
 
@@ -114,6 +114,8 @@ class Planner:
             ports=place.ports,
             folder=Path(place.folder),
             gang=self.job.gang,
+            user=self._placement.user,
+            run=self._placement.framework,
         )
 
     def _ask(self, tasks: Collection[Task]) -> dict[TaskName, list[_UseAnswer]]:
@@ -150,8 +152,7 @@ class Planner:
             ]
             draft.add(self._record(use, plugin, contribution), hooks, contribution)
             for mount in contribution.mounts:
-                new = filled(mount, self._placement.user, self._placement.framework)
-                if fault := draft.add_mount(new):
+                if fault := draft.add_mount(mount):
                     found.append(use_problem(use, "mount-conflict", fault, None))
         self._problems.add(*found)
         draft.tell_folders(self._placement.storages)

@@ -1,10 +1,7 @@
 """The mounts of one task: each at a path of its own, none hidden by another."""
 
-import re
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import PurePosixPath
-from posixpath import normpath
 
 from pai_runtime.task.plan import Mount, UseRecord
 
@@ -12,18 +9,6 @@ FOLDERS_VARIABLE = "PAI_LOCAL_FOLDERS"
 """Tells a task, a path in each line, where its engine has a folder for an NFS export."""
 
 _NEEDED = ("/usr/local/pai", "/proc", "/sys", "/dev")
-
-
-def filled(mount: Mount, user: str, job: str) -> Mount:
-    """The mount with the names of user and job, and with its path in its shortest form."""
-    # A name must not lead to another folder.
-    names = {"%USER": user.replace("/", "_").lstrip("."), "%JOB": job.replace("/", "_").lstrip(".")}
-
-    def named(text: str) -> str:
-        return re.sub("%USER|%JOB", lambda match: names[match[0].upper()], text, flags=re.IGNORECASE)
-
-    path = "/" + normpath(named(mount.path)).lstrip("/")
-    return replace(mount, path=path, source=named(mount.source), sub_path=named(mount.sub_path))
 
 
 def conflict(mount: Mount, before: Iterable[tuple[Mount, UseRecord]]) -> str | None:

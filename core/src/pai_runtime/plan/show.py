@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from pai_runtime.task.vocabulary import Phase
 from pai_runtime.task.placeholders import show
 from pai_runtime.task.plan import PEERS, PLATFORM, Plan, PlannedMount, PlannedService, Step
+from pai_runtime.task.vocabulary import Phase
 
 _ORDER: tuple[Phase, ...] = (
     "init",

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, get_args
 
-from pai_runtime.task.vocabulary import FailedOutcome
 from pai_runtime.plan.environment import TaskName
+from pai_runtime.task.vocabulary import FailedOutcome
 
 
 def first_failure(records: Mapping[TaskName, Mapping[str, Any]], reported: TaskName) -> TaskName:

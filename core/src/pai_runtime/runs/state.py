@@ -16,11 +16,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from pai_runtime.task.vocabulary import Phase
 from pai_runtime.document.document import parse_document
 from pai_runtime.document.problems import InvalidInput
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.layout import RECORD, STATE
+from pai_runtime.task.vocabulary import Phase
 
 TaskStatus = Literal["waiting", "running", "succeeded", "failed", "stopped"]
 RunOutcome = Literal["succeeded", "failed", "cancelled"]

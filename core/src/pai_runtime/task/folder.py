@@ -49,7 +49,7 @@ class Folder:
 
         return Path(self.where)
 
-    def __enter__(self) -> "Folder":  # noqa: PYI034 - nobody derives from it
+    def __enter__(self) -> Folder:  # noqa: PYI034 - nobody derives from it
         return self
 
     def __exit__(

@@ -152,8 +152,7 @@ class Mount:
     """A folder from elsewhere that the task's engine puts at `path`, an absolute path in the task.
 
     `source` is the name of one of the cluster's storages, or ``server:/path`` of kind ``nfs``; `sub_path`
-    is the folder of it that is meant, made if it is not there. ``%USER`` and ``%JOB``, of any case, stand for
-    the user and the job in all three; a plan has their names.
+    is the folder of it that is meant, made if it is not there.
     """
 
     path: str

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from pai_runtime.plugin import Contribution, Event, Shell, Task, Use, hookimpl
+from pai_runtime.plugin import Contribution, Event, ShellStep, Task, Use, hookimpl
 
 EVENTS: dict[str, Event] = {
     "taskStarts": "taskStarts",
@@ -23,12 +23,14 @@ def pai_prerequisite(use: Use, task: Task) -> Contribution:  # noqa: ARG001 - pl
     return Contribution(steps=list(_scripts(use)))
 
 
-def _scripts(use: Use) -> Iterator[Shell]:
+def _scripts(use: Use) -> Iterator[ShellStep]:
     for event, key in (("taskStarts", "preCommands"), ("taskExits", "postCommands")):
         if use.parameters.get(key):
-            yield Shell(EVENTS[event], _script(use.parameters[key]))
+            yield ShellStep(EVENTS[event], _script(use.parameters[key]))
     for callback in use.parameters.get("callbacks", ()):
-        yield Shell(EVENTS[callback["event"]], _script(callback["commands"]), callback.get("failurePolicy"))
+        yield ShellStep(
+            EVENTS[callback["event"]], _script(callback["commands"]), callback.get("failurePolicy")
+        )
 
 
 def _script(commands: list[str]) -> str:

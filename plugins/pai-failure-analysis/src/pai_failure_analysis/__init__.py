@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pai_runtime.plugin import Analysis, Contribution, Failure, Task, Use, hookimpl
+from pai_runtime.plugin import Analysis, Contribution, Failure, Task, Use, UserError, hookimpl
 
 if TYPE_CHECKING:
     from pai_failure_analysis.rules import Rule
@@ -16,12 +16,7 @@ if TYPE_CHECKING:
 CLUSTER_SPEC = "PAI_RUNTIME_EXIT_SPEC"
 """The environment variable with the path of the cluster's exit spec, where a plan is made."""
 
-
 _MOST_WARNINGS = 20
-
-
-class InvalidRequest(Exception):
-    """Rules of a job that cannot be followed, and what is wrong with them."""
 
 
 @hookimpl
@@ -30,15 +25,15 @@ def pai_prerequisite(use: Use, task: Task) -> Contribution | None:  # noqa: ARG0
     if not use.parameters.get("enabled", True):
         return None
     for place in ("before", "after"):
-        _, faults = _own_rules(use, place)
+        _, faults = _own_rules(use, place, check=True)
         if faults:
-            raise InvalidRequest("; ".join(faults))
+            raise UserError("; ".join(faults))
     path = os.environ.get(CLUSTER_SPEC)
     if not path:
         return None
     spec = _cluster_spec(path, _changed(path))
     entries = [entry for entry in spec.entries if isinstance(entry, Mapping)]
-    warnings = [f"{problem.position}: {problem.message}" for problem in spec.problems]
+    warnings = list(spec.faults)
     if len(warnings) > _MOST_WARNINGS:
         more = len(warnings) - _MOST_WARNINGS
         warnings = [*warnings[:_MOST_WARNINGS], f"{path}: {more} more entries or patterns are wrong"]
@@ -60,16 +55,16 @@ def pai_analyze(use: Use, task: Task, failure: Failure) -> Analysis | None:
         return None
     rule = match.rule
     return Analysis(
-        rule.code,
-        rule.phrase,
-        rule.reason,
-        rule.solution,
-        rule.behavior,
-        match.trigger[:LONGEST_MATCH],
-        rule.because_of_peer and sum(task.instances.values()) > 1,
-        match.user_match,
-        match.platform_match,
-        dict(evidence.gpu) if match.pattern.gpu else {},
+        code=rule.code,
+        phrase=rule.phrase,
+        reason=rule.reason,
+        solution=rule.solution,
+        behavior=rule.behavior,
+        trigger=match.trigger[:LONGEST_MATCH],
+        because_of_peer=rule.because_of_peer and sum(task.instances.values()) > 1,
+        user_match=match.user_match,
+        platform_match=match.platform_match,
+        gpu=dict(evidence.gpu) if match.pattern.gpu else {},
     )
 
 
@@ -80,24 +75,25 @@ def _rules(use: Use, failure: Failure) -> "list[Rule]":
     contributed: dict[str, list[Any]] = {use.plugin: []}
     for each in failure.rules:
         contributed.setdefault(each.plugin, []).append(each.entry)
-    before, _ = _own_rules(use, "before")
+    before, _ = _own_rules(use, "before", check=False)
     rules = list(before)
     for plugin, entries in contributed.items():
         read, faults = read_rules(entries, "the cluster's exit spec" if plugin == use.plugin else plugin)
         rules += read
         if plugin != use.plugin:  # the cluster's were told when the plan was made
             sys.stderr.writelines(f"[WARNING] failure_analysis: {fault}\n" for fault in faults)
-    after, _ = _own_rules(use, "after")
+    after, _ = _own_rules(use, "after", check=False)
     return [*rules, *shipped_rules(), *after]
 
 
-def _own_rules(use: Use, place: str) -> "tuple[list[Rule], list[str]]":
+def _own_rules(use: Use, place: str, *, check: bool) -> "tuple[list[Rule], list[str]]":
+    """Those of the job; their expressions are checked when the plan is made, and not once more."""
     entries = use.parameters.get(place)
     if not entries:
         return [], []
     from pai_failure_analysis.rules import read_rules  # noqa: PLC0415
 
-    rules, faults = read_rules(entries, f"{place} of the job")
+    rules, faults = read_rules(entries, f"{place} of the job", check=check)
     return rules, [str(fault) for fault in faults]
 
 

@@ -1,7 +1,6 @@
-"""``pai-runtime analyze``: why whatever has written some logs has failed."""
+"""``pai-runtime analyze``: why a job failed, from its logs."""
 
 import argparse
-import json
 import signal
 import sys
 from bisect import bisect_right
@@ -12,11 +11,8 @@ from typing import IO, Any
 
 from pai_failure_analysis.evidence import LOG_BYTES, Evidence
 from pai_failure_analysis.matching import Found, Match, first_match, searchable
-from pai_failure_analysis.rules import shipped_rules
-from pai_runtime.document.problems import InvalidInput, Problem
-from pai_runtime.task.analysis import MOST_CODE
-from pai_runtime.terminal.output import report_problems
-from pai_runtime.terminal.text import cut, shown_line
+from pai_failure_analysis.rules import MOST_CODE, shipped_rules
+from pai_runtime.plugin import Output, UserError
 
 CONTEXT = 3
 """Lines that are shown before and after a match."""
@@ -26,16 +22,16 @@ MOST_LINES = 10
 
 COLUMNS = 160
 BEFORE_MATCH = 60
-"""Columns of a line that are shown, and of them, bytes before a match that would be beyond."""
+"""Columns of a line that are shown; of a match beyond them, how many bytes are shown before it."""
 
 BEHAVIORS = {
-    "TRANSIENT": "it may go well the next time",
-    "PERMANENT": "it fails again if nothing is changed",
-    "UNKNOWN": "whether it goes well the next time is not known",
+    "TRANSIENT": "a retry may help",
+    "PERMANENT": "a retry fails again unless something is changed",
+    "UNKNOWN": "a retry may or may not help",
 }
 
 NOT_FOUND = 1
-"""Exit status: no rule fits."""
+"""Exit status: no rule matches."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +55,7 @@ class Logs:
         log = self.logs[bisect_right([log.start for log in self.logs], index) - 1]
         return log.name, log.first_line + self.text.count(b"\n", log.start, index)
 
-    def lines(self, found: Found) -> list[tuple[int, bool, str]]:
+    def lines(self, found: Found, output: Output) -> list[tuple[int, bool, str]]:
         """The lines of a match and those around it: the number, whether it is one of the match, the text."""
         log = max((log for log in self.logs if log.start <= found.start), key=lambda log: log.start)
         end = min((log.start for log in self.logs if log.start > found.start), default=len(self.text))
@@ -74,7 +70,9 @@ class Logs:
             stop = self.text.find(b"\n", start, end)
             stop = end if stop < 0 else stop
             matched = start <= max(found.start, found.end - 1) and stop >= found.start
-            shown.append((number, matched, _shown(self.text, start, stop, found.start)))
+            begin = found.start - BEFORE_MATCH if start + COLUMNS < found.start < stop else start
+            line = output.log_line(self.text[begin : min(stop, begin + 4 * COLUMNS)], COLUMNS)
+            shown.append((number, matched, f"…{line}" if begin > start else line))
             after += found.end <= stop
             start, number = stop + 1, number + 1
         return shown
@@ -82,9 +80,9 @@ class Logs:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command is given."""
-    parser.add_argument("logs", nargs="+", metavar="LOG", help="a log, of any job; - is standard input")
+    parser.add_argument("logs", nargs="+", metavar="LOG", help="a log of any job; - is standard input")
     parser.add_argument(
-        "--exit-code", type=_exit_code, metavar="N", help="what the job ended with (default: 1)"
+        "--exit-code", type=_exit_code, metavar="N", help="the exit code of the job (default: 1)"
     )
     parser.add_argument(
         "--signal", type=_signal, metavar="S", help="the signal that ended it: 9, KILL or SIGKILL"
@@ -95,33 +93,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
-def main(args: argparse.Namespace) -> int:
-    """Exit status 0 if the failure is explained, 1 if no rule fits, 2 if a log cannot be read."""
+def main(args: argparse.Namespace, output: Output) -> int:
+    """Exit status 0 if the failure is explained, 1 if no rule matches, 2 if a log cannot be read."""
     logs = _read_logs(args.logs)
     rules = shipped_rules()
     if args.spec:
         from pai_failure_analysis.spec_file import read_spec_file  # noqa: PLC0415 - slow to import
 
         spec = read_spec_file(args.spec)
-        report_problems(spec.problems)
+        output.report(*(f"warning: {fault}" for fault in spec.faults))
         rules = [*spec.rules, *rules]
     code = args.exit_code if args.exit_code is not None else 128 + args.signal if args.signal else 1
     evidence = Evidence(code, args.signal, user_log=logs.text, platform_log=logs.text)
     match = first_match(rules, evidence)
     if args.json:
-        sys.stdout.write(json.dumps(_document(match, logs) if match else None, indent=2) + "\n")
+        output.write_json(_document(match, logs, output) if match else None)
     elif match:
-        sys.stdout.writelines(
-            f"{shown_line(line.encode(errors='replace'))}\n" for line in _explained(match, logs)
-        )
+        output.write_lines(_explained(match, logs, output))
     else:
-        sys.stdout.write(f"No rule fits exit code {code} and these logs.\n")
+        output.write_lines([f"No rule matches exit code {code} and these logs."])
     return 0 if match else NOT_FOUND
 
 
 def _exit_code(text: str) -> int:
     if not text.isdecimal() or int(text) > MOST_CODE:
-        raise argparse.ArgumentTypeError(f"'{text}' is no exit code; expected 0 to {MOST_CODE}")
+        raise argparse.ArgumentTypeError(f"expected an exit code from 0 to {MOST_CODE}, found '{text}'")
     return int(text)
 
 
@@ -131,7 +127,9 @@ def _signal(text: str) -> int:
             return signal.Signals(int(text)).value
         return signal.Signals[f"SIG{text.upper().removeprefix('SIG')}"].value
     except (KeyError, ValueError):
-        raise argparse.ArgumentTypeError(f"'{text}' is no signal; such are 9, KILL and SIGKILL") from None
+        raise argparse.ArgumentTypeError(
+            f"expected a signal, such as 9, KILL or SIGKILL, found '{text}'"
+        ) from None
 
 
 def _read_logs(names: list[str]) -> Logs:
@@ -144,7 +142,7 @@ def _read_logs(names: list[str]) -> Logs:
                 with Path(name).open("rb") as stream:
                     end, lines = _end_of(stream)
         except OSError as error:
-            raise InvalidInput([Problem("unreadable", f"{name} cannot be read: {error.strerror}")]) from None
+            raise UserError(f"{name} cannot be read: {error.strerror}") from None
         if text and not text.endswith(b"\n"):
             text += b"\n"
         logs.append(Log("standard input" if name == "-" else name, len(text), lines + 1))
@@ -162,19 +160,12 @@ def _end_of(stream: IO[bytes]) -> tuple[bytes, int]:
     return end, lines
 
 
-def _shown(text: bytes, start: int, stop: int, match: int) -> str:
-    """A line, or what is around the match of one that is long."""
-    begin = match - BEFORE_MATCH if start + COLUMNS < match < stop else start
-    line = shown_line(text[begin : min(stop, begin + 4 * COLUMNS)])
-    return ("…" if begin > start else "") + cut(line, COLUMNS)
-
-
 def _places(match: Match) -> list[Found]:
     """What was found in the logs, each place once."""
     return list(dict.fromkeys(filter(None, (match.user, match.platform))))
 
 
-def _explained(match: Match, logs: Logs) -> Iterator[str]:
+def _explained(match: Match, logs: Logs, output: Output) -> Iterator[str]:
     rule = match.rule
     yield f"{rule.code} {rule.phrase}: {BEHAVIORS[rule.behavior]}"
     yield ""
@@ -189,13 +180,14 @@ def _explained(match: Match, logs: Logs) -> Iterator[str]:
         yield ""
         yield f"{name}:{number}:"
         yield from (
-            f"{'>' if matched else ' '} {line:>6} | {text}" for line, matched, text in logs.lines(found)
+            f"{'>' if matched else ' '} {line:>6} | {text}"
+            for line, matched, text in logs.lines(found, output)
         )
     yield ""
-    yield f"By {match.trigger}"
+    yield f"Found by {match.trigger}"
 
 
-def _document(match: Match, logs: Logs) -> dict[str, Any]:
+def _document(match: Match, logs: Logs, output: Output) -> dict[str, Any]:
     rule = match.rule
     return {
         "code": rule.code,
@@ -212,7 +204,7 @@ def _document(match: Match, logs: Logs) -> dict[str, Any]:
                 "text": found.text,
                 "context": [
                     {"line": line, "matched": matched, "text": text}
-                    for line, matched, text in logs.lines(found)
+                    for line, matched, text in logs.lines(found, output)
                 ],
             }
             for found in _places(match)

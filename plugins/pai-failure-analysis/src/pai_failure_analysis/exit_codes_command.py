@@ -1,14 +1,11 @@
-"""``pai-runtime exit-codes``: what the exit codes mean that rules give."""
+"""``pai-runtime exit-codes``: what the exit codes mean, and what to do."""
 
 import argparse
-import json
-import shutil
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 from pai_failure_analysis.rules import Rule, shipped_rules
-from pai_runtime.terminal.text import cut
+from pai_runtime.plugin import Output
 
 NOT_FOUND = 1
 """Exit status: no rule gives this code."""
@@ -20,16 +17,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
-def main(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace, output: Output) -> int:
     """Exit status 0, or 1 if no rule gives this code."""
     rules = [rule for rule in shipped_rules() if args.code in (None, rule.code)]
     if args.json:
-        sys.stdout.write(json.dumps([_document(rule) for rule in rules], indent=2) + "\n")
+        output.write_json([_document(rule) for rule in rules])
     elif not rules:
-        sys.stdout.write(f"No rule gives exit code {args.code}: it is the command's own.\n")
+        output.write_lines([f"No rule gives exit code {args.code}: it is the command's own."])
+    elif args.code is None:
+        output.write_lines(line[: output.columns] for line in _table(rules))
     else:
-        lines = _table(rules) if args.code is None else _in_full(rules)
-        sys.stdout.writelines(f"{line}\n" for line in lines)
+        output.write_lines(_in_full(rules))
     return 0 if rules else NOT_FOUND
 
 
@@ -40,9 +38,8 @@ def by_code(rules: Sequence[Rule]) -> list[Rule]:
 
 def _table(rules: Sequence[Rule]) -> Iterator[str]:
     width = max(len(rule.phrase) for rule in rules)
-    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
     for rule in by_code(rules):
-        yield cut(f"{rule.code}  {rule.phrase:{width}}  {rule.behavior:9}  {rule.reason}", columns).rstrip()
+        yield f"{rule.code}  {rule.phrase:{width}}  {rule.behavior:9}  {rule.reason}".rstrip()
 
 
 def _in_full(rules: Sequence[Rule]) -> Iterator[str]:

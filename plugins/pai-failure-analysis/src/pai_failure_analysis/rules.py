@@ -9,14 +9,13 @@ from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any, get_args
 
-from pai_runtime.task.vocabulary import Behavior, FailedOutcome
-from pai_runtime.task.analysis import MOST_CODE
-from pai_runtime.task.placeholders import show
+from pai_runtime.plugin import Behavior
 
 SHIPPED = "exit-spec.yaml"
 """The spec that this distribution ships, and its name in messages."""
 
-OUTCOMES = get_args(FailedOutcome)
+MOST_CODE = 255
+OUTCOMES = ("failed", "setup-failed", "timeout")
 PHASES = ("init", "taskStarts", "command")
 
 
@@ -87,21 +86,24 @@ def shipped_rules() -> list[Rule]:
     return list(_Reader(SHIPPED, check=False).rules(shipped_entries()))
 
 
-def shipped_entries() -> Any:
+def shipped_entries() -> list[dict[str, Any]]:
     """The shipped spec as data."""
     import yaml  # noqa: PLC0415 - most of the time is the import
 
     text = resources.files(__package__).joinpath(SHIPPED).read_bytes()
-    return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe
+    entries: list[dict[str, Any]] = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    return entries
 
 
-def read_rules(entries: Any, source: str) -> tuple[list[Rule], list[Fault]]:
+def read_rules(entries: Any, source: str, *, check: bool = True) -> tuple[list[Rule], list[Fault]]:
     """The rules in a spec, and what is wrong with it: that pattern, or entry, is left out.
+
+    `check` False is for entries whose expressions RE2 has accepted before.
 
     An entry without patterns is the platform's description of a code: what it says holds for the entries
     with patterns that have the same code and do not say it themselves.
     """
-    reader = _Reader(source, check=True)
+    reader = _Reader(source, check=check)
     return list(reader.rules(entries)), reader.faults
 
 
@@ -159,15 +161,15 @@ class _Reader:
         patterns = tuple(self._patterns(_typed(("patterns",), own["patterns"], list, "a list of patterns")))
         if patterns:
             yield Rule(
-                code,
-                self._phrase,
-                patterns,
-                self._source,
-                self._number,
-                behavior,
-                " ".join(reason.split()),
-                tuple(" ".join(line.split()) for line in advice),
-                peer,
+                code=code,
+                phrase=self._phrase,
+                patterns=patterns,
+                source=self._source,
+                number=self._number,
+                behavior=behavior,
+                reason=" ".join(reason.split()),
+                solution=tuple(" ".join(line.split()) for line in advice),
+                because_of_peer=peer,
             )
 
     def _patterns(self, patterns: Sequence[Any]) -> Iterator[Pattern]:
@@ -262,5 +264,6 @@ def _shown(value: Any) -> str:
         return "a mapping"
     if isinstance(value, (list, tuple)):
         return "a list"
-    text = repr(show(value) if isinstance(value, str) else value)
+    is_placeholder = isinstance(value, str) and "\0" in value  # of a secret: whoever shows it knows its name
+    text = f"'{value}'" if is_placeholder else repr(value)
     return text if len(text) <= 100 else f"{text[:100]}…"  # noqa: PLR2004 - what fits a line

@@ -1,39 +1,35 @@
 """An exit spec in a file: the cluster's, or one that is given by hand."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pai_failure_analysis.rules import Rule, read_rules
-from pai_runtime.document.document import read_document
-from pai_runtime.document.problems import InvalidInput, Problem
+from pai_runtime.plugin import UserError, read_yaml
 
 
 @dataclass(frozen=True)
 class SpecFile:
-    """What a file holds: its entries as data, the rules in them, and what is wrong with the others."""
+    """What a file holds: its entries as data, the rules in them, and what is wrong with the others.
+
+    `faults` are messages that begin with ``file:line:column``.
+    """
 
     entries: Sequence[Any]
     rules: Sequence[Rule]
-    problems: Sequence[Problem]
+    faults: Sequence[str]
 
 
 def read_spec_file(path: Path) -> SpecFile:
-    """Read a file; what is wrong with it, even that it is not there, is a warning."""
+    """Read a file; one that is not there, or is no YAML, has no entries and a fault."""
     try:
-        root = read_document(path)
-    except InvalidInput as error:
-        return SpecFile((), (), [replace(problem, severity="warning") for problem in error.problems])
-    rules, faults = read_rules(root.data, str(path))
-    problems = [
-        Problem(
-            "wrong-rule",
-            fault.about_entry,
-            root.at((fault.number - 1, *fault.path) if fault.number else ()).position,
-            severity="warning",
-        )
+        file = read_yaml(path)
+    except UserError as error:
+        return SpecFile((), (), [str(error)])
+    rules, faults = read_rules(file.data, str(path))
+    said = [
+        f"{file.position((fault.number - 1, *fault.path) if fault.number else ())}: {fault.about_entry}"
         for fault in faults
     ]
-    entries = root.data if isinstance(root.data, list) else ()
-    return SpecFile(entries, rules, problems)
+    return SpecFile(file.data if isinstance(file.data, list) else (), rules, said)

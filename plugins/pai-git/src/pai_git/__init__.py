@@ -13,7 +13,7 @@ from pai_git.cloning import CloneFailed, clone, say
 from pai_git.placing import holds, place, refuse_what_is_there
 from pai_git.request import Request, read_request
 from pai_git.retries import Retries
-from pai_runtime.plugin import Contribution, Shell, Task, Use, hookimpl
+from pai_runtime.plugin import Contribution, ShellStep, Task, Use, hookimpl
 
 VARIABLE = "PAI_GIT_DIR"
 """The environment variable with the folder of the clone."""
@@ -29,7 +29,7 @@ def pai_prerequisite(use: Use, task: Task) -> Contribution:
         return Contribution({VARIABLE: str(folder)})
     # Only the task's container knows its working directory.
     export = f'export {VARIABLE}="$PAI_WORK_DIR"/{shlex.quote(str(folder))}'
-    return Contribution(steps=[Shell("taskStarts", export)])
+    return Contribution(steps=[ShellStep("taskStarts", export)])
 
 
 @hookimpl

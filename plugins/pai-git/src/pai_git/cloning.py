@@ -15,6 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 from pai_git.request import Request
 from pai_git.retries import Retries, may_pass, retry_after
+from pai_runtime.plugin import UserError
 
 LONGEST_TRY = 3600.0
 """Seconds after which git is ended."""
@@ -46,7 +47,7 @@ HINTS = {
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
-class CloneFailed(Exception):
+class CloneFailed(UserError):
     """A clone that has failed, in git's own words."""
 
 

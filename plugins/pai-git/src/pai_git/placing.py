@@ -6,8 +6,10 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from pai_runtime.plugin import UserError
 
-class PlaceTaken(Exception):
+
+class PlaceTaken(UserError):
     """A folder that a clone cannot be set in the place of."""
 
 

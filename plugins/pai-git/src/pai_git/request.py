@@ -8,6 +8,8 @@ from pathlib import PurePath
 from typing import Any
 from urllib.parse import urlsplit
 
+from pai_runtime.plugin import UserError
+
 FLAGS = frozenset(
     {
         "-4",
@@ -62,10 +64,6 @@ WITH_VALUE_OR_NOT = frozenset(["--recurse-submodules", "--recursive"])
 """These take a value after ``=`` only."""
 
 
-class InvalidRequest(Exception):
-    """Parameters that cannot be followed, and what to write instead."""
-
-
 @dataclass(frozen=True)
 class Request:
     """A clone of `uri`, with `options` for ``git clone``; `ref` None is the repository's own branch.
@@ -89,11 +87,11 @@ class Request:
 
 
 def read_request(parameters: Mapping[str, Any]) -> Request:
-    """What parameters that fit the manifest's schema ask for; raises `InvalidRequest`."""
+    """What parameters that fit the manifest's schema ask for; raises `UserError`."""
     for name, value in parameters.items():
         # The placeholder of a secret has one; and no program can be given it.
         if name != "token" and any("\0" in text for text in _texts(value)):
-            raise InvalidRequest(f"{name} has a secret in it, which other processes would see; use token")
+            raise UserError(f"{name} has a secret in it, which other processes would see; use token")
     _check_uri(parameters["repo_uri"], with_token="token" in parameters)
     return Request(
         uri=parameters["repo_uri"],
@@ -115,11 +113,11 @@ def _check_uri(uri: str, *, with_token: bool) -> None:
         parts = urlsplit(uri)
         password = parts.password
     except ValueError as error:
-        raise InvalidRequest(f"repo_uri is not a URL: {error}") from None
+        raise UserError(f"repo_uri is not a URL: {error}") from None
     if password is not None:
-        raise InvalidRequest("repo_uri has a password in it, which other processes would see; use token")
+        raise UserError("repo_uri has a password in it, which other processes would see; use token")
     if with_token and parts.scheme not in ("http", "https"):
-        raise InvalidRequest("token is for repositories at https:// (or http://), and repo_uri is not")
+        raise UserError("token is for repositories at https:// (or http://), and repo_uri is not")
 
 
 def _options(given: Sequence[str]) -> tuple[str, ...]:
@@ -127,7 +125,7 @@ def _options(given: Sequence[str]) -> tuple[str, ...]:
     try:
         words = shlex.split(" ".join(given))
     except ValueError as error:
-        raise InvalidRequest(f"options cannot be read as a command line: {error}") from None
+        raise UserError(f"options cannot be read as a command line: {error}") from None
     rest = iter(words)
     for word in rest:
         name, equals, _ = word.partition("=")
@@ -137,7 +135,7 @@ def _options(given: Sequence[str]) -> tuple[str, ...]:
             continue
         if word not in WITH_VALUE:
             known = " ".join(sorted(FLAGS | WITH_VALUE))
-            raise InvalidRequest(f"the option '{name}' is not allowed; allowed are {known}")
+            raise UserError(f"the option '{name}' is not allowed; allowed are {known}")
         if next(rest, None) is None:
-            raise InvalidRequest(f"the option '{word}' needs a value")
+            raise UserError(f"the option '{word}' needs a value")
     return tuple(words)

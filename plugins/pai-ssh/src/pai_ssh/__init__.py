@@ -4,7 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-from pai_runtime.plugin import Contribution, Service, Shell, Task, Use, hookimpl
+from pai_runtime.plugin import Contribution, Service, ShellStep, Task, Use, UserError, hookimpl
 from pai_ssh.files import can_have_terminals, write_files
 from pai_ssh.peers import find_peers
 from pai_ssh.request import read_request
@@ -14,21 +14,13 @@ SECRETS = ("run", "jobSSH", "sshKeys")
 """What the platform may have to make keys of, or as keys."""
 
 
-class NotStarted(Exception):
-    """There is no sshd, for a reason that has been given before."""
-
-
-class UsedTwice(Exception):
-    """Another use of the same task has made all files before."""
-
-
 @hookimpl
 def pai_prerequisite(use: Use, task: Task) -> Contribution:
     """An sshd beside the command; parameters that make no sense are refused before anything is started."""
     read_request(use, task)
     service = Service("ssh", SERVE, probe=PROBE, required=use.failure_policy == "fail")
     return Contribution(
-        {FOLDER: str(_folder(task))}, [Shell("taskStarts", PREPARE)], [service], secrets=SECRETS
+        {FOLDER: str(_folder(task))}, [ShellStep("taskStarts", PREPARE)], [service], secrets=SECRETS
     )
 
 
@@ -39,7 +31,7 @@ def pai_init(use: Use, task: Task) -> None:
 
     first = _folder(task) / "use"
     if first.exists() and first.read_text("utf-8") != use.source:
-        raise UsedTwice(
+        raise UserError(
             f"the use at {first.read_text('utf-8')} has brought ssh into this task; leave one of the two out"
         )
     request = read_request(use, task)
@@ -66,7 +58,7 @@ def pai_task_starts(use: Use, task: Task) -> None:
     if not request.barrier:
         return
     if not (_folder(task) / CHECKED).exists():
-        raise NotStarted("sshd was not started, so that no task could reach this one")
+        raise UserError("sshd was not started, so that no task could reach this one")
     from pai_ssh.barrier import wait_for_all  # noqa: PLC0415 - paramiko is slow to import
 
     peers = [peer for peer in find_peers(task, os.environ) if peer.role in request.barrier]

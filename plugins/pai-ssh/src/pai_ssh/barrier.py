@@ -22,6 +22,7 @@ from pathlib import Path
 
 import paramiko
 
+from pai_runtime.plugin import UserError
 from pai_ssh.files import HOST
 from pai_ssh.peers import Peer
 from pai_ssh.scripts import FOLDER
@@ -42,14 +43,10 @@ _TELL = f'cat >"${FOLDER}/{VERDICT}.part" && mv "${FOLDER}/{VERDICT}.part" "${FO
 Say = Callable[[str], None]
 
 
-class BarrierTimeout(Exception):
-    """Tasks that did not answer in time."""
-
-
 def wait_for_all(peers: list[Peer], own: str, folder: Path, seconds: float, say: Say) -> None:
     """Wait until all of `peers` answer; the task called `own` is one of them.
 
-    `folder` has the keys. Raises `BarrierTimeout` after `seconds`.
+    `folder` has the keys. Raises `UserError` after `seconds`.
     """
     # A login that does not succeed yet is no error, and needs no traceback in the log.
     logging.getLogger("paramiko").addHandler(logging.NullHandler())
@@ -57,7 +54,7 @@ def wait_for_all(peers: list[Peer], own: str, folder: Path, seconds: float, say:
     say(f"[INFO] ssh barrier: waiting for {len(peers)} tasks, {seconds:g} seconds at most")
     missing = _lead(peers, folder, seconds) if own == leader else _follow(leader, folder, seconds + LATE)
     if missing:
-        raise BarrierTimeout(f"no answer by ssh within {seconds:g} seconds from {', '.join(missing)}")
+        raise UserError(f"no answer by ssh within {seconds:g} seconds from {', '.join(missing)}")
     say(f"[INFO] ssh barrier: all {len(peers)} tasks answer")
 
 
@@ -105,7 +102,7 @@ class _Login:
         kind, encoded = (self.folder / "known_hosts").read_text().removeprefix(HOST).split()
         line = paramiko.hostkeys.HostKeyEntry.from_line(f"[{peer.host}]:{peer.port} {kind} {encoded}")
         if line is None or line.key is None:
-            raise BarrierTimeout(f"{self.folder / 'known_hosts'} is damaged")
+            raise UserError(f"{self.folder / 'known_hosts'} is damaged")
         client.get_host_keys().add(line.hostnames[0], kind, line.key)
         try:
             client.connect(

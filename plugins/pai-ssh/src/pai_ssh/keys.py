@@ -8,9 +8,7 @@ from dataclasses import dataclass, field
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
-
-class NoKeys(Exception):
-    """The platform gives nothing that keys could be made of."""
+from pai_runtime.plugin import UserError
 
 
 @dataclass(frozen=True)
@@ -31,7 +29,7 @@ class Keys:
 
 
 def keys_of_run(secrets: Mapping[str, str]) -> Keys:
-    """All keys from the platform's secrets; raises `NoKeys`.
+    """All keys from the platform's secrets; raises `UserError`.
 
     ``jobSSH`` is a key pair, ``sshKeys`` the user's public keys, both as a cluster's users have them there.
 
@@ -41,7 +39,7 @@ def keys_of_run(secrets: Mapping[str, str]) -> Keys:
     users = tuple(each["value"] for each in json.loads(secrets.get("sshKeys", "[]")))
     material = secrets.get("run") or (given and given["key"])
     if not material:
-        raise NoKeys("the platform gives the tasks of this run no secret that keys could be made of")
+        raise UserError("the platform gives the tasks of this run no secret that keys could be made of")
     job = KeyPair(given["key"], given["pubKey"]) if given else _derive(material, "job")
     return Keys(_derive(material, "host"), job, users)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pai_runtime.plugin import Task, Use
+from pai_runtime.plugin import Task, Use, UserError
 
 NUMBERS_IN_A_KEY = {
     "ssh-rsa": 2,
@@ -22,10 +22,6 @@ NUMBERS_IN_A_KEY = {
 
 MINUTES = 10.0
 """How long the barrier waits if nobody says so."""
-
-
-class InvalidRequest(Exception):
-    """Parameters that cannot be followed, and what to write instead."""
 
 
 @dataclass(frozen=True)
@@ -45,13 +41,13 @@ class Request:
 
 
 def read_request(use: Use, task: Task) -> Request:
-    """What parameters that fit the manifest's schema ask for; raises `InvalidRequest`."""
+    """What parameters that fit the manifest's schema ask for; raises `UserError`."""
     parameters = use.parameters
     asked, barrier = _is_true(parameters, "jobssh"), _is_true(parameters, "sshbarrier")
     roles = parameters.get("taskroles", use.roles)
     if strangers := [role for role in roles if role not in use.roles]:
         message = f"taskroles has {', '.join(strangers)}; the roles with this use are {', '.join(use.roles)}"
-        raise InvalidRequest(message)
+        raise UserError(message)
     warnings = []
     if asked and not task.gang:
         warnings.append("jobssh is off, because with gangAllocation: false tasks need not live together")
@@ -70,12 +66,12 @@ def read_request(use: Use, task: Task) -> Request:
 
 
 def public_keys(text: str) -> Iterator[str]:
-    """The public keys in a text, one a line; raises `InvalidRequest`."""
+    """The public keys in a text, one a line; raises `UserError`."""
     for line in filter(None, map(str.strip, text.splitlines())):
         kind, encoded, *_ = line.split()
         if _kind_within(encoded) != kind:
             shown = f"{kind} {encoded[:20]}…"
-            raise InvalidRequest(f"the public key '{shown}' is damaged; copy the whole line of its .pub file")
+            raise UserError(f"the public key '{shown}' is damaged; copy the whole line of its .pub file")
         yield line
 
 

@@ -5,6 +5,6 @@ from pai_storage.mounting import contribution, named_storage
 
 
 @hookimpl
-def pai_prerequisite(use: Use, task: Task) -> Contribution:  # noqa: ARG001 - pluggy matches by name
+def pai_prerequisite(use: Use, task: Task) -> Contribution:
     """The storage that it names."""
-    return contribution(named_storage(use.parameters["config"], use.parameters.get("mountPoint")))
+    return contribution(named_storage(task, use.parameters["config"], use.parameters.get("mountPoint")))

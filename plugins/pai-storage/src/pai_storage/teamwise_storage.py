@@ -5,6 +5,6 @@ from pai_storage.mounting import contribution, named_storage
 
 
 @hookimpl
-def pai_prerequisite(use: Use, task: Task) -> Contribution:  # noqa: ARG001 - pluggy matches by name
+def pai_prerequisite(use: Use, task: Task) -> Contribution:
     """Each storage that it names, at its usual place."""
-    return contribution(*map(named_storage, use.parameters["storageConfigNames"]))
+    return contribution(*(named_storage(task, name) for name in use.parameters["storageConfigNames"]))

@@ -4,17 +4,13 @@ import re
 import shlex
 from collections.abc import Mapping
 
-from pai_runtime.plugin import Contribution, Service, Shell, Task, Use, hookimpl
+from pai_runtime.plugin import Contribution, Service, ShellStep, Task, Use, UserError, hookimpl
 from pai_tensorboard import scripts
 
 READY_WITHIN = 600.0
 """Seconds: with TensorFlow beside it, from a slow file system, TensorBoard takes minutes to start."""
 
 _VARIABLE = re.compile(r"(\$[A-Za-z_]\w*|\$\{[A-Za-z_]\w*\})", re.ASCII)
-
-
-class InvalidParameters(Exception):
-    """Parameters that fit the schema, and make no sense in this task."""
 
 
 @hookimpl
@@ -42,7 +38,7 @@ def pai_prerequisite(use: Use, task: Task) -> Contribution | None:
         linger=60 * use.parameters.get("linger_minutes", 0),
     )
     make = f"mkdir -p -- {shlex.quote(folder)}\n{make}"
-    return Contribution(steps=[Shell("taskStarts", make, "ignore")], services=[service])
+    return Contribution(steps=[ShellStep("taskStarts", make, "ignore")], services=[service])
 
 
 def _port(given: float | str | None, ports: Mapping[str, tuple[int, ...]]) -> int:
@@ -50,16 +46,14 @@ def _port(given: float | str | None, ports: Mapping[str, tuple[int, ...]]) -> in
         return int(given)
     label = given or ("tensorboard" if "tensorboard" in ports else "http")
     if label not in ports:
-        raise InvalidParameters(
-            f"no port of the task has the label '{label}'; its labels are {', '.join(ports)}"
-        )
+        raise UserError(f"no port of the task has the label '{label}'; its labels are {', '.join(ports)}")
     return ports[label][0]
 
 
 def _shell_word(path: str) -> str:
     """A path, in which variables mean their values and nothing else means anything to a shell."""
     if "\0" in path:  # as the placeholder of a secret has
-        raise InvalidParameters("logdir has a secret in it, which TensorBoard would show")
+        raise UserError("logdir has a secret in it, which TensorBoard would show")
     parts = _VARIABLE.split(path)
     return "".join(
         f'"{part}"' if number % 2 else part and shlex.quote(part) for number, part in enumerate(parts)

@@ -22,7 +22,7 @@ from pai_runtime.engines.local.launcher import Launcher
 from pai_runtime.engines.local.placement import placement, ports_needed
 from pai_runtime.engines.local.ports import END, FIRST, NoFreePorts, free_ports
 from pai_runtime.engines.local.storages import binds, check_storages, not_mounted
-from pai_runtime.engines.local.task import LAYERS, TaskSettings, LocalTask, shared_text
+from pai_runtime.engines.local.task import LAYERS, LocalTask, TaskSettings, shared_text
 from pai_runtime.job.model import Job
 from pai_runtime.plan.environment import Placement, TaskName
 from pai_runtime.runs.completion import Decision, decision

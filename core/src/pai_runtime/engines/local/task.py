@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pai_runtime.task.vocabulary import Outcome
 from pai_runtime.engines.local.framework_controller import Attempt, attempt_variables
 from pai_runtime.engines.local.isolation import Bind, Isolated, clean_up, make_folders
 from pai_runtime.engines.local.launcher import Launch, Launcher
@@ -23,6 +22,7 @@ from pai_runtime.task.launch import LaunchOptions
 from pai_runtime.task.layout import ATTEMPTS, PLAN, PRIVATE, RECORD, SHARED, WORK
 from pai_runtime.task.outcome import TIMEOUT, Result
 from pai_runtime.task.plan import Plan
+from pai_runtime.task.vocabulary import Outcome
 
 LAYERS = ".layers"
 """The folder in that of a run with what the kernel needs while tasks are isolated."""

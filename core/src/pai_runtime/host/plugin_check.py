@@ -1,0 +1,49 @@
+"""Whether a plugin matches its manifest: its examples, its hooks, and what it adds for each example."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from pai_runtime.document.problems import Problems
+from pai_runtime.document.schemas import located_in
+from pai_runtime.host.discovery import Plugin
+from pai_runtime.host.host import Host, check_parameters
+from pai_runtime.host.loading import PluginError
+from pai_runtime.host.planning import Answer, Question, ask
+from pai_runtime.plugin import Task, Use
+
+_PORTS = {"ssh": (15000,), "http": (15001,)}
+
+
+def manifest_mismatches(host: Host, plugin: Plugin) -> Iterator[str]:
+    """All in which an allowed plugin, which is imported for it, differs from its manifest."""
+    examples = plugin.manifest.parameters.get("examples", ())
+    file = str(plugin.location)
+    for number, example in enumerate(examples):
+        problems = Problems()
+        check_parameters(plugin, example, problems, located_in(file))
+        for problem in problems.in_order:
+            yield f"example {number} does not match the schema: {problem.text}"
+    task = Task(
+        "example", "worker", 0, {"worker": 1}, _PORTS, Path("/usr/local/pai"), user="me", run="example"
+    )
+    use = Use(plugin.id, "example", {}, "fail", file, (task.role,))
+    questions = [Question(plugin, replace(use, parameters=example), [task]) for example in examples]
+    imported, *answers = ask(host, [Question(plugin, use, []), *questions])
+    if isinstance(imported, PluginError):
+        yield imported.what
+        return
+    for hook in sorted(imported.hooks - set(plugin.manifest.hooks)):
+        yield f"implements {hook}, which its manifest does not list"
+    for hook in sorted(set(plugin.manifest.hooks) - imported.hooks):
+        yield f"does not implement {hook}, which its manifest lists"
+    yield from _failed_examples(answers)
+
+
+def _failed_examples(answers: list[Answer | PluginError]) -> Iterator[str]:
+    for number, answer in enumerate(answers):
+        contribution = answer if isinstance(answer, PluginError) else answer.contributions[0]
+        if isinstance(contribution, PluginError):
+            yield f"example {number}: pai_prerequisite {contribution.what}"
+        if contribution is answer:
+            return  # the others were not asked for

@@ -1,0 +1,77 @@
+"""All that the author of a plugin imports; what is not in `__all__` here is not public.
+
+A plugin is a module with some of the functions that `pai_runtime.hooks` describes, each marked with
+`hookimpl`, and a file ``manifest.json`` beside it::
+
+    from pai_runtime.plugin import Contribution, ShellStep, Task, Use, hookimpl
+
+
+    @hookimpl
+    def pai_prerequisite(use: Use, task: Task) -> Contribution:
+        greeting = use.parameters.get("greeting", "hello")
+        return Contribution(
+            environment={"GREETING": greeting},
+            steps=[ShellStep("taskStarts", 'echo "$GREETING"')],
+        )
+
+Its distribution names it in the entry point group ``pai_runtime.plugins``, under its id::
+
+    [project.entry-points."pai_runtime.plugins"]
+    "org.example.greet" = "example_greet"
+
+Every process that runs a hook loads this package, so it imports no more than these types need.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from pai_runtime.plugin.backoff import backoff
+from pai_runtime.plugin.contribution import Contribution, ShellStep
+from pai_runtime.plugin.failure import ContributedRule, Failure
+from pai_runtime.plugin.files import YamlFile, read_logs, read_yaml
+from pai_runtime.plugin.output import Output
+from pai_runtime.plugin.scripts import port_is_taken
+from pai_runtime.plugin.use import Task, Use
+from pai_runtime.plugin.user_error import UserError
+from pai_runtime.task.analysis import Analysis
+from pai_runtime.task.plan import EVENTS, Mount, Service
+from pai_runtime.task.vocabulary import Behavior, Event, FailurePolicy
+
+__all__ = [
+    "API_VERSION",
+    "EVENTS",
+    "Analysis",
+    "Behavior",
+    "ContributedRule",
+    "Contribution",
+    "Event",
+    "Failure",
+    "FailurePolicy",
+    "Mount",
+    "Output",
+    "Service",
+    "ShellStep",
+    "Task",
+    "Use",
+    "UserError",
+    "YamlFile",
+    "backoff",
+    "hookimpl",
+    "port_is_taken",
+    "read_logs",
+    "read_yaml",
+]
+
+API_VERSION: Final = 1
+"""The version of the contract in `pai_runtime.hooks`; a manifest says which one its plugin needs."""
+
+PROJECT: Final = "pai_runtime"
+
+_Hook = TypeVar("_Hook", bound=Callable[..., Any])
+
+
+def hookimpl(function: _Hook) -> _Hook:
+    """Mark a function as the implementation of the hook of its name."""
+    # As pluggy's marker does, whose import would be most of the time of a short hook.
+    setattr(function, f"{PROJECT}_impl", {})
+    return function

@@ -1,0 +1,38 @@
+"""What `pai_analyze` is told of a task that failed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pai_runtime.task.vocabulary import FailedOutcome, Phase
+
+
+@dataclass(frozen=True)
+class ContributedRule:
+    """An entry of an exit spec, and the id of the plugin that contributed it."""
+
+    plugin: str
+    entry: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """How a task went that did not end well, and what its supervisor knows of that.
+
+    `outcome` is ``failed``, ``setup-failed`` or ``timeout``. `code` is the task's exit code so far,
+    `user_code` the command's own (None: it did not run), `phase` where the outcome was decided, `signal`
+    what killed the command or the step, `plugin` the id of the plugin whose step failed the setup.
+    `oom_kills` is how many processes the kernel ended for want of memory in the task's cgroup while it ran
+    (None: not known). `tails` are the last 4 KB of the user's log and of ``runtime.log``, for `read_logs`.
+    `rules` are those that the job's uses contribute, in their order.
+    """
+
+    outcome: FailedOutcome
+    code: int
+    phase: Phase
+    user_code: int | None = None
+    signal: int | None = None
+    plugin: str | None = None
+    oom_kills: int | None = None
+    tails: tuple[str, str] = ("", "")
+    rules: tuple[ContributedRule, ...] = ()

@@ -1,0 +1,24 @@
+"""How a command of a plugin prints."""
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+
+class Output(Protocol):
+    """What a plugin's command prints to. Nothing in the text of others acts on a terminal."""
+
+    @property
+    def columns(self) -> int | None:
+        """How wide the terminal is that shows the output; None if none does."""
+
+    def write_lines(self, lines: Iterable[str]) -> None:
+        """Print each line to standard output, with escapes for what a terminal would act on."""
+
+    def write_json(self, document: Any) -> None:
+        """Print a document to standard output."""
+
+    def report(self, *lines: str) -> None:
+        """Messages on standard error; each names what it is about."""
+
+    def log_line(self, line: bytes, columns: int) -> str:
+        """The beginning of a line of a log as a terminal would leave it, without escape sequences."""

@@ -1,0 +1,59 @@
+"""What a hook is told: the use of the plugin, and the task that it is part of."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pai_runtime.task.layout import PRIVATE
+from pai_runtime.task.vocabulary import FailurePolicy
+
+
+@dataclass(frozen=True)
+class Use:
+    """One use of a plugin by a job.
+
+    `name` is the prerequisite's, or the plugin's short name for one in ``extras``. `parameters` fit the
+    schema in the plugin's manifest, all references in them resolved. A secret in them is a placeholder
+    while the plan is made (use it as any other text; never look into it), and its value in `pai_init` and
+    the lifecycle hooks. `source` is ``file:line:column``. `roles` are the task roles that it is for, in
+    the job's order. `secrets` are those of the platform's that the use's `Contribution` asks for, as far as
+    the platform has them, in the same hooks; while the plan is made there are none.
+    """
+
+    plugin: str
+    name: str
+    parameters: Mapping[str, Any]
+    failure_policy: FailurePolicy
+    source: str
+    roles: tuple[str, ...] = ()
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True)
+class Task:
+    """The task that a use is part of.
+
+    `instances` has the number of tasks of every role, `ports` this task's ports by label. `folder` is the
+    task's own folder in its container: what a hook writes, it writes below. `gang` says that all tasks of
+    the job live together: none is started, or tried again, by itself. `user` is who runs the job, and `run`
+    the name of this run of it: `PAI_USER_NAME` and `PAI_JOB_NAME` in the task.
+    """
+
+    job: str
+    role: str
+    index: int
+    instances: Mapping[str, int]
+    ports: Mapping[str, tuple[int, ...]]
+    folder: Path
+    gang: bool = True
+    user: str = ""
+    run: str = ""
+
+    @property
+    def private(self) -> Path:
+        """A folder for what must not outlive the task, such as keys. Only the task's user may look into it.
+
+        It is in memory where that can be, and goes with all that is in it after the exit callbacks.
+        """
+        return self.folder / PRIVATE
