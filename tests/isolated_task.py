@@ -12,6 +12,7 @@ from pai_runtime.engines.local.isolation import Bind, Isolated, clean_up, make_f
 from pai_runtime.engines.local.isolation_trial import try_out
 from pai_runtime.engines.local.launcher import Launch, Launcher
 from pai_runtime.task.folder import Folder
+from pai_runtime.task.launch import LaunchOptions
 
 
 def main() -> int:
@@ -23,7 +24,7 @@ def main() -> int:
         with opened.folder("task") as own:
             make_folders(own)
             isolated = Isolated(namespaces, str(run), str(run / "layers"), storage)
-            launch = Launch(str(own.path), dict(os.environ), {}, isolated=isolated)
+            launch = Launch(str(own.path), dict(os.environ), LaunchOptions().to_argument(), isolated=isolated)
             pid = launcher.launch(launch, own, {})
         _, status = os.waitpid(pid, 0)
         launcher.close()

@@ -11,6 +11,7 @@ import yaml
 from pai_runtime.plugin import Analysis
 from pai_runtime.runs.first_failure import first_failure
 from pai_runtime.supervisor.lifecycle import run_task as run_lifecycle
+from pai_runtime.task.launch import LaunchOptions
 from pai_runtime.task.plan import Step
 from pai_runtime.task.vocabulary import Phase
 from tests.plugin_factory import Site, uses
@@ -114,7 +115,8 @@ def test_the_answer_is_the_tasks_exit_code_and_in_the_record_in_the_log_and_at_t
         "the job failed: task worker/0, exit code 226, Full",
         "why: no room",
         "it said: no space",
-        "what to do: make room",
+        "what to do:",
+        "- make room",
     ):
         assert line in ended.stderr
 
@@ -206,7 +208,7 @@ def test_a_plugin_that_does_not_end_leaves_time_for_the_exit_callbacks_once_the_
     )
     folder.mkdir()
     make_fifo(folder, "begun")
-    task = TaskRun(replace(whole, uses=uses), "--exit-budget=16")
+    task = TaskRun(replace(whole, uses=uses), LaunchOptions(exit_budget=16))
     task.wait_for("begun")
     task.send(signal.SIGTERM)
     assert task.end() == 3
@@ -264,7 +266,7 @@ def test_a_job_blames_the_task_that_failed_first_and_names_those_that_fell_with_
     file = write_job(tmp_path, job(**fields))
     ended = site.cli("run", "--isolation", "none", "--out", tmp_path / "run", file)
     assert "the job failed: task worker/0, exit code 5" in ended.stderr
-    assert "fell because of worker/0: worker/1 (exit code 237)" in ended.stderr
+    assert "failed because worker/0 failed: worker/1 (exit code 237)" in ended.stderr
     assert ended.returncode == 5
 
 

@@ -207,7 +207,7 @@ def test_tasks_do_not_see_what_each_other_wrote_and_nothing_stays_mounted(tmp_pa
     ended = cli("run", write_job(tmp_path, document), "--out", tmp_path / "run", "--isolation", "required")
     assert ended.returncode == 0, ended.stderr
     for index in ("0", "1"):
-        assert int((tmp_path / "run/worker" / index / "work/overlays").read_text()) > 3
+        assert int((tmp_path / "run/worker" / index / "work/overlays").read_text()) > 0
     assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text()
 
 

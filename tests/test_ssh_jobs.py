@@ -292,7 +292,7 @@ def test_an_sshd_that_is_killed_starts_again(tmp_path: Path) -> None:
         runtime_log(tmp_path / "run/worker/0"),
         [
             "[INFO] start ssh service",
-            "[WARNING] service 'ssh' ended with exit code 137; it starts again in 1 s",
+            "[WARNING] service 'ssh' ended with exit code 137; it is restarted in 1 s",
         ],
     )
 

@@ -67,9 +67,10 @@ OF_A_TASK = {
 """What a task may do to its own folder."""
 
 OF_A_RUN = {
-    "its role": "cd /; mv {run}/worker {run}/other; ln -s {victim} {run}/worker",
-    "layers": "cd /; rm -rf {run}/.layers; ln -s {victim} {run}/.layers",
+    "its role": "cd /; mv {run}/worker {run}/other; ln -sn {victim} {run}/worker",
+    "layers": "cd /; rm -rf {run}/.layers; ln -sn {victim} {run}/.layers",
 }
+"""Two tasks do it at once: the second must not make its link in the folder that the first one leads to."""
 
 
 @pytest.mark.parametrize("mode", MODES)

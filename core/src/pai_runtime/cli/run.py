@@ -10,6 +10,8 @@ from pai_runtime.cli.common import user_name
 from pai_runtime.cli.policy import given_host
 from pai_runtime.document import duration
 from pai_runtime.document.problems import InvalidInput, Problems
+from pai_runtime.engines.engine import View
+from pai_runtime.engines.local import open_run
 from pai_runtime.engines.local.engine import LocalRun, RunOptions, not_given_here
 from pai_runtime.engines.local.environment import is_name
 from pai_runtime.engines.local.storages import read_storages
@@ -18,11 +20,13 @@ from pai_runtime.job.secrets import secret_values
 from pai_runtime.plan.environment import Placement
 from pai_runtime.plan.planning import JobFiles, plan_job
 from pai_runtime.runs.folder import CannotRun, RunFolder
+from pai_runtime.runs.reader import RunReader
+from pai_runtime.runs.summary import summarise
 from pai_runtime.task.masking import SHORTEST
 from pai_runtime.task.secret_forms import is_too_short
 from pai_runtime.terminal.output import report_problems, say
-from pai_runtime.terminal.summary import summary
-from pai_runtime.terminal.view import View, choose_view
+from pai_runtime.terminal.summary import summary_lines
+from pai_runtime.terminal.view import choose_view
 from pai_runtime.terminal.words import short_path
 
 
@@ -101,7 +105,7 @@ def main(args: argparse.Namespace) -> int:
     for text in _beforehand(here.job, here.folder.path, secrets):
         here.view.say(text)
     status = here.run.run()
-    for text in summary(here.folder.path, here.run.as_run()):
+    for text in summary_lines(here.reader, summarise(here.reader, here.run.as_run())):
         here.view.say(text)
     return status
 
@@ -111,6 +115,7 @@ class _Here:
 
     job: Job
     folder: RunFolder
+    reader: RunReader
     view: View
     run: LocalRun
 
@@ -122,7 +127,8 @@ class _Here:
         """Make the folder of the run and find ports for it; raises `CannotRun`."""
         self.job = job
         self.folder = RunFolder(job, self._args.out)
-        self.view = choose_view(self.folder.path, plain=self._args.plain)
+        self.reader = open_run(self.folder.path)
+        self.view = choose_view(self.reader, plain=self._args.plain)
         self.run = LocalRun(job, self.folder.path, self._options, self.view)
         return self.run.place()
 
@@ -162,8 +168,7 @@ def _written(path: Path | None) -> dict[str, Path]:
 
 
 def _beforehand(job: Job, folder: Path, secrets: dict[str, str]) -> Iterator[str]:
-    for missing in not_given_here(job):
-        yield f"not given on this machine: {missing}"
+    yield from (f"note: {text}" for text in not_given_here(job))
     for name in sorted(name for name, value in secrets.items() if value and is_too_short(value)):
         yield f"the secret '{name}' is shorter than {SHORTEST} bytes; it cannot be hidden in logs"
     yield f"running {job.name} in {short_path(folder)}"

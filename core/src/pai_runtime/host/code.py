@@ -38,7 +38,7 @@ class Code:
     """The code of one distribution; each file is read once, when it is first asked for."""
 
     def __init__(self, distribution: AnyDistribution) -> None:
-        self._installed = distribution
+        self.installed = distribution
         self.folder = str(distribution.locate_file(""))
         self._base = os.path.abspath(self.folder)  # noqa: PTH100 - much faster, and leaves links
         self.distribution, self.version = name_and_version(distribution)
@@ -106,7 +106,7 @@ class Code:
         hashes, _ = self._measured
         if not hashes:
             raise ValueError(f"{self.distribution} does not say which files it installed")
-        points = text(self._installed, "entry_points.txt") or ""
+        points = text(self.installed, "entry_points.txt") or ""
         hashes = {**hashes, _ENTRY_POINTS: hashlib.sha256(points.encode()).hexdigest()}
         rows = sorted(b"%s\0%s\n" % (name.encode(), each.encode()) for name, each in hashes.items())
         return "sha256:" + hashlib.sha256(b"".join(rows)).hexdigest()
@@ -154,7 +154,7 @@ class Code:
         """What it says that it installed below the import path, with its hash of each file."""
         found: dict[str, str] = {}
         try:
-            for row in csv.reader(io.StringIO(self._installed.read_text("RECORD") or "", newline="")):
+            for row in csv.reader(io.StringIO(self.installed.read_text("RECORD") or "", newline="")):
                 path = os.path.normpath(os.path.join(self._base, *row[:1]))  # noqa: PTH118 - much faster
                 if path.startswith(f"{self._base}{os.path.sep}"):
                     found[path[len(self._base) + 1 :]] = "".join(row[1:2])
@@ -170,7 +170,7 @@ class Code:
             return True
         if folder == "bin":  # with a target folder, some put scripts inside of it
             groups = "console_scripts", "gui_scripts"
-            scripts = {script for script, _ in entry_points(self._installed, *groups)}
+            scripts = {script for script, _ in entry_points(self.installed, *groups)}
             return base in scripts and not base.endswith(tuple(all_suffixes()))
         parent, _, cache = folder.rpartition("/")
         module, _, tag = base.partition(".")
@@ -178,7 +178,7 @@ class Code:
         return bool(is_cached) and f"{parent}/{module}.py".lstrip("/") in listed
 
     def _editable_files(self) -> Iterator[tuple[str, Path]]:
-        points = (value.partition(":")[0].strip() for _, value in entry_points(self._installed, GROUP))
+        points = (value.partition(":")[0].strip() for _, value in entry_points(self.installed, GROUP))
         for top in {module.partition(".")[0] for module in points}:
             spec = find_spec(top) if top.isidentifier() else None
             if spec is None or self._source is None:

@@ -5,7 +5,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import unquote, urlsplit
 
 AnyDistribution = Any
 """A distribution, whichever of the library's two interfaces it has."""
@@ -47,18 +46,20 @@ def entry_points(distribution: AnyDistribution, *groups: str) -> Iterator[tuple[
 
 
 def origin(distribution: AnyDistribution) -> tuple[Origin, Path | None]:
-    """Where it was installed from, and for a local folder or file, its path."""
+    """Where it was installed from, and for an editable one the path of its source."""
     direct = text(distribution, "direct_url.json")
     if direct is None:
         return "index", None
     try:
         document = json.loads(direct)
+        if not document.get("dir_info", {}).get("editable", False):
+            return "path", None
+        from urllib.parse import unquote, urlsplit  # noqa: PLC0415 - slow, and for developers only
+
         url = urlsplit(document["url"])
-        editable = document.get("dir_info", {}).get("editable", False)
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
         return "path", None
-    path = Path(unquote(url.path)) if url.scheme == "file" else None
-    return ("editable" if editable else "path"), path
+    return "editable", Path(unquote(url.path)) if url.scheme == "file" else None
 
 
 def text(distribution: AnyDistribution, file: str) -> str | None:

@@ -9,10 +9,11 @@ from typing import Any
 
 from pai_runtime import hooks
 from pai_runtime.document.problems import InvalidInput, Problem
+from pai_runtime.host.blame import PluginError, blamed
 from pai_runtime.host.contributions import contribution_from_json, contribution_to_json
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.host import Host
-from pai_runtime.host.loading import LoadedPlugin, PluginError, blamed
+from pai_runtime.host.loading import LoadedPlugin
 from pai_runtime.host.separate_process import MOST_BYTES, AnswerPipe, Ended, SeparateProcess
 from pai_runtime.plugin import Contribution, Task, Use
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from pai_runtime.document.problems import Problems
 from pai_runtime.document.schemas import located_in
+from pai_runtime.host.blame import PluginError
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.host import Host, check_parameters
-from pai_runtime.host.loading import PluginError
 from pai_runtime.host.planning import Answer, Question, ask
 from pai_runtime.plugin import Task, Use
 

@@ -7,18 +7,15 @@ from functools import cache
 from pai_runtime.document.document import Node, Value, walk
 from pai_runtime.document.problems import DocumentPath, Position, Problem, Problems, unexpected
 from pai_runtime.document.secret_names import names_secret
-from pai_runtime.task.masking import Masks
+from pai_runtime.task.masking import MOST_BYTES, Masks
 from pai_runtime.task.placeholders import placeholder
-
-_MOST_BYTES = 256 * 1024
-"""Of all values together: each task looks for all forms of each of them in all that it writes."""
 
 
 def check_size(secrets: Mapping[str, Value], position: Position, problems: Problems) -> None:
     """Check that the secrets, which stand at `position`, are not too large to be masked."""
     size = sum(len(value.encode()) for value in secret_values(secrets).values())
-    if size > _MOST_BYTES:
-        found, expected = f"{size} bytes", f"at most {_MOST_BYTES} bytes in all secrets together"
+    if size > MOST_BYTES:
+        found, expected = f"{size} bytes", f"at most {MOST_BYTES} bytes in all secrets together"
         message = f"{unexpected(expected, found)}: more cannot be hidden in logs; use a file on a storage"
         problems.add(Problem("secrets-too-large", message, position, "secrets", found, expected))
 

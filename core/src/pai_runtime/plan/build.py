@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Final
 
 from pai_runtime.document.problems import Problem, Problems, problem_lines
+from pai_runtime.host.blame import PluginError
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.host import Host
-from pai_runtime.host.loading import PluginError
 from pai_runtime.host.planning import Answer, Question, ask
 from pai_runtime.job.model import Job, JobUse, TaskRole
 from pai_runtime.plan.environment import JobEnvironment, Placement, TaskName

@@ -33,7 +33,7 @@ def main() -> int:
 
 
 def _tidy_open_files() -> None:
-    """What we were started with beyond the standard streams is not for the task; what is missing is made up for."""
+    """Beyond the standard streams, which are all open, what we were started with is not for the task."""
     for name in os.listdir("/proc/self/fd"):
         try:
             os.set_inheritable(int(name), int(name) in _STANDARD)

@@ -141,7 +141,7 @@ class TaskRunner:
         return (reason, self._task.stop.signal) if reason else None
 
     def linger(self, result: Result, failures: tuple[CallbackFailure, ...]) -> None:
-        """Let services that outlive the task do so; how it went is on disk before, whatever becomes of them."""
+        """Let services that outlive the task do so; how it went is on disk by then."""
         if self._services and self._services.may_linger() and self._task.stop.reason() is None:
             self.record(result, failures)
             self._services.linger()

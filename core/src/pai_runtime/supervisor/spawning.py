@@ -84,7 +84,7 @@ def _become(program: Program, output: tuple[int, int], tell: int, parent: int) -
             os.set_inheritable(fd, True)  # noqa: FBT003 - positional only
         os.execve(program.argv[0], program.argv, program.environment)  # noqa: S606 - no shell, as it should
     except OSError as error:
-        os.write(tell, b"%d" % error.errno)
+        os.write(tell, b"%d" % (error.errno or errno.EIO))
     except ValueError:  # a NUL in the environment
         os.write(tell, b"%d" % errno.EINVAL)
     finally:

@@ -14,10 +14,10 @@ class Analysis:
     """What a task's failure was.
 
     `code` (1 to 255) becomes the task's exit code. `phrase` names the failure in one word; `reason` and
-    `solution` are for people. `behavior` says whether the same may go well the next time. `trigger` says
+    `solution` are for people. `behavior` says whether a retry may help. `trigger` says
     which rule found it, and by what; `user_match` and `platform_match` are the texts in the user's log and
     in ``runtime.log`` that it found, `gpu` what it saw of the GPUs: true, false, whole numbers or lists of
-    them, by names. `because_of_peer`: the task fell because another task of the job had. As JSON, all of it
+    them, by names. `because_of_peer`: the task failed because another task of the job had. As JSON, all of it
     has at most 64 KB.
     """
 

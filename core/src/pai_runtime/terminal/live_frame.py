@@ -2,16 +2,17 @@
 
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
-from pai_runtime.runs.state import Activity, Progress, Run, RunTask
+from pai_runtime.runs.reader import Activity, RunReader
+from pai_runtime.runs.state import Progress, Run, RunTask
+from pai_runtime.terminal.table import table
 from pai_runtime.terminal.text import cut
-from pai_runtime.terminal.words import TASK_TITLES, counts, elapsed, retries, table, task_row
+from pai_runtime.terminal.words import TASK_TITLES, counts, elapsed, retries, task_row
 
 _COLOURS = {"failed": "31", "held": "33", "succeeded": "32"}
 
 
-def frame(folder: Path, run: Run, doing: Activity, size: tuple[int, int], *, colours: bool) -> list[str]:
+def frame(reader: RunReader, run: Run, doing: Activity, size: tuple[int, int], *, colours: bool) -> list[str]:
     """The lines: the job; then its tasks, or those that matter most and how many others each role has.
 
     `size` is that of the terminal: columns and rows. The lines take at most two thirds of its rows.
@@ -20,7 +21,7 @@ def frame(folder: Path, run: Run, doing: Activity, size: tuple[int, int], *, col
     columns, rows = size
     room = max(1, rows * 2 // 3) - 2
     shown, rest = _chosen(run.tasks, doing, room)
-    tasks = table([TASK_TITLES, *(task_row(folder, task, doing[task.name], now) for task in shown)])
+    tasks = table([TASK_TITLES, *(task_row(reader, task, doing[task.name], now) for task in shown)])
     lines = [cut(line, columns - 1) for line in (_job_line(run, now), *tasks, *rest)][: max(1, room + 2)]
     if not colours:
         return lines

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from pai_runtime.runs.state import Activity, Run
+from pai_runtime.runs.reader import Activity
+from pai_runtime.runs.state import Run
 from pai_runtime.terminal.words import duration, kept
 
 LONG = 10.0

@@ -4,10 +4,10 @@ A process in namespaces of its own (for an ordinary user a user namespace too, w
 new root:
 
 1. `WRITTEN` in the task's folder is the root. It is a real folder, so what is written is kept.
-2. Each folder of the machine's root is there as an overlay whose upper layer is the folder of that name in
-   `WRITTEN`; what is mounted below it is layered on top in the same way. One overlay over ``/`` is refused
-   because of the mounts below it. In a user namespace that holds for each folder, and one with mounts below
-   it is made anew, entry by entry. What cannot be a layer is read-only.
+2. The machine's root is there as an overlay whose upper layer is `WRITTEN`; what is mounted below it is
+   layered on top in the same way. In a user namespace an overlay over a folder is refused because of mounts
+   below it: there each folder of the machine's root has one, and a folder with mounts below it is made anew,
+   entry by entry. What cannot be a layer is read-only.
 3. ``/proc`` has only the processes of the task; ``/sys`` and ``/dev`` are the machine's own, with a
    ``/dev/shm`` of the task's own. What can be set in the first two is read-only.
 4. Of the folder of the run there is only the task's own folder: in it ``work``; ``logs``, read-only;
@@ -50,6 +50,7 @@ _MACHINE = ("proc", "sys", "dev")
 _OWN = (WORK, LOGS, PRIVATE, RUNTIME)
 
 _MADE = "made.json"
+_UPPER = ".upper"
 _MOST_MADE = 64 * 1024 * 1024
 _MOST_PRIVATE = "64m"
 
@@ -123,11 +124,12 @@ def _take_in(run: Folder, layers: str, written: Folder) -> None:
             written.unlink(name)
     written.remove_empty()
     for number, path in uppers:
-        with contextlib.suppress(OSError), run.folder(f"{layers}/{number}") as own:
-            with own.folder("upper") as upper:
+        with contextlib.suppress(OSError), run.folder(layers) as own:
+            name = f"{number}{_UPPER}"
+            with own.folder(name) as upper:
                 upper.remove_empty()
-            if not own.remove_if_empty("upper"):
-                own.move("upper", written, path)
+            if not own.remove_if_empty(name):
+                own.move(name, written, path)
 
 
 class Isolation:
@@ -164,19 +166,42 @@ class Isolation:
         # layer and its work folder must be in one mount.
         os.chdir(self._root)
         mount(str(self._root), str(self._root), None, MS_BIND)
-        with Folder.at(self._root) as self._new:
-            storage = [replace(each, target=os.path.realpath(each.target)) for each in self._storage]
-            for path in (self._run_inside, self._platform, *(Path(each.target) for each in storage)):
-                self._make(path).close()
-            self._each_below(Path("/"))
-            self._machine()
-            self._own_folder()
-            for each in storage:
-                self._bind(each)
-            (self._layers / _MADE).write_text(json.dumps([self._placeholders, self._uppers]))
+        self._new = Folder.at(self._root)
+        try:
+            self._fill()
+        finally:
+            self._new.close()
         os.chdir(self._root)
         enter_root()
         give_up_tracing()
+
+    def _fill(self) -> None:
+        storage = [replace(each, target=os.path.realpath(each.target)) for each in self._storage]
+        for path in (self._run_inside, self._platform, *(Path(each.target) for each in storage)):
+            self._make(path).close()
+        if not self._layer_over_all():
+            self._each_below(Path("/"))
+        self._machine()
+        self._own_folder()
+        for each in storage:
+            self._bind(each)
+        (self._layers / _MADE).write_text(json.dumps([self._placeholders, self._uppers]))
+
+    def _layer_over_all(self) -> bool:
+        """Mount one overlay over all folders; whether the kernel does that, as it does for root alone."""
+        if self._in_user_namespace:
+            return False
+        try:
+            self._overlay(Path("/"))
+        except OSError:
+            return False
+        self._has_worked = True
+        self._new.close()
+        self._new = Folder.at(self._root)
+        self._layers_on_top(
+            [path for path in self._outermost_below(Path("/")) if path.parts[1] not in _MACHINE]
+        )
+        return True
 
     def _each_below(self, folder: Path) -> None:
         """Make a folder anew, entry by entry."""
@@ -219,7 +244,11 @@ class Isolation:
             self._each_below(path)
             return
         self._has_worked = True
-        for mounted in below:
+        self._layers_on_top(below)
+
+    def _layers_on_top(self, mount_points: list[Path]) -> None:
+        """Layers of what is mounted inside of a folder that has one."""
+        for mounted in mount_points:
             if not os.access(mounted, os.F_OK):
                 continue  # nor can the task get there
             if mounted.is_dir():
@@ -227,18 +256,18 @@ class Isolation:
             else:
                 self._bind(Bind(str(mounted), str(mounted), read_only=True))
 
-    def _overlay(self, path: Path, *, on_another: bool) -> None:
+    def _overlay(self, path: Path, *, on_another: bool = False) -> None:
         self._overlays += 1
-        own = self._layers / str(self._overlays)
-        (own / "work").mkdir(parents=True)
+        work = self._layers / str(self._overlays)
+        work.mkdir()
         upper = path.relative_to("/")
         if on_another:  # whose upper layer must not have this one's in it
-            upper = own / "upper"
+            upper = work.with_suffix(_UPPER)
             upper.mkdir(mode=0o755)
             with Folder.at(upper) as made:
                 _like(made, path)
             self._uppers.append((self._overlays, str(path)))
-        layers = f"lowerdir={_escaped(path)},upperdir={_escaped(upper)},workdir={_escaped(own / 'work')}"
+        layers = f"lowerdir={_escaped(path)},upperdir={_escaped(upper)},workdir={_escaped(work)}"
         options = ",userxattr" if self._in_user_namespace else ""
         mount("overlay", str(self._inside(path)), "overlay", 0, layers + options)
 
