@@ -55,5 +55,5 @@ class CpuTime:
                 terminalreporter.line(f"{seconds:8.2f}  {name}")
         here = resource.getrusage(resource.RUSAGE_SELF)
         total = self._workers + here.ru_utime + here.ru_stime if self._workers else spent()
-        tests = self._tests.total()
+        tests = sum(self._tests.values())
         terminalreporter.line(f"{total:8.2f}  in all, of which {total - tests:.2f} beside the tests")

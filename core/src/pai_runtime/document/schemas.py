@@ -8,8 +8,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
+from importlib import import_module
 from itertools import groupby, islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from pai_runtime.document.document import Value
@@ -25,6 +26,7 @@ from pai_runtime.document.problems import (
     field_name,
     unexpected,
 )
+from pai_runtime.document.quick_check import is_surely_schema, is_surely_valid
 from pai_runtime.document.secret_names import names_secret
 from pai_runtime.task import placeholders
 
@@ -49,7 +51,7 @@ _LONGEST_FOUND = 60
 @cache
 def package_schema(package: str, name: str) -> Schema:
     """A schema that a package of this distribution ships."""
-    schema: Schema = json.loads(resources.files(package).joinpath(name).read_text("utf-8"))
+    schema: Schema = json.loads(Path(str(import_module(package).__file__)).with_name(name).read_bytes())
     return schema
 
 
@@ -60,7 +62,8 @@ def check_value(value: Value, schema: Schema, problems: Problems) -> None:
 
 def check(data: Any, schema: Schema, problems: Problems, locate: Callable[[DocumentPath], Location]) -> None:
     """Report all problems of `data`; `locate` says where what is at a path in it is written."""
-    problems.add(*bounded(_problems(data, schema, problems, locate), locate(()).position))
+    if not is_surely_valid(data, schema):
+        problems.add(*bounded(_problems(data, schema, problems, locate), locate(()).position))
 
 
 def located_in(file: str) -> Callable[[DocumentPath], Location]:
@@ -102,7 +105,7 @@ def _errors(data: Any, schema: Schema) -> Iterator["ValidationError"]:
 
 @cache
 def _validator() -> Any:
-    import jsonschema  # noqa: PLC0415 - slow to import, and a hook in a task checks nothing
+    import jsonschema  # noqa: PLC0415 - slow to import, and most of what is checked is valid
 
     validators: Any = jsonschema.validators
     own = {"additionalProperties": _additional_properties}
@@ -138,6 +141,8 @@ def _is_secret(value: Any) -> bool:
 
 def schema_error(schema: Any) -> str | None:
     """Why `schema` is not a JSON Schema, if it is not."""
+    if is_surely_schema(schema):
+        return None
     import jsonschema  # noqa: PLC0415 - as above
 
     try:

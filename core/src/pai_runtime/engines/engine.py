@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from pai_runtime.host.metadata import entry_points, name_and_version, normalized, text
+from pai_runtime.host.metadata import distributions, entry_points, name_and_version, normalized, text
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.state import Run, Unreadable, read_engine
 
@@ -84,10 +84,8 @@ def find_engine(name: str) -> Engine:
 
 def _claims(name: str) -> Iterator[tuple[str, str]]:
     """The distributions that bring an engine of this name, and the value of its entry point."""
-    from importlib_metadata import distributions  # noqa: PLC0415 - see `OWN`
-
     seen = set()
-    for distribution in distributions(path=list(dict.fromkeys(sys.path))):
+    for distribution in distributions(sys.path):
         if GROUP in (text(distribution, "entry_points.txt") or ""):
             owner, _ = name_and_version(distribution)
             if normalized(owner) not in seen:  # the first folder on the search path hides the others

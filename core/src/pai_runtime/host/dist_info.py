@@ -1,63 +1,36 @@
-"""What installers have left on the search path: distributions in ``.dist-info`` folders, and nothing else.
+"""The distributions that are on the search path, found without all that chooses plugins."""
 
-`importlib_metadata` finds more kinds. Its import takes longer than a hook, and code that a plan can name by
-a digest is listed in the ``RECORD`` of such a folder.
-"""
-
-import io
-import os.path
 import sys
 from collections.abc import Iterator
 
 from pai_runtime.host.code import GROUP, Code
-from pai_runtime.host.metadata import normalized, text
-from pai_runtime.host.regular_file import open_regular
-
-_SUFFIX = ".dist-info"
+from pai_runtime.host.metadata import Distribution, distributions, name_and_version, normalized, text
 
 
-class DistInfo:
-    """A distribution, as `Code` needs it."""
+def plugin_distributions() -> Iterator[Distribution]:
+    """Every distribution that brings a plugin.
 
-    def __init__(self, path: str) -> None:
-        self._path = path
-
-    def locate_file(self, name: str) -> str:
-        """The path of a file below its import path."""
-        return os.path.join(os.path.dirname(self._path), name)  # noqa: PTH118, PTH120 - pathlib takes longer
-
-    def read_text(self, name: str) -> str | None:
-        """A file of its metadata; None where there is none that can be read."""
-        try:
-            with io.TextIOWrapper(open_regular(os.path.join(self._path, name)), "utf-8") as file:  # noqa: PTH118
-                return file.read()
-        except OSError:
-            return None
+    Of two with one name, the first folder on the search path hides the second. Two in one folder are left
+    for the policy to refuse: nothing says which of them the code there belongs to.
+    """
+    folders: dict[str, str] = {}
+    for distribution in distributions(sys.path):
+        # Most distributions bring none: look before paying for the parsing of their metadata.
+        if GROUP in (text(distribution, "entry_points.txt") or ""):
+            name = normalized(name_and_version(distribution)[0])
+            if folders.setdefault(name, distribution.folder) == distribution.folder:
+                yield distribution
 
 
-def installed(distribution: str) -> Code:
+def installed(name: str) -> Code:
     """The code of a distribution; raises LookupError, also if two of them in one folder have its name."""
-    wanted = normalized(distribution)
-    for folder in dict.fromkeys(sys.path):
-        found = [name for name in _names(folder) if normalized(name.partition("-")[0]) == wanted]
-        if len(found) > 1:
-            raise LookupError(f"{folder} has two distributions {distribution}: {', '.join(found)}")
-        if found:
-            return Code(DistInfo(os.path.join(folder, *found)))  # noqa: PTH118
-    raise LookupError(f"no distribution {distribution} is installed")
-
-
-def with_plugins() -> Iterator[Code]:
-    """The code of every distribution that brings a plugin."""
-    for folder in dict.fromkeys(sys.path):
-        for name in _names(folder):
-            distribution = DistInfo(os.path.join(folder, name))  # noqa: PTH118
-            if GROUP in (text(distribution, "entry_points.txt") or ""):
-                yield Code(distribution)
-
-
-def _names(folder: str) -> list[str]:
-    try:
-        return [name for name in os.listdir(folder) if name.endswith(_SUFFIX)]  # noqa: PTH208
-    except OSError:
-        return []
+    wanted = normalized(name)
+    same = [each for each in distributions(sys.path) if normalized(each.info.partition("-")[0]) == wanted]
+    found = [each for each in same if each.folder == same[0].folder]
+    if not found:
+        raise LookupError(f"no distribution {name} is installed")
+    if len(found) > 1:
+        raise LookupError(
+            f"{found[0].folder} has two distributions {name}: {', '.join(each.info for each in found)}"
+        )
+    return Code(found[0])

@@ -18,7 +18,7 @@ from typing import Any
 
 from pai_runtime.host.blame import PluginError, blamed, stdout_is_stderr
 from pai_runtime.host.code import GROUP, Code
-from pai_runtime.host.dist_info import installed, with_plugins
+from pai_runtime.host.dist_info import installed, plugin_distributions
 from pai_runtime.host.metadata import entry_points
 from pai_runtime.host.own_modules import import_entry, register_when_needed
 from pai_runtime.plugin import Analysis, ContributedRule, Failure, Task, Use
@@ -66,7 +66,7 @@ def main() -> None:
         if given["failure"]:
             arguments["failure"] = _failure(given)
         with stdout_is_stderr():
-            register_when_needed(with_plugins)  # one plugin may import another
+            register_when_needed(lambda: map(Code, plugin_distributions()))  # one plugin may import another
             with blamed(plugin, "import"):
                 implementation = import_entry(plugin.code, plugin.value)
             with blamed(plugin, f"hook {hook}"):

@@ -16,6 +16,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from pai_runtime.host.code import Code
+from pai_runtime.host.metadata import distributions
 
 _NO_PLUGINS = {*sys.stdlib_module_names, "pai_runtime"}
 """The first parts of names under which nothing of a plugin is imported."""
@@ -163,9 +164,7 @@ def _check(code: Code, name: str, spec: ModuleSpec) -> None:
 
 def _owner(path: str) -> str | None:
     """The distribution that says that it installed this file."""
-    from importlib_metadata import distributions  # noqa: PLC0415 - it is slow, and only a message needs it
-
-    for distribution in distributions():
+    for distribution in distributions(sys.path):
         code = Code(distribution)
         with contextlib.suppress(ValueError):
             if any(os.path.realpath(each) == os.path.realpath(path) for each in code.files.values()):
