@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--isolation",
         choices=["auto", "none", "required"],
         default="auto",
-        help="whether what tasks write stays in their own directories (default: auto, if the kernel allows it)",
+        help="whether tasks write to their own directories only (default: auto, if the kernel allows it)",
     )
     parser.add_argument(
         "--env",
