@@ -64,7 +64,7 @@ def test_a_task_that_has_written_nothing_yet_gives_nothing(tmp_path: Path) -> No
     [
         (
             ["nowhere"],
-            "nowhere is not the directory of a run: there is no such directory; pai-runtime ps shows the runs",
+            "nowhere is not the directory of a run: there is no such directory; pai-runtime ps shows",
         ),
         (["empty"], "empty is not the directory of a run: it has no run.json; pai-runtime ps shows the runs"),
         (["broken"], "broken is not the directory of a run: its run.json cannot be understood"),
