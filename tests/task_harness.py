@@ -16,7 +16,7 @@ from pai_runtime.task.launch import DEFAULT, LaunchOptions
 from pai_runtime.task.plan import Command, Plan, Step, UseRecord, Variable
 from pai_runtime.task.vocabulary import FailurePolicy, Phase
 
-_HOOKS = "pai_runtime.host.run_hook"
+_HOOKS = "pai_runtime.host.hook_runner"
 
 
 def use(name: str) -> UseRecord:
