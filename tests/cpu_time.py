@@ -1,7 +1,7 @@
 """How much processor time each test file takes, which other work on the machine does not change."""
 
 import resource
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Generator
 from typing import Any
 
@@ -19,8 +19,8 @@ class CpuTime:
 
     def __init__(self) -> None:
         self._before = 0.0
-        self._files: Counter[str] = Counter()
-        self._tests: Counter[str] = Counter()
+        self._files: defaultdict[str, float] = defaultdict(float)
+        self._tests: defaultdict[str, float] = defaultdict(float)
         self._workers = 0.0
 
     @pytest.hookimpl(tryfirst=True)
@@ -46,14 +46,14 @@ class CpuTime:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        self._workers += node.workeroutput["cpu_seconds"]
+        self._workers += getattr(node, "workeroutput", {}).get("cpu_seconds", 0)  # none if it crashed
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("CPU seconds")
         for counts, most in ((self._files, None), (self._tests, 400)):
-            for name, seconds in counts.most_common(most):
+            for name, seconds in sorted(counts.items(), key=lambda item: -item[1])[:most]:
                 terminalreporter.line(f"{seconds:8.2f}  {name}")
         here = resource.getrusage(resource.RUSAGE_SELF)
         total = self._workers + here.ru_utime + here.ru_stime if self._workers else spent()
-        tests = self._tests.total()
+        tests = sum(self._tests.values())
         terminalreporter.line(f"{total:8.2f}  in all, of which {total - tests:.2f} beside the tests")

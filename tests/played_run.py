@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from pai_runtime.engines.local.reader import LocalRunReader
 from pai_runtime.runs.state import Run, read_run
 from pai_runtime.supervisor.logs import LogFile
 from pai_runtime.task.folder import Folder
@@ -31,6 +32,7 @@ class PlayedRun:
         self.document: dict[str, Any] = {
             "runVersion": 1,
             "job": "demo",
+            "engine": "local",
             "file": "/somewhere/job.yaml",
             "started": timestamp(self._started),
             "retries": 0,
@@ -58,6 +60,10 @@ class PlayedRun:
         run = read_run(self.folder)
         assert isinstance(run, Run)
         return run
+
+    @property
+    def reader(self) -> LocalRunReader:
+        return LocalRunReader(self.folder)
 
     def task_folder(self, name: str) -> Path:
         folder = self.folder / name

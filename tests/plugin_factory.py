@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from importlib_metadata import Distribution
-
 from pai_runtime.host.code import GROUP, Code
+from pai_runtime.host.metadata import Distribution
 from tests.support import cli
 
 PIP = ("-m", "pip", "--disable-pip-version-check", "--no-input", "install", "--no-deps", "--no-index")
@@ -71,7 +70,7 @@ class Made:
     @property
     def digest(self) -> str:
         """As it is now."""
-        return Code(Distribution.at(self.info)).digest
+        return Code(Distribution(str(self.info.parent), self.info.name)).digest
 
     @property
     def code(self) -> Path:

@@ -5,14 +5,18 @@ import os
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from pai_runtime.task.interpreter import python_argv
+from pai_runtime.task.launch import DEFAULT, LaunchOptions
 from pai_runtime.task.plan import Command, Plan, Step, UseRecord, Variable
 from pai_runtime.task.vocabulary import FailurePolicy, Phase
+
+_HOOKS = "pai_runtime.host.hook_runner"
 
 
 def use(name: str) -> UseRecord:
@@ -49,17 +53,18 @@ def plan(
 
 def make_fifo(folder: Path, name: str) -> None:
     """A FIFO in the working folder of a task that is not running yet."""
-    (folder / "work").mkdir(exist_ok=True)
+    (folder / "work").mkdir(parents=True, exist_ok=True)
     os.mkfifo(folder / "work" / name)
 
 
 class TaskRun:
     """A task that is running, and what it left when it has ended."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - by their names
         self,
         plan: Plan,
-        *options: str,
+        options: LaunchOptions = DEFAULT,
+        *,
         secrets: Mapping[str, str] | None = None,
         env: Mapping[str, str] | None = None,
         stdout: int = subprocess.PIPE,
@@ -74,8 +79,9 @@ class TaskRun:
         with os.fdopen(handed, "w", closefd=False) as file:
             json.dump(secrets or {}, file)
         os.lseek(handed, 0, os.SEEK_SET)
+        options = replace(options, secrets_fd=handed, hook_argv=tuple(python_argv(_HOOKS)))
         self.process = subprocess.Popen(
-            [*wrap, *python_argv(module, str(self.folder), f"--secrets-fd={handed}", *options)],
+            [*wrap, *python_argv(module, str(self.folder), options.to_argument())],
             env={**os.environ, **(env or {})},
             stdin=subprocess.DEVNULL,
             stdout=stdout,
@@ -122,8 +128,8 @@ class TaskRun:
         return record
 
 
-def run_task(plan: Plan, *options: str, **more: Any) -> TaskRun:
+def run_task(plan: Plan, options: LaunchOptions = DEFAULT, **more: Any) -> TaskRun:
     """Run a task to its end."""
-    run = TaskRun(plan, *options, **more)
+    run = TaskRun(plan, options, **more)
     run.end()
     return run

@@ -13,7 +13,7 @@ from pai_runtime.host.host import Host
 from pai_runtime.host.planning import contribution_of
 from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.plugin import EVENTS, Contribution, Task, Use
-from tests.support import callback, cli, job, write_job
+from tests.support import callback, cli, cli_each, job, write_job
 
 ID = "com.microsoft.pai.runtimeplugin.cmd"
 
@@ -36,21 +36,25 @@ def contribution(**parameters: Any) -> Contribution:
     return contribution_of(host.load(host.find(ID)), use, task)
 
 
-def planned(tmp_path: Path, **fields: Any) -> list[tuple[str, str, str]]:
-    """Phase, script and failure policy of each step in the plan of a job with one such prerequisite."""
-    prerequisite = {"name": "mine", "type": "script", "plugin": "cmd", **fields}
-    path = write_job(
-        tmp_path, job(prerequisites=[prerequisite], worker={"prerequisites": ["mine"]}), "planned.yaml"
-    )
+def planned(tmp_path: Path, *each: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """Phase, script and failure policy of each step in the plan of a job with such prerequisites."""
+    prerequisites = [
+        {"name": f"mine{number}", "type": "script", "plugin": "cmd", **fields}
+        for number, fields in enumerate(each)
+    ]
+    worker = {"prerequisites": [prerequisite["name"] for prerequisite in prerequisites]}
+    path = write_job(tmp_path, job(prerequisites=prerequisites, worker=worker), "planned.yaml")
     result = cli("plan", path, "--json", "--task", "worker/0")
     assert result.returncode == 0, result.stderr
     steps = json.loads(result.stdout)["steps"]
     return [(step["phase"], step["script"], step["failurePolicy"]) for step in steps if "script" in step]
 
 
-@pytest.mark.parametrize(("name", "event"), NAMES.items())
-def test_every_name_of_an_event_is_known(tmp_path: Path, name: str, event: str) -> None:
-    assert planned(tmp_path, callbacks=[callback(name, "one", "two")]) == [(event, "one\ntwo\n", "fail")]
+def test_every_name_of_an_event_is_known(tmp_path: Path) -> None:
+    callbacks = [callback(name, name, "two") for name in NAMES]
+    assert sorted(planned(tmp_path, {"callbacks": callbacks})) == sorted(
+        (event, f"{name}\ntwo\n", "fail") for name, event in NAMES.items()
+    )
 
 
 def test_the_manifest_and_the_code_know_the_same_names() -> None:
@@ -59,11 +63,10 @@ def test_the_manifest_and_the_code_know_the_same_names() -> None:
     assert sorted(enum) == sorted(NAMES)
 
 
-@pytest.mark.parametrize("where", ["parameters", "beside the name"])
-def test_commands_before_and_after_are_those_of_start_and_exit(tmp_path: Path, where: str) -> None:
+def test_commands_before_and_after_are_those_of_start_and_exit(tmp_path: Path) -> None:
     both = {"preCommands": ["a", "b"], "postCommands": ["c"]}
-    fields = {"parameters": both} if where == "parameters" else both
-    assert planned(tmp_path, **fields) == [("taskStarts", "a\nb\n", "fail"), ("taskExits", "c\n", "fail")]
+    start, end = ("taskStarts", "a\nb\n", "fail"), ("taskExits", "c\n", "fail")
+    assert planned(tmp_path, {"parameters": both}, both) == [start, end, start, end]
 
 
 def test_in_extras_they_are_those_of_start_and_exit_too(tmp_path: Path) -> None:
@@ -87,7 +90,8 @@ def test_callbacks_for_one_event_are_scripts_of_their_own_in_the_order_they_are_
         callback("containerExit", "exit 2"),
         callback("taskStarts", "start 3"),
     ]
-    assert [script for _, script, _ in planned(tmp_path, preCommands=["before"], callbacks=callbacks)] == [
+    fields = {"preCommands": ["before"], "callbacks": callbacks}
+    assert [script for _, script, _ in planned(tmp_path, fields)] == [
         "before\n",
         "start 1\n",
         "start 2\n",
@@ -122,15 +126,20 @@ def test_a_run_executes_them_in_that_order_each_in_a_shell_of_its_own(tmp_path: 
     assert own == ["/", "elsewhere", "no f", "12", "succeeded 1", "exited 2"]
 
 
-@pytest.mark.parametrize("of_use", [None, "fail", "ignore"])
-@pytest.mark.parametrize("own", [None, "fail", "ignore"])
-def test_a_callbacks_failure_policy_is_its_own_or_that_of_the_prerequisite(
-    tmp_path: Path, own: str | None, of_use: str | None
-) -> None:
-    fields = {"failurePolicy": of_use} if of_use else {}
-    more = {"failurePolicy": own} if own else {}
-    steps = planned(tmp_path, callbacks=[callback("taskStarts", "a", **more)], **fields)
-    assert steps == [("taskStarts", "a\n", own or of_use or "fail")]
+def test_a_callbacks_failure_policy_is_its_own_or_that_of_the_prerequisite(tmp_path: Path) -> None:
+    policies = (None, "fail", "ignore")
+    pairs = [(own, of_use) for own in policies for of_use in policies]
+
+    def given(policy: str | None) -> dict[str, str]:
+        return {"failurePolicy": policy} if policy else {}
+
+    each = [
+        {"callbacks": [callback("taskStarts", f"{own} {of_use}", **given(own))], **given(of_use)}
+        for own, of_use in pairs
+    ]
+    assert planned(tmp_path, *each) == [
+        ("taskStarts", f"{own} {of_use}\n", own or of_use or "fail") for own, of_use in pairs
+    ]
 
 
 @pytest.mark.parametrize(
@@ -155,14 +164,14 @@ def test_a_callback_that_fails_is_followed_by_what_its_failure_policy_says(
     assert [line for line in said if not line.startswith("[")] == expected
 
 
-@pytest.mark.parametrize("policy", ["fail", "ignore"])
 @pytest.mark.parametrize(
-    ("event", "command", "status"),
+    ("event", "command", "status", "policy"),
     [
-        ("taskStarts", "true", 240),
-        ("taskSucceeds", "true", 0),
-        ("taskFails", "exit 4", 4),
-        ("taskExits", "true", 0),
+        ("taskStarts", "true", 240, "fail"),
+        ("taskStarts", "true", 0, "ignore"),
+        ("taskSucceeds", "true", 0, "fail"),
+        ("taskFails", "exit 4", 4, "fail"),
+        ("taskExits", "true", 0, "ignore"),
     ],
 )
 def test_a_failure_on_any_event_is_told_unless_it_is_ignored(
@@ -176,7 +185,7 @@ def test_a_failure_on_any_event_is_told_unless_it_is_ignored(
     }
     document = job(prerequisites=[prerequisite], worker={"prerequisites": ["mine"], "commands": [command]})
     result = cli("run", write_job(tmp_path, document), "--out", tmp_path / "run")
-    assert result.returncode == (status if policy == "fail" or event == "taskFails" else 0)
+    assert result.returncode == status
     task = tmp_path / "run" / "worker" / "0"
     log = (task / "logs" / "runtime.log").read_text()
     code = 3 if policy == "fail" else 5
@@ -189,13 +198,12 @@ def test_a_failure_on_any_event_is_told_unless_it_is_ignored(
 
 
 def test_any_other_property_is_there_for_references(tmp_path: Path) -> None:
-    steps = planned(
-        tmp_path,
-        mountPoint="/data",
-        parameters={"size": 3, "deep": {"list": [1]}},
-        callbacks=[callback("taskStarts", "df <% this.mountPoint %> <% this.parameters.size %>")],
-    )
-    assert steps == [("taskStarts", "df /data 3\n", "fail")]
+    fields = {
+        "mountPoint": "/data",
+        "parameters": {"size": 3, "deep": {"list": [1]}},
+        "callbacks": [callback("taskStarts", "df <% this.mountPoint %> <% this.parameters.size %>")],
+    }
+    assert planned(tmp_path, fields) == [("taskStarts", "df /data 3\n", "fail")]
 
 
 JOB = """\
@@ -217,67 +225,68 @@ taskRoles:
 """
 
 
-@pytest.mark.parametrize(
-    ("fields", "place", "field", "words"),
-    [
-        (
-            "  callbacks:\n  - event: taskStart\n    commands: [a]",
-            "10:12",
-            "callbacks[0].event",
-            ['found "taskStart"', "expected one of taskStarts, ", "Did you mean taskStarts?"],
-        ),
-        (
-            "  callbacks:\n  - event: containerexits\n    commands: [a]",
-            "10:12",
-            "callbacks[0].event",
-            ["Did you mean containerExits?"],
-        ),
-        ("  callbacks:\n  - event: 3\n    commands: [a]", "10:12", "callbacks[0].event", ["found 3"]),
-        (
-            "  callbacks:\n  - event: taskStarts\n    commands: a",
-            "11:15",
-            "callbacks[0].commands",
-            ['found "a"', "expected a list of shell commands, which are one script"],
-        ),
-        (
-            "  callbacks:\n  - event: taskStarts\n    commands: [a, 1]",
-            "11:19",
-            "callbacks[0].commands[1]",
-            ["found 1", "expected a shell command"],
-        ),
-        ("  callbacks:\n  - commands: [a]", "10:5", "callbacks[0]", ["'event' is missing"]),
-        ("  callbacks:\n  - event: taskStarts", "10:5", "callbacks[0]", ["'commands' is missing"]),
-        (
-            "  callbacks:\n  - event: taskStarts\n    command: [a]",
-            "11:5",
-            "callbacks[0].command",
-            ["is not known here", "Did you mean commands?"],
-        ),
-        (
-            "  callbacks:\n  - event: taskStarts\n    commands: [a]\n    failurePolicy: warn",
-            "12:20",
-            "callbacks[0].failurePolicy",
-            ['found "warn"', "expected one of fail, ignore"],
-        ),
-        ("  callbacks: {event: taskStarts}", "9:14", "callbacks", ["expected a list of callbacks"]),
-        ("  callbacks: [a]", "9:15", "callbacks[0]", ["expected a callback, with event and commands"]),
-        ("  preCommands: a", "9:16", "preCommands", ["expected a list of shell commands"]),
-        ("  parameters:\n    postCommands: [[a]]", "10:20", "postCommands[0]", ["expected a shell command"]),
-        ("  parameters:\n    preCommands: {}", "10:18", "preCommands", ["expected a list of shell commands"]),
-    ],
-)
-def test_a_mistake_in_the_parameters_is_said_with_its_place_before_anything_runs(
-    tmp_path: Path, fields: str, place: str, field: str, words: list[str]
-) -> None:
-    path = write_job(tmp_path, JOB.format(fields=fields))
-    result = cli("validate", path)
-    assert result.returncode == 1
-    lines = [line for line in result.stderr.splitlines() if line.startswith(f"{path}:{place}: error: ")]
-    assert lines, result.stderr
-    assert any(f"{field}: " in line and all(word in line for word in words) for line in lines), result.stderr
-    ran = cli("run", path, cwd=tmp_path)
-    assert ran.returncode == 2
-    assert not (tmp_path / ".pai-runs").exists()
+MISTAKES = [
+    (
+        "  callbacks:\n  - event: taskStart\n    commands: [a]",
+        "10:12",
+        "callbacks[0].event",
+        ['found "taskStart"', "expected one of taskStarts, ", "Did you mean taskStarts?"],
+    ),
+    (
+        "  callbacks:\n  - event: containerexits\n    commands: [a]",
+        "10:12",
+        "callbacks[0].event",
+        ["Did you mean containerExits?"],
+    ),
+    ("  callbacks:\n  - event: 3\n    commands: [a]", "10:12", "callbacks[0].event", ["found 3"]),
+    (
+        "  callbacks:\n  - event: taskStarts\n    commands: a",
+        "11:15",
+        "callbacks[0].commands",
+        ['found "a"', "expected a list of shell commands, which are one script"],
+    ),
+    (
+        "  callbacks:\n  - event: taskStarts\n    commands: [a, 1]",
+        "11:19",
+        "callbacks[0].commands[1]",
+        ["found 1", "expected a shell command"],
+    ),
+    ("  callbacks:\n  - commands: [a]", "10:5", "callbacks[0]", ["'event' is missing"]),
+    ("  callbacks:\n  - event: taskStarts", "10:5", "callbacks[0]", ["'commands' is missing"]),
+    (
+        "  callbacks:\n  - event: taskStarts\n    command: [a]",
+        "11:5",
+        "callbacks[0].command",
+        ["is not known here", "Did you mean commands?"],
+    ),
+    (
+        "  callbacks:\n  - event: taskStarts\n    commands: [a]\n    failurePolicy: warn",
+        "12:20",
+        "callbacks[0].failurePolicy",
+        ['found "warn"', "expected one of fail, ignore"],
+    ),
+    ("  callbacks: {event: taskStarts}", "9:14", "callbacks", ["expected a list of callbacks"]),
+    ("  callbacks: [a]", "9:15", "callbacks[0]", ["expected a callback, with event and commands"]),
+    ("  preCommands: a", "9:16", "preCommands", ["expected a list of shell commands"]),
+    ("  parameters:\n    postCommands: [[a]]", "10:20", "postCommands[0]", ["expected a shell command"]),
+    ("  parameters:\n    preCommands: {}", "10:18", "preCommands", ["expected a list of shell commands"]),
+]
+
+
+def test_a_mistake_in_the_parameters_is_said_with_its_place_before_anything_runs(tmp_path: Path) -> None:
+    paths = [
+        write_job(tmp_path, JOB.format(fields=fields), f"{number}.yaml")
+        for number, (fields, *_) in enumerate(MISTAKES)
+    ]
+    validated = cli_each(*(("validate", path) for path in paths))
+    ran = cli_each(*(("run", path, "--out", tmp_path / "run") for path in paths))
+    for (_, place, field, words), path, result in zip(MISTAKES, paths, validated, strict=True):
+        assert result.returncode == 1
+        lines = [line for line in result.stderr.splitlines() if line.startswith(f"{path}:{place}: error: ")]
+        assert lines, result.stderr
+        assert any(f"{field}: " in line and all(word in line for word in words) for line in lines), lines
+    assert [result.returncode for result in ran] == [2] * len(MISTAKES)
+    assert not (tmp_path / "run").exists()
 
 
 def test_every_mistake_is_said_at_once(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _install(folder: Path, *projects: Path) -> None:
     options = ["--no-index", "--no-deps", "--no-build-isolation", "--no-compile", "--upgrade"]
-    pip = [sys.executable, "-m", "pip", "--quiet", "install", *options, "--target", folder]
+    pip: list[str | Path] = [sys.executable, "-m", "pip", "--quiet", "install", *options, "--target", folder]
     subprocess.run([*pip, *projects], check=True)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from pai_runtime.task.launch import LaunchOptions
 from pai_runtime.task.plan import EVENTS, Plan, PlannedService, Service, Step
 from tests import jumping_clock
 from tests.jumping_clock import JUMP, JUMP_SECONDS
@@ -155,14 +156,14 @@ def test_each_end_in_each_phase_has_its_callbacks_and_its_outcome(
     plugin = site.add("org.example.test", _INIT_RUNS_ITS_SCRIPT, distribution="pai-test", hooks=["pai_init"])
     monkeypatch.syspath_prepend(site.folder)
     deaf_callback = row["phase"] in _AFTER_COMMAND and row["how"].startswith("deaf")
-    times = {"timeout": JUMP_SECONDS, "grace": JUMP_SECONDS, "exit-budget": 0 if deaf_callback else 10**6}
+    exit_budget = 0 if deaf_callback else 10**6
     work = tmp_path / "task" / "work"
     work.mkdir(parents=True)
     for fifo in ("ready", "go", "told"):
         os.mkfifo(work / fifo)
     run = TaskRun(
         _plan(tmp_path / "task", row, plugin.digest),
-        *(f"--{name}={seconds}" for name, seconds in times.items()),
+        LaunchOptions(timeout=JUMP_SECONDS, grace=JUMP_SECONDS, exit_budget=exit_budget),
         module=jumping_clock.__name__,
     )
     _end(run, row)

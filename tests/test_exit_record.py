@@ -12,6 +12,7 @@ from pai_runtime.document.document import Document
 from pai_runtime.document.schemas import package_schema
 from pai_runtime.task.analysis import Analysis
 from pai_runtime.task.exit_record import MOST_BYTES, exit_record, termination_message
+from pai_runtime.task.launch import LaunchOptions
 from pai_runtime.task.outcome import RUNTIME_ERROR, CallbackFailure, Result
 from tests.task_harness import plan, run_task, use
 
@@ -90,7 +91,7 @@ def test_the_record_is_written_where_the_platform_looks_for_it_between_markers(t
     log = tmp_path / "termination-log"
     log.write_text("x" * 9000)
     there = log.stat().st_ino
-    task = run_task(plan(tmp_path / "task", "echo out; exit 3"), f"--termination-log={log}")
+    task = run_task(plan(tmp_path / "task", "echo out; exit 3"), LaunchOptions(termination_log=str(log)))
     record = (tmp_path / "task" / "exit.yaml").read_text()
     assert log.read_text() == f"[PAI_RUNTIME_ERROR_START]\n{record}[PAI_RUNTIME_ERROR_END]\n"
     assert log.stat().st_ino == there, "on Kubernetes it is a mounted file, which cannot be replaced"
@@ -100,7 +101,7 @@ def test_the_record_is_written_where_the_platform_looks_for_it_between_markers(t
 def test_a_place_that_nobody_reads_is_not_waited_for(tmp_path: Path) -> None:
     log = tmp_path / "termination-log"
     os.mkfifo(log)
-    task = run_task(plan(tmp_path / "task", "exit 3"), f"--termination-log={log}")
+    task = run_task(plan(tmp_path / "task", "exit 3"), LaunchOptions(termination_log=str(log)))
     assert task.process.returncode == 3
     assert b"termination-log cannot be written" in task.stderr
 
@@ -112,7 +113,7 @@ def test_a_nul_in_a_log_is_another_character_in_the_record_and_what_looks_like_o
 
 def test_a_task_whose_plan_cannot_be_run_tells_the_platform_too(tmp_path: Path) -> None:
     log = tmp_path / "termination-log"
-    run_task(plan(tmp_path / "task"), f"--termination-log={log}", plan_text="{")
+    run_task(plan(tmp_path / "task"), LaunchOptions(termination_log=str(log)), plan_text="{")
     assert 'caughtException: "the plan in ' in log.read_text()
 
 
@@ -151,6 +152,7 @@ def test_a_secret_is_not_in_the_record(tmp_path: Path) -> None:
 def test_no_half_written_record_is_left(tmp_path: Path) -> None:
     run_task(plan(tmp_path))
     assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "events.jsonl",
         "exit.yaml",
         "logs",
         "plan.json",

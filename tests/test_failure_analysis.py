@@ -208,7 +208,7 @@ def test_a_job_that_fails_is_explained_though_it_does_not_name_the_plugin(tmp_pa
     assert (record["exitCode"], record["behavior"]) == (232, "PERMANENT")
     assert "no_such_module" in record["errorLogs"]["user"]
     assert "why: " in record["stderr"]
-    assert "what to do: " in record["stderr"]
+    assert "what to do:" in record["stderr"]
 
 
 def test_a_jobs_own_rule_gives_its_exit_code(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pai_runtime.engines.local.reader import LocalRunReader
 from pai_runtime.task.launch import Rotation
 from pai_runtime.terminal import live_view
 from pai_runtime.terminal.live_view import LiveView
@@ -29,7 +30,7 @@ def screen() -> Iterator[Screen]:
 
 
 def test_output_scrolls_above_and_the_run_stands_below(tmp_path: Path, screen: Screen) -> None:
-    played, view = PlayedRun(tmp_path, worker=2, server=1), LiveView(tmp_path, screen.fd)
+    played, view = PlayedRun(tmp_path, worker=2, server=1), LiveView(LocalRunReader(tmp_path), screen.fd)
     view.say("running demo in .pai-runs/demo-1")
     assert screen.lines() == ["pai-runtime: running demo in .pai-runs/demo-1"]
     view.show(played.run)
@@ -54,7 +55,7 @@ def test_output_scrolls_above_and_the_run_stands_below(tmp_path: Path, screen: S
 
 
 def test_at_the_end_everything_was_shown_and_the_block_stays(tmp_path: Path, screen: Screen) -> None:
-    played, view = PlayedRun(tmp_path, worker=2), LiveView(tmp_path, screen.fd)
+    played, view = PlayedRun(tmp_path, worker=2), LiveView(LocalRunReader(tmp_path), screen.fd)
     played.all("running")
     view.show(played.run)
     played.output("worker/0", b"a\nno newline")
@@ -73,7 +74,7 @@ def test_at_the_end_everything_was_shown_and_the_block_stays(tmp_path: Path, scr
 
 
 def test_a_job_of_one_task_has_its_output_without_prefix(tmp_path: Path, screen: Screen) -> None:
-    played, view = PlayedRun(tmp_path, worker=1), LiveView(tmp_path, screen.fd)
+    played, view = PlayedRun(tmp_path, worker=1), LiveView(LocalRunReader(tmp_path), screen.fd)
     played.output("worker/0", b"hello\n")
     view.show(played.run)
     assert screen.lines()[0] == "hello"
@@ -81,7 +82,7 @@ def test_a_job_of_one_task_has_its_output_without_prefix(tmp_path: Path, screen:
 
 def test_nothing_is_lost_over_rotation_and_retries(tmp_path: Path, screen: Screen) -> None:
     played = PlayedRun(tmp_path, Rotation(50, 2), worker=2)
-    view = LiveView(tmp_path, screen.fd)
+    view = LiveView(LocalRunReader(tmp_path), screen.fd)
     for number in range(60):
         played.output("worker/1", b"line %d\n" % number)
         if number % 5 == 0:
@@ -99,7 +100,7 @@ def test_nothing_is_lost_over_rotation_and_retries(tmp_path: Path, screen: Scree
 
 
 def test_what_tasks_write_cannot_break_the_block(tmp_path: Path, screen: Screen) -> None:
-    played, view = PlayedRun(tmp_path, worker=2), LiveView(tmp_path, screen.fd)
+    played, view = PlayedRun(tmp_path, worker=2), LiveView(LocalRunReader(tmp_path), screen.fd)
     played.all("running")
     view.show(played.run)
     for data in (
@@ -122,7 +123,7 @@ def test_the_block_fits_the_window(tmp_path: Path, columns: int, rows: int, task
     played.all("running")
     played.output("worker/0", "größer als das Fenster, 日本語 ".encode() * 20)
     with closing(Screen(columns, rows)) as screen:
-        view = LiveView(tmp_path, screen.fd)
+        view = LiveView(LocalRunReader(tmp_path), screen.fd)
         for phase in ("init", "taskStarts", "command"):
             played.progress("worker/0", phase)
             view.show(played.run)
@@ -143,7 +144,7 @@ def test_of_500_tasks_those_are_shown_that_matter_and_of_the_others_how_many(
     played.progress("server/50", "held", heldUntil=0)
     played.progress("worker/222", "taskStarts", "cars", ago=30)
     played.progress("worker/333", "command", ago=1)
-    LiveView(tmp_path, screen.fd).show(played.run)
+    LiveView(LocalRunReader(tmp_path), screen.fd).show(played.run)
     lines = screen.lines()[1:]
     assert len(lines) == 16
     assert lines[0].endswith("499 running, 1 failed")
@@ -158,12 +159,12 @@ def test_of_500_tasks_those_are_shown_that_matter_and_of_the_others_how_many(
 
 def test_very_many_roles_have_one_line_for_all_that_is_not_shown(tmp_path: Path, screen: Screen) -> None:
     played = PlayedRun(tmp_path, None, **{f"role{number}": 1 for number in range(30)})
-    LiveView(tmp_path, screen.fd).show(played.run)
+    LiveView(LocalRunReader(tmp_path), screen.fd).show(played.run)
     assert screen.lines()[-1] == "all others: 17 tasks: 17 waiting"
 
 
 def test_the_window_may_be_resized(tmp_path: Path, screen: Screen) -> None:
-    played, view = PlayedRun(tmp_path, worker=30), LiveView(tmp_path, screen.fd)
+    played, view = PlayedRun(tmp_path, worker=30), LiveView(LocalRunReader(tmp_path), screen.fd)
     played.all("running")
     view.show(played.run)
     for columns, rows in ((60, 24), (120, 40), (50, 40)):
@@ -186,7 +187,7 @@ def test_a_failed_task_is_red_unless_no_colour_is_wanted(
     tmp_path: Path, screen: Screen, monkeypatch: pytest.MonkeyPatch, no_color: str, colour: str
 ) -> None:
     monkeypatch.setenv("NO_COLOR", no_color)
-    played, view = PlayedRun(tmp_path, worker=1), LiveView(tmp_path, screen.fd)
+    played, view = PlayedRun(tmp_path, worker=1), LiveView(LocalRunReader(tmp_path), screen.fd)
     played.set("worker/0", "failed", exitCode=1)
     view.show(played.run)
     assert screen.lines()[2].startswith("worker/0")
@@ -216,7 +217,7 @@ def test_a_real_run_on_a_terminal_ends_with_its_output_and_what_came_of_it(
 
 
 def test_a_run_that_was_never_shown_leaves_no_block(tmp_path: Path, screen: Screen) -> None:
-    view = LiveView(tmp_path, screen.fd)
+    view = LiveView(LocalRunReader(tmp_path), screen.fd)
     view.say("the job cannot be run")
     view.end()
     assert screen.lines() == ["pai-runtime: the job cannot be run"]
@@ -225,7 +226,7 @@ def test_a_run_that_was_never_shown_leaves_no_block(tmp_path: Path, screen: Scre
 def test_a_terminal_that_has_gone_does_not_stop_the_run(tmp_path: Path) -> None:
     played = PlayedRun(tmp_path, worker=1)
     with closing(Screen()) as screen:
-        view = LiveView(tmp_path, screen.fd)
+        view = LiveView(LocalRunReader(tmp_path), screen.fd)
         view.show(played.run)
     played.output("worker/0", b"unseen\n")
     view.show(played.run)
@@ -237,12 +238,15 @@ def test_the_output_of_more_tasks_than_files_can_be_open_is_not_shown_and_said(
 ) -> None:
     monkeypatch.setattr(live_view, "getrlimit", lambda _: (10, 10))
     monkeypatch.chdir(tmp_path)
-    played, view = PlayedRun(tmp_path / "run", worker=6), LiveView(tmp_path / "run", screen.fd)
+    played, view = (
+        PlayedRun(tmp_path / "run", worker=6),
+        LiveView(LocalRunReader(tmp_path / "run"), screen.fd),
+    )
     played.output("worker/0", b"line\n")
     for _ in range(2):
         view.show(played.run)
     lines = screen.lines()
-    assert "6 tasks are too many to show their output here: pai-runtime logs -f run" in "".join(lines[:2])
+    assert "6 tasks are too many to show their output here: pai-runtime logs run -f" in "".join(lines[:2])
     assert lines[2].startswith("demo: ")
 
 
@@ -252,7 +256,10 @@ def test_far_more_output_than_a_terminal_can_show_is_cut_at_the_end_and_said(
     monkeypatch.setattr(live_view, "_MOST_AT_END", 1)
     monkeypatch.setattr(live_view, "_BYTES_A_TIME", 1000)
     monkeypatch.chdir(tmp_path)
-    played, view = PlayedRun(tmp_path / "run", worker=1), LiveView(tmp_path / "run", screen.fd)
+    played, view = (
+        PlayedRun(tmp_path / "run", worker=1),
+        LiveView(LocalRunReader(tmp_path / "run"), screen.fd),
+    )
     view.show(played.run)
     played.output("worker/0", b"line\n" * 10_000)
     view.end()

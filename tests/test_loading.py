@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from pai_runtime.host import own_modules
+from pai_runtime.host.blame import PluginError, blamed, stdout_is_stderr
 from pai_runtime.host.code import GROUP
 from pai_runtime.host.discovery import InstalledPlugins
 from pai_runtime.host.host import Host
-from pai_runtime.host.loading import LoadedPlugin, PluginError, blamed, load, stdout_is_stderr
+from pai_runtime.host.loading import LoadedPlugin, load
 from pai_runtime.host.planning import contribution_of
 from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.plugin import Task, Use

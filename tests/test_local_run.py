@@ -283,10 +283,10 @@ def test_what_this_machine_does_not_give_is_said_once(tmp_path: Path) -> None:
     document = job(worker={"instances": 3, "resourcePerInstance": resources})
     ended = cli("run", write_job(tmp_path, document), "--out", tmp_path / "run")
     assert ended.returncode == 0
-    said = [line for line in ended.stderr.splitlines() if "not given on this machine" in line]
-    assert [next(word for word in ("image", "GPUs", "memory") if word in line) for line in said] == [
+    said = [line for line in ended.stderr.splitlines() if line.startswith("pai-runtime: note: ")]
+    assert [next(word for word in ("image", "GPU", "memory") if word in line) for line in said] == [
         "image",
-        "GPUs",
+        "GPU",
         "memory",
     ]
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pai_runtime.task.launch import LaunchOptions, Rotation
 from tests.task_harness import TaskRun, make_fifo, plan, run_task, shell
 
 
@@ -34,7 +35,7 @@ def test_megabytes_of_output_are_complete(tmp_path: Path) -> None:
 
 
 def test_with_a_prefix_whole_lines_are_passed_on_behind_it(tmp_path: Path) -> None:
-    run = run_task(plan(tmp_path, "echo one; printf two"), "--prefix=worker/0 | ")
+    run = run_task(plan(tmp_path, "echo one; printf two"), LaunchOptions(prefix="worker/0 | "))
     assert run.stdout == b"worker/0 | one\nworker/0 | two\n"
     assert run.stdout_log == b"one\ntwo"
 
@@ -72,7 +73,7 @@ def test_a_log_that_cannot_be_written_or_has_no_folder_does_not_stop_the_job(tmp
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_a_log_that_has_grown_to_its_size_goes_on_under_the_same_name(tmp_path: Path, count: int) -> None:
     command = "for i in $(seq 1000 1999); do echo $i; done"
-    run = run_task(plan(tmp_path, command), "--log-size=1024", f"--log-count={count}")
+    run = run_task(plan(tmp_path, command), LaunchOptions(rotation=Rotation(1024, count)))
     whole = "".join(f"{number}\n" for number in range(1000, 2000)).encode()
     assert run.stdout == whole
     folder = tmp_path / "logs" / "user-stdout"
@@ -102,7 +103,9 @@ def test_a_line_without_end_is_kept_whole_and_does_not_fill_the_memory(tmp_path:
     command = "head -c 300000000 /dev/zero\nawk '/VmHWM/ {print $2}' /proc/$PPID/status >&2"
     step = shell("taskStarts", 0, "head -c 100000000 /dev/zero")
     run = run_task(
-        plan(tmp_path, command, [step]), "--prefix=worker/0 | ", stdout=os.open(os.devnull, os.O_WRONLY)
+        plan(tmp_path, command, [step]),
+        LaunchOptions(prefix="worker/0 | "),
+        stdout=os.open(os.devnull, os.O_WRONLY),
     )
     assert (tmp_path / "logs" / "user-stdout" / "current").stat().st_size + (
         tmp_path / "logs" / "user-stdout" / "current.1"

@@ -9,9 +9,10 @@ from pathlib import Path
 from urllib.parse import quote, quote_plus
 
 import pytest
-from hypothesis import example, given
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from pai_runtime.task import masking
 from pai_runtime.task.masking import MASK, SHORTEST, Masker, Masks
 from tests.task_harness import TaskRun, make_fifo, plan
 
@@ -73,14 +74,32 @@ def test_a_stream_is_masked_as_the_definition_says(secrets: list[str], pieces: l
     assert _streamed(secrets, pieces) == _by_definition(secrets, b"".join(pieces))
 
 
+@pytest.mark.parametrize("few", [0, masking._FEW], ids=["searched by words", "searched one by one"])
+@pytest.mark.parametrize("most_words", [0, masking._MOST_WORDS], ids=["small steps", "large steps"])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
-def test_forms_of_all_lengths_are_found_at_all_places(data: st.DataObject) -> None:
-    value = data.draw(st.text("ab", min_size=SHORTEST, max_size=40))
-    others = [value[:size] + "c" for size in data.draw(st.lists(st.integers(3, 40), max_size=3))]
-    text = f"{data.draw(st.text('abc', max_size=20))}{value}{data.draw(st.text('abc', max_size=20))}".encode()
+def test_forms_of_all_lengths_are_found_at_all_places(
+    monkeypatch: pytest.MonkeyPatch, few: int, most_words: int, data: st.DataObject
+) -> None:
+    monkeypatch.setattr(masking, "_FEW", few)
+    monkeypatch.setattr(masking, "_MOST_WORDS", most_words)
+    value = data.draw(st.text("ab", min_size=SHORTEST, max_size=90))
+    others = [value[:size] + "c" for size in data.draw(st.lists(st.integers(3, 90), max_size=3))]
+    text = f"{data.draw(st.text('abc', max_size=80))}{value}{data.draw(st.text('abc', max_size=20))}".encode()
     cut = data.draw(st.integers(0, len(text)))
     secrets = [value, *others]
     assert _streamed(secrets, [text[:cut], text[cut:]]) == _by_definition(secrets, text)
+
+
+@given(st.lists(st.text("ab", max_size=90), max_size=4), st.text("ab", max_size=90))
+def test_values_that_become_known_one_by_one_are_masked_as_if_all_had_been_known(
+    secrets: list[str], more: str
+) -> None:
+    masks = Masks([])
+    for secret in secrets:
+        masks.add([secret])
+    text = more.join(["", *secrets, ""])
+    assert masks.mask(text).encode() == _by_definition(secrets, text.encode())
 
 
 @given(_SECRETS, _pieces())

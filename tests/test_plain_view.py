@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pai_runtime.engines.local.reader import LocalRunReader
 from pai_runtime.terminal import view as view_module
 from pai_runtime.terminal.live_view import LiveView
 from pai_runtime.terminal.view import PlainView, choose_view
@@ -28,7 +29,7 @@ def told(view: PlainView, played: PlayedRun, capfd: pytest.CaptureFixture[str]) 
 def test_a_task_that_is_held_is_told_with_how_to_end_that(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    played, view = PlayedRun(tmp_path, worker=2), PlainView(tmp_path)
+    played, view = PlayedRun(tmp_path, worker=2), PlainView(LocalRunReader(tmp_path))
     played.all("running")
     until = time.mktime((2030, 1, 1, 14, 3, 10, 0, 0, -1))
     played.progress("worker/0", "held", heldUntil=until, release="/run/worker/0/release")
@@ -43,7 +44,7 @@ def test_a_task_that_is_held_is_told_with_how_to_end_that(
 def test_where_a_service_is_found_is_told_once_and_that_a_task_lingers_for_it(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    played, view = PlayedRun(tmp_path, worker=2), PlainView(tmp_path)
+    played, view = PlayedRun(tmp_path, worker=2), PlainView(LocalRunReader(tmp_path))
     played.all("running")
     played.progress("worker/0", "command", addresses={"board": "http://10.0.0.7:1"})
     assert told(view, played, capfd) == ["pai-runtime: worker/0 has board at http://10.0.0.7:1"]
@@ -59,7 +60,7 @@ def test_where_a_service_is_found_is_told_once_and_that_a_task_lingers_for_it(
 def test_a_step_that_takes_long_is_told_at_doubling_times(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    played, view = PlayedRun(tmp_path, worker=2), PlainView(tmp_path)
+    played, view = PlayedRun(tmp_path, worker=2), PlainView(LocalRunReader(tmp_path))
     played.all("running")
     began = time.time()
     lines = []
@@ -107,6 +108,6 @@ def test_the_view_is_live_only_on_a_terminal_that_can_show_it(
     monkeypatch.delenv("TERM", raising=False)
     if term is not None:
         monkeypatch.setenv("TERM", term)
-    view = choose_view(tmp_path, plain=plain)
+    view = choose_view(LocalRunReader(tmp_path), plain=plain)
     assert isinstance(view, LiveView) == live
     assert view.shows_output == live

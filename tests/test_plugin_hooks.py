@@ -202,42 +202,71 @@ FAILING = {
 }
 
 
-@pytest.mark.parametrize("policy", ["fail", "ignore"])
-@pytest.mark.parametrize(
-    ("hook", "how"),
-    [(hook, "raises") for hook in HOOKS] + [("pai_task_starts", how) for how in FAILING if how != "raises"],
-)
-def test_a_hook_that_fails_is_named_and_goes_by_the_failure_policy(
-    site: Site, tmp_path: Path, hook: str, how: str, policy: str
-) -> None:
-    body, code, message = FAILING[how]
-    made = site.add("org.bad", f"import os\n@hookimpl\ndef {hook}(use, task): {body}\n")
+def run_with_failing(
+    site: Site, folder: Path, policy: str, command: str, *failing: tuple[str, str]
+) -> tuple[Ran, list[str]]:
+    """Run a job of a good plugin, and of one for each hook that fails; also, which hooks of the good one ran.
+
+    Each that fails is told in one message of its own, and in one of what follows from it.
+    """
     site.add("org.good", LOGS)
-    document = job(**uses("org.good", "org.bad", failurePolicy=policy))
-    command_fails = hook == "pai_task_fails"
-    ran = run(site, tmp_path, with_commands(document, "exit 4" if command_fails else "true"))
-    phase = PHASES[HOOKS.index(hook)]
-    before_command = phase in ("init", "taskStarts")
-    if before_command and policy == "fail":
-        assert ran.status == (137 if how == "is killed" else 240)
-    else:
-        assert ran.status == (4 if command_fails else 0)
-    # One message of the hook's own, and one of what follows from it.
-    source = f"{tmp_path / 'job.yaml'}:12:3"
+    bad = [
+        site.add(f"org.bad{number}", f"import os\n@hookimpl\ndef {hook}(use, task): {FAILING[how][0]}\n")
+        for number, (hook, how) in enumerate(failing)
+    ]
+    plugins = uses("org.good", *(made.id for made in bad), failurePolicy=policy)
+    ran = run(site, folder, with_commands(job(**plugins), command))
     kind, ignored = ("ERROR", "") if policy == "fail" else ("WARNING", ", ignored by its failurePolicy")
-    end = f"[{kind}] {phase} of 'use1' (org.bad, org-bad 1.0, {source}) ended with exit code {code}{ignored}"
-    assert end in ran.log
-    if message:
-        expected = f"use use1 ({source}): {made.label}, {message.format(hook=hook)}"
-        assert len([line for line in ran.log if line.startswith(expected)]) == 1
+    for number, (made, (hook, how)) in enumerate(zip(bad, failing, strict=True), 1):
+        _, code, message = FAILING[how]
+        phase, source = PHASES[HOOKS.index(hook)], f"{folder / 'job.yaml'}:{8 + 4 * number}:3"
+        blamed = f"{phase} of 'use{number}' ({made.id}, {made.distribution} 1.0, {source})"
+        assert f"[{kind}] {blamed} ended with exit code {code}{ignored}" in ran.log
+        if message:
+            expected = f"use use{number} ({source}): {made.label}, {message.format(hook=hook)}"
+            assert len([line for line in ran.log if line.startswith(expected)]) == 1
     assert "Traceback" not in "\n".join(ran.log)
-    # The other plugin's hooks ran, whatever happened.
-    expected_hooks = ["pai_init", "pai_task_starts", "pai_task_fails", "pai_task_exits"]
-    if ran.status == 0:
-        expected_hooks[2] = "pai_task_succeeds"
-    if ran.status and phase == "init":
-        expected_hooks.remove("pai_task_starts")
-    assert [line.split()[0] for line in ran.said if line.endswith(" of use0")] == expected_hooks
+    return ran, [line.split()[0] for line in ran.said if line.endswith(" of use0")]
+
+
+SUCCEEDING = ["pai_init", "pai_task_starts", "pai_task_succeeds", "pai_task_exits"]
+
+
+def test_hooks_that_fail_and_are_ignored_are_named(site: Site, tmp_path: Path) -> None:
+    failing = [(hook, "raises") for hook in SUCCEEDING]
+    failing += [("pai_task_starts", how) for how in FAILING if how != "raises"]
+    ran, hooks = run_with_failing(site, tmp_path, "ignore", "true", *failing)
+    assert (ran.status, hooks) == (0, SUCCEEDING)
+
+
+@pytest.mark.parametrize(
+    ("hook", "how", "status"),
+    [
+        ("pai_init", "raises", 240),
+        ("pai_task_starts", "raises", 240),
+        ("pai_task_starts", "exits with 0", 240),
+        ("pai_task_starts", "is killed", 137),
+    ],
+)
+def test_a_hook_that_fails_before_the_command_fails_the_task(
+    site: Site, tmp_path: Path, hook: str, how: str, status: int
+) -> None:
+    ran, hooks = run_with_failing(site, tmp_path, "fail", "true", (hook, how))
+    expected = ["pai_init", "pai_task_starts", "pai_task_fails", "pai_task_exits"]
+    if hook == "pai_init":
+        expected.remove("pai_task_starts")
+    assert (ran.status, hooks) == (status, expected)
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "hook"), [("true", 0, "pai_task_succeeds"), ("exit 4", 4, "pai_task_fails")]
+)
+def test_hooks_that_fail_after_the_command_are_named_and_change_nothing(
+    site: Site, tmp_path: Path, command: str, status: int, hook: str
+) -> None:
+    failing = [(hook, "raises"), ("pai_task_exits", "raises")]
+    ran, hooks = run_with_failing(site, tmp_path, "fail", command, *failing)
+    assert (ran.status, hooks) == (status, ["pai_init", "pai_task_starts", hook, "pai_task_exits"])
 
 
 def test_a_hook_runs_in_the_version_that_the_plan_was_made_with_or_not_at_all(

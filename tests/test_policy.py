@@ -14,6 +14,7 @@ from pai_runtime.document.problems import InvalidInput, Problem
 from pai_runtime.host.code import Code
 from pai_runtime.host.discovery import UNREADABLE, Plugin, distribution_code
 from pai_runtime.host.host import Host, Unavailable
+from pai_runtime.host.metadata import Distribution
 from pai_runtime.host.policy import EVERY, NO_POLICY, Policy, Rule, read_policy, refusal
 from tests.plugin_factory import Site, policy_rule, uses, write_policy
 from tests.support import job, write_job
@@ -189,14 +190,14 @@ def test_a_distribution_that_takes_anothers_name_has_its_own_digest(
     assert "allows only the digest" in (found(before, policy, "org.one", monkeypatch) or "")
 
 
-class _Distribution:
+class _Distribution(Distribution):
     """As far as a policy looks at it."""
+
+    def __init__(self) -> None:
+        super().__init__("", "")
 
     def read_text(self, name: str) -> str | None:
         return "Name: d\nVersion: 1\n" if name == "METADATA" else None
-
-    def locate_file(self, name: str) -> str:
-        return name
 
 
 DISTRIBUTION = Code(_Distribution())

@@ -142,9 +142,9 @@ def test_the_end_of_a_run_tells_a_newcomer_what_to_do(tmp_path: Path) -> None:
         "the command ended with exit code 1",
         "why: The program needs a Python module that the image does not have.",
         "it said: ModuleNotFoundError: No module named 'torchvision_of_mine'",
-        *(f"what to do: {text}" for text in record(tmp_path / "run", "worker/0")["solution"]),
-        "logs: run/worker/0/logs",
-        "to read them: pai-runtime logs run worker/0",
+        "what to do:",
+        *(f"- {text}" for text in record(tmp_path / "run", "worker/0")["solution"]),
+        "its log: pai-runtime logs run worker/0",
     ]
 
 
@@ -206,13 +206,13 @@ def test_a_task_that_the_kernel_kills_for_its_memory_is_out_of_memory(tmp_path: 
     assert (ended.returncode, found["exitCode"], found["phrase"]) == (236, 236, "HostOutOfMemory")
     assert (found["originUserExitCode"], found["behavior"]) == (137, "PERMANENT")
     assert "oomKilled True" in found["trigger"]
-    first, said, why, advice, *_ = told(ended)
+    first, said, why, _, advice, *_ = told(ended)
     assert first == "the job failed: task worker/0, exit code 236, HostOutOfMemory"
     assert said == "the command ended with exit code 137"
     assert why.startswith(
         "why: The kernel ended a process of the task because the task used more main memory"
     )
-    assert advice.startswith("what to do: Ask for more memory (memoryMB)")
+    assert advice.startswith("- Ask for more memory (memoryMB)")
 
 
 def test_a_task_that_is_not_done_in_time_has_reached_the_time_limit(tmp_path: Path) -> None:
@@ -220,11 +220,12 @@ def test_a_task_that_is_not_done_in_time_has_reached_the_time_limit(tmp_path: Pa
     found = record(tmp_path / "run", "worker/0")
     assert (ended.returncode, found["exitCode"], found["phrase"]) == (242, 242, "TimeLimitReached")
     assert (found["outcome"], found["originUserExitCode"]) == ("timeout", 143)
-    assert told(ended)[:4] == [
+    assert told(ended)[:5] == [
         "the job failed: task worker/0, exit code 242, TimeLimitReached",
         "the time limit ended the task in command",
         f"why: {found['reason']}",
-        "what to do: Raise the time limit, or make the work smaller",
+        "what to do:",
+        "- Raise the time limit, or make the work smaller",
     ]
 
 
@@ -248,7 +249,7 @@ def test_an_ssh_barrier_that_times_out_names_who_did_not_come(tmp_path: Path) ->
     lines = told(ended)
     assert lines[0] == "the job failed: task worker/0, exit code 249, SshBarrierTimeout"
     assert any(line.startswith("it said: no answer by ssh within 1.8 s") for line in lines)
-    assert "what to do: Look how the named tasks went; one that failed or never started is the cause" in lines
+    assert "- Look how the named tasks went; one that failed or never started is the cause" in lines
 
 
 @needs_root
@@ -330,7 +331,7 @@ def test_a_task_that_fell_because_of_another_is_told_from_it(tmp_path: Path) -> 
     lines = told(ended)
     assert ended.returncode == 137
     assert lines[0] == "the job failed: task worker/1, exit code 137, KilledFromOutside"
-    assert lines[-1] == "fell because of worker/1: worker/0 (exit code 237)"
+    assert lines[-1] == "failed because worker/1 failed: worker/0 (exit code 237)"
     fell = record(tmp_path / "run", "worker/0")
     assert (fell["phrase"], fell["behavior"], fell["becauseOfPeer"]) == ("PeerGoneMpi", "TRANSIENT", True)
     assert "lost communication with a remote daemon" in fell["matchedUserLogString"]

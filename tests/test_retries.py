@@ -6,8 +6,10 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
+from pai_runtime.document.schemas import package_schema
 from tests.support import PROGRAM, cli, job, write_job
 
 # Which attempt it is, a task knows only from its environment: everything else begins anew.
@@ -26,6 +28,17 @@ def _outputs(task: Path) -> list[str]:
     return [(each / "logs/user-all/current").read_text().strip() for each in (*attempts, task)]
 
 
+def _events(folder: Path) -> list[dict[str, Any]]:
+    """The run's own events, without their times."""
+    lines = (folder / "run" / "events.jsonl").read_text().splitlines()
+    events = [json.loads(line) for line in lines]
+    for event in events:
+        jsonschema.validate(event, package_schema("pai_runtime.runs", "events.schema.json"))
+    times = [event.pop("time") for event in events]
+    assert times == sorted(times)
+    return events
+
+
 def test_a_failed_task_is_tried_again_while_the_others_go_on(tmp_path: Path) -> None:
     fails_once = [ATTEMPT, "touch left", 'test "$PAI_TASK_INDEX$FC_TASK_ATTEMPT_ID" != 10']
     worker = {"instances": 2, "taskRetryCount": 3, "commands": fails_once}
@@ -35,6 +48,11 @@ def test_a_failed_task_is_tried_again_while_the_others_go_on(tmp_path: Path) -> 
     assert _outputs(tmp_path / "run/worker/0") == ["attempt 0.0"]
     assert _outputs(tmp_path / "run/worker/1") == ["attempt 0.0", "attempt 0.1"]
     assert "task worker/1 failed: the command ended with exit code 1; it is tried again (1 of 3)" in said
+    assert _events(tmp_path) == [
+        {"event": "taskRestarted", "task": "worker/1", "number": 1, "exitCode": 1},
+        {"event": "decided", "exitCode": 0},
+        {"event": "ended", "outcome": "succeeded"},
+    ]
 
 
 def test_a_task_fails_when_all_its_attempts_have(tmp_path: Path) -> None:
@@ -66,7 +84,13 @@ def test_a_failed_job_begins_again_with_all_its_tasks(tmp_path: Path) -> None:
     for index in ("0", "1"):
         log = tmp_path / "run/worker" / index / "logs/user-all/current"
         assert log.read_text() == "attempt 1.0\n"
-    assert "task worker/0 failed: the command ended with exit code 5; the job begins again (1 of 3)" in said
+    assert "task worker/0 failed: the command ended with exit code 5; the job is restarted (1 of 3)" in said
+    assert _events(tmp_path) == [
+        {"event": "decided", "exitCode": 5, "failedTask": "worker/0"},
+        {"event": "jobRestarted", "number": 1, "failedTask": "worker/0", "exitCode": 5},
+        {"event": "decided", "exitCode": 0},
+        {"event": "ended", "outcome": "succeeded"},
+    ]
 
 
 def test_each_attempt_of_the_job_has_all_retries_of_its_tasks(tmp_path: Path) -> None:
@@ -81,7 +105,7 @@ def test_each_attempt_of_the_job_has_all_retries_of_its_tasks(tmp_path: Path) ->
 def test_why_it_is_tried_again_has_the_name_of_the_failure(tmp_path: Path) -> None:
     _, said, _ = _run(tmp_path, job(jobRetryCount=1, worker={"commands": ["no-such-command"]}))
     failed = "task worker/0 failed: the command ended with exit code 127 (CommandNotFound)"
-    assert f"{failed}; the job begins again (1 of 1)" in said
+    assert f"{failed}; the job is restarted (1 of 1)" in said
 
 
 def test_the_time_limit_is_that_of_the_whole_run(tmp_path: Path) -> None:

@@ -2,26 +2,33 @@
 
 import json
 import os
+import re
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
+import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pai_runtime.document.schemas import package_schema
+from pai_runtime.engines.local.reader import LocalRunReader
+from pai_runtime.runs.progress import Progress
+from pai_runtime.runs.reader import activity
 from pai_runtime.runs.state import (
-    Progress,
     Run,
+    RunOutcome,
     RunTask,
+    TaskStatus,
     Unreadable,
-    lost,
-    read_exit_record,
-    read_progress,
     read_run,
 )
+from pai_runtime.task.exit_record import read_exit_record
 from pai_runtime.task.folder import Folder
 from tests.played_run import PlayedRun
 
+SCHEMA = package_schema("pai_runtime.runs", "run.schema.json")
 RUNNING = RunTask("worker", 0, "running", None, 0, 0.0, None)
 
 
@@ -68,7 +75,7 @@ JSON = st.recursive(
 
 
 @given(
-    field=st.sampled_from(["job", "started", "retries", "tasks", "ended", "outcome", "failedTask"]),
+    field=st.sampled_from(["job", "engine", "started", "retries", "tasks", "ended", "outcome", "failedTask"]),
     value=JSON,
 )
 def test_a_wrong_field_of_a_run_never_breaks_the_reading(
@@ -88,7 +95,7 @@ def test_a_wrong_field_of_a_tasks_state_never_breaks_the_reading(
     played.progress("worker/0", "command", **({field: value} if field not in ("phase", "use") else {}))
     state = json.loads((played.folder / "worker/0/state.json").read_text())
     (played.folder / "worker/0/state.json").write_text(json.dumps({**state, field: value}))
-    progress = read_progress(played.folder, RUNNING)
+    progress = played.reader.progress(RUNNING)
     assert progress is None or f"{progress.use}{progress.release}{dict(progress.addresses)}".isprintable()
 
 
@@ -105,9 +112,9 @@ def test_a_wrong_field_of_a_tasks_state_never_breaks_the_reading(
 )
 def test_a_state_that_cannot_be_understood_is_not_known(tmp_path: Path, text: str) -> None:
     folder = PlayedRun(tmp_path).task_folder("worker/0")
-    assert read_progress(tmp_path, RUNNING) is None
+    assert LocalRunReader(tmp_path).progress(RUNNING) is None
     (folder / "state.json").write_text(text)
-    assert read_progress(tmp_path, RUNNING) is None
+    assert LocalRunReader(tmp_path).progress(RUNNING) is None
 
 
 def test_a_task_cannot_make_who_watches_it_wait(tmp_path: Path) -> None:
@@ -116,32 +123,57 @@ def test_a_task_cannot_make_who_watches_it_wait(tmp_path: Path) -> None:
     state = played.task_folder("worker/0") / "state.json"
     os.mkfifo(state)
     writer = os.open(state, os.O_RDWR)
-    assert read_progress(tmp_path, played.run.tasks[0]) is None
+    assert played.reader.progress(played.run.tasks[0]) is None
     os.close(writer)
     state.unlink()
     state.symlink_to("/dev/zero")
-    assert read_progress(tmp_path, played.run.tasks[0]) is None
+    assert played.reader.progress(played.run.tasks[0]) is None
 
 
-def test_a_state_is_that_of_a_running_task_only(tmp_path: Path) -> None:
+def test_activity_is_that_of_running_tasks_only(tmp_path: Path) -> None:
     played = PlayedRun(tmp_path, worker=1)
     played.progress("worker/0", "taskStarts", "cars", since=5)
-    assert read_progress(tmp_path, played.run.tasks[0]) is None
+    assert activity(played.reader, played.run) == {"worker/0": None}
     played.all("running")
-    assert read_progress(tmp_path, played.run.tasks[0]) == Progress("taskStarts", "cars", 5)
+    assert activity(played.reader, played.run) == {"worker/0": Progress("taskStarts", "cars", 5)}
+    assert activity(played.reader, replace(played.run, lost=True)) == {"worker/0": None}
     played.all("failed", exitCode=1)
-    assert read_progress(tmp_path, played.run.tasks[0]) is None
+    assert activity(played.reader, played.run) == {"worker/0": None}
 
 
 def test_a_run_is_lost_when_nobody_holds_its_folder_and_it_has_not_ended(tmp_path: Path) -> None:
-    played = PlayedRun(tmp_path, worker=1)
+    played = PlayedRun(tmp_path, worker=2)
+    played.set("worker/0", "succeeded", exitCode=0)
     with played.engine():
-        assert not lost(tmp_path, played.run)
-    before = played.run
-    assert lost(tmp_path, before)
+        assert played.reader.run() == played.run
+    run = played.reader.run()
+    assert isinstance(run, Run)
+    assert (run.state, run.over, run.lost) == ("lost", True, True)
+    assert [run.state_of(task) for task in run.tasks] == ["succeeded", "lost"]
     played.end("succeeded")
-    assert not lost(tmp_path, played.run)
-    assert not lost(tmp_path, before)
+    assert played.reader.run() == played.run
+    assert (played.run.state, played.run.over, played.run.lost) == ("succeeded", True, False)
+
+
+def test_what_is_written_is_what_the_schema_says_and_is_read_again(tmp_path: Path) -> None:
+    task = RunTask("worker", 0, "failed", 3, 2, 60.0, 90.0)
+    left = RunTask("worker", 1, "waiting", None, 0, None, None)
+    run = Run("demo", "local", "job.yaml", 30.0, 1, (task, left))
+    for each in (run, replace(run, ended=100.0, outcome="failed", failed_task="worker/0")):
+        jsonschema.validate(each.to_json(), SCHEMA)
+        (tmp_path / "run.json").write_text(json.dumps(each.to_json()))
+        assert read_run(tmp_path) == each
+
+
+def test_the_schema_has_the_words_of_the_types() -> None:
+    properties, task = SCHEMA["properties"], SCHEMA["properties"]["tasks"]["items"]["properties"]
+    assert tuple(properties["outcome"]["enum"]) == get_args(RunOutcome)
+    assert tuple(task["state"]["enum"]) == get_args(TaskStatus)
+    names = {re.sub("_(.)", lambda found: found[1].upper(), each.name) for each in fields(Run)}
+    assert properties.keys() == {*names, "runVersion"} - {"lost"}
+    assert task.keys() == {
+        re.sub("_(.)", lambda found: found[1].upper(), each.name) for each in fields(RunTask)
+    }
 
 
 @pytest.mark.parametrize("text", [None, "", "- 1", "a: [", "\x00", "a: 1\na: 2"])

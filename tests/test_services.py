@@ -93,7 +93,7 @@ def test_a_service_starts_again_as_its_plan_says(
     command = "".join(f"read line < start{number}; echo $line\n" for number in range(starts))
     run = _with(folder, service, command=command)
     assert run.stdout_log == b"started\n" * starts
-    again = any("starts again in 1 s" in line for line in run.runtime_log)
+    again = any("restarted in 1 s" in line for line in run.runtime_log)
     assert again == (starts == 2)
 
 
@@ -101,10 +101,10 @@ def test_a_service_that_fails_does_not_fail_the_job(tmp_path: Path) -> None:
     run = _with(
         tmp_path,
         Service("s", "exit 3", restart="never"),
-        command=_until_logged("not started again") + "echo ran",
+        command=_until_logged("not restarted") + "echo ran",
     )
     assert (run.process.returncode, run.stdout_log) == (0, b"ran\n")
-    assert "[WARNING] service 's' ended with exit code 3; it is not started again" in run.runtime_log
+    assert "[WARNING] service 's' ended with exit code 3; it is not restarted" in run.runtime_log
 
 
 def test_lines_of_a_service_and_of_a_step_do_not_mix(tmp_path: Path) -> None:

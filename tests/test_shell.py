@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,10 +30,10 @@ def run(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
             pytest.skip(f"apt-get install {name}")
         (image / tool).symlink_to(found)
 
-    def run(command: str, *starts: str, exits: str = "", **more: object) -> TaskRun:
+    def run(command: str, *starts: str, exits: str = "", **more: Any) -> TaskRun:
         steps = [shell("taskStarts", number, script) for number, script in enumerate(starts)]
         steps += [shell("taskExits", 0, exits)] if exits else []
-        env = {"PATH": str(image), **more.pop("env", {})}  # type: ignore[dict-item]
+        env = {"PATH": str(image), **more.pop("env", {})}
         return run_task(plan(tmp_path / "task", command, steps), env=env, **more)
 
     return run

@@ -292,7 +292,7 @@ def test_an_sshd_that_is_killed_starts_again(tmp_path: Path) -> None:
         runtime_log(tmp_path / "run/worker/0"),
         [
             "[INFO] start ssh service",
-            "[WARNING] service 'ssh' ended with exit code 137; it starts again in 1 s",
+            "[WARNING] service 'ssh' ended with exit code 137; it is restarted in 1 s",
         ],
     )
 
@@ -368,8 +368,9 @@ TAKEN = {
 
 
 @needs_root
-@pytest.mark.parametrize("policy", ["fail", "ignore"])
-@pytest.mark.parametrize("what", TAKEN)
+@pytest.mark.parametrize(
+    ("what", "policy"), [*((what, "fail") for what in TAKEN), ("no files", "ignore"), ("no port", "ignore")]
+)
 def test_what_the_image_lacks_is_said_and_the_failure_policy_is_followed(
     tmp_path: Path, what: str, policy: str
 ) -> None:
@@ -396,11 +397,13 @@ IMPOSSIBLE: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("policy", ["fail", "ignore"])
-@pytest.mark.parametrize(("parameters", "words"), IMPOSSIBLE.values(), ids=IMPOSSIBLE)
+@pytest.mark.parametrize(
+    ("what", "policy"), [*((what, "fail") for what in IMPOSSIBLE), ("a damaged key", "ignore")]
+)
 def test_what_cannot_be_followed_starts_nothing_or_is_left_out(
-    tmp_path: Path, parameters: dict[str, Any], words: str, policy: str
+    tmp_path: Path, what: str, policy: str
 ) -> None:
+    parameters, words = IMPOSSIBLE[what]
     document = job(worker={"commands": ['echo "went on ${PAI_SSH_DIR-without}"']}, extras=ssh(**parameters))
     document["extras"]["com.microsoft.pai.runtimeplugin"][0]["failurePolicy"] = policy
     ended = cli("run", write_job(tmp_path, document), "--out", tmp_path / "run")

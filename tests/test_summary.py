@@ -1,13 +1,13 @@
 """What is said at the end of a run: what failed, where and why, and where to read more."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from pai_runtime.runs.state import Run, read_run
-from pai_runtime.terminal.summary import summary
+from pai_runtime.runs.summary import summarise
+from pai_runtime.terminal.summary import summary_lines
 from tests.played_run import PlayedRun
 
 
@@ -17,9 +17,7 @@ def _there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def said(played: PlayedRun) -> list[str]:
-    run = read_run(played.folder)
-    assert isinstance(run, Run)
-    return list(summary(played.folder, run))
+    return list(summary_lines(played.reader, summarise(played.reader, played.run)))
 
 
 def test_of_a_job_that_succeeded_it_says_where_its_logs_are(tmp_path: Path) -> None:
@@ -48,8 +46,7 @@ def test_of_a_job_that_failed_it_says_which_task_did_it_and_why_and_how_the_othe
     assert said(played) == [
         "the job failed: task worker/3, exit code 1",
         "  the command endedwith exit code 1",
-        "  logs: run/worker/3/logs",
-        "  to read them: pai-runtime logs run worker/3",
+        "  its log: pai-runtime logs run worker/3",
         "  of 16 tasks: 12 failed, 4 stopped",
         f"  also failed: {others} and 1 more",
     ]
@@ -57,7 +54,9 @@ def test_of_a_job_that_failed_it_says_which_task_did_it_and_why_and_how_the_othe
 
 def _record(played: PlayedRun, task: str, **fields: Any) -> None:
     record = {"outcome": "failed", "message": "the command ended", **fields}
-    (played.task_folder(task) / "exit.yaml").write_text(yaml.safe_dump(record))
+    (played.task_folder(task) / "exit.yaml").write_text(
+        "".join(f"{key}: {json.dumps(value)}\n" for key, value in record.items())
+    )
 
 
 def test_of_a_failure_that_is_explained_it_says_why_and_what_to_do(tmp_path: Path) -> None:
@@ -72,13 +71,14 @@ def test_of_a_failure_that_is_explained_it_says_why_and_what_to_do(tmp_path: Pat
         solution=["Use less.", "Use more GPUs."],
     )
     played.end("failed", "worker/0")
-    assert said(played)[:6] == [
+    assert said(played)[:7] == [
         "the job failed: task worker/0, exit code 226, CudaOutOfMemory",
         "  the command ended",
         "  why: The GPU is full.",
         "  it said: CUDA out of memory",
-        "  what to do: Use less.",
-        "  what to do: Use more GPUs.",
+        "  what to do:",
+        "  - Use less.",
+        "  - Use more GPUs.",
     ]
 
 
@@ -88,7 +88,7 @@ def test_a_rule_that_gives_no_reason_still_shows_what_it_found_and_what_to_do(tm
     found = {"phrase": "NoLicence", "matchedUserLogString": "no licence", "solution": ["Ask for one."]}
     _record(played, "worker/0", reason="", **found)
     played.end("failed", "worker/0")
-    assert said(played)[2:4] == ["  it said: no licence", "  what to do: Ask for one."]
+    assert said(played)[2:5] == ["  it said: no licence", "  what to do:", "  - Ask for one."]
 
 
 @pytest.mark.parametrize("log", ["Traceback\n  KeyError: 'lr', said the program\nbye\n", "bye\n"])
@@ -104,6 +104,17 @@ def test_it_shows_the_whole_line_of_which_a_rule_asked_for_a_few_words(tmp_path:
     played.end("failed", "worker/0")
     line = "KeyError: 'lr', said the program" if "KeyError" in log else "KeyError: 'lr'"
     assert f"  it said: {line}" in said(played)
+
+
+def test_of_a_line_of_the_runtimes_log_it_shows_the_text(tmp_path: Path) -> None:
+    played = PlayedRun(tmp_path / "run", worker=1)
+    mark = "[Mon Feb  1 02:54:48 UTC 2021] [openpai-runtime]"
+    log = f"{mark} start\n{mark} cat: x: No such file or directory\n{mark} [ERROR] it ended"
+    _record(
+        played, "worker/0", matchedPlatformLogString="] cat: x: No such file", errorLogs={"platform": log}
+    )
+    played.end("failed", "worker/0")
+    assert "  it said: cat: x: No such file or directory" in said(played)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +145,7 @@ def test_tasks_that_fell_with_the_first_are_told_apart_from_those_that_failed_by
     played.end("failed", "worker/0")
     lines = said(played)
     assert "  also failed: worker/2 (exit code 1)" in lines
-    assert "  fell because of worker/0: worker/1 (exit code 1), worker/3 (exit code 1)" in lines
+    assert "  failed because worker/0 failed: worker/1 (exit code 1), worker/3 (exit code 1)" in lines
 
 
 def test_of_a_job_that_succeeded_it_names_the_tasks_that_failed_on_the_way(tmp_path: Path) -> None:
@@ -163,20 +174,19 @@ def test_of_a_setup_that_failed_it_shows_what_the_setup_wrote_last(tmp_path: Pat
         "the job failed: task worker/0, exit code 240",
         "  no tool",
         *(f"  | line {number}" for number in range(3, 8)),
-        "  logs: run/worker/0/logs",
-        "  to read them: pai-runtime logs run worker/0 --runtime",
+        "  its log: pai-runtime logs run worker/0 --runtime",
     ]
 
 
-def test_it_says_what_was_begun_again(tmp_path: Path) -> None:
+def test_it_says_what_was_restarted(tmp_path: Path) -> None:
     played = PlayedRun(tmp_path / "run", worker=3)
     played.retry_job(1)
     for index, retries in enumerate((1, 2, 4)):
         played.set(f"worker/{index}", "succeeded", exitCode=0, retries=retries)
     played.end("succeeded")
     assert said(played)[1:] == [
-        "  the job was begun again once",
-        "  begun again: worker/1 once, worker/2 3 times",
+        "  the job was restarted once",
+        "  restarted: worker/1 once, worker/2 3 times",
     ]
 
 
@@ -186,7 +196,7 @@ def test_it_says_where_services_were_found(tmp_path: Path) -> None:
         played.progress(f"worker/{index}", "ended", addresses={"shell": f"ssh:{index}"} if index else {})
     played.end("succeeded")
     found = ", ".join(f"shell at ssh:{index} in worker/{index}" for index in range(1, 11))
-    assert said(played)[1:] == [f"  while it ran there was: {found} and 1 more"]
+    assert said(played)[1:] == [f"  services during the run: {found} and 1 more"]
 
 
 def test_a_task_that_left_nothing_is_told_as_such(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import pai_runtime
+from pai_runtime.task.launch import DEFAULT, LaunchOptions
 from pai_runtime.task.outcome import RUNTIME_ERROR, TIMEOUT
 from pai_runtime.task.placeholders import placeholder
 from tests.task_harness import TaskRun, plan, run_task, shell
@@ -27,11 +28,11 @@ def _alive(pid: int) -> bool:
         return False
 
 
-def _started(tmp_path: Path, command: str, *options: str) -> TaskRun:
+def _started(tmp_path: Path, command: str, options: LaunchOptions = DEFAULT) -> TaskRun:
     """A task whose command has got to the place where it writes to the FIFO ``ready``."""
     (tmp_path / "work").mkdir()
     os.mkfifo(tmp_path / "work" / "ready")
-    run = TaskRun(plan(tmp_path, command, _EXITS), *options)
+    run = TaskRun(plan(tmp_path, command, _EXITS), options)
     run.wait_for("ready")
     return run
 
@@ -64,7 +65,7 @@ def test_a_program_that_saves_its_work_on_sigterm_gets_to_do_so_though_its_shell
 
 def test_a_command_that_ignores_sigterm_is_killed_with_its_whole_group(tmp_path: Path) -> None:
     command = "trap '' TERM\nsleep 1000 & echo $! > child\necho > ready\nwait"
-    run = _started(tmp_path, command, "--grace=0.2")
+    run = _started(tmp_path, command, LaunchOptions(grace=0.2))
     child = int((tmp_path / "work" / "child").read_text())
     run.send(signal.SIGTERM)
     assert run.end() == 143
@@ -73,7 +74,7 @@ def test_a_command_that_ignores_sigterm_is_killed_with_its_whole_group(tmp_path:
 
 def test_a_second_signal_ends_the_task_at_once_without_more_callbacks(tmp_path: Path) -> None:
     command = "trap 'echo > again' TERM\nmkfifo again\necho > ready\nwhile :; do sleep 0.01; done"
-    run = _started(tmp_path, command, "--grace=1000")
+    run = _started(tmp_path, command, LaunchOptions(grace=1000))
     run.send(signal.SIGTERM)
     run.wait_for("again")
     run.send(signal.SIGTERM)
@@ -83,7 +84,7 @@ def test_a_second_signal_ends_the_task_at_once_without_more_callbacks(tmp_path: 
 
 
 def test_a_time_limit_ends_the_command_as_timeout(tmp_path: Path) -> None:
-    run = run_task(plan(tmp_path, "sleep 1000", _EXITS), "--timeout=0.5")
+    run = run_task(plan(tmp_path, "sleep 1000", _EXITS), LaunchOptions(timeout=0.5))
     assert run.process.returncode == TIMEOUT
     assert run.record["outcome"] == "timeout"
     assert run.runtime_log[-2:] == [f"fails timeout {TIMEOUT}", f"exits timeout {TIMEOUT} in taskExits"]

@@ -18,8 +18,8 @@ import pytest
 
 from pai_runtime.document.problems import Problem
 from pai_runtime.engines.local.placement import example_placement
+from pai_runtime.host.blame import PluginError
 from pai_runtime.host.host import Host
-from pai_runtime.host.loading import PluginError
 from pai_runtime.host.planning import contribution_of
 from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.plan.build import Planner, check_uses
@@ -380,7 +380,7 @@ def test_scalars_of_two_runs_are_read_while_the_job_runs_and_while_it_lingers(tm
         finally:
             run.send_signal(signal.SIGTERM)
     assert run.returncode == 0
-    assert f"while it ran there was: tensorboard at {address} in worker/0" in said
+    assert f"services during the run: tensorboard at {address} in worker/0" in said
     with pytest.raises(URLError):
         get(f"{address}/data/runs")
 

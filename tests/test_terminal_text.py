@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pai_runtime.terminal.text import cut, shown_line
+from pai_runtime.terminal.table import table
+from pai_runtime.terminal.text import columns_of, cut, shown_line
+from pai_runtime.terminal.words import counted
 
 
 @pytest.mark.parametrize(
@@ -51,8 +53,28 @@ def test_nothing_but_printable_text_comes_out(line: bytes) -> None:
         ("日本語", 4, "日本"),
         ("日本語", 5, "日本"),
         ("e\u0301e\u0301e", 2, "e\u0301e\u0301"),
+        ("\u1112\u1161\u11ab!", 2, "\u1112\u1161\u11ab"),
+        ("\u4dc0\u4dc1", 3, "\u4dc0"),
         ("abc", 0, ""),
     ],
 )
 def test_a_text_is_cut_to_the_columns_that_it_takes(text: str, columns: int, shown: str) -> None:
     assert cut(text, columns) == shown
+    assert columns_of(shown) <= columns
+
+
+def test_a_table_is_straight_whatever_is_in_its_cells() -> None:
+    rows = [("NAME", "日本", "LAST"), ("e\u0301t\u00e9", "x", "end"), ("a\x1b[2J\nb", "", "日本語")]
+    lines = table(rows)
+    assert [line.rpartition(last)[0] for line, (*_, last) in zip(lines, rows, strict=True)] == [
+        "NAME         日本  ",
+        "e\u0301t\u00e9          x     ",
+        "a\\x1b[2J\\nb        ",
+    ]
+    assert table(rows, 12)[2] == "a\\x1b[2J\\nb"
+    assert columns_of(table(rows, 24)[2]) == 23
+
+
+@pytest.mark.parametrize(("number", "words"), [(0, "0 retries"), (1, "1 retry"), (2, "2 retries")])
+def test_one_is_singular(number: int, words: str) -> None:
+    assert counted(number, "retry", "retries") == words

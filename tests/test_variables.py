@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from pai_runtime.task.placeholders import placeholder
 from pai_runtime.task.variables import Setting, parse_settings
+from tests.played_run import PlayedRun
 from tests.support import callback, cli, job, write_job
 from tests.task_harness import plan, run_task, shell
 
@@ -109,10 +110,16 @@ def test_explain_names_who_set_each_variable(tmp_path: Path) -> None:
 
 
 def test_explain_says_what_is_not_there(tmp_path: Path) -> None:
+    ended = cli("explain", tmp_path, "worker/0")
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert f"{tmp_path} is not the folder of a run" in ended.stderr
+    PlayedRun(tmp_path, worker=1)
     ended = cli("explain", tmp_path, "worker/7")
-    assert ended.returncode == 2
-    assert "is the folder of a run" not in ended.stdout
-    assert "worker/7/variables.json cannot be read" in ended.stderr
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "no task 'worker/7'" in ended.stderr
+    ended = cli("explain", tmp_path, "worker/0")
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert f"{tmp_path}/worker/0" in ended.stderr
 
 
 def test_one_task_of_ten_thousand_starts_and_can_read_where_its_peers_are(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import inspect
 import json
 import re
 import sys
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 from itertools import pairwise
@@ -35,8 +36,8 @@ from pai_runtime.job.framework_name import framework_name
 from pai_runtime.job.load import load_job
 from pai_runtime.plan.build import Planner, check_uses
 from pai_runtime.plugin import API_VERSION
-from pai_runtime.task import outcome, plan
-from pai_runtime.task.vocabulary import Phase
+from pai_runtime.task import outcome
+from pai_runtime.task.vocabulary import Outcome, Phase
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 TARGET: Final = ROOT / "docs" / "reference.md"
@@ -49,8 +50,8 @@ _EXIT_CODES: Final = """\
 What the exit code and the phrase of a failed task mean, by the rules of the plugin
 [failure_analysis](../plugins/pai-failure-analysis/README.md); codes of the runtime itself are in the
 [reference](reference.md#exit-codes). A code stands for a kind of failure, and the phrase for one of them. The
-first rule that fits decides, in an order that is not the one here. `TRANSIENT` may go well the next time;
-`PERMANENT` does not before something is changed."""
+first rule that matches decides, in an order that is not the one here. A retry may help after a `TRANSIENT`
+failure; after a `PERMANENT` one it fails again unless something is changed."""
 
 DOCUMENTS: Final = {
     "Job file": (
@@ -78,8 +79,18 @@ DOCUMENTS: Final = {
         "exit-record.schema.json",
         "`exit.yaml` of a task: YAML, at most 4096 bytes.",
     ),
+    "Event": (
+        "pai_runtime.task",
+        "events.schema.json",
+        "A line of `events.jsonl` of a task. The file becomes `events.jsonl.1` when it has 1 MiB.",
+    ),
     "State": ("pai_runtime.task", "state.schema.json", "`state.json` of a task, while it runs."),
     "Run": ("pai_runtime.runs", "run.schema.json", "`run.json` in the folder of a run."),
+    "Event of a run": (
+        "pai_runtime.runs",
+        "events.schema.json",
+        "A line of `events.jsonl` in the folder of a run; each of its tasks has one of its own.",
+    ),
 }
 """The documents that people and other programs read or write: package and name of the schema."""
 
@@ -156,7 +167,7 @@ SET_LATER: Final = {
         STEPS,
         f"One of {', '.join(phase for phase in get_args(Phase) if phase != 'command')}",
     ),
-    "PAI_TASK_OUTCOME": (LATER_STEPS, f"One of {', '.join(get_args(outcome.Outcome))}"),
+    "PAI_TASK_OUTCOME": (LATER_STEPS, f"One of {', '.join(get_args(Outcome))}"),
     "PAI_TASK_EXIT_CODE": (LATER_STEPS, "The task's exit code"),
     "PAI_TASKS_FILE": (MANY_TASKS, "JSON file with all variables above, where not all fit the environment"),
     "PAI_TASKS_SCRIPT": (MANY_TASKS, "The same as a file that a shell can source"),
@@ -439,17 +450,46 @@ def _plugin(package: ModuleType, manifest_name: str = "manifest.json") -> Iterat
 def _plugin_api() -> Iterator[str]:
     yield f"API version {API_VERSION}. {_doc(hooks).partition('. API version')[0]}:"
     for node in _definitions(hooks, ast.FunctionDef):
-        answer = f" -> {ast.unparse(node.returns)}" if node.returns else ""
-        yield from ("", f"### {node.name}", "", f"`{node.name}({ast.unparse(node.args)}){answer}`", "")
+        yield from ("", f"### {node.name}", "", f"`{_signature(node)}`", "")
         yield _prose(ast.get_docstring(node))
-    classes = [*_definitions(plugin, ast.ClassDef), *_definitions(plan, ast.ClassDef)]
-    for cls in (cls for cls in classes if cls.name in plugin.__all__):
-        yield from ("", f"### {cls.name}", "", _prose(ast.get_docstring(cls)), "")
-        fields = [field for field in cls.body if isinstance(field, ast.AnnAssign)]
-        yield from _table(
-            ("field", "type"),
-            [(f"`{ast.unparse(field.target)}`", f"`{ast.unparse(field.annotation)}`") for field in fields],
-        )
+    for name in plugin.__all__:
+        thing = getattr(plugin, name)
+        if inspect.isclass(thing) or inspect.isfunction(thing):
+            yield from ("", f"### {name}", "", *_api_entry(thing))
+
+
+def _api_entry(thing: object) -> Iterator[str]:
+    (node,) = ast.parse(textwrap.dedent(inspect.getsource(thing))).body  # type: ignore[arg-type]
+    if isinstance(node, ast.FunctionDef):
+        yield from (f"`{_signature(node)}`", "", _doc(thing))
+    elif isinstance(node, ast.ClassDef):
+        yield _doc(thing)
+        fields = [field for field in node.body if isinstance(field, ast.AnnAssign)]
+        rows = [(f"`{ast.unparse(field.target)}`", f"`{ast.unparse(field.annotation)}`") for field in fields]
+        if rows:
+            yield from ("", *_table(("field", "type"), rows))
+        members = [each for each in node.body if isinstance(each, ast.FunctionDef) and each.name[0] != "_"]
+        if fields:  # data; how it is written down and read is nothing for a plugin
+            members = [each for each in members if _is_property(each)]
+        rows = [(f"`{_member(each)}`", " ".join(_prose(ast.get_docstring(each)).split())) for each in members]
+        if rows:
+            yield from ("", *_table(("member", "meaning"), rows))
+
+
+def _is_property(node: ast.FunctionDef) -> bool:
+    return any(isinstance(each, ast.Name) and each.id == "property" for each in node.decorator_list)
+
+
+def _member(node: ast.FunctionDef) -> str:
+    """A method as its caller writes it, or a property."""
+    if _is_property(node):
+        return f"{node.name}: {ast.unparse(node.returns)}" if node.returns else node.name
+    return _signature(node).replace("(self, ", "(", 1).replace("(self)", "()", 1)
+
+
+def _signature(node: ast.FunctionDef) -> str:
+    answer = f" -> {ast.unparse(node.returns)}" if node.returns else ""
+    return f"{node.name}({ast.unparse(node.args)}){answer}"
 
 
 Definition = TypeVar("Definition", ast.FunctionDef, ast.ClassDef)

@@ -1,6 +1,7 @@
 """However much is wrong with a file, it is told in few lines, soon, and the same each time."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,7 @@ TEXTS = {
 
 
 def test_a_job_with_thousands_of_faults_is_told_in_few_lines_and_each_time_the_same(tmp_path: Path) -> None:
-    faulty = {**FAULTY, **TEXTS}
+    faulty: dict[str, Mapping[str, Any] | str] = {**FAULTY, **TEXTS}
     paths = [write_job(tmp_path, document, f"{name}.yaml") for name, document in faulty.items()]
     told, again = (
         cli_each(*(("plan", path) for path in paths), env={"PYTHONHASHSEED": seed}) for seed in ("1", "2")

@@ -181,7 +181,7 @@ def test_a_call_may_take_its_time_and_each_has_its_own(site: Site, tmp_path: Pat
     assert impatient(site, "plan", write_job(tmp_path, document)).returncode == 0
 
 
-SLOW_SCHEMAS = {
+SLOW_SCHEMAS: dict[str, dict[str, Any]] = {
     "pattern": {"properties": {"text": {"pattern": "^(a+)+$"}}},
     "name": {
         "patternProperties": {"^(t|te|tex|text|e|x|t)+!$": {}},
@@ -487,14 +487,3 @@ def test_what_lies_beside_the_script_or_where_it_is_called_is_not_imported(
         result = call(script, site, "plan", path, cwd=tmp_path)
         assert result.returncode == 0, result.stderr
         assert "GREETED_BY_USE0" in result.stdout
-
-
-# What the plans of many tasks take
-
-
-def test_a_run_whose_plans_do_not_fit_on_the_disk_is_not_begun(site: Site, tmp_path: Path) -> None:
-    full = "import shutil; shutil.disk_usage = lambda path: shutil._ntuple_diskusage(1, 1, 1000)"
-    result = impatient(site, "run", write_job(tmp_path, job()), before=full, cwd=tmp_path)
-    assert (result.returncode, result.stdout) == (2, "")
-    assert "nothing was started" in result.stderr
-    assert not (tmp_path / ".pai-runs").exists()

@@ -489,7 +489,7 @@ def test_nobody_can_allow_what_the_policy_of_the_machine_refuses(
         env["PAI_RUNTIME_POLICY"] = str(wide)
     planned = _with_machine_policy(tmp_path, "policyVersion: 1\nplugins: []\n", argv, **env)
     assert planned.returncode == 1
-    assert f"{made.label} is refused: the policy /etc/pai-runtime/policy.yaml does not" in planned.stderr
+    assert f"{made.label} is refused: policy /etc/pai-runtime/policy.yaml does not" in planned.stderr
     command = _with_machine_policy(tmp_path, "policyVersion: 1\nplugins: []\n", [PROGRAM, "greet"], **env)
     assert command.returncode == 2
     assert "invalid choice: 'greet'" in command.stderr

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from pai_runtime.task.launch import LaunchOptions
 from tests.attacks.test_task_folder import make_odd
 from tests.played_run import PlayedRun
 from tests.support import PROGRAM, callback, cli, job, write_job
@@ -146,7 +147,7 @@ def test_inside_of_its_namespace_a_task_cannot_stop_its_supervisor(tmp_path: Pat
 
 def test_a_stopped_command_is_told_to_go_on_when_it_has_to_end(tmp_path: Path) -> None:
     command = "trap 'echo saved; exit 0' TERM; kill -STOP $$; while :; do sleep 0.01; done"
-    run = run_task(plan(tmp_path, command), "--timeout=1", "--grace=60")
+    run = run_task(plan(tmp_path, command), LaunchOptions(timeout=1, grace=60))
     assert (run.process.returncode, run.stdout) == (242, b"saved\n")
 
 

@@ -1,21 +1,17 @@
 """``pai-runtime logs``: what the tasks of a run have written."""
 
 import argparse
-import contextlib
 import resource
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 from pai_runtime.cli import CANNOT_RUN
 from pai_runtime.cli.arguments import add_run, task_name
-from pai_runtime.runs.log_follower import LogFollower
-from pai_runtime.runs.state import Run, RunTask, Unreadable, lost, read_run
+from pai_runtime.cli.given_run import NotThere, given_run, given_task
+from pai_runtime.runs.reader import LogName, LogReader, RunReader
+from pai_runtime.runs.state import Run, Unreadable
 from pai_runtime.task.console import LinePrefix
-from pai_runtime.task.folder import Folder
-from pai_runtime.task.layout import RUNTIME_LOG, USER_LOG
 from pai_runtime.terminal.output import flush, say, write_bytes
-from pai_runtime.terminal.words import task_ranges
 
 _PIECE = 65536
 _MOST_A_TURN = 1024 * 1024
@@ -38,57 +34,31 @@ def main(args: argparse.Namespace) -> int:
     """Exit status 0, or 2 if there is no such run or task."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a job may have many tasks
+    log: LogName = "runtime" if args.runtime else "user"
     try:
-        tasks = _tasks(args.run, args.task)
-        log = RUNTIME_LOG if args.runtime else USER_LOG
+        reader, run = given_run(args.run)
+        tasks = run.tasks if args.task is None else (given_task(args.run, run, args.task),)
         prefixed = args.task is None and len(tasks) > 1
-        readers = [_Reader(args.run, log, task, prefixed=prefixed) for task in tasks]
+        printers = [_Printer(task.name, reader.log(task, log), prefixed=prefixed) for task in tasks]
         if args.follow:
-            _follow(args.run, readers)
+            _follow(reader, printers)
         else:
-            for reader in readers:
-                reader.print_new(reader.size())  # what is there now: a task may write faster than we do
-                reader.end()
-    except _NotThere as error:
+            for printer in printers:
+                printer.print_new(printer.log.size())  # what is there now: a task may write faster than we do
+                printer.end()
+    except NotThere as error:
         say(f"{error}")
         return CANNOT_RUN
     return 0
 
 
-def _tasks(folder: Path, name: tuple[str, int] | None) -> list[RunTask]:
-    run = read_run(folder)
-    if isinstance(run, Unreadable):
-        raise _NotThere(f"{folder} is not the folder of a run: {run.reason}; pai-runtime ps shows the runs")
-    tasks = [task for task in run.tasks if name in (None, (task.role, task.index))]
-    if not tasks and name is not None:
-        raise _NotThere(f"there is no task '{name[0]}/{name[1]}' in {folder}; it has {task_ranges(run)}")
-    return tasks
-
-
-class _NotThere(Exception):
-    """What is asked for is not there, or cannot be read."""
-
-
-class _Reader:
+class _Printer:
     """Prints the log of one task, as it is or as lines behind the task's name."""
 
-    def __init__(self, run: Path, log: str, task: RunTask, *, prefixed: bool) -> None:
-        self.task = task.name
-        self._run = run
-        self._log = f"{task.name}/{log}"
-        self._follower = LogFollower(run, self._log)
-        self._lines = LinePrefix(f"{task.name} | ".encode()) if prefixed else None
-
-    def size(self) -> int:
-        """How many bytes are kept of the log now."""
-        above, _, name = self._log.rpartition("/")
-        sizes = []
-        with contextlib.suppress(OSError), Folder.at(self._run) as run, run.folder(above) as folder:
-            for file in folder.names():
-                with contextlib.suppress(OSError):  # it has been rotated away
-                    if file.startswith(name):
-                        sizes.append(folder.stat(file).st_size)
-        return sum(sizes)
+    def __init__(self, task: str, log: LogReader, *, prefixed: bool) -> None:
+        self.task = task
+        self.log = log
+        self._lines = LinePrefix(f"{task} | ".encode()) if prefixed else None
 
     def print_new(self, most: int) -> bool:
         """Print what is new in the log, about so many bytes of it; whether that was all."""
@@ -102,34 +72,34 @@ class _Reader:
 
     def _read(self) -> bytes:
         try:
-            return self._follower.read(_PIECE)
+            return self.log.read(_PIECE)
         except OSError as error:
-            raise _NotThere(f"{self._run / self._log} cannot be read: {error.strerror}") from None
+            raise NotThere(f"{self.log.name} cannot be read: {error.strerror}") from None
 
     def end(self) -> None:
         """The end of the log: a line without newline is printed too."""
         if self._lines:
             write_bytes(self._lines.flush())
-        self._follower.close()
+        self.log.close()
 
 
-def _follow(folder: Path, readers: Sequence[_Reader]) -> None:
+def _follow(reader: RunReader, printers: Sequence[_Printer]) -> None:
     """Print the logs, in turns, and what comes until their tasks have ended."""
-    left = list(readers)
+    left = list(printers)
     while left:
         # Looked at first: what has ended by now writes nothing more.
-        over = _over(folder, read_run(folder), {reader.task for reader in left})
-        new = {reader.task for reader in left if not reader.print_new(_MOST_A_TURN)}
-        for reader in [reader for reader in left if reader.task in over - new]:
-            reader.end()
-            left.remove(reader)
+        over = _over(reader.run(), {printer.task for printer in left})
+        new = {printer.task for printer in left if not printer.print_new(_MOST_A_TURN)}
+        for printer in [printer for printer in left if printer.task in over - new]:
+            printer.end()
+            left.remove(printer)
         flush()
         if left and not new:
             time.sleep(_POLL)
 
 
-def _over(folder: Path, run: Run | Unreadable, tasks: set[str]) -> set[str]:
+def _over(run: Run | Unreadable, tasks: set[str]) -> set[str]:
     """Those of the tasks that will write nothing more."""
-    if isinstance(run, Unreadable) or run.ended is not None or lost(folder, run):
+    if isinstance(run, Unreadable) or run.over:
         return tasks
     return {task.name for task in run.tasks if task.over}

@@ -6,9 +6,9 @@ from typing import Any
 
 from pai_runtime.cli.policy import given_host
 from pai_runtime.document.problems import InvalidInput, Problem
+from pai_runtime.host.blame import PluginError, blamed, stdout_is_stderr
 from pai_runtime.host.discovery import Plugin, PluginCommand, declared_commands, read_manifest
 from pai_runtime.host.host import Host
-from pai_runtime.host.loading import PluginError, blamed, stdout_is_stderr
 from pai_runtime.host.own_modules import import_own
 from pai_runtime.plugin import Output, UserError
 from pai_runtime.terminal import output

@@ -11,44 +11,25 @@ from typing import Any
 
 from pai_runtime.cli import CANNOT_RUN
 from pai_runtime.cli.arguments import add_json
-from pai_runtime.document.printable import printable
-from pai_runtime.runs.state import RUN, Run, RunTask, Unreadable, lost, read_activity, read_run
+from pai_runtime.engines.engine import open_run
+from pai_runtime.runs.reader import RunReader, activity
+from pai_runtime.runs.state import RUN, Run, Unreadable
 from pai_runtime.task.layout import PLAN
 from pai_runtime.terminal.output import columns, say, write_json, write_lines
-from pai_runtime.terminal.text import cut
+from pai_runtime.terminal.table import table
+from pai_runtime.terminal.times import elapsed
 from pai_runtime.terminal.words import (
     TASK_TITLES,
     counts,
-    elapsed,
     kept,
     last_line,
     retries,
     short_path,
-    table,
     task_row,
 )
 
 _TITLES = ("RUN", "JOB", "STATE", "ELAPSED", "RETRIES", "TASKS")
 _DEFAULT = Path(".pai-runs")
-
-
-@dataclass(frozen=True)
-class _Found:
-    """A folder of a run; `run` is what it says, and `lost`, whether its engine was killed."""
-
-    folder: Path
-    run: Run | Unreadable
-    lost: bool
-
-    @property
-    def state(self) -> str:
-        if isinstance(self.run, Unreadable):
-            return "unreadable"
-        return "lost" if self.lost else self.run.outcome or "running"
-
-    def state_of(self, task: RunTask) -> str:
-        """Nothing is known of a task that was left alone."""
-        return "lost" if self.lost and not task.over else task.state
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,19 +47,20 @@ def main(args: argparse.Namespace) -> int:
         say(f"there is no folder {folder}, or it cannot be read")
         return CANNOT_RUN
     now = time.time()
+    width = columns()
     if os.path.exists(folder / RUN):  # noqa: PTH110 - pathlib's raises where permission is missing
         found = _look(folder)
         document: Any = {**_summary(found), **_details(found)} if args.json else None
-        lines: Iterable[str] = _details_text(found, now)
+        lines: Iterable[str] = _details_text(found, now, width)
     else:
         runs = sorted(map(_look, _folders(folder)), key=_order)
         document = [_summary(found) for found in runs]
-        lines = table([_TITLES, *(_row(found, now) for found in runs)]) if runs else [f"no runs in {folder}"]
+        rows = [_TITLES, *(_row(found, now) for found in runs)]
+        lines = table(rows, width) if runs else [f"no runs in {folder}"]
     if args.json:
         write_json(document)
     else:
-        width = columns()
-        write_lines(cut(printable(line), width) if width else line for line in lines)
+        write_lines(lines)
     return 0
 
 
@@ -90,9 +72,22 @@ def _folders(folder: Path) -> Iterator[Path]:
             yield path
 
 
+@dataclass(frozen=True)
+class _Found:
+    """A folder of a run, the run, and by what more of it is learnt: not if the folder does not say that."""
+
+    folder: Path
+    run: Run | Unreadable
+    reader: RunReader | None = None
+
+    @property
+    def state(self) -> str:
+        return self.run.state if isinstance(self.run, Run) else "unreadable"
+
+
 def _look(folder: Path) -> _Found:
-    run = read_run(folder)
-    return _Found(folder, run, isinstance(run, Run) and lost(folder, run))
+    reader = open_run(folder)
+    return _Found(folder, reader) if isinstance(reader, Unreadable) else _Found(folder, reader.run(), reader)
 
 
 def _order(found: _Found) -> tuple[bool, float, str]:
@@ -105,26 +100,27 @@ def _row(found: _Found, now: float) -> tuple[str, ...]:
     path, run = short_path(found.folder), found.run
     if isinstance(run, Unreadable):
         return path, "", found.state, "", "", run.reason
-    took = "" if found.lost else elapsed(run.started, run.ended, now)
-    states = counts(found.state_of(task) for task in run.tasks)
-    return path, run.job, found.state, took, str(retries(run) or ""), states
+    took = "" if run.lost else elapsed(run.started, run.ended, now)
+    states = counts(run.state_of(task) for task in run.tasks)
+    return path, run.job, run.state, took, str(retries(run) or ""), states
 
 
-def _details_text(found: _Found, now: float) -> Iterator[str]:
+def _details_text(found: _Found, now: float, width: int | None) -> Iterator[str]:
     """The run, its tasks, and how to end the waiting of those that are held."""
-    yield from table([_TITLES, _row(found, now)])
-    if isinstance(found.run, Unreadable):
+    yield from table([_TITLES, _row(found, now)], width)
+    run, reader = found.run, found.reader
+    if isinstance(run, Unreadable) or reader is None:
         return
-    doing = {} if found.lost else read_activity(found.folder, found.run)
+    doing = activity(reader, run)
     rows = []
-    for task in found.run.tasks:
-        row = list(task_row(found.folder, task, doing.get(task.name), now))
-        if found.state_of(task) == "lost":
+    for task in run.tasks:
+        row = list(task_row(reader, task, doing[task.name], now))
+        if run.state_of(task) == "lost":
             row[TASK_TITLES.index("STATE")], row[TASK_TITLES.index("ELAPSED")] = "lost", ""
         rows.append(row)
     yield ""
-    yield from table([TASK_TITLES, *rows])
-    yield from filter(None, (kept(task, doing.get(task.name)) for task in found.run.tasks))
+    yield from table([TASK_TITLES, *rows], width)
+    yield from filter(None, (kept(task, doing[task.name]) for task in run.tasks))
 
 
 def _summary(found: _Found) -> dict[str, Any]:
@@ -139,22 +135,23 @@ def _summary(found: _Found) -> dict[str, Any]:
         "started": run.started,
         "ended": run.ended,
         "retries": run.retries,
-        "taskStates": Counter(found.state_of(task) for task in run.tasks),
+        "taskStates": Counter(run.state_of(task) for task in run.tasks),
     }
 
 
 def _details(found: _Found) -> dict[str, Any]:
-    if isinstance(found.run, Unreadable):
+    run, reader = found.run, found.reader
+    if isinstance(run, Unreadable) or reader is None:
         return {}
-    doing = {} if found.lost else read_activity(found.folder, found.run)
+    doing = activity(reader, run)
     tasks = []
-    for task in found.run.tasks:
-        progress = doing.get(task.name)
+    for task in run.tasks:
+        progress = doing[task.name]
         tasks.append(
             {
                 "role": task.role,
                 "index": task.index,
-                "state": found.state_of(task),
+                "state": run.state_of(task),
                 "exitCode": task.exit_code,
                 "retries": task.retries,
                 "started": task.started,
@@ -164,7 +161,7 @@ def _details(found: _Found) -> dict[str, Any]:
                 "since": progress.since if progress else None,
                 "heldUntil": progress.held_until if progress else None,
                 "release": progress.release if progress else None,
-                "lastLine": last_line(found.folder, task, progress),
+                "lastLine": last_line(reader, task, progress),
             }
         )
-    return {"failedTask": found.run.failed_task, "tasks": tasks}
+    return {"failedTask": run.failed_task, "tasks": tasks}

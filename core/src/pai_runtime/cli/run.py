@@ -10,17 +10,20 @@ from pai_runtime.cli.common import load_checked, user_name
 from pai_runtime.cli.policy import given_host
 from pai_runtime.document import duration
 from pai_runtime.document.problems import InvalidInput
+from pai_runtime.engines.local import open_run
 from pai_runtime.engines.local.engine import LocalRun, RunOptions, not_given_here
 from pai_runtime.engines.local.environment import is_name
 from pai_runtime.engines.local.storages import read_storages
 from pai_runtime.job.model import Job
 from pai_runtime.job.secrets import secret_values
 from pai_runtime.plan.build import Planner
-from pai_runtime.runs.folder import CannotRun, RunFolder
+from pai_runtime.runs.cannot_run import CannotRun
+from pai_runtime.runs.folder import RunFolder
+from pai_runtime.runs.summary import summarise
 from pai_runtime.task.masking import SHORTEST
 from pai_runtime.task.secret_forms import is_too_short
 from pai_runtime.terminal.output import report_problems, say
-from pai_runtime.terminal.summary import summary
+from pai_runtime.terminal.summary import summary_lines
 from pai_runtime.terminal.view import choose_view
 from pai_runtime.terminal.words import short_path
 
@@ -82,7 +85,8 @@ def main(args: argparse.Namespace) -> int:
         job, roles, warnings = load_checked(args, host)
         report_problems(warnings)
         folder = RunFolder(job, args.out)
-        view = choose_view(folder.path, plain=args.plain)
+        reader = open_run(folder.path)
+        view = choose_view(reader, plain=args.plain)
         run = LocalRun(job, folder.path, options, view)
         secrets = secret_values(job.secrets)
         try:
@@ -103,7 +107,7 @@ def main(args: argparse.Namespace) -> int:
     for text in _beforehand(job, folder.path, secrets):
         view.say(text)
     status = run.run()
-    for text in summary(folder.path, run.as_run()):
+    for text in summary_lines(reader, summarise(reader, run.as_run())):
         view.say(text)
     return status
 
@@ -138,8 +142,7 @@ def _written(path: Path | None) -> dict[str, Path]:
 
 
 def _beforehand(job: Job, folder: Path, secrets: dict[str, str]) -> Iterator[str]:
-    for missing in not_given_here(job):
-        yield f"not given on this machine: {missing}"
+    yield from (f"note: {text}" for text in not_given_here(job))
     for name in sorted(name for name, value in secrets.items() if value and is_too_short(value)):
         yield f"the secret '{name}' is shorter than {SHORTEST} bytes; it cannot be hidden in logs"
     yield f"running {job.name} in {short_path(folder)}"

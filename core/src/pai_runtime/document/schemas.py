@@ -7,12 +7,14 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
-from importlib import resources
+from importlib import import_module
 from itertools import groupby, islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from pai_runtime.document.document import Document, DocumentPath
 from pai_runtime.document.problems import MOST_LOOKED_FOR, Position, Problem, Suggestions, bounded, field_name
+from pai_runtime.document.quick_check import is_surely_schema, is_surely_valid
 from pai_runtime.document.secret_names import names_secret
 from pai_runtime.task import placeholders
 
@@ -37,7 +39,7 @@ _LONGEST_FOUND = 60
 @cache
 def package_schema(package: str, name: str) -> Schema:
     """A schema that a package of this distribution ships."""
-    schema: Schema = json.loads(resources.files(package).joinpath(name).read_text("utf-8"))
+    schema: Schema = json.loads(Path(str(import_module(package).__file__)).with_name(name).read_bytes())
     return schema
 
 
@@ -54,6 +56,8 @@ def check(
     mask: Callable[[str], str] = str,
 ) -> list[Problem]:
     """All problems of `data`, which comes from `source`; `locate` gives the path there of one in `data`."""
+    if is_surely_valid(data, schema):
+        return []
     place = source if isinstance(source, Position) else source.place(source.root)
     return bounded(_problems(data, schema, source, locate, mask), place)
 
@@ -90,7 +94,7 @@ def _errors(data: Any, schema: Schema) -> Iterator["ValidationError"]:
 
 @cache
 def _validator() -> Any:
-    import jsonschema  # noqa: PLC0415 - slow to import, and a hook in a task checks nothing
+    import jsonschema  # noqa: PLC0415 - slow to import, and most of what is checked is valid
 
     validators: Any = jsonschema.validators
     own = {"additionalProperties": _additional_properties}
@@ -126,6 +130,8 @@ def _is_secret(value: Any) -> bool:
 
 def schema_error(schema: Any) -> str | None:
     """Why `schema` is not a JSON Schema, if it is not."""
+    if is_surely_schema(schema):
+        return None
     import jsonschema  # noqa: PLC0415 - as above
 
     try:

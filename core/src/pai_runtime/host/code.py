@@ -11,13 +11,14 @@ import csv
 import hashlib
 import io
 import os.path
+import re
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from importlib.machinery import BYTECODE_SUFFIXES, EXTENSION_SUFFIXES, SOURCE_SUFFIXES, all_suffixes
 from importlib.util import find_spec
 from pathlib import Path
 
-from pai_runtime.host.metadata import AnyDistribution, entry_points, name_and_version, origin, text
+from pai_runtime.host.metadata import Distribution, entry_points, name_and_version, origin, text
 from pai_runtime.host.regular_file import open_regular
 
 GROUP = "pai_runtime.plugins"
@@ -31,29 +32,32 @@ _SUFFIXES = (*EXTENSION_SUFFIXES, *SOURCE_SUFFIXES)
 _ENTRY_POINTS = "/entry_points.txt"
 """Their row in the digest; no name of a file below the import path begins like this."""
 
+_PLAIN = re.compile(r"\w[\w.-]*(/\w[\w.-]*)*")
+"""A path below the import path that is in its shortest form; most are."""
+
 _CHUNK = 1 << 20
 
 
 class Code:
     """The code of one distribution; each file is read once, when it is first asked for."""
 
-    def __init__(self, distribution: AnyDistribution) -> None:
-        self._installed = distribution
-        self.folder = str(distribution.locate_file(""))
+    def __init__(self, distribution: Distribution) -> None:
+        self.installed = distribution
+        self.folder = distribution.folder
         self._base = os.path.abspath(self.folder)  # noqa: PTH100 - much faster, and leaves links
         self.distribution, self.version = name_and_version(distribution)
         self.origin, self._source = origin(distribution)
 
     @cached_property
-    def files(self) -> Mapping[str, Path]:
-        """Its own files by their names below the import path; raises ValueError.
+    def files(self) -> Mapping[str, str]:
+        """The paths of its own files by their names below the import path; raises ValueError.
 
         Of an editable one, the modules below its source folder, as it lists none.
         """
         if self.origin == "editable":
             return dict(self._editable_files())
         listed = self._listed
-        return {name: Path(self._base, name) for name in listed if not self._is_installers(name, listed)}
+        return {name: f"{self._base}/{name}" for name in listed if not self._is_installers(name, listed)}
 
     @cached_property
     def modules(self) -> Mapping[str, str]:
@@ -86,7 +90,7 @@ class Code:
 
     def module_file(self, module: str) -> Path | None:
         """The file of a module, as one of the distribution's own."""
-        return self.files[self.modules[module]] if module in self.modules else None
+        return Path(self.files[self.modules[module]]) if module in self.modules else None
 
     def source(self, module: str) -> bytes:
         """The source of a module, as it was when it was measured; raises ImportError."""
@@ -106,7 +110,7 @@ class Code:
         hashes, _ = self._measured
         if not hashes:
             raise ValueError(f"{self.distribution} does not say which files it installed")
-        points = text(self._installed, "entry_points.txt") or ""
+        points = text(self.installed, "entry_points.txt") or ""
         hashes = {**hashes, _ENTRY_POINTS: hashlib.sha256(points.encode()).hexdigest()}
         rows = sorted(b"%s\0%s\n" % (name.encode(), each.encode()) for name, each in hashes.items())
         return "sha256:" + hashlib.sha256(b"".join(rows)).hexdigest()
@@ -154,10 +158,13 @@ class Code:
         """What it says that it installed below the import path, with its hash of each file."""
         found: dict[str, str] = {}
         try:
-            for row in csv.reader(io.StringIO(self._installed.read_text("RECORD") or "", newline="")):
-                path = os.path.normpath(os.path.join(self._base, *row[:1]))  # noqa: PTH118 - much faster
-                if path.startswith(f"{self._base}{os.path.sep}"):
-                    found[path[len(self._base) + 1 :]] = "".join(row[1:2])
+            for row in csv.reader(io.StringIO(self.installed.read_text("RECORD") or "", newline="")):
+                name = row[0] if row else ""
+                if not _PLAIN.fullmatch(name):
+                    path = os.path.normpath(os.path.join(self._base, name))  # noqa: PTH118 - much faster
+                    name = path[len(self._base) + 1 :] if path.startswith(f"{self._base}/") else ""
+                if name:
+                    found[name] = "".join(row[1:2])
         except (ValueError, csv.Error) as error:
             message = f"the list of the files of {self.distribution} cannot be read: {error}"
             raise ValueError(message) from None
@@ -170,15 +177,15 @@ class Code:
             return True
         if folder == "bin":  # with a target folder, some put scripts inside of it
             groups = "console_scripts", "gui_scripts"
-            scripts = {script for script, _ in entry_points(self._installed, *groups)}
+            scripts = {script for script, _ in entry_points(self.installed, *groups)}
             return base in scripts and not base.endswith(tuple(all_suffixes()))
         parent, _, cache = folder.rpartition("/")
         module, _, tag = base.partition(".")
         is_cached = cache == "__pycache__" and tag.count(".") and base.endswith(tuple(BYTECODE_SUFFIXES))
         return bool(is_cached) and f"{parent}/{module}.py".lstrip("/") in listed
 
-    def _editable_files(self) -> Iterator[tuple[str, Path]]:
-        points = (value.partition(":")[0].strip() for _, value in entry_points(self._installed, GROUP))
+    def _editable_files(self) -> Iterator[tuple[str, str]]:
+        points = (value.partition(":")[0].strip() for _, value in entry_points(self.installed, GROUP))
         for top in {module.partition(".")[0] for module in points}:
             spec = find_spec(top) if top.isidentifier() else None
             if spec is None or self._source is None:
@@ -189,7 +196,7 @@ class Code:
                 if any(str(above).endswith(str(self._source.resolve())) for above in place.resolve().parents):
                     for path in place.rglob("*") if place.is_dir() else [place]:
                         if path.name.endswith(_SUFFIXES):
-                            yield path.relative_to(place.parent).as_posix(), path
+                            yield path.relative_to(place.parent).as_posix(), str(path)
 
 
 def _as_noted(hash_: str) -> str:

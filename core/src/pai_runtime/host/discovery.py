@@ -1,26 +1,21 @@
 """Which plugins are installed, from metadata alone: no plugin is imported for it."""
 
 import json
-import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
-
-from importlib_metadata import distributions
 
 from pai_runtime.document.problems import Position, field_name
 from pai_runtime.document.schemas import check, package_schema, schema_error
 from pai_runtime.host.code import GROUP, Code
+from pai_runtime.host.dist_info import plugin_distributions
 from pai_runtime.host.metadata import (
-    AnyDistribution,
     Origin,
     entry_points,
-    name_and_version,
     normalized,
-    text,
 )
 from pai_runtime.plugin import API_VERSION
+from pai_runtime.task.record import record
 
 APIS: Final = range(max(1, API_VERSION - 1), API_VERSION + 1)
 
@@ -28,7 +23,7 @@ _MOST_FAULTS = 20
 """Faults of a manifest that one message lists."""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class PluginCommand:
     """A command that a plugin adds to ``pai-runtime``."""
 
@@ -37,7 +32,7 @@ class PluginCommand:
     summary: str
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Manifest:
     """What a plugin says of itself, without being imported."""
 
@@ -51,7 +46,7 @@ class Manifest:
 UNREADABLE: Final = Manifest(0, "", (), (), {})
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Plugin:
     """An installed plugin.
 
@@ -128,22 +123,6 @@ class InstalledPlugins(Mapping[str, tuple[Plugin, ...]]):
 
     def __len__(self) -> int:
         return len(self._points)
-
-
-def plugin_distributions() -> Iterator[AnyDistribution]:
-    """Every distribution that brings a plugin.
-
-    Of two with one name, the first folder on the search path hides the second. Two in one folder are left
-    for the policy to refuse: nothing says which of them the code there belongs to.
-    """
-    folders: dict[str, str] = {}
-    for distribution in distributions(path=list(dict.fromkeys(sys.path))):
-        # Most distributions bring none: look before paying for the parsing of their metadata.
-        if GROUP in (text(distribution, "entry_points.txt") or ""):
-            name = normalized(name_and_version(distribution)[0])
-            folder = str(distribution.locate_file(""))
-            if folders.setdefault(name, folder) == folder:
-                yield distribution
 
 
 def distribution_code(name: str) -> Code:

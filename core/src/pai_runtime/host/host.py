@@ -10,8 +10,9 @@ from typing import Any
 from pai_runtime.document.document import Document, DocumentPath
 from pai_runtime.document.problems import Position, Problem, Suggestions
 from pai_runtime.document.schemas import check
+from pai_runtime.host.blame import PluginError
 from pai_runtime.host.discovery import InstalledPlugins, Plugin
-from pai_runtime.host.loading import LoadedPlugin, PluginError, load
+from pai_runtime.host.loading import LoadedPlugin, load
 from pai_runtime.host.own_modules import register
 from pai_runtime.host.policy import Policy, refusal
 

@@ -8,15 +8,18 @@ Modules of other distributions are imported as ever.
 import contextlib
 import os.path
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from importlib.machinery import BYTECODE_SUFFIXES, SOURCE_SUFFIXES, ModuleSpec, SourceFileLoader
 from importlib.util import spec_from_file_location
 from types import CodeType, ModuleType
-
-from importlib_metadata import distributions
+from typing import Any
 
 from pai_runtime.host.code import Code
+from pai_runtime.host.metadata import distributions
+
+_NO_PLUGINS = {*sys.stdlib_module_names, "pai_runtime"}
+"""The first parts of names under which nothing of a plugin is imported."""
 
 
 def register(codes: Iterable[Code]) -> None:
@@ -25,6 +28,21 @@ def register(codes: Iterable[Code]) -> None:
         with contextlib.suppress(ValueError, ImportError, OSError):  # it is refused where a job names it
             _FINDER.add(code)
     _FINDER.be_first()
+
+
+def register_when_needed(codes: Callable[[], Iterable[Code]]) -> None:
+    """The same, found out when a module is first imported that is neither Python's nor registered."""
+    _FINDER.others = codes
+    _FINDER.be_first()
+
+
+def import_entry(code: Code, value: str) -> Any:
+    """What an entry point of a distribution names (``module`` or ``module:object``); see `import_own`."""
+    module, _, names = value.partition(":")
+    found: Any = import_own(code, module.strip())
+    for name in filter(None, names.strip().split(".")):
+        found = getattr(found, name)
+    return found
 
 
 def import_own(code: Code, module: str) -> ModuleType:
@@ -51,6 +69,7 @@ class _OwnModules:
     def __init__(self) -> None:
         self._by_top: dict[str, list[Code]] = {}
         self._guarded: list[Code] = []
+        self.others: Callable[[], Iterable[Code]] | None = None
 
     def add(self, code: Code) -> None:
         for top in code.tops:
@@ -69,7 +88,11 @@ class _OwnModules:
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        codes = self._by_top.get(fullname.partition(".")[0])
+        top = fullname.partition(".")[0]
+        if self.others and top not in self._by_top and top not in _NO_PLUGINS:
+            more, self.others = self.others, None
+            register(more())
+        codes = self._by_top.get(top)
         if not codes:
             return None
         others = (finder for finder in sys.meta_path if finder is not self)
@@ -79,7 +102,9 @@ class _OwnModules:
         for code in self._guarded:
             if _is_claimed(code, fullname):
                 _check(code, fullname, found)
-        own = next((code for code in codes if _is_own(code, fullname, found)), None)
+        # First the code that was measured for what is run here, whoever else says that a file is theirs.
+        known = (*self._guarded, *codes)
+        own = next((code for code in known if _is_own(code, fullname, found)), None)
         return _from_source(own, fullname, found) if own else found
 
 
@@ -139,7 +164,7 @@ def _check(code: Code, name: str, spec: ModuleSpec) -> None:
 
 def _owner(path: str) -> str | None:
     """The distribution that says that it installed this file."""
-    for distribution in distributions():
+    for distribution in distributions(sys.path):
         code = Code(distribution)
         with contextlib.suppress(ValueError):
             if any(os.path.realpath(each) == os.path.realpath(path) for each in code.files.values()):

@@ -5,9 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from pai_runtime.document.problems import Position
+from pai_runtime.host.blame import PluginError
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.host import Host, parameter_problems
-from pai_runtime.host.loading import PluginError
 from pai_runtime.host.planning import Answer, Question, ask
 from pai_runtime.plugin import Task, Use
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 
-def open_regular(path: Path) -> BinaryIO:
+def open_regular(path: str | Path) -> BinaryIO:
     """Open a file to read its bytes, at once; raises OSError, also for what is no regular file."""
     file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))  # noqa: SIM115 - the caller's
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):

@@ -6,22 +6,20 @@ from dataclasses import replace
 from pai_runtime.document.document import DocumentPath, Node, walk
 from pai_runtime.document.problems import Position, Problem
 from pai_runtime.document.secret_names import names_secret
+from pai_runtime.task.masking import MOST_BYTES
 from pai_runtime.task.placeholders import placeholder
-
-_MOST_BYTES = 256 * 1024
-"""Of all values together: each task looks for all forms of each of them in all that it writes."""
 
 
 def check_size(secrets: Mapping[str, Node], position: Position) -> Iterator[Problem]:
     """That the secrets, which stand at `position`, are not too large to be masked."""
     size = sum(len(value.encode()) for value in secret_values(secrets).values())
-    if size > _MOST_BYTES:
+    if size > MOST_BYTES:
         yield Problem(
             "the values of all secrets together are too large to be hidden in logs",
             position,
             "secrets",
             f"{size} bytes",
-            f"at most {_MOST_BYTES} bytes; what is larger can be a file on a storage",
+            f"at most {MOST_BYTES} bytes; what is larger can be a file on a storage",
         )
 
 

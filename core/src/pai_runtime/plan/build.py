@@ -8,9 +8,9 @@ from pathlib import Path
 
 from pai_runtime.document.document import DocumentPath
 from pai_runtime.document.problems import InvalidInput, Problem, errors, in_order, problem_lines
+from pai_runtime.host.blame import PluginError
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.host import Host, Unavailable, parameter_problems
-from pai_runtime.host.loading import PluginError
 from pai_runtime.host.planning import Answer, Question, ask
 from pai_runtime.job.model import Job, TaskRole
 from pai_runtime.job.uses import JobUse, role_command, role_uses

@@ -1,13 +1,21 @@
 """How long to wait before something is tried again."""
 
+from __future__ import annotations
 
-def backoff(failures: int, first: float, longest: float) -> float:
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def backoff(
+    failures: int, first: float, longest: float, draw: Callable[[float, float], float] | None = None
+) -> float:
     """Seconds to wait after so many failures, from 1: exponential back-off with full jitter.
 
     The upper limit is `first` and doubles with each failure, up to `longest`. Below it the pause is random,
-    so that many clients that have failed at one time do not all come back at one time.
+    so that many clients that have failed at one time do not all come back at one time. `draw` stands for
+    `random.uniform`.
     """
     from random import uniform  # noqa: PLC0415 - most processes never wait
 
-    limit = min(longest, first * 2 ** min(failures - 1, 32))
-    return uniform(0, limit)  # noqa: S311 - not a secret
+    return (draw or uniform)(0, min(longest, first * 2 ** min(failures - 1, 32)))

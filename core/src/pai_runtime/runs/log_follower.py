@@ -1,5 +1,6 @@
-"""Reading a log while it is written, over the rotations that ``task.logs.LogFile`` makes."""
+"""Reading a log while it is written, over the rotations that ``supervisor.logs.LogFile`` makes."""
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -14,6 +15,7 @@ class LogFollower:
     """
 
     def __init__(self, run: Path, name: str) -> None:
+        self.name = str(run / name)
         self._run = run
         self._above, _, self._name = name.rpartition("/")
         self._fd: int | None = None
@@ -33,6 +35,25 @@ class LogFollower:
             if not piece and not self._go_on():
                 break
         return data
+
+    def size(self) -> int:
+        """How many bytes are kept of it now."""
+        sizes = []
+        with contextlib.suppress(OSError), self._folder() as folder:
+            for file in folder.names():
+                with contextlib.suppress(OSError):  # it has been rotated away
+                    if file.startswith(self._name):
+                        sizes.append(folder.stat(file).st_size)
+        return sum(sizes)
+
+    def tail(self, most: int) -> bytes:
+        """The last bytes of its live file; none if there is none."""
+        try:
+            with self._folder() as folder, os.fdopen(folder.open(self._name), "rb") as file:
+                file.seek(max(0, os.fstat(file.fileno()).st_size - most))
+                return file.read(most)
+        except OSError:
+            return b""
 
     def close(self) -> None:
         """Let go of the file."""

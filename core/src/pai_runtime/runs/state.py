@@ -1,40 +1,31 @@
-"""What the folder of a run says about it: ``run.json``, and the ``state.json`` of each task.
+"""How a run is: ``run.json`` in its folder.
 
-Both may be read while they are written, or after what wrote them was killed. Whatever is in them, reading
-does not fail: a run that cannot be understood is `Unreadable`, a task's progress that cannot is not known.
+It may be read while it is written, or after what wrote it was killed. Whatever is in it, reading does not
+fail: a run that cannot be understood is `Unreadable`.
 """
 
 import calendar
-import fcntl
 import json
-import os
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from pai_runtime.document.document import Document
-from pai_runtime.document.problems import InvalidInput
 from pai_runtime.task.folder import Folder
-from pai_runtime.task.layout import RECORD, STATE
-from pai_runtime.task.vocabulary import Phase
 
 TaskStatus = Literal["waiting", "running", "succeeded", "failed", "stopped"]
 RunOutcome = Literal["succeeded", "failed", "cancelled"]
-TaskPhase = Literal[Phase, "held", "lingering", "ended"]
+RunState = Literal["running", "lost", RunOutcome]
 
 RUN = "run.json"
 """In the folder of a run: what this module reads and writes."""
 
 VERSION = 1
 
-_FAR_FUTURE = 1e11
-_MOST_STATE_BYTES = 1024 * 1024
 _MOST_RUN_BYTES = 256 * 1024 * 1024
-_MOST_RECORD_BYTES = 64 * 1024
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
@@ -42,7 +33,7 @@ _TIME = "%Y-%m-%dT%H:%M:%SZ"
 class RunTask:
     """A task as ``run.json`` has it. Times in seconds since 1970; None: not yet.
 
-    `stopped`: ended because the job was decided or cancelled. `retries`: how often it was begun again.
+    `stopped`: ended because the job was decided or cancelled. `retries`: how often it was restarted.
     """
 
     role: str
@@ -66,22 +57,43 @@ class RunTask:
 
 @dataclass(frozen=True)
 class Run:
-    """``run.json``: a run of a job, with every task of it. `retries`: how often all of it was begun again."""
+    """``run.json``: a run of a job, with every task of it, and the name of the engine that has it.
+
+    `file` is the job file, `retries` how often all of it was restarted. `lost`, which is not in the file:
+    nobody goes on with it.
+    """
 
     job: str
+    engine: str
+    file: str
     started: float
     retries: int
     tasks: tuple[RunTask, ...]
     ended: float | None = None
     outcome: RunOutcome | None = None
     failed_task: str | None = None
-    file: str = ""
+    lost: bool = False
+
+    @property
+    def state(self) -> RunState:
+        """How it is, in a word."""
+        return "lost" if self.lost else self.outcome or "running"
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more happens in it."""
+        return self.lost or self.ended is not None
+
+    def state_of(self, task: RunTask) -> TaskStatus | Literal["lost"]:
+        """How a task of it is. Nothing is known of one that was left alone."""
+        return "lost" if self.lost and not task.over else task.state
 
     def to_json(self) -> dict[str, Any]:
         """The content of ``run.json``."""
         document: dict[str, Any] = {
             "runVersion": VERSION,
             "job": self.job,
+            "engine": self.engine,
             "file": self.file,
             "started": _timestamp(self.started),
             "retries": self.retries,
@@ -99,14 +111,15 @@ class Run:
         try:
             ended, failed_task = document.get("ended"), document.get("failedTask")
             return Run(
-                _name(document["job"]),
-                _seconds(document["started"]),
-                _whole(document["retries"]),
-                tuple(_task(each) for each in document["tasks"]),
-                _seconds(ended) if ended is not None else None,
-                _one_of(RunOutcome, document["outcome"]) if ended is not None else None,
-                _name(failed_task) if failed_task is not None else None,
-                str(document["file"]),
+                job=_name(document["job"]),
+                engine=_name(document["engine"]),
+                file=str(document["file"]),
+                started=_seconds(document["started"]),
+                retries=_whole(document["retries"]),
+                tasks=tuple(map(_task, document["tasks"])),
+                ended=_seconds(ended) if ended is not None else None,
+                outcome=_one_of(RunOutcome, document["outcome"]) if ended is not None else None,
+                failed_task=_name(failed_task) if failed_task is not None else None,
             )
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ValueError(f"it is not the record of a run: {error!r}") from None
@@ -119,31 +132,32 @@ class Unreadable:
     reason: str
 
 
-@dataclass(frozen=True)
-class Progress:
-    """``state.json``: what a task is doing, of which use, since when (seconds since 1970).
-
-    A task that is held for debugging, or lingers for its services, does so until the time `held_until`, or
-    until the file `release` exists. `addresses` are those of its services that are ready, by their names.
-    """
-
-    phase: TaskPhase
-    use: str | None
-    since: float
-    held_until: float | None = None
-    release: str | None = None
-    addresses: Mapping[str, str] = field(default_factory=dict)
-
-
-Activity = Mapping[str, Progress | None]
-"""What each task is doing, by its name; None: it is not running, or that is not known."""
-
-
 def read_run(folder: Path) -> Run | Unreadable:
-    """The run in `folder`."""
+    """The run in `folder`, as ``run.json`` there says."""
+    document = _read(folder)
+    if isinstance(document, Unreadable):
+        return document
+    try:
+        return Run.from_json(document)
+    except ValueError as error:
+        return Unreadable(f"its run.json cannot be understood: {error}")
+
+
+def read_engine(folder: Path) -> str | Unreadable:
+    """The name of the engine that has the run in `folder`."""
+    document = _read(folder)
+    if isinstance(document, Unreadable):
+        return document
+    try:
+        return _name(document["engine"])
+    except (KeyError, TypeError, ValueError) as error:
+        return Unreadable(f"its run.json does not say which engine has it: {error!r}")
+
+
+def _read(folder: Path) -> Any:
     try:
         with Folder.at(folder) as opened:
-            return Run.from_json(json.loads(opened.read(RUN, _MOST_RUN_BYTES)))
+            return json.loads(opened.read(RUN, _MOST_RUN_BYTES))
     except FileNotFoundError:
         return Unreadable("it has no run.json" if folder.is_dir() else "there is no such folder")
     except OSError as error:
@@ -152,103 +166,17 @@ def read_run(folder: Path) -> Run | Unreadable:
         return Unreadable(f"its run.json cannot be understood: {error}")
 
 
-def lost(folder: Path, run: Run) -> bool:
-    """Whether the engine of an unfinished run is gone: while it lives, it holds a lock on the folder."""
-    if run.ended is not None:
-        return False
-    try:
-        fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    finally:
-        os.close(fd)
-    # It may have ended between the reading of `run` and now.
-    again = read_run(folder)
-    return isinstance(again, Run) and again.ended is None
-
-
-def task_folder(folder: Path, task: RunTask) -> Folder:
-    """Where the logs and the exit record of a task are; raises OSError."""
-    with Folder.at(folder) as run:
-        return run.folder(task.name)
-
-
-def read_progress(folder: Path, task: RunTask) -> Progress | None:
-    """What a running task is doing; None: it is not running, or that is not known."""
-    return _read_state(folder, task) if task.state == "running" else None
-
-
-def read_addresses(folder: Path, task: RunTask) -> Mapping[str, str]:
-    """Where services of a task are found, or were while it ran."""
-    progress = _read_state(folder, task)
-    return progress.addresses if progress else {}
-
-
-def read_phase(task: Folder) -> Phase | None:
-    """The phase that the task in a folder is in, or was in when its supervisor was killed."""
-    try:
-        phase: Phase = _one_of(Phase, json.loads(task.read(STATE, _MOST_STATE_BYTES))["phase"])
-    except (OSError, KeyError, TypeError, ValueError, RecursionError):
-        return None
-    return phase
-
-
-def _read_state(folder: Path, task: RunTask) -> Progress | None:
-    try:
-        with task_folder(folder, task) as own:
-            document = json.loads(own.read(STATE, _MOST_STATE_BYTES))
-        use, held_until, release = (document.get(key) for key in ("use", "heldUntil", "release"))
-        return Progress(
-            _one_of(TaskPhase, document["phase"]),
-            _text(use) if use is not None else None,
-            _moment(document["since"]),
-            _moment(held_until) if held_until is not None else None,
-            _text(release) if release is not None else None,
-            {_text(name): _text(address) for name, address in document.get("addresses", {}).items()},
-        )
-    except (OSError, AttributeError, KeyError, TypeError, ValueError, RecursionError):
-        return None
-
-
-def read_activity(folder: Path, run: Run) -> Activity:
-    """What every task of a run is doing."""
-    return {task.name: read_progress(folder, task) for task in run.tasks}
-
-
-def read_exit_record(task: Folder) -> Mapping[str, Any]:
-    """The exit record in the folder of a task, or of an attempt; empty if there is none that can be read."""
-    try:
-        text = task.read(RECORD, _MOST_RECORD_BYTES).decode()
-        record = Document.parse(text, str(task.path / RECORD)).root.data
-    except (OSError, UnicodeDecodeError, InvalidInput):
-        return {}
-    return record if isinstance(record, Mapping) else {}
-
-
-def exit_record_of(folder: Path, task: RunTask) -> Mapping[str, Any]:
-    """The exit record of a task of the run in `folder`; empty if there is none that can be read."""
-    try:
-        with task_folder(folder, task) as own:
-            return read_exit_record(own)
-    except OSError:
-        return {}
-
-
 def _task(document: Mapping[str, Any]) -> RunTask:
     code = document["exitCode"]
     started, ended = document.get("started"), document.get("ended")
     return RunTask(
-        _name(document["role"]),
-        _whole(document["index"]),
-        _one_of(TaskStatus, document["state"]),
-        _whole(code) if code is not None else None,
-        _whole(document["retries"]),
-        _seconds(started) if started is not None else None,
-        _seconds(ended) if ended is not None else None,
+        role=_name(document["role"]),
+        index=_whole(document["index"]),
+        state=_one_of(TaskStatus, document["state"]),
+        exit_code=_whole(code) if code is not None else None,
+        retries=_whole(document["retries"]),
+        started=_seconds(started) if started is not None else None,
+        ended=_seconds(ended) if ended is not None else None,
     )
 
 
@@ -280,18 +208,6 @@ def _name(value: str) -> str:
     if not re.fullmatch(r"[\w-]+(/[0-9]+)?", value, re.ASCII):
         raise ValueError(f"{value!r} is no name")
     return value
-
-
-def _text(value: str) -> str:
-    if not value.isprintable():
-        raise ValueError(f"{value!r} is not what a person can read")
-    return value
-
-
-def _moment(value: Any) -> float:
-    if not isinstance(value, (int, float)) or not 0 <= value < _FAR_FUTURE:
-        raise ValueError(f"{value!r} is no time")
-    return float(value)
 
 
 def _timestamp(seconds: float) -> str:

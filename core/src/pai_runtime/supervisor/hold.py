@@ -15,8 +15,8 @@ _LOOK_EVERY = 0.5
 def hold(task: Task, phase: Kept, seconds: float, is_wanted: Callable[[], bool] = lambda: True) -> None:
     """Keep a task as it is for so many seconds; its services go on.
 
-    It ends before that when a file ``release`` is in the task's folder, with SIGUSR1 to this process, when the
-    task is told to stop, and when it is not wanted any more.
+    It ends before that when a file ``release`` is in the task's folder, with SIGUSR1 to this process, when
+    the task is told to stop, and when it is not wanted any more.
     """
     until = time.monotonic() + seconds
     released: list[int] = []

@@ -43,7 +43,7 @@ _EXPLAINABLE = ("failed", "setup-failed", "timeout")
 
 @record(frozen=True)
 class SetUp:
-    """How far a task has been set up: the uses that were started, and the result, if that is decided by it."""
+    """The uses that were started so far, and the result, if that is decided already."""
 
     started: tuple[int, ...] = ()
     result: Result | None = None

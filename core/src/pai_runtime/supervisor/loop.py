@@ -7,6 +7,7 @@ is left, whatever process group or session it has put itself into.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
 import time
@@ -25,6 +26,11 @@ if TYPE_CHECKING:
 else:
     from pai_runtime.task.record import record
 
+_PIPE_SIZE = 65536
+"""Bytes that a pipe holds unless it is asked to hold more."""
+
+_WIDE_PIPE_SIZE = _MOST_READ = 1 << 18
+_REUSED = 1 << 22
 _CHUNK = 65536
 _MOST_CHUNKS = 64
 _QUIET = 0.2
@@ -163,9 +169,11 @@ class Loop:
     def _pass_on(self, fd: int) -> bool:
         """Hand what is in a pipe to its sink; whether that was anything."""
         try:
-            data = os.read(fd, _CHUNK)
+            data = os.read(fd, _MOST_READ)
         except BlockingIOError:
             return False
+        if len(data) == _PIPE_SIZE:
+            _widen(fd)
         if not data:
             self._poll.unregister(fd)
             del self._sinks[fd]
@@ -192,3 +200,15 @@ class Loop:
             child.ended = ExitStatus(code) if code >= 0 else ExitStatus(128 - code, -code)
             if child.on_end:
                 child.on_end(child.ended)
+
+
+def _widen(pipe: int) -> None:
+    """Have a pipe that was full hold more, so that its writer waits less, and we are woken less often.
+
+    Not from the start: the system gives each user only so much room for pipes.
+    """
+    bytes(_REUSED)  # the C library keeps what is freed for the next piece once so much has been freed at once
+    try:
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _WIDE_PIPE_SIZE)
+    except OSError:
+        pass

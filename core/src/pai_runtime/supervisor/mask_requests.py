@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 
+from pai_runtime.task.masking import MOST_BYTES
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pai_runtime.task.masking import Masks
-
-MOST_BYTES = 256 * 1024
-"""Of all values together; each makes the search for all of them longer."""
 
 
 class MaskRequests:

@@ -8,6 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
     from collections.abc import Collection
+    from typing import Any
 else:
     import _signal as signal  # without the enums, which take as long to make as a task to set up
 
@@ -63,7 +64,8 @@ def prctl(option: int, value: int) -> None:
 
         CDLL(None).prctl(option, value, 0, 0, 0)
     else:
-        call_cdeclfunction(dlsym(dlopen(None, 0), "prctl"), (option, value, 0, 0, 0))
+        libc: Any = None  # what this process has loaded
+        call_cdeclfunction(dlsym(dlopen(libc, 0), "prctl"), (option, value, 0, 0, 0))
 
 
 def _children_of(parent: int) -> list[int]:

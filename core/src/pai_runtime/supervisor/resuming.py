@@ -42,7 +42,8 @@ def init_before(task: Task) -> SetUp:
 
 def _result(task: Task, event: Mapping[str, Any]) -> Result | None:
     """What was decided, if the event is one that a supervisor has written."""
-    outcome, code, number = event.get("outcome"), event.get("exitCode"), event.get("signal")
+    outcome: Any = event.get("outcome")
+    code, number = event.get("exitCode"), event.get("signal")
     if outcome not in get_args(Outcome) or not isinstance(code, int):
         return None
     use = _use_index(task, event)

@@ -23,6 +23,7 @@ else:
     from pai_runtime.task.record import record
 
 _CANNOT_EXECUTE = 126
+_STANDARD = (0, 1, 2)
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 
 
@@ -67,6 +68,16 @@ def spawn(program: Program, stdout: int, stderr: int) -> int:
     return pid
 
 
+def keep_open_files() -> None:
+    """Let no process inherit what we were started with, beyond the standard streams: it is not the task's."""
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) not in _STANDARD:
+            try:
+                os.set_inheritable(int(name), False)  # noqa: FBT003 - positional only
+            except OSError:
+                pass  # the one by which the names were read
+
+
 def _become(program: Program, output: tuple[int, int], tell: int, parent: int) -> NoReturn:
     """Whatever goes wrong, this process never goes on as the supervisor."""
     try:
@@ -84,7 +95,7 @@ def _become(program: Program, output: tuple[int, int], tell: int, parent: int) -
             os.set_inheritable(fd, True)  # noqa: FBT003 - positional only
         os.execve(program.argv[0], program.argv, program.environment)  # noqa: S606 - no shell, as it should
     except OSError as error:
-        os.write(tell, b"%d" % error.errno)
+        os.write(tell, b"%d" % (error.errno or errno.EIO))
     except ValueError:  # a NUL in the environment
         os.write(tell, b"%d" % errno.EINVAL)
     finally:

@@ -116,7 +116,7 @@ def _read_secrets(fd: int | None) -> dict[str, str]:
 
 
 def set_up(inputs: Inputs, folder: Folder, stop: Stop) -> Task:
-    """Go to the task's working directory, and make what its processes need; raises OSError or `CannotStart`."""
+    """Enter the task's working directory and make what its processes need; raises OSError, `CannotStart`."""
     os.chdir(f"{folder.where}/{WORK}")
     inside = Folder.at(folder.where)
     try:

@@ -1,4 +1,4 @@
-"""Writing a file aside and renaming it, so that a crash leaves the old one or the new one and never half of one."""
+"""Atomic writes: a file is written aside and renamed, so that a crash leaves the old one or the new one."""
 
 import os
 

@@ -23,7 +23,7 @@ MOST_BYTES = 1024 * 1024
 
 
 class EventFile:
-    """Appends to the file in a folder. A full disk, or a folder that is gone, loses events and nothing else."""
+    """Appends to a file in a folder. A full disk, or a folder that is gone, loses events and nothing else."""
 
     def __init__(self, folder: Folder, name: str = EVENTS) -> None:
         self._folder = folder
@@ -56,7 +56,7 @@ class EventFile:
 
 
 def read_events(folder: Folder, name: str = EVENTS) -> Iterator[dict[str, Any]]:
-    """The events in a folder, oldest first; lines that are none are left out, as is a file that is not there."""
+    """The events in a folder, oldest first. Lines that are none are left out, and so is a missing file."""
     for each in (f"{name}.1", name):
         try:
             lines = folder.read(each, 2 * MOST_BYTES).splitlines()

@@ -1,53 +1,62 @@
 """JSON in a millisecond: the two functions of `json` that a supervisor needs before the user's command runs.
 
-The `json` package imports `re`, which takes longer than reading a plan. This calls the same C code without it,
-and is the package itself where the interpreter has no such code.
+The `json` package imports `re`, which takes longer than reading a plan. This calls the same C code without
+it, and is the package itself where the interpreter has no such code.
 """
+
+from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 try:
-    from _json import encode_basestring_ascii, make_encoder, make_scanner  # type: ignore[import-not-found]
+    from _json import encode_basestring_ascii, make_encoder, make_scanner
 except ImportError:
-    from json import dumps, loads
-else:
+    make_scanner = make_encoder = None  # type: ignore[assignment, misc]
 
-    class _Settings:
-        """What the C scanner asks its decoder for."""
 
-        strict = True
-        object_hook = object_pairs_hook = None
-        parse_float = float
-        parse_int = int
-        memo: "dict[str, str]" = {}  # noqa: RUF012 - cleared by the scanner itself
+class _Settings:
+    """What the C scanner asks its decoder for."""
 
-        @staticmethod
-        def parse_constant(name: str) -> "Any":
-            raise ValueError(f"{name} is not JSON")
+    strict = True
+    object_hook = object_pairs_hook = None
+    parse_float = float
+    parse_int = int
 
-    _scan = make_scanner(_Settings)
-    _SPACE = " \t\n\r"
+    @staticmethod
+    def parse_constant(name: str) -> Any:
+        raise ValueError(f"{name} is not JSON")
 
-    def loads(text: "str | bytes") -> "Any":
-        """As `json.loads` of UTF-8, but NaN and infinities are refused; raises `ValueError`."""
-        if isinstance(text, bytes):
-            text = text.decode()
-        stripped = text.strip(_SPACE)
+
+def loads(text: str | bytes) -> Any:
+    """As `json.loads` of UTF-8, but NaN and infinities are refused; raises `ValueError`."""
+    if isinstance(text, bytes):
+        text = text.decode()
+    if make_scanner is not None:
+        stripped = text.strip(" \t\n\r")
+        settings: Any = _Settings
         try:
-            value, end = _scan(stripped, 0)
-        except StopIteration:
-            raise ValueError("not JSON") from None
-        if end != len(stripped):
-            raise ValueError("more than one JSON value")
-        return value
+            value, end = make_scanner(settings)(stripped, 0)
+        except (StopIteration, SystemError):  # the latter if it does not find the exception that it wants
+            pass
+        else:
+            if end == len(stripped):
+                return value
+    import json  # noqa: PLC0415 - it says what is wrong, in words
 
-    def _refuse(value: object) -> "Any":
-        raise TypeError(f"a {type(value).__name__} is not JSON")
+    return json.loads(text, parse_constant=_Settings.parse_constant)
 
-    _encode = make_encoder(None, _refuse, encode_basestring_ascii, None, ": ", ", ", False, False, False)  # noqa: FBT003 - C
 
-    def dumps(value: object) -> str:
-        """As `json.dumps`, but NaN and infinities are refused."""
-        return "".join(_encode(value, 0))
+def dumps(value: object) -> str:
+    """As `json.dumps`, but NaN and infinities are refused; raises `ValueError` or `TypeError`."""
+    if make_encoder is None:
+        import json  # noqa: PLC0415 - see the top
+
+        return json.dumps(value, allow_nan=False)
+    encode = make_encoder(None, _refuse, encode_basestring_ascii, None, ": ", ", ", False, False, False)  # noqa: FBT003 - C
+    return "".join(encode(value, 0))
+
+
+def _refuse(value: object) -> Any:
+    raise TypeError(f"a {type(value).__name__} is not JSON")

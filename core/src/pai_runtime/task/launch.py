@@ -63,7 +63,7 @@ class LaunchOptions:
 
     def to_argument(self) -> str:
         """The options as JSON, those that have their default value left out."""
-        fields = {_KEYS[name]: value for name, value in vars(self).items() if value != vars(_DEFAULT)[name]}
+        fields = {_KEYS[name]: value for name, value in vars(self).items() if value != vars(DEFAULT)[name]}
         if "rotation" in fields:
             fields["rotation"] = vars(self.rotation)
         return dumps(fields)
@@ -73,14 +73,14 @@ class LaunchOptions:
         """Read what `to_argument` gave, or a person wrote; raises `ValueError`."""
         document = loads(argument)
         if not isinstance(document, dict):
-            raise ValueError("the launch options are not a JSON object")
+            raise ValueError("the launch options are not a JSON object")  # noqa: TRY004 - as for all else that is wrong
         fields = {name: document.pop(key) for name, key in _KEYS.items() if key in document}
         if document:
             unknown = ", ".join(map(repr, document))
             raise ValueError(f"no launch option is named {unknown}; known: {', '.join(_KEYS.values())}")
         for name, value in fields.items():
             if not isinstance(value, _KINDS[name]) or isinstance(value, bool):
-                raise ValueError(f"the launch option {_KEYS[name]} is {value!r}, which is of the wrong type")
+                raise ValueError(f"the launch option {_KEYS[name]} is {value!r}, which is of the wrong type")  # noqa: TRY004 - as above
         if "phases" in fields and fields["phases"] not in PHASES:
             raise ValueError(f"the launch option phases is {fields['phases']!r}; known: {', '.join(PHASES)}")
         if "rotation" in fields:
@@ -97,7 +97,7 @@ class LaunchOptions:
 
 PHASES: tuple[Phases, ...] = ("all", "init", "rest")
 
-_DEFAULT = LaunchOptions()
+DEFAULT = LaunchOptions()
 _NUMBER = (int, float)
 _NONE = type(None)
 _KINDS: Mapping[str, tuple[type, ...]] = {

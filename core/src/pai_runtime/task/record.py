@@ -1,137 +1,157 @@
 """`record`: a frozen dataclass whose making costs no time worth counting.
 
 `dataclasses` takes as long to import as a bare interpreter takes to start, and it compiles a class's methods
-anew each time. What a supervisor loads uses this in its place, and type checkers see the real one::
-
-    TYPE_CHECKING = False
-    if TYPE_CHECKING:
-        from dataclasses import dataclass as record, field
-    else:
-        from pai_runtime.task.record import field, record
+anew each time. What a supervisor or `pai-runtime plan` loads uses this in its place. Type checkers see the
+real `dataclass`, `field` and `replace` in this module.
 
 Instances work with `dataclasses.replace`, `fields` and `asdict`, and with `__post_init__`.
 """
 
+from __future__ import annotations
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, TypeVar
-
-    Class = TypeVar("Class", bound=type)
+    from typing import Any
 
 
-class _Factory:
-    """A default that is made for each instance, and whether it counts when two are compared."""
+class Factory:
+    """A default made for each instance, if any, and whether a field counts when two are compared or shown."""
 
-    def __init__(self, make: "Callable[[], Any]", *, compare: bool, show: bool) -> None:
+    def __init__(self, make: Callable[[], Any] | None, *, compare: bool, show: bool) -> None:
         self.make = make
         self.compare = compare
         self.show = show
 
 
-def field(*, default_factory: "Callable[[], Any]", compare: bool = True, repr: bool = True) -> "Any":  # noqa: A002 - as in dataclasses
+def _field(
+    *,
+    default_factory: Callable[[], Any] | None = None,
+    compare: bool = True,
+    repr: bool = True,  # noqa: A002 - as in dataclasses
+) -> Any:
     """As that of `dataclasses`."""
-    return _Factory(default_factory, compare=compare, show=repr)
+    return Factory(default_factory, compare=compare, show=repr)
 
 
-class _DataclassFields:
-    """Makes instances dataclasses for those who ask, and only for them."""
-
-    def __get__(self, _instance: object, owner: type) -> "dict[str, Any]":
-        import dataclasses  # noqa: PLC0415 - see above
-
-        names = owner.__annotations__
-        body: dict[str, Any] = {"__annotations__": names, "__module__": owner.__module__}
-        for name in names:
-            default = owner.__dict__.get(name, _factories(owner).get(name, dataclasses.MISSING))
-            if isinstance(default, _Factory):
-                default = dataclasses.field(
-                    default_factory=default.make, compare=default.compare, repr=default.show
-                )
-            if default is not dataclasses.MISSING:
-                body[name] = default
-        return dataclasses.dataclass(frozen=True)(type(owner.__name__, (), body)).__dataclass_fields__
-
-
-def _factories(owner: type) -> "dict[str, _Factory]":
-    return owner.__dict__["__factories__"]
-
-
-def record(*, frozen: bool) -> "Callable[[Class], Class]":
-    """A frozen class with the fields that its annotations name."""
+def _record(*, frozen: bool) -> Callable[[Any], Any]:
+    """A class with the fields that its annotations name."""
     if not frozen:
         raise TypeError("a record is frozen")
     return _as_record
 
 
-def _as_record(made: "Class") -> "Class":
-    names = tuple(made.__dict__["__annotations__"])
-    factories = {name: made.__dict__[name] for name in names if isinstance(made.__dict__.get(name), _Factory)}
-    for name in factories:
-        delattr(made, name)
-    defaults = {name: made.__dict__[name] for name in names if name in made.__dict__}
-    compared = tuple(name for name in names if name not in factories or factories[name].compare)
-    shown = tuple(name for name in names if name not in factories or factories[name].show)
-    count, wanted, known = len(names), made.__name__, set(names)
-    post_init = made.__dict__.get("__post_init__")
-
-    def __init__(self: "Any", *args: "Any", **given: "Any") -> None:  # noqa: N807
-        values = self.__dict__
-        if len(args) > count:
-            raise TypeError(f"{wanted} takes {count} values, not {len(args)}")
-        values.update(zip(names, args))  # noqa: B905 - in Python 3.9 and for fewer
-        if given:
-            if not known.issuperset(given) or not values.keys().isdisjoint(given):
-                raise TypeError(f"{wanted} has no such field, or has it twice: {', '.join(given)}")
-            values.update(given)
-        if len(values) < count:
-            for name in names:
-                if name not in values:
-                    if name in factories:
-                        values[name] = factories[name].make()
-                    elif name in defaults:
-                        values[name] = defaults[name]
-                    else:
-                        raise TypeError(f"{wanted} needs a value for {name}")
-        if post_init is not None:
-            post_init(self)
-
-    def __eq__(self: "Any", other: object) -> bool:  # noqa: N807
-        if other.__class__ is not made:
-            return NotImplemented
-        mine, others = self.__dict__, other.__dict__
-        return all(mine[name] == others[name] for name in compared)
-
-    def __hash__(self: "Any") -> int:  # noqa: N807
-        return hash(tuple(self.__dict__[name] for name in compared))
-
-    def __repr__(self: "Any") -> str:  # noqa: N807
-        return f"{wanted}({', '.join(f'{name}={self.__dict__[name]!r}' for name in shown)})"
-
-    methods = (__init__, __eq__, __hash__, __repr__, __setattr__, __delattr__)
-    for method in methods:
-        setattr(made, method.__name__, method)
-    made.__match_args__ = names
-    made.__factories__ = factories
-    made.__dataclass_fields__ = _DataclassFields()
-    return made
-
-
-def replace(value: "Any", **changes: "Any") -> "Any":
+def _replace(value: Any, **changes: Any) -> Any:
     """As that of `dataclasses`."""
     fields = {name: vars(value)[name] for name in value.__match_args__}
     return type(value)(**{**fields, **changes})
 
 
-def __setattr__(self: object, name: str, _value: object) -> None:  # noqa: N807
+def _as_record(made: Any) -> Any:
+    names = tuple(vars(made)["__annotations__"])
+    setattr(made, "__match_args__", names)  # noqa: B010 - mypy knows the name
+    defaults = {name: vars(made)[name] for name in names if name in vars(made)}
+    factories = {name: value for name, value in defaults.items() if isinstance(value, Factory)}
+    for name in factories:
+        delattr(made, name)
+    made.__record_defaults__ = defaults
+    made.__record_compared__ = [name for name in names if name not in factories or factories[name].compare]
+    made.__record_shown__ = [name for name in names if name not in factories or factories[name].show]
+    made.__dataclass_fields__ = _DataclassFields()
+    for method in _METHODS:
+        setattr(made, method.__name__, method)
+    return made
+
+
+def __init__(self: Any, *args: Any, **given: Any) -> None:  # noqa: N807
+    made, values = type(self), vars(self)
+    names = made.__match_args__
+    if len(args) > len(names):
+        raise TypeError(f"{made.__name__} has {len(names)} fields, not {len(args)}")
+    values.update(zip(names, args))  # noqa: B905 - the rest is in `given`
+    for name in given:
+        if name in values or name not in names:
+            raise TypeError(f"{made.__name__} has no field {name}, or was given it twice")
+    values.update(given)
+    if len(values) < len(names):
+        for name in names:
+            if name not in values:
+                values[name] = _default(made, name)
+    if hasattr(made, "__post_init__"):
+        self.__post_init__()
+
+
+def _default(made: Any, name: str) -> Any:
+    try:
+        value = made.__record_defaults__[name]
+    except KeyError:
+        raise TypeError(f"{made.__name__} needs a value for {name}") from None
+    if not isinstance(value, Factory):
+        return value
+    if value.make is None:
+        raise TypeError(f"{made.__name__} needs a value for {name}")
+    return value.make()
+
+
+def __eq__(self: Any, other: Any) -> bool:  # noqa: N807 - `self` is any, too
+    if type(other) is not type(self):
+        return NotImplemented
+    mine, others = vars(self), vars(other)
+    compared: list[str] = self.__record_compared__
+    return all(mine[name] == others[name] for name in compared)
+
+
+def __hash__(self: Any) -> int:  # noqa: N807
+    return hash(tuple(vars(self)[name] for name in self.__record_compared__))
+
+
+def __repr__(self: Any) -> str:  # noqa: N807
+    fields = ", ".join(f"{name}={vars(self)[name]!r}" for name in self.__record_shown__)
+    return f"{type(self).__qualname__}({fields})"
+
+
+def __setattr__(_self: object, name: str, _value: object) -> None:  # noqa: N807
     raise _frozen(name)
 
 
-def __delattr__(self: object, name: str) -> None:  # noqa: N807
+def __delattr__(_self: object, name: str) -> None:  # noqa: N807
     raise _frozen(name)
+
+
+_METHODS: list[Any] = [__init__, __eq__, __hash__, __repr__, __setattr__, __delattr__]
 
 
 def _frozen(name: str) -> AttributeError:
-    from dataclasses import FrozenInstanceError  # noqa: PLC0415 - see above
+    from dataclasses import FrozenInstanceError  # noqa: PLC0415 - see the top
 
     return FrozenInstanceError(f"cannot assign to field {name!r}")
+
+
+class _DataclassFields:
+    """Makes instances dataclasses for those who ask, and only for them."""
+
+    def __get__(self, _instance: object, owner: Any) -> Any:
+        import dataclasses  # noqa: PLC0415 - see the top
+
+        body: dict[str, Any] = {
+            "__annotations__": vars(owner)["__annotations__"],
+            "__module__": owner.__module__,
+        }
+        for name, value in owner.__record_defaults__.items():
+            body[name] = value
+            if isinstance(value, Factory):
+                factory: Any = value.make or dataclasses.MISSING
+                body[name] = dataclasses.field(
+                    default_factory=factory, compare=value.compare, repr=value.show
+                )
+        twin: Any = dataclasses.dataclass(frozen=True)(type(owner.__name__, (), body))
+        return twin.__dataclass_fields__
+
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass as record
+    from dataclasses import field, replace
+else:
+    record, field, replace = _record, _field, _replace
+
+__all__ = ["field", "record", "replace"]

@@ -2,16 +2,19 @@
 
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
-from pai_runtime.runs.state import Activity, Progress, Run, RunTask
+from pai_runtime.runs.progress import Progress
+from pai_runtime.runs.reader import Activity, RunReader
+from pai_runtime.runs.state import Run, RunTask
+from pai_runtime.terminal.table import table
 from pai_runtime.terminal.text import cut
-from pai_runtime.terminal.words import TASK_TITLES, counts, elapsed, retries, table, task_row
+from pai_runtime.terminal.times import elapsed
+from pai_runtime.terminal.words import TASK_TITLES, counted, counts, retries, task_row
 
 _COLOURS = {"failed": "31", "held": "33", "succeeded": "32"}
 
 
-def frame(folder: Path, run: Run, doing: Activity, size: tuple[int, int], *, colours: bool) -> list[str]:
+def frame(reader: RunReader, run: Run, doing: Activity, size: tuple[int, int], *, colours: bool) -> list[str]:
     """The lines: the job; then its tasks, or those that matter most and how many others each role has.
 
     `size` is that of the terminal: columns and rows. The lines take at most two thirds of its rows.
@@ -20,7 +23,7 @@ def frame(folder: Path, run: Run, doing: Activity, size: tuple[int, int], *, col
     columns, rows = size
     room = max(1, rows * 2 // 3) - 2
     shown, rest = _chosen(run.tasks, doing, room)
-    tasks = table([TASK_TITLES, *(task_row(folder, task, doing[task.name], now) for task in shown)])
+    tasks = table([TASK_TITLES, *(task_row(reader, task, doing[task.name], now) for task in shown)])
     lines = [cut(line, columns - 1) for line in (_job_line(run, now), *tasks, *rest)][: max(1, room + 2)]
     if not colours:
         return lines
@@ -32,7 +35,7 @@ def frame(folder: Path, run: Run, doing: Activity, size: tuple[int, int], *, col
 
 
 def _job_line(run: Run, now: float) -> str:
-    again = f", {retries(run)} retries" if retries(run) else ""
+    again = f", {counted(retries(run), 'retry', 'retries')}" if retries(run) else ""
     state = run.outcome or "running"
     took = elapsed(run.started, run.ended, now)
     return f"{run.job}: {state}, {took}: {counts(task.state for task in run.tasks)}{again}"
@@ -50,8 +53,9 @@ def _chosen(tasks: Sequence[RunTask], doing: Activity, room: int) -> tuple[list[
     groups = (
         {"all others": rest} if together else {role: [t for t in rest if t.role == role] for role in roles}
     )
+    words = ("task", "tasks") if together else ("more task", "more tasks")
     lines = [
-        f"{name}: {len(group)} {'' if together else 'more '}tasks: {counts(task.state for task in group)}"
+        f"{name}: {counted(len(group), *words)}: {counts(task.state for task in group)}"
         for name, group in groups.items()
         if group
     ]

@@ -1,19 +1,22 @@
-"""The live view: the output of the tasks scrolls, and below it stands how the run is."""
+"""The live view: the output of the tasks scrolls, and below it stands how the run is.
+
+It is not rich's. There a frame of 100 tasks takes 31 ms of CPU time, ten times a second, and here 0.2 ms (the
+import 35 ms, and 3 ms); and `rich.live` hides the cursor, which a runtime that is killed would leave hidden,
+where this never changes how the terminal is set.
+"""
 
 import os
 import time
-from pathlib import Path
 from resource import RLIMIT_NOFILE, getrlimit
 
 from pai_runtime.document.printable import printable
-from pai_runtime.runs.log_follower import LogFollower
-from pai_runtime.runs.state import Run, RunTask, read_activity
+from pai_runtime.runs.reader import LogReader, RunReader, activity
+from pai_runtime.runs.state import Run, RunTask
 from pai_runtime.task.console import Console, LinePrefix
-from pai_runtime.task.layout import USER_LOG
 from pai_runtime.terminal.live_frame import frame
 from pai_runtime.terminal.news import Announcements
 from pai_runtime.terminal.text import shown_line
-from pai_runtime.terminal.words import short_path
+from pai_runtime.terminal.words import logs_command
 
 _DRAW_EVERY = 0.1
 _BYTES_A_TIME = 1024 * 1024
@@ -24,8 +27,8 @@ _MOST_AT_END = 16 * 1024 * 1024
 class _Output:
     """The output of one task, as lines behind a prefix."""
 
-    def __init__(self, run: Path, log: str, prefix: str) -> None:
-        self._follower = LogFollower(run, log)
+    def __init__(self, log: LogReader, prefix: str) -> None:
+        self._log = log
         self._lines = LinePrefix(b"")
         self._prefix = prefix
         self._complete = False
@@ -35,7 +38,7 @@ class _Output:
         if self._complete and task.over:
             return [], 0
         try:
-            data = self._follower.read(most)
+            data = self._log.read(most)
         except OSError:
             data = b""
         self._complete = task.over and not data
@@ -44,7 +47,7 @@ class _Output:
         return [self._prefix + shown_line(line, colours=True) for line in lines], len(data)
 
     def close(self) -> None:
-        self._follower.close()
+        self._log.close()
 
 
 class LiveView:
@@ -56,8 +59,8 @@ class LiveView:
 
     shows_output = True
 
-    def __init__(self, folder: Path, terminal: int = 1) -> None:
-        self._folder = folder
+    def __init__(self, reader: RunReader, terminal: int = 1) -> None:
+        self._reader = reader
         self._terminal = terminal
         self._console = Console(terminal, b"")
         self._colours = not os.environ.get("NO_COLOR")
@@ -94,7 +97,7 @@ class LiveView:
         while left > 0 and (shown := self._update(run)):
             left -= shown
         if left <= 0:
-            self.say(f"the tasks wrote more than is shown here: pai-runtime logs {short_path(self._folder)}")
+            self.say(f"the tasks wrote more than is shown here: {logs_command(self._reader.folder)}")
         self._size = _size(self._terminal)
         self._update(run)
         self._run = None
@@ -105,9 +108,9 @@ class LiveView:
     def _update(self, run: Run) -> int:
         """Draw what is new, and the block; of how many bytes of output that was."""
         lines, size = self._new_output(run)
-        doing = read_activity(self._folder, run)
+        doing = activity(self._reader, run)
         self._said += self._announcements.of(run, doing)
-        self._draw(lines, frame(self._folder, run, doing, self._size, colours=self._colours))
+        self._draw(lines, frame(self._reader, run, doing, self._size, colours=self._colours))
         return size
 
     def _new_output(self, run: Run) -> tuple[list[str], int]:
@@ -118,7 +121,7 @@ class LiveView:
         for task in run.tasks:
             if task.name not in self._outputs:
                 prefix = f"{task.name} | " if len(run.tasks) > 1 else ""
-                self._outputs[task.name] = _Output(self._folder, f"{task.name}/{USER_LOG}", prefix)
+                self._outputs[task.name] = _Output(self._reader.log(task, "user"), prefix)
             new, read = self._outputs[task.name].lines(task, _BYTES_A_TIME // len(run.tasks))
             lines += new
             size += read
@@ -130,7 +133,7 @@ class LiveView:
         if many <= getrlimit(RLIMIT_NOFILE)[0] // 2:
             return False
         if not self._block:
-            logs = f"pai-runtime logs -f {short_path(self._folder)}"
+            logs = logs_command(self._reader.folder, "-f")
             self._said.append(f"{many} tasks are too many to show their output here: {logs}")
         return True
 

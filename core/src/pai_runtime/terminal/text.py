@@ -11,6 +11,11 @@ _SEQUENCE = re.compile(
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
 _TAB = 8
 
+_JOINED = re.compile("[\u1160-\u11ff\ud7b0-\ud7fb]")
+"""Vowels and finals of Korean syllables: parts of the character before them."""
+_WIDE = re.compile("[\u2630-\u2637\u268a-\u268f\u4dc0-\u4dff\U0001d300-\U0001d376]")
+"""Wide since Unicode 16, which is newer than most Pythons."""
+
 
 def shown_line(line: bytes, *, colours: bool = False) -> str:
     """A line as a terminal would leave it, without what moves the cursor; its `colours` only if asked for.
@@ -27,6 +32,11 @@ def shown_line(line: bytes, *, colours: bool = False) -> str:
     kept = [each if _COLOUR.fullmatch(each) else "" for each in _SEQUENCE.findall(text)]
     result = pieces[0] + "".join(colour + piece for colour, piece in zip(kept, pieces[1:], strict=True))
     return result + "\x1b[m" if any(kept) else result
+
+
+def columns_of(text: str) -> int:
+    """How many columns of a terminal a printable text takes."""
+    return len(text) if text.isascii() else sum(map(_columns, text))
 
 
 def cut(text: str, columns: int) -> str:
@@ -53,6 +63,6 @@ def _printable(text: str) -> str:
 
 
 def _columns(character: str) -> int:
-    if unicodedata.combining(character) or unicodedata.category(character) in ("Me", "Mn"):
+    if unicodedata.category(character) in ("Me", "Mn") or _JOINED.match(character):
         return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+    return 2 if unicodedata.east_asian_width(character) in "WF" or _WIDE.match(character) else 1

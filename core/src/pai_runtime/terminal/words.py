@@ -1,16 +1,16 @@
 """What people are told of a run, in a few words each: for the live view, ``ps`` and the messages of a run."""
 
-import os
-import re
 import shlex
-import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from pai_runtime.runs.state import Progress, Run, RunTask, task_folder
-from pai_runtime.task.layout import RUNTIME_LOG, USER_LOG
+from pai_runtime.runs.progress import Progress
+from pai_runtime.runs.reader import LogName, RunReader
+from pai_runtime.runs.runtime_log import without_mark
+from pai_runtime.runs.state import Run, RunTask
 from pai_runtime.terminal.text import shown_line
+from pai_runtime.terminal.times import clock, elapsed, time_span
 
 TASK_TITLES = ("TASK", "STATE", "PHASE", "ELAPSED", "RETRIES", "LAST LINE")
 
@@ -19,26 +19,7 @@ _KEPT = {
     "lingering": "has ended and lingers with its services",
 }
 _STATES = ("running", "waiting", "succeeded", "failed", "stopped", "lost")
-_RUNTIME_MARK = re.compile(r"\[[^]]*\] \[openpai-runtime\] ")
 _TAIL_BYTES = 4096
-
-
-def duration(seconds: float) -> str:
-    """Such as ``7s``, ``12m05s``, ``3h20m`` or ``2d04h``."""
-    seconds = max(0, int(seconds))
-    for size, unit, smaller, smaller_unit in (
-        (86400, "d", 3600, "h"),
-        (3600, "h", 60, "m"),
-        (60, "m", 1, "s"),
-    ):
-        if seconds >= size:
-            return f"{seconds // size}{unit}{seconds % size // smaller:02}{smaller_unit}"
-    return f"{seconds}s"
-
-
-def clock(moment: float) -> str:
-    """A time of day, where the person is."""
-    return time.strftime("%H:%M:%S", time.localtime(moment))
 
 
 def short_path(path: Path) -> str:
@@ -47,10 +28,20 @@ def short_path(path: Path) -> str:
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
+def logs_command(folder: Path, *arguments: str) -> str:
+    """What a person types to read the logs of the run in a folder."""
+    return shlex.join(["pai-runtime", "logs", short_path(folder), *arguments])
+
+
 def counts(states: Iterable[str]) -> str:
     """How many tasks are in which state."""
     number = Counter(states)
     return ", ".join(f"{number[state]} {state}" for state in _STATES if number[state])
+
+
+def counted(number: int, one: str, many: str) -> str:
+    """Such as ``1 retry`` or ``2 retries``."""
+    return f"{number} {one if number == 1 else many}"
 
 
 def task_ranges(run: Run) -> str:
@@ -60,16 +51,11 @@ def task_ranges(run: Run) -> str:
 
 
 def retries(run: Run) -> int:
-    """How often anything of the run was begun again: all of it, or one task."""
+    """How often anything of the run was restarted: all of it, or one task."""
     return run.retries + sum(max(0, task.retries - run.retries) for task in run.tasks)
 
 
-def elapsed(started: float | None, ended: float | None, now: float) -> str:
-    """How long it has taken so far, or took; empty if it has not begun."""
-    return duration((now if ended is None else ended) - started) if started is not None else ""
-
-
-def task_row(folder: Path, task: RunTask, progress: Progress | None, now: float) -> Sequence[str]:
+def task_row(reader: RunReader, task: RunTask, progress: Progress | None, now: float) -> Sequence[str]:
     """What `TASK_TITLES` are the titles of."""
     return (
         task.name,
@@ -77,7 +63,7 @@ def task_row(folder: Path, task: RunTask, progress: Progress | None, now: float)
         phase(task, progress, now),
         elapsed(task.started, task.ended, now),
         str(task.retries or ""),
-        last_line(folder, task, progress),
+        last_line(reader, task, progress),
     )
 
 
@@ -91,27 +77,20 @@ def phase(task: RunTask, progress: Progress | None, now: float) -> str:
         return f"{progress.phase} until {clock(progress.held_until)}"
     if progress.phase == "command":
         return "command"
-    return " ".join((progress.phase, *filter(None, [progress.use]), duration(now - progress.since)))
+    return " ".join((progress.phase, *filter(None, [progress.use]), time_span(now - progress.since)))
 
 
-def last_line(folder: Path, task: RunTask, progress: Progress | None = None) -> str:
+def last_line(reader: RunReader, task: RunTask, progress: Progress | None = None) -> str:
     """The last thing that a task has written, be it a whole line or not; or its setup, while that lasts."""
-    if progress is not None and progress.phase in ("init", "taskStarts"):
-        lines = tail(folder, task, RUNTIME_LOG, 1)
-    else:
-        lines = tail(folder, task, USER_LOG, 1)
+    in_setup = progress is not None and progress.phase in ("init", "taskStarts")
+    lines = tail(reader, task, "runtime" if in_setup else "user", 1)
     return lines[0] if lines else ""
 
 
-def tail(folder: Path, task: RunTask, log: str, most: int) -> list[str]:
+def tail(reader: RunReader, task: RunTask, log: LogName, most: int) -> list[str]:
     """The last lines of a log that are not empty, without the date and the mark of ``runtime.log``."""
-    try:
-        with task_folder(folder, task) as own, os.fdopen(own.open(log), "rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
-            data = file.read(_TAIL_BYTES)
-    except OSError:
-        return []
-    lines = (_RUNTIME_MARK.sub("", shown_line(line)) for line in data.split(b"\n"))
+    data = reader.log(task, log).tail(_TAIL_BYTES)
+    lines = (without_mark(shown_line(line)) for line in data.split(b"\n"))
     return [line for line in lines if line.strip()][-most:]
 
 
@@ -122,11 +101,3 @@ def kept(task: RunTask, progress: Progress | None) -> str | None:
     until = f" until {clock(progress.held_until)}" if progress.held_until is not None else ""
     release = f"; to end that: touch {shlex.quote(progress.release)}" if progress.release is not None else ""
     return f"{task.name} {_KEPT[progress.phase]}{until}{release}"
-
-
-def table(rows: Iterable[Sequence[str]]) -> list[str]:
-    """The rows as lines, with their columns below each other; the last column as it is."""
-    rows = list(rows)
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    widths[-1:] = [0]
-    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]

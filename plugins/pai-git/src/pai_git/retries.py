@@ -4,7 +4,8 @@ import re
 import time
 from collections.abc import Callable
 from email.utils import parsedate_to_datetime
-from random import uniform
+
+from pai_runtime.plugin import backoff
 
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 60.0
@@ -55,17 +56,12 @@ def retry_after(trace: str, now: float) -> float:
 
 
 def pause(
-    failures: int, least: float, left: float, draw: Callable[[float, float], float] = uniform
+    failures: int, least: float, left: float, draw: Callable[[float, float], float] | None = None
 ) -> float | None:
-    """Seconds to wait after so many failures: `least`, and exponential back-off with full jitter on top.
-
-    Many clients that are told to come back at one time must not all do so. None if that is more than what
-    is `left`.
-    """
+    """Seconds to wait after so many failures: `least`, and back-off on top; None if less is `left`."""
     if left <= 0 or least > left:
         return None
-    longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(failures - 1, 16))
-    return min(least + draw(0, longest), left)
+    return min(least + backoff(failures, FIRST_PAUSE, LONGEST_PAUSE, draw), left)
 
 
 class Retries:

@@ -13,7 +13,6 @@ import json
 import logging
 import os
 import pwd
-import random
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -22,15 +21,16 @@ from pathlib import Path
 
 import paramiko
 
-from pai_runtime.plugin import UserError
+from pai_runtime.plugin import UserError, backoff
 from pai_ssh.files import HOST
 from pai_ssh.peers import Peer
 from pai_ssh.scripts import FOLDER
 
 AT_ONCE = 32
 """How many tasks the leader asks at one time."""
+FIRST_PAUSE = 0.2
 LONGEST_PAUSE = 5.0
-"""Seconds between two rounds; the first pauses are shorter."""
+"""Seconds between two rounds, at most."""
 LOGIN = 15.0
 """Seconds after which a login that does not go on is given up, until the next round."""
 LATE = 30.0
@@ -62,7 +62,7 @@ def _lead(peers: list[Peer], folder: Path, seconds: float) -> list[str]:
     """The names of those who did not answer, after all others have been told."""
     until = time.monotonic() + seconds
     login = _Login(folder)
-    pause = 0.2
+    rounds = 0
     with ThreadPoolExecutor(AT_ONCE) as pool:
         while True:
             left = [peer for peer in peers if peer.name not in login.clients]
@@ -70,8 +70,8 @@ def _lead(peers: list[Peer], folder: Path, seconds: float) -> list[str]:
             missing = [peer.name for peer in left if peer.name not in login.clients]
             if not missing or time.monotonic() >= until:
                 break
-            time.sleep(min(random.uniform(0.5, 1) * pause, max(until - time.monotonic(), 0)))  # noqa: S311
-            pause = min(2 * pause, LONGEST_PAUSE)
+            rounds += 1
+            time.sleep(min(backoff(rounds, FIRST_PAUSE, LONGEST_PAUSE), max(until - time.monotonic(), 0)))
         list(pool.map(lambda client: _tell(client, missing), login.clients.values()))
     return missing
 

@@ -74,8 +74,8 @@ def can_have_terminals() -> bool:
 def _sshd_config(folder: Path, port: int) -> str:
     terminals = "" if can_have_terminals() else "PermitTTY no\n"
     return f"""\
-{terminals}Port {port}
-HostKey "{folder}/host_key"
+Port {port}
+{terminals}HostKey "{folder}/host_key"
 PidFile "{folder}/sshd.pid"
 AuthorizedKeysFile "{_expanded(folder)}/authorized_keys"
 # The folders above ours are not ours, and may well be writable for others, as /tmp is.

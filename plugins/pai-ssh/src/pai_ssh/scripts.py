@@ -1,5 +1,7 @@
 """The shell scripts of the task, which any image with a shell can run."""
 
+from pai_runtime.plugin import port_is_taken
+
 FOLDER = "PAI_SSH_DIR"
 """The environment variable with the folder of the files."""
 
@@ -8,12 +10,11 @@ CHECKED = "checked"
 
 _SSHD = "$(PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin; command -v sshd)"
 
-# Seen in the kernel's tables (0A: it listens), because sshd goes on if only some of its addresses are free.
+# Not left to sshd, which goes on if only some of its addresses are free.
 _REFUSE_A_TAKEN_PORT = f"""\
 (
     read -r _ port <"${FOLDER}/sshd_config"
-    taken=$(printf ':%04X 0*:0000 0A ' "$port")
-    grep -qs "$taken" /proc/net/tcp /proc/net/tcp6 || exit 0
+    {port_is_taken('"$port"')} || exit 0
     echo "[ERROR] ssh: port $port, where sshd is to listen, is taken by another process" >&2
     exit 1
 ) || exit 1

@@ -3,6 +3,8 @@
 import shlex
 from collections.abc import Mapping
 
+from pai_runtime.plugin import port_is_taken
+
 _IS_THERE = 'import importlib.util as u, sys; sys.exit(u.find_spec("tensorboard.main") is None)'
 
 _MISSING = "there is no TensorBoard: put it into the image, or pai-tensorboard[server] beside the runtime"
@@ -36,7 +38,7 @@ def serve(logdir: str, port: int, folder: str) -> str:
     mark = _mark(folder)
     return f"""\
 rm -f -- {mark}
-if {_is_taken(port)}; then
+if {port_is_taken(port)}; then
   echo 'port {port} is taken by another process; the parameter port can name another one' >&2
   exit 1
 fi
@@ -62,13 +64,8 @@ exec "$@" --logdir={logdir} --port={port} --host="$host"
 
 def probe(port: int, folder: str) -> str:
     """Whether it answers: somebody does, and nobody did before it was started."""
-    return f"[ -e {_mark(folder)} ] && {_is_taken(port)}"
+    return f"[ -e {_mark(folder)} ] && {port_is_taken(port)}"
 
 
 def _mark(folder: str) -> str:
     return shlex.quote(f"{folder}/started")
-
-
-def _is_taken(port: int) -> str:
-    """Seen in the kernel's tables (0A: it listens), because an image may have no program that connects."""
-    return f"grep -qs ':{port:04X} 0*:0000 0A ' /proc/net/tcp /proc/net/tcp6"

@@ -14,6 +14,7 @@ from secrets import token_hex
 from types import FrameType
 from typing import Literal
 
+from pai_runtime.engines.engine import View
 from pai_runtime.engines.local.environment import local_environment, not_set, secrets_among
 from pai_runtime.engines.local.framework_controller import Attempt
 from pai_runtime.engines.local.isolation import Bind
@@ -25,9 +26,10 @@ from pai_runtime.engines.local.storages import binds, check_storages, not_mounte
 from pai_runtime.engines.local.task import LAYERS, LocalTask, TaskSettings, shared_text
 from pai_runtime.job.model import Job
 from pai_runtime.plan.environment import Placement, TaskName
+from pai_runtime.runs.cannot_run import CannotRun
 from pai_runtime.runs.completion import Decision, decision
+from pai_runtime.runs.events import RunEvents
 from pai_runtime.runs.first_failure import first_failure
-from pai_runtime.runs.folder import CannotRun
 from pai_runtime.runs.state import RUN, Run, RunOutcome
 from pai_runtime.supervisor.process_tree import adopt_orphans, keep_to_ourselves, kill_children
 from pai_runtime.supervisor.stop import on_stop_signals
@@ -36,8 +38,6 @@ from pai_runtime.task.layout import SHARED
 from pai_runtime.task.outcome import RUNTIME_ERROR
 from pai_runtime.task.placeholders import platform_path
 from pai_runtime.task.plan import Plan
-from pai_runtime.terminal.text import shown_line
-from pai_runtime.terminal.view import View
 
 IsolationMode = Literal["auto", "none", "required"]
 
@@ -63,14 +63,15 @@ class RunOptions:
 
 def not_given_here(job: Job) -> list[str]:
     """What the job asks for and this machine does not give its tasks; to be said, not to stop the run."""
-    images = sorted(
-        {str(job.prerequisites[role.docker_image].node.data["uri"]) for role in job.roles.values()}
-    )
+    images = {str(job.prerequisites[role.docker_image].node.data["uri"]) for role in job.roles.values()}
+    names = ", ".join(sorted(images))
     gpus = max(role.gpu for role in job.roles.values())
-    missing = [f"the docker image {', '.join(images)}: commands use the programs of this machine"]
+    missing = [
+        f"docker images are not used in local runs; commands use programs of this machine, not of {names}"
+    ]
     if gpus and not Path("/dev/nvidia0").exists():
-        missing.append(f"GPUs: a task asks for {gpus}, and there is none")
-    missing.append("limits of memory and CPU: tasks may use all of this machine")
+        missing.append(f"this machine has no GPU, and a task asks for {gpus}")
+    missing.append("memory and CPU are not limited in local runs; tasks may use all of this machine")
     return missing
 
 
@@ -87,6 +88,7 @@ class LocalRun:
         self._folder = Folder.at(folder)
         self._options = options
         self._view = view
+        self._events = RunEvents(self._folder)
         self._started = time.time()
         self._deadline = time.monotonic() + options.timeout if options.timeout is not None else None
         self._tasks: dict[TaskName, LocalTask] = {}
@@ -166,6 +168,7 @@ class LocalRun:
             with contextlib.suppress(OSError):
                 self._folder.remove_if_empty(LAYERS)
             self._ended_at = time.time()
+            self._events.ended(self.as_run(), self._cancelled_by)
             self._changed = True
             self._show()
             self._view.end()
@@ -259,7 +262,7 @@ class LocalRun:
         if code and not stopping and self._may_try_again(task):
             number, of = task.attempt.of_task + 1, self._job.roles[task.name[0]].retries
             self._view.say(f"{_failure(task)}; it is tried again ({number} of {of})")
-            if self._try_again(task):
+            if self._try_again(task, code):
                 return
         self._ended[task.name] = code
         if decided := decision(self._job.roles, self._ended):
@@ -272,13 +275,14 @@ class LocalRun:
     def _has_time(self) -> bool:
         return self._deadline is None or time.monotonic() < self._deadline
 
-    def _try_again(self, task: LocalTask) -> bool:
+    def _try_again(self, task: LocalTask, code: int) -> bool:
         try:
             task.begin_again(Attempt(self._retries, task.attempt.of_task + 1))
         except OSError as error:
             folder = error.filename or task.label
             self._view.say(f"task {task.label} cannot be tried again: {folder}: {error.strerror}")
             return False
+        self._events.task_restarted(task.label, task.attempt.of_task, code)
         self._start(task)
         return True
 
@@ -291,14 +295,15 @@ class LocalRun:
             return False
         self._retries += 1
         why = _failure(self._tasks[decided.failed_task])
-        self._view.say(f"{why}; the job begins again ({self._retries} of {self._job.retries})")
+        self._view.say(f"{why}; the job is restarted ({self._retries} of {self._job.retries})")
         try:
             for task in self._tasks.values():
                 task.begin_again(Attempt(self._retries))
         except OSError as error:
             folder = error.filename or self._folder.path
-            self._view.say(f"the job cannot begin again: {folder}: {error.strerror}")
+            self._view.say(f"the job cannot be restarted: {folder}: {error.strerror}")
             return False
+        self._events.job_restarted(self._retries, self._tasks[decided.failed_task].label, decided.code)
         self._decision = None
         self._ended.clear()
         self._changed = True
@@ -306,12 +311,14 @@ class LocalRun:
 
     def _decide(self, decided: Decision) -> None:
         self._decision = decided
+        failed = decided.failed_task
+        self._events.decided(decided.code, self._tasks[failed].label if failed else None)
         self._stop_all()
 
     def _cancel(self, number: int, _frame: FrameType | None) -> None:
         if self._cancelled_by is None:
             self._cancelled_by = number
-            self._view.say("stopping; once more to stop at once")
+            self._view.say("stopping; press Ctrl-C again to kill all tasks now")
         self._stop_all()
 
     def _stop_all(self) -> None:
@@ -335,6 +342,7 @@ class LocalRun:
         failed = self._decision.failed_task if self._decision and self._ended_at else None
         return Run(
             job=self._job.name,
+            engine="local",
             file=str(Path(self._job.document.file).absolute()),
             started=self._started,
             retries=self._retries,
@@ -361,7 +369,7 @@ def _failure(task: LocalTask) -> str:
     message = str(record.get("message", f"exit code {task.code}"))
     if "phrase" in record:
         message += f" ({record['phrase']})"
-    return f"task {task.label} failed: {shown_line(message.encode())}"
+    return f"task {task.label} failed: {message}"
 
 
 @contextlib.contextmanager

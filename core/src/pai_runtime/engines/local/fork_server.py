@@ -35,7 +35,7 @@ _REQUEST = 64
 """Bytes of a request; what it is about is in the files that come with it."""
 _FILES = 3
 _FAILED = 1
-_HOOK_RUNNER = "pai_runtime.host.run_hook"
+_HOOK_RUNNER = "pai_runtime.host.hook_runner"
 
 
 def main() -> int:

@@ -1,0 +1,31 @@
+"""The run, and the tasks of it, that somebody names on the command line."""
+
+from pathlib import Path
+
+from pai_runtime.engines.engine import open_run
+from pai_runtime.runs.reader import RunReader
+from pai_runtime.runs.state import Run, RunTask, Unreadable
+from pai_runtime.terminal.words import task_ranges
+
+
+class NotThere(Exception):
+    """What is asked for is not there, or cannot be read."""
+
+
+def given_run(folder: Path) -> tuple[RunReader, Run]:
+    """The run in a folder; raises `NotThere`."""
+    reader = open_run(folder)
+    if not isinstance(reader, Unreadable):
+        run = reader.run()
+        if isinstance(run, Run):
+            return reader, run
+        reader = run
+    raise NotThere(f"{folder} is not the folder of a run: {reader.reason}; pai-runtime ps shows the runs")
+
+
+def given_task(folder: Path, run: Run, name: tuple[str, int]) -> RunTask:
+    """The task of this role and index; raises `NotThere`."""
+    for task in run.tasks:
+        if (task.role, task.index) == name:
+            return task
+    raise NotThere(f"there is no task '{name[0]}/{name[1]}' in {folder}; it has {task_ranges(run)}")

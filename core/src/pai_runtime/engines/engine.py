@@ -1,0 +1,100 @@
+"""Engines: what each of them is to the rest of the runtime, and which of them has a run.
+
+An engine is an entry point in the group ``pai_runtime.engines`` of any distribution: its name is what
+``run.json`` calls it, its value a module, or an object in one, that is an `Engine`. It is imported when a
+run needs it. By the folder of a run people name it, on whatever machine; beside ``run.json`` the engine keeps
+there, or elsewhere, what it likes.
+"""
+
+import sys
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from pai_runtime.host.metadata import distributions, entry_points, name_and_version, normalized, text
+from pai_runtime.runs.reader import RunReader
+from pai_runtime.runs.state import Run, Unreadable, read_engine
+
+GROUP: Final = "pai_runtime.engines"
+
+OWN: Final = {"local": "pai_runtime.engines.local"}
+"""What pai-runtime itself declares; to look for it would take longer than all else that ``ps`` does."""
+
+
+class Engine(Protocol):
+    """What an entry point leads to."""
+
+    def open_run(self, folder: Path) -> RunReader:
+        """The run in `folder`, which it has started, maybe on another machine.
+
+        It need not ask anybody; if the run cannot be reached, that is what the reader's `run` says.
+        """
+
+
+class View(Protocol):
+    """Whom an engine tells of a run while it lasts. `say` may be called by the handler of a signal too."""
+
+    shows_output: bool
+    """Whether it shows the output of the tasks, out of their logs: the tasks then write it nowhere else."""
+
+    def say(self, text: str) -> None:
+        """Show a message of the runtime's own."""
+
+    def show(self, run: Run) -> None:
+        """Show how the run is now; to be called at each change, and four times a second."""
+
+    def end(self) -> None:
+        """Show how it was at last."""
+
+
+def open_run(folder: Path) -> RunReader | Unreadable:
+    """The run in a folder, by the engine that has it."""
+    name = read_engine(folder)
+    if isinstance(name, Unreadable):
+        return name
+    try:
+        return find_engine(name).open_run(folder)
+    except NoEngine as error:
+        return Unreadable(str(error))
+    except Exception as error:  # noqa: BLE001 - an engine that is broken spoils only its own runs
+        return Unreadable(f"its engine '{name}' cannot open it: {type(error).__name__}: {error}")
+
+
+class NoEngine(Exception):
+    """The engine of a run is not here, or does not work."""
+
+
+@cache
+def find_engine(name: str) -> Engine:
+    """The installed engine of this name; raises `NoEngine`."""
+    found = {"pai-runtime": OWN[name]} if name in OWN else dict(_claims(name))
+    if not found:
+        raise NoEngine(f"its engine '{name}' is not installed here")
+    if len(found) > 1:
+        raise NoEngine(f"its engine '{name}' is that of several distributions: {', '.join(sorted(found))}")
+    ((distribution, value),) = found.items()
+    module, _, attribute = value.partition(":")
+    try:
+        engine: Any = import_module(module.strip())
+        for part in filter(None, attribute.strip().split(".")):
+            engine = getattr(engine, part)
+    except Exception as error:
+        what = f"{type(error).__name__}: {error}"
+        raise NoEngine(f"its engine '{name}' of {distribution} cannot be imported: {what}") from error
+    checked: Engine = engine
+    return checked
+
+
+def _claims(name: str) -> Iterator[tuple[str, str]]:
+    """The distributions that bring an engine of this name, and the value of its entry point."""
+    seen = set()
+    for distribution in distributions(sys.path):
+        if GROUP in (text(distribution, "entry_points.txt") or ""):
+            owner, _ = name_and_version(distribution)
+            if normalized(owner) not in seen:  # the first folder on the search path hides the others
+                seen.add(normalized(owner))
+                yield from (
+                    (owner, value) for each, value in entry_points(distribution, GROUP) if each == name
+                )

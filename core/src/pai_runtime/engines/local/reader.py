@@ -1,0 +1,81 @@
+"""What the local engine tells of its runs: all of it is in the folder of the run."""
+
+import fcntl
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pai_runtime.runs.log_follower import LogFollower
+from pai_runtime.runs.progress import Progress, read_progress
+from pai_runtime.runs.reader import LogName
+from pai_runtime.runs.state import Run, RunTask, Unreadable, read_run
+from pai_runtime.task.exit_record import read_exit_record
+from pai_runtime.task.folder import Folder
+from pai_runtime.task.layout import RUNTIME_LOG, USER_LOG, VARIABLES
+
+_LOGS = {"user": USER_LOG, "runtime": RUNTIME_LOG}
+_MOST_BYTES = 64 * 1024 * 1024
+
+
+class LocalRunReader:
+    """The run in a folder, which is or was one of this machine."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def run(self) -> Run | Unreadable:
+        """As ``run.json`` says; lost if its engine is gone before its end."""
+        run = read_run(self.folder)
+        if isinstance(run, Unreadable) or run.ended is not None or not self._is_left():
+            return run
+        run = read_run(self.folder)  # it may have ended meanwhile
+        return replace(run, lost=run.ended is None) if isinstance(run, Run) else run
+
+    def progress(self, task: RunTask) -> Progress | None:
+        """From its ``state.json``."""
+        try:
+            with self._folder_of(task) as own:
+                return read_progress(own)
+        except OSError:
+            return None
+
+    def exit_record(self, task: RunTask) -> Mapping[str, Any]:
+        """From its ``exit.yaml``."""
+        try:
+            with self._folder_of(task) as own:
+                return read_exit_record(own)
+        except OSError:
+            return {}
+
+    def log(self, task: RunTask, log: LogName) -> LogFollower:
+        """From its ``logs``."""
+        return LogFollower(self.folder, f"{task.name}/{_LOGS[log]}")
+
+    def variables(self, task: RunTask) -> Mapping[str, Any]:
+        """From its ``variables.json``."""
+        with self._folder_of(task) as own:
+            variables = json.loads(own.read(VARIABLES, _MOST_BYTES))
+        if not isinstance(variables, dict):
+            raise ValueError("it is not an object")  # noqa: TRY004 - as for all else that is wrong in it
+        return variables
+
+    def _folder_of(self, task: RunTask) -> Folder:
+        with Folder.at(self.folder) as run:
+            return run.folder(task.name)
+
+    def _is_left(self) -> bool:
+        """Whether no engine goes on with it: while one does, it holds a lock on the folder."""
+        try:
+            fd = os.open(self.folder, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        finally:
+            os.close(fd)
+        return True

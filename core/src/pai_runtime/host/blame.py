@@ -1,0 +1,85 @@
+"""Whose fault it was: what goes wrong in the code of a plugin, as a message that names the plugin."""
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from traceback import walk_tb
+from typing import Protocol
+
+from pai_runtime.plugin import UserError
+
+
+class Blamed(Protocol):
+    """A plugin, as far as a message needs it."""
+
+    @property
+    def label(self) -> str:
+        """The plugin as messages name it."""
+
+    @property
+    def location(self) -> Path | None:
+        """The file of its module."""
+
+
+class PluginError(Exception):
+    """What a plugin did wrong, with its name, distribution and version, and the phase."""
+
+    def __init__(self, plugin: Blamed, phase: str, what: str) -> None:
+        super().__init__(f"{plugin.label}, {phase}: {what}")
+        self.what = what
+
+
+@contextlib.contextmanager
+def blamed(plugin: Blamed, phase: str) -> Iterator[None]:
+    """Turn whatever goes wrong inside into a `PluginError`."""
+    try:
+        yield
+    except (PluginError, KeyboardInterrupt):
+        raise
+    except SystemExit as error:
+        raise PluginError(plugin, phase, f"called sys.exit({_one_line(error.code)})") from None
+    except UserError as error:
+        raise PluginError(plugin, phase, _one_line(error)) from error
+    except BaseException as error:
+        what = f"{type(error).__name__}: {_one_line(error)}{_where(error, plugin)}"
+        raise PluginError(plugin, phase, what) from error
+
+
+@contextlib.contextmanager
+def stdout_is_stderr() -> Iterator[None]:
+    """What plugins print in here goes to standard error, for standard output is for what was asked for.
+
+    That is the descriptor too, for the programs that they start.
+    """
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def _one_line(thing: object) -> str:
+    """What a plugin raised or gave, as part of one message."""
+    try:
+        return " ".join(str(thing).split())
+    except Exception as error:  # noqa: BLE001 - what cannot even be shown must not be worse than what can
+        return f"(cannot be shown: {type(error).__name__})"
+
+
+def _where(error: BaseException, plugin: Blamed) -> str:
+    """The innermost place in the plugin's own code, as `` (file:line)``."""
+    if isinstance(error, SyntaxError):
+        return f" ({error.filename}:{error.lineno})"
+    location = plugin.location or Path()
+    own = str(location.parent if location.name == "__init__.py" else location)
+    places = [
+        f" ({frame.f_code.co_filename}:{line})"
+        for frame, line in walk_tb(error.__traceback__)
+        if frame.f_code.co_filename.startswith(own)
+    ]
+    return places[-1] if places else ""

@@ -1,0 +1,150 @@
+"""One hook of one use, in a process of its own, in a task: ``hook_runner HOOK``.
+
+The supervisor starts it for a plan's hook steps, and hands over in an open file what it needs to know: the
+use, with no secrets but its own, and the task. Nothing is read from the task's folder, which the task can
+write. The plan was made under the cluster's policy; the plugin must still be the very distribution, version
+and code that it names.
+
+Nothing of the host is imported that serves to choose plugins: people wait for each hook of a task.
+"""
+
+import json
+import os
+import sys
+from dataclasses import dataclass
+from inspect import Parameter, signature
+from pathlib import Path
+from typing import Any
+
+from pai_runtime.host.blame import PluginError, blamed, stdout_is_stderr
+from pai_runtime.host.code import GROUP, Code
+from pai_runtime.host.dist_info import installed, plugin_distributions
+from pai_runtime.host.metadata import entry_points
+from pai_runtime.host.own_modules import import_entry, register_when_needed
+from pai_runtime.plugin import Analysis, ContributedRule, Failure, Task, Use
+from pai_runtime.task.memfd import SCRIPT_FD
+from pai_runtime.task.placeholders import fill, platform_path
+from pai_runtime.task.plan import UseRecord
+
+_ANALYZE = "hook pai_analyze"
+_FILES = ("PAI_ENV", "PAI_ANALYSIS")
+
+
+class _NotTheSame(Exception):
+    """The plugin is not there, or not as it was when the plan was made."""
+
+
+@dataclass(frozen=True)
+class _Plugin:
+    """A plugin that is the very one in the plan."""
+
+    id: str
+    code: Code
+    value: str
+
+    @property
+    def label(self) -> str:
+        """As messages name it."""
+        return _label(self.id, self.code)
+
+    @property
+    def location(self) -> Path | None:
+        """The file of its module."""
+        return self.code.module_file(self.value.partition(":")[0].strip())
+
+
+def main() -> None:
+    """Run it; exit 0, or 1 with one message on standard error."""
+    (hook,) = sys.argv[1:]
+    with os.fdopen(SCRIPT_FD, "rb") as stream:
+        given = json.load(stream)
+    _set_environment(given["environment"])
+    record = UseRecord.from_json(given["use"])
+    try:
+        plugin = _find(record)
+        arguments = {"use": _use(record, given["secrets"]), "task": _task(given["task"])}
+        if given["failure"]:
+            arguments["failure"] = _failure(given)
+        with stdout_is_stderr():
+            register_when_needed(lambda: map(Code, plugin_distributions()))  # one plugin may import another
+            with blamed(plugin, "import"):
+                implementation = import_entry(plugin.code, plugin.value)
+            with blamed(plugin, f"hook {hook}"):
+                answer = _call(getattr(implementation, hook), arguments)
+            if "failure" in arguments and answer is not None:
+                _leave(answer, plugin)
+    except (_NotTheSame, PluginError) as error:
+        sys.exit(f"use {record.name} ({record.source}): {error}")
+
+
+def _find(record: UseRecord) -> _Plugin:
+    try:
+        code = installed(record.distribution)
+        value = dict(entry_points(code.installed, GROUP))[record.plugin]
+        digest = None if code.origin == "editable" else code.digest
+    except KeyError:
+        raise _NotTheSame(f"{record.distribution} has no plugin {record.plugin}") from None
+    except (LookupError, ValueError) as error:
+        raise _NotTheSame(f"plugin {record.plugin}: {error}") from None
+    label = _label(record.plugin, code)
+    if (code.distribution, code.version) != (record.distribution, record.version):
+        raise _NotTheSame(f"{label} is not the one in the plan, {record.distribution} {record.version}")
+    if digest != record.digest:
+        raise _NotTheSame(
+            f"the code of {label} is not that of the plan: its digest is {digest}, not {record.digest}"
+        )
+    return _Plugin(record.plugin, code, value)
+
+
+def _label(id_: str, code: Code) -> str:
+    return f"plugin {id_} ({code.distribution} {code.version})"
+
+
+def _call(function: Any, arguments: dict[str, Any]) -> object:
+    """Call a hook with those of its arguments that it names, as the host does while planning."""
+    named = [
+        name
+        for name, each in signature(function).parameters.items()
+        if each.kind is Parameter.POSITIONAL_OR_KEYWORD and each.default is Parameter.empty
+    ]
+    return function(*(arguments[name] for name in named))
+
+
+def _set_environment(environment: dict[str, str]) -> None:
+    """That of the task, in which programs that the plugin starts find our open files too."""
+    own = "/proc/self/"
+    for name, value in environment.items():
+        os.environ[name] = value.replace(own, f"/proc/{os.getpid()}/", 1) if name in _FILES else value
+
+
+def _use(record: UseRecord, secrets: dict[str, str]) -> Use:
+    return Use(
+        record.plugin,
+        record.name,
+        fill(record.parameters, secrets),
+        record.failure_policy,
+        record.source,
+        record.roles,
+        {name: secrets[path] for name in record.secrets if (path := platform_path(name)) in secrets},
+    )
+
+
+def _task(given: dict[str, Any]) -> Task:
+    ports = {label: tuple(ports) for label, ports in given["ports"].items()}
+    names = {"user": os.environ.get("PAI_USER_NAME", ""), "run": os.environ.get("PAI_JOB_NAME", "")}
+    return Task(**{**given, **names, "ports": ports, "folder": Path(given["folder"])})
+
+
+def _failure(given: dict[str, Any]) -> Failure:
+    failure = given["failure"]
+    rules = tuple(ContributedRule(each["plugin"], each["rule"]) for each in given["rules"])
+    return Failure(**{**failure, "tails": tuple(failure["tails"])}, rules=rules)
+
+
+def _leave(answer: object, plugin: _Plugin) -> None:
+    """Leave the plugin's analysis for the supervisor."""
+    if not isinstance(answer, Analysis):
+        raise PluginError(plugin, _ANALYZE, f"returned {type(answer).__name__}, not an Analysis")
+    if fault := answer.fault():
+        raise PluginError(plugin, _ANALYZE, fault)
+    Path(os.environ["PAI_ANALYSIS"]).write_text(json.dumps(answer.to_json()), "utf-8")

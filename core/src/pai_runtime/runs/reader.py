@@ -1,0 +1,61 @@
+"""What an engine tells of a run that it has; ``ps``, ``logs`` and the like learn of it in no other way."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from pai_runtime.runs.progress import Progress
+from pai_runtime.runs.state import Run, RunTask, Unreadable
+
+LogName = Literal["user", "runtime"]
+"""What the command of a task wrote, and what the runtime and its callbacks did."""
+
+Activity = Mapping[str, Progress | None]
+"""What each task is doing, by its name; None: it is not running, or that is not known."""
+
+
+class LogReader(Protocol):
+    """One log of one task, over its rotations. `name` is what messages call it, such as its path."""
+
+    name: str
+
+    def read(self, most: int) -> bytes:
+        """The next bytes, at most so many; none if nothing has come. Raises OSError."""
+
+    def size(self) -> int:
+        """How many bytes are kept of it now."""
+
+    def tail(self, most: int) -> bytes:
+        """The last bytes, at most so many; none if there is no log. `read` goes on where it was."""
+
+    def close(self) -> None:
+        """Nothing more will be read."""
+
+
+class RunReader(Protocol):
+    """A run, as its engine knows it now. `folder` is the one by which people name it."""
+
+    folder: Path
+
+    def run(self) -> Run | Unreadable:
+        """The run with all its tasks."""
+
+    def progress(self, task: RunTask) -> Progress | None:
+        """What a task is doing, or did last; None: that is not known."""
+
+    def exit_record(self, task: RunTask) -> Mapping[str, Any]:
+        """Its exit record; empty if there is none that can be read."""
+
+    def log(self, task: RunTask, log: LogName) -> LogReader:
+        """One of its logs, be there one yet or not, from the oldest byte that is kept."""
+
+    def variables(self, task: RunTask) -> Mapping[str, Any]:
+        """The content of its ``variables.json``; raises OSError, or ValueError if it is not understood."""
+
+
+def activity(reader: RunReader, run: Run) -> Activity:
+    """What every task of a run is doing."""
+    return {
+        task.name: reader.progress(task) if task.state == "running" and not run.lost else None
+        for task in run.tasks
+    }

@@ -1,0 +1,97 @@
+"""How a run went: what failed, where and why; what was restarted; which services there were."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pai_runtime.runs.reader import RunReader
+from pai_runtime.runs.runtime_log import without_mark
+from pai_runtime.runs.state import Run, RunTask
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A task that failed, by its exit record; without `message`: it left none.
+
+    `quote` is the line of a log by which a rule explained it. `in_setup`: its command did not run.
+    """
+
+    task: RunTask
+    message: str = ""
+    phrase: str = ""
+    reason: str = ""
+    quote: str = ""
+    solutions: tuple[str, ...] = ()
+    because_of_peer: bool = False
+    in_setup: bool = False
+
+
+@dataclass(frozen=True)
+class Service:
+    """A service of a task that could be reached at `address`."""
+
+    task: RunTask
+    name: str
+    address: str
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A run that has ended.
+
+    `failure` is that of the task that failed the job; `others` failed beside it. `restarted` has tasks that
+    were restarted by themselves, and how often.
+    """
+
+    run: Run
+    failure: Failure | None
+    others: tuple[Failure, ...]
+    restarted: Mapping[str, int]
+    services: tuple[Service, ...]
+
+
+def summarise(reader: RunReader, run: Run) -> Summary:
+    """All that there is to say of a run that has ended."""
+    failures = {
+        task.name: _failure(task, reader.exit_record(task))
+        for task in run.tasks
+        if task.state == "failed" or task.name == run.failed_task
+    }
+    first = failures.pop(run.failed_task, None) if run.failed_task is not None else None
+    restarted = {task.name: task.retries - run.retries for task in run.tasks if task.retries > run.retries}
+    return Summary(run, first, tuple(failures.values()), restarted, tuple(_services(reader, run)))
+
+
+def _services(reader: RunReader, run: Run) -> Iterator[Service]:
+    for task in run.tasks:
+        progress = reader.progress(task)
+        if progress is not None:
+            yield from (Service(task, name, address) for name, address in progress.addresses.items())
+
+
+def _failure(task: RunTask, record: Mapping[str, Any]) -> Failure:
+    solutions = record.get("solution")
+    return Failure(
+        task,
+        message=_text(record, "message"),
+        phrase=_text(record, "phrase"),
+        reason=_text(record, "reason"),
+        quote=_quote(record),
+        solutions=tuple(map(str, solutions)) if isinstance(solutions, list) else (),
+        because_of_peer=record.get("becauseOfPeer") is True,
+        in_setup=record.get("outcome") == "setup-failed",
+    )
+
+
+def _text(record: Mapping[str, Any], key: str) -> str:
+    return str(record.get(key) or "")
+
+
+def _quote(record: Mapping[str, Any]) -> str:
+    """The whole line: the rule may have asked for a few words of it, or have found more than the line."""
+    logs = record.get("errorLogs")
+    for key, log in (("matchedUserLogString", "user"), ("matchedPlatformLogString", "platform")):
+        if found := _text(record, key).strip().partition("\n")[0]:
+            lines = str(logs.get(log)).splitlines() if isinstance(logs, Mapping) else []
+            return next((without_mark(line).strip() for line in reversed(lines) if found in line), found)
+    return ""

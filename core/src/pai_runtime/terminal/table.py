@@ -1,0 +1,19 @@
+"""Tables for people: columns below each other, whatever is in the cells."""
+
+from collections.abc import Iterable, Sequence
+
+from pai_runtime.document.printable import printable
+from pai_runtime.terminal.text import columns_of, cut
+
+
+def table(rows: Iterable[Sequence[str]], width: int | None = None) -> list[str]:
+    """The rows, of which there is one, as lines that are cut to so many columns of the terminal."""
+    cells = [[printable(cell) for cell in row] for row in rows]
+    widths = [max(map(columns_of, column)) for column in zip(*cells, strict=True)]
+    widths[-1:] = [0]
+    lines = ["  ".join(map(_padded, row, widths)).rstrip() for row in cells]
+    return lines if width is None else [cut(line, width).rstrip() for line in lines]
+
+
+def _padded(cell: str, width: int) -> str:
+    return cell + " " * (width - columns_of(cell))
