@@ -98,6 +98,7 @@ class LocalRun:
         self._cancelled_by: int | None = None
         self._ended_at: float | None = None
         self._changed = True
+        self._write_at = 0.0
         self._launcher = Launcher()
 
     def place(self) -> Placement:
@@ -325,10 +326,11 @@ class LocalRun:
 
     def _show(self) -> None:
         run = self.as_run()
-        if self._changed:
+        if self._changed and (run.ended is not None or time.monotonic() >= self._write_at):
             self._changed = False
+            self._write_at = time.monotonic() + _SHOW_EVERY  # each time it is all of the tasks
             try:
-                text = json.dumps(run.to_json(), indent=2) + "\n"
+                text = json.dumps(run.to_json()) + "\n"
                 self._folder.write(RUN, text, sync=run.ended is not None)
             except OSError as error:
                 self._view.say(f"{error.filename} cannot be written: {error.strerror}")
