@@ -148,3 +148,7 @@ def _leave(answer: object, plugin: _Plugin) -> None:
     if fault := answer.fault():
         raise PluginError(plugin, _ANALYZE, fault)
     Path(os.environ["PAI_ANALYSIS"]).write_text(json.dumps(answer.to_json()), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
