@@ -2,18 +2,18 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from posixpath import normpath
 from typing import Any, Final, get_args
 
 from pai_runtime.task.placeholders import show
 from pai_runtime.task.plan import EVENTS, Mount, Service
+from pai_runtime.task.record import field, record
 from pai_runtime.task.vocabulary import Event, FailurePolicy, MountKind, Restart
 
 _MOST_SECONDS: Final = 1_000_000_000
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class ShellStep:
     """A shell script for an event, run in one shell. `failure_policy` None means the use's own.
 
@@ -31,7 +31,7 @@ class ShellStep:
             _check_word("ShellStep.failure_policy", self.failure_policy, get_args(FailurePolicy))
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Contribution:
     """What one use adds to the plan of one task.
 
