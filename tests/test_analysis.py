@@ -165,7 +165,7 @@ def pai_prerequisite(use, task):
         ("return 226", "returned int, not an Analysis"),
         (_answer(code=0), "has the code 0, not one of 1 to 255"),
         (_answer(code=256), "has the code 256, not one of 1 to 255"),
-        (_answer(reason=None), "has a text that is not one"),
+        (_answer(reason=None), "has a text that is not a string"),
         (_answer(solution="x"), "has a solution that is a str, not a tuple"),
         (_answer(behavior="FINE"), "has the behavior 'FINE'"),
         (_answer(because_of_peer="x"), "has a because_of_peer that is a str, not a bool"),

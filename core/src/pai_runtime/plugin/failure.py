@@ -1,10 +1,16 @@
 """What `pai_analyze` is told of a task that failed."""
 
-from collections.abc import Mapping
-from typing import Any
+from __future__ import annotations
 
-from pai_runtime.task.record import record
-from pai_runtime.task.vocabulary import FailedOutcome, Phase
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from dataclasses import dataclass as record
+    from typing import Any
+
+    from pai_runtime.task.vocabulary import FailedOutcome, Phase
+else:
+    from pai_runtime.task.record import record
 
 
 @record(frozen=True)

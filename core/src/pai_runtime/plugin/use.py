@@ -1,12 +1,20 @@
 """What a hook is told: the use of the plugin, and the task that it is part of."""
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
+from __future__ import annotations
 
 from pai_runtime.task.layout import PRIVATE
-from pai_runtime.task.record import field, record
-from pai_runtime.task.vocabulary import FailurePolicy
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from dataclasses import dataclass as record
+    from dataclasses import field
+    from pathlib import Path
+    from typing import Any
+
+    from pai_runtime.task.vocabulary import FailurePolicy
+else:
+    from pai_runtime.task.record import field, record
 
 
 @record(frozen=True)
