@@ -16,7 +16,7 @@ from pai_runtime.task.launch import DEFAULT, LaunchOptions
 from pai_runtime.task.plan import Command, Plan, Step, UseRecord, Variable
 from pai_runtime.task.vocabulary import FailurePolicy, Phase
 
-_HOOKS = "pai_runtime.host.run_hook"
+_HOOKS = "pai_runtime.host.hook_runner"
 
 
 def use(name: str) -> UseRecord:
@@ -53,7 +53,7 @@ def plan(
 
 def make_fifo(folder: Path, name: str) -> None:
     """A FIFO in the working folder of a task that is not running yet."""
-    (folder / "work").mkdir(exist_ok=True)
+    (folder / "work").mkdir(parents=True, exist_ok=True)
     os.mkfifo(folder / "work" / name)
 
 

@@ -825,17 +825,14 @@ FAILURES: dict[str, tuple[dict[str, Any], list[Fault], str, str]] = {
 }
 
 
-@pytest.mark.parametrize("policy", ["fail", "ignore"])
-@pytest.mark.parametrize(("parameters", "faults", "phase", "words"), FAILURES.values(), ids=FAILURES)
+@pytest.mark.parametrize(
+    ("what", "policy"),
+    [*((what, "fail") for what in FAILURES), ("no repository", "ignore"), ("taken", "ignore")],
+)
 def test_a_clone_that_fails_is_followed_by_what_the_failure_policy_says(
-    server: GitServer,
-    tmp_path: Path,
-    parameters: dict[str, Any],
-    faults: list[Fault],
-    phase: str,
-    words: str,
-    policy: str,
+    server: GitServer, tmp_path: Path, what: str, policy: str
 ) -> None:
+    parameters, faults, phase, words = FAILURES[what]
     server.faults = list(faults)
     given = {
         name: value.format(url=server.url, tmp=tmp_path) if isinstance(value, str) else value

@@ -19,7 +19,8 @@ from pai_runtime.job.model import Job
 from pai_runtime.job.secrets import secret_values
 from pai_runtime.plan.environment import Placement
 from pai_runtime.plan.planning import JobFiles, plan_job
-from pai_runtime.runs.folder import CannotRun, RunFolder
+from pai_runtime.runs.cannot_run import CannotRun
+from pai_runtime.runs.folder import RunFolder
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.summary import summarise
 from pai_runtime.task.masking import SHORTEST

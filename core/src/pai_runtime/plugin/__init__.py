@@ -22,8 +22,7 @@ Its distribution names it in the entry point group ``pai_runtime.plugins``, unde
 Every process that runs a hook loads this package, so it imports no more than these types need.
 """
 
-from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from __future__ import annotations
 
 from pai_runtime.plugin.backoff import backoff
 from pai_runtime.plugin.contribution import Contribution, ShellStep
@@ -35,7 +34,15 @@ from pai_runtime.plugin.use import Task, Use
 from pai_runtime.plugin.user_error import UserError
 from pai_runtime.task.analysis import Analysis
 from pai_runtime.task.plan import EVENTS, Mount, Service
-from pai_runtime.task.vocabulary import Behavior, Event, FailurePolicy
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, Final, TypeVar
+
+    from pai_runtime.task.vocabulary import Behavior, Event, FailurePolicy
+
+    Hook = TypeVar("Hook", bound=Callable[..., Any])
 
 __all__ = [
     "API_VERSION",
@@ -67,11 +74,18 @@ API_VERSION: Final = 1
 
 PROJECT: Final = "pai_runtime"
 
-_Hook = TypeVar("_Hook", bound=Callable[..., Any])
 
-
-def hookimpl(function: _Hook) -> _Hook:
+def hookimpl(function: Hook) -> Hook:
     """Mark a function as the implementation of the hook of its name."""
     # As pluggy's marker does, whose import would be most of the time of a short hook.
     setattr(function, f"{PROJECT}_impl", {})
     return function
+
+
+def __getattr__(name: str) -> object:
+    # Annotations need them, and to make them takes the time of `typing`.
+    if name in ("Behavior", "Event", "FailurePolicy"):
+        from pai_runtime.task import vocabulary  # noqa: PLC0415
+
+        return getattr(vocabulary, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

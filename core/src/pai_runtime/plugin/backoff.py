@@ -1,6 +1,10 @@
 """How long to wait before something is tried again."""
 
-from collections.abc import Callable
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def backoff(

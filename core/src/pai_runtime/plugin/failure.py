@@ -1,13 +1,19 @@
 """What `pai_analyze` is told of a task that failed."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from __future__ import annotations
 
-from pai_runtime.task.vocabulary import FailedOutcome, Phase
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from dataclasses import dataclass as record
+    from typing import Any
+
+    from pai_runtime.task.vocabulary import FailedOutcome, Phase
+else:
+    from pai_runtime.task.record import record
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class ContributedRule:
     """An entry of an exit spec, and the id of the plugin that contributed it."""
 
@@ -15,7 +21,7 @@ class ContributedRule:
     entry: Mapping[str, Any]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Failure:
     """How a task went that did not end well, and what its supervisor knows of that.
 

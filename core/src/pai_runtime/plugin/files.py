@@ -3,40 +3,38 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from itertools import count
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from pai_runtime.plugin.failure import Failure
-from pai_runtime.plugin.use import Task
 from pai_runtime.plugin.user_error import UserError
 from pai_runtime.task.layout import RUNTIME_LOG, USER_LOG
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+    from typing import Any
+
     from pai_runtime.document.document import Value
+    from pai_runtime.plugin.failure import Failure
+    from pai_runtime.plugin.use import Task
 
 
 def read_logs(task: Task, failure: Failure, most: int) -> tuple[bytes, bytes]:
     """The ends of the user's log and of ``runtime.log``, each of `most` bytes over its rotated files.
 
     Whatever the task has put in the place of a log, such as a link or a FIFO, is not followed nor waited
-    for. What the files lack because the disk was full is at the end as far as `failure` has it.
+    for. What the files lack because the disk was full follows, as far as `failure` has it.
     """
-    user_tail, runtime_tail = failure.tails
+    user_tail, runtime_tail = (tail.encode()[-most:] for tail in failure.tails)
     return (
-        _end_of_log(task.folder, USER_LOG, most, user_tail.encode()),
-        _end_of_log(task.folder, RUNTIME_LOG, most, runtime_tail.encode()),
+        _end_of_log(task.folder, USER_LOG, most, user_tail),
+        _end_of_log(task.folder, RUNTIME_LOG, most, runtime_tail),
     )
 
 
 def _end_of_log(folder: Path, name: str, most: int, tail: bytes) -> bytes:
-    text = b""
-    for number in count():
-        earlier = _end_of_file(folder, f"{name}.{number}" if number else name, most - len(text))
+    text, number = _end_of_file(folder, name, most), 0
+    while earlier := _end_of_file(folder, f"{name}.{(number := number + 1)}", most - len(text)):
         text = earlier + text
-        if number and not earlier:
-            break
     return text if tail in text else text + b"\n" + tail
 
 

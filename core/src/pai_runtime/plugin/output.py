@@ -1,7 +1,13 @@
 """How a command of a plugin prints."""
 
-from collections.abc import Iterable
-from typing import Any, Protocol
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any, Protocol
+else:
+    Protocol = object
 
 
 class Output(Protocol):

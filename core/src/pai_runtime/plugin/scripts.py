@@ -1,5 +1,7 @@
 """Parts of shell scripts that run in any image."""
 
+from __future__ import annotations
+
 
 def port_is_taken(port: int | str) -> str:
     """A condition for a POSIX shell: something on this machine listens at a TCP port.

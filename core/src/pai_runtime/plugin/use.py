@@ -1,15 +1,23 @@
 """What a hook is told: the use of the plugin, and the task that it is part of."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from __future__ import annotations
 
 from pai_runtime.task.layout import PRIVATE
-from pai_runtime.task.vocabulary import FailurePolicy
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from dataclasses import dataclass as record
+    from dataclasses import field
+    from pathlib import Path
+    from typing import Any
+
+    from pai_runtime.task.vocabulary import FailurePolicy
+else:
+    from pai_runtime.task.record import field, record
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Use:
     """One use of a plugin by a job.
 
@@ -30,7 +38,7 @@ class Use:
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Task:
     """The task that a use is part of.
 

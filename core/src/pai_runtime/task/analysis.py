@@ -1,15 +1,26 @@
 """Why a task failed, as a plugin found it."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, get_args
+from __future__ import annotations
 
-from pai_runtime.task.vocabulary import Behavior
+# Not from `collections.abc`: a hook's process has this one loaded.
+from _collections_abc import Mapping
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from dataclasses import dataclass as record
+    from dataclasses import field
+    from typing import Any
+
+    from pai_runtime.task.vocabulary import Behavior
+else:
+    from pai_runtime.task.record import field, record
+
+BEHAVIORS = ("TRANSIENT", "PERMANENT", "UNKNOWN")
 MOST_CODE = 255
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Analysis:
     """What a task's failure was.
 
@@ -34,10 +45,10 @@ class Analysis:
 
     def to_json(self) -> dict[str, Any]:
         """The fields, for `from_json`."""
-        return asdict(self)
+        return dict(vars(self))
 
     @classmethod
-    def from_json(cls, document: Any) -> "Analysis":
+    def from_json(cls, document: Any) -> Analysis:
         """Read what `to_json` gave; raises `ValueError`."""
         try:
             analysis = cls(**{**document, "solution": tuple(document["solution"])})
@@ -65,9 +76,9 @@ class Analysis:
             self.platform_match,
         )
         if not all(isinstance(text, str) for text in texts):
-            return "has a text that is not one"
-        if self.behavior not in get_args(Behavior):
-            return f"has the behavior {self.behavior!r}; expected one of {', '.join(get_args(Behavior))}"
+            return "has a text that is not a string"
+        if self.behavior not in BEHAVIORS:
+            return f"has the behavior {self.behavior!r}; expected one of {', '.join(BEHAVIORS)}"
         if not isinstance(because_of_peer, bool):
             return f"has a because_of_peer that is a {type(because_of_peer).__name__}, not a bool"
         return _gpu_fault(self.gpu)

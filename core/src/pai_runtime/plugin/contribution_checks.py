@@ -1,0 +1,122 @@
+"""What no plan can have, whatever types the author of a plugin has put into a contribution."""
+
+import json
+from collections.abc import Mapping, Sequence
+from posixpath import normpath
+from typing import Any, Final, get_args
+
+from pai_runtime.plugin.contribution import Contribution, ShellStep
+from pai_runtime.task.placeholders import show
+from pai_runtime.task.plan import EVENTS, Mount, Service
+from pai_runtime.task.vocabulary import FailurePolicy, MountKind, Restart
+
+_MOST_SECONDS: Final = 1_000_000_000
+
+
+def check_step(step: ShellStep) -> None:
+    """Raise TypeError or ValueError for what is wrong with a step."""
+    _check_word("ShellStep.event", step.event, EVENTS)
+    _check_text("ShellStep.script", step.script)
+    if step.failure_policy is not None:
+        _check_word("ShellStep.failure_policy", step.failure_policy, get_args(FailurePolicy))
+
+
+def check_contribution(contribution: Contribution) -> None:
+    """Raise TypeError or ValueError for what is wrong with a contribution."""
+    _check_type("Contribution.environment", contribution.environment, Mapping, "a mapping")
+    for name, value in contribution.environment.items():
+        _check_variable(name, value)
+    for step in _listed("steps", contribution.steps):
+        _check_type("Contribution.steps", step, ShellStep, "a list of ShellStep")
+    for service in _listed("services", contribution.services):
+        _check_service(service)
+    for mount in _listed("mounts", contribution.mounts):
+        _check_mount(mount)
+    for name in _listed("secrets", contribution.secrets):
+        _check_secret(name)
+    for rule in _listed("exit_rules", contribution.exit_rules):
+        _check_rule(rule)
+    for warning in _listed("warnings", contribution.warnings):
+        _check_type("Contribution.warnings", warning, str, "a list of texts")
+
+
+def _listed(name: str, values: Any) -> Sequence[Any]:
+    _check_type(f"Contribution.{name}", values, (list, tuple), "a list")
+    checked: Sequence[Any] = values
+    return checked
+
+
+def _check_variable(name: Any, value: Any) -> None:
+    field = f"Contribution.environment[{name!r}]"
+    _check_type(field, name, str, "text as the name")
+    if not name or "=" in name or "\0" in name or _has_surrogate(name):
+        raise ValueError(f"{field}: expected the name of a variable")
+    _check_text(field, value)
+
+
+def _check_service(service: Any) -> None:
+    _check_type("Contribution.services", service, Service, "a list of Service")
+    for name in ("name", "script", "probe", "address"):
+        value = getattr(service, name)
+        if value is not None or name in ("name", "script"):
+            _check_text(f"Service.{name}", value, with_secrets=name != "address")
+    for name in ("ready_within", "linger"):
+        seconds, expected = getattr(service, name), f"seconds from 0 to {_MOST_SECONDS}"
+        _check_type(f"Service.{name}", seconds, (int, float), expected)
+        if isinstance(seconds, bool) or not 0 <= seconds <= _MOST_SECONDS:  # NaN is not in between either
+            raise ValueError(f"Service.{name}: expected {expected}, found {seconds}")
+    _check_word("Service.restart", service.restart, get_args(Restart))
+    _check_type("Service.required", service.required, bool, "True or False")
+
+
+def _check_mount(mount: Any) -> None:
+    _check_type("Contribution.mounts", mount, Mount, "a list of Mount")
+    for name in ("path", "source", "sub_path"):
+        _check_text(f"Mount.{name}", getattr(mount, name), with_secrets=False)
+    _check_word("Mount.kind", mount.kind, get_args(MountKind))
+    _check_type("Mount.read_only", mount.read_only, bool, "True or False")
+    if mount.path != "/" + normpath(mount.path).lstrip("/") or mount.path == "/":
+        expected = "an absolute path in its shortest form, not '/'"
+        raise ValueError(f"Mount.path: expected {expected}, found {mount.path!r}")
+    if ".." in mount.sub_path.split("/"):
+        raise ValueError(f"Mount.sub_path: expected a path without '..', found {mount.sub_path!r}")
+
+
+def _check_secret(name: Any) -> None:
+    _check_type("Contribution.secrets", name, str, "a list of names")
+    if not name.isidentifier():
+        raise ValueError(
+            f"Contribution.secrets: expected the name of a secret of the platform, found {name!r}"
+        )
+
+
+def _check_rule(rule: Any) -> None:
+    _check_type("Contribution.exit_rules", rule, Mapping, "a list of mappings")
+    try:
+        text = json.dumps(rule, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"Contribution.exit_rules: expected what JSON can hold: {error}") from None
+    if r"\u0000" in text or _has_surrogate(text):
+        raise ValueError("Contribution.exit_rules: expected no secret, NUL or unpaired surrogate")
+
+
+def _check_type(field: str, value: Any, kind: Any, expected: str) -> None:
+    if not isinstance(value, kind):
+        raise TypeError(f"{field}: expected {expected}, found {type(value).__name__}")
+
+
+def _check_word(field: str, value: Any, words: Sequence[str]) -> None:
+    if value not in words:
+        raise ValueError(f"{field}: expected one of {', '.join(words)}, found {value!r}")
+
+
+def _check_text(field: str, value: Any, *, with_secrets: bool = True) -> None:
+    """Refuse what no program can be given: a NUL that is not a placeholder's, an unpaired surrogate."""
+    _check_type(field, value, str, "text")
+    if "\0" in (show(value) if with_secrets else value) or _has_surrogate(value):
+        what = "NUL" if with_secrets else "a secret, NUL"
+        raise ValueError(f"{field}: expected text without {what} or unpaired surrogates")
+
+
+def _has_surrogate(text: str) -> bool:
+    return text.encode(errors="ignore").decode() != text
