@@ -3,11 +3,11 @@
 import difflib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any, Literal
 
 from pai_runtime.document.printable import printable
+from pai_runtime.task.record import record
 
 MOST_SHOWN = 100
 """Problems that are shown: nobody reads more of them, and a file may have a hundred thousand."""
@@ -27,7 +27,7 @@ DocumentPath = tuple[str | int, ...]
 Severity = Literal["error", "warning"]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Position:
     """A place in a file; line and column count from 1. Line 0 is the file as a whole."""
 
@@ -39,7 +39,7 @@ class Position:
         return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Location:
     """Where a value is written, and its key, and the name of its field."""
 
@@ -48,7 +48,7 @@ class Location:
     field: str
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Problem:
     """One thing that is wrong: where, in which field, what it is, and what was probably meant.
 
@@ -85,8 +85,7 @@ class Problem:
 
     def to_json(self) -> dict[str, Any]:
         """The problem as data, without what is not known."""
-        position = asdict(self.position) if self.position else {}
-        document: dict[str, Any] = {**vars(self), **position}
+        document: dict[str, Any] = {**vars(self), **(vars(self.position) if self.position else {})}
         del document["position"]
         return {key: value for key, value in document.items() if value not in (None, "", 0)}
 
