@@ -5,7 +5,6 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from traceback import walk_tb
 from typing import Protocol
 
 from pai_runtime.plugin import UserError
@@ -73,6 +72,8 @@ def _one_line(thing: object) -> str:
 
 def _where(error: BaseException, plugin: Blamed) -> str:
     """The innermost place in the plugin's own code, as `` (file:line)``."""
+    from traceback import walk_tb  # noqa: PLC0415 - slow to import, and seldom needed
+
     if isinstance(error, SyntaxError):
         return f" ({error.filename}:{error.lineno})"
     location = plugin.location or Path()
