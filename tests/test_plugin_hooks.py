@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.plugin_factory import Site, uses
-from tests.support import callback, job, write_job
+from tests.support import callback, job, runtime_log, write_job
 
 SECRET = 'not-for-anybody\'s "eyes" $(true)'
 
@@ -59,8 +59,7 @@ class Ran:
 
     @property
     def log(self) -> list[str]:
-        lines = (self.task / "logs" / "runtime.log").read_text().splitlines()
-        return [line.partition("[openpai-runtime] ")[2] for line in lines]
+        return runtime_log(self.task)
 
     @property
     def said(self) -> list[str]:
@@ -70,11 +69,6 @@ class Ran:
     def told(self, name: str) -> dict[str, Any]:
         document: dict[str, Any] = json.loads((self.task / "told" / f"{name}.json").read_text())
         return document
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Site:
-    return Site(tmp_path)
 
 
 def run(site: Site, folder: Path, document: dict[str, Any], *options: str) -> Ran:

@@ -48,11 +48,6 @@ def main(args, output):
 """
 
 
-@pytest.fixture
-def site(tmp_path: Path) -> Site:
-    return Site(tmp_path)
-
-
 def pinned(folder: Path, *made: Made) -> Path:
     """A policy that allows these plugins with the code that they have now."""
     return write_policy(folder, *(policy_rule(each, digest=each.digest) for each in made))
