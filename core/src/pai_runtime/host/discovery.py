@@ -4,18 +4,17 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pai_runtime.document.problems import Position, field_name
 from pai_runtime.document.schemas import check, package_schema, schema_error
 from pai_runtime.host.code import GROUP, Code
 from pai_runtime.host.dist_info import plugin_distributions
-from pai_runtime.host.metadata import (
-    Origin,
-    entry_points,
-    normalized,
-)
+from pai_runtime.host.metadata import entry_points, normalized
 from pai_runtime.plugin import API_VERSION
+
+if TYPE_CHECKING:
+    from pai_runtime.host.metadata import Origin
 
 APIS: Final = range(max(1, API_VERSION - 1), API_VERSION + 1)
 
@@ -73,7 +72,7 @@ class Plugin:
         return self.code.version
 
     @property
-    def origin(self) -> Origin:
+    def origin(self) -> "Origin":
         """Where its distribution was installed from."""
         return self.code.origin
 
