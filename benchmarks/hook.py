@@ -74,7 +74,7 @@ def _install(folder: Path) -> UseRecord:
         (folder / name).write_text(text)
     rows = [f"{name},sha256={_as_noted(text)},{len(text)}" for name, text in files.items()]
     (info / "RECORD").write_text("\n".join([*rows, f"{info.name}/RECORD,,", ""]))
-    digest = Code(Distribution(str(folder), info.name)).digest
+    digest = Code(Distribution(str(info.parent), info.name)).digest
     return UseRecord("nothing", ID, "nothing", "1.0", digest, {}, "fail", "job.yaml:1:1")
 
 

@@ -27,7 +27,10 @@ class Engine(Protocol):
     """What an entry point leads to."""
 
     def open_run(self, folder: Path) -> RunReader:
-        """The run in `folder`, which it has started, maybe on another machine; the reader says how it is."""
+        """The run in `folder`, which it has started, maybe on another machine.
+
+        It need not ask anybody; if the run cannot be reached, that is what the reader's `run` says.
+        """
 
 
 class View(Protocol):
@@ -55,6 +58,8 @@ def open_run(folder: Path) -> RunReader | Unreadable:
         return find_engine(name).open_run(folder)
     except NoEngine as error:
         return Unreadable(str(error))
+    except Exception as error:  # noqa: BLE001 - an engine that is broken spoils only its own runs
+        return Unreadable(f"its engine '{name}' cannot open it: {type(error).__name__}: {error}")
 
 
 class NoEngine(Exception):

@@ -6,19 +6,19 @@ out, and whoever learns it adds them to the peers of `pai_runtime.task.plan.Shar
 starts.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 
 from pai_runtime.job.framework_name import framework_name
 from pai_runtime.job.model import Job, TaskRole
 from pai_runtime.task.plan import PLATFORM, SharedVariables, Variable
+from pai_runtime.task.record import record
 
 TaskName = tuple[str, int]
 Ports = Mapping[str, tuple[int, ...]]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class TaskPlace:
     """Where a task runs, as its engine decides: ports by label, and its folder in the container.
 
@@ -30,13 +30,17 @@ class TaskPlace:
     folder: str
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Placement:
-    """Where all tasks of a job run. `framework` is the name of this run of the job."""
+    """Where all tasks of a job run. `framework` is the name of this run of the job.
+
+    `storages` names those of which the engine has a folder for the tasks.
+    """
 
     framework: str
     user: str
     places: Mapping[TaskName, TaskPlace]
+    storages: Collection[str] = ()
 
 
 def port_counts(role: TaskRole) -> dict[str, int]:
@@ -44,7 +48,7 @@ def port_counts(role: TaskRole) -> dict[str, int]:
     return {**role.ports, **{label: 1 for label in ("ssh", "http") if label not in role.ports}}
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class JobEnvironment:
     """The environments of all tasks of a job in one placement."""
 

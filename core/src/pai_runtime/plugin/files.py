@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from pai_runtime.document.document import Document
+    from pai_runtime.document.document import Value
     from pai_runtime.plugin.failure import Failure
     from pai_runtime.plugin.use import Task
 
@@ -22,12 +22,12 @@ def read_logs(task: Task, failure: Failure, most: int) -> tuple[bytes, bytes]:
     """The ends of the user's log and of ``runtime.log``, each of `most` bytes over its rotated files.
 
     Whatever the task has put in the place of a log, such as a link or a FIFO, is not followed nor waited
-    for. What the files lack because the disk was full is at the end as far as `failure` has it.
+    for. What the files lack because the disk was full follows, as far as `failure` has it.
     """
-    user_tail, runtime_tail = failure.tails
+    user_tail, runtime_tail = (tail.encode()[-most:] for tail in failure.tails)
     return (
-        _end_of_log(task.folder, USER_LOG, most, user_tail.encode()),
-        _end_of_log(task.folder, RUNTIME_LOG, most, runtime_tail.encode()),
+        _end_of_log(task.folder, USER_LOG, most, user_tail),
+        _end_of_log(task.folder, RUNTIME_LOG, most, runtime_tail),
     )
 
 
@@ -52,26 +52,26 @@ def _end_of_file(folder: Path, name: str, most: int) -> bytes:
 class YamlFile:
     """A YAML file, read as a job file is: in bounded time and memory, by the core schema of YAML 1.2."""
 
-    def __init__(self, document: Document) -> None:
-        self._document = document
+    def __init__(self, root: Value) -> None:
+        self._root = root
 
     @property
     def data(self) -> Any:
         """What it holds, as plain data."""
-        return self._document.root.data
+        return self._root.data
 
     def position(self, path: Sequence[str | int] = ()) -> str:
         """``file:line:column`` of the value at a path of keys and indexes, or of the nearest above it."""
-        return str(self._document.position(tuple(path)))
+        return str(self._root.at(tuple(path)).position)
 
 
 def read_yaml(path: Path) -> YamlFile:
     """Read a file; raises `UserError` that says what is wrong with it, and where."""
-    from pai_runtime.document.document import Document  # noqa: PLC0415 - YAML is slow to import
+    from pai_runtime.document.document import read_document  # noqa: PLC0415 - YAML is slow to import
     from pai_runtime.document.problems import InvalidInput  # noqa: PLC0415
 
     try:
-        return YamlFile(Document.read(path))
+        return YamlFile(read_document(path))
     except InvalidInput as error:
         faults = [f"{problem.position or path}: {problem.message}" for problem in error.problems]
         raise UserError("; ".join(faults)) from None
