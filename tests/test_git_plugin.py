@@ -350,8 +350,8 @@ def make_working_directory(folder: Path) -> None:
     ("prepare", "words"),
     [
         (make_full, "is not empty"),
-        (lambda folder: folder.touch(), "is not a folder"),
-        (lambda folder: folder.symlink_to("/"), "is not a folder"),
+        (lambda folder: folder.touch(), "is not a directory"),
+        (lambda folder: folder.symlink_to("/"), "is not a directory"),
         (make_working_directory, "is the task's working directory"),
         (make_repository, "is not empty"),
     ],
