@@ -19,7 +19,19 @@ sys.path[0] = str(Path(__file__).resolve().parents[1])
 for variable in ("PYTHONDONTWRITEBYTECODE", "PAI_RUNTIME_POLICY"):
     os.environ.pop(variable, None)
 
-SUBJECTS = ("chain", "discovery", "startup", "task", "many", "logs", "plugins", "crowd", "barrier", "analyze")
+SUBJECTS = (
+    "chain",
+    "discovery",
+    "startup",
+    "task",
+    "hook",
+    "many",
+    "logs",
+    "plugins",
+    "crowd",
+    "barrier",
+    "analyze",
+)
 
 
 def main() -> int:

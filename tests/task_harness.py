@@ -53,7 +53,7 @@ def plan(
 
 def make_fifo(folder: Path, name: str) -> None:
     """A FIFO in the working folder of a task that is not running yet."""
-    (folder / "work").mkdir(exist_ok=True)
+    (folder / "work").mkdir(parents=True, exist_ok=True)
     os.mkfifo(folder / "work" / name)
 
 

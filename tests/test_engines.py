@@ -16,7 +16,8 @@ CLUSTER = """
 import json
 from pathlib import Path
 
-from pai_runtime.runs.state import Progress, Run
+from pai_runtime.runs.progress import Progress
+from pai_runtime.runs.state import Run
 
 
 class Log:
@@ -167,6 +168,10 @@ def _twice(site: Path) -> None:
     _distribution(site, "other-cluster", "cluster = json")
 
 
+def _no_engine(site: Path) -> None:
+    _distribution(site, "no-cluster", "cluster = json")
+
+
 def _none(_: Path) -> None:
     pass
 
@@ -175,6 +180,7 @@ def _none(_: Path) -> None:
     ("install", "words"),
     [
         (_none, ["'cluster'", "not installed"]),
+        (_no_engine, ["'cluster'", "open_run"]),
         (_broken, ["'cluster'", "broken-cluster", "no_such_module"]),
         (_twice, ["'cluster'", "one-cluster, other-cluster"]),
     ],

@@ -21,7 +21,8 @@ from tests import isolated_task
 from tests.support import PROGRAM, cli, job, write_job
 from tests.task_harness import plan
 
-NOBODY = 65534
+NOBODY = 64999
+"""A user without a name, and not the one by which the kernel shows those that a namespace does not have."""
 
 
 def _may_be_isolated() -> bool:

@@ -14,17 +14,17 @@ from hypothesis import strategies as st
 
 from pai_runtime.document.schemas import package_schema
 from pai_runtime.engines.local.reader import LocalRunReader
+from pai_runtime.runs.progress import Progress
 from pai_runtime.runs.reader import activity
 from pai_runtime.runs.state import (
-    Progress,
     Run,
     RunOutcome,
     RunTask,
     TaskStatus,
     Unreadable,
-    read_exit_record,
     read_run,
 )
+from pai_runtime.task.exit_record import read_exit_record
 from pai_runtime.task.folder import Folder
 from tests.played_run import PlayedRun
 

@@ -1,10 +1,10 @@
 """What is said at the end of a run: what failed, where and why, and where to read more."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from pai_runtime.runs.summary import summarise
 from pai_runtime.terminal.summary import summary_lines
@@ -54,7 +54,9 @@ def test_of_a_job_that_failed_it_says_which_task_did_it_and_why_and_how_the_othe
 
 def _record(played: PlayedRun, task: str, **fields: Any) -> None:
     record = {"outcome": "failed", "message": "the command ended", **fields}
-    (played.task_folder(task) / "exit.yaml").write_text(yaml.safe_dump(record))
+    (played.task_folder(task) / "exit.yaml").write_text(
+        "".join(f"{key}: {json.dumps(value)}\n" for key, value in record.items())
+    )
 
 
 def test_of_a_failure_that_is_explained_it_says_why_and_what_to_do(tmp_path: Path) -> None:
@@ -102,6 +104,17 @@ def test_it_shows_the_whole_line_of_which_a_rule_asked_for_a_few_words(tmp_path:
     played.end("failed", "worker/0")
     line = "KeyError: 'lr', said the program" if "KeyError" in log else "KeyError: 'lr'"
     assert f"  it said: {line}" in said(played)
+
+
+def test_of_a_line_of_the_runtimes_log_it_shows_the_text(tmp_path: Path) -> None:
+    played = PlayedRun(tmp_path / "run", worker=1)
+    mark = "[Mon Feb  1 02:54:48 UTC 2021] [openpai-runtime]"
+    log = f"{mark} start\n{mark} cat: x: No such file or directory\n{mark} [ERROR] it ended"
+    _record(
+        played, "worker/0", matchedPlatformLogString="] cat: x: No such file", errorLogs={"platform": log}
+    )
+    played.end("failed", "worker/0")
+    assert "  it said: cat: x: No such file or directory" in said(played)
 
 
 @pytest.mark.parametrize(

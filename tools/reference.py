@@ -79,6 +79,11 @@ DOCUMENTS: Final = {
         "exit-record.schema.json",
         "`exit.yaml` of a task: YAML, at most 4096 bytes.",
     ),
+    "Event": (
+        "pai_runtime.task",
+        "events.schema.json",
+        "A line of `events.jsonl` of a task. The file becomes `events.jsonl.1` when it has 1 MiB.",
+    ),
     "State": ("pai_runtime.task", "state.schema.json", "`state.json` of a task, while it runs."),
     "Run": ("pai_runtime.runs", "run.schema.json", "`run.json` in the folder of a run."),
     "Event of a run": (

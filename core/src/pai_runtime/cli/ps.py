@@ -17,10 +17,10 @@ from pai_runtime.runs.state import RUN, Run, Unreadable
 from pai_runtime.task.layout import PLAN
 from pai_runtime.terminal.output import columns, say, write_json, write_lines
 from pai_runtime.terminal.table import table
+from pai_runtime.terminal.times import elapsed
 from pai_runtime.terminal.words import (
     TASK_TITLES,
     counts,
-    elapsed,
     kept,
     last_line,
     retries,

@@ -17,7 +17,8 @@ from pai_runtime.engines.local.storages import read_storages
 from pai_runtime.job.model import Job
 from pai_runtime.job.secrets import secret_values
 from pai_runtime.plan.build import Planner
-from pai_runtime.runs.folder import CannotRun, RunFolder
+from pai_runtime.runs.cannot_run import CannotRun
+from pai_runtime.runs.folder import RunFolder
 from pai_runtime.runs.summary import summarise
 from pai_runtime.task.masking import SHORTEST
 from pai_runtime.task.secret_forms import is_too_short

@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from pai_runtime.host.metadata import entry_points, name_and_version, normalized, text
+from pai_runtime.host.metadata import distributions, entry_points, name_and_version, normalized, text
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.state import Run, Unreadable, read_engine
 
@@ -27,7 +27,10 @@ class Engine(Protocol):
     """What an entry point leads to."""
 
     def open_run(self, folder: Path) -> RunReader:
-        """The run in `folder`, which it has started, maybe on another machine; the reader says how it is."""
+        """The run in `folder`, which it has started, maybe on another machine.
+
+        It need not ask anybody; if the run cannot be reached, that is what the reader's `run` says.
+        """
 
 
 class View(Protocol):
@@ -55,6 +58,8 @@ def open_run(folder: Path) -> RunReader | Unreadable:
         return find_engine(name).open_run(folder)
     except NoEngine as error:
         return Unreadable(str(error))
+    except Exception as error:  # noqa: BLE001 - an engine that is broken spoils only its own runs
+        return Unreadable(f"its engine '{name}' cannot open it: {type(error).__name__}: {error}")
 
 
 class NoEngine(Exception):
@@ -84,10 +89,8 @@ def find_engine(name: str) -> Engine:
 
 def _claims(name: str) -> Iterator[tuple[str, str]]:
     """The distributions that bring an engine of this name, and the value of its entry point."""
-    from importlib_metadata import distributions  # noqa: PLC0415 - see `OWN`
-
     seen = set()
-    for distribution in distributions(path=list(dict.fromkeys(sys.path))):
+    for distribution in distributions(sys.path):
         if GROUP in (text(distribution, "entry_points.txt") or ""):
             owner, _ = name_and_version(distribution)
             if normalized(owner) not in seen:  # the first folder on the search path hides the others

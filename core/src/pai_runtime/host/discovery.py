@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +15,7 @@ from pai_runtime.host.metadata import (
     normalized,
 )
 from pai_runtime.plugin import API_VERSION
+from pai_runtime.task.record import record
 
 APIS: Final = range(max(1, API_VERSION - 1), API_VERSION + 1)
 
@@ -23,7 +23,7 @@ _MOST_FAULTS = 20
 """Faults of a manifest that one message lists."""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class PluginCommand:
     """A command that a plugin adds to ``pai-runtime``."""
 
@@ -32,7 +32,7 @@ class PluginCommand:
     summary: str
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Manifest:
     """What a plugin says of itself, without being imported."""
 
@@ -46,7 +46,7 @@ class Manifest:
 UNREADABLE: Final = Manifest(0, "", (), (), {})
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Plugin:
     """An installed plugin.
 

@@ -1,7 +1,5 @@
 """The one place where a plugin is imported."""
 
-from dataclasses import dataclass
-
 import pluggy
 
 from pai_runtime import hooks
@@ -9,9 +7,10 @@ from pai_runtime.host.blame import blamed
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.own_modules import import_entry
 from pai_runtime.plugin import PROJECT
+from pai_runtime.task.record import record
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class LoadedPlugin:
     """An imported plugin, alone in a manager of its own: what one registers cannot disturb another."""
 

@@ -3,7 +3,6 @@
 import contextlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -16,6 +15,7 @@ from pai_runtime.host.host import Host
 from pai_runtime.host.loading import LoadedPlugin
 from pai_runtime.host.separate_process import MOST_BYTES, AnswerPipe, Ended, SeparateProcess
 from pai_runtime.plugin import Contribution, Task, Use
+from pai_runtime.task.record import record, replace
 
 _IMPORT = "import"
 _HOOK = "hook pai_prerequisite"
@@ -25,7 +25,7 @@ _LONGEST_ERROR = 2000
 _NONSENSE = "has given an answer that makes no sense"
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Question:
     """What a use of a plugin is asked: what it adds to the plans of these tasks."""
 
@@ -34,7 +34,7 @@ class Question:
     tasks: Sequence[Task]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Answer:
     """The hooks that the plugin implements, and for each task what the use adds or what went wrong."""
 

@@ -7,18 +7,18 @@ starts.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
 from pai_runtime.job.framework_name import framework_name
 from pai_runtime.job.model import Job, TaskRole
 from pai_runtime.task.plan import PLATFORM, SharedVariables, Variable
+from pai_runtime.task.record import record
 
 TaskName = tuple[str, int]
 Ports = Mapping[str, tuple[int, ...]]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class TaskPlace:
     """Where a task runs, as its engine decides: ports by label, and its folder in the container.
 
@@ -30,7 +30,7 @@ class TaskPlace:
     folder: str
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Placement:
     """Where all tasks of a job run. `framework` is the name of this run of the job."""
 
@@ -44,7 +44,7 @@ def port_counts(role: TaskRole) -> dict[str, int]:
     return {**role.ports, **{label: 1 for label in ("ssh", "http") if label not in role.ports}}
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class JobEnvironment:
     """The environments of all tasks of a job in one placement."""
 

@@ -4,10 +4,7 @@ import contextlib
 from pathlib import Path
 
 from pai_runtime.job.model import Job
-
-
-class CannotRun(Exception):
-    """The job cannot be run here; nothing has been started."""
+from pai_runtime.runs.cannot_run import CannotRun
 
 
 class RunFolder:

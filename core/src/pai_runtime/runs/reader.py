@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from pai_runtime.runs.state import Progress, Run, RunTask, Unreadable
+from pai_runtime.runs.progress import Progress
+from pai_runtime.runs.state import Run, RunTask, Unreadable
 
 LogName = Literal["user", "runtime"]
 """What the command of a task wrote, and what the runtime and its callbacks did."""

@@ -1,7 +1,7 @@
-"""How a run and its tasks are: ``run.json`` in the folder of a run, and ``state.json`` in that of each task.
+"""How a run is: ``run.json`` in its folder.
 
-Both may be read while they are written, or after what wrote them was killed. Whatever is in them, reading
-does not fail: a run that cannot be understood is `Unreadable`, a task's progress that cannot is not known.
+It may be read while it is written, or after what wrote it was killed. Whatever is in it, reading does not
+fail: a run that cannot be understood is `Unreadable`.
 """
 
 import calendar
@@ -9,31 +9,23 @@ import json
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from pai_runtime.document.document import Document
-from pai_runtime.document.problems import InvalidInput
 from pai_runtime.task.folder import Folder
-from pai_runtime.task.layout import RECORD, STATE
-from pai_runtime.task.vocabulary import Phase
 
 TaskStatus = Literal["waiting", "running", "succeeded", "failed", "stopped"]
 RunOutcome = Literal["succeeded", "failed", "cancelled"]
 RunState = Literal["running", "lost", RunOutcome]
-TaskPhase = Literal[Phase, "held", "lingering", "ended"]
 
 RUN = "run.json"
 """In the folder of a run: what this module reads and writes."""
 
 VERSION = 1
 
-_FAR_FUTURE = 1e11
-_MOST_STATE_BYTES = 1024 * 1024
 _MOST_RUN_BYTES = 256 * 1024 * 1024
-_MOST_RECORD_BYTES = 64 * 1024
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
@@ -119,15 +111,15 @@ class Run:
         try:
             ended, failed_task = document.get("ended"), document.get("failedTask")
             return Run(
-                _name(document["job"]),
-                _name(document["engine"]),
-                str(document["file"]),
-                _seconds(document["started"]),
-                _whole(document["retries"]),
-                tuple(_task(each) for each in document["tasks"]),
-                _seconds(ended) if ended is not None else None,
-                _one_of(RunOutcome, document["outcome"]) if ended is not None else None,
-                _name(failed_task) if failed_task is not None else None,
+                job=_name(document["job"]),
+                engine=_name(document["engine"]),
+                file=str(document["file"]),
+                started=_seconds(document["started"]),
+                retries=_whole(document["retries"]),
+                tasks=tuple(map(_task, document["tasks"])),
+                ended=_seconds(ended) if ended is not None else None,
+                outcome=_one_of(RunOutcome, document["outcome"]) if ended is not None else None,
+                failed_task=_name(failed_task) if failed_task is not None else None,
             )
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ValueError(f"it is not the record of a run: {error!r}") from None
@@ -138,22 +130,6 @@ class Unreadable:
     """Why a folder does not say what run it is of."""
 
     reason: str
-
-
-@dataclass(frozen=True)
-class Progress:
-    """``state.json``: what a task is doing, of which use, since when (seconds since 1970).
-
-    A task that is held for debugging, or lingers for its services, does so until the time `held_until`, or
-    until the file `release` exists. `addresses` are those of its services that are ready, by their names.
-    """
-
-    phase: TaskPhase
-    use: str | None
-    since: float
-    held_until: float | None = None
-    release: str | None = None
-    addresses: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_run(folder: Path) -> Run | Unreadable:
@@ -190,53 +166,17 @@ def _read(folder: Path) -> Any:
         return Unreadable(f"its run.json cannot be understood: {error}")
 
 
-def read_phase(task: Folder) -> Phase | None:
-    """The phase that the task in a folder is in, or was in when its supervisor was killed."""
-    try:
-        phase: Phase = _one_of(Phase, json.loads(task.read(STATE, _MOST_STATE_BYTES))["phase"])
-    except (OSError, KeyError, TypeError, ValueError, RecursionError):
-        return None
-    return phase
-
-
-def read_progress(task: Folder) -> Progress | None:
-    """What the task in a folder is doing, or did last; None: that is not known."""
-    try:
-        document = json.loads(task.read(STATE, _MOST_STATE_BYTES))
-        use, held_until, release = (document.get(key) for key in ("use", "heldUntil", "release"))
-        return Progress(
-            _one_of(TaskPhase, document["phase"]),
-            _text(use) if use is not None else None,
-            _moment(document["since"]),
-            _moment(held_until) if held_until is not None else None,
-            _text(release) if release is not None else None,
-            {_text(name): _text(address) for name, address in document.get("addresses", {}).items()},
-        )
-    except (OSError, AttributeError, KeyError, TypeError, ValueError, RecursionError):
-        return None
-
-
-def read_exit_record(task: Folder) -> Mapping[str, Any]:
-    """The exit record in the folder of a task, or of an attempt; empty if there is none that can be read."""
-    try:
-        text = task.read(RECORD, _MOST_RECORD_BYTES).decode()
-        record = Document.parse(text, str(task.path / RECORD)).root.data
-    except (OSError, UnicodeDecodeError, InvalidInput):
-        return {}
-    return record if isinstance(record, Mapping) else {}
-
-
 def _task(document: Mapping[str, Any]) -> RunTask:
     code = document["exitCode"]
     started, ended = document.get("started"), document.get("ended")
     return RunTask(
-        _name(document["role"]),
-        _whole(document["index"]),
-        _one_of(TaskStatus, document["state"]),
-        _whole(code) if code is not None else None,
-        _whole(document["retries"]),
-        _seconds(started) if started is not None else None,
-        _seconds(ended) if ended is not None else None,
+        role=_name(document["role"]),
+        index=_whole(document["index"]),
+        state=_one_of(TaskStatus, document["state"]),
+        exit_code=_whole(code) if code is not None else None,
+        retries=_whole(document["retries"]),
+        started=_seconds(started) if started is not None else None,
+        ended=_seconds(ended) if ended is not None else None,
     )
 
 
@@ -268,18 +208,6 @@ def _name(value: str) -> str:
     if not re.fullmatch(r"[\w-]+(/[0-9]+)?", value, re.ASCII):
         raise ValueError(f"{value!r} is no name")
     return value
-
-
-def _text(value: str) -> str:
-    if not value.isprintable():
-        raise ValueError(f"{value!r} is not what a person can read")
-    return value
-
-
-def _moment(value: Any) -> float:
-    if not isinstance(value, (int, float)) or not 0 <= value < _FAR_FUTURE:
-        raise ValueError(f"{value!r} is no time")
-    return float(value)
 
 
 def _timestamp(seconds: float) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pai_runtime.runs.reader import RunReader
+from pai_runtime.runs.runtime_log import without_mark
 from pai_runtime.runs.state import Run, RunTask
 
 
@@ -72,13 +73,13 @@ def _failure(task: RunTask, record: Mapping[str, Any]) -> Failure:
     solutions = record.get("solution")
     return Failure(
         task,
-        _text(record, "message"),
-        _text(record, "phrase"),
-        _text(record, "reason"),
-        _quote(record),
-        tuple(map(str, solutions)) if isinstance(solutions, list) else (),
-        record.get("becauseOfPeer") is True,
-        record.get("outcome") == "setup-failed",
+        message=_text(record, "message"),
+        phrase=_text(record, "phrase"),
+        reason=_text(record, "reason"),
+        quote=_quote(record),
+        solutions=tuple(map(str, solutions)) if isinstance(solutions, list) else (),
+        because_of_peer=record.get("becauseOfPeer") is True,
+        in_setup=record.get("outcome") == "setup-failed",
     )
 
 
@@ -87,10 +88,10 @@ def _text(record: Mapping[str, Any], key: str) -> str:
 
 
 def _quote(record: Mapping[str, Any]) -> str:
-    """The whole line: the rule may have asked for a few words of it only."""
-    found = _text(record, "matchedUserLogString") or _text(record, "matchedPlatformLogString")
-    # A rule may have found the end of what stands before each text in runtime.log, too.
-    first = found.strip().partition("\n")[0].removeprefix("] ")
+    """The whole line: the rule may have asked for a few words of it, or have found more than the line."""
     logs = record.get("errorLogs")
-    lines = str(logs.get("user")).splitlines() if isinstance(logs, Mapping) else []
-    return next((line.strip() for line in reversed(lines) if first in line), first) if first else ""
+    for key, log in (("matchedUserLogString", "user"), ("matchedPlatformLogString", "platform")):
+        if found := _text(record, key).strip().partition("\n")[0]:
+            lines = str(logs.get(log)).splitlines() if isinstance(logs, Mapping) else []
+            return next((without_mark(line).strip() for line in reversed(lines) if found in line), found)
+    return ""

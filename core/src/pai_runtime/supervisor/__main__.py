@@ -20,7 +20,7 @@ _USAGE_ERROR = 2
 
 def main() -> int:
     """Read the command line and supervise; the task's exit code."""
-    _tidy_open_files()
+    _make_places()
     try:
         folder, options = _arguments()
     except ValueError as error:
@@ -32,17 +32,12 @@ def main() -> int:
     return supervise(folder, options)
 
 
-def _tidy_open_files() -> None:
-    """Beyond the standard streams, which are all open, what we were started with is not for the task."""
-    for name in os.listdir("/proc/self/fd"):
-        try:
-            os.set_inheritable(int(name), int(name) in _STANDARD)
-        except OSError:
-            pass  # the one by which the names were read
+def _make_places() -> None:
+    """Have the standard streams open, and `SCRIPT_FD`, before anything else takes their places."""
     while (fd := os.open(os.devnull, os.O_RDWR)) in _STANDARD:
         os.set_inheritable(fd, True)  # noqa: FBT003 - positional only
     os.close(fd)
-    hand_over_script(b"")  # takes its place among the open files before anything else does
+    hand_over_script(b"")
 
 
 def _arguments() -> tuple[Folder, LaunchOptions]:

@@ -80,11 +80,10 @@ class TaskRunner:
         argv = self._environment.shell.command("command", stop_at_error=True)
         variables = {**self._environment.variables, **self._task.paths()}
         program = Program(argv, variables, self._task.script(command.script))
-        logs = self._task.logs
+        streams = self._task.logs.stdout, self._task.logs.stderr
+        self._task.journal.add("commandStarted")
         try:
-            ended = self._task.processes.run_command(
-                program, (logs.stdout, logs.stderr), self._command_has_started
-            )
+            ended = self._task.processes.run_command(program, streams, self._catch_up)
         except CannotStart as error:
             self._task.say(f"[ERROR] the command cannot be started: {error}")
             return None
@@ -182,10 +181,6 @@ class TaskRunner:
         )
         fds = (self._environment.exported_fd, self._environment.settings_fd)
         return Program(argv, environment, self._task.script(step.script or ""), fds)
-
-    def _command_has_started(self) -> None:
-        self._task.journal.add("commandStarted")
-        self._catch_up()
 
     def _catch_up(self) -> None:
         """Do what neither a step nor the command has to wait for."""

@@ -23,6 +23,7 @@ else:
     from pai_runtime.task.record import record
 
 _CANNOT_EXECUTE = 126
+_STANDARD = (0, 1, 2)
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 
 
@@ -65,6 +66,16 @@ def spawn(program: Program, stdout: int, stderr: int) -> int:
         os.waitpid(pid, 0)
         raise CannotStart(f"{program.argv[0]}: {os.strerror(int(failed))}")
     return pid
+
+
+def keep_open_files() -> None:
+    """Let no process inherit what we were started with, beyond the standard streams: it is not the task's."""
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) not in _STANDARD:
+            try:
+                os.set_inheritable(int(name), False)  # noqa: FBT003 - positional only
+            except OSError:
+                pass  # the one by which the names were read
 
 
 def _become(program: Program, output: tuple[int, int], tell: int, parent: int) -> NoReturn:

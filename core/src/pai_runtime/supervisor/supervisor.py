@@ -6,7 +6,7 @@ from pai_runtime.supervisor.lifecycle import SetUp, run_init, run_task
 from pai_runtime.supervisor.process_tree import keep_to_ourselves
 from pai_runtime.supervisor.runner import TaskRunner
 from pai_runtime.supervisor.shell import NoShell
-from pai_runtime.supervisor.spawning import CannotStart
+from pai_runtime.supervisor.spawning import CannotStart, keep_open_files
 from pai_runtime.supervisor.stop import Stop
 from pai_runtime.supervisor.task import Task, read_inputs, set_up
 from pai_runtime.task.plan import PlanError
@@ -25,6 +25,7 @@ def supervise(folder: Folder, options: LaunchOptions) -> int:
 
     Standard input, output and error are open, and so is `SCRIPT_FD`, by which a script is handed over.
     """
+    keep_open_files()
     stop = Stop(options.timeout, options.exit_budget)
     keep_to_ourselves()
     try:

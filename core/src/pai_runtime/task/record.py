@@ -1,13 +1,8 @@
 """`record`: a frozen dataclass whose making costs no time worth counting.
 
 `dataclasses` takes as long to import as a bare interpreter takes to start, and it compiles a class's methods
-anew each time. What a supervisor loads uses this in its place, and type checkers see the real one::
-
-    TYPE_CHECKING = False
-    if TYPE_CHECKING:
-        from dataclasses import dataclass as record, field, replace
-    else:
-        from pai_runtime.task.record import field, record, replace
+anew each time. What a supervisor or `pai-runtime plan` loads uses this in its place. Type checkers see the
+real `dataclass`, `field` and `replace` in this module.
 
 Instances work with `dataclasses.replace`, `fields` and `asdict`, and with `__post_init__`.
 """
@@ -21,27 +16,32 @@ if TYPE_CHECKING:
 
 
 class Factory:
-    """A default that is made for each instance, and whether it counts when two are compared or shown."""
+    """A default made for each instance, if any, and whether a field counts when two are compared or shown."""
 
-    def __init__(self, make: Callable[[], Any], *, compare: bool, show: bool) -> None:
+    def __init__(self, make: Callable[[], Any] | None, *, compare: bool, show: bool) -> None:
         self.make = make
         self.compare = compare
         self.show = show
 
 
-def field(*, default_factory: Callable[[], Any], compare: bool = True, repr: bool = True) -> Any:  # noqa: A002 - as in dataclasses
+def _field(
+    *,
+    default_factory: Callable[[], Any] | None = None,
+    compare: bool = True,
+    repr: bool = True,  # noqa: A002 - as in dataclasses
+) -> Any:
     """As that of `dataclasses`."""
     return Factory(default_factory, compare=compare, show=repr)
 
 
-def record(*, frozen: bool) -> Callable[[Any], Any]:
+def _record(*, frozen: bool) -> Callable[[Any], Any]:
     """A class with the fields that its annotations name."""
     if not frozen:
         raise TypeError("a record is frozen")
     return _as_record
 
 
-def replace(value: Any, **changes: Any) -> Any:
+def _replace(value: Any, **changes: Any) -> Any:
     """As that of `dataclasses`."""
     fields = {name: vars(value)[name] for name in value.__match_args__}
     return type(value)(**{**fields, **changes})
@@ -86,7 +86,11 @@ def _default(made: Any, name: str) -> Any:
         value = made.__record_defaults__[name]
     except KeyError:
         raise TypeError(f"{made.__name__} needs a value for {name}") from None
-    return value.make() if isinstance(value, Factory) else value
+    if not isinstance(value, Factory):
+        return value
+    if value.make is None:
+        raise TypeError(f"{made.__name__} needs a value for {name}")
+    return value.make()
 
 
 def __eq__(self: Any, other: Any) -> bool:  # noqa: N807 - `self` is any, too
@@ -136,9 +140,18 @@ class _DataclassFields:
         for name, value in owner.__record_defaults__.items():
             body[name] = value
             if isinstance(value, Factory):
-                factory: Any = value.make
+                factory: Any = value.make or dataclasses.MISSING
                 body[name] = dataclasses.field(
                     default_factory=factory, compare=value.compare, repr=value.show
                 )
         twin: Any = dataclasses.dataclass(frozen=True)(type(owner.__name__, (), body))
         return twin.__dataclass_fields__
+
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass as record
+    from dataclasses import field, replace
+else:
+    record, field, replace = _record, _field, _replace
+
+__all__ = ["field", "record", "replace"]

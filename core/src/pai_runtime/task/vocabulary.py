@@ -19,7 +19,7 @@ StopReason = Literal["cancelled", "timeout"]
 Behavior = Literal["TRANSIENT", "PERMANENT", "UNKNOWN"]
 
 Kept = Literal["held", "lingering"]
-StatePhase = Phase | Kept | Literal["ended"]
+StatePhase = Literal[Phase, Kept, "ended"]
 
 Phases = Literal["all", "init", "rest"]
 """Which part of a plan a supervisor runs."""

@@ -3,11 +3,13 @@
 import time
 from collections.abc import Sequence
 
+from pai_runtime.runs.progress import Progress
 from pai_runtime.runs.reader import Activity, RunReader
-from pai_runtime.runs.state import Progress, Run, RunTask
+from pai_runtime.runs.state import Run, RunTask
 from pai_runtime.terminal.table import table
 from pai_runtime.terminal.text import cut
-from pai_runtime.terminal.words import TASK_TITLES, counts, elapsed, retries, task_row
+from pai_runtime.terminal.times import elapsed
+from pai_runtime.terminal.words import TASK_TITLES, counted, counts, retries, task_row
 
 _COLOURS = {"failed": "31", "held": "33", "succeeded": "32"}
 
@@ -33,7 +35,7 @@ def frame(reader: RunReader, run: Run, doing: Activity, size: tuple[int, int], *
 
 
 def _job_line(run: Run, now: float) -> str:
-    again = f", {retries(run)} retries" if retries(run) else ""
+    again = f", {counted(retries(run), 'retry', 'retries')}" if retries(run) else ""
     state = run.outcome or "running"
     took = elapsed(run.started, run.ended, now)
     return f"{run.job}: {state}, {took}: {counts(task.state for task in run.tasks)}{again}"
@@ -51,8 +53,9 @@ def _chosen(tasks: Sequence[RunTask], doing: Activity, room: int) -> tuple[list[
     groups = (
         {"all others": rest} if together else {role: [t for t in rest if t.role == role] for role in roles}
     )
+    words = ("task", "tasks") if together else ("more task", "more tasks")
     lines = [
-        f"{name}: {len(group)} {'' if together else 'more '}tasks: {counts(task.state for task in group)}"
+        f"{name}: {counted(len(group), *words)}: {counts(task.state for task in group)}"
         for name, group in groups.items()
         if group
     ]

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 from pai_runtime.runs.reader import Activity
 from pai_runtime.runs.state import Run
-from pai_runtime.terminal.words import duration, kept
+from pai_runtime.terminal.times import time_span
+from pai_runtime.terminal.words import kept
 
 LONG = 10.0
 """Seconds that a step of the setup, or a callback, takes before that is news."""
@@ -48,4 +49,4 @@ class LongSteps:
                 while self._next[step] <= took:
                     self._next[step] *= 2
                 use = f", '{progress.use}'," if progress.use else ""
-                yield f"{task.name} has been in {progress.phase}{use} for {duration(took)}"
+                yield f"{task.name} has been in {progress.phase}{use} for {time_span(took)}"

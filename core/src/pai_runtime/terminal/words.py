@@ -1,15 +1,16 @@
 """What people are told of a run, in a few words each: for the live view, ``ps`` and the messages of a run."""
 
-import re
 import shlex
-import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from pai_runtime.runs.progress import Progress
 from pai_runtime.runs.reader import LogName, RunReader
-from pai_runtime.runs.state import Progress, Run, RunTask
+from pai_runtime.runs.runtime_log import without_mark
+from pai_runtime.runs.state import Run, RunTask
 from pai_runtime.terminal.text import shown_line
+from pai_runtime.terminal.times import clock, elapsed, time_span
 
 TASK_TITLES = ("TASK", "STATE", "PHASE", "ELAPSED", "RETRIES", "LAST LINE")
 
@@ -18,26 +19,7 @@ _KEPT = {
     "lingering": "has ended and lingers with its services",
 }
 _STATES = ("running", "waiting", "succeeded", "failed", "stopped", "lost")
-_RUNTIME_MARK = re.compile(r"\[[^]]*\] \[openpai-runtime\] ")
 _TAIL_BYTES = 4096
-
-
-def duration(seconds: float) -> str:
-    """Such as ``7s``, ``12m05s``, ``3h20m`` or ``2d04h``."""
-    seconds = max(0, int(seconds))
-    for size, unit, smaller, smaller_unit in (
-        (86400, "d", 3600, "h"),
-        (3600, "h", 60, "m"),
-        (60, "m", 1, "s"),
-    ):
-        if seconds >= size:
-            return f"{seconds // size}{unit}{seconds % size // smaller:02}{smaller_unit}"
-    return f"{seconds}s"
-
-
-def clock(moment: float) -> str:
-    """A time of day, where the person is."""
-    return time.strftime("%H:%M:%S", time.localtime(moment))
 
 
 def short_path(path: Path) -> str:
@@ -57,6 +39,11 @@ def counts(states: Iterable[str]) -> str:
     return ", ".join(f"{number[state]} {state}" for state in _STATES if number[state])
 
 
+def counted(number: int, one: str, many: str) -> str:
+    """Such as ``1 retry`` or ``2 retries``."""
+    return f"{number} {one if number == 1 else many}"
+
+
 def task_ranges(run: Run) -> str:
     """The tasks that there are: ``worker/0 to worker/3, server/0``."""
     last = {task.role: task.index for task in run.tasks}
@@ -66,11 +53,6 @@ def task_ranges(run: Run) -> str:
 def retries(run: Run) -> int:
     """How often anything of the run was restarted: all of it, or one task."""
     return run.retries + sum(max(0, task.retries - run.retries) for task in run.tasks)
-
-
-def elapsed(started: float | None, ended: float | None, now: float) -> str:
-    """How long it has taken so far, or took; empty if it has not begun."""
-    return duration((now if ended is None else ended) - started) if started is not None else ""
 
 
 def task_row(reader: RunReader, task: RunTask, progress: Progress | None, now: float) -> Sequence[str]:
@@ -95,7 +77,7 @@ def phase(task: RunTask, progress: Progress | None, now: float) -> str:
         return f"{progress.phase} until {clock(progress.held_until)}"
     if progress.phase == "command":
         return "command"
-    return " ".join((progress.phase, *filter(None, [progress.use]), duration(now - progress.since)))
+    return " ".join((progress.phase, *filter(None, [progress.use]), time_span(now - progress.since)))
 
 
 def last_line(reader: RunReader, task: RunTask, progress: Progress | None = None) -> str:
@@ -108,7 +90,7 @@ def last_line(reader: RunReader, task: RunTask, progress: Progress | None = None
 def tail(reader: RunReader, task: RunTask, log: LogName, most: int) -> list[str]:
     """The last lines of a log that are not empty, without the date and the mark of ``runtime.log``."""
     data = reader.log(task, log).tail(_TAIL_BYTES)
-    lines = (_RUNTIME_MARK.sub("", shown_line(line)) for line in data.split(b"\n"))
+    lines = (without_mark(shown_line(line)) for line in data.split(b"\n"))
     return [line for line in lines if line.strip()][-most:]
 
 

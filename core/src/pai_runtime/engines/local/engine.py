@@ -26,10 +26,10 @@ from pai_runtime.engines.local.storages import binds, check_storages, not_mounte
 from pai_runtime.engines.local.task import LAYERS, LocalTask, TaskSettings, shared_text
 from pai_runtime.job.model import Job
 from pai_runtime.plan.environment import Placement, TaskName
+from pai_runtime.runs.cannot_run import CannotRun
 from pai_runtime.runs.completion import Decision, decision
 from pai_runtime.runs.events import RunEvents
 from pai_runtime.runs.first_failure import first_failure
-from pai_runtime.runs.folder import CannotRun
 from pai_runtime.runs.state import RUN, Run, RunOutcome
 from pai_runtime.supervisor.process_tree import adopt_orphans, keep_to_ourselves, kill_children
 from pai_runtime.supervisor.stop import on_stop_signals

@@ -5,15 +5,15 @@ a cluster the real ones are in the container's environment, which nothing here m
 """
 
 import uuid
-from dataclasses import dataclass
 
 from pai_runtime.job.framework_name import framework_name
+from pai_runtime.task.record import record
 
 _NAMESPACE = uuid.UUID("6f1d2b0e-5f3c-4a53-9b0e-7b3a4d1c2e90")
 """Of the identifiers: the same attempt of the same run has the same ones."""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Attempt:
     """Which attempt of the job this is, and in it which of the task; from 0."""
 

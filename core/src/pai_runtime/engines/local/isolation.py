@@ -25,7 +25,7 @@ import json
 import os
 import stat
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pai_runtime.engines.local.mounting import (
@@ -72,13 +72,15 @@ class Bind:
 class Isolated:
     """What a task is isolated by: its kinds of namespaces, where what it writes is kept, and its storage.
 
-    `run` and `layers` are the folders of the run, and of what the kernel needs for this task.
+    `run` and `layers` are the folders of the run, and of what the kernel needs for this task; `user` is the
+    user and the group, which can only be told outside of the namespaces.
     """
 
     namespaces: int
     run: str
     layers: str
     storage: Sequence[Bind] = ()
+    user: tuple[int, int] = field(default_factory=lambda: (os.geteuid(), os.getegid()))
 
 
 def make_folders(task: Folder) -> None:
@@ -146,7 +148,7 @@ class Isolation:
         self._run_inside = Path(os.path.realpath(run))
         self._task_inside = self._run_inside / task.relative_to(run)
         self._platform = Path(os.path.realpath(PLATFORM))
-        self._user = os.geteuid(), os.getegid()  # which can only be told outside
+        self._user = isolated.user
         self._in_user_namespace = bool(isolated.namespaces & CLONE_NEWUSER)
         self._overlays = 0
         self._has_worked = False

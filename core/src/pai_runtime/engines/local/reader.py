@@ -9,16 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from pai_runtime.runs.log_follower import LogFollower
+from pai_runtime.runs.progress import Progress, read_progress
 from pai_runtime.runs.reader import LogName
-from pai_runtime.runs.state import (
-    Progress,
-    Run,
-    RunTask,
-    Unreadable,
-    read_exit_record,
-    read_progress,
-    read_run,
-)
+from pai_runtime.runs.state import Run, RunTask, Unreadable, read_run
+from pai_runtime.task.exit_record import read_exit_record
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.layout import RUNTIME_LOG, USER_LOG, VARIABLES
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from pai_runtime.document.document import Document
 from pai_runtime.document.problems import InvalidInput, Problem
 from pai_runtime.engines.local.isolation import Bind
-from pai_runtime.runs.folder import CannotRun
+from pai_runtime.runs.cannot_run import CannotRun
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.plan import PLATFORM, Mount, Plan, Variable
 

@@ -9,20 +9,21 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 from pai_runtime.engines.local.framework_controller import Attempt, attempt_variables
 from pai_runtime.engines.local.isolation import Bind, Isolated, clean_up, make_folders
 from pai_runtime.engines.local.launcher import Launch, Launcher
 from pai_runtime.plan.environment import TaskName
-from pai_runtime.runs.state import RunTask, TaskStatus, read_exit_record, read_phase
-from pai_runtime.task.exit_record import exit_record, noted
+from pai_runtime.runs.state import RunTask, TaskStatus
+from pai_runtime.task.exit_record import exit_record, noted, read_exit_record
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.launch import LaunchOptions
 from pai_runtime.task.layout import ATTEMPTS, PLAN, PRIVATE, RECORD, SHARED, WORK
 from pai_runtime.task.outcome import TIMEOUT, Result
 from pai_runtime.task.plan import Plan
-from pai_runtime.task.vocabulary import Outcome
+from pai_runtime.task.state import read_state
+from pai_runtime.task.vocabulary import Outcome, Phase
 
 LAYERS = ".layers"
 """The folder in that of a run with what the kernel needs while tasks are isolated."""
@@ -234,5 +235,12 @@ class LocalTask:
             if code == TIMEOUT and self._is_overdue:
                 outcome = "timeout"
             message = "the supervisor of the task was ended before it could say how the task went"
-            result = Result(outcome, code, read_phase(own) or "init", message=message)
+            result = Result(outcome, code, _phase(own), message=message)
             own.write(RECORD, exit_record(result))
+
+
+def _phase(own: Folder) -> Phase:
+    """The one that it was in when its supervisor was killed."""
+    phase: Any = read_state(own).get("phase")
+    known: Phase = phase if phase in get_args(Phase) else "init"
+    return known

@@ -1,0 +1,58 @@
+"""What a task is doing: its ``state.json``, which may be read while it is written, whatever is in it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, get_args
+
+from pai_runtime.task.folder import Folder
+from pai_runtime.task.state import read_state
+from pai_runtime.task.vocabulary import StatePhase
+
+_FAR_FUTURE = 1e11
+
+
+@dataclass(frozen=True)
+class Progress:
+    """``state.json``: what a task is doing, of which use, since when (seconds since 1970).
+
+    A task that is held for debugging, or lingers for its services, does so until the time `held_until`, or
+    until the file `release` exists. `addresses` are those of its services that are ready, by their names.
+    """
+
+    phase: StatePhase
+    use: str | None
+    since: float
+    held_until: float | None = None
+    release: str | None = None
+    addresses: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_progress(task: Folder) -> Progress | None:
+    """What the task in a folder is doing, or did last; None: that is not known."""
+    state = read_state(task)
+    try:
+        if state["phase"] not in get_args(StatePhase):
+            return None
+        use, held_until, release = (state.get(key) for key in ("use", "heldUntil", "release"))
+        return Progress(
+            phase=state["phase"],
+            use=_text(use) if use is not None else None,
+            since=_moment(state["since"]),
+            held_until=_moment(held_until) if held_until is not None else None,
+            release=_text(release) if release is not None else None,
+            addresses={_text(name): _text(address) for name, address in state.get("addresses", {}).items()},
+        )
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None
+
+
+def _text(value: str) -> str:
+    if not value.isprintable():
+        raise ValueError(f"{value!r} is not what a person can read")
+    return value
+
+
+def _moment(value: Any) -> float:
+    if not isinstance(value, (int, float)) or not 0 <= value < _FAR_FUTURE:
+        raise ValueError(f"{value!r} is no time")
+    return float(value)

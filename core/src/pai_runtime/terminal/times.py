@@ -1,0 +1,26 @@
+"""Times, as people read them."""
+
+import time
+
+
+def time_span(seconds: float) -> str:
+    """Such as ``7s``, ``12m05s``, ``3h20m`` or ``2d04h``."""
+    seconds = max(0, int(seconds))
+    for size, unit, smaller, smaller_unit in (
+        (86400, "d", 3600, "h"),
+        (3600, "h", 60, "m"),
+        (60, "m", 1, "s"),
+    ):
+        if seconds >= size:
+            return f"{seconds // size}{unit}{seconds % size // smaller:02}{smaller_unit}"
+    return f"{seconds}s"
+
+
+def clock(moment: float) -> str:
+    """A time of day, where the person is."""
+    return time.strftime("%H:%M:%S", time.localtime(moment))
+
+
+def elapsed(started: float | None, ended: float | None, now: float) -> str:
+    """How long it has taken so far, or took; empty if it has not begun."""
+    return time_span((now if ended is None else ended) - started) if started is not None else ""

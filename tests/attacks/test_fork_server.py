@@ -1,0 +1,184 @@
+"""The process that supervisors are forked from: it can be killed, stopped or refused, and holds nothing."""
+
+import ctypes
+import errno
+import json
+import os
+import re
+import select
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from pai_runtime.engines.local import launcher as launcher_module
+from pai_runtime.engines.local.launcher import Launch, Launcher
+from pai_runtime.task.folder import Folder
+from pai_runtime.task.launch import LaunchOptions
+from tests.support import PROGRAM, job, write_job
+from tests.task_harness import plan
+
+SECRET = "a-value-that-nobody-may-find"
+MODES = ["auto", "none"]
+
+
+@contextmanager
+def running(folder: Path, mode: str) -> Iterator[tuple[subprocess.Popen[bytes], list[int]]]:
+    """A run of two tasks, both of which wait, with the process ids of their supervisors."""
+    path = write_job(folder, job(worker={"commands": ["echo up", "exec sleep 1000"], "instances": 2}))
+    argv = [
+        PROGRAM,
+        "run",
+        path,
+        "--plain",
+        "--out",
+        folder / "run",
+        "--isolation",
+        mode,
+        "--env",
+        "MY_TOKEN",
+    ]
+    environment = {**os.environ, "MY_TOKEN": SECRET}
+    with subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE) as engine:
+        assert engine.stdout
+        assert [engine.stdout.readline()[-3:] for _ in range(2)] == [b"up\n", b"up\n"]
+        states = (folder / "run/worker").glob("*/state.json")
+        try:
+            yield engine, [json.loads(state.read_text())["pid"] for state in states]
+        finally:
+            engine.kill()
+
+
+def fork_server_of(engine: int, supervisors: list[int]) -> int:
+    children = Path(f"/proc/{engine}/task/{engine}/children").read_text().split()
+    (found,) = {int(pid) for pid in children} - set(supervisors)
+    return found
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_it_has_no_secret_and_no_file_of_the_run(tmp_path: Path, mode: str) -> None:
+    with running(tmp_path, mode) as (engine, supervisors):
+        process = Path(f"/proc/{fork_server_of(engine.pid, supervisors)}")
+        assert SECRET.encode() not in (process / "environ").read_bytes()
+        opened = [str(fd.readlink()) for fd in (process / "fd").iterdir() if int(fd.name) > 2]
+    kinds = sorted(each.partition(" ")[0].partition(":")[0] for each in opened)
+    assert kinds == ["/memfd", "anon_inode", "socket"]  # an empty script, the engine, the connection
+    assert "/memfd:pai-runtime script (deleted)" in opened
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_when_it_and_the_engine_are_killed_no_process_is_left(tmp_path: Path, mode: str) -> None:
+    with running(tmp_path, mode) as (engine, supervisors):
+        opened = [os.pidfd_open(pid) for pid in supervisors]
+        os.kill(fork_server_of(engine.pid, supervisors), signal.SIGKILL)
+        engine.kill()
+        assert engine.stdout
+        assert engine.stdout.read() == b""  # which comes when nobody has it open any more
+    for fd in opened:
+        assert select.select([fd], [], [], 60)[0]
+        os.close(fd)
+
+
+@pytest.fixture
+def launcher() -> Iterator[Launcher]:
+    made = Launcher()
+    yield made
+    made.close()
+
+
+def launch(launcher: Launcher, folder: Path, command: str = "echo done > here") -> int:
+    """Run a task by it; its exit code."""
+    (folder / "work").mkdir(parents=True)
+    (folder / "plan.json").write_text(json.dumps(plan(folder, command).to_json()))
+    with Folder.at(folder) as own:
+        pid = launcher.launch(Launch(str(folder), dict(os.environ), LaunchOptions().to_argument()), own, {})
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def test_one_that_is_killed_between_two_tasks_is_replaced(tmp_path: Path, launcher: Launcher) -> None:
+    assert launch(launcher, tmp_path / "first") == 0
+    assert launcher.pid
+    os.kill(launcher.pid, signal.SIGKILL)
+    os.waitpid(launcher.pid, 0)
+    assert launch(launcher, tmp_path / "second") == 0
+
+
+def test_one_that_does_not_answer_fails_one_task_and_is_replaced(
+    tmp_path: Path, launcher: Launcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launcher_module, "_ANSWERS_WITHIN", 0.05)
+    launcher.start()
+    assert launcher.pid
+    stopped = launcher.pid
+    os.kill(stopped, signal.SIGSTOP)
+    with pytest.raises(TimeoutError):
+        launch(launcher, tmp_path / "first")
+    assert os.waitpid(stopped, 0)[1] == signal.SIGKILL
+    monkeypatch.undo()
+    assert launch(launcher, tmp_path / "second") == 0
+
+
+def test_all_tasks_begin_with_the_same(tmp_path: Path, launcher: Launcher) -> None:
+    show = 'ulimit -a; umask; env; for p in $$ $PPID; do grep -E "^(Sig[BIC]|Cap|Name)" /proc/$p/status; done'
+    show += "; cd /proc/$PPID/fd && for f in *; do readlink $f; done"
+    for name in ("first", "second"):
+        assert launch(launcher, tmp_path / name, f"cd {tmp_path}; {{ {show}; }} > $PAI_WORK_DIR/here") == 0
+    first, second = ((tmp_path / name / "work/here").read_text() for name in ("first", "second"))
+    assert _without_numbers(first.replace("/first", "/second")) == _without_numbers(second)
+
+
+def _without_numbers(text: str) -> list[str]:
+    return sorted(re.sub(r"(pipe|socket|PPID=|proc/)\W*\d+", r"\1", line) for line in text.splitlines())
+
+
+class Instruction(ctypes.Structure):
+    """Of a filter of system calls."""
+
+    _fields_ = (
+        ("code", ctypes.c_ushort),
+        ("if_true", ctypes.c_ubyte),
+        ("if_false", ctypes.c_ubyte),
+        ("value", ctypes.c_uint),
+    )
+
+
+class Program(ctypes.Structure):
+    """A filter."""
+
+    _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.POINTER(Instruction)))
+
+
+NO_CLONE3 = (
+    (0x20, 0, 0, 0),  # the number of the call
+    (0x15, 0, 1, 435),  # clone3?
+    (0x06, 0, 0, 0x00050000 | errno.ENOSYS),
+    (0x06, 0, 0, 0x7FFF0000),  # allowed
+)
+
+
+def without_clone3() -> None:
+    """As in a container of some years ago."""
+    libc = ctypes.CDLL(None)
+    libc.prctl(38, 1, 0, 0, 0)  # no new privileges
+    program = Program(len(NO_CLONE3), (Instruction * len(NO_CLONE3))(*NO_CLONE3))
+    assert libc.prctl(22, 2, ctypes.byref(program), 0, 0) == 0
+
+
+def test_where_the_kernel_has_no_way_to_fork_for_another_each_supervisor_has_its_own(tmp_path: Path) -> None:
+    path = write_job(tmp_path, job(worker={"commands": ["echo $PAI_TASK_INDEX"], "instances": 3}))
+    ended = subprocess.run(
+        [PROGRAM, "run", path, "--out", tmp_path / "run"],
+        preexec_fn=without_clone3,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert sorted(ended.stdout.split()) == sorted(
+        ["worker/0", "|", "0", "worker/1", "|", "1", "worker/2", "|", "2"]
+    )
+    assert "tasks are not isolated (a user namespace: Function not implemented)" in ended.stderr

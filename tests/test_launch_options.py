@@ -1,0 +1,91 @@
+"""How a supervisor is told how to run its task."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pai_runtime.task.interpreter import python_argv
+from pai_runtime.task.launch import DEFAULT, LaunchOptions, Rotation
+from tests.task_harness import plan, run_task, shell
+
+_ALL = LaunchOptions(
+    timeout=1.5,
+    grace=2,
+    exit_budget=3,
+    prefix="worker/0 | ",
+    rotation=Rotation(1024, 3),
+    termination_log="/tmp/log",
+    folder_fd=10,
+    secrets_fd=11,
+    pid=12,
+    python="/usr/bin/python3",
+    hook_argv=("python3", "-m", "hooks"),
+    variables={"FC_TASK_ATTEMPT_INDEX": "1"},
+    phases="rest",
+)
+
+
+def test_options_come_back_as_they_were() -> None:
+    assert not [name for name, value in vars(_ALL).items() if value == vars(DEFAULT)[name]]
+    assert LaunchOptions.from_argument(_ALL.to_argument()) == _ALL
+    assert (DEFAULT.to_argument(), LaunchOptions.from_argument("{}")) == ("{}", DEFAULT)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        [],
+        None,
+        {"grase": 1},
+        {"grace": "1"},
+        {"grace": True},
+        {"grace": None},
+        {"rotation": {"sise": 1}},
+        {"rotation": 5},
+        {"phases": "most"},
+        {"hookArgv": "python"},
+        {"pid": 1.5},
+    ],
+)
+def test_what_is_no_option_is_refused(document: Any) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - there is no other
+        LaunchOptions.from_argument(json.dumps(document))
+
+
+@pytest.mark.parametrize("args", [[], ["/", "{", "more"], ["/", "{"], ["/", '{"grase": 1}']])
+def test_a_command_line_that_is_wrong_is_a_usage_error(args: list[str]) -> None:
+    argv = python_argv("pai_runtime.supervisor.__main__", *args)
+    ended = subprocess.run(argv, capture_output=True, check=False)
+    assert ended.returncode == 2
+    assert b"Traceback" not in ended.stderr
+
+
+def test_it_runs_as_a_module_without_any_option(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "plan.json").write_text(json.dumps(plan(tmp_path, "echo done").to_json()))
+    argv = [sys.executable, "-m", "pai_runtime.supervisor", str(tmp_path)]
+    assert subprocess.run(argv, capture_output=True, check=True).stdout == b"done\n"
+
+
+def test_variables_of_this_attempt_take_precedence_over_those_of_the_plan(tmp_path: Path) -> None:
+    given = plan(tmp_path, 'echo "$A $B"', environment={"A": "plan", "B": "plan"})
+    run = run_task(given, LaunchOptions(variables={"A": "attempt"}))
+    assert run.stdout == b"attempt plan\n"
+
+
+def test_a_file_that_we_are_started_with_does_not_reach_the_task(tmp_path: Path) -> None:
+    run = run_task(
+        plan(tmp_path, "ls /proc/self/fd", [shell("taskStarts", 0, "ls /proc/$$/fd")]),
+        wrap=["sh", "-c", 'exec 7< /etc/passwd; exec "$@"', "sh"],
+    )
+    assert b"7" not in run.stdout.split()
+    assert "7" not in run.runtime_log
+
+
+def test_standard_streams_that_are_closed_harm_nothing(tmp_path: Path) -> None:
+    run = run_task(plan(tmp_path, "echo done"), wrap=["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh"])
+    assert (run.process.returncode, run.stdout_log) == (0, b"done\n")
