@@ -12,7 +12,7 @@ from pathlib import Path
 
 from benchmarks.measure import Thing, first_byte, in_turn, milliseconds, process, table, times
 from pai_runtime.host.code import GROUP, Code
-from pai_runtime.host.dist_info import DistInfo
+from pai_runtime.host.metadata import Distribution
 from pai_runtime.task.interpreter import argv_of, search_path
 from pai_runtime.task.plan import UseRecord
 
@@ -74,7 +74,7 @@ def _install(folder: Path) -> UseRecord:
         (folder / name).write_text(text)
     rows = [f"{name},sha256={_as_noted(text)},{len(text)}" for name, text in files.items()]
     (info / "RECORD").write_text("\n".join([*rows, f"{info.name}/RECORD,,", ""]))
-    digest = Code(DistInfo(str(info))).digest
+    digest = Code(Distribution(str(info.parent), info.name)).digest
     return UseRecord("nothing", ID, "nothing", "1.0", digest, {}, "fail", "job.yaml:1:1")
 
 

@@ -46,7 +46,7 @@ class CpuTime:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        self._workers += node.workeroutput["cpu_seconds"]
+        self._workers += getattr(node, "workeroutput", {}).get("cpu_seconds", 0)  # none if it crashed
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("CPU seconds")

@@ -1,16 +1,26 @@
 """Jobs without the command line around them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from pai_runtime.document.document import Document
-from pai_runtime.document.problems import Problem, in_order
-from pai_runtime.job.load import load_job
-from pai_runtime.job.model import Job, build_job
-from pai_runtime.job.uses import JobUse, role_command, role_uses
+from pai_runtime.document.document import parse_document
+from pai_runtime.document.problems import Problem, Problems
+from pai_runtime.document.schemas import located_in
+from pai_runtime.engines.local.placement import example_placement
+from pai_runtime.host.host import Host, check_parameters
+from pai_runtime.host.policy import NO_POLICY
+from pai_runtime.job.build import build_job
+from pai_runtime.job.load import load_job, resolved
+from pai_runtime.job.model import Job, JobUse
+from pai_runtime.job.references import References
+from pai_runtime.job.uses import RoleResolver
+from pai_runtime.plan.build import PlannedRole, Planner
+from pai_runtime.plan.environment import TaskName
+from pai_runtime.plan.planning import JobFiles, plan_job, planned_roles, storage_plugins
+from pai_runtime.task.plan import Plan
 from tests.support import write_job
 
 
@@ -32,41 +42,98 @@ def yaml_text(data: Any) -> str:
     return text
 
 
+_STORAGES = storage_plugins(Host(NO_POLICY))
+
+
 def build(document: Mapping[str, Any] | str, secrets: Mapping[str, Any] | None = None) -> Job:
     """The job, as far as it can be built; not checked. `secrets` is what a secrets file holds."""
     text = document if isinstance(document, str) else yaml_text(document)
-    given = Document.parse(yaml_text(secrets), "secrets.yaml").root.children if secrets else {}
-    return build_job(Document.parse(text, "job.yaml"), {str(name): node for name, node in given.items()})
+    given = parse_document(yaml_text(secrets), "secrets.yaml").values() if secrets else ()
+    return build_job(
+        parse_document(text, "job.yaml"),
+        {str(secret.key): secret for secret in given},
+        _STORAGES.fields_of,
+        Problems(),
+    )
+
+
+def load_file(path: Path) -> tuple[Job, tuple[Problem, ...]]:
+    """The job in a file, and all its problems, in order."""
+    problems = Problems()
+    job = load_job(path, None, _STORAGES, problems)
+    return job, problems.in_order
 
 
 def load(folder: Path, document: Mapping[str, Any] | str) -> tuple[Problem, ...]:
     """All problems of a job file, in order."""
-    return in_order(load_job(write_job(folder, document))[1])
+    problems = Problems()
+    with problems.caught():
+        load_job(write_job(folder, document), None, _STORAGES, problems)
+    return problems.in_order
 
 
-def uses(job: Job, role: str = "worker") -> tuple[list[JobUse], list[Problem]]:
+def resolver(job: Job, role: str) -> tuple[RoleResolver, Problems]:
+    """What resolves the references in a role, and where it reports what is wrong with them."""
+    problems = Problems()
+    return RoleResolver(References(job, problems), job.roles[role], _STORAGES.for_extras()), problems
+
+
+def planned(path: Path, *only: TaskName) -> dict[TaskName, Plan]:
+    """The plans of tasks of a job file; raises `InvalidInput`."""
+    problems = Problems()
+    planner = plan_job(JobFiles(path), Host(NO_POLICY), lambda job: example_placement(job, "alice"), problems)
+    plans = planner.plans(*only)
+    problems.check()
+    return plans
+
+
+def checked_roles(job: Job) -> tuple[list[PlannedRole], Sequence[Problem]]:
+    """The roles of a job with their plugins, and what is wrong with what they use."""
+    problems = Problems()
+    complete = resolved(References(job, problems), _STORAGES)
+    return planned_roles(complete, Host(NO_POLICY), problems), problems.in_order
+
+
+def all_plans(job: Job) -> dict[TaskName, Plan]:
+    """The plans of all tasks of a job in which nothing is wrong."""
+    problems = Problems()
+    complete, host = resolved(References(job, problems), _STORAGES), Host(NO_POLICY)
+    roles = planned_roles(complete, host, problems)
+    plans = Planner(complete, host, roles, example_placement(complete, "user"), problems).plans()
+    assert not problems.in_order
+    return plans
+
+
+def parameter_problems(id_: str, parameters: Mapping[str, Any]) -> Sequence[Problem]:
+    """What is wrong with the parameters of a use of a plugin."""
+    problems = Problems()
+    check_parameters(Host(NO_POLICY).find(id_), parameters, problems, located_in("job.yaml"))
+    return problems.in_order
+
+
+def uses(job: Job, role: str = "worker") -> tuple[list[JobUse], Sequence[Problem]]:
     """The uses of a role, with what is wrong in them."""
-    problems: list[Problem] = []
-    return role_uses(job, job.roles[role], problems), problems
+    resolve, problems = resolver(job, role)
+    return list(resolve.uses()), problems.in_order
 
 
 def parameters(job: Job, name: str, role: str = "worker") -> Any:
     """The parameters of the use of this name, in which nothing is wrong."""
     found, problems = uses(job, role)
-    assert problems == []
+    assert not problems
     return next(use.parameters for use in found if use.name == name)
 
 
 def command(job: Job, role: str = "worker") -> str:
     """The command of a role, in which nothing is wrong."""
-    problems: list[Problem] = []
-    script = role_command(job, job.roles[role], problems).script
-    assert problems == []
+    resolve, problems = resolver(job, role)
+    script = resolve.command().script
+    assert not problems.in_order
     return script
 
 
-def command_problems(job: Job, role: str = "worker") -> list[Problem]:
+def command_problems(job: Job, role: str = "worker") -> Sequence[Problem]:
     """What is wrong in the command of a role."""
-    problems: list[Problem] = []
-    role_command(job, job.roles[role], problems)
-    return problems
+    resolve, problems = resolver(job, role)
+    resolve.command()
+    return problems.in_order

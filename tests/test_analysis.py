@@ -156,40 +156,51 @@ def pai_prerequisite(use, task):
     assert (validated.returncode, "mind the gap" in validated.stderr) == (0, True)
 
 
-@pytest.mark.parametrize(
-    ("body", "why"),
-    [
-        ("raise ValueError('no idea')", "ValueError: no idea"),
-        ("import sys; sys.exit(0)", "called sys.exit(0)"),
-        ("import os; os._exit(5)", "it ended with exit code 5"),
-        ("return 226", "returned int, not an Analysis"),
-        (_answer(code=0), "has the code 0, not one of 1 to 255"),
-        (_answer(code=256), "has the code 256, not one of 1 to 255"),
-        (_answer(reason=None), "has a text that is not a string"),
-        (_answer(solution="x"), "has a solution that is a str, not a tuple"),
-        (_answer(behavior="FINE"), "has the behavior 'FINE'"),
-        (_answer(because_of_peer="x"), "has a because_of_peer that is a str, not a bool"),
-        (_answer(gpu={"a b": True}), "has a gpu with a key that is no name"),
-        (_answer(gpu={"a": "sesame-open"}), "has a gpu whose values are not true, false, whole numbers"),
-        (
-            "import os; open(os.environ['PAI_ANALYSIS'], 'w').write('{')",
-            "did not find out why the task failed",
-        ),
-        (
-            "import os; open(os.environ['PAI_ANALYSIS'], 'w').write('[' * 60000)",
-            "did not find out why the task failed",
-        ),
-        (_answer(reason="r" * 70000), "at most 65536 are read"),
-    ],
-)
-def test_a_plugin_that_cannot_answer_leaves_the_task_as_it_was_and_is_named(
-    tmp_path: Path, body: str, why: str
-) -> None:
-    ended, record, log = _run(tmp_path, body)
-    assert (ended.returncode, record["exitCode"]) == (3, 3)
-    assert "phrase" not in record
-    assert why in log
-    assert "did not find out why the task failed" in log
+CANNOT_ANSWER = [
+    ("raise ValueError('no idea')", "ValueError: no idea"),
+    ("import sys; sys.exit(0)", "called sys.exit(0)"),
+    ("import os; os._exit(5)", "it ended with exit code 5"),
+    ("return 226", "returned int, not an Analysis"),
+    (_answer(code=0), "has the code 0, not one of 1 to 255"),
+    (_answer(code=256), "has the code 256, not one of 1 to 255"),
+    (_answer(reason=None), "has a text that is not a string"),
+    (_answer(solution="x"), "has a solution that is a str, not a tuple"),
+    (_answer(behavior="FINE"), "has the behavior 'FINE'"),
+    (_answer(because_of_peer="x"), "has a because_of_peer that is a str, not a bool"),
+    (_answer(gpu={"a b": True}), "has a gpu with a key that is no name"),
+    (_answer(gpu={"a": "sesame-open"}), "has a gpu whose values are not true, false, whole numbers"),
+    (
+        "import os; open(os.environ['PAI_ANALYSIS'], 'w').write('{')",
+        "did not find out why the task failed",
+    ),
+    (
+        "import os; open(os.environ['PAI_ANALYSIS'], 'w').write('[' * 60000)",
+        "did not find out why the task failed",
+    ),
+    (_answer(reason="r" * 70000), "at most 65536 are read"),
+]
+
+
+def test_plugins_that_cannot_answer_leave_the_task_as_it_was_and_are_named(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    for number, (body, _) in enumerate(CANNOT_ANSWER):
+        site.add(f"org.example.why{number}", _ANALYZES.format(body=body), hooks=["pai_analyze"])
+    fields = uses(*(f"org.example.why{number}" for number in range(len(CANNOT_ANSWER))))
+    fields["worker"]["commands"] = ["exit 3"]
+    file = write_job(tmp_path, job(**fields))
+    ended = site.cli("run", "--isolation", "none", "--out", tmp_path / "run", file)
+    task = tmp_path / "run" / "worker" / "0"
+    record = yaml.safe_load((task / "exit.yaml").read_text())
+    assert (ended.returncode, record["exitCode"], "phrase" in record) == (3, 3, False)
+    log = (task / "logs" / "runtime.log").read_text()
+    for number, (_, why) in enumerate(CANNOT_ANSWER):
+        of_it = [
+            line
+            for line in log.splitlines()
+            if f"org.example.why{number} " in line or f"'use{number}'" in line
+        ]
+        assert any(why in line for line in of_it), (why, of_it)
+        assert any("did not find out why the task failed" in line for line in of_it)
 
 
 def test_a_plugin_that_does_not_end_leaves_time_for_the_exit_callbacks_once_the_task_is_told_to_stop(

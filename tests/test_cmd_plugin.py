@@ -257,7 +257,7 @@ MISTAKES = [
         "  callbacks:\n  - event: taskStarts\n    command: [a]",
         "11:5",
         "callbacks[0].command",
-        ["is not known here", "Did you mean commands?"],
+        ["unknown field", "Did you mean commands?"],
     ),
     (
         "  callbacks:\n  - event: taskStarts\n    commands: [a]\n    failurePolicy: warn",

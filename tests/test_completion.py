@@ -1,17 +1,15 @@
 """Completion policies: which ends of tasks decide the job."""
 
 import pytest
-import yaml
 
-from pai_runtime.document.document import Document
-from pai_runtime.job.model import build_job
 from pai_runtime.runs.completion import Decision, decision
+from tests.job_harness import build
 from tests.support import job
 
 
 def _decide(completion: dict[str, int | None], instances: int, codes: list[int]) -> Decision | None:
     document = job(worker={"instances": instances, "completion": completion})
-    roles = build_job(Document.parse(yaml.safe_dump(document), "job.yaml"), {}).roles
+    roles = build(document).roles
     return decision(roles, {("worker", index): code for index, code in enumerate(codes)})
 
 

@@ -4,13 +4,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import yaml
 
-from pai_runtime.document.document import Document
 from pai_runtime.engines.local.framework_controller import Attempt, attempt_variables
 from pai_runtime.engines.local.placement import placement, ports_needed
-from pai_runtime.job.model import build_job
 from pai_runtime.plan.environment import JobEnvironment, Placement
+from tests.job_harness import build
 from tests.support import job
 
 _ROLE = {"dockerImage": "image", "commands": ["true"]}
@@ -33,7 +31,7 @@ _JOB = job(
 )
 
 
-_PARSED = build_job(Document.parse(yaml.safe_dump(_JOB, sort_keys=False), "job.yaml"), {})
+_PARSED = build(_JOB)
 _PLACEMENT = placement(
     _PARSED, "alice~test", "alice", Path("/run"), list(range(20000, 20000 + ports_needed(_PARSED)))
 )

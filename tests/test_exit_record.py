@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pai_runtime.document.document import Document
+from pai_runtime.document.document import parse_document
 from pai_runtime.document.schemas import package_schema
 from pai_runtime.task.analysis import Analysis
 from pai_runtime.task.exit_record import MOST_BYTES, exit_record, termination_message
@@ -67,7 +67,7 @@ def test_a_record_is_whole_valid_and_within_bounds(
         user_code,
     )
     assert set(record["errorLogs"]) == {"user", "platform"}
-    assert Document.parse(text, "exit.yaml").root.data == record, "who sums up a job reads it too"
+    assert parse_document(text, "exit.yaml").data == record, "who sums up a job reads it too"
     jsonschema.validate(record, package_schema("pai_runtime.task", "exit-record.schema.json"))
 
 

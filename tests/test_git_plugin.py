@@ -22,8 +22,7 @@ from pai_git import cloning, pai_init, pai_task_starts
 from pai_git.cloning import SETTINGS, CloneFailed, clone
 from pai_git.placing import PlaceTaken, place
 from pai_git.request import read_request
-from pai_runtime.document.problems import Position
-from pai_runtime.host.host import Host, parameter_problems
+from pai_runtime.host.host import Host
 from pai_runtime.host.planning import contribution_of
 from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.plugin import Task, Use, UserError
@@ -39,6 +38,7 @@ from tests.git_server import (
     make_repository,
     ssh_server,
 )
+from tests.job_harness import parameter_problems
 from tests.support import PROGRAM, cli, job, write_job
 
 pytestmark = pytest.mark.debian("git")
@@ -141,13 +141,13 @@ def test_a_variable_says_where_the_clone_is(
 def test_a_mistake_in_the_parameters_is_said_before_anything_is_imported(
     parameters: dict[str, Any], words: str
 ) -> None:
-    problems = parameter_problems(Host(NO_POLICY).find(ID), parameters, Position("job.yaml", 1, 1))
+    problems = parameter_problems(ID, parameters)
     assert any(words in str(problem) for problem in problems), problems
 
 
 def test_a_token_that_is_a_secret_is_no_mistake() -> None:
     parameters = {"repo_uri": "https://git.example/a", "token": placeholder("git")}
-    assert not parameter_problems(Host(NO_POLICY).find(ID), parameters, Position("job.yaml", 1, 1))
+    assert not parameter_problems(ID, parameters)
     read_request(parameters)
 
 
@@ -825,17 +825,14 @@ FAILURES: dict[str, tuple[dict[str, Any], list[Fault], str, str]] = {
 }
 
 
-@pytest.mark.parametrize("policy", ["fail", "ignore"])
-@pytest.mark.parametrize(("parameters", "faults", "phase", "words"), FAILURES.values(), ids=FAILURES)
+@pytest.mark.parametrize(
+    ("what", "policy"),
+    [*((what, "fail") for what in FAILURES), ("no repository", "ignore"), ("taken", "ignore")],
+)
 def test_a_clone_that_fails_is_followed_by_what_the_failure_policy_says(
-    server: GitServer,
-    tmp_path: Path,
-    parameters: dict[str, Any],
-    faults: list[Fault],
-    phase: str,
-    words: str,
-    policy: str,
+    server: GitServer, tmp_path: Path, what: str, policy: str
 ) -> None:
+    parameters, faults, phase, words = FAILURES[what]
     server.faults = list(faults)
     given = {
         name: value.format(url=server.url, tmp=tmp_path) if isinstance(value, str) else value

@@ -297,8 +297,8 @@ def test_what_this_machine_does_not_give_is_said_once(tmp_path: Path) -> None:
         (["--out", "full"], "is not empty; give --out a folder that does not exist yet"),
         (["--out", "file"], "the folder of the run cannot be made"),
         (["--timeout", "soon"], "--timeout: expected a time, such as 90, 90s, 15m or 2h, found 'soon'"),
-        (["--secrets", "missing.yaml"], "missing.yaml:1:1: error: cannot be read: No such file or directory"),
-        (["--policy", "missing.yaml"], "missing.yaml:1:1: error: cannot be read: No such file or directory"),
+        (["--secrets", "missing.yaml"], "missing.yaml: error: cannot be read: No such file or directory"),
+        (["--policy", "missing.yaml"], "missing.yaml: error: cannot be read: No such file or directory"),
     ],
 )
 def test_a_run_that_cannot_be_made_starts_nothing_and_changes_nothing(

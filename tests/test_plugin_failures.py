@@ -299,7 +299,7 @@ def test_all_parameters_of_all_uses_are_checked_before_any_plugin_is_imported(
     result = site.cli("run", path, cwd=tmp_path)
     assert result.returncode == 2
     lines = result.stderr.splitlines()
-    assert lines[0].startswith(f"{path}:11:9: error: prerequisites[1].size: is not valid")
-    assert lines[1].startswith(f"{path}:16:5: error: prerequisites[2].parameters.sise: is not known here")
+    assert lines[0].startswith(f"{path}:11:9: error: prerequisites[1].size: expected")
+    assert lines[1].startswith(f"{path}:16:5: error: prerequisites[2].parameters.sise: unknown field")
     assert lines[1].endswith("Did you mean size?")
     assert site.imported == set()

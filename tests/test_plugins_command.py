@@ -74,7 +74,7 @@ def test_show_says_what_a_person_needs_to_use_a_plugin(site: Site) -> None:
         "  API 1, hooks: pai_prerequisite",
         "  programs it needs in the image: git, tar",
         "  parameters:",
-        "    greeting: text, required",
+        "    greeting: a string, required",
         "      What it says.",
         "    times: a whole number, at least 1",
         "    anything: any value",
@@ -181,9 +181,9 @@ CHECKS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         GREETS,
         {"parameters": {**PARAMETERS, "examples": [{"greeting": "x"}, {"greeting": 3}, {"times": 0}]}},
         [
-            "example 1 does not match the schema: greeting: is not valid",
-            "example 2 does not match the schema: : 'greeting' is missing",
-            "example 2 does not match the schema: times: is not valid",
+            "example 1 does not match the schema: greeting: expected",
+            "example 2 does not match the schema: the field 'greeting' is missing",
+            "example 2 does not match the schema: times: expected",
         ],
     ),
     "a contribution that fails": (
@@ -206,7 +206,7 @@ CHECKS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
     "a schema that refers to nothing": (
         GREETS,
         {"parameters": {"$ref": "#/none", "examples": [{}]}},
-        ["example 0 does not match the schema: : the manifest of plugin org.one (org-one 1.0) cannot be"],
+        ["example 0 does not match the schema: the manifest of plugin org.one (org-one 1.0) cannot be"],
     ),
 }
 

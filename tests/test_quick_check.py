@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pai_runtime.document.document import Document
+from pai_runtime.document.document import read_document
 from pai_runtime.document.quick_check import is_surely_schema, is_surely_valid
 from pai_runtime.document.schemas import package_schema
 from pai_runtime.host.discovery import InstalledPlugins, manifest_path
@@ -121,7 +121,7 @@ def test_what_it_does_not_judge_it_leaves_to_jsonschema(data: Any, schema: Any) 
 )
 def test_a_valid_job_needs_no_other_check(path: Path) -> None:
     schema = package_schema("pai_runtime.job", "job.schema.json")
-    data = Document.read(path).root.data
+    data = read_document(path).data
     assert is_surely_valid(data, schema) == jsonschema.Draft202012Validator(schema).is_valid(data)
 
 

@@ -87,4 +87,4 @@ def test_what_its_author_checks_is_checked() -> None:
             raise ValueError(self.name)
 
     with pytest.raises(ValueError, match="wrong"):
-        Checked("wrong")  # type: ignore[call-arg]
+        Checked("wrong")

@@ -368,8 +368,9 @@ TAKEN = {
 
 
 @needs_root
-@pytest.mark.parametrize("policy", ["fail", "ignore"])
-@pytest.mark.parametrize("what", TAKEN)
+@pytest.mark.parametrize(
+    ("what", "policy"), [*((what, "fail") for what in TAKEN), ("no files", "ignore"), ("no port", "ignore")]
+)
 def test_what_the_image_lacks_is_said_and_the_failure_policy_is_followed(
     tmp_path: Path, what: str, policy: str
 ) -> None:
@@ -396,11 +397,13 @@ IMPOSSIBLE: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("policy", ["fail", "ignore"])
-@pytest.mark.parametrize(("parameters", "words"), IMPOSSIBLE.values(), ids=IMPOSSIBLE)
+@pytest.mark.parametrize(
+    ("what", "policy"), [*((what, "fail") for what in IMPOSSIBLE), ("a damaged key", "ignore")]
+)
 def test_what_cannot_be_followed_starts_nothing_or_is_left_out(
-    tmp_path: Path, parameters: dict[str, Any], words: str, policy: str
+    tmp_path: Path, what: str, policy: str
 ) -> None:
+    parameters, words = IMPOSSIBLE[what]
     document = job(worker={"commands": ['echo "went on ${PAI_SSH_DIR-without}"']}, extras=ssh(**parameters))
     document["extras"]["com.microsoft.pai.runtimeplugin"][0]["failurePolicy"] = policy
     ended = cli("run", write_job(tmp_path, document), "--out", tmp_path / "run")

@@ -11,9 +11,6 @@ from typing import Any
 
 import pytest
 
-from pai_runtime.document.problems import Position
-from pai_runtime.host.host import Host, parameter_problems
-from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.plugin import Task, Use, UserError
 from pai_ssh import barrier
 from pai_ssh.barrier import VERDICT, wait_for_all
@@ -22,6 +19,7 @@ from pai_ssh.keys import Keys, keys_of_run
 from pai_ssh.peers import Peer, find_peers
 from pai_ssh.request import read_request
 from pai_ssh.scripts import FOLDER, PREPARE
+from tests.job_harness import parameter_problems
 from tests.support import cli
 
 ID = "com.microsoft.pai.runtimeplugin.ssh"
@@ -34,7 +32,7 @@ def use(**parameters: Any) -> Use:
 
 
 def problems(**parameters: Any) -> list[str]:
-    found = parameter_problems(Host(NO_POLICY).find(ID), parameters, Position("job.yaml", 1, 1))
+    found = parameter_problems(ID, parameters)
     return [str(problem) for problem in found]
 
 

@@ -11,16 +11,12 @@ from typing import Any
 
 import pytest
 
-from pai_runtime.document.problems import InvalidInput, errors
-from pai_runtime.engines.local.placement import example_placement
-from pai_runtime.host.host import Host
-from pai_runtime.host.policy import NO_POLICY
-from pai_runtime.job.load import load_job
-from pai_runtime.plan.build import Planner, check_uses
+from pai_runtime.document.problems import InvalidInput
 from pai_runtime.plugin import Task
 from pai_runtime.task.plan import Mount, Plan
 from pai_storage.mounting import contribution, named_storage, nfs_export
 from tests.job_harness import build, parameters
+from tests.job_harness import planned as plans
 from tests.nfs_server import nfs_server
 from tests.plugin_factory import write_policy
 from tests.support import callback, cli, job, write_job
@@ -46,13 +42,7 @@ def storages(*listed: dict[str, Any]) -> dict[str, Any]:
 
 def planned(folder: Path, document: dict[str, Any]) -> Plan:
     """The plan of its first task; raises `InvalidInput`."""
-    loaded, problems = load_job(write_job(folder, document))
-    host = Host(NO_POLICY)
-    roles = check_uses(loaded, host, problems)
-    if errors(problems):
-        raise InvalidInput(problems)
-    planner = Planner(loaded, host, roles, example_placement(loaded, "alice"), problems)
-    return planner.plans(("worker", 0))["worker", 0]
+    return plans(write_job(folder, document), ("worker", 0))["worker", 0]
 
 
 def mounts(plan: Plan) -> list[Mount]:
@@ -160,12 +150,12 @@ def test_what_requires_a_storage_finds_where_it_is_mounted_by_both_names(
         (used(plugin="pvc_storage", mountPath="data"), "an absolute path without '..', not '/'"),
         (used(plugin="pvc_storage", mountPath="/a/../b"), "an absolute path without '..', not '/'"),
         (used(plugin="pvc_storage", mountPath="/"), "an absolute path without '..', not '/'"),
-        (storages({"name": "a", "mountPath": "b"}), "extras.storages[0].mountPath: is not valid"),
+        (storages({"name": "a", "mountPath": "b"}), "extras.storages[0].mountPath: expected"),
         (storages({"name": "a/b"}), "expected the name of a storage"),
-        (storages({}), "extras.storages[0]: 'name' is missing"),
+        (storages({}), "extras.storages[0]: the field 'name' is missing"),
         (storages({"name": "a", "mountpath": "/b"}), "Did you mean mountPath?"),
         (job(extras={"storages": ["a"]}), "expected a mapping with the name of a storage"),
-        (used(requireStorages=[{"name": ".."}]), "prerequisites[1].requireStorages[0].name: is not valid"),
+        (used(requireStorages=[{"name": ".."}]), "prerequisites[1].requireStorages[0].name: expected"),
         (extra("teamwise_storage"), "'storageConfigNames' is missing"),
         (extra("teamwise_storage", storageConfigNames=[".."]), "expected the name of a storage"),
         (used(plugin="com.microsoft.pai.rest.storage"), "'config' is missing"),
@@ -320,7 +310,7 @@ def test_a_read_only_storage_needs_a_place_for_what_is_mounted_in_it(tmp_path: P
     ("text", "words"),
     [
         ("[a]", "expected a mapping from names to folders"),
-        ("a: 1", "storages.yaml:1:4: error: a: is not valid; expected a folder"),
+        ("a: 1", "storages.yaml:1:4: error: a: expected a folder"),
         (None, "cannot be read"),
     ],
 )

@@ -16,16 +16,13 @@ from urllib.request import ProxyHandler, build_opener
 
 import pytest
 
-from pai_runtime.document.problems import Problem
-from pai_runtime.engines.local.placement import example_placement
 from pai_runtime.host.blame import PluginError
 from pai_runtime.host.host import Host
 from pai_runtime.host.planning import contribution_of
 from pai_runtime.host.policy import NO_POLICY
-from pai_runtime.plan.build import Planner, check_uses
 from pai_runtime.plugin import Contribution, Task, Use
 from pai_runtime.task.placeholders import placeholder
-from tests.job_harness import build
+from tests.job_harness import all_plans, build, checked_roles
 from tests.support import PROGRAM, callback, cli, job, write_job
 
 ID = "com.microsoft.pai.runtimeplugin.tensorboard"
@@ -47,11 +44,7 @@ def extra(*, policy: str = "fail", roles: list[str] | None = None, **parameters:
 
 def with_board(document: dict[str, Any]) -> list[str]:
     """The tasks of a job that have a TensorBoard, as they are planned."""
-    built, host = build(document), Host(NO_POLICY)
-    problems: list[Problem] = []
-    roles = check_uses(built, host, problems)
-    assert problems == []
-    plans = Planner(built, host, roles, example_placement(built, "user"), []).plans()
+    plans = all_plans(build(document))
     return [f"{role}/{index}" for (role, index), plan in plans.items() if plan.services]
 
 
@@ -133,7 +126,7 @@ def test_it_holds_up_nothing_and_lingers_only_if_told_to(tmp_path: Path) -> None
         ({"logdir": ""}, "logdir"),
         ({"logdir": ["runs"]}, "logdir"),
         ({"logdir": "hdfs://server/runs"}, "logdir"),
-        ({"logdir": {"../a": "runs"}}, "logdir"),
+        ({"logdir": {"../a": "runs"}}, "logdir.../a"),
         ({"logdir": {"a": 3}}, "logdir.a"),
         ({"port": 0}, "port"),
         ({"port": 65536}, "port"),
@@ -145,8 +138,7 @@ def test_it_holds_up_nothing_and_lingers_only_if_told_to(tmp_path: Path) -> None
 )
 def test_parameters_that_make_no_sense_are_refused(parameters: dict[str, Any], message: str) -> None:
     document = job(extras=extra(**parameters))
-    problems: list[Problem] = []
-    check_uses(build(document), Host(NO_POLICY), problems)
+    _, problems = checked_roles(build(document))
     assert [problem.field.rpartition("parameters.")[2] for problem in problems] == [message]
 
 

@@ -27,14 +27,14 @@ import pai_tensorboard
 from pai_failure_analysis.exit_codes_command import by_code
 from pai_failure_analysis.rules import shipped_rules
 from pai_runtime import cli, hooks, plugin
+from pai_runtime.document.problems import Problems
 from pai_runtime.document.schemas import expectation, package_schema
 from pai_runtime.engines.local.framework_controller import Attempt, attempt_variables
 from pai_runtime.engines.local.placement import example_placement
 from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.job.framework_name import framework_name
-from pai_runtime.job.load import load_job
-from pai_runtime.plan.build import Planner, check_uses
+from pai_runtime.plan.planning import JobFiles, plan_job
 from pai_runtime.plugin import API_VERSION
 from pai_runtime.task import outcome
 from pai_runtime.task.vocabulary import Outcome, Phase
@@ -346,12 +346,12 @@ def _environment() -> Iterator[str]:
         "capitals or `_` is also there in FrameworkController's spelling: `ps_server` as `psserver`."
     )
     yield ""
-    job, problems = load_job(EXAMPLE)
-    host = Host(NO_POLICY)
-    roles = check_uses(job, host, problems)
-    plan = Planner(job, host, roles, example_placement(job, "alice"), problems).plans(("worker", 0))[
-        "worker", 0
-    ]
+    problems = Problems()
+    planner = plan_job(
+        JobFiles(EXAMPLE), Host(NO_POLICY), lambda job: example_placement(job, "alice"), problems
+    )
+    job, plan = planner.job, planner.plans(("worker", 0))["worker", 0]
+    problems.check()
     left = {variable.name: variable.value for variable in plan.variables()}
     left |= attempt_variables(plan.job, plan.role, plan.index, Attempt())
     words = {

@@ -29,7 +29,7 @@ MODES = ["auto", "none"]
 def running(folder: Path, mode: str) -> Iterator[tuple[subprocess.Popen[bytes], list[int]]]:
     """A run of two tasks, both of which wait, with the process ids of their supervisors."""
     path = write_job(folder, job(worker={"commands": ["echo up", "exec sleep 1000"], "instances": 2}))
-    argv = [
+    argv: list[str | Path] = [
         PROGRAM,
         "run",
         path,
@@ -163,7 +163,9 @@ def without_clone3() -> None:
     """As in a container of some years ago."""
     libc = ctypes.CDLL(None)
     libc.prctl(38, 1, 0, 0, 0)  # no new privileges
-    program = Program(len(NO_CLONE3), (Instruction * len(NO_CLONE3))(*NO_CLONE3))
+    program = Program(
+        len(NO_CLONE3), (Instruction * len(NO_CLONE3))(*(Instruction(*each) for each in NO_CLONE3))
+    )
     assert libc.prctl(22, 2, ctypes.byref(program), 0, 0) == 0
 
 

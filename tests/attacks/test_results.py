@@ -1,5 +1,6 @@
 """The result of a task is that of its command, whatever a callback, a plugin or a kill does (promise 4)."""
 
+import json
 import signal
 from pathlib import Path
 from typing import Any
@@ -21,18 +22,24 @@ FAILED = {
 }
 
 
-@pytest.mark.parametrize("case", FAILED)
+def one_role_each(*each: list[str]) -> dict[str, Any]:
+    """A job with the roles w0, w1, …, which run these commands, and end whatever becomes of the others."""
+    document = job()
+    worker = {**document["taskRoles"].pop("worker"), "completion": {"minFailedInstances": -1}}
+    document["taskRoles"] = {
+        f"w{number}": {**worker, "commands": commands} for number, commands in enumerate(each)
+    }
+    return document
+
+
 @pytest.mark.parametrize("mode", ["auto", "none"])
-def test_a_command_that_fails_ends_the_script_and_fails_the_task(
-    tmp_path: Path, case: str, mode: str
-) -> None:
-    commands, code = FAILED[case]
-    path = write_job(tmp_path, job(worker={"commands": commands}))
+def test_a_command_that_fails_ends_the_script_and_fails_the_task(tmp_path: Path, mode: str) -> None:
+    path = write_job(tmp_path, one_role_each(*(commands for commands, _ in FAILED.values())))
     ended = cli("run", path, "--out", tmp_path / "run", "--isolation", mode)
-    record = yaml.safe_load((tmp_path / "run/worker/0/exit.yaml").read_text())
-    assert (record["outcome"], record["originUserExitCode"]) == ("failed", code)
-    assert ended.returncode != 0
     assert "training" not in ended.stdout
+    for number, (_, code) in enumerate(FAILED.values()):
+        record = yaml.safe_load((tmp_path / f"run/w{number}/0/exit.yaml").read_text())
+        assert (record["outcome"], record["originUserExitCode"]) == ("failed", code)
 
 
 @pytest.mark.debian("dash")
@@ -121,15 +128,15 @@ FORGED = [
 ]
 
 
-@pytest.mark.parametrize("forgery", FORGED)
 @pytest.mark.parametrize("mode", ["auto", "none"])
-def test_a_task_cannot_write_its_own_result(tmp_path: Path, forgery: str, mode: str) -> None:
-    path = write_job(tmp_path, job(worker={"commands": [f"( {forgery} ) 2>/dev/null || :", "exit 9"]}))
-    ended = cli("run", path, "--out", tmp_path / "run", "--isolation", mode)
-    record = yaml.safe_load((tmp_path / "run/worker/0/exit.yaml").read_text())
-    assert (ended.returncode, record["originUserExitCode"], record["outcome"]) == (9, 9, "failed")
-    listed = cli("ps", tmp_path / "run", "--json")
-    assert '"failed"' in listed.stdout
+def test_a_task_cannot_write_its_own_result(tmp_path: Path, mode: str) -> None:
+    commands = [[f"( {forgery} ) 2>/dev/null || :", "exit 9"] for forgery in FORGED]
+    cli("run", write_job(tmp_path, one_role_each(*commands)), "--out", tmp_path / "run", "--isolation", mode)
+    for number in range(len(FORGED)):
+        record = yaml.safe_load((tmp_path / f"run/w{number}/0/exit.yaml").read_text())
+        assert (record["originUserExitCode"], record["outcome"]) == (9, "failed")
+    listed = json.loads(cli("ps", tmp_path / "run", "--json").stdout)
+    assert [task["state"] for task in listed["tasks"]] == ["failed"] * len(FORGED)
 
 
 def test_a_hook_that_leaves_the_program_does_not_end_the_run_as_a_success(tmp_path: Path) -> None:

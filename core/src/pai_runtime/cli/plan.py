@@ -4,15 +4,16 @@ import argparse
 
 from pai_runtime.cli import CANNOT_RUN, INVALID
 from pai_runtime.cli.arguments import add_job, add_json, add_policy, task_name
-from pai_runtime.cli.common import load_checked, user_name
+from pai_runtime.cli.common import user_name
 from pai_runtime.cli.policy import given_host
-from pai_runtime.document.problems import InvalidInput
+from pai_runtime.document.problems import InvalidInput, Problems
 from pai_runtime.engines.local.placement import example_placement
 from pai_runtime.job.model import Job
 from pai_runtime.plan.build import Planner
 from pai_runtime.plan.environment import TaskName
+from pai_runtime.plan.planning import JobFiles, plan_job
 from pai_runtime.plan.show import plan_lines
-from pai_runtime.task.plan import plans_to_json
+from pai_runtime.task.plan import Plan, plans_to_json
 from pai_runtime.terminal.output import report_problems, say, write_json, write_lines
 
 
@@ -26,25 +27,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Exit status 0, or 1 if there is no plan."""
-    host = given_host(args.policy)
+    host, problems, user = given_host(args.policy), Problems(), user_name()
     try:
-        job, roles, warnings = load_checked(args, host)
-        only = [_existing(job, args.task)] if args.task else []
-        planner = Planner(job, host, roles, example_placement(job, user_name()), warnings)
-        if args.json:
-            plans = list(planner.plans(*only).values())
-            write_json(plans[0].to_json() if only else plans_to_json(plans))
-            return 0
-        groups = [(1, plan) for plan in planner.plans(*only).values()] if only else planner.groups()
+        files = JobFiles(args.job, args.secrets)
+        planner = plan_job(files, host, lambda job: example_placement(job, user), problems)
+        groups = _groups(planner, args)
+        problems.check()
     except InvalidInput as error:
         report_problems(error.problems)
         return INVALID
     except LookupError as error:
         say(f"{error.args[0]}")
         return CANNOT_RUN
+    if args.json:
+        plans = [plan for _, plan in groups]
+        write_json(plans[0].to_json() if args.task else plans_to_json(plans))
+        return 0
     for number, (alike, plan) in enumerate(groups):
         write_lines(["", *plan_lines(plan, alike)] if number else plan_lines(plan, alike))
     return 0
+
+
+def _groups(planner: Planner, args: argparse.Namespace) -> list[tuple[int, Plan]]:
+    """The plans that are asked for, each with how many tasks it stands for."""
+    if args.json or args.task:
+        only = [_existing(planner.job, args.task)] if args.task else []
+        return [(1, plan) for plan in planner.plans(*only).values()]
+    return planner.groups()
 
 
 def _existing(job: Job, task: TaskName) -> TaskName:

@@ -55,12 +55,13 @@ def main(args: argparse.Namespace) -> int:
     try:
         status: int = import_own(args.plugin.code, command.module).main(args, given)
     except UserError as error:
-        raise InvalidInput([Problem(str(error))]) from error
+        raise InvalidInput([Problem("plugin-error", str(error))]) from error
     except (CannotWrite, BrokenPipeError):
         raise
     except Exception as error:
         what = f"{type(error).__name__}: {error}"
-        raise InvalidInput([Problem(f"{args.plugin.label}, command {command.name}: {what}")]) from error
+        message = f"{args.plugin.label}, command {command.name}: {what}"
+        raise InvalidInput([Problem("plugin-error", message)]) from error
     return status
 
 
@@ -69,11 +70,11 @@ def _add_arguments(
 ) -> None:
     _, fault = read_manifest(plugin.location or Path(), plugin.id)
     if fault:
-        raise InvalidInput([Problem(f"{plugin.label} is refused: {fault}")])
+        raise InvalidInput([Problem("plugin-refused", f"{plugin.label} is refused: {fault}")])
     try:
         with stdout_is_stderr():
             host.load(plugin)
             with blamed(plugin, f"command {command.name}"):
                 import_own(plugin.code, command.module).add_arguments(parser)
     except PluginError as error:
-        raise InvalidInput([Problem(str(error))]) from error
+        raise InvalidInput([Problem("plugin-error", str(error))]) from error

@@ -23,7 +23,7 @@ def given_host(path: Path | None, *, manifests: bool = True) -> Host:
     if POLICY_VARIABLE in os.environ:
         if not os.environ[POLICY_VARIABLE]:
             message = f"{POLICY_VARIABLE} is set and names no policy; unset it, or set it to the path of one"
-            raise InvalidInput([Problem(message)])
+            raise InvalidInput([Problem("no-policy", message)])
         paths.append(Path(os.environ[POLICY_VARIABLE]))
     if path is not None:
         paths.append(path)

@@ -6,19 +6,22 @@ from pathlib import Path
 
 from pai_runtime.cli import CANNOT_RUN
 from pai_runtime.cli.arguments import add_job, add_policy
-from pai_runtime.cli.common import load_checked, user_name
+from pai_runtime.cli.common import user_name
 from pai_runtime.cli.policy import given_host
 from pai_runtime.document import duration
-from pai_runtime.document.problems import InvalidInput
+from pai_runtime.document.problems import InvalidInput, Problems
+from pai_runtime.engines.engine import View
 from pai_runtime.engines.local import open_run
 from pai_runtime.engines.local.engine import LocalRun, RunOptions, not_given_here
 from pai_runtime.engines.local.environment import is_name
 from pai_runtime.engines.local.storages import read_storages
 from pai_runtime.job.model import Job
 from pai_runtime.job.secrets import secret_values
-from pai_runtime.plan.build import Planner
+from pai_runtime.plan.environment import Placement
+from pai_runtime.plan.planning import JobFiles, plan_job
 from pai_runtime.runs.cannot_run import CannotRun
 from pai_runtime.runs.folder import RunFolder
+from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.summary import summarise
 from pai_runtime.task.masking import SHORTEST
 from pai_runtime.task.secret_forms import is_too_short
@@ -82,20 +85,16 @@ def main(args: argparse.Namespace) -> int:
             environment=tuple(args.env),
         )
         host = given_host(args.policy)
-        job, roles, warnings = load_checked(args, host)
-        report_problems(warnings)
-        folder = RunFolder(job, args.out)
-        reader = open_run(folder.path)
-        view = choose_view(reader, plain=args.plain)
-        run = LocalRun(job, folder.path, options, view)
-        secrets = secret_values(job.secrets)
+        problems, here = Problems(), _Here(args, options)
         try:
-            planner = Planner(job, host, roles, run.place(), warnings)
+            planner = plan_job(JobFiles(args.job, args.secrets), host, here.place, problems)
             plans = planner.plans()
-            report_problems(planner.more_warnings)
-            run.prepare(plans, secrets)
+            problems.check()
+            report_problems(problems.in_order)
+            secrets = secret_values(here.job.secrets)
+            here.run.prepare(plans, secrets)
         except BaseException:
-            folder.discard()
+            here.discard()
             raise
     except InvalidInput as error:
         report_problems(error.problems)
@@ -104,12 +103,40 @@ def main(args: argparse.Namespace) -> int:
     except CannotRun as error:
         say(f"{error}; nothing was started")
         return CANNOT_RUN
-    for text in _beforehand(job, folder.path, secrets):
-        view.say(text)
-    status = run.run()
-    for text in summary_lines(reader, summarise(reader, run.as_run())):
-        view.say(text)
+    for text in _beforehand(here.job, here.folder.path, secrets):
+        here.view.say(text)
+    status = here.run.run()
+    for text in summary_lines(here.reader, summarise(here.reader, here.run.as_run())):
+        here.view.say(text)
     return status
+
+
+class _Here:
+    """The run on this machine; there is one once the job is known and has a place."""
+
+    job: Job
+    folder: RunFolder
+    reader: RunReader
+    view: View
+    run: LocalRun
+
+    def __init__(self, args: argparse.Namespace, options: RunOptions) -> None:
+        self._args = args
+        self._options = options
+
+    def place(self, job: Job) -> Placement:
+        """Make the folder of the run and find ports for it; raises `CannotRun`."""
+        self.job = job
+        self.folder = RunFolder(job, self._args.out)
+        self.reader = open_run(self.folder.path)
+        self.view = choose_view(self.reader, plain=self._args.plain)
+        self.run = LocalRun(job, self.folder.path, self._options, self.view)
+        return self.run.place()
+
+    def discard(self) -> None:
+        """Take back what was made, if nothing is in it."""
+        if "folder" in vars(self):
+            self.folder.discard()
 
 
 def _seconds(text: str) -> float:

@@ -1,4 +1,4 @@
-"""YAML documents that know where each value stands, read in bounded time and memory.
+"""YAML in which each value knows where it stands, read in bounded time and memory.
 
 Values follow the core schema of YAML 1.2, as the job protocol says: only ``true`` and ``false`` are
 booleans (``yes`` and ``on`` are text), keys are text, and there are no tags of other kinds.
@@ -16,7 +16,16 @@ from typing import Any
 
 import yaml
 
-from pai_runtime.document.problems import InvalidInput, Position, Problem, in_order
+from pai_runtime.document.problems import (
+    DocumentPath,
+    InvalidInput,
+    Location,
+    Position,
+    Problem,
+    Severity,
+    field_name,
+    in_order,
+)
 
 MAX_BYTES = 4 * 1024 * 1024
 MAX_DEPTH = 100
@@ -24,8 +33,6 @@ MAX_NODES = 100_000
 """Values in a document, each alias counted as all that it stands for."""
 CHARACTERS_PER_NODE = 100
 """A longer text counts as several values: an alias could repeat it a hundred thousand times."""
-
-DocumentPath = tuple[str | int, ...]
 
 _INT = re.compile(r"[-+]?[0-9]{1,300}|0o[0-7]{1,300}|0x[0-9a-fA-F]{1,300}")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
@@ -40,106 +47,173 @@ _LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 _NOT_YAML = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
-    """One value. `data` is plain data; `text` a scalar as it was written; `line` and `column` from 1.
+@dataclass(frozen=True)
+class Source:
+    """The text of a file; `file` is its name in messages."""
 
-    `start` and `end` are its first and last character in the source; `children` and `keys` (the position
-    of each key) are those of a list or mapping, `size` is the number of values in it, a long text counted
-    as several. Not shown by ``repr``: a node may be a secret.
-    """
-
-    data: Any = field(repr=False)
+    file: str
     text: str = field(repr=False)
-    line: int
-    column: int
-    start: int
-    end: int
-    children: Mapping[str | int, "Node"] = field(default_factory=dict, repr=False)
-    keys: Mapping[str | int, tuple[int, int]] = field(default_factory=dict, repr=False)
-    size: int = 1
 
-
-class Document:
-    """A whole document. `file` is its name in messages."""
-
-    def __init__(self, file: str, source: str, root: Node) -> None:
-        self.file = file
-        self.source = source
-        self.root = root
-
-    @classmethod
-    def read(cls, path: Path) -> "Document":
-        """Read a file; raises `InvalidInput` for one that is not a sound document."""
-        file = str(path)
-        try:
-            with open(path, "rb", opener=_open_at_once) as stream:
-                data = stream.read(MAX_BYTES + 1)
-        except OSError as error:
-            raise _invalid(f"cannot be read: {error.strerror}", Position(file, 1, 1)) from None
-        if len(data) > MAX_BYTES:
-            raise _invalid(f"is larger than {MAX_BYTES // 1024 // 1024} MiB", Position(file, 1, 1))
-        try:
-            source = data.decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            # The error's own bytes are without the byte order mark.
-            before = error.object[: error.start].decode()
-            byte = error.object[error.start]
-            raise _invalid(f"is not UTF-8: byte 0x{byte:02x}", _at_end(before, file)) from None
-        return cls.parse(source, file)
-
-    @classmethod
-    def parse(cls, source: str, file: str) -> "Document":
-        """Read a text; raises `InvalidInput`."""
-        # Not left to the parser: it counts the bytes before the character.
-        if strange := _NOT_YAML.search(source):
-            place = _at_end(source[: strange.start()], file)
-            raise _invalid(f"is not YAML: the character U+{ord(strange[0]):04X}", place)
-        builder = _Builder(file)
-        try:
-            for event in yaml.parse(source, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
-                builder.feed(event)
-        except yaml.MarkedYAMLError as error:
-            mark = error.problem_mark or error.context_mark
-            place = Position(file, mark.line + 1, mark.column + 1) if mark else Position(file, 1, 1)
-            raise _invalid(f"is not YAML: {error.problem or error.context}", place) from None
-        return cls(file, source, builder.document())
-
-    def node(self, path: DocumentPath) -> Node | None:
-        """The value at `path`."""
-        node = self.root
-        for part in path:
-            child = node.children.get(part)
-            if child is None:
-                return None
-            node = child
-        return node
-
-    def position(self, path: DocumentPath, *, is_key: bool = False) -> Position:
-        """Where the value at `path` stands, or its key, or the nearest that there is above it."""
-        node = self.root
-        for part in path[:-1]:
-            if part not in node.children:
-                return self.place(node)
-            node = node.children[part]
-        if not path or path[-1] not in node.children:
-            return self.place(node)
-        if is_key and path[-1] in node.keys:
-            return Position(self.file, *node.keys[path[-1]])
-        return self.place(node.children[path[-1]])
-
-    def place(self, node: Node) -> Position:
-        """The position of a value of this document."""
-        return Position(self.file, node.line, node.column)
-
-    def place_at(self, index: int) -> Position:
-        """The position of a character of the source."""
+    def position(self, index: int) -> Position:
+        """The position of a character."""
         line = bisect_right(self._line_starts, index)
         return Position(self.file, line, index - self._line_starts[line - 1] + 1)
 
     @cached_property
     def _line_starts(self) -> list[int]:
-        return [0, *(match.end() for match in _LINE_BREAK.finditer(self.source))]
+        return [0, *(match.end() for match in _LINE_BREAK.finditer(self.text))]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One value where it is written. `data` is plain data; `text` a scalar as it was written.
+
+    `start` and `end` are its first and last character in the source; `children` and `keys` (where each key
+    starts) are those of a list or mapping, `size` is the number of values in it, a long text counted
+    as several. Not shown by ``repr``: a node may be a secret.
+    """
+
+    source: Source = field(repr=False)
+    start: int
+    end: int
+    data: Any = field(repr=False)
+    text: str = field(default="", repr=False)
+    children: Mapping[str | int, "Node"] = field(default_factory=dict, repr=False)
+    keys: Mapping[str | int, int] = field(default_factory=dict, repr=False)
+    size: int = 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Value:
+    """A value as it is reached from the root of its document, so that it knows the name of its field.
+
+    An alias is a value of its own: its field is where the alias stands, its position that of what it stands
+    for.
+    """
+
+    node: Node
+    above: "Value | None" = field(default=None, repr=False)
+    key: str | int = ""
+
+    @property
+    def data(self) -> Any:
+        """The value as plain data."""
+        return self.node.data
+
+    @property
+    def text(self) -> str:
+        """A scalar as it was written."""
+        return self.node.text
+
+    @property
+    def path(self) -> DocumentPath:
+        """The keys and indexes that lead to it from the root."""
+        keys: list[str | int] = []
+        value = self
+        while value.above is not None:
+            keys.append(value.key)
+            value = value.above
+        return tuple(reversed(keys))
+
+    @property
+    def field(self) -> str:
+        """The name of its field: ``taskRoles.worker.commands[0]``; empty for the root."""
+        return field_name(self.path)
+
+    @property
+    def position(self) -> Position:
+        """Where it is written."""
+        return self.node.source.position(self.node.start)
+
+    @property
+    def key_position(self) -> Position:
+        """Where its key is written; its own position, if it has none."""
+        above = self.above.node if self.above else None
+        if above is None or self.key not in above.keys:
+            return self.position
+        return above.source.position(above.keys[self.key])
+
+    def get(self, *path: str | int) -> "Value | None":
+        """The value at a path below it."""
+        value = self
+        for key in path:
+            child = value.node.children.get(key)
+            if child is None:
+                return None
+            value = Value(child, value, key)
+        return value
+
+    def values(self) -> "Iterator[Value]":
+        """What is in it, if it is a list or mapping."""
+        for key, child in self.node.children.items():
+            yield Value(child, self, key)
+
+    def at(self, path: DocumentPath) -> Location:
+        """Where the value at a path below it is, or, if there is none, the nearest that there is above."""
+        value, found = self, True
+        for key in path:
+            child = value.get(key) if found else None
+            value, found = (value, False) if child is None else (child, True)
+        key_position = value.key_position if found else value.position
+        return Location(value.position, key_position, field_name((*self.path, *path)))
+
+    def problem(
+        self,
+        code: str,
+        message: str,
+        found: str | None = None,
+        expected: str | None = None,
+        suggestion: str | None = None,
+        severity: Severity = "error",
+    ) -> Problem:
+        """A problem with this value; see `Problem`."""
+        return Problem(
+            code,
+            message,
+            self.position,
+            self.field,
+            found=found,
+            expected=expected,
+            suggestion=suggestion,
+            severity=severity,
+        )
+
+
+def read_document(path: Path) -> Value:
+    """The root of a file; raises `InvalidInput` for one that is not a sound document."""
+    file = str(path)
+    try:
+        with open(path, "rb", opener=_open_at_once) as stream:
+            data = stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise _invalid("unreadable", f"cannot be read: {error.strerror}", Position(file)) from None
+    if len(data) > MAX_BYTES:
+        raise _invalid("too-large", f"is larger than {MAX_BYTES // 1024 // 1024} MiB", Position(file))
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        # The error's own bytes are without the byte order mark.
+        before = error.object[: error.start].decode()
+        byte = error.object[error.start]
+        raise _invalid("not-utf-8", f"is not UTF-8: byte 0x{byte:02x}", _at_end(before, file)) from None
+    return parse_document(text, file)
+
+
+def parse_document(text: str, file: str) -> Value:
+    """The root of a text; `file` is its name in messages. Raises `InvalidInput`."""
+    # Not left to the parser: it counts the bytes before the character.
+    if strange := _NOT_YAML.search(text):
+        place = _at_end(text[: strange.start()], file)
+        raise _invalid("not-yaml", f"is not YAML: the character U+{ord(strange[0]):04X}", place)
+    builder = _Builder(Source(file, text))
+    try:
+        for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+            builder.feed(event)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = Position(file, mark.line + 1, mark.column + 1) if mark else Position(file)
+        raise _invalid("not-yaml", f"is not YAML: {error.problem or error.context}", place) from None
+    return Value(builder.document())
 
 
 @dataclass(slots=True)
@@ -148,7 +222,7 @@ class _Open:
 
     event: Any
     children: dict[str | int, Node] = field(default_factory=dict)
-    keys: dict[str | int, tuple[int, int]] = field(default_factory=dict)
+    keys: dict[str | int, int] = field(default_factory=dict)
     merged: list[Node] = field(default_factory=list)
     key: str | None = None
     is_merge: bool = False
@@ -158,8 +232,8 @@ class _Open:
 class _Builder:
     """Makes nodes of the parser's events, without recursion: how deep a document is, its writer decides."""
 
-    def __init__(self, file: str) -> None:
-        self._file = file
+    def __init__(self, source: Source) -> None:
+        self._source = source
         self._open: list[_Open] = []
         self._anchors: dict[str | None, Node | None] = {}
         self._roots: list[Node] = []
@@ -167,7 +241,7 @@ class _Builder:
 
     def document(self) -> Node:
         if not self._roots:
-            raise _invalid("is empty", Position(self._file, 1, 1))
+            raise _invalid("empty", "is empty", Position(self._source.file))
         if self._problems:
             raise InvalidInput(in_order(self._problems))
         return self._roots[0]
@@ -175,7 +249,7 @@ class _Builder:
     def feed(self, event: Any) -> None:
         match event:
             case yaml.DocumentStartEvent() if self._roots:
-                raise _invalid("holds a second document; expected one", self._at(event))
+                raise _invalid("second-document", "holds a second document; expected one", self._at(event))
             case yaml.MappingStartEvent() | yaml.SequenceStartEvent():
                 self._begin(event)
             case yaml.MappingEndEvent() | yaml.SequenceEndEvent():
@@ -186,15 +260,17 @@ class _Builder:
                 node = self._anchors.get(event.anchor)
                 if node is None:
                     # Its name is not shown, nor a tag: a secret that begins with * or ! looks like one.
-                    raise _invalid("this alias stands for nothing that is complete", self._at(event))
+                    message = "this alias stands for nothing that is complete"
+                    raise _invalid("unknown-alias", message, self._at(event))
                 self._add(node, event)
 
     def _begin(self, event: Any) -> None:
         if len(self._open) >= MAX_DEPTH:
-            raise _invalid(f"is nested deeper than {MAX_DEPTH} levels", self._at(event))
+            message = f"is nested deeper than {MAX_DEPTH} levels"
+            raise _invalid("too-deep", message, self._at(event))
         self._check_tag(event, "map" if isinstance(event, yaml.MappingStartEvent) else "seq")
         if self._expects_key():
-            raise _invalid("a list or mapping cannot be a key", self._at(event))
+            raise _invalid("wrong-key", "a list or mapping cannot be a key", self._at(event))
         if event.anchor:
             self._anchors[event.anchor] = None
         self._open.append(_Open(event))
@@ -207,17 +283,14 @@ class _Builder:
             data: Any = {key: child.data for key, child in opened.children.items()}
         else:
             data = [child.data for child in opened.children.values()]
-        mark = start.start_mark
         node = Node(
-            data,
-            "",
-            mark.line + 1,
-            mark.column + 1,
-            mark.index,
-            event.end_mark.index,
-            opened.children,
-            opened.keys,
-            opened.size,
+            source=self._source,
+            start=start.start_mark.index,
+            end=event.end_mark.index,
+            data=data,
+            children=opened.children,
+            keys=opened.keys,
+            size=opened.size,
         )
         if start.anchor:
             self._anchors[start.anchor] = node
@@ -228,18 +301,17 @@ class _Builder:
         data = _scalar_data(text, event)
         self._check_tag(event, "str", *_KINDS[type(data)])
         if "\0" in text:
-            self._problems.append(Problem("the character NUL cannot be part of a value", self._at(event)))
+            message = "the character NUL cannot be part of a value"
+            self._problems.append(Problem("nul", message, self._at(event)))
         if self._expects_key():
             self._key(text, event)
             return
-        mark = event.start_mark
         node = Node(
-            data,
-            "" if data is None else text,
-            mark.line + 1,
-            mark.column + 1,
-            mark.index,
-            event.end_mark.index,
+            source=self._source,
+            start=event.start_mark.index,
+            end=event.end_mark.index,
+            data=data,
+            text="" if data is None else text,
             size=1 + len(text) // CHARACTERS_PER_NODE,
         )
         if event.anchor:
@@ -250,15 +322,13 @@ class _Builder:
         top = self._open[-1]
         top.is_merge = text == "<<" and event.implicit[0]
         top.key = text
-        place = (event.start_mark.line + 1, event.start_mark.column + 1)
         if top.is_merge:
             return
         if text in top.keys:
-            first = ":".join(map(str, top.keys[text]))
-            self._problems.append(
-                Problem(f"the key '{text}' is here a second time; the first is at {first}", self._at(event))
-            )
-        top.keys[text] = place
+            first = self._source.position(top.keys[text])
+            message = f"the key '{text}' is here a second time; the first is at {first.line}:{first.column}"
+            self._problems.append(Problem("duplicate-key", message, self._at(event)))
+        top.keys[text] = event.start_mark.index
 
     def _add(self, node: Node, event: Any) -> None:
         if not self._open:
@@ -268,6 +338,7 @@ class _Builder:
         top.size += node.size
         if top.size > MAX_NODES:
             raise _invalid(
+                "too-many-values",
                 f"holds more than {MAX_NODES} values, aliases counted as what they stand for and long texts"
                 f" as one for every {CHARACTERS_PER_NODE} characters",
                 self._at(event),
@@ -275,7 +346,7 @@ class _Builder:
         if isinstance(top.event, yaml.SequenceStartEvent):
             top.children[len(top.children)] = node
         elif top.key is None:
-            raise _invalid("an alias cannot be a key", self._at(event))
+            raise _invalid("wrong-key", "an alias cannot be a key", self._at(event))
         elif top.is_merge:
             self._add_merge(top, node, event)
             top.key = None
@@ -286,7 +357,7 @@ class _Builder:
     def _add_merge(self, top: _Open, node: Node, event: Any) -> None:
         sources = list(node.children.values()) if isinstance(node.data, list) else [node]
         if not all(isinstance(source.data, dict) for source in sources):
-            raise _invalid("'<<' merges mappings only", self._at(event))
+            raise _invalid("wrong-merge", "'<<' merges mappings only", self._at(event))
         top.merged += sources
 
     def _expects_key(self) -> bool:
@@ -297,12 +368,13 @@ class _Builder:
         kind = _CORE_TAGS.get(event.tag)
         if event.tag not in (None, "!") and kind is None:
             message = "the tag here is not allowed: values are plain data"
-            self._problems.append(Problem(message, self._at(event)))
+            self._problems.append(Problem("wrong-tag", message, self._at(event)))
         elif kind is not None and kind not in kinds:
-            self._problems.append(Problem(f"this is no {kind}, as its tag says", self._at(event)))
+            message = f"is not a {kind}, as its tag says"
+            self._problems.append(Problem("wrong-tag", message, self._at(event)))
 
     def _at(self, event: Any) -> Position:
-        return Position(self._file, event.start_mark.line + 1, event.start_mark.column + 1)
+        return Position(self._source.file, event.start_mark.line + 1, event.start_mark.column + 1)
 
 
 def _merge(opened: _Open) -> None:
@@ -341,8 +413,8 @@ def _at_end(before: str, file: str) -> Position:
     return Position(file, before.count("\n") + 1, len(before) - before.rfind("\n"))
 
 
-def _invalid(message: str, position: Position) -> InvalidInput:
-    return InvalidInput([Problem(message, position)])
+def _invalid(code: str, message: str, position: Position) -> InvalidInput:
+    return InvalidInput([Problem(code, message, position)])
 
 
 def walk(node: Node, path: DocumentPath = ()) -> Iterator[tuple[DocumentPath, Node]]:

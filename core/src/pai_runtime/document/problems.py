@@ -1,7 +1,8 @@
 """Problems: what is wrong with something that a person wrote, said so that the person can mend it."""
 
 import difflib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any, Literal
@@ -20,32 +21,50 @@ _MOST_SUGGESTED = 100
 _NEAR = 0.7
 
 
+DocumentPath = tuple[str | int, ...]
+"""Keys and indexes that lead from a value to one below it."""
+
+Severity = Literal["error", "warning"]
+
+
 @dataclass(frozen=True)
 class Position:
-    """A place in a file; line and column count from 1."""
+    """A place in a file; line and column count from 1. Line 0 is the file as a whole."""
 
     file: str
-    line: int
-    column: int
+    line: int = 0
+    column: int = 0
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}:{self.column}"
+        return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
+
+
+@dataclass(frozen=True)
+class Location:
+    """Where a value is written, and its key, and the name of its field."""
+
+    position: Position
+    key_position: Position
+    field: str
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong: where, in which field, what was found, what was expected, what to do.
+    """One thing that is wrong: where, in which field, what it is, and what was probably meant.
 
-    As text it is one line that a terminal shows as it is, whatever the file holds.
+    `code` names the kind of problem for programs, such as ``unknown-field``; `message` says it to people,
+    with what was `found` and what was `expected`, which programs have on their own too. As text it is one
+    line that a terminal shows as it is, whatever the file holds.
     """
 
+    code: str
     message: str
     position: Position | None = None
     field: str = ""
     found: str | None = None
     expected: str | None = None
     suggestion: str | None = None
-    severity: Literal["error", "warning"] = "error"
+    severity: Severity = "error"
 
     def __post_init__(self) -> None:
         # A file may hold names of any length, and as many problems that name them.
@@ -56,25 +75,27 @@ class Problem:
 
     def __str__(self) -> str:
         parts = [str(self.position)] if self.position else []
-        parts.append(self.severity)
-        if self.field:
-            parts.append(self.field)
-        text = ": ".join([*parts, self.message])
-        if self.found is not None:
-            text += f"; found {self.found}"
-        if self.expected is not None:
-            text += f"; expected {self.expected}"
-        if self.suggestion is not None:
-            text += f". Did you mean {self.suggestion}?"
-        return printable(text)
+        return printable(": ".join([*parts, self.severity, self.text]))
+
+    @property
+    def text(self) -> str:
+        """The problem without where it is."""
+        text = f"{self.field}: {self.message}" if self.field else self.message
+        return text if self.suggestion is None else f"{text}. Did you mean {self.suggestion}?"
 
     def to_json(self) -> dict[str, Any]:
         """The problem as data, without what is not known."""
-        document = {key: value for key, value in asdict(self).items() if value not in (None, "")}
-        if self.position:
-            del document["position"]
-            document |= asdict(self.position)
-        return document
+        position = asdict(self.position) if self.position else {}
+        document: dict[str, Any] = {**vars(self), **position}
+        del document["position"]
+        return {key: value for key, value in document.items() if value not in (None, "", 0)}
+
+
+def unexpected(expected: str | None, found: str | None) -> str:
+    """The message that something else than `expected` was `found`."""
+    if expected is None:
+        return "is not valid" if found is None else f"{found} is not valid"
+    return f"expected {expected}" if found is None else f"expected {expected}, found {found}"
 
 
 class InvalidInput(Exception):
@@ -83,6 +104,45 @@ class InvalidInput(Exception):
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
         super().__init__("\n".join(problem_lines(self.problems)))
+
+
+class Problems:
+    """What is found to be wrong, each problem once.
+
+    `mask` hides secrets in what messages show of values; who reads the secrets sets it.
+    """
+
+    def __init__(self, mask: Callable[[str], str] = str) -> None:
+        self.mask = mask
+        self.suggestions = Suggestions()
+        self._found: dict[Problem, None] = {}
+
+    def add(self, *problems: Problem) -> None:
+        """Report them."""
+        self._found.update(dict.fromkeys(problems))
+
+    @property
+    def in_order(self) -> tuple[Problem, ...]:
+        """All of them, by their positions."""
+        return in_order(self._found)
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether one of them is more than a warning."""
+        return bool(errors(self._found))
+
+    def check(self) -> None:
+        """Raise `InvalidInput` with all of them, if there is an error."""
+        if self.has_errors:
+            raise InvalidInput(self.in_order)
+
+    @contextmanager
+    def caught(self) -> Iterator[None]:
+        """Report what is raised as `InvalidInput` in the block, which ends by it."""
+        try:
+            yield
+        except InvalidInput as error:
+            self.add(*error.problems)
 
 
 def problem_lines(problems: Sequence[Problem]) -> Iterator[str]:
@@ -97,22 +157,23 @@ def bounded(problems: Iterable[Problem], position: Position) -> list[Problem]:
     found: dict[Problem, None] = {}
     for problem in problems:
         if len(found) == MOST_LOOKED_FOR and problem not in found:
-            return [Problem(f"has more than {MOST_LOOKED_FOR} faults; not all are listed", position), *found]
+            message = f"has more than {MOST_LOOKED_FOR} faults; not all are listed"
+            return [Problem("too-many-problems", message, position), *found]
         found[problem] = None
     return list(found)
 
 
 def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """Each problem once, by its place in the file."""
-    unique = dict.fromkeys(problems)
-    return tuple(
-        sorted(
-            unique,
-            key=lambda problem: (
-                (problem.position.line, problem.position.column) if problem.position else (0, 0)
-            ),
-        )
-    )
+    """Each problem once: those of no file, then file by file as they come, by their places there."""
+    files: dict[str, int] = {}
+
+    def place(problem: Problem) -> tuple[int, int, int]:
+        if problem.position is None:
+            return (-1, 0, 0)
+        file = files.setdefault(problem.position.file, len(files))
+        return (file, problem.position.line, problem.position.column)
+
+    return tuple(sorted(dict.fromkeys(problems), key=place))
 
 
 def errors(problems: Iterable[Problem]) -> tuple[Problem, ...]:

@@ -6,14 +6,26 @@ In a schema, ``title`` says in a few words what is expected there; messages use 
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from itertools import groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from pai_runtime.document.document import Document, DocumentPath
-from pai_runtime.document.problems import MOST_LOOKED_FOR, Position, Problem, Suggestions, bounded, field_name
+from pai_runtime.document.document import Value
+from pai_runtime.document.problems import (
+    MOST_LOOKED_FOR,
+    DocumentPath,
+    Location,
+    Position,
+    Problem,
+    Problems,
+    Suggestions,
+    bounded,
+    field_name,
+    unexpected,
+)
 from pai_runtime.document.quick_check import is_surely_schema, is_surely_valid
 from pai_runtime.document.secret_names import names_secret
 from pai_runtime.task import placeholders
@@ -27,7 +39,7 @@ Schema = Mapping[str, Any]
 _TYPES = {
     "object": "a mapping",
     "array": "a list",
-    "string": "text",
+    "string": "a string",
     "integer": "a whole number",
     "number": "a number",
     "boolean": "true or false",
@@ -43,41 +55,40 @@ def package_schema(package: str, name: str) -> Schema:
     return schema
 
 
-def check_document(document: Document, schema: Schema, mask: Callable[[str], str] = str) -> list[Problem]:
-    """All problems of a document; `mask` hides secrets in what is shown of it."""
-    return check(document.root.data, schema, document, mask=mask)
+def check_value(value: Value, schema: Schema, problems: Problems) -> None:
+    """Report all problems of a value."""
+    check(value.data, schema, problems, value.at)
 
 
-def check(
-    data: Any,
-    schema: Schema,
-    source: Document | Position,
-    locate: Callable[[DocumentPath], DocumentPath] = tuple,
-    mask: Callable[[str], str] = str,
-) -> list[Problem]:
-    """All problems of `data`, which comes from `source`; `locate` gives the path there of one in `data`."""
-    if is_surely_valid(data, schema):
-        return []
-    place = source if isinstance(source, Position) else source.place(source.root)
-    return bounded(_problems(data, schema, source, locate, mask), place)
+def check(data: Any, schema: Schema, problems: Problems, locate: Callable[[DocumentPath], Location]) -> None:
+    """Report all problems of `data`; `locate` says where what is at a path in it is written."""
+    if not is_surely_valid(data, schema):
+        problems.add(*bounded(_problems(data, schema, problems, locate), locate(()).position))
+
+
+def located_in(file: str) -> Callable[[DocumentPath], Location]:
+    """For data of which only the file is known: `locate` of `check`."""
+    position = Position(file)
+    return lambda path: Location(position, position, field_name(path))
 
 
 def _problems(
-    data: Any,
-    schema: Schema,
-    source: Document | Position,
-    locate: Callable[[DocumentPath], DocumentPath],
-    mask: Callable[[str], str],
+    data: Any, schema: Schema, problems: Problems, locate: Callable[[DocumentPath], Location]
 ) -> Iterator[Problem]:
-    suggestions = Suggestions()
     for error in _errors(data, schema):
         path: DocumentPath = tuple(error.absolute_path)
-        found = _shown(error.instance, path, mask)
-        for relative, message, shown, expected, suggestion in _explain(error, found, suggestions):
-            whole = locate((*path, *relative))
-            is_key = bool(relative)
-            place = source if isinstance(source, Position) else source.position(whole, is_key=is_key)
-            yield Problem(message, place, field_name(whole), shown, expected, suggestion)
+        found = _shown(error.instance, path, problems.mask)
+        for each in _explain(error, found, problems.suggestions):
+            where = locate((*path, *each.below))
+            yield Problem(
+                each.code,
+                each.message,
+                where.key_position if each.below else where.position,
+                where.field,
+                found=each.found,
+                expected=each.expected,
+                suggestion=each.suggestion,
+            )
 
 
 def _errors(data: Any, schema: Schema) -> Iterator["ValidationError"]:
@@ -141,31 +152,60 @@ def schema_error(schema: Any) -> str | None:
     return None
 
 
-_Explained = tuple[DocumentPath, str, str | None, str | None, str | None]
+@dataclass(frozen=True)
+class _Explained:
+    """What one error means; see `Problem`. `below` leads from the value to the key that is wrong, if any."""
+
+    code: str
+    message: str
+    found: str | None = None
+    expected: str | None = None
+    suggestion: str | None = None
+    below: DocumentPath = ()
 
 
 def _explain(error: "ValidationError", found: str, suggestions: Suggestions) -> Iterator[_Explained]:
-    """What one error means: path below the value, message, found, expected, suggestion."""
     schema: Schema = error.schema if isinstance(error.schema, Mapping) else {}
-    known: Mapping[str, Any] = schema.get("properties", {})
-    given = cast("Any", error.validator_value)
-    instance = cast("Any", error.instance)
     if error.validator == "required":
-        meant = {suggestions.near_miss(name, known) for name in instance if name not in known}
-        for name in given:
-            if name not in instance and name not in meant:
-                yield (), f"'{name}' is missing", None, expectation(known.get(name, {})), None
+        yield from _missing(error, schema, suggestions)
     elif error.validator == "additionalProperties":
-        expected = "one of " + ", ".join(known) if known else expectation(schema)
-        for name in _unlisted(instance, schema):
-            yield (name,), "is not known here", None, expected, suggestions.near_miss(name, known)
-    elif error.validator == "enum" and isinstance(error.instance, str):
-        words = [value for value in given if isinstance(value, str)]
-        yield (), "is not valid", found, expectation(schema), suggestions.near_miss(error.instance, words)
-    elif error.parent and error.parent.validator == "propertyNames":
-        yield (str(error.instance),), "is not valid", None, expectation(schema), None
+        yield from _unknown(error, schema, suggestions)
     else:
-        yield (), "is not valid", found, expectation(schema, str(error.validator)), None
+        is_name = list(error.schema_path)[-2:-1] == ["propertyNames"]
+        is_type = error.validator == "type"
+        expected = expectation(schema, str(error.validator))
+        words = schema.get("enum", ()) if isinstance(error.instance, str) else ()
+        known = [word for word in words if isinstance(word, str)]
+        yield _Explained(
+            "wrong-name" if is_name else "wrong-type" if is_type else "wrong-value",
+            unexpected(expected, found),
+            found,
+            expected,
+            suggestions.near_miss(str(error.instance), known) if known else None,
+            (str(error.instance),) if is_name else (),
+        )
+
+
+def _missing(error: "ValidationError", schema: Schema, suggestions: Suggestions) -> Iterator[_Explained]:
+    known: Mapping[str, Any] = schema.get("properties", {})
+    instance = cast("Any", error.instance)
+    meant = {suggestions.near_miss(name, known) for name in instance if name not in known}
+    for name in cast("Any", error.validator_value):
+        if name not in instance and name not in meant:
+            expected = expectation(known.get(name, {}))
+            message = f"the field '{name}' is missing"
+            yield _Explained(
+                "missing-field", f"{message}; expected {expected}" if expected else message, None, expected
+            )
+
+
+def _unknown(error: "ValidationError", schema: Schema, suggestions: Suggestions) -> Iterator[_Explained]:
+    known: Mapping[str, Any] = schema.get("properties", {})
+    message = f"unknown field; known: {', '.join(known)}" if known else "unknown field"
+    for name in _unlisted(cast("Any", error.instance), schema):
+        yield _Explained(
+            "unknown-field", message, suggestion=suggestions.near_miss(name, known), below=(name,)
+        )
 
 
 def expectation(schema: Any, failed: str | None = None) -> str | None:

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from pai_runtime.document.problems import Position, field_name
-from pai_runtime.document.schemas import check, package_schema, schema_error
+from pai_runtime.document.problems import Problems
+from pai_runtime.document.schemas import check, located_in, package_schema, schema_error
 from pai_runtime.host.code import GROUP, Code
 from pai_runtime.host.dist_info import plugin_distributions
 from pai_runtime.host.metadata import (
@@ -33,14 +33,28 @@ class PluginCommand:
 
 
 @record(frozen=True)
+class StorageManifest:
+    """What a plugin for storage says of the fields of its uses; see the manifest's schema."""
+
+    name: str
+    mount_path: str
+    for_extras: bool
+
+
+@record(frozen=True)
 class Manifest:
-    """What a plugin says of itself, without being imported."""
+    """What a plugin says of itself, without being imported.
+
+    `default` says that every job uses it that does not name it.
+    """
 
     api: int
     summary: str
     hooks: tuple[str, ...]
     programs: tuple[str, ...]
     parameters: Mapping[str, Any]
+    default: bool = False
+    storage: StorageManifest | None = None
 
 
 UNREADABLE: Final = Manifest(0, "", (), (), {})
@@ -181,12 +195,16 @@ def read_manifest(location: Path, id_: str) -> tuple[Manifest, str | None]:
         return UNREADABLE, f"its manifest {path} is not JSON: {error}"
     if fault := manifest_fault(data, path, id_):
         return UNREADABLE, fault
+    storage = data.get("storage")
     manifest = Manifest(
-        data["api"],
-        data["summary"],
-        tuple(data["hooks"]),
-        tuple(data.get("programs", ())),
-        data["parameters"],
+        api=data["api"],
+        summary=data["summary"],
+        hooks=tuple(data["hooks"]),
+        programs=tuple(data.get("programs", ())),
+        parameters=data["parameters"],
+        default=data.get("default", False),
+        storage=storage
+        and StorageManifest(storage["name"], storage["mountPath"], storage.get("forExtras", False)),
     )
     if manifest.api not in APIS:
         known = " and ".join(map(str, APIS))
@@ -196,16 +214,13 @@ def read_manifest(location: Path, id_: str) -> tuple[Manifest, str | None]:
 
 def manifest_fault(data: Any, path: Path, id_: str) -> str | None:
     """All that is wrong with a manifest, in one text."""
-    place = Position(str(path), 1, 1)
-    problems = check(data, package_schema("pai_runtime.host", "manifest.schema.json"), place)
-    faults = [
-        f"{problem.field or 'the whole'}: {problem.message}; expected {problem.expected}"
-        for problem in problems
-    ]
+    problems = Problems()
+    check(data, package_schema("pai_runtime.host", "manifest.schema.json"), problems, located_in(str(path)))
+    faults = [problem.text for problem in problems.in_order]
     if not faults:
         ids = [data["id"]] if isinstance(data["id"], str) else data["id"]
         if id_ not in ids:
-            faults.append(f"{field_name(('id',))}: is {', '.join(ids)}, and the entry point is named {id_}")
+            faults.append(f"id: is {', '.join(ids)}, and the entry point is named {id_}")
         if error := schema_error(data["parameters"]):
             faults.append(f"parameters: is not a JSON Schema: {error}")
         faults += [

@@ -7,8 +7,7 @@ from functools import cached_property
 from types import FrameType
 from typing import Any
 
-from pai_runtime.document.document import Document, DocumentPath
-from pai_runtime.document.problems import Position, Problem, Suggestions
+from pai_runtime.document.problems import DocumentPath, Location, Problem, Problems, Suggestions
 from pai_runtime.document.schemas import check
 from pai_runtime.host.blame import PluginError
 from pai_runtime.host.discovery import InstalledPlugins, Plugin
@@ -68,6 +67,13 @@ class Host:
             raise Unavailable(f"{labels} is refused: {reason}")
         return self.installed[id_][0]
 
+    @property
+    def usable(self) -> Iterator[Plugin]:
+        """All that may be used, by id."""
+        for id_ in self.installed:
+            if self.refusal(id_) is None:
+                yield self.installed[id_][0]
+
     def load(self, plugin: Plugin) -> LoadedPlugin:
         """The plugin, imported; raises `PluginError`, the same one each time."""
         if plugin.id not in self._loaded:
@@ -82,21 +88,22 @@ class Host:
         return loaded
 
 
-def parameter_problems(
+def check_parameters(
     plugin: Plugin,
     parameters: Mapping[str, Any],
-    source: Document | Position,
-    locate: Callable[[DocumentPath], DocumentPath] = tuple,
-    mask: Callable[[str], str] = str,
-) -> list[Problem]:
-    """What is wrong with the parameters of a use, or with the manifest that they are checked against."""
+    problems: Problems,
+    locate: Callable[[DocumentPath], Location],
+) -> None:
+    """Report what is wrong with the parameters of a use, or with the manifest that they are checked against.
+
+    `locate` says where what is at a path in the parameters is written.
+    """
     try:
         with _time_limit(LONGEST_CHECK):
-            return check(parameters, plugin.manifest.parameters, source, locate, mask)
+            check(parameters, plugin.manifest.parameters, problems, locate)
     except Exception as error:  # noqa: BLE001 - a reference to nothing, or to itself: only using it shows
         message = f"the manifest of {plugin.label} cannot be used to check parameters: {error}"
-        place = source if isinstance(source, Position) else source.position(locate(()))
-        return [Problem(message, place)]
+        problems.add(Problem("unusable-manifest", message, locate(()).position))
 
 
 @contextlib.contextmanager

@@ -52,7 +52,7 @@ def ask(host: Host, questions: Sequence[Question]) -> list[Answer | PluginError]
         return _ask(host, questions)
     except OSError as error:
         message = f"no process can be started to ask plugins what they add: {error.strerror}"
-        raise InvalidInput([Problem(message)]) from error
+        raise InvalidInput([Problem("no-process", message)]) from error
 
 
 def _ask(host: Host, questions: Sequence[Question]) -> list[Answer | PluginError]:

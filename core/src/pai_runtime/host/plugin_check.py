@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from pai_runtime.document.problems import Position
+from pai_runtime.document.problems import Problems
+from pai_runtime.document.schemas import located_in
 from pai_runtime.host.blame import PluginError
 from pai_runtime.host.discovery import Plugin
-from pai_runtime.host.host import Host, parameter_problems
+from pai_runtime.host.host import Host, check_parameters
 from pai_runtime.host.planning import Answer, Question, ask
 from pai_runtime.plugin import Task, Use
 
@@ -17,14 +18,16 @@ _PORTS = {"ssh": (15000,), "http": (15001,)}
 def manifest_mismatches(host: Host, plugin: Plugin) -> Iterator[str]:
     """All in which an allowed plugin, which is imported for it, differs from its manifest."""
     examples = plugin.manifest.parameters.get("examples", ())
-    position = Position(str(plugin.location), 1, 1)
+    file = str(plugin.location)
     for number, example in enumerate(examples):
-        for problem in parameter_problems(plugin, example, position):
-            yield f"example {number} does not match the schema: {problem.field}: {problem.message}"
+        problems = Problems()
+        check_parameters(plugin, example, problems, located_in(file))
+        for problem in problems.in_order:
+            yield f"example {number} does not match the schema: {problem.text}"
     task = Task(
         "example", "worker", 0, {"worker": 1}, _PORTS, Path("/usr/local/pai"), user="me", run="example"
     )
-    use = Use(plugin.id, "example", {}, "fail", str(position), (task.role,))
+    use = Use(plugin.id, "example", {}, "fail", file, (task.role,))
     questions = [Question(plugin, replace(use, parameters=example), [task]) for example in examples]
     imported, *answers = ask(host, [Question(plugin, use, []), *questions])
     if isinstance(imported, PluginError):

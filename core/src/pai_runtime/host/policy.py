@@ -4,9 +4,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pai_runtime.document.document import Document
-from pai_runtime.document.problems import InvalidInput, Problem
-from pai_runtime.document.schemas import check_document, package_schema
+from pai_runtime.document.document import read_document
+from pai_runtime.document.problems import Problem, Problems, unexpected
+from pai_runtime.document.schemas import check_value, package_schema
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.metadata import normalized
 
@@ -37,23 +37,23 @@ NO_POLICY = Policy(None, None)
 
 def read_policy(path: Path) -> Policy:
     """The policy in a file; raises `InvalidInput` for one that cannot be read or has any fault."""
-    document = Document.read(path)
-    problems = list(check_document(document, package_schema("pai_runtime.host", "policy.schema.json")))
-    if problems:
-        raise InvalidInput(problems)
+    root, problems = read_document(path), Problems()
+    check_value(root, package_schema("pai_runtime.host", "policy.schema.json"), problems)
+    problems.check()
     rules = []
-    for index, entry in enumerate(document.root.data["plugins"]):
+    for index, entry in enumerate(root.data["plugins"]):
         rules.append(Rule(entry["id"], entry["distribution"], entry["versions"], entry.get("digest")))
         if not _are_versions(entry["versions"]):
-            place = document.position(("plugins", index, "versions"))
-            message = "is not a list of version specifiers"
-            field, expected = (
-                f"plugins[{index}].versions",
-                f"specifiers such as '>=1.2,<2', or '{EVERY}' for every version",
+            where = root.at(("plugins", index, "versions"))
+            found = f"'{entry['versions']}'"
+            expected = f"version specifiers such as '>=1.2,<2', or '{EVERY}' for every version"
+            message = unexpected(expected, found)
+            problems.add(
+                Problem(
+                    "wrong-versions", message, where.position, where.field, found=found, expected=expected
+                )
             )
-            problems.append(Problem(message, place, field, f"'{entry['versions']}'", expected))
-    if problems:
-        raise InvalidInput(problems)
+    problems.check()
     return Policy(str(path), tuple(rules))
 
 

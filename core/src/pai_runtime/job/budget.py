@@ -22,4 +22,4 @@ class Budget:
         self._values += values
         if self._values > MAX_VALUES:
             message = f"the job grows to more than {MAX_VALUES} values by its references and prerequisites"
-            raise InvalidInput([Problem(message, position)])
+            raise InvalidInput([Problem("job-too-large", message, position)])

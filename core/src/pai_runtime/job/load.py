@@ -1,41 +1,60 @@
 """Reading a job file: every problem of it at once."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
-from pai_runtime.document.document import Document, Node
-from pai_runtime.document.problems import InvalidInput, Position, Problem
-from pai_runtime.document.schemas import check_document, package_schema
-from pai_runtime.job.model import Job, build_job
-from pai_runtime.job.references import Renderer
+from pai_runtime.document.document import Value, read_document
+from pai_runtime.document.problems import InvalidInput, Position, Problems
+from pai_runtime.document.schemas import check_value, package_schema
+from pai_runtime.job.build import build_job
+from pai_runtime.job.model import Job, RoleUses
+from pai_runtime.job.references import References, Renderer
 from pai_runtime.job.rules import check_rules
-from pai_runtime.job.secrets import check_size
+from pai_runtime.job.secrets import check_size, masks
+from pai_runtime.job.storages import StoragePlugins
+from pai_runtime.job.uses import RoleResolver
 
 
-def load_job(path: Path, secrets_file: Path | None = None) -> tuple[Job, list[Problem]]:
-    """The job in a file, with what is wrong with it; raises `InvalidInput` for a file that is no document.
+def load_job(
+    path: Path, secrets_file: Path | None, storage_plugins: StoragePlugins, problems: Problems
+) -> Job:
+    """The job in a file. Raises `InvalidInput` for a file that is no document, or a job that grows too large.
 
-    `secrets_file` is YAML, a mapping from names to values; it completes and overrides the job's own.
+    `secrets_file` is YAML, a mapping from names to values; it completes and overrides the job's own. From
+    then on, messages of `problems` hide what is secret.
     """
-    document = Document.read(path)
-    if not isinstance(document.root.data, dict):
+    root = read_document(path)
+    if not isinstance(root.data, dict):
         message = "is not a job: expected a mapping, which begins with protocolVersion: 2"
-        raise InvalidInput([Problem(message, document.place(document.root))])
-    job = build_job(document, _read_secrets(secrets_file) if secrets_file else {})
-    problems = list(check_document(document, package_schema("pai_runtime.job", "job.schema.json"), job.mask))
-    problems += check_rules(job)
-    own_place = document.position(("secrets",))
-    problems += check_size(job.secrets, Position(str(secrets_file), 1, 1) if secrets_file else own_place)
+        raise InvalidInput([root.problem("not-a-mapping", message)])
+    secrets = _read_secrets(secrets_file) if secrets_file else {}
+    job = build_job(root, secrets, storage_plugins.fields_of, problems)
+    problems.mask = masks(job.secrets, root)
+    check_value(root, package_schema("pai_runtime.job", "job.schema.json"), problems)
+    check_rules(job, problems)
+    own_place = root.at(("secrets",)).position
+    check_size(job.secrets, Position(str(secrets_file)) if secrets_file else own_place, problems)
+    references = References(job, problems)
     for prerequisite in job.prerequisites.values():
-        Renderer(job, None, prerequisite, problems).value(prerequisite.node, prerequisite.path)
-    return job, problems
+        Renderer(references, prerequisite=prerequisite).data(prerequisite.value)
+    return resolved(references, storage_plugins)
 
 
-def _read_secrets(path: Path) -> Mapping[str, Node]:
-    document = Document.read(path)
-    if not isinstance(document.root.data, dict):
-        raise InvalidInput(
-            [Problem("is not a secrets file: expected a mapping", document.place(document.root))]
-        )
-    return cast("Mapping[str, Node]", document.root.children)
+def resolved(references: References, storage_plugins: StoragePlugins) -> Job:
+    """The job with what each of its roles uses and runs."""
+    job = references.job
+    has_storages = job.storages or any(each.storages for each in job.prerequisites.values())
+    storage_plugin = storage_plugins.for_extras() if has_storages else ""
+    uses: dict[str, RoleUses] = {}
+    for name, role in job.roles.items():
+        resolver = RoleResolver(references, role, storage_plugin)
+        uses[name] = RoleUses(tuple(resolver.uses()), resolver.command())
+    return replace(job, uses=uses)
+
+
+def _read_secrets(path: Path) -> Mapping[str, Value]:
+    root = read_document(path)
+    if not isinstance(root.data, dict):
+        raise InvalidInput([root.problem("not-a-mapping", "is not a secrets file: expected a mapping")])
+    return {str(secret.key): secret for secret in root.values()}

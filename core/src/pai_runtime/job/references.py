@@ -7,14 +7,18 @@ templates too. A secret becomes a placeholder (`pai_runtime.task.placeholders`).
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from pai_runtime.document.document import DocumentPath, Node
-from pai_runtime.document.problems import Problem, field_name, near_miss
+from pai_runtime.document.document import Node, Value
+from pai_runtime.document.problems import Problem, Problems, near_miss
+from pai_runtime.job.budget import Budget
+from pai_runtime.job.build import OWN_FIELDS
 from pai_runtime.job.model import Job, Prerequisite, TaskRole
+from pai_runtime.job.order import dependencies_first
+from pai_runtime.job.secrets import as_placeholders
 
 ROOTS = ("$parameters", "$secrets", "$data", "$script", "$output", "this")
 
@@ -39,98 +43,123 @@ class _NothingThere(Exception):
 class _Found:
     """What a reference means.
 
-    A part of a prerequisite is a template, which is rendered in its turn: `path` is where it stands, and
-    `this` means `owner` in it.
+    A part of a prerequisite is a template, which is rendered in its turn: `this` means `owner` in it.
     """
 
-    node: Node
-    path: DocumentPath = ()
+    value: Value
     owner: Prerequisite | None = None
+
+
+class References:
+    """What references mean in one job, and how far resolving them may make it grow."""
+
+    def __init__(self, job: Job, problems: Problems) -> None:
+        self.job = job
+        self.problems = problems
+        self.budget = Budget()
+        self.secrets = as_placeholders(job.secrets)
+        self._owners: dict[str, dict[str, Prerequisite | None]] = {}
+
+    def owner(self, prerequisite: Prerequisite, name: str) -> Prerequisite | None:
+        """Who has the property `name`: the prerequisite itself, or the first of those that it requires."""
+        if prerequisite.property(name) is not None or name in OWN_FIELDS:
+            return prerequisite
+        job, owners = self.job, self._owners.setdefault(name, {})
+
+        def unknown(each: str) -> Sequence[str]:
+            return [] if each in owners or job.prerequisites[each].property(name) else job.require(each)
+
+        order, _ = dependencies_first([prerequisite.name], unknown)
+        self.budget.add(len(order), prerequisite.value.position)
+        for each in order:
+            if each not in owners:
+                candidate = job.prerequisites[each]
+                inherited = (owners[required] for required in job.require(each) if owners.get(required))
+                owners[each] = candidate if candidate.property(name) else next(inherited, None)
+        return owners[prerequisite.name]
 
 
 class Renderer:
     """Renders the values that stand in one place: in a role, in a prerequisite, or in both.
 
     Without a role, ``$data``, ``$script`` and ``$output`` are left as they are: what they mean is not
-    decided there. What is wrong is added to `problems`.
+    decided there.
     """
 
     def __init__(
-        self, job: Job, role: TaskRole | None, prerequisite: Prerequisite | None, problems: list[Problem]
+        self, references: References, role: TaskRole | None = None, prerequisite: Prerequisite | None = None
     ) -> None:
-        self._job = job
+        self._references = references
+        self._job = references.job
         self._role = role
         self._prerequisite = prerequisite
-        self._problems = problems
         self._inside: list[Node] = []
 
-    def value(self, node: Node, path: DocumentPath) -> Any:
-        """The value of `node`, which stands at `path`, with all references in it resolved."""
-        if isinstance(node.data, dict):
-            return {key: self.value(child, (*path, key)) for key, child in node.children.items()}
-        if isinstance(node.data, list):
-            return [self.value(child, (*path, key)) for key, child in node.children.items()]
-        if not isinstance(node.data, str) or "<%" not in node.data:
-            return node.data
-        whole = _REFERENCE.fullmatch(node.data.strip())
+    def data(self, value: Value) -> Any:
+        """The value as data, with all references in it resolved."""
+        if isinstance(value.data, dict):
+            return {child.key: self.data(child) for child in value.values()}
+        if isinstance(value.data, list):
+            return [self.data(child) for child in value.values()]
+        if not isinstance(value.data, str) or "<%" not in value.data:
+            return value.data
+        whole = _REFERENCE.fullmatch(value.data.strip())
         if whole is None:
-            return self.text(node, path)
-        return self._resolved(whole, node, path, node.start, as_text=False)
+            return self.text(value)
+        return self._resolved(whole, value, value.node.start, as_text=False)
 
-    def text(self, node: Node, path: DocumentPath) -> str:
+    def text(self, value: Value) -> str:
         """The same as text, for a scalar."""
-        if not isinstance(node.data, str) or "<%" not in node.data:
-            return node.text
+        if not isinstance(value.data, str) or "<%" not in value.data:
+            return value.text
+        node = value.node
         start = node.start
 
         def resolved(match: re.Match[str]) -> str:
             nonlocal start
-            text = str(self._resolved(match, node, path, start, as_text=True))
-            start = max(start, self._job.document.source.find(match[0], start, node.end) + 1)
+            text = str(self._resolved(match, value, start, as_text=True))
+            start = max(start, node.source.text.find(match[0], start, node.end) + 1)
             return text
 
-        return _REFERENCE.sub(resolved, node.data)
+        return _REFERENCE.sub(resolved, value.data)
 
-    def _resolved(
-        self, match: re.Match[str], node: Node, path: DocumentPath, start: int, *, as_text: bool
-    ) -> Any:
+    def _resolved(self, match: re.Match[str], value: Value, start: int, *, as_text: bool) -> Any:
         try:
             found = self._find(match[1], match[2] or "")
-            if found is None:
-                return match[0]
-            return self._inserted(found, as_text=as_text)
+            return match[0] if found is None else self._inserted(found, as_text=as_text)
         except _NothingThere as error:
-            document = self._job.document
+            source, problems = value.node.source, self._references.problems
             # It is not in the source as it is if it was written with escapes, or over two lines.
-            index = document.source.find(match[0], start, node.end)
-            self._problems.append(
+            index = source.text.find(match[0], start, value.node.end)
+            problems.add(
                 Problem(
+                    "reference-to-nothing",
                     f"{match[0]} refers to nothing: {error}",
-                    document.place(node) if index < 0 else document.place_at(index),
-                    field_name(path),
-                    suggestion=self._job.suggestions.near_miss(error.word, error.known),
+                    value.position if index < 0 else source.position(index),
+                    value.field,
+                    suggestion=problems.suggestions.near_miss(error.word, error.known),
                 )
             )
             return match[0]
 
     def _inserted(self, found: _Found, *, as_text: bool) -> Any:
-        node, path = found.node, found.path
-        if as_text and isinstance(node.data, list) and len(node.data) == 1:
-            node, path = node.children[0], (*path, 0)  # a uri may be written as a text or as a list of texts
-        if as_text and isinstance(node.data, (dict, list)):
-            kind = "list" if isinstance(node.data, list) else "mapping"
-            raise _NothingThere(f"it is a {kind}, and only one of its values can stand inside a text")
-        self._job.budget.add(node.size, self._job.document.place(node))
+        value = found.value
+        if as_text and isinstance(value.data, list) and len(value.data) == 1:
+            (value,) = value.values()  # a uri may be written as a string or as a list of strings
+        if as_text and isinstance(value.data, (dict, list)):
+            kind = "list" if isinstance(value.data, list) else "mapping"
+            raise _NothingThere(f"it is a {kind}, and only one of its values can stand inside a string")
+        self._references.budget.add(value.node.size, value.position)
         if found.owner is None:
-            return node.text if as_text else node.data
-        if any(node is outer for outer in self._inside):
+            return value.text if as_text else value.data
+        if any(value.node is outer for outer in self._inside):
             raise _NothingThere("it refers to itself")
         if len(self._inside) >= _MOST_NESTED:
             raise _NothingThere(f"it leads through more than {_MOST_NESTED} other references")
         outer_owner, self._prerequisite = self._prerequisite, found.owner
-        self._inside.append(node)
+        self._inside.append(value.node)
         try:
-            return self.text(node, path) if as_text else self.value(node, path)
+            return self.text(value) if as_text else self.data(value)
         finally:
             self._inside.pop()
             self._prerequisite = outer_owner
@@ -143,10 +172,10 @@ class Renderer:
             raise _NothingThere(f"after {root} it needs names and indexes, such as .name or [0]")
         keys = _KEY.findall(written)
         if root == "$parameters":
-            parameters = self._job.document.node(("parameters",))
+            parameters = self._job.parameters
             if parameters is None or parameters.data is None:
                 raise _NothingThere("the job has no parameters")
-            return _Found(_descend(parameters, keys, root)[0])
+            return _Found(_descend(parameters, keys, root))
         if root == "$secrets":
             return _Found(self._find_secret(keys))
         if root == "this":
@@ -159,14 +188,14 @@ class Renderer:
             raise _NothingThere(f"'{root}' is not known", root, ROOTS)
         return None
 
-    def _find_secret(self, keys: list[str]) -> Node:
-        secrets = self._job.secret_placeholders
+    def _find_secret(self, keys: list[str]) -> Value:
+        secrets = self._references.secrets
         if not keys:
             raise _NothingThere("'$secrets' needs the name of a secret")
         if keys[0] not in secrets:
             message = f"there is no secret '{keys[0]}', neither in the job nor in a secrets file"
             raise _NothingThere(message, keys[0], secrets)
-        return _descend(secrets[keys[0]], keys[1:], f"$secrets.{keys[0]}")[0]
+        return _descend(secrets[keys[0]], keys[1:], f"$secrets.{keys[0]}")
 
     def _find_referred(self, root: str, keys: list[str]) -> _Found | None:
         if self._role is None:
@@ -174,7 +203,7 @@ class Renderer:
         name = self._role.refers.get(root)
         if name is None:
             raise _NothingThere(f"the task role '{self._role.name}' names no {root[1:]}")
-        target = self._job.prerequisites.get(name)
+        target = self._job.prerequisites.get(name.text)
         return None if target is None else self._find_property(target, keys, root)
 
     def _find_property(self, prerequisite: Prerequisite, keys: list[str], root: str) -> _Found:
@@ -182,17 +211,12 @@ class Renderer:
             keys = keys[1:]
         if not keys:
             raise _NothingThere(f"'{root}' needs the name of a property")
-        owner = self._job.owner(prerequisite, keys[0])
-        place = owner.property(keys[0]) if owner else None
-        if owner is None or place is None:
+        owner = self._references.owner(prerequisite, keys[0])
+        value = owner.property(keys[0]) if owner else None
+        if value is None:
             message = f"neither '{prerequisite.name}' nor what it requires has '{keys[0]}'"
-            raise _NothingThere(message, keys[0], map(str, prerequisite.node.children))
-        path = (*owner.path, *place)
-        node = owner.node
-        for key in place:
-            node = node.children[key]
-        node, below = _descend(node, keys[1:], f"{root}.{keys[0]}")
-        return _Found(node, (*path, *below), owner)
+            raise _NothingThere(message, keys[0], map(str, prerequisite.value.node.children))
+        return _Found(_descend(value, keys[1:], f"{root}.{keys[0]}"), owner)
 
 
 @lru_cache(maxsize=4096)
@@ -200,20 +224,17 @@ def _is_misspelt(root: str) -> bool:
     return near_miss(root, ROOTS) is not None
 
 
-def _descend(node: Node, keys: list[str], above: str) -> tuple[Node, DocumentPath]:
-    """The value below `node` to which `keys` lead, and its path from there."""
-    path: list[str | int] = []
+def _descend(value: Value, keys: list[str], above: str) -> Value:
+    """The value below `value` to which `keys` lead."""
     for key in keys:
-        if key == "0" and isinstance(node.data, str):
-            continue  # a uri may be written as a text or as a list of texts
-        is_list = isinstance(node.data, list)
+        if key == "0" and isinstance(value.data, str):
+            continue  # a uri may be written as a string or as a list of strings
+        is_list = isinstance(value.data, list)
         is_index = is_list and key.isdecimal() and len(key) <= _LONGEST_INDEX
-        step = int(key) if is_index else key
-        child = node.children.get(step)
+        child = value.get(int(key) if is_index else key)
         if child is None and is_list:
-            raise _NothingThere(f"{above} has {len(node.data)} items, counted from 0, and no [{key}]")
+            raise _NothingThere(f"{above} has {len(value.data)} items, counted from 0, and no [{key}]")
         if child is None:
-            raise _NothingThere(f"{above} has no '{key}'", key, map(str, node.children))
-        node, above = child, f"{above}.{key}"
-        path.append(step)
-    return node, tuple(path)
+            raise _NothingThere(f"{above} has no '{key}'", key, map(str, value.node.children))
+        value, above = child, f"{above}.{key}"
+    return value

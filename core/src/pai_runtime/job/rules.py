@@ -1,104 +1,18 @@
 """The rules of the job protocol that a JSON Schema cannot say."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from typing import Final
 
-from pai_runtime.document.document import Document, DocumentPath
-from pai_runtime.document.problems import Position, Problem, field_name
+from pai_runtime.document.document import Value
+from pai_runtime.document.problems import Problem, Problems, unexpected
 from pai_runtime.job.framework_name import framework_name
 from pai_runtime.job.model import Job, Prerequisite, TaskRole
 from pai_runtime.job.order import dependencies_first
 
-_MOST_LISTED = 10
-_LONGEST_LISTED = 50
+_MOST_LISTED: Final = 10
+_LONGEST_LISTED: Final = 50
 
-
-class _Names:
-    """The names of one kind of thing that a job has; `offered` are those that a message lists."""
-
-    def __init__(
-        self, job: Job, what: str, names: Iterable[str], offered: Iterable[str] | None = None
-    ) -> None:
-        self._job = job
-        self._what = what
-        self._names = dict.fromkeys(names)
-        self._offered = list(self._names if offered is None else offered)
-        listed = [name[:_LONGEST_LISTED] for name in self._offered[:_MOST_LISTED]]
-        more = ", …" if len(self._offered) > _MOST_LISTED else ""
-        self._expected = f"one of {', '.join(listed)}{more}" if listed else None
-
-    def check(self, path: DocumentPath, name: str) -> Iterator[Problem]:
-        """That there is something with the name that stands at `path`."""
-        yield from self._check(path, name, self._job.document.position(path))
-
-    def check_key(self, path: DocumentPath) -> Iterator[Problem]:
-        """The same for the key with which `path` ends."""
-        yield from self._check(path, str(path[-1]), self._job.document.position(path, is_key=True))
-
-    def _check(self, path: DocumentPath, name: str, position: Position) -> Iterator[Problem]:
-        if name in self._names:
-            return
-        yield Problem(
-            f"there is no {self._what} of this name",
-            position,
-            field_name(path),
-            f"'{name}'",
-            self._expected,
-            self._job.suggestions.near_miss(name, self._offered),
-        )
-
-
-def check_rules(job: Job) -> Iterator[Problem]:
-    """Every rule of the protocol beyond its schema."""
-    images = [each.name for each in job.prerequisites.values() if each.kind == "dockerimage"]
-    others = [each.name for each in job.prerequisites.values() if each.kind != "dockerimage"]
-    known_images = _Names(job, "docker image", images)
-    known_prerequisites = _Names(job, "prerequisite", job.prerequisites, others)
-    known_roles = _Names(job, "task role", job.roles)
-    yield from _unique_prerequisites(job.document)
-    for prerequisite in job.prerequisites.values():
-        yield from _prerequisite(job, prerequisite, known_prerequisites)
-    _, cycle = dependencies_first(job.prerequisites, job.require)
-    if cycle:
-        path = (*job.prerequisites[cycle[0]].path, "require")
-        yield _problem(job, path, "prerequisites require each other in a circle", " → ".join(cycle))
-    yield from _framework_names(job)
-    for role in job.roles.values():
-        yield from _role(job, role, known_images, known_prerequisites)
-    for extra in job.extras:
-        for path, name in _texts(job, (*extra.path, "taskroles")):
-            yield from known_roles.check(path, name)
-    yield from _deployments(job, known_roles)
-
-
-def _unique_prerequisites(document: Document) -> Iterator[Problem]:
-    node = document.node(("prerequisites",))
-    first: dict[str, DocumentPath] = {}
-    for index, child in node.children.items() if node else ():
-        name = child.data.get("name") if isinstance(child.data, dict) else None
-        path = ("prerequisites", index, "name")
-        if isinstance(name, str) and first.setdefault(name, path) != path:
-            message = f"another prerequisite has this name, at {document.position(first[name])}"
-            yield Problem(
-                message, document.position(path), field_name(path), f"'{name}'", "a name of its own"
-            )
-
-
-def _prerequisite(job: Job, prerequisite: Prerequisite, known: _Names) -> Iterator[Problem]:
-    for path, name in _texts(job, (*prerequisite.path, "require")):
-        yield from _known_prerequisite(job, path, name, known)
-    if prerequisite.kind == "dockerimage" and prerequisite.node.children.get("callbacks"):
-        path = (*prerequisite.path, "callbacks")
-        yield _problem(
-            job, path, "a docker image has no callbacks", "callbacks", "a prerequisite of another type"
-        )
-    for key in prerequisite.node.children:
-        meant = _LIKELY_MISSPELT.get(str(key).lower().rstrip("s"))
-        if meant and key != meant:
-            place = job.document.position((*prerequisite.path, key), is_key=True)
-            yield Problem("is not known here", place, field_name((*prerequisite.path, key)), suggestion=meant)
-
-
-_LIKELY_MISSPELT = {
+_LIKELY_MISSPELT: Final = {
     "callback": "callbacks",
     "requirement": "require",
     "require": "require",
@@ -109,73 +23,121 @@ _LIKELY_MISSPELT = {
 """A prerequisite may have properties of any name, so only what is hardly a property is refused."""
 
 
-def _role(job: Job, role: TaskRole, images: _Names, prerequisites: _Names) -> Iterator[Problem]:
-    if role.docker_image:
-        yield from images.check((*role.path, "dockerImage"), role.docker_image)
-    for reference, name in role.refers.items():
-        yield from _known_prerequisite(job, (*role.path, reference[1:]), name, prerequisites)
-    for path, name in _texts(job, (*role.path, "prerequisites")):
-        yield from _known_prerequisite(job, path, name, prerequisites)
-    if role.retries and job.gang:
-        path = (*role.path, "taskRetryCount")
-        yield Problem(
-            "has no effect on tasks that start together; set extras.gangAllocation to false",
-            job.document.position(path),
-            field_name(path),
-            severity="warning",
-        )
+class _Names:
+    """The names of one kind of thing that a job has; `offered` are those that a message lists."""
 
+    def __init__(
+        self, problems: Problems, what: str, names: Iterable[str], offered: Iterable[str] | None = None
+    ) -> None:
+        self._problems = problems
+        self._what = what
+        self._code = f"no-such-{what.partition(' of ')[0].replace(' ', '-')}"
+        self._names = dict.fromkeys(names)
+        self._offered = list(self._names if offered is None else offered)
+        listed = [name[:_LONGEST_LISTED] for name in self._offered[:_MOST_LISTED]]
+        more = ", …" if len(self._offered) > _MOST_LISTED else ""
+        self._known = f"known: {', '.join(listed)}{more}" if listed else "the job has none"
 
-def _framework_names(job: Job) -> Iterator[Problem]:
-    first: dict[str, str] = {}
-    for name in job.roles:
-        short = framework_name(name)
-        place = job.document.position(("taskRoles", name), is_key=True)
-        if not short:
-            yield Problem("a task role needs a letter or a digit in its name", place, f"taskRoles.{name}")
-        elif first.setdefault(short, name) != name:
-            yield Problem(
-                f"the cluster calls both '{first[short]}' and '{name}' by one name, '{short}'",
-                place,
-                f"taskRoles.{name}",
-                expected="names that differ in more than '_' and capitals",
+    def check(self, name: Value) -> None:
+        """Check that there is something with this name."""
+        self._check(name.text, name)
+
+    def check_key(self, value: Value) -> None:
+        """Check that there is something with the name that is the value's key."""
+        self._check(str(value.key), value, is_key=True)
+
+    def _check(self, name: str, value: Value, *, is_key: bool = False) -> None:
+        if name not in self._names:
+            self._problems.add(
+                Problem(
+                    self._code,
+                    f"no {self._what} is named '{name}'; {self._known}",
+                    value.key_position if is_key else value.position,
+                    value.field,
+                    found=f"'{name}'",
+                    suggestion=self._problems.suggestions.near_miss(name, self._offered),
+                )
             )
 
 
-def _deployments(job: Job, known_roles: _Names) -> Iterator[Problem]:
-    node = job.document.node(("deployments",))
-    names: dict[str, None] = {}
-    for index, child in node.children.items() if node else ():
-        if not isinstance(child.data, dict):
-            continue
-        name, roles = child.data.get("name"), child.data.get("taskRoles")
-        if isinstance(name, str):
-            if name in names:
-                yield _problem(
-                    job, ("deployments", index, "name"), "another deployment has this name", f"'{name}'"
-                )
-            names[name] = None
-        for role in roles if isinstance(roles, dict) else ():
-            yield from known_roles.check_key(("deployments", index, "taskRoles", role))
-    if job.deployment is not None:
-        yield from _Names(job, "deployment", names).check(("defaults", "deployment"), job.deployment)
+def check_rules(job: Job, problems: Problems) -> None:
+    """Check every rule of the protocol beyond its schema."""
+    images = [each.name for each in job.prerequisites.values() if each.kind == "dockerimage"]
+    others = [each.name for each in job.prerequisites.values() if each.kind != "dockerimage"]
+    known_images = _Names(problems, "prerequisite of type dockerimage", images)
+    known_prerequisites = _Names(problems, "prerequisite", job.prerequisites, others)
+    known_roles = _Names(problems, "task role", job.roles)
+    for prerequisite in job.prerequisites.values():
+        _check_prerequisite(prerequisite, known_prerequisites, problems)
+    _check_circles(job, problems)
+    _check_framework_names(job, problems)
+    for role in job.roles.values():
+        _check_role(job, role, known_prerequisites, problems)
+        if role.docker_image:
+            known_images.check(role.docker_image)
+    for extra in job.extras:
+        for name in extra.roles or ():
+            known_roles.check(name)
+    for deployment in job.deployments.values():
+        for deployed in deployment.roles.values():
+            known_roles.check_key(deployed.value)
+    if job.deployment:
+        _Names(problems, "deployment", filter(None, job.deployments)).check(job.deployment)
 
 
-def _known_prerequisite(job: Job, path: DocumentPath, name: str, known: _Names) -> Iterator[Problem]:
-    if "://" in name:
-        message = "prerequisites from elsewhere cannot be resolved yet"
-        yield _problem(job, path, message, f"'{name}'", "the name of a prerequisite in this job")
+def _check_prerequisite(prerequisite: Prerequisite, known: _Names, problems: Problems) -> None:
+    for name in prerequisite.require:
+        _check_known(name, known, problems)
+    callbacks = prerequisite.properties.get("callbacks")
+    if prerequisite.kind == "dockerimage" and callbacks:
+        problems.add(callbacks.problem("image-with-callbacks", "a docker image has no callbacks"))
+    for value in prerequisite.value.values():
+        key = str(value.key)
+        meant = _LIKELY_MISSPELT.get(key.lower().rstrip("s"))
+        if meant and key != meant:
+            problems.add(
+                Problem("unknown-field", "unknown field", value.key_position, value.field, suggestion=meant)
+            )
+
+
+def _check_circles(job: Job, problems: Problems) -> None:
+    _, cycle = dependencies_first(job.prerequisites, job.require)
+    if cycle:
+        links = " → ".join(cycle)
+        where = job.prerequisites[cycle[0]].value.at(("require",))
+        message = f"prerequisites require each other in a circle: {links}"
+        problems.add(Problem("circle", message, where.position, where.field, found=links))
+
+
+def _check_framework_names(job: Job, problems: Problems) -> None:
+    first: dict[str, str] = {}
+    for name, role in job.roles.items():
+        short = framework_name(name)
+        position, field = role.value.key_position, role.value.field
+        if not short:
+            message = "a task role needs a letter or a digit in its name"
+            problems.add(Problem("wrong-role-name", message, position, field))
+        elif first.setdefault(short, name) != name:
+            message = (
+                f"the cluster calls both '{first[short]}' and '{name}' '{short}';"
+                " expected names that differ in more than '_' and capitals"
+            )
+            problems.add(Problem("same-role-name", message, position, field, found=f"'{name}'"))
+
+
+def _check_role(job: Job, role: TaskRole, known: _Names, problems: Problems) -> None:
+    for name in (*role.refers.values(), *role.prerequisites):
+        _check_known(name, known, problems)
+    if role.retries and job.gang:
+        where = role.value.at(("taskRetryCount",))
+        message = "has no effect on tasks that start together; set extras.gangAllocation to false"
+        problems.add(Problem("no-effect", message, where.position, where.field, severity="warning"))
+
+
+def _check_known(name: Value, known: _Names, problems: Problems) -> None:
+    if "://" in name.text:
+        found, expected = f"'{name.text}'", "the name of a prerequisite in this job"
+        message = f"prerequisites from elsewhere cannot be resolved yet; {unexpected(expected, found)}"
+        problems.add(name.problem("unsupported-reference", message, found, expected))
     else:
-        yield from known.check(path, name)
-
-
-def _texts(job: Job, path: DocumentPath) -> Iterator[tuple[DocumentPath, str]]:
-    """The texts in the list at `path`, if it is one; what else is in it, the schema refuses."""
-    node = job.document.node(path)
-    for index, child in node.children.items() if node and isinstance(node.data, list) else ():
-        if isinstance(child.data, str):
-            yield (*path, index), child.data
-
-
-def _problem(job: Job, path: DocumentPath, message: str, found: str, expected: str | None = None) -> Problem:
-    return Problem(message, job.document.position(path), field_name(path), found, expected)
+        known.check(name)

@@ -1,36 +1,45 @@
 """The secrets of a job: their values for the supervisor, and their placeholders for everybody else."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import cache
 
-from pai_runtime.document.document import DocumentPath, Node, walk
-from pai_runtime.document.problems import Position, Problem
+from pai_runtime.document.document import Node, Value, walk
+from pai_runtime.document.problems import DocumentPath, Position, Problem, Problems, unexpected
 from pai_runtime.document.secret_names import names_secret
-from pai_runtime.task.masking import MOST_BYTES
+from pai_runtime.task.masking import MOST_BYTES, Masks
 from pai_runtime.task.placeholders import placeholder
 
 
-def check_size(secrets: Mapping[str, Node], position: Position) -> Iterator[Problem]:
-    """That the secrets, which stand at `position`, are not too large to be masked."""
+def check_size(secrets: Mapping[str, Value], position: Position, problems: Problems) -> None:
+    """Check that the secrets, which stand at `position`, are not too large to be masked."""
     size = sum(len(value.encode()) for value in secret_values(secrets).values())
     if size > MOST_BYTES:
-        yield Problem(
-            "the values of all secrets together are too large to be hidden in logs",
-            position,
-            "secrets",
-            f"{size} bytes",
-            f"at most {MOST_BYTES} bytes; what is larger can be a file on a storage",
-        )
+        found, expected = f"{size} bytes", f"at most {MOST_BYTES} bytes in all secrets together"
+        message = f"{unexpected(expected, found)}: more cannot be hidden in logs; use a file on a storage"
+        problems.add(Problem("secrets-too-large", message, position, "secrets", found, expected))
 
 
-def secret_values(secrets: Mapping[str, Node]) -> dict[str, str]:
+def secret_values(secrets: Mapping[str, Value]) -> dict[str, str]:
     """Every secret as text, by its path: names and list indexes joined by dots."""
     return {
-        _path(path): node.text for name, secret in secrets.items() for path, node in walk(secret, (name,))
+        _path(path): node.text
+        for name, secret in secrets.items()
+        for path, node in walk(secret.node, (name,))
     }
 
 
-def named_secrets(root: Node) -> Iterator[str]:
+def masks(secrets: Mapping[str, Value], root: Value) -> Callable[[str], str]:
+    """Hides the values of secrets in messages about a job, and what is named like a secret in it."""
+
+    @cache
+    def made() -> Masks:
+        return Masks([*secret_values(secrets).values(), *_named_secrets(root.node)])
+
+    return lambda text: made().mask(text)
+
+
+def _named_secrets(root: Node) -> Iterator[str]:
     """What is written in a job where a secret should be, by the names of the fields."""
     for path, node in walk(root):
         if (
@@ -41,9 +50,11 @@ def named_secrets(root: Node) -> Iterator[str]:
             yield node.data
 
 
-def as_placeholders(secrets: Mapping[str, Node]) -> dict[str, Node]:
+def as_placeholders(secrets: Mapping[str, Value]) -> dict[str, Value]:
     """The same secrets with a placeholder in the place of each value."""
-    return {name: _placeholders(secret, (name,)) for name, secret in secrets.items()}
+    return {
+        name: replace(secret, node=_placeholders(secret.node, (name,))) for name, secret in secrets.items()
+    }
 
 
 def _placeholders(node: Node, path: DocumentPath) -> Node:

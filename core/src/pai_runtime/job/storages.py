@@ -1,28 +1,38 @@
 """Storage as jobs write it: where one is mounted that does not say so, for ``this.mountPath``."""
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
-from pai_runtime.document.document import Node
-
-PLUGIN = "com.microsoft.pai.runtimeplugin.pvc_storage"
-"""The plugin of what ``extras.storages`` and ``requireStorages`` list."""
-
-_NAME_AND_PATH = {
-    PLUGIN: ("name", "mountPath"),
-    "com.microsoft.pai.runtimeplugin.storage": ("name", "mountPath"),
-    "com.microsoft.pai.rest.storage": ("config", "mountPoint"),
-}
+from pai_runtime.document.document import Value
 
 
-def with_mount_path(plugin: str | None, node: Node) -> Node:
-    """A prerequisite which, if it is a storage, says where it is mounted: ``/mnt/<name>`` by default."""
-    if plugin not in _NAME_AND_PATH or not isinstance(node.data, dict):
-        return node
-    name_field, path_field = _NAME_AND_PATH[plugin]
-    parameters = node.children.get("parameters")
-    written = parameters.children if parameters else {}
-    name = written.get(name_field) or node.children.get(name_field) or node.children.get("name")
-    if name is None or not isinstance(name.data, str) or path_field in {**node.children, **written}:
-        return node
+@dataclass(frozen=True)
+class StorageFields:
+    """In which fields the uses of a plugin for storage say which one they mean, and where it is mounted."""
+
+    name: str
+    mount_path: str
+
+
+@dataclass(frozen=True)
+class StoragePlugins:
+    """What a job has to know of plugins for storage, each of which says it of itself.
+
+    `fields_of` a plugin's id is None for one that is not for storage; `for_extras` is the id of the one for
+    what ``extras.storages`` and ``requireStorages`` list. Both are asked only about what is in the job.
+    """
+
+    fields_of: Callable[[str], StorageFields | None]
+    for_extras: Callable[[], str]
+
+
+def with_mount_path(value: Value, fields: StorageFields) -> Value:
+    """A prerequisite that is a storage, which says where it is mounted: ``/mnt/<name>`` by default."""
+    own = value.node.children
+    below = value.node.children["parameters"].children if "parameters" in own else {}
+    name = below.get(fields.name) or own.get(fields.name) or own.get("name")
+    if name is None or not isinstance(name.data, str) or fields.mount_path in {**own, **below}:
+        return value
     path = f"/mnt/{name.data}"
-    return replace(node, children={**node.children, path_field: replace(name, data=path, text=path)})
+    mount_path = replace(name, data=path, text=path)
+    return replace(value, node=replace(value.node, children={**own, fields.mount_path: mount_path}))

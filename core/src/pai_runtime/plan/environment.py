@@ -6,7 +6,7 @@ out, and whoever learns it adds them to the peers of `pai_runtime.task.plan.Shar
 starts.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 
 from pai_runtime.job.framework_name import framework_name
@@ -32,11 +32,15 @@ class TaskPlace:
 
 @record(frozen=True)
 class Placement:
-    """Where all tasks of a job run. `framework` is the name of this run of the job."""
+    """Where all tasks of a job run. `framework` is the name of this run of the job.
+
+    `storages` names those of which the engine has a folder for the tasks.
+    """
 
     framework: str
     user: str
     places: Mapping[TaskName, TaskPlace]
+    storages: Collection[str] = ()
 
 
 def port_counts(role: TaskRole) -> dict[str, int]:

@@ -5,6 +5,9 @@ from pathlib import PurePosixPath
 
 from pai_runtime.task.plan import Mount, UseRecord
 
+FOLDERS_VARIABLE = "PAI_LOCAL_FOLDERS"
+"""Tells a task, a path in each line, where its engine has a folder for an NFS export."""
+
 _NEEDED = ("/usr/local/pai", "/proc", "/sys", "/dev")
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from pai_runtime.document.document import Document
+    from pai_runtime.document.document import Value
     from pai_runtime.plugin.failure import Failure
     from pai_runtime.plugin.use import Task
 
@@ -52,26 +52,26 @@ def _end_of_file(folder: Path, name: str, most: int) -> bytes:
 class YamlFile:
     """A YAML file, read as a job file is: in bounded time and memory, by the core schema of YAML 1.2."""
 
-    def __init__(self, document: Document) -> None:
-        self._document = document
+    def __init__(self, root: Value) -> None:
+        self._root = root
 
     @property
     def data(self) -> Any:
         """What it holds, as plain data."""
-        return self._document.root.data
+        return self._root.data
 
     def position(self, path: Sequence[str | int] = ()) -> str:
         """``file:line:column`` of the value at a path of keys and indexes, or of the nearest above it."""
-        return str(self._document.position(tuple(path)))
+        return str(self._root.at(tuple(path)).position)
 
 
 def read_yaml(path: Path) -> YamlFile:
     """Read a file; raises `UserError` that says what is wrong with it, and where."""
-    from pai_runtime.document.document import Document  # noqa: PLC0415 - YAML is slow to import
+    from pai_runtime.document.document import read_document  # noqa: PLC0415 - YAML is slow to import
     from pai_runtime.document.problems import InvalidInput  # noqa: PLC0415
 
     try:
-        return YamlFile(Document.read(path))
+        return YamlFile(read_document(path))
     except InvalidInput as error:
         faults = [f"{problem.position or path}: {problem.message}" for problem in error.problems]
         raise UserError("; ".join(faults)) from None

@@ -8,7 +8,7 @@ import select
 import signal
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from secrets import token_hex
 from types import FrameType
@@ -22,7 +22,7 @@ from pai_runtime.engines.local.isolation_trial import Trial, try_out
 from pai_runtime.engines.local.launcher import Launcher
 from pai_runtime.engines.local.placement import placement, ports_needed
 from pai_runtime.engines.local.ports import END, FIRST, NoFreePorts, free_ports
-from pai_runtime.engines.local.storages import binds, check_storages, not_mounted, with_folders
+from pai_runtime.engines.local.storages import binds, check_storages, not_mounted
 from pai_runtime.engines.local.task import LAYERS, LocalTask, TaskSettings, shared_text
 from pai_runtime.job.model import Job
 from pai_runtime.plan.environment import Placement, TaskName
@@ -63,8 +63,7 @@ class RunOptions:
 
 def not_given_here(job: Job) -> list[str]:
     """What the job asks for and this machine does not give its tasks; to be said, not to stop the run."""
-    images = {str(job.prerequisites[role.docker_image].node.data["uri"]) for role in job.roles.values()}
-    names = ", ".join(sorted(images))
+    names = ", ".join(job.docker_images())
     gpus = max(role.gpu for role in job.roles.values())
     missing = [
         f"docker images are not used in local runs; commands use programs of this machine, not of {names}"
@@ -106,7 +105,8 @@ class LocalRun:
         try:
             with free_ports(ports_needed(self._job), _somewhere()) as ports:
                 path = self._folder.path
-                return placement(self._job, path.name, self._options.user, path, ports)
+                places = placement(self._job, path.name, self._options.user, path, ports)
+                return replace(places, storages=frozenset(self._options.storages))
         except (NoFreePorts, OSError) as error:
             raise CannotRun(str(error)) from None
 
@@ -131,9 +131,8 @@ class LocalRun:
         )
         self._write_shared(next(iter(plans.values())))
         for (role, index), plan in plans.items():
-            plan_here = with_folders(plan, self._options.storages)
             framework = self._folder.path.name
-            self._tasks[role, index] = task = LocalTask(plan_here, framework, self._folder, options)
+            self._tasks[role, index] = task = LocalTask(plan, framework, self._folder, options)
             try:
                 task.prepare()
             except OSError as error:
@@ -341,7 +340,7 @@ class LocalRun:
         return Run(
             job=self._job.name,
             engine="local",
-            file=str(Path(self._job.document.file).absolute()),
+            file=str(Path(self._job.file).absolute()),
             started=self._started,
             retries=self._retries,
             tasks=tuple(task.as_run_task() for task in self._tasks.values()),

@@ -2,18 +2,14 @@
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 
-from pai_runtime.document.document import Document
-from pai_runtime.document.problems import InvalidInput, Problem
+from pai_runtime.document.document import read_document
+from pai_runtime.document.problems import InvalidInput, unexpected
 from pai_runtime.engines.local.isolation import Bind
 from pai_runtime.runs.cannot_run import CannotRun
 from pai_runtime.task.folder import Folder
-from pai_runtime.task.plan import PLATFORM, Mount, Plan, Variable
-
-FOLDERS_VARIABLE = "PAI_LOCAL_FOLDERS"
-"""Tells a task, a path in each line, where it has a folder of this machine for an NFS export."""
+from pai_runtime.task.plan import Mount, Plan
 
 
 def read_storages(path: Path) -> dict[str, Path]:
@@ -21,18 +17,19 @@ def read_storages(path: Path) -> dict[str, Path]:
 
     Relative ones are below the folder of the file.
     """
-    document = Document.read(path)
-    if not isinstance(document.root.data, dict):
+    root = read_document(path)
+    if not isinstance(root.data, dict):
         message = "is not a file of storages: expected a mapping from names to folders"
-        raise InvalidInput([Problem(message, document.place(document.root))])
+        raise InvalidInput([root.problem("not-a-mapping", message)])
+    expected = "a folder of this machine"
     wrong = [
-        Problem("is not valid", document.place(node), str(name), expected="a folder of this machine")
-        for name, node in document.root.children.items()
-        if not isinstance(node.data, str) or not node.data
+        folder.problem("wrong-type", unexpected(expected, None), expected=expected)
+        for folder in root.values()
+        if not isinstance(folder.data, str) or not folder.data
     ]
     if wrong:
         raise InvalidInput(wrong)
-    return {str(name): path.parent / node.data for name, node in document.root.children.items()}
+    return {str(folder.key): path.parent / folder.data for folder in root.values()}
 
 
 def check_storages(plans: Iterable[Plan], storages: Mapping[str, Path]) -> list[str]:
@@ -108,15 +105,6 @@ def binds(plan: Plan, storages: Mapping[str, Path], run: Path) -> list[Bind]:
             _make_mount_point(outer, mount)
         found.append(Bind(str(storage), mount.path, mount.read_only, mount.sub_path))
     return found
-
-
-def with_folders(plan: Plan, storages: Mapping[str, Path]) -> Plan:
-    """The plan of a task that is told which NFS exports are folders of this machine."""
-    paths = [mount.path for mount in _given(plan, storages) if mount.kind == "nfs"]
-    if not paths:
-        return plan
-    told = Variable(FOLDERS_VARIABLE, "\n".join(paths), PLATFORM)
-    return replace(plan, environment=(*plan.environment, told))
 
 
 def _given(plan: Plan, storages: Mapping[str, Path]) -> Iterator[Mount]:

@@ -1,0 +1,183 @@
+"""From a document to the job that it says, which may have faults that the schema reports."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from pai_runtime.document import duration
+from pai_runtime.document.document import Value
+from pai_runtime.document.problems import Problems
+from pai_runtime.job.model import (
+    PLUGIN_PREFIX,
+    Deployed,
+    Deployment,
+    Extra,
+    Job,
+    Prerequisite,
+    TaskRole,
+    plugin_id,
+)
+from pai_runtime.job.reading import children, mapping, mappings, string, strings, text, whole
+from pai_runtime.job.storages import StorageFields, with_mount_path
+from pai_runtime.task.vocabulary import FailurePolicy
+
+PLUGIN_LIST: Final = "com.microsoft.pai.runtimeplugin"
+DEFAULT_PLUGIN: Final = PLUGIN_PREFIX + "cmd"
+"""Of a prerequisite with callbacks that names no plugin, as the protocol says."""
+
+OWN_FIELDS: Final = frozenset(
+    {
+        "name",
+        "type",
+        "plugin",
+        "require",
+        "requireStorages",
+        "callbacks",
+        "parameters",
+        "failurePolicy",
+        "protocolVersion",
+        "version",
+        "contributor",
+        "description",
+        "auth",
+    }
+)
+"""Fields of a prerequisite that the protocol gives a meaning; all others are properties for its plugin."""
+
+
+_FieldsOf = Callable[[str], StorageFields | None]
+
+
+def build_job(
+    root: Value, secrets: Mapping[str, Value], storage_fields: _FieldsOf, problems: Problems
+) -> Job:
+    """The job in a document, and in a secrets file; what uses it makes of its plugins is not yet in it."""
+    defaults, extras = mapping(root, "defaults"), mapping(root, "extras")
+    own_secrets = mapping(root, "secrets")
+    gang = extras.get("gangAllocation") if extras else None
+    roles = mapping(root, "taskRoles")
+    return Job(
+        position=root.position,
+        name=text(root, "name") or "job",
+        virtual_cluster=text(defaults, "virtualCluster") or "default",
+        retries=whole(root, "jobRetryCount") or 0,
+        parameters=root.get("parameters"),
+        prerequisites=_prerequisites(root, storage_fields, problems),
+        roles={str(role.key): _role(role) for role in _values(roles).values() if isinstance(role.data, dict)},
+        deployments=_deployments(root, problems),
+        deployment=string(defaults, "deployment"),
+        extras=tuple(_extras(extras)),
+        storages=tuple(mappings(extras, "storages")),
+        environment=tuple(name.text for name in strings(extras, "environment")),
+        gang=gang is None or gang.data is not False,
+        hold=duration.seconds(text(extras, "holdOnFailure") or "0") or 0,
+        secrets={**_values(own_secrets), **secrets},
+    )
+
+
+def _prerequisites(root: Value, storage_fields: _FieldsOf, problems: Problems) -> dict[str, Prerequisite]:
+    found: dict[str, Prerequisite] = {}
+    for value in mappings(root, "prerequisites"):
+        prerequisite = _prerequisite(value, storage_fields)
+        first = found.setdefault(prerequisite.name, prerequisite)
+        if first is not prerequisite:
+            _report_second(value, first.value, "prerequisite", problems)
+    return found
+
+
+def _prerequisite(written: Value, storage_fields: _FieldsOf) -> Prerequisite:
+    kind, plugin = text(written, "type"), text(written, "plugin")
+    is_passive = kind == "dockerimage" or not (plugin or written.get("callbacks"))
+    id_ = None if is_passive else plugin_id(plugin) if plugin else DEFAULT_PLUGIN
+    fields = storage_fields(id_) if id_ else None
+    value = with_mount_path(written, fields) if fields else written
+    own, below = _values(value), _values(value.get("parameters"))
+    given = {
+        name: child
+        for name, child in own.items()
+        if name not in OWN_FIELDS or (name == "callbacks" and child.data is not None)
+    }
+    return Prerequisite(
+        name=text(value, "name"),
+        kind=kind,
+        plugin=id_,
+        require=strings(value, "require"),
+        failure_policy=_policy(value),
+        properties={**below, **own},
+        parameters={**below, **given},
+        storages=tuple(mappings(value, "requireStorages")),
+        value=value,
+    )
+
+
+def _role(value: Value) -> TaskRole:
+    completion, resources, options = (
+        mapping(value, "completion"),
+        mapping(value, "resourcePerInstance"),
+        mapping(value, "extraContainerOptions"),
+    )
+    refers = {f"${key}": string(value, key) for key in ("data", "script", "output")}
+    ports = mapping(resources, "ports")
+    counts = {label: whole(ports, label) for label in _values(ports)}
+    return TaskRole(
+        name=str(value.key),
+        instances=whole(value, "instances") or 1,
+        min_failed=whole(completion, "minFailedInstances"),
+        min_succeeded=whole(completion, "minSucceededInstances"),
+        retries=whole(value, "taskRetryCount") or 0,
+        docker_image=string(value, "dockerImage"),
+        refers={key: name for key, name in refers.items() if name},
+        prerequisites=strings(value, "prerequisites"),
+        commands=tuple(children(value, "commands")),
+        cpu=whole(resources, "cpu") or 1,
+        memory_mb=whole(resources, "memoryMB") or 1,
+        gpu=whole(resources, "gpu") or 0,
+        shm_mb=whole(options, "shmMB") or 0,
+        ports={label: count for label, count in counts.items() if count is not None},
+        value=value,
+    )
+
+
+def _deployments(root: Value, problems: Problems) -> dict[str, Deployment]:
+    found: dict[str, Deployment] = {}
+    for value in mappings(root, "deployments"):
+        roles = {
+            name: Deployed(tuple(children(role, "preCommands")), tuple(children(role, "postCommands")), role)
+            for name, role in _values(mapping(value, "taskRoles")).items()
+        }
+        deployment = Deployment(text(value, "name"), roles, value)
+        first = found.setdefault(deployment.name, deployment)
+        if first is not deployment:
+            _report_second(value, first.value, "deployment", problems)
+    return found
+
+
+def _extras(extras: Value | None) -> Iterator[Extra]:
+    for value in mappings(extras, PLUGIN_LIST):
+        if plugin := text(value, "plugin"):
+            roles = value.get("taskroles")
+            yield Extra(
+                plugin=plugin_id(plugin),
+                failure_policy=_policy(value),
+                roles=strings(value, "taskroles") if roles is not None and roles.data is not None else None,
+                parameters=_values(value.get("parameters")),
+                value=value,
+            )
+
+
+def _report_second(value: Value, first: Value, what: str, problems: Problems) -> None:
+    """That a name is here a second time; one that is no name, the schema has refused."""
+    name, before = string(value, "name"), string(first, "name")
+    if name and before:
+        message = f"another {what} is named '{name.text}', at {before.position}"
+        problems.add(name.problem("duplicate-name", message, found=f"'{name.text}'"))
+
+
+def _values(value: Value | None) -> dict[str, Value]:
+    """What is in a mapping, if it is one."""
+    if value is None or not isinstance(value.data, dict):
+        return {}
+    return {str(child.key): child for child in value.values()}
+
+
+def _policy(value: Value) -> FailurePolicy:
+    return "ignore" if text(value, "failurePolicy") == "ignore" else "fail"

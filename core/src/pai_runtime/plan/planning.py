@@ -1,0 +1,104 @@
+"""From the file of a job to its plans: the one way that all commands go."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pai_runtime.document.problems import Problem, Problems
+from pai_runtime.host.discovery import Plugin
+from pai_runtime.host.host import Host, Unavailable, check_parameters
+from pai_runtime.job.load import load_job
+from pai_runtime.job.model import Job, JobUse
+from pai_runtime.job.storages import StorageFields, StoragePlugins
+from pai_runtime.plan.build import LEFT_OUT, PlannedRole, Planner, use_problem
+from pai_runtime.plan.environment import Placement
+
+_NO_STORAGE_PLUGIN: Final = "for extras.storages and requireStorages"
+"""In the place of an id, in the message that this plugin is not installed."""
+
+
+@dataclass(frozen=True)
+class JobFiles:
+    """A job file, and a YAML file with values for its secrets."""
+
+    job: Path
+    secrets: Path | None = None
+
+
+def plan_job(
+    files: JobFiles,
+    host: Host,
+    place: Callable[[Job], Placement],
+    problems: Problems,
+    *,
+    lenient: bool = False,
+) -> Planner:
+    """What makes the plans of a job in the placement that `place` gives it.
+
+    All that is wrong is reported in `problems`; raises `InvalidInput` with it if there are errors. A plugin
+    that is not there is one; only a warning if the use's failure policy ignores it, or if `lenient`: a job
+    file is not wrong because this machine lacks a plugin.
+    """
+    job = load_job(files.job, files.secrets, storage_plugins(host), problems)
+    roles = planned_roles(job, host, problems, lenient=lenient)
+    problems.check()
+    return Planner(job, host, roles, place(job), problems)
+
+
+def storage_plugins(host: Host) -> StoragePlugins:
+    """What the plugins of a host say of storages; one that may not be used is asked too, and then refused."""
+
+    def fields_of(id_: str) -> StorageFields | None:
+        storage = host.installed[id_][0].manifest.storage if id_ in host.installed else None
+        return StorageFields(storage.name, storage.mount_path) if storage else None
+
+    def for_extras() -> str:
+        manifests = ((id_, claimants[0].manifest) for id_, claimants in host.installed.items())
+        ids = (id_ for id_, manifest in manifests if manifest.storage and manifest.storage.for_extras)
+        return next(ids, _NO_STORAGE_PLUGIN)
+
+    return StoragePlugins(fields_of, for_extras)
+
+
+def planned_roles(job: Job, host: Host, problems: Problems, *, lenient: bool = False) -> list[PlannedRole]:
+    """Each role with the plugins of its uses, whose parameters are checked; no plugin is imported."""
+    defaults = list(_defaults(job, host))
+    roles = []
+    for name, role in job.roles.items():
+        usable = []
+        for use in job.uses[name].uses:
+            try:
+                plugin = host.find(use.plugin)
+            except Unavailable as error:
+                problems.add(_unavailable(use, error, lenient=lenient))
+                continue
+            check_parameters(plugin, use.parameters, problems, use.locate)
+            usable.append((use, plugin))
+        named = {use.plugin for use, _ in usable}
+        usable += [(use, plugin) for use, plugin in defaults if use.plugin not in named]
+        roles.append(PlannedRole(role, tuple(usable), job.uses[name].command))
+    return roles
+
+
+def _defaults(job: Job, host: Host) -> Iterator[tuple[JobUse, Plugin]]:
+    """Uses of what every job has that does not name it: of what says so in its manifest and is allowed."""
+    for plugin in host.usable:
+        if plugin.manifest.default:
+            use = JobUse(
+                plugin=plugin.id,
+                name=plugin.id.rpartition(".")[2],
+                parameters={},
+                failure_policy="ignore",
+                position=job.position,
+                field="",
+                fields={},
+            )
+            yield use, plugin
+
+
+def _unavailable(use: JobUse, error: Unavailable, *, lenient: bool) -> Problem:
+    is_warning = use.failure_policy == "ignore" or (lenient and not error.installed)
+    consequence = "its parameters were not checked" if lenient else LEFT_OUT
+    code = "plugin-refused" if error.installed else "no-such-plugin"
+    return use_problem(use, code, str(error), consequence if is_warning else None, error.suggestion)
