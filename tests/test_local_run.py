@@ -289,8 +289,8 @@ def test_what_this_machine_does_not_give_is_said_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["--out", "full"], "is not empty; give --out a folder that does not exist yet"),
-        (["--out", "file"], "the folder of the run cannot be made"),
+        (["--out", "full"], "is not empty; give --out a directory that does not exist yet"),
+        (["--out", "file"], "the directory of the run cannot be created"),
         (["--timeout", "soon"], "--timeout: expected a time, such as 90, 90s, 15m or 2h, found 'soon'"),
         (["--secrets", "missing.yaml"], "missing.yaml: error: cannot be read: No such file or directory"),
         (["--policy", "missing.yaml"], "missing.yaml: error: cannot be read: No such file or directory"),

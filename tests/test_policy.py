@@ -15,7 +15,7 @@ from pai_runtime.host.code import Code
 from pai_runtime.host.discovery import UNREADABLE, Plugin, distribution_code
 from pai_runtime.host.host import Host, Unavailable
 from pai_runtime.host.metadata import Distribution
-from pai_runtime.host.policy import EVERY, NO_POLICY, Policy, Rule, read_policy, refusal
+from pai_runtime.host.policy import EVERY, NO_POLICY, AllowedPlugin, Policy, read_policy, refusal
 from tests.plugin_factory import Site, policy_rule, uses, write_policy
 from tests.support import in_turn, job, write_job
 
@@ -210,7 +210,7 @@ ids = st.text(string.ascii_letters + string.digits + ".-_* \n", min_size=1, max_
 @given(listed=ids, wanted=ids)
 def test_an_id_is_allowed_only_by_the_very_same_id(listed: str, wanted: str) -> None:
     plugin = Plugin(wanted, DISTRIBUTION, "m", None, UNREADABLE)
-    refused = refusal([Policy("p", (Rule(listed, "d", EVERY, None),))], [plugin])
+    refused = refusal([Policy("p", (AllowedPlugin(listed, "d", EVERY, None),))], [plugin])
     assert (refused is None) == (listed == wanted)
 
 
@@ -374,9 +374,9 @@ def test_any_file_is_a_policy_as_it_is_documented_or_is_refused(
         return
     document: dict[str, Any] = json.loads(content)
     assert document["policyVersion"] == 1
-    assert policy.rules is not None
-    assert [rule.id for rule in policy.rules] == [rule["id"] for rule in document["plugins"]]
-    assert all(isinstance(rule.versions, str) for rule in policy.rules)
+    assert policy.allowed is not None
+    assert [rule.id for rule in policy.allowed] == [rule["id"] for rule in document["plugins"]]
+    assert all(isinstance(rule.versions, str) for rule in policy.allowed)
 
 
 # The command
