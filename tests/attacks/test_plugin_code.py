@@ -516,7 +516,7 @@ def test_a_policy_of_the_machine_that_cannot_be_used_allows_nothing(
     argv += ["--policy", write_policy(tmp_path, policy_rule(made))]
     planned = _with_machine_policy(tmp_path, text, argv, **site.environment())
     assert planned.returncode == 2
-    assert planned.stderr.startswith("/etc/pai-runtime/policy.yaml:1:1: error: ")
+    assert planned.stderr.startswith("/etc/pai-runtime/policy.yaml:")
     assert site.imported == set()
 
 
