@@ -195,7 +195,7 @@ def test_no_message_shows_the_value_of_a_field_that_names_a_secret(plugin: str, 
     for args in (["validate"], ["validate", "--json"], ["run", "--out", "out"]):
         done = site.cli(args[0], path, *args[1:], cwd=tmp_path)
         assert "sesame" not in done.stderr + done.stdout
-        assert (done.stderr + done.stdout).count("shown-value") == len(OTHER_FIELDS)
+        assert (done.stderr + done.stdout).count("shown-value") >= len(OTHER_FIELDS)
 
 
 @pytest.mark.parametrize("field", SECRET_FIELDS)
