@@ -1,6 +1,5 @@
 """Problems: what is wrong with something that a person wrote, said so that the person can mend it."""
 
-import difflib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
@@ -201,6 +200,8 @@ def near_miss(word: str, known: Iterable[str]) -> str | None:
         for candidate in islice(known, _MOST_COMPARED)
         if 2 * min(len(word), len(candidate)) >= _NEAR * (len(word) + len(candidate))
     }
+    import difflib  # noqa: PLC0415 - only where something is misspelt
+
     matches: Sequence[str] = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=_NEAR)
     return by_lower[matches[0]] if matches else None
 
