@@ -1,7 +1,6 @@
 """The policy: which plugins a cluster allows; decided from metadata before any import, closed on doubt."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from pai_runtime.document.document import read_document
@@ -9,12 +8,13 @@ from pai_runtime.document.problems import Problem, Problems, unexpected
 from pai_runtime.document.schemas import check_value, package_schema
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.metadata import normalized
+from pai_runtime.task.record import record
 
 EVERY = "*"
 """In the place of specifiers: every version."""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class AllowedPlugin:
     """One allowed plugin. `versions` are PEP 440 specifiers, or `EVERY`; `digest` None allows any code."""
 
@@ -24,7 +24,7 @@ class AllowedPlugin:
     digest: str | None
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Policy:
     """What a policy file says. `allowed` None is the policy where there is no file: all is allowed."""
 

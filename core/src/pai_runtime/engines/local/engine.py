@@ -5,7 +5,6 @@ import fcntl
 import json
 import os
 import select
-import signal
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -33,6 +32,7 @@ from pai_runtime.runs.first_failure import first_failure
 from pai_runtime.runs.state import RUN, Run, RunOutcome
 from pai_runtime.supervisor.process_tree import adopt_orphans, keep_to_ourselves, kill_children
 from pai_runtime.supervisor.stop import on_stop_signals
+from pai_runtime.supervisor.wake_pipe import WakePipe
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.layout import SHARED
 from pai_runtime.task.outcome import RUNTIME_ERROR
@@ -98,6 +98,7 @@ class LocalRun:
         self._cancelled_by: int | None = None
         self._ended_at: float | None = None
         self._changed = True
+        self._write_at = 0.0
         self._launcher = Launcher()
 
     def place(self) -> Placement:
@@ -151,7 +152,7 @@ class LocalRun:
         """Run all tasks to their end; the exit status of the job."""
         adopt_orphans()  # of a supervisor that is killed
         keep_to_ourselves()
-        with _lock(self._folder), _wake_on_children() as wake:
+        with _lock(self._folder), contextlib.closing(WakePipe()) as wake:
             on_stop_signals(self._cancel)
             while True:
                 for task in self._tasks.values():
@@ -226,15 +227,14 @@ class LocalRun:
     def _is_stopping(self) -> bool:
         return self._cancelled_by is not None or self._decision is not None
 
-    def _turn(self, wake: int, most: float) -> None:
+    def _turn(self, wake: WakePipe, most: float) -> None:
         """Wait for tasks to end, for `most` seconds; see what that decides, and show it."""
         woken = select.poll()
-        woken.register(wake, select.POLLIN)
+        woken.register(wake.fd, select.POLLIN)
         woken.poll(most * 1000)
         for task in self._running.values():
             task.end_if_overdue()
-        with contextlib.suppress(BlockingIOError):
-            os.read(wake, 4096)
+        wake.clear()
         with contextlib.suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 self._reap(*ended)
@@ -325,10 +325,11 @@ class LocalRun:
 
     def _show(self) -> None:
         run = self.as_run()
-        if self._changed:
+        if self._changed and (run.ended is not None or time.monotonic() >= self._write_at):
             self._changed = False
+            self._write_at = time.monotonic() + _SHOW_EVERY  # each time it is all of the tasks
             try:
-                text = json.dumps(run.to_json(), indent=2) + "\n"
+                text = json.dumps(run.to_json()) + "\n"
                 self._folder.write(RUN, text, sync=run.ended is not None)
             except OSError as error:
                 self._view.say(f"{error.filename} cannot be written: {error.strerror}")
@@ -379,23 +380,6 @@ def _lock(folder: Folder) -> Iterator[None]:
         yield
     finally:
         os.close(fd)
-
-
-@contextlib.contextmanager
-def _wake_on_children() -> Iterator[int]:
-    """A descriptor that can be read when a child has ended or a signal has come."""
-    read, write = os.pipe()
-    for fd in (read, write):
-        os.set_blocking(fd, False)
-    before = signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
-    signal.set_wakeup_fd(write, warn_on_full_buffer=False)
-    try:
-        yield read
-    finally:
-        signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, before)
-        os.close(read)
-        os.close(write)
 
 
 def _somewhere() -> int:

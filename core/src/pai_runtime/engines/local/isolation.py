@@ -179,9 +179,9 @@ class Isolation:
 
     def _fill(self) -> None:
         storage = [replace(each, target=os.path.realpath(each.target)) for each in self._storage]
-        for path in (self._run_inside, self._platform, *(Path(each.target) for each in storage)):
-            self._make(path).close()
         if not self._layer_over_all():
+            for path in (self._run_inside, self._platform, *(Path(each.target) for each in storage)):
+                self._make(path).close()  # while there is no layer yet that it would have to be copied into
             self._each_below(Path("/"))
         self._machine()
         self._own_folder()
