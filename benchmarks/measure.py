@@ -1,5 +1,6 @@
 """What the benchmarks have in common: whole processes, timed turn by turn, and a table of the figures."""
 
+import os
 import resource
 import statistics
 import subprocess
@@ -15,21 +16,23 @@ BARE_PYTHON = [sys.executable, "-I", "-c", "pass"]
 
 
 class Sample(NamedTuple):
-    """The seconds of one run: on the clock, and of CPU time."""
+    """The seconds of one run, on the clock and of CPU time, and its peak of memory in bytes if known."""
 
     clock: float
     cpu: float
+    memory: int = 0
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Several runs of one thing: the median on the clock, and the least CPU time.
+    """Several runs of one thing: the median on the clock, and the least CPU time and memory.
 
     Targets are judged by the CPU time: what else a machine does makes the clock useless, and that hardly.
     """
 
     median: float
     cpu: float
+    memory: int = 0
 
 
 Thing = Callable[[], Sample]
@@ -42,7 +45,9 @@ def in_turn(runs: int, things: Mapping[str, Thing]) -> dict[str, Timing]:
     rounds = [{name: thing() for name, thing in things.items()} for _ in range(runs)]
     return {
         name: Timing(
-            statistics.median(each[name].clock for each in rounds), min(each[name].cpu for each in rounds)
+            statistics.median(each[name].clock for each in rounds),
+            min(each[name].cpu for each in rounds),
+            min(each[name].memory for each in rounds),
         )
         for name in things
     }
@@ -52,18 +57,15 @@ def process(argv: Sequence[str], cwd: Path | None = None, env: Mapping[str, str]
     """A process from its start to its end; it has to succeed, and its output is dropped."""
 
     def run() -> Sample:
-        before = _cpu_of_children()
+        nowhere = subprocess.DEVNULL
         began = time.perf_counter()
-        subprocess.run(
-            argv,
-            cwd=cwd,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            check=True,
-        )
-        return Sample(time.perf_counter() - began, _cpu_of_children() - before)
+        started = subprocess.Popen(argv, cwd=cwd, env=env, stdin=nowhere, stdout=nowhere, stderr=nowhere)
+        _, status, usage = os.wait4(started.pid, 0)
+        elapsed = time.perf_counter() - began
+        started.returncode = os.waitstatus_to_exitcode(status)
+        if started.returncode:
+            raise subprocess.CalledProcessError(started.returncode, argv)
+        return Sample(elapsed, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024)
 
     return run
 
@@ -104,6 +106,10 @@ def table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 def milliseconds(seconds: float) -> str:
     return f"{seconds * 1000:.1f} ms" if seconds < 0.1 else f"{seconds * 1000:.0f} ms"  # noqa: PLR2004
+
+
+def megabytes(size: float) -> str:
+    return f"{size / 1e6:.0f} MB"
 
 
 def times(ratio: float) -> str:

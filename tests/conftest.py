@@ -3,11 +3,13 @@
 import os
 import shutil
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.cpu_time import CpuTime
+from tests.plugin_factory import Site
 
 # How long an example takes depends on the machine, and no test may.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -45,3 +47,8 @@ def pytest_runtest_makereport(
     if report.skipped and not hasattr(report, "wasxfail") and os.environ.get(NOTHING_SKIPPED):
         report.outcome = "failed"
     return report
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)

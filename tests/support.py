@@ -8,13 +8,17 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 import yaml
 
 JOBS = Path(__file__).parent / "jobs"
 PROGRAM = Path(sys.executable).with_name("pai-runtime")
+
+
+_C = TypeVar("_C")
+_T = TypeVar("_T")
 
 
 def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
@@ -84,6 +88,20 @@ def cli_each(
 _PARTS = re.compile(r"([^\f]*)\f(\d+)\n")
 
 
+def in_turn(commands: Sequence[_C], conditions: Sequence[_T]) -> list[tuple[_C, _T]]:
+    """Each command under two of the conditions, and each condition with one command at least.
+
+    What they have in common goes one way for all commands, so that not every pair is needed.
+    """
+    pairs = [
+        (command, conditions[(number + step * len(conditions) // 2) % len(conditions)])
+        for number, command in enumerate(commands)
+        for step in (0, 1)
+    ]
+    assert all(any(condition == each for _, each in pairs) for condition in conditions)
+    return pairs
+
+
 def job(**fields: Any) -> dict[str, Any]:
     """A small valid job with one role ``worker``, which runs ``true``; `fields` replace its own.
 
@@ -110,6 +128,18 @@ def job(**fields: Any) -> dict[str, Any]:
 def callback(event: str, *commands: str, **more: Any) -> dict[str, Any]:
     """One callback of the cmd plugin."""
     return {"event": event, "commands": list(commands), **more}
+
+
+def runtime_log(task: Path) -> list[str]:
+    """The texts of the ``runtime.log`` in the folder of a task, without their date."""
+    lines = (task / "logs" / "runtime.log").read_text("utf-8").splitlines()
+    return [line.partition("[openpai-runtime] ")[2] for line in lines]
+
+
+def exit_record(task: Path) -> dict[str, Any]:
+    """The exit record in the folder of a task."""
+    record: dict[str, Any] = yaml.safe_load((task / "exit.yaml").read_text("utf-8"))
+    return record
 
 
 def write_job(folder: Path, document: Mapping[str, Any] | str, name: str = "job.yaml") -> Path:

@@ -13,7 +13,7 @@ from pai_runtime.host.host import Host
 from pai_runtime.host.planning import contribution_of
 from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.plugin import EVENTS, Contribution, Task, Use
-from tests.support import callback, cli, cli_each, job, write_job
+from tests.support import callback, cli, cli_each, job, runtime_log, write_job
 
 ID = "com.microsoft.pai.runtimeplugin.cmd"
 
@@ -120,8 +120,7 @@ def test_a_run_executes_them_in_that_order_each_in_a_shell_of_its_own(tmp_path: 
     )
     result = cli("run", write_job(tmp_path, document), "--out", tmp_path / "run")
     assert (result.returncode, result.stdout) == (0, "12\n"), result.stderr
-    log = (tmp_path / "run" / "worker" / "0" / "logs" / "runtime.log").read_text()
-    said = [line.partition("[openpai-runtime] ")[2] for line in log.splitlines()]
+    said = runtime_log(tmp_path / "run/worker/0")
     own = [line for line in said if not line.startswith("[") and "not found" not in line]
     assert own == ["/", "elsewhere", "no f", "12", "succeeded 1", "exited 2"]
 
@@ -159,8 +158,7 @@ def test_a_callback_that_fails_is_followed_by_what_its_failure_policy_says(
     document = job(prerequisites=[prerequisite], worker={"prerequisites": ["mine"]})
     result = cli("run", write_job(tmp_path, document), "--out", tmp_path / "run")
     assert result.returncode == status
-    log = (tmp_path / "run" / "worker" / "0" / "logs" / "runtime.log").read_text()
-    said = [line.partition("[openpai-runtime] ")[2] for line in log.splitlines()]
+    said = runtime_log(tmp_path / "run/worker/0")
     assert [line for line in said if not line.startswith("[")] == expected
 
 

@@ -21,11 +21,6 @@ from tests.plugin_factory import PIP, UV, Site, manifest, project, uses
 from tests.support import PROGRAM, cli, job, write_job
 
 
-@pytest.fixture
-def site(tmp_path: Path) -> Site:
-    return Site(tmp_path)
-
-
 def rows(result: subprocess.CompletedProcess[str]) -> dict[str, dict[str, Any]]:
     """What `plugins list --json` printed, by id."""
     assert result.returncode == 0, result.stderr

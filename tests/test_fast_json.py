@@ -21,6 +21,7 @@ _VALUES = st.recursive(
 def test_what_is_written_is_what_json_writes_and_reads(value: Any) -> None:
     text = fast_json.dumps(value)
     assert text == json.dumps(value)
+    assert fast_json.dumps(value, ensure_ascii=False) == json.dumps(value, ensure_ascii=False)
     assert fast_json.loads(text) == json.loads(text)
     assert fast_json.loads(json.dumps(value, indent=1, ensure_ascii=False)) == value
 

@@ -10,6 +10,8 @@ import pytest
 
 from pai_runtime.task.interpreter import python_argv
 from pai_runtime.task.launch import DEFAULT, LaunchOptions, Rotation
+from pai_runtime.task.outcome import SETUP_FAILED
+from pai_runtime.task.plan import Step
 from tests.task_harness import plan, run_task, shell
 
 _ALL = LaunchOptions(
@@ -89,3 +91,12 @@ def test_a_file_that_we_are_started_with_does_not_reach_the_task(tmp_path: Path)
 def test_standard_streams_that_are_closed_harm_nothing(tmp_path: Path) -> None:
     run = run_task(plan(tmp_path, "echo done"), wrap=["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh"])
     assert (run.process.returncode, run.stdout_log) == (0, b"done\n")
+
+
+def test_a_hook_that_nobody_can_call_is_a_step_that_cannot_be_started(tmp_path: Path) -> None:
+    hook = Step("taskStarts", 0, "fail", hook="pai_task_starts")
+    (tmp_path / "work").mkdir()
+    (tmp_path / "plan.json").write_text(json.dumps(plan(tmp_path, "true", [hook]).to_json()))
+    argv = python_argv("pai_runtime.supervisor.__main__", str(tmp_path))
+    assert subprocess.run(argv, check=False).returncode == SETUP_FAILED
+    assert "hookArgv" in (tmp_path / "logs/runtime.log").read_text()

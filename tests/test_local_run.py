@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from pai_runtime.task.masking import SHORTEST
-from tests.support import JOBS, PROGRAM, callback, cli, job, write_job
+from tests.support import JOBS, PROGRAM, callback, cli, job, runtime_log, write_job
 
 IN_THE_OPEN = ("--isolation", "none")
 """For tasks that talk to the test through files of the machine."""
@@ -25,23 +25,18 @@ def _without_extras(name: str) -> dict[str, Any]:
     return document
 
 
-def _runtime_log(task: Path) -> list[str]:
-    lines = (task / "logs" / "runtime.log").read_text().splitlines()
-    return [line.partition("[openpai-runtime] ")[2] for line in lines]
-
-
 @pytest.mark.parametrize("name", ["pre1", "pre2"])
 def test_the_specifications_test_cases_give_the_log_that_is_written_there(tmp_path: Path, name: str) -> None:
     path = write_job(tmp_path, _without_extras(f"{name}.yaml"))
     assert cli("run", path, "--out", tmp_path / "run").returncode == 0
     expected = (JOBS / f"{name}.runtime.log").read_text().splitlines()
-    assert _runtime_log(tmp_path / "run" / "taskrole" / "0") == expected
+    assert runtime_log(tmp_path / "run" / "taskrole" / "0") == expected
 
 
 def test_parameters_and_secrets_reach_the_callbacks(tmp_path: Path) -> None:
     path = write_job(tmp_path, _without_extras("parameters_and_secrets.yaml"))
     assert cli("run", path, "--out", tmp_path / "run").returncode == 0
-    assert {"111", "222"} <= set(_runtime_log(tmp_path / "run" / "taskrole" / "0"))
+    assert {"111", "222"} <= set(runtime_log(tmp_path / "run" / "taskrole" / "0"))
 
 
 def test_a_reference_to_a_prerequisite_that_is_not_there_starts_nothing(tmp_path: Path) -> None:
@@ -294,8 +289,8 @@ def test_what_this_machine_does_not_give_is_said_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["--out", "full"], "is not empty; give --out a folder that does not exist yet"),
-        (["--out", "file"], "the folder of the run cannot be made"),
+        (["--out", "full"], "is not empty; give --out a directory that does not exist yet"),
+        (["--out", "file"], "the directory of the run cannot be created"),
         (["--timeout", "soon"], "--timeout: expected a time, such as 90, 90s, 15m or 2h, found 'soon'"),
         (["--secrets", "missing.yaml"], "missing.yaml: error: cannot be read: No such file or directory"),
         (["--policy", "missing.yaml"], "missing.yaml: error: cannot be read: No such file or directory"),

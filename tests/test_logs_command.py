@@ -64,10 +64,10 @@ def test_a_task_that_has_written_nothing_yet_gives_nothing(tmp_path: Path) -> No
     [
         (
             ["nowhere"],
-            "nowhere is not the folder of a run: there is no such folder; pai-runtime ps shows the runs",
+            "nowhere is not the directory of a run: there is no such directory; pai-runtime ps shows",
         ),
-        (["empty"], "empty is not the folder of a run: it has no run.json; pai-runtime ps shows the runs"),
-        (["broken"], "broken is not the folder of a run: its run.json cannot be understood"),
+        (["empty"], "empty is not the directory of a run: it has no run.json; pai-runtime ps shows the runs"),
+        (["broken"], "broken is not the directory of a run: its run.json cannot be understood"),
         (["run", "worker/7"], "there is no task 'worker/7' in run; it has worker/0 to worker/1, server/0"),
         (["run", "../0"], "there is no task '../0' in run; it has"),
         (["run", "server/0"], "run/server/0/logs/user-all/current cannot be read: not a regular file"),

@@ -12,12 +12,6 @@ from pai_runtime.plugin import EVENTS
 from tests.plugin_factory import Site, uses
 from tests.support import callback, job, write_job
 
-
-@pytest.fixture
-def site(tmp_path: Path) -> Site:
-    return Site(tmp_path)
-
-
 HOOK = "@hookimpl\ndef pai_prerequisite(use, task):\n    "
 
 

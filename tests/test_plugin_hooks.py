@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.plugin_factory import Site, uses
-from tests.support import callback, job, write_job
+from tests.support import callback, job, runtime_log, write_job
 
 SECRET = 'not-for-anybody\'s "eyes" $(true)'
 
@@ -59,8 +59,7 @@ class Ran:
 
     @property
     def log(self) -> list[str]:
-        lines = (self.task / "logs" / "runtime.log").read_text().splitlines()
-        return [line.partition("[openpai-runtime] ")[2] for line in lines]
+        return runtime_log(self.task)
 
     @property
     def said(self) -> list[str]:
@@ -70,11 +69,6 @@ class Ran:
     def told(self, name: str) -> dict[str, Any]:
         document: dict[str, Any] = json.loads((self.task / "told" / f"{name}.json").read_text())
         return document
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Site:
-    return Site(tmp_path)
 
 
 def run(site: Site, folder: Path, document: dict[str, Any], *options: str) -> Ran:
@@ -282,12 +276,41 @@ def test_a_hook_runs_in_the_version_that_the_plan_was_made_with_or_not_at_all(
         assert line.endswith("plugin org.one (org-one 2.0) is not the one in the plan, org-one 1.0")
 
 
+def test_of_two_installed_distributions_with_the_name_of_the_plans_none_is_run(
+    site: Site, tmp_path: Path
+) -> None:
+    made = site.add("org.one", LOGS)
+    copy = f"cp -r {made.info} {made.info.with_name(made.info.name.replace('1.0', '0.9'))}"
+    ran = run(site, tmp_path, with_commands(job(**uses("org.one")), copy), "--isolation", "none")
+    assert ran.said[:2] == ["pai_init of use0", "pai_task_starts of use0"]
+    assert [made.info.name in line for line in ran.said[2:]] == [True, True]
+
+
+def test_a_hook_is_given_the_arguments_that_it_names(site: Site, tmp_path: Path) -> None:
+    hooks = """
+import functools
+@hookimpl
+def pai_init(task): print("init", task.role)
+@hookimpl
+def pai_task_starts(use, task=None): print("starts", use.name, task)
+def wrapped(use): print("succeeds", use.name)
+@hookimpl
+@functools.wraps(wrapped)
+def pai_task_succeeds(*args): wrapped(*args)
+pai_task_exits = hookimpl(lambda: print("exits"))
+"""
+    site.add("org.one", hooks)
+    ran = run(site, tmp_path, job(**uses("org.one")))
+    assert ran.said == ["init worker", "starts use0 None", "succeeds use0", "exits"]
+
+
 def test_only_the_plugin_of_the_hook_is_imported_for_it_and_nothing_that_checks_manifests(
     site: Site, tmp_path: Path
 ) -> None:
     tells = (
         "import sys\n@hookimpl\ndef pai_init(use, task):\n"
-        "    found = [name for name in sys.modules if name.startswith('org_') or name == 'jsonschema']\n"
+        "    slow = 'jsonschema', 'yaml', 'pluggy', 'dataclasses', 'typing', 'importlib_metadata', 'json'\n"
+        "    found = [name for name in sys.modules if name.startswith('org_') or name in slow]\n"
         "    print('imported', *sorted(found))\n"
     )
     for id_ in ("org.one", "org.two"):

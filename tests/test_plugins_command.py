@@ -20,11 +20,6 @@ PARAMETERS = {
 }
 
 
-@pytest.fixture
-def site(tmp_path: Path) -> Site:
-    return Site(tmp_path)
-
-
 def test_the_list_has_every_plugin_with_its_distribution_and_why_it_is_refused(
     site: Site, tmp_path: Path
 ) -> None:

@@ -15,17 +15,12 @@ from pai_runtime.host.code import Code
 from pai_runtime.host.discovery import UNREADABLE, Plugin, distribution_code
 from pai_runtime.host.host import Host, Unavailable
 from pai_runtime.host.metadata import Distribution
-from pai_runtime.host.policy import EVERY, NO_POLICY, Policy, Rule, read_policy, refusal
+from pai_runtime.host.policy import EVERY, NO_POLICY, AllowedPlugin, Policy, read_policy, refusal
 from tests.plugin_factory import Site, policy_rule, uses, write_policy
-from tests.support import job, write_job
+from tests.support import in_turn, job, write_job
 
 EDITABLE = {"{info}/direct_url.json": '{"url": "file:///", "dir_info": {"editable": true}}'}
 WRONG = "sha256:" + "0" * 64
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Site:
-    return Site(tmp_path)
 
 
 def found(site: Site, policy: Policy, id_: str, monkeypatch: pytest.MonkeyPatch) -> str | None:
@@ -38,58 +33,84 @@ def found(site: Site, policy: Policy, id_: str, monkeypatch: pytest.MonkeyPatch)
     return None
 
 
-@pytest.mark.parametrize(
-    ("rule", "reason"),
-    [
-        ({}, None),
-        ({"versions": "*"}, None),
-        ({"versions": ">=1.2,<2"}, None),
-        ({"versions": "~=1.4"}, None),
-        ({"versions": "==1.4.*"}, None),
-        ({"versions": "==1.4.0"}, None),
-        ({"versions": "===1.4"}, None),
-        ({"versions": "!=1.3"}, None),
-        ({"distribution": "ORG_ONE"}, None),
-        ({"distribution": "org.one"}, None),
-        ({"versions": "==1.3"}, "allows only ==1.3"),
-        ({"versions": "<1.4"}, "allows only <1.4"),
-        ({"versions": ">=1,<2,!=1.4"}, "allows only >=1,<2,!=1.4"),
-        ({"versions": "===1.4.0"}, "allows only ===1.4.0"),
-        ({"versions": "==1.4+local"}, "allows only ==1.4+local"),
-        ({"distribution": "org-two"}, "allows only the distribution org-two"),
-        ({"distribution": "org-one "}, "allows only the distribution org-one "),
-        ({"distribution": "org"}, "allows only the distribution org"),
-        ({"distribution": "org-on*"}, "allows only the distribution org-on*"),
-        ({"id": "org.on"}, "does not list it"),
-        ({"id": "org.one.more"}, "does not list it"),
-        ({"id": "org"}, "does not list it"),
-        ({"id": "one"}, "does not list it"),
-        ({"id": "Org.one"}, "does not list it"),
-        ({"id": "org.one "}, "does not list it"),
-        ({"id": " org.one"}, "does not list it"),
-        ({"id": "org.one\n"}, "does not list it"),
-        ({"id": "org-one"}, "does not list it"),
-        ({"id": "org.*"}, "does not list it"),
-        ({"id": "*"}, "does not list it"),
-        ({"id": ".*"}, "does not list it"),
-        ({"id": "org.on?"}, "does not list it"),
-        ({"id": "^org.one$"}, "does not list it"),
-        ({"digest": WRONG}, "allows only the digest sha256:"),
-    ],
-    ids=str,
+class _Distribution(Distribution):
+    """As far as a policy looks at it."""
+
+    def __init__(self, name: str, version: str) -> None:
+        super().__init__("", "")
+        self._metadata = f"Name: {name}\nVersion: {version}\n"
+
+    def read_text(self, name: str) -> str | None:
+        return self._metadata if name == "METADATA" else None
+
+
+DISTRIBUTION = Code(_Distribution("d", "1"))
+
+FITTING: list[dict[str, str]] = [
+    {},
+    {"versions": "*"},
+    {"versions": ">=1.2,<2"},
+    {"versions": "~=1.4"},
+    {"versions": "==1.4.*"},
+    {"versions": "==1.4.0"},
+    {"versions": "===1.4"},
+    {"versions": "!=1.3"},
+    {"distribution": "ORG_ONE"},
+    {"distribution": "org.one"},
+]
+OTHER_VERSIONS = ("==1.3", "<1.4", ">=1,<2,!=1.4", "===1.4.0", "==1.4+local")
+OTHER_DISTRIBUTIONS = ("org-two", "org-one ", "org", "org-on*")
+OTHER_IDS = (
+    *("org.on", "org.one.more", "org", "one", "Org.one", "org.one ", " org.one", "org.one\n", "org-one"),
+    *("org.*", "*", ".*", "org.on?", "^org.one$"),
 )
-def test_a_plugin_is_allowed_by_a_rule_that_fits_it_wholly(
-    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: dict[str, str], reason: str | None
+
+
+def refused(folder: Path, version: str, **rule: str) -> str | None:
+    """Why a policy of this one rule refuses the plugin org.one of org-one in this version."""
+    rule = {"id": "org.one", "distribution": "org-one", "versions": f"=={version}", **rule}
+    plugin = Plugin("org.one", Code(_Distribution("org-one", version)), "org_one", None, UNREADABLE)
+    return refusal([read_policy(write_policy(folder, rule))], [plugin])
+
+
+@pytest.mark.parametrize("rule", FITTING, ids=str)
+def test_a_plugin_is_allowed_by_a_rule_that_fits_it(tmp_path: Path, rule: dict[str, str]) -> None:
+    assert refused(tmp_path, "1.4", **rule) is None
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *(("versions", value) for value in OTHER_VERSIONS),
+        *(("distribution", value) for value in OTHER_DISTRIBUTIONS),
+    ],
+)
+def test_a_plugin_is_refused_by_a_rule_for_another_which_is_quoted(
+    tmp_path: Path, field: str, value: str
+) -> None:
+    reason = refused(tmp_path, "1.4", **{field: value})
+    assert reason is not None
+    assert f"policy {tmp_path}/policy.yaml " in reason
+    assert value in reason
+
+
+@pytest.mark.parametrize("id_", OTHER_IDS)
+def test_a_rule_for_another_id_is_none_for_the_plugin(tmp_path: Path, id_: str) -> None:
+    assert refused(tmp_path, "1.4", id=id_) == refusal(
+        [read_policy(write_policy(tmp_path))],
+        [Plugin("org.one", DISTRIBUTION, "org_one", None, UNREADABLE)],
+    )
+
+
+def test_a_plugin_that_is_refused_is_named_with_its_policy_and_both_digests(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = site.add("org.one", version="1.4")
-    policy = write_policy(tmp_path, policy_rule(made, **rule))
-    refused = found(site, read_policy(policy), "org.one", monkeypatch)
-    if reason is None:
-        assert refused is None
-    else:
-        assert refused is not None
-        assert refused.startswith(f"plugin org.one (org-one 1.4) is refused: policy {policy} ")
-        assert reason in refused
+    policy = write_policy(tmp_path, policy_rule(made, digest=WRONG))
+    reason = found(site, read_policy(policy), "org.one", monkeypatch)
+    assert reason is not None
+    for part in (made.label, str(policy), WRONG, made.digest):
+        assert part in reason
 
 
 @pytest.mark.parametrize(
@@ -110,17 +131,9 @@ def test_a_plugin_is_allowed_by_a_rule_that_fits_it_wholly(
     ],
 )
 def test_versions_are_compared_as_pep_440_says(
-    site: Site,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    version: str,
-    versions: str,
-    *,
-    allowed: bool,
+    tmp_path: Path, version: str, versions: str, *, allowed: bool
 ) -> None:
-    made = site.add("org.one", version=version)
-    policy = read_policy(write_policy(tmp_path, policy_rule(made, versions=versions)))
-    assert (found(site, policy, "org.one", monkeypatch) is None) == allowed
+    assert (refused(tmp_path, version, versions=versions) is None) == allowed
 
 
 def test_one_of_several_rules_for_a_plugin_is_enough(
@@ -190,17 +203,6 @@ def test_a_distribution_that_takes_anothers_name_has_its_own_digest(
     assert "allows only the digest" in (found(before, policy, "org.one", monkeypatch) or "")
 
 
-class _Distribution(Distribution):
-    """As far as a policy looks at it."""
-
-    def __init__(self) -> None:
-        super().__init__("", "")
-
-    def read_text(self, name: str) -> str | None:
-        return "Name: d\nVersion: 1\n" if name == "METADATA" else None
-
-
-DISTRIBUTION = Code(_Distribution())
 ids = st.text(string.ascii_letters + string.digits + ".-_* \n", min_size=1, max_size=6)
 
 
@@ -208,7 +210,7 @@ ids = st.text(string.ascii_letters + string.digits + ".-_* \n", min_size=1, max_
 @given(listed=ids, wanted=ids)
 def test_an_id_is_allowed_only_by_the_very_same_id(listed: str, wanted: str) -> None:
     plugin = Plugin(wanted, DISTRIBUTION, "m", None, UNREADABLE)
-    refused = refusal([Policy("p", (Rule(listed, "d", EVERY, None),))], [plugin])
+    refused = refusal([Policy("p", (AllowedPlugin(listed, "d", EVERY, None),))], [plugin])
     assert (refused is None) == (listed == wanted)
 
 
@@ -372,26 +374,26 @@ def test_any_file_is_a_policy_as_it_is_documented_or_is_refused(
         return
     document: dict[str, Any] = json.loads(content)
     assert document["policyVersion"] == 1
-    assert policy.rules is not None
-    assert [rule.id for rule in policy.rules] == [rule["id"] for rule in document["plugins"]]
-    assert all(isinstance(rule.versions, str) for rule in policy.rules)
+    assert policy.allowed is not None
+    assert [rule.id for rule in policy.allowed] == [rule["id"] for rule in document["plugins"]]
+    assert all(isinstance(rule.versions, str) for rule in policy.allowed)
 
 
 # The command
 
 
-@pytest.mark.parametrize("given_by", ["flag", "environment", "both"])
+UNDER_A_POLICY = (
+    ("plugins", "list"),
+    ("plugins", "show", "org.one"),
+    ("plugins", "check", "org.one"),
+    ("validate", "job.yaml"),
+    ("plan", "job.yaml"),
+    ("run", "job.yaml"),
+)
+
+
 @pytest.mark.parametrize(
-    "args",
-    [
-        ("plugins", "list"),
-        ("plugins", "show", "org.one"),
-        ("plugins", "check", "org.one"),
-        ("validate", "job.yaml"),
-        ("plan", "job.yaml"),
-        ("run", "job.yaml"),
-    ],
-    ids=" ".join,
+    ("args", "given_by"), in_turn(UNDER_A_POLICY, ["flag", "environment", "both"]), ids=str
 )
 def test_nothing_is_done_under_a_policy_that_cannot_be_used(
     site: Site, tmp_path: Path, args: tuple[str, ...], given_by: str

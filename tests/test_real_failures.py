@@ -248,7 +248,8 @@ def test_an_ssh_barrier_that_times_out_names_who_did_not_come(tmp_path: Path) ->
     assert "from late-0" in found["matchedPlatformLogString"]
     lines = told(ended)
     assert lines[0] == "the job failed: task worker/0, exit code 249, SshBarrierTimeout"
-    assert any(line.startswith("it said: no answer by ssh within 1.8 s") for line in lines)
+    (said,) = (line for line in lines if line.startswith("it said: "))
+    assert "no answer by ssh within 1.8 s" in said
     assert "- Look how the named tasks went; one that failed or never started is the cause" in lines
 
 

@@ -64,7 +64,7 @@ def test_a_folder_that_says_nothing_says_why(tmp_path: Path, text: str | None, r
 
 
 def test_a_folder_that_is_not_there_is_told_as_such(tmp_path: Path) -> None:
-    assert read_run(tmp_path / "none") == Unreadable("there is no such folder")
+    assert read_run(tmp_path / "none") == Unreadable("there is no such directory")
 
 
 JSON = st.recursive(

@@ -25,7 +25,7 @@ from pai_ssh.keys import keys_of_run
 from pai_ssh.peers import Peer
 from pai_ssh.scripts import FOLDER, PREPARE, PROBE, SERVE
 from tests.git_server import git
-from tests.support import JOBS, PROGRAM, callback, cli, job, write_job
+from tests.support import JOBS, PROGRAM, callback, cli, job, runtime_log, write_job
 from tests.task_harness import plan, shell
 from tests.test_isolation import isolating
 
@@ -42,11 +42,6 @@ USER = pwd.getpwuid(os.geteuid()).pw_name
 def ssh(**parameters: Any) -> dict[str, Any]:
     """The extras of a job that uses the plugin."""
     return {"com.microsoft.pai.runtimeplugin": [{"plugin": "ssh", "parameters": parameters}]}
-
-
-def runtime_log(task: Path) -> list[str]:
-    lines = (task / "logs" / "runtime.log").read_text().splitlines()
-    return [line.partition("[openpai-runtime] ")[2] for line in lines]
 
 
 def assert_in_order(lines: list[str], expected: list[str]) -> None:

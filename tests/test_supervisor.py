@@ -1,5 +1,6 @@
 """The supervisor with real processes and signals."""
 
+import json
 import os
 import shlex
 import signal
@@ -149,17 +150,37 @@ def test_what_is_no_plan_is_refused_with_a_record_and_no_traceback(tmp_path: Pat
     assert run.record["exitCode"] == RUNTIME_ERROR
 
 
-def test_the_supervisor_needs_the_standard_library_only() -> None:
+_SLOW = {
+    "argparse",
+    "contextlib",
+    "ctypes",
+    "dataclasses",
+    "enum",
+    "importlib",
+    "json",
+    "pathlib",
+    "re",
+    "selectors",
+}
+_SLOW |= {"shutil", "signal", "subprocess", "tempfile", "traceback", "typing"}
+
+
+def test_a_task_without_plugins_loads_our_own_code_and_little_of_the_standard_library(tmp_path: Path) -> None:
     code = (
-        "import sys; sys.path[:0] = sys.argv[1:]; import pai_runtime.supervisor.__main__; print(*sys.modules)"
+        "import sys; sys.path.append(sys.argv.pop(1)); import pai_runtime.supervisor.__main__ as supervisor\n"
+        "code = supervisor.main(); print(*sys.modules); sys.exit(code)"
     )
+    (tmp_path / "work").mkdir()
+    (tmp_path / "plan.json").write_text(json.dumps(plan(tmp_path, "true").to_json()))
     core = Path(pai_runtime.__file__).parents[1]
     bare = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", code, core], capture_output=True, check=True, text=True
+        [sys.executable, "-I", "-S", "-c", code, core, tmp_path], capture_output=True, check=True, text=True
     )
-    ours = {name for name in bare.stdout.split() if name.startswith("pai_runtime.")}
+    loaded = set(bare.stdout.split())
+    ours = {name for name in loaded if name.startswith("pai_runtime.")}
     assert "pai_runtime.supervisor.supervisor" in ours
     assert all(name.startswith(("pai_runtime.task", "pai_runtime.supervisor")) for name in ours)
+    assert not _SLOW & loaded
 
 
 def test_a_system_that_gives_too_few_files_leaves_a_record_and_no_traceback(tmp_path: Path) -> None:

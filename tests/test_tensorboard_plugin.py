@@ -281,7 +281,7 @@ def crashing(folder: Path) -> dict[str, str]:
 
 
 MODES = {
-    "it crashes": ({}, "service 'tensorboard' ended with exit code 3; it starts again"),
+    "it crashes": ({}, "service 'tensorboard' ended with exit code 3; it is restarted"),
     "a folder cannot be made": ({"logdir": "/proc/runs"}, "TensorBoard will show nothing of /proc/runs"),
     "its port is taken": ({"port": "TAKEN"}, "is taken by another process"),
 }

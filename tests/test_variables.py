@@ -112,7 +112,7 @@ def test_explain_names_who_set_each_variable(tmp_path: Path) -> None:
 def test_explain_says_what_is_not_there(tmp_path: Path) -> None:
     ended = cli("explain", tmp_path, "worker/0")
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert f"{tmp_path} is not the folder of a run" in ended.stderr
+    assert f"{tmp_path} is not the directory of a run" in ended.stderr
     PlayedRun(tmp_path, worker=1)
     ended = cli("explain", tmp_path, "worker/7")
     assert (ended.returncode, ended.stdout) == (2, "")

@@ -85,11 +85,11 @@ DOCUMENTS: Final = {
         "A line of `events.jsonl` of a task. The file becomes `events.jsonl.1` when it has 1 MiB.",
     ),
     "State": ("pai_runtime.task", "state.schema.json", "`state.json` of a task, while it runs."),
-    "Run": ("pai_runtime.runs", "run.schema.json", "`run.json` in the folder of a run."),
+    "Run": ("pai_runtime.runs", "run.schema.json", "`run.json` in the directory of a run."),
     "Event of a run": (
         "pai_runtime.runs",
         "events.schema.json",
-        "A line of `events.jsonl` in the folder of a run; each of its tasks has one of its own.",
+        "A line of `events.jsonl` in the directory of a run; each of its tasks has one of its own.",
     ),
 }
 """The documents that people and other programs read or write: package and name of the schema."""

@@ -3,36 +3,17 @@
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 
 from pai_runtime.cli import FEWEST_FILES
 from tests.played_run import PlayedRun
-from tests.support import PROGRAM, cli, job, write_job
+from tests.support import PROGRAM, cli, in_turn, job, write_job
 
 SHOWING = ["plan", "validate", "ps", "logs", "explain", "plugins list", "--help"]
 COMMANDS = [*SHOWING, "plan --json", "validate --json", "ps --json", "logs -f", "plugins list --json"]
 COMMANDS += ["plugins show cmd", "plugins check cmd", "run --help", "exit-codes 137"]
-
-
-T = TypeVar("T")
-
-
-def in_turn(commands: Sequence[str], conditions: Sequence[T]) -> list[tuple[str, T]]:
-    """Each command under two of the conditions, and each condition with one command at least.
-
-    What they have in common goes one way for all commands, so that not every pair is needed.
-    """
-    pairs = [
-        (command, conditions[(number + step * len(conditions) // 2) % len(conditions)])
-        for number, command in enumerate(commands)
-        for step in (0, 1)
-    ]
-    assert all(any(condition == each for _, each in pairs) for condition in conditions)
-    return pairs
 
 
 @pytest.fixture

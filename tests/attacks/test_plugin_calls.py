@@ -21,11 +21,6 @@ COMMANDS = {"plan": 1, "run": 2, "validate": 1}
 """What makes plans, and its exit status if that fails."""
 
 
-@pytest.fixture
-def site(tmp_path: Path) -> Site:
-    return Site(tmp_path)
-
-
 def in_hook(body: str) -> str:
     """A hook of which each line of `body` is one."""
     return HOOK + "".join(f"    {line}\n" for line in body.splitlines())

@@ -48,11 +48,6 @@ def main(args, output):
 """
 
 
-@pytest.fixture
-def site(tmp_path: Path) -> Site:
-    return Site(tmp_path)
-
-
 def pinned(folder: Path, *made: Made) -> Path:
     """A policy that allows these plugins with the code that they have now."""
     return write_policy(folder, *(policy_rule(each, digest=each.digest) for each in made))
@@ -173,6 +168,21 @@ def test_a_module_that_another_plugin_has_imported_before_is_from_its_source_too
     planned = site.cli("plan", path, "--policy", pinned(tmp_path, *made))
     assert planned.returncode == 0, planned.stderr
     assert site.imported == {"org_first", "org_second"}
+
+
+def test_a_module_of_another_plugin_that_a_hook_imports_is_from_its_source_too(
+    site: Site, tmp_path: Path
+) -> None:
+    hook = "@hookimpl\ndef pai_init(use, task):\n    import org_second\n    print('imported')\n"
+    made = [site.add("org.first", hook, hooks=["pai_init"]), site.add("org.second")]
+    _forge(made[1].code, _unchecked, EVIL)
+    path = write_job(tmp_path, job(**uses("org.first")))
+    options = "--policy", pinned(tmp_path, *made), "--out", tmp_path / "run", "--isolation", "none"
+    ran = site.cli("run", path, *options)
+    assert ran.returncode == 0, ran.stderr
+    assert "imported" in (tmp_path / "run/worker/0/logs/runtime.log").read_text()
+    assert "org_second" in site.imported
+    assert "evil" not in site.imported
 
 
 def test_nothing_leaves_byte_code_of_a_plugin(site: Site, tmp_path: Path) -> None:

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.plugin_factory import Site, uses
-from tests.support import callback, cli, job, write_job
+from tests.support import callback, cli, exit_record, job, write_job
 from tests.task_harness import plan, run_task, shell
 
 FAILED = {
@@ -38,7 +37,7 @@ def test_a_command_that_fails_ends_the_script_and_fails_the_task(tmp_path: Path,
     ended = cli("run", path, "--out", tmp_path / "run", "--isolation", mode)
     assert "training" not in ended.stdout
     for number, (_, code) in enumerate(FAILED.values()):
-        record = yaml.safe_load((tmp_path / f"run/w{number}/0/exit.yaml").read_text())
+        record = exit_record(tmp_path / f"run/w{number}/0")
         assert (record["outcome"], record["originUserExitCode"]) == ("failed", code)
 
 
@@ -81,7 +80,7 @@ def test_a_command_that_succeeded_did_so_although_the_supervisor_is_killed_after
     document = job(prerequisites=[tidy], worker={"prerequisites": ["tidy"]})
     ended = cli("run", write_job(tmp_path, document), "--out", tmp_path / "run", "--isolation", "none")
     assert ended.returncode == 0, ended.stderr
-    record = yaml.safe_load((tmp_path / "run/worker/0/exit.yaml").read_text())
+    record = exit_record(tmp_path / "run/worker/0")
     assert (record["outcome"], record["exitCode"], record["phase"]) == ("ok", 0, "command")
     assert record["message"]  # that callbacks are missing
 
@@ -93,7 +92,7 @@ def test_a_command_that_failed_keeps_its_code_although_the_supervisor_is_killed_
     tidy = {"name": "tidy", "callbacks": [callback(event, KILL)]}
     document = job(prerequisites=[tidy], worker={"prerequisites": ["tidy"], "commands": ["exit 7"]})
     ended = cli("run", write_job(tmp_path, document), "--out", tmp_path / "run", "--isolation", "none")
-    record = yaml.safe_load((tmp_path / "run/worker/0/exit.yaml").read_text())
+    record = exit_record(tmp_path / "run/worker/0")
     assert (ended.returncode, record["originUserExitCode"], record["phase"]) == (7, 7, "command")
 
 
@@ -108,7 +107,7 @@ def test_so_does_one_whose_supervisor_is_killed_during_the_analysis(tmp_path: Pa
     document = job(**uses("org.example.kills"))
     document["taskRoles"]["worker"]["commands"] = ["exit 7"]
     ended = site.cli("run", write_job(tmp_path, document), "--out", tmp_path / "run", "--isolation", "none")
-    record = yaml.safe_load((tmp_path / "run/worker/0/exit.yaml").read_text())
+    record = exit_record(tmp_path / "run/worker/0")
     assert (ended.returncode, record["outcome"], record["phase"]) == (7, "failed", "command")
 
 
@@ -117,7 +116,7 @@ def test_a_supervisor_that_is_killed_in_the_command_is_not_said_to_have_died_bef
 ) -> None:
     path = write_job(tmp_path, job(worker={"commands": [KILL]}))
     ended = cli("run", path, "--out", tmp_path / "run", "--isolation", "none")
-    record = yaml.safe_load((tmp_path / "run/worker/0/exit.yaml").read_text())
+    record = exit_record(tmp_path / "run/worker/0")
     assert (ended.returncode, record["phase"]) == (128 + signal.SIGKILL, "command")
 
 
@@ -133,7 +132,7 @@ def test_a_task_cannot_write_its_own_result(tmp_path: Path, mode: str) -> None:
     commands = [[f"( {forgery} ) 2>/dev/null || :", "exit 9"] for forgery in FORGED]
     cli("run", write_job(tmp_path, one_role_each(*commands)), "--out", tmp_path / "run", "--isolation", mode)
     for number in range(len(FORGED)):
-        record = yaml.safe_load((tmp_path / f"run/w{number}/0/exit.yaml").read_text())
+        record = exit_record(tmp_path / f"run/w{number}/0")
         assert (record["originUserExitCode"], record["outcome"]) == (9, "failed")
     listed = json.loads(cli("ps", tmp_path / "run", "--json").stdout)
     assert [task["state"] for task in listed["tasks"]] == ["failed"] * len(FORGED)

@@ -30,7 +30,7 @@ COMMANDS = {
     "validate": "check a job file",
     "plan": "show what each task will do",
     "run": "run all tasks of a job on this machine",
-    "ps": "the runs in a folder, or the tasks of one run",
+    "ps": "the runs in a directory, or the tasks of one run",
     "logs": "what the tasks of a run have written",
     "explain": "who set each variable of a task that was run",
     "plugins": "the installed plugins",
@@ -94,7 +94,7 @@ def _surroundings_fault() -> str | None:
     try:
         Path.cwd()
     except OSError as error:
-        return f"the current folder is gone ({error.strerror}); change to one that exists"
+        return f"the current directory is gone ({error.strerror}); change to one that exists"
     return None
 
 

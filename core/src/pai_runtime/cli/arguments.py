@@ -30,7 +30,7 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 def add_run(parser: argparse.ArgumentParser) -> None:
     """A run that was started before."""
-    parser.add_argument("run", type=Path, metavar="DIR", help="the folder of a run")
+    parser.add_argument("run", type=Path, metavar="DIR", help="the directory of a run")
 
 
 def task_name(text: str) -> tuple[str, int]:

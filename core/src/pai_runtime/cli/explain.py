@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Exit status 0, or 2 if there is no such task in the folder."""
+    """Exit status 0, or 2 if there is no such run or task."""
     try:
         reader, run = given_run(args.run)
         rows = _rows(reader, given_task(args.run, run, args.task))

@@ -20,7 +20,7 @@ def given_run(folder: Path) -> tuple[RunReader, Run]:
         if isinstance(run, Run):
             return reader, run
         reader = run
-    raise NotThere(f"{folder} is not the folder of a run: {reader.reason}; pai-runtime ps shows the runs")
+    raise NotThere(f"{folder} is not the directory of a run: {reader.reason}; pai-runtime ps shows the runs")
 
 
 def given_task(folder: Path, run: Run, name: tuple[str, int]) -> RunTask:

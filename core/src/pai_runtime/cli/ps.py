@@ -36,15 +36,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
     add_json(parser)
     parser.add_argument(
-        "runs", nargs="?", type=Path, metavar="DIR", help="a folder of runs, or of one (default: .pai-runs)"
+        "runs",
+        nargs="?",
+        type=Path,
+        metavar="DIR",
+        help="a directory of runs, or of one (default: .pai-runs)",
     )
 
 
 def main(args: argparse.Namespace) -> int:
-    """Exit status 0, or 2 if there is no such folder."""
+    """Exit status 0, or 2 if there is no such directory."""
     folder = args.runs or _DEFAULT
     if args.runs is not None and not os.access(folder, os.R_OK | os.X_OK):
-        say(f"there is no folder {folder}, or it cannot be read")
+        say(f"there is no directory {folder}, or it cannot be read")
         return CANNOT_RUN
     now = time.time()
     width = columns()

@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_job(parser)
     add_policy(parser)
     parser.add_argument(
-        "--out", type=Path, metavar="DIR", help="folder of the run (default: .pai-runs/<job>-<n>)"
+        "--out", type=Path, metavar="DIR", help="directory of the run (default: .pai-runs/<job>-<n>)"
     )
     parser.add_argument(
         "--timeout", type=_seconds, metavar="T", help="end the tasks after this time: 90, 90s, 15m or 2h"
@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--isolation",
         choices=["auto", "none", "required"],
         default="auto",
-        help="whether what tasks write stays in their own folders (default: auto, if the kernel allows it)",
+        help="whether tasks write to their own directories only (default: auto, if the kernel allows it)",
     )
     parser.add_argument(
         "--env",
@@ -65,13 +65,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=DIR",
-        help="the folder that is a storage of the cluster here; repeatable",
+        help="the directory that stands for a storage of the cluster; repeatable",
     )
     parser.add_argument(
         "--storage-config",
         type=Path,
         metavar="FILE",
-        help="YAML file with such folders by the names of their storages; --storage takes precedence",
+        help="YAML file with such directories by the names of their storages; --storage takes precedence",
     )
 
 

@@ -9,7 +9,6 @@ import os
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -47,12 +46,12 @@ _LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 _NOT_YAML = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-@dataclass(frozen=True)
 class Source:
     """The text of a file; `file` is its name in messages."""
 
-    file: str
-    text: str = field(repr=False)
+    def __init__(self, file: str, text: str) -> None:
+        self.file = file
+        self.text = text
 
     def position(self, index: int) -> Position:
         """The position of a character."""
@@ -64,7 +63,6 @@ class Source:
         return [0, *(match.end() for match in _LINE_BREAK.finditer(self.text))]
 
 
-@dataclass(frozen=True, slots=True)
 class Node:
     """One value where it is written. `data` is plain data; `text` a scalar as it was written.
 
@@ -73,27 +71,40 @@ class Node:
     as several. Not shown by ``repr``: a node may be a secret.
     """
 
-    source: Source = field(repr=False)
-    start: int
-    end: int
-    data: Any = field(repr=False)
-    text: str = field(default="", repr=False)
-    children: Mapping[str | int, "Node"] = field(default_factory=dict, repr=False)
-    keys: Mapping[str | int, int] = field(default_factory=dict, repr=False)
-    size: int = 1
+    __slots__ = ("children", "data", "end", "keys", "size", "source", "start", "text")
+
+    def __init__(self, source: Source, start: int, end: int, data: Any, text: str = "") -> None:
+        self.source = source
+        self.start = start
+        self.end = end
+        self.data = data
+        self.text = text
+        self.children: Mapping[str | int, Node] = {}
+        self.keys: Mapping[str | int, int] = {}
+        self.size = 1 + len(text) // CHARACTERS_PER_NODE
+
+    def replaced(
+        self, data: Any, text: str = "", children: "Mapping[str | int, Node] | None" = None
+    ) -> "Node":
+        """Another value in the same place, of the same size."""
+        node = Node(self.source, self.start, self.end, data, text)
+        node.children, node.keys, node.size = children or {}, self.keys, self.size
+        return node
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Value:
     """A value as it is reached from the root of its document, so that it knows the name of its field.
 
     An alias is a value of its own: its field is where the alias stands, its position that of what it stands
-    for.
+    for. Not shown by ``repr``, as a node.
     """
 
-    node: Node
-    above: "Value | None" = field(default=None, repr=False)
-    key: str | int = ""
+    __slots__ = ("above", "key", "node")
+
+    def __init__(self, node: Node, above: "Value | None" = None, key: str | int = "") -> None:
+        self.node = node
+        self.above = above
+        self.key = key
 
     @property
     def data(self) -> Any:
@@ -216,17 +227,19 @@ def parse_document(text: str, file: str) -> Value:
     return Value(builder.document())
 
 
-@dataclass(slots=True)
 class _Open:
     """A list or mapping whose end has not come."""
 
-    event: Any
-    children: dict[str | int, Node] = field(default_factory=dict)
-    keys: dict[str | int, int] = field(default_factory=dict)
-    merged: list[Node] = field(default_factory=list)
-    key: str | None = None
-    is_merge: bool = False
-    size: int = 1
+    __slots__ = ("children", "event", "is_merge", "key", "keys", "merged", "size")
+
+    def __init__(self, event: Any) -> None:
+        self.event = event
+        self.children: dict[str | int, Node] = {}
+        self.keys: dict[str | int, int] = {}
+        self.merged: list[Node] = []
+        self.key: str | None = None
+        self.is_merge = False
+        self.size = 1
 
 
 class _Builder:
@@ -283,15 +296,8 @@ class _Builder:
             data: Any = {key: child.data for key, child in opened.children.items()}
         else:
             data = [child.data for child in opened.children.values()]
-        node = Node(
-            source=self._source,
-            start=start.start_mark.index,
-            end=event.end_mark.index,
-            data=data,
-            children=opened.children,
-            keys=opened.keys,
-            size=opened.size,
-        )
+        node = Node(self._source, start.start_mark.index, event.end_mark.index, data)
+        node.children, node.keys, node.size = opened.children, opened.keys, opened.size
         if start.anchor:
             self._anchors[start.anchor] = node
         self._add(node, start)
@@ -306,14 +312,8 @@ class _Builder:
         if self._expects_key():
             self._key(text, event)
             return
-        node = Node(
-            source=self._source,
-            start=event.start_mark.index,
-            end=event.end_mark.index,
-            data=data,
-            text="" if data is None else text,
-            size=1 + len(text) // CHARACTERS_PER_NODE,
-        )
+        shown = "" if data is None else text
+        node = Node(self._source, event.start_mark.index, event.end_mark.index, data, shown)
         if event.anchor:
             self._anchors[event.anchor] = node
         self._add(node, event)

@@ -1,13 +1,12 @@
 """Problems: what is wrong with something that a person wrote, said so that the person can mend it."""
 
-import difflib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any, Literal
 
 from pai_runtime.document.printable import printable
+from pai_runtime.task.record import record
 
 MOST_SHOWN = 100
 """Problems that are shown: nobody reads more of them, and a file may have a hundred thousand."""
@@ -27,7 +26,7 @@ DocumentPath = tuple[str | int, ...]
 Severity = Literal["error", "warning"]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Position:
     """A place in a file; line and column count from 1. Line 0 is the file as a whole."""
 
@@ -39,7 +38,7 @@ class Position:
         return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Location:
     """Where a value is written, and its key, and the name of its field."""
 
@@ -48,7 +47,7 @@ class Location:
     field: str
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Problem:
     """One thing that is wrong: where, in which field, what it is, and what was probably meant.
 
@@ -85,8 +84,7 @@ class Problem:
 
     def to_json(self) -> dict[str, Any]:
         """The problem as data, without what is not known."""
-        position = asdict(self.position) if self.position else {}
-        document: dict[str, Any] = {**vars(self), **position}
+        document: dict[str, Any] = {**vars(self), **(vars(self.position) if self.position else {})}
         del document["position"]
         return {key: value for key, value in document.items() if value not in (None, "", 0)}
 
@@ -202,6 +200,8 @@ def near_miss(word: str, known: Iterable[str]) -> str | None:
         for candidate in islice(known, _MOST_COMPARED)
         if 2 * min(len(word), len(candidate)) >= _NEAR * (len(word) + len(candidate))
     }
+    import difflib  # noqa: PLC0415 - only where something is misspelt
+
     matches: Sequence[str] = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=_NEAR)
     return by_lower[matches[0]] if matches else None
 

@@ -6,7 +6,6 @@ In a schema, ``title`` says in a few words what is expected there; messages use 
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from itertools import groupby, islice
@@ -29,6 +28,7 @@ from pai_runtime.document.problems import (
 from pai_runtime.document.quick_check import is_surely_schema, is_surely_valid
 from pai_runtime.document.secret_names import names_secret
 from pai_runtime.task import placeholders
+from pai_runtime.task.record import record
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError
@@ -152,7 +152,7 @@ def schema_error(schema: Any) -> str | None:
     return None
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class _Explained:
     """What one error means; see `Problem`. `below` leads from the value to the key that is wrong, if any."""
 

@@ -1,14 +1,20 @@
 """Whose fault it was: what goes wrong in the code of a plugin, as a message that names the plugin."""
 
+from __future__ import annotations
+
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from traceback import walk_tb
-from typing import Protocol
 
 from pai_runtime.plugin import UserError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Protocol
+else:
+    Protocol = object
 
 
 class Blamed(Protocol):
@@ -75,6 +81,8 @@ def _where(error: BaseException, plugin: Blamed) -> str:
     """The innermost place in the plugin's own code, as `` (file:line)``."""
     if isinstance(error, SyntaxError):
         return f" ({error.filename}:{error.lineno})"
+    from traceback import walk_tb  # noqa: PLC0415 - not for what goes well
+
     location = plugin.location or Path()
     own = str(location.parent if location.name == "__init__.py" else location)
     places = [

@@ -6,20 +6,26 @@ points, listed or not: it is the same whichever installer put them there. What i
 run (`pai_runtime.host.own_modules`).
 """
 
-import base64
+from __future__ import annotations
+
 import csv
 import hashlib
 import io
 import os.path
 import re
-from collections.abc import Iterator, Mapping
 from functools import cached_property
 from importlib.machinery import BYTECODE_SUFFIXES, EXTENSION_SUFFIXES, SOURCE_SUFFIXES, all_suffixes
 from importlib.util import find_spec
 from pathlib import Path
 
-from pai_runtime.host.metadata import Distribution, entry_points, name_and_version, origin, text
+from pai_runtime.host.metadata import entry_points, name_and_version, origin, text
 from pai_runtime.host.regular_file import open_regular
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pai_runtime.host.metadata import Distribution
 
 GROUP = "pai_runtime.plugins"
 """The group of entry points in which distributions name their plugins."""
@@ -200,7 +206,9 @@ class Code:
 
 
 def _as_noted(hash_: str) -> str:
-    return base64.urlsafe_b64encode(bytes.fromhex(hash_)).rstrip(b"=").decode()
+    from base64 import urlsafe_b64encode  # noqa: PLC0415 - not for those who only need the digest
+
+    return urlsafe_b64encode(bytes.fromhex(hash_)).rstrip(b"=").decode()
 
 
 def _runs_at_startup(name: str, path: Path) -> bool:

@@ -1,7 +1,6 @@
 """Contributions as JSON, on their way out of the process in which a plugin made them."""
 
 from collections.abc import Iterable
-from dataclasses import fields
 from typing import Any
 
 from pai_runtime.plugin import Contribution, Mount, Service, ShellStep
@@ -10,7 +9,7 @@ from pai_runtime.plugin import Contribution, Mount, Service, ShellStep
 def contribution_to_json(contribution: Contribution) -> dict[str, Any]:
     """A contribution as data."""
     return {
-        **{field.name: getattr(contribution, field.name) for field in fields(Contribution)},
+        **{name: getattr(contribution, name) for name in Contribution.__match_args__},
         "environment": dict(contribution.environment),
         "steps": _rows(contribution.steps, ShellStep),
         "services": _rows(contribution.services, Service),
@@ -38,6 +37,5 @@ def contribution_from_json(document: Any) -> Contribution:
         raise ValueError(f"has given an answer that is no contribution: {error}") from error
 
 
-def _rows(things: Iterable[Any], kind: type) -> list[list[Any]]:
-    names = [field.name for field in fields(kind)]
-    return [[getattr(thing, name) for name in names] for thing in things]
+def _rows(things: Iterable[Any], kind: Any) -> list[list[Any]]:
+    return [[getattr(thing, name) for name in kind.__match_args__] for thing in things]

@@ -3,19 +3,18 @@
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pai_runtime.document.problems import Problems
 from pai_runtime.document.schemas import check, located_in, package_schema, schema_error
 from pai_runtime.host.code import GROUP, Code
 from pai_runtime.host.dist_info import plugin_distributions
-from pai_runtime.host.metadata import (
-    Origin,
-    entry_points,
-    normalized,
-)
+from pai_runtime.host.metadata import entry_points, normalized
 from pai_runtime.plugin import API_VERSION
 from pai_runtime.task.record import record
+
+if TYPE_CHECKING:
+    from pai_runtime.host.metadata import Origin
 
 APIS: Final = range(max(1, API_VERSION - 1), API_VERSION + 1)
 
@@ -87,7 +86,7 @@ class Plugin:
         return self.code.version
 
     @property
-    def origin(self) -> Origin:
+    def origin(self) -> "Origin":
         """Where its distribution was installed from."""
         return self.code.origin
 

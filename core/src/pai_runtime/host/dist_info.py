@@ -1,10 +1,17 @@
 """The distributions that are on the search path, found without all that chooses plugins."""
 
+from __future__ import annotations
+
 import sys
-from collections.abc import Iterator
 
 from pai_runtime.host.code import GROUP, Code
-from pai_runtime.host.metadata import Distribution, distributions, name_and_version, normalized, text
+from pai_runtime.host.metadata import distributions, name_and_version, normalized, text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pai_runtime.host.metadata import Distribution
 
 
 def plugin_distributions() -> Iterator[Distribution]:

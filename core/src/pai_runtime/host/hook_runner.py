@@ -8,13 +8,11 @@ and code that it names.
 Nothing of the host is imported that serves to choose plugins: people wait for each hook of a task.
 """
 
-import json
+from __future__ import annotations
+
 import os
 import sys
-from dataclasses import dataclass
-from inspect import Parameter, signature
 from pathlib import Path
-from typing import Any
 
 from pai_runtime.host.blame import PluginError, blamed, stdout_is_stderr
 from pai_runtime.host.code import GROUP, Code
@@ -22,9 +20,17 @@ from pai_runtime.host.dist_info import installed, plugin_distributions
 from pai_runtime.host.metadata import entry_points
 from pai_runtime.host.own_modules import import_entry, register_when_needed
 from pai_runtime.plugin import Analysis, ContributedRule, Failure, Task, Use
+from pai_runtime.task.fast_json import dumps, loads
 from pai_runtime.task.memfd import SCRIPT_FD
 from pai_runtime.task.placeholders import fill, platform_path
 from pai_runtime.task.plan import UseRecord
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from dataclasses import dataclass as record
+    from typing import Any
+else:
+    from pai_runtime.task.record import record
 
 _ANALYZE = "hook pai_analyze"
 _FILES = ("PAI_ENV", "PAI_ANALYSIS")
@@ -34,7 +40,7 @@ class _NotTheSame(Exception):
     """The plugin is not there, or not as it was when the plan was made."""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class _Plugin:
     """A plugin that is the very one in the plan."""
 
@@ -57,7 +63,7 @@ def main() -> None:
     """Run it; exit 0, or 1 with one message on standard error."""
     (hook,) = sys.argv[1:]
     with os.fdopen(SCRIPT_FD, "rb") as stream:
-        given = json.load(stream)
+        given = loads(stream.read())
     _set_environment(given["environment"])
     record = UseRecord.from_json(given["use"])
     try:
@@ -102,12 +108,23 @@ def _label(id_: str, code: Code) -> str:
 
 def _call(function: Any, arguments: dict[str, Any]) -> object:
     """Call a hook with those of its arguments that it names, as the host does while planning."""
-    named = [
+    code = getattr(function, "__code__", None)
+    if code is None or hasattr(function, "__wrapped__"):
+        named = _positional(function)
+    else:
+        named = code.co_varnames[: code.co_argcount - len(function.__defaults__ or ())]
+    return function(*(arguments[name] for name in named))
+
+
+def _positional(function: Any) -> list[str]:
+    """The same of what is no plain function."""
+    from inspect import Parameter, signature  # noqa: PLC0415 - slow, and hardly ever needed
+
+    return [
         name
         for name, each in signature(function).parameters.items()
         if each.kind is Parameter.POSITIONAL_OR_KEYWORD and each.default is Parameter.empty
     ]
-    return function(*(arguments[name] for name in named))
 
 
 def _set_environment(environment: dict[str, str]) -> None:
@@ -147,4 +164,8 @@ def _leave(answer: object, plugin: _Plugin) -> None:
         raise PluginError(plugin, _ANALYZE, f"returned {type(answer).__name__}, not an Analysis")
     if fault := answer.fault():
         raise PluginError(plugin, _ANALYZE, fault)
-    Path(os.environ["PAI_ANALYSIS"]).write_text(json.dumps(answer.to_json()), "utf-8")
+    Path(os.environ["PAI_ANALYSIS"]).write_text(dumps(answer.to_json()), "utf-8")
+
+
+if __name__ == "__main__":
+    main()

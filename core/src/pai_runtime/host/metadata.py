@@ -1,15 +1,20 @@
 """What the metadata of an installed distribution says, as far as it can be read at all."""
 
-import json
+from __future__ import annotations
+
 import os
 import re
-from collections.abc import Iterable, Iterator
-from pathlib import Path
-from typing import Literal
 
 from pai_runtime.host.regular_file import open_regular
+from pai_runtime.task.fast_json import loads
 
-Origin = Literal["index", "path", "editable"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+    from typing import Literal, TypeAlias
+
+    Origin: TypeAlias = Literal["index", "path", "editable"]
 
 
 class Distribution:
@@ -82,9 +87,10 @@ def origin(distribution: Distribution) -> tuple[Origin, Path | None]:
     if direct is None:
         return "index", None
     try:
-        document = json.loads(direct)
+        document = loads(direct)
         if not document.get("dir_info", {}).get("editable", False):
             return "path", None
+        from pathlib import Path  # noqa: PLC0415 - as the next
         from urllib.parse import unquote, urlsplit  # noqa: PLC0415 - slow, and for developers only
 
         url = urlsplit(document["url"])

@@ -5,18 +5,23 @@ What is in ``__pycache__`` is not looked at: an installer put it there, or anybo
 Modules of other distributions are imported as ever.
 """
 
+from __future__ import annotations
+
 import contextlib
 import os.path
 import sys
-from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from importlib.machinery import BYTECODE_SUFFIXES, SOURCE_SUFFIXES, ModuleSpec, SourceFileLoader
 from importlib.util import spec_from_file_location
-from types import CodeType, ModuleType
-from typing import Any
 
 from pai_runtime.host.code import Code
 from pai_runtime.host.metadata import distributions
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from types import CodeType, ModuleType
+    from typing import Any
 
 _NO_PLUGINS = {*sys.stdlib_module_names, "pai_runtime"}
 """The first parts of names under which nothing of a plugin is imported."""

@@ -1,7 +1,6 @@
 """The policy: which plugins a cluster allows; decided from metadata before any import, closed on doubt."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from pai_runtime.document.document import read_document
@@ -9,13 +8,14 @@ from pai_runtime.document.problems import Problem, Problems, unexpected
 from pai_runtime.document.schemas import check_value, package_schema
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.metadata import normalized
+from pai_runtime.task.record import record
 
 EVERY = "*"
 """In the place of specifiers: every version."""
 
 
-@dataclass(frozen=True)
-class Rule:
+@record(frozen=True)
+class AllowedPlugin:
     """One allowed plugin. `versions` are PEP 440 specifiers, or `EVERY`; `digest` None allows any code."""
 
     id: str
@@ -24,12 +24,12 @@ class Rule:
     digest: str | None
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Policy:
-    """What a policy file says. `rules` None is the policy where there is no file: all is allowed."""
+    """What a policy file says. `allowed` None is the policy where there is no file: all is allowed."""
 
     file: str | None
-    rules: tuple[Rule, ...] | None
+    allowed: tuple[AllowedPlugin, ...] | None
 
 
 NO_POLICY = Policy(None, None)
@@ -40,9 +40,11 @@ def read_policy(path: Path) -> Policy:
     root, problems = read_document(path), Problems()
     check_value(root, package_schema("pai_runtime.host", "policy.schema.json"), problems)
     problems.check()
-    rules = []
+    allowed = []
     for index, entry in enumerate(root.data["plugins"]):
-        rules.append(Rule(entry["id"], entry["distribution"], entry["versions"], entry.get("digest")))
+        allowed.append(
+            AllowedPlugin(entry["id"], entry["distribution"], entry["versions"], entry.get("digest"))
+        )
         if not _are_versions(entry["versions"]):
             where = root.at(("plugins", index, "versions"))
             found = f"'{entry['versions']}'"
@@ -54,7 +56,7 @@ def read_policy(path: Path) -> Policy:
                 )
             )
     problems.check()
-    return Policy(str(path), tuple(rules))
+    return Policy(str(path), tuple(allowed))
 
 
 def _are_versions(text: str) -> bool:
@@ -78,32 +80,32 @@ def refusal(policies: Iterable[Policy], claimants: Sequence[Plugin]) -> str | No
 
 
 def _refusal(policy: Policy, plugin: Plugin) -> str | None:
-    if policy.rules is None:
+    if policy.allowed is None:
         return None
-    rules = [rule for rule in policy.rules if rule.id == plugin.id]
-    if not rules:
+    allowed = [entry for entry in policy.allowed if entry.id == plugin.id]
+    if not allowed:
         return f"policy {policy.file} does not list it"
-    reasons = [_mismatch(rule, plugin) for rule in rules]
+    reasons = [_mismatch(entry, plugin) for entry in allowed]
     if None in reasons:
         return None
     return f"policy {policy.file} " + " and ".join(filter(None, reasons))
 
 
-def _mismatch(rule: Rule, plugin: Plugin) -> str | None:
-    """What the rule says against the plugin, with the policy as the subject."""
+def _mismatch(entry: AllowedPlugin, plugin: Plugin) -> str | None:
+    """What the entry says against the plugin, with the policy as the subject."""
     from packaging.specifiers import SpecifierSet  # noqa: PLC0415 - only a policy needs it
     from packaging.version import InvalidVersion, Version  # noqa: PLC0415
 
-    if normalized(rule.distribution) != normalized(plugin.distribution):
-        return f"allows only the distribution {rule.distribution}"
+    if normalized(entry.distribution) != normalized(plugin.distribution):
+        return f"allows only the distribution {entry.distribution}"
     try:
-        versions = SpecifierSet("" if rule.versions == EVERY else rule.versions)
+        versions = SpecifierSet("" if entry.versions == EVERY else entry.versions)
         if not versions.contains(Version(plugin.version), prereleases=True):
-            return f"allows only {rule.versions}"
+            return f"allows only {entry.versions}"
     except InvalidVersion:
-        return f"allows only {rule.versions}, and its version {plugin.version} cannot be compared"
+        return f"allows only {entry.versions}, and its version {plugin.version} cannot be compared"
     try:
-        if rule.digest is None:
+        if entry.digest is None:
             changed = plugin.code.changed_files
             return (
                 f"refuses it: its file {changed[0]} has changed since it was installed" if changed else None
@@ -111,4 +113,4 @@ def _mismatch(rule: Rule, plugin: Plugin) -> str | None:
         found = plugin.code.digest
     except ValueError as error:
         return f"refuses it: {error}"
-    return None if found == rule.digest else f"allows only the digest {rule.digest}, found {found}"
+    return None if found == entry.digest else f"allows only the digest {entry.digest}, found {found}"

@@ -1,10 +1,15 @@
 """Opening an installed file, which may be a link as its installer has left it, but not a FIFO or a device."""
 
+from __future__ import annotations
+
 import errno
 import os
 import stat
-from pathlib import Path
-from typing import BinaryIO
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import BinaryIO
 
 
 def open_regular(path: str | Path) -> BinaryIO:

@@ -1,7 +1,6 @@
 """Reading a job file: every problem of it at once."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from pai_runtime.document.document import Value, read_document
@@ -14,6 +13,7 @@ from pai_runtime.job.rules import check_rules
 from pai_runtime.job.secrets import check_size, masks
 from pai_runtime.job.storages import StoragePlugins
 from pai_runtime.job.uses import RoleResolver
+from pai_runtime.task.record import replace
 
 
 def load_job(

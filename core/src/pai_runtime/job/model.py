@@ -6,12 +6,12 @@ in the same round.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pai_runtime.document.document import Value
 from pai_runtime.document.problems import DocumentPath, Location, Position
 from pai_runtime.task.plan import Command
+from pai_runtime.task.record import field, record
 from pai_runtime.task.vocabulary import FailurePolicy
 
 PLUGIN_PREFIX: Final = "com.microsoft.pai.runtimeplugin."
@@ -20,7 +20,7 @@ _OTHER_SPELLING: Final = {"mountPath": "mountPoint", "mountPoint": "mountPath"}
 """A storage has one or the other."""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Prerequisite:
     """One of the job's prerequisites. `plugin` is None for a passive one, which is only referred to.
 
@@ -43,7 +43,7 @@ class Prerequisite:
         return self.properties.get(name) or self.properties.get(_OTHER_SPELLING.get(name, name))
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Extra:
     """A use of a plugin in ``extras``. `roles` None means every role."""
 
@@ -54,7 +54,7 @@ class Extra:
     value: Value
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Deployed:
     """What a deployment runs before and after the commands of one task role."""
 
@@ -63,7 +63,7 @@ class Deployed:
     value: Value
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Deployment:
     """A deployment: what it adds to which task roles."""
 
@@ -72,7 +72,7 @@ class Deployment:
     value: Value
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class TaskRole:
     """One task role. `min_failed` and `min_succeeded` are as in ``completion``: None, -1 or a number.
 
@@ -101,7 +101,7 @@ class TaskRole:
         return tuple(each.text for each in (*self.refers.values(), *self.prerequisites))
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class JobUse:
     """One use of a plugin in a role, its references resolved.
 
@@ -123,7 +123,7 @@ class JobUse:
         return Location(self.position, self.position, self.field)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class RoleUses:
     """What a task role uses, in order, and what it runs; with all references resolved."""
 
@@ -131,7 +131,7 @@ class RoleUses:
     command: Command
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Job:
     """A whole job. `secrets` are the job's own, completed or overridden by those of a secrets file.
 

@@ -8,7 +8,6 @@ templates too. A secret becomes a placeholder (`pai_runtime.task.placeholders`).
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -19,6 +18,7 @@ from pai_runtime.job.build import OWN_FIELDS
 from pai_runtime.job.model import Job, Prerequisite, TaskRole
 from pai_runtime.job.order import dependencies_first
 from pai_runtime.job.secrets import as_placeholders
+from pai_runtime.task.record import record
 
 ROOTS = ("$parameters", "$secrets", "$data", "$script", "$output", "this")
 
@@ -39,7 +39,7 @@ class _NothingThere(Exception):
         self.known = known
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class _Found:
     """What a reference means.
 

@@ -1,7 +1,6 @@
 """The secrets of a job: their values for the supervisor, and their placeholders for everybody else."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from functools import cache
 
 from pai_runtime.document.document import Node, Value, walk
@@ -53,21 +52,22 @@ def _named_secrets(root: Node) -> Iterator[str]:
 def as_placeholders(secrets: Mapping[str, Value]) -> dict[str, Value]:
     """The same secrets with a placeholder in the place of each value."""
     return {
-        name: replace(secret, node=_placeholders(secret.node, (name,))) for name, secret in secrets.items()
+        name: Value(_placeholders(secret.node, (name,)), secret.above, secret.key)
+        for name, secret in secrets.items()
     }
 
 
 def _placeholders(node: Node, path: DocumentPath) -> Node:
     if not isinstance(node.data, (dict, list)):
         text = placeholder(_path(path))
-        return replace(node, data=text, text=text)
+        return node.replaced(text, text)
     children = {key: _placeholders(child, (*path, key)) for key, child in node.children.items()}
     data = (
         [child.data for child in children.values()]
         if isinstance(node.data, list)
         else {key: child.data for key, child in children.items()}
     )
-    return replace(node, data=data, children=children)
+    return node.replaced(data, children=children)
 
 
 def _path(path: DocumentPath) -> str:

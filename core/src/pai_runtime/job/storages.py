@@ -1,12 +1,12 @@
 """Storage as jobs write it: where one is mounted that does not say so, for ``this.mountPath``."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 
 from pai_runtime.document.document import Value
+from pai_runtime.task.record import record
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class StorageFields:
     """In which fields the uses of a plugin for storage say which one they mean, and where it is mounted."""
 
@@ -14,7 +14,7 @@ class StorageFields:
     mount_path: str
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class StoragePlugins:
     """What a job has to know of plugins for storage, each of which says it of itself.
 
@@ -34,5 +34,5 @@ def with_mount_path(value: Value, fields: StorageFields) -> Value:
     if name is None or not isinstance(name.data, str) or fields.mount_path in {**own, **below}:
         return value
     path = f"/mnt/{name.data}"
-    mount_path = replace(name, data=path, text=path)
-    return replace(value, node=replace(value.node, children={**own, fields.mount_path: mount_path}))
+    children = {**own, fields.mount_path: name.replaced(path, path)}
+    return Value(value.node.replaced(value.data, children=children), value.above, value.key)

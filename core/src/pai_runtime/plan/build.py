@@ -1,7 +1,6 @@
 """Making plans of what the plugin of each use says that it adds."""
 
 from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -28,6 +27,7 @@ from pai_runtime.task.plan import (
     UseRecord,
     Variable,
 )
+from pai_runtime.task.record import record
 from pai_runtime.task.vocabulary import Event
 
 LEFT_OUT: Final = "it is left out, as its failurePolicy says"
@@ -43,7 +43,7 @@ _UseAnswer = tuple[frozenset[str], Contribution] | PluginError
 """The hooks that a plugin implements and what a use of it adds to one task, or what went wrong."""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class PlannedRole:
     """A task role with what its tasks use, each with its plugin, and run."""
 

@@ -1,7 +1,6 @@
 """From the file of a job to its plans: the one way that all commands go."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -13,12 +12,13 @@ from pai_runtime.job.model import Job, JobUse
 from pai_runtime.job.storages import StorageFields, StoragePlugins
 from pai_runtime.plan.build import LEFT_OUT, PlannedRole, Planner, use_problem
 from pai_runtime.plan.environment import Placement
+from pai_runtime.task.record import record
 
 _NO_STORAGE_PLUGIN: Final = "for extras.storages and requireStorages"
 """In the place of an id, in the message that this plugin is not installed."""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class JobFiles:
     """A job file, and a YAML file with values for its secrets."""
 

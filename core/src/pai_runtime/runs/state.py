@@ -159,7 +159,7 @@ def _read(folder: Path) -> Any:
         with Folder.at(folder) as opened:
             return json.loads(opened.read(RUN, _MOST_RUN_BYTES))
     except FileNotFoundError:
-        return Unreadable("it has no run.json" if folder.is_dir() else "there is no such folder")
+        return Unreadable("it has no run.json" if folder.is_dir() else "there is no such directory")
     except OSError as error:
         return Unreadable(f"its run.json cannot be read: {error.strerror}")
     except (ValueError, RecursionError) as error:

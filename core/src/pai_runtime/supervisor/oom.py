@@ -1,24 +1,21 @@
 """How many processes the kernel has ended for want of memory, where this process counts."""
 
-import re
-from pathlib import Path
+from __future__ import annotations
 
-_V1 = re.compile(r"^\d+:(?:[^:\n]*,)?memory(?:,[^:\n]*)?:(/.*)$", re.MULTILINE)
-_V2 = re.compile(r"^0::(/.*)$", re.MULTILINE)
-_FILES = (
-    (_V2, "fs/cgroup{}/memory.events"),
-    (_V2, "fs/cgroup/unified{}/memory.events"),  # beside v1
-    (_V1, "fs/cgroup/memory{}/memory.oom_control"),
-)
-_COUNT = re.compile(r"^oom_kill (\d+)$", re.MULTILINE)
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator
+
+    Place = str | os.PathLike[str]
 
 
 class OomKills:
     """Counts from now on: in the task's memory cgroup, or where it has none, on the whole machine."""
 
-    def __init__(self, proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> None:
-        self._candidates = [*_cgroup_files(proc, sys), proc / "vmstat"]
-        self._counts = {path: count for path in self._candidates if (count := _count(path)) is not None}
+    def __init__(self, proc: Place = "/proc", sys: Place = "/sys") -> None:
+        candidates = [*_cgroup_files(proc, sys), f"{proc}/vmstat"]
+        self._counts = {path: count for path in candidates if (count := _count(path)) is not None}
 
     def since(self) -> int | None:
         """How many there were; None if nothing here counts them."""
@@ -29,23 +26,33 @@ class OomKills:
         return None
 
 
-def _cgroup_files(proc: Path, sys: Path) -> list[Path]:
+def _cgroup_files(proc: Place, sys: Place) -> Iterator[str]:
+    """Of version 2, alone or beside version 1, and of version 1; the most telling first."""
+    cgroups = [line.split(":", 2) for line in _lines(f"{proc}/self/cgroup") if line.count(":") > 1]
+    v2 = [path for number, controllers, path in cgroups if (number, controllers) == ("0", "")]
+    v1 = [path for _, controllers, path in cgroups if "memory" in controllers.split(",")]
+    for paths, name in (
+        (v2, "fs/cgroup{}/memory.events"),
+        (v2, "fs/cgroup/unified{}/memory.events"),
+        (v1, "fs/cgroup/memory{}/memory.oom_control"),
+    ):
+        for path in paths[:1]:
+            # Without a cgroup namespace, a container sees its own cgroup at the top.
+            for own in dict.fromkeys((path.rstrip("/"), "")):
+                yield f"{sys}/{name.format(own)}"
+
+
+def _count(path: str) -> int | None:
+    for line in _lines(path):
+        name, _, count = line.partition(" ")
+        if name == "oom_kill" and count.isdecimal():
+            return int(count)
+    return None
+
+
+def _lines(path: str) -> list[str]:
     try:
-        cgroups = (proc / "self" / "cgroup").read_text()
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.read().splitlines()
     except OSError:
         return []
-    found = []
-    for pattern, name in _FILES:
-        if match := pattern.search(cgroups):
-            own = match[1].rstrip("/")
-            # Without a cgroup namespace, a container sees its own cgroup at the top.
-            found += [sys / name.format(path) for path in dict.fromkeys((own, ""))]
-    return found
-
-
-def _count(path: Path) -> int | None:
-    try:
-        match = _COUNT.search(path.read_text())
-    except OSError:
-        return None
-    return int(match[1]) if match else None

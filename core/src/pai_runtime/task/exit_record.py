@@ -5,18 +5,23 @@ first: the tails of the logs, failures of callbacks, what rules found in the log
 names of the keys that OpenPAI's first runtime had are the same here.
 """
 
-import json
-import re
-import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from __future__ import annotations
 
-from pai_runtime.task.analysis import Analysis
-from pai_runtime.task.fast_json import loads
-from pai_runtime.task.folder import Folder
+import time
+
+from pai_runtime.task.fast_json import dumps, loads
 from pai_runtime.task.layout import RECORD, RECORD_BYTES
-from pai_runtime.task.outcome import RUNTIME_ERROR, CallbackFailure, Result
-from pai_runtime.task.plan import UseRecord
+from pai_runtime.task.outcome import RUNTIME_ERROR
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from pai_runtime.task.analysis import Analysis
+    from pai_runtime.task.folder import Folder
+    from pai_runtime.task.outcome import CallbackFailure, Result
+    from pai_runtime.task.plan import UseRecord
 
 _START, _END = "[PAI_RUNTIME_ERROR_START]\n", "[PAI_RUNTIME_ERROR_END]\n"
 
@@ -37,10 +42,10 @@ _MOST_READ = 16 * RECORD_BYTES
 
 _CUT = "…"
 
-_NUL = re.compile(r"(\\\\)|\\u0000")
-"""A NUL as JSON has it, and a backslash, which may stand before text that only looks like one."""
-
-_NOT_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
+_NOT_YAML = dict.fromkeys(
+    (0, *range(0x7F, 0xA0), 0x2028, 0x2029, *range(0xD800, 0xE000), 0xFEFF, 0xFFFE, 0xFFFF), "\ufffd"
+)
+"""Characters that not every reader of YAML takes, in whatever form."""
 
 
 def exit_record(
@@ -151,9 +156,17 @@ def _to_yaml(record: dict[str, Any]) -> bytes:
 
 
 def _json(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    # Not every reader of YAML takes a NUL, in whatever form.
-    return _NOT_YAML.sub("\ufffd", _NUL.sub(lambda found: found[1] or "\ufffd", text))
+    return dumps(_readable(value), ensure_ascii=False)
+
+
+def _readable(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.translate(_NOT_YAML)
+    if isinstance(value, dict):
+        return {_readable(name): _readable(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return list(map(_readable, value))
+    return value
 
 
 def _size(text: str) -> int:

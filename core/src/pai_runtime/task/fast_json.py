@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 try:
-    from _json import encode_basestring_ascii, make_encoder, make_scanner
+    from _json import encode_basestring, encode_basestring_ascii, make_encoder, make_scanner
 except ImportError:
     make_scanner = make_encoder = None  # type: ignore[assignment, misc]
 
@@ -48,13 +48,14 @@ def loads(text: str | bytes) -> Any:
     return json.loads(text, parse_constant=_Settings.parse_constant)
 
 
-def dumps(value: object) -> str:
+def dumps(value: object, *, ensure_ascii: bool = True) -> str:
     """As `json.dumps`, but NaN and infinities are refused; raises `ValueError` or `TypeError`."""
     if make_encoder is None:
         import json  # noqa: PLC0415 - see the top
 
-        return json.dumps(value, allow_nan=False)
-    encode = make_encoder(None, _refuse, encode_basestring_ascii, None, ": ", ", ", False, False, False)  # noqa: FBT003 - C
+        return json.dumps(value, ensure_ascii=ensure_ascii, allow_nan=False)
+    text = encode_basestring_ascii if ensure_ascii else encode_basestring
+    encode = make_encoder(None, _refuse, text, None, ": ", ", ", False, False, False)  # noqa: FBT003 - C
     return "".join(encode(value, 0))
 
 

@@ -26,9 +26,9 @@ def refuse_what_is_there(folder: Path) -> None:
     if not os.path.lexists(folder):
         return
     if not folder.is_dir() or folder.is_symlink():
-        raise PlaceTaken(f"clone_dir {folder} is not a folder")
+        raise PlaceTaken(f"clone_dir {folder} is not a directory")
     if folder.samefile(Path.cwd()):
-        raise PlaceTaken(f"clone_dir {folder} is the task's working directory; name a folder below it")
+        raise PlaceTaken(f"clone_dir {folder} is the task's working directory; name a directory below it")
     if any(folder.iterdir()):
         raise PlaceTaken(
             f"clone_dir {folder} is not empty, nor a clone of the same; empty it, or name another one"

@@ -32,7 +32,7 @@ mount_export() {
     [ $((0x$capabilities >> 21 & 1)) = 1 ] ||
         fail "nothing is mounted there, and this container may not mount (it lacks CAP_SYS_ADMIN)"
     command -v mount >/dev/null || fail "nothing is mounted there, and the image has no program mount"
-    mkdir -p -- "$path" || fail "the folder cannot be made"
+    mkdir -p -- "$path" || fail "the directory cannot be made"
     if ! said=$(mount -t nfs4 -o "$options" "$source" "$path" 2>&1); then
         case $(cat /proc/filesystems) in
             *nfs4*) fail "cannot be mounted: $said" ;;
@@ -64,7 +64,7 @@ check() {
         *) access=writable ;;
     esac
     if [ "$access" = writable ] && [ ! -w . ]; then
-        access="writable, but not by this user in its top folder"
+        access="writable, but not by this user in its top directory"
     fi
     echo "$source is at $path ($type, $access)"
 }
@@ -74,7 +74,7 @@ ${PAI_LOCAL_FOLDERS:-}
 " in
     *"
 $path
-"*) kind=storage ;; # a folder of this machine stands for the export
+"*) kind=storage ;; # a directory of this machine stands for the export
 esac
 
 # The check ends the timer. One that is stuck in the kernel cannot be waited for, and the timer can.

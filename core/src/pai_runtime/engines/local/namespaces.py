@@ -6,6 +6,8 @@ import os
 import signal
 from pathlib import Path
 
+from pai_runtime.supervisor.process_tree import PR_CAPBSET_DROP, PR_SET_DUMPABLE, prctl
+
 CLONE_PARENT = 0x00008000
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUSER = 0x10000000
@@ -24,8 +26,6 @@ REFUSALS = (
 
 _SYS_CLONE3 = 435
 _CLONE_ARGS = 8
-_PR_SET_DUMPABLE = 4
-_PR_CAPBSET_DROP = 24
 _CAP_SYS_PTRACE = 19
 
 # Not ctypes.CDLL, which lets go of the interpreter's lock: there must be no doubt who holds it in the child.
@@ -58,7 +58,7 @@ def clone(flags: int) -> int:
 
 def keep_user(user: int, group: int) -> None:
     """In a new user namespace, be the user and the group that we are outside of it; raises `Refused`."""
-    _libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)  # else these files are root's
+    prctl(PR_SET_DUMPABLE, 1)  # else these files are root's
     for name, text in (
         ("setgroups", "deny"),
         ("uid_map", f"{user} {user} 1"),
@@ -73,4 +73,4 @@ def keep_user(user: int, group: int) -> None:
 
 def give_up_tracing() -> None:
     """Let no program that is executed from here on look into processes that are not its own user's."""
-    _libc.prctl(_PR_CAPBSET_DROP, _CAP_SYS_PTRACE, 0, 0, 0)
+    prctl(PR_CAPBSET_DROP, _CAP_SYS_PTRACE)

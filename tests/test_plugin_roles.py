@@ -1,0 +1,79 @@
+"""What a manifest says that a plugin is to jobs: on by default, for storage, for what ``extras`` lists."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.plugin_factory import Site, uses, write_policy
+from tests.support import job, write_job
+
+TELLS = """
+@hookimpl
+def pai_prerequisite(use, task):
+    return Contribution({"TOLD": repr(sorted(use.parameters.items()))})
+"""
+
+
+def plan(site: Site, folder: Path, document: dict[str, Any], *args: str) -> dict[str, Any]:
+    ended = site.cli("plan", write_job(folder, document), "--task", "worker/0", "--json", *args)
+    assert ended.returncode == 0, ended.stderr
+    found: dict[str, Any] = json.loads(ended.stdout)
+    return found
+
+
+def names(plan_: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(use["plugin"], use["failurePolicy"]) for use in plan_["uses"]]
+
+
+def told(plan_: dict[str, Any]) -> str:
+    return str(next(each["value"] for each in plan_["environment"] if each["name"] == "TOLD"))
+
+
+def test_every_job_uses_what_is_on_by_default_and_ignores_its_failures(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.add("org.example.watch", default=True)
+    site.add("org.example.other")
+    assert ("org.example.watch", "ignore") in names(plan(site, tmp_path, job()))
+    assert "org.example.other" not in dict(names(plan(site, tmp_path, job())))
+    named = names(plan(site, tmp_path, job(**uses("org.example.watch"))))
+    assert [each for each in named if each[0] == "org.example.watch"] == [("org.example.watch", "fail")]
+
+
+def test_what_is_on_by_default_and_refused_by_the_policy_is_left_out(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.add("org.example.watch", default=True)
+    policy = write_policy(tmp_path)
+    assert names(plan(site, tmp_path, job(), "--policy", str(policy))) == []
+    assert site.imported == set()
+
+
+def test_a_storage_of_any_plugin_says_where_it_is_mounted(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.add("org.example.disk", TELLS, storage={"name": "volume", "mountPath": "where"})
+    disk = {"name": "d", "type": "storage", "plugin": "org.example.disk", "volume": "big"}
+    document = job(
+        prerequisites=[disk],
+        worker={"prerequisites": ["d"], "data": "d", "commands": ["ls <% $data.where %>"]},
+    )
+    found = plan(site, tmp_path, document)
+    assert found["command"]["script"] == "ls /mnt/big\n"
+    assert told(found) == "[('volume', 'big'), ('where', '/mnt/big')]"
+
+
+@pytest.mark.parametrize("field", ["extras", "requireStorages"])
+def test_storages_that_are_listed_are_uses_of_the_plugin_that_is_for_them(tmp_path: Path, field: str) -> None:
+    site = Site(tmp_path)
+    # Of several that say so, the first by its id; pai-storage has one too.
+    site.add("a.example.disk", TELLS, storage={"name": "name", "mountPath": "at", "forExtras": True})
+    listed = [{"name": "big"}]
+    prerequisite = {"name": "p", "type": "data", "requireStorages": listed}
+    document = (
+        job(extras={"storages": listed})
+        if field == "extras"
+        else job(prerequisites=[prerequisite], worker={"prerequisites": ["p"]})
+    )
+    found = plan(site, tmp_path, document)
+    assert "a.example.disk" in dict(names(found))
+    assert told(found) == "[('name', 'big')]"
