@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
-from pai_runtime.engines.local.ports import FIRST, free_ports
+from pai_runtime.engines.local.ports import free_ports
 from pai_runtime.plugin import UserError
 from pai_ssh.barrier import wait_for_all
 from pai_ssh.files import write_files
@@ -35,8 +35,7 @@ def _serve(folder: Path, running: ExitStack) -> None:
 
 def main() -> list[str]:
     with tempfile.TemporaryDirectory() as name, ExitStack() as running:
-        with free_ports(TASKS, FIRST) as ports:
-            pass
+        ports = free_ports(TASKS)
         peers = [Peer("task", f"task-{index}", "127.0.0.1", port) for index, port in enumerate(ports)]
         keys = keys_of_run({"run": "a text that nobody knows"})
         for peer in peers:

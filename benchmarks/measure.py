@@ -113,7 +113,7 @@ def megabytes(size: float) -> str:
 
 
 def times(ratio: float) -> str:
-    return f"{ratio:.2f} x" if ratio < 10 else f"{ratio:.0f} x"  # noqa: PLR2004
+    return f"{ratio:.2f} x" if ratio < 20 else f"{ratio:.0f} x"  # noqa: PLR2004
 
 
 def job(

@@ -270,8 +270,8 @@ def ssh_server(folder: Path) -> Iterator[SshServer]:
 
 
 def _free_port() -> int:
-    with free_ports(1, 20000 + os.getpid() % 5000) as (port,):
-        return port
+    (port,) = free_ports(1)
+    return port
 
 
 @contextmanager

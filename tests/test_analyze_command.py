@@ -225,7 +225,7 @@ def test_what_is_wrong_with_a_spec_is_told_with_its_place_and_the_rest_of_it_hol
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (None, "warning: spec.yaml: cannot be read"),
+        (None, "warning: spec.yaml: cannot be read: No such file or directory"),
         ("a: [", "warning: spec.yaml:2:1: is not YAML"),
         ("a: b", "warning: spec.yaml:1:1: found a mapping, expected a list of entries"),
     ],

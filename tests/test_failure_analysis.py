@@ -132,7 +132,7 @@ def test_the_clusters_spec_is_read_when_the_plan_is_made_and_its_faults_are_warn
     monkeypatch.setenv(CLUSTER_SPEC, str(spec))
     contribution = pai_prerequisite(use(), task)
     assert contribution is not None
-    assert contribution.warnings == [f"{spec}:1:1: cannot be read: No such file or directory"]
+    assert contribution.warnings == [f"{spec}: cannot be read: No such file or directory"]
     spec.write_text(yaml.safe_dump([rule("Clusters"), 5, rule("Bad", regex="(")]))
     contribution = pai_prerequisite(use(), task)
     assert contribution is not None

@@ -12,8 +12,9 @@ from pai_runtime.document import duration
 from pai_runtime.document.problems import InvalidInput, Problems
 from pai_runtime.engines.engine import View
 from pai_runtime.engines.local import open_run
-from pai_runtime.engines.local.engine import LocalRun, RunOptions, not_given_here
+from pai_runtime.engines.local.engine import LocalRun, not_given_here
 from pai_runtime.engines.local.environment import is_name
+from pai_runtime.engines.local.preparation import RunOptions
 from pai_runtime.engines.local.storages import read_storages
 from pai_runtime.job.model import Job
 from pai_runtime.job.secrets import secret_values

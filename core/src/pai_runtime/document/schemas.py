@@ -179,10 +179,10 @@ def _explain(error: "ValidationError", found: str, suggestions: Suggestions) -> 
         yield _Explained(
             "wrong-name" if is_name else "wrong-type" if is_type else "wrong-value",
             unexpected(expected, found),
-            found,
-            expected,
-            suggestions.near_miss(str(error.instance), known) if known else None,
-            (str(error.instance),) if is_name else (),
+            found=found,
+            expected=expected,
+            suggestion=suggestions.near_miss(str(error.instance), known) if known else None,
+            below=(str(error.instance),) if is_name else (),
         )
 
 

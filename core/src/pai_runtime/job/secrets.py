@@ -16,7 +16,9 @@ def check_size(secrets: Mapping[str, Value], position: Position, problems: Probl
     if size > MOST_BYTES:
         found, expected = f"{size} bytes", f"at most {MOST_BYTES} bytes in all secrets together"
         message = f"{unexpected(expected, found)}: more cannot be hidden in logs; use a file on a storage"
-        problems.add(Problem("secrets-too-large", message, position, "secrets", found, expected))
+        problems.add(
+            Problem("secrets-too-large", message, position, "secrets", found=found, expected=expected)
+        )
 
 
 def secret_values(secrets: Mapping[str, Value]) -> dict[str, str]:

@@ -9,6 +9,7 @@ from pai_runtime.supervisor.shell import NoShell
 from pai_runtime.supervisor.spawning import CannotStart, keep_open_files
 from pai_runtime.supervisor.stop import Stop
 from pai_runtime.supervisor.task import Task, read_inputs, set_up
+from pai_runtime.task.layout import RECORD
 from pai_runtime.task.plan import PlanError
 
 TYPE_CHECKING = False
@@ -79,6 +80,8 @@ def _init(task: Task, runner: TaskRunner) -> int:
     result = run_init(task.plan, runner, task.say).result
     if result:
         runner.decided(result)
+    else:
+        task.folder.unreserve(RECORD)
     code = result.code if result else 0
     task.journal.add("initEnded", exitCode=code)
     return code

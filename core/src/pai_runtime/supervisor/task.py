@@ -131,4 +131,13 @@ def set_up(inputs: Inputs, folder: Folder, stop: Stop) -> Task:
     processes.listen(mask_pipe, logs)
     folder.reserve(RECORD, RECORD_BYTES)
     journal = Journal(folder, EventFile(folder))
-    return Task(inputs, folder, inside, stop, logs, journal, loop, processes)
+    return Task(
+        inputs=inputs,
+        folder=folder,
+        inside=inside,
+        stop=stop,
+        logs=logs,
+        journal=journal,
+        loop=loop,
+        processes=processes,
+    )

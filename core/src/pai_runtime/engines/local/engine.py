@@ -7,22 +7,17 @@ import os
 import select
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from secrets import token_hex
 from types import FrameType
-from typing import Literal
 
 from pai_runtime.engines.engine import View
-from pai_runtime.engines.local.environment import local_environment, not_set, secrets_among
 from pai_runtime.engines.local.framework_controller import Attempt
-from pai_runtime.engines.local.isolation import Bind
-from pai_runtime.engines.local.isolation_trial import Trial, try_out
 from pai_runtime.engines.local.launcher import Launcher
 from pai_runtime.engines.local.placement import placement, ports_needed
-from pai_runtime.engines.local.ports import END, FIRST, NoFreePorts, free_ports
-from pai_runtime.engines.local.storages import binds, check_storages, not_mounted
-from pai_runtime.engines.local.task import LAYERS, LocalTask, TaskSettings, shared_text
+from pai_runtime.engines.local.ports import NoFreePorts, free_ports
+from pai_runtime.engines.local.preparation import Preparation, RunOptions
+from pai_runtime.engines.local.task import LAYERS, LocalTask, shared_text
 from pai_runtime.job.model import Job
 from pai_runtime.plan.environment import Placement, TaskName
 from pai_runtime.runs.cannot_run import CannotRun
@@ -36,29 +31,11 @@ from pai_runtime.supervisor.wake_pipe import WakePipe
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.layout import SHARED
 from pai_runtime.task.outcome import RUNTIME_ERROR
-from pai_runtime.task.placeholders import platform_path
 from pai_runtime.task.plan import Plan
-
-IsolationMode = Literal["auto", "none", "required"]
 
 _SHOW_EVERY = 0.25
 _GONE_EVERY = 0.01
 _GONE_WITHIN = 10.0
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """How a job is run here.
-
-    `timeout` in seconds, for the whole run; `storages`: folders by storage name; `environment`: names of
-    variables of ours that tasks are to have, beside those that the job asks for.
-    """
-
-    user: str
-    timeout: float | None = None
-    isolation: IsolationMode = "auto"
-    storages: Mapping[str, Path] = field(default_factory=dict)
-    environment: tuple[str, ...] = ()
 
 
 def not_given_here(job: Job) -> list[str]:
@@ -92,6 +69,7 @@ class LocalRun:
         self._deadline = time.monotonic() + options.timeout if options.timeout is not None else None
         self._tasks: dict[TaskName, LocalTask] = {}
         self._running: dict[int, LocalTask] = {}
+        self._killed: dict[LocalTask, tuple[int, float]] = {}  # wait status, and until when (monotonic)
         self._ended: dict[TaskName, int] = {}
         self._retries = 0
         self._decision: Decision | None = None
@@ -104,36 +82,22 @@ class LocalRun:
     def place(self) -> Placement:
         """A placement with ports that are free now; raises `CannotRun`."""
         try:
-            with free_ports(ports_needed(self._job), _somewhere()) as ports:
-                path = self._folder.path
-                places = placement(self._job, path.name, self._options.user, path, ports)
-                return replace(places, storages=frozenset(self._options.storages))
+            ports = free_ports(ports_needed(self._job))
         except (NoFreePorts, OSError) as error:
             raise CannotRun(str(error)) from None
+        path = self._folder.path
+        places = placement(self._job, path.name, self._options.user, path, ports)
+        return replace(places, storages=frozenset(self._options.storages))
 
     def prepare(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str]) -> None:
         """Make all that the tasks need; raises `CannotRun`."""
         self._launcher.start()  # it gets ready meanwhile
-        for missing in check_storages(plans.values(), self._options.storages):
-            self._view.say(missing)
-        namespaces = self._namespaces(plans)
-        asked = (*self._job.environment, *self._options.environment)
-        for name in not_set(asked):
-            self._view.say(f"the tasks do not get {name}, which is asked for and unset here")
-        hidden = {platform_path(name): value for name, value in secrets_among(asked).items()}
-        options = TaskSettings(
-            {**secrets, **_platform_secrets(plans), **hidden},
-            local_environment(asked),
-            prefixed=len(plans) > 1,
-            shown_elsewhere=self._view.shows_output,
-            namespaces=namespaces,
-            storage=self._binds(plans) if namespaces else {},
-            launcher=self._launcher,
-        )
+        preparation = Preparation(self._job, self._folder, self._options, self._view)
+        settings = preparation.settings(plans, secrets, self._launcher)
         self._write_shared(next(iter(plans.values())))
         for (role, index), plan in plans.items():
             framework = self._folder.path.name
-            self._tasks[role, index] = task = LocalTask(plan, framework, self._folder, options)
+            self._tasks[role, index] = task = LocalTask(plan, framework, self._folder, settings)
             try:
                 task.prepare()
             except OSError as error:
@@ -158,7 +122,7 @@ class LocalRun:
                 for task in self._tasks.values():
                     self._start(task)
                     self._turn(wake, 0)
-                while self._running:
+                while self._running or self._killed:
                     self._turn(wake, _SHOW_EVERY)
                 self._blame()
                 if not self._begin_again():
@@ -179,35 +143,6 @@ class LocalRun:
             records = {name: task.record() for name, task in self._tasks.items() if task.code}
             first = first_failure(records, self._decision.failed_task)
             self._decision = Decision(self._tasks[first].code or self._decision.code, first)
-
-    def _namespaces(self, plans: Mapping[TaskName, Plan]) -> int:
-        """Those by which tasks are isolated; 0 if they are not."""
-        mode = self._options.isolation
-        try:
-            trial = Trial("--isolation none") if mode == "none" else try_out(self._folder.path / ".isolation")
-        except OSError as error:
-            raise CannotRun(
-                f"isolating a trial process failed: {error.filename}: {error.strerror}; "
-                "--isolation none runs tasks without isolation"
-            ) from None
-        reason = trial.refusal
-        if reason is None:
-            for folder in trial.read_only:
-                self._view.say(f"read-only in the tasks, for it cannot be a layer: {folder}")
-            return trial.namespaces
-        if mode == "required":
-            raise CannotRun(f"tasks cannot be isolated on this machine: {reason}")
-        for line in not_mounted(plans.values(), reason):
-            self._view.say(line)
-        self._view.say(f"tasks are not isolated ({reason}): they can change all that you can change")
-        return 0
-
-    def _binds(self, plans: Mapping[TaskName, Plan]) -> dict[TaskName, list[Bind]]:
-        storages, run = self._options.storages, self._folder.path
-        try:
-            return {name: binds(plan, storages, run) for name, plan in plans.items()}
-        except OSError as error:
-            raise CannotRun(f"the folder of a storage: {error.filename}: {error.strerror}") from None
 
     def _start(self, task: LocalTask) -> None:
         if self._is_stopping():
@@ -231,25 +166,38 @@ class LocalRun:
         """Wait for tasks to end, for `most` seconds; see what that decides, and show it."""
         woken = select.poll()
         woken.register(wake.fd, select.POLLIN)
-        woken.poll(most * 1000)
+        woken.poll((min(most, _GONE_EVERY) if self._killed else most) * 1000)
         for task in self._running.values():
             task.end_if_overdue()
         wake.clear()
         with contextlib.suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 self._reap(*ended)
+        self._end_killed()
         self._show()
 
     def _reap(self, pid: int, status: int) -> None:
         task = self._running.pop(pid, None)
         if task is None:
             return
+        task.forget_process()
         if os.WIFSIGNALED(status):
-            # Nobody else ends what a supervisor leaves that was killed; what these leave comes to us in turn.
-            until = time.monotonic() + _GONE_WITHIN
-            while kill_children(but={*self._running, self._launcher.pid or 0}) and time.monotonic() < until:
-                time.sleep(_GONE_EVERY)
-        self._has_ended(task, status)
+            self._killed[task] = status, time.monotonic() + _GONE_WITHIN
+        else:
+            self._has_ended(task, status)
+
+    def _end_killed(self) -> None:
+        """End the tasks whose supervisor was killed, once nothing is left of what it would have ended.
+
+        These processes come to us, and what they leave comes to us in turn.
+        """
+        if not self._killed:
+            return
+        left = kill_children(but={*self._running, self._launcher.pid or 0})
+        for task, (status, until) in list(self._killed.items()):
+            if not left or time.monotonic() >= until:
+                del self._killed[task]
+                self._has_ended(task, status)
 
     def _has_ended(self, task: LocalTask, status: int) -> None:
         self._changed = True
@@ -356,12 +304,6 @@ class LocalRun:
         return "failed" if self._decision.code else "succeeded"
 
 
-def _platform_secrets(plans: Mapping[TaskName, Plan]) -> dict[str, str]:
-    """What a machine of one's own has of what the uses of plugins ask for."""
-    asked = {name for plan in plans.values() for use in plan.uses for name in use.secrets}
-    return {platform_path("run"): token_hex(32)} if "run" in asked else {}
-
-
 def _failure(task: LocalTask) -> str:
     record = task.record()
     message = str(record.get("message", f"exit code {task.code}"))
@@ -380,8 +322,3 @@ def _lock(folder: Folder) -> Iterator[None]:
         yield
     finally:
         os.close(fd)
-
-
-def _somewhere() -> int:
-    """A port to begin at, so that runs side by side seldom want the same ones."""
-    return FIRST + os.getpid() * 131 % (END - FIRST)

@@ -1,7 +1,6 @@
 """Free ports on this machine."""
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+import os
 
 FIRST, END = 15000, 32768
 """The platform's range, as far as the system does not give its ports to outgoing connections."""
@@ -11,25 +10,29 @@ class NoFreePorts(Exception):
     """The machine has fewer free ports than the job needs."""
 
 
-@contextmanager
-def free_ports(count: int, start: int) -> Iterator[list[int]]:
-    """`count` ports that nobody uses, looked for from `start` on and held until the block ends."""
+def free_ports(count: int) -> list[int]:
+    """`count` different ports that nobody uses; raises `NoFreePorts`.
+
+    Looked for from a number on that depends on our process id, so that runs side by side seldom want the same
+    ones.
+    """
+    start = os.getpid() * 131
+    ports: list[int] = []
+    for offset in range(END - FIRST):
+        if len(ports) == count:
+            return ports
+        port = FIRST + (start + offset) % (END - FIRST)
+        if _is_free(port):
+            ports.append(port)
+    raise NoFreePorts(f"the job needs {count} ports, and only {len(ports)} of {FIRST}-{END - 1} are free")
+
+
+def _is_free(port: int) -> bool:
     import socket  # noqa: PLC0415 - who only looks at a plan takes no ports
 
-    with ExitStack() as held:
-        ports: list[int] = []
-        for offset in range(END - FIRST):
-            if len(ports) == count:
-                break
-            port = FIRST + (start - FIRST + offset) % (END - FIRST)
-            holder = held.enter_context(socket.socket())
-            try:
-                holder.bind(("", port))
-            except OSError:
-                continue
-            ports.append(port)
-        if len(ports) < count:
-            raise NoFreePorts(
-                f"the job needs {count} ports, and only {len(ports)} of {FIRST}-{END - 1} are free"
-            )
-        yield ports
+    with socket.socket() as holder:
+        try:
+            holder.bind(("", port))
+        except OSError:
+            return False
+    return True

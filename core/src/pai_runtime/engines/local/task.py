@@ -133,6 +133,10 @@ class LocalTask:
             self._overdue_at = time.monotonic() + seconds + _OVERDUE
         return self._pid
 
+    def forget_process(self) -> None:
+        """It is gone, and its number may be another's."""
+        self._pid = None
+
     def has_ended(self, status: int, *, stopped: bool) -> int:
         """Its process has this wait status; the task's exit code. `stopped`: it was told to end.
 

@@ -1,0 +1,104 @@
+"""What all tasks of a run have in common: how they are isolated, their storage, variables and secrets."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from secrets import token_hex
+from typing import Literal
+
+from pai_runtime.engines.engine import View
+from pai_runtime.engines.local.environment import local_environment, not_set, secrets_among
+from pai_runtime.engines.local.isolation import Bind
+from pai_runtime.engines.local.isolation_trial import Trial, try_out
+from pai_runtime.engines.local.launcher import Launcher
+from pai_runtime.engines.local.storages import binds, check_storages, not_mounted
+from pai_runtime.engines.local.task import TaskSettings
+from pai_runtime.job.model import Job
+from pai_runtime.plan.environment import TaskName
+from pai_runtime.runs.cannot_run import CannotRun
+from pai_runtime.task.folder import Folder
+from pai_runtime.task.placeholders import platform_path
+from pai_runtime.task.plan import Plan
+
+IsolationMode = Literal["auto", "none", "required"]
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a job is run here.
+
+    `timeout` in seconds, for the whole run; `storages`: folders by storage name; `environment`: names of
+    variables of ours that tasks are to have, beside those that the job asks for.
+    """
+
+    user: str
+    timeout: float | None = None
+    isolation: IsolationMode = "auto"
+    storages: Mapping[str, Path] = field(default_factory=dict)
+    environment: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """Of a run of `job` in `folder`; what may surprise people is told to `view`."""
+
+    job: Job
+    folder: Folder
+    options: RunOptions
+    view: View
+
+    def settings(
+        self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str], launcher: Launcher
+    ) -> TaskSettings:
+        """What the tasks with these plans have in common; raises `CannotRun`."""
+        for missing in check_storages(plans.values(), self.options.storages):
+            self.view.say(missing)
+        namespaces = self._namespaces(plans)
+        asked = (*self.job.environment, *self.options.environment)
+        for name in not_set(asked):
+            self.view.say(f"the tasks do not get {name}, which is asked for and unset here")
+        hidden = {platform_path(name): value for name, value in secrets_among(asked).items()}
+        return TaskSettings(
+            secrets={**secrets, **_platform_secrets(plans), **hidden},
+            environment=local_environment(asked),
+            prefixed=len(plans) > 1,
+            shown_elsewhere=self.view.shows_output,
+            namespaces=namespaces,
+            storage=self._binds(plans) if namespaces else {},
+            launcher=launcher,
+        )
+
+    def _namespaces(self, plans: Mapping[TaskName, Plan]) -> int:
+        """Those by which tasks are isolated; 0 if they are not."""
+        mode = self.options.isolation
+        try:
+            trial = Trial("--isolation none") if mode == "none" else try_out(self.folder.path / ".isolation")
+        except OSError as error:
+            raise CannotRun(
+                f"isolating a trial process failed: {error.filename}: {error.strerror}; "
+                "--isolation none runs tasks without isolation"
+            ) from None
+        reason = trial.refusal
+        if reason is None:
+            for folder in trial.read_only:
+                self.view.say(f"read-only in the tasks, for it cannot be a layer: {folder}")
+            return trial.namespaces
+        if mode == "required":
+            raise CannotRun(f"tasks cannot be isolated on this machine: {reason}")
+        for line in not_mounted(plans.values(), reason):
+            self.view.say(line)
+        self.view.say(f"tasks are not isolated ({reason}): they can change all that you can change")
+        return 0
+
+    def _binds(self, plans: Mapping[TaskName, Plan]) -> dict[TaskName, list[Bind]]:
+        storages, run = self.options.storages, self.folder.path
+        try:
+            return {name: binds(plan, storages, run) for name, plan in plans.items()}
+        except OSError as error:
+            raise CannotRun(f"the folder of a storage: {error.filename}: {error.strerror}") from None
+
+
+def _platform_secrets(plans: Mapping[TaskName, Plan]) -> dict[str, str]:
+    """What a machine of one's own has of what the uses of plugins ask for."""
+    asked = {name for plan in plans.values() for use in plan.uses for name in use.secrets}
+    return {platform_path("run"): token_hex(32)} if "run" in asked else {}
