@@ -517,11 +517,7 @@ def test_a_policy_of_the_machine_that_cannot_be_used_allows_nothing(
     argv += ["--policy", write_policy(tmp_path, policy_rule(made))]
     planned = _with_machine_policy(tmp_path, text, argv, **site.environment())
     assert planned.returncode == 2
-<<<<<<< HEAD
-    assert planned.stderr.startswith("/etc/pai-runtime/policy.yaml:")
-=======
     assert re.match(r"/etc/pai-runtime/policy\.yaml(:\d+:\d+)?: error: ", planned.stderr)
->>>>>>> d9eba9ade1ba266bb58593b9e0a98390eba0924e
     assert site.imported == set()
 
 
