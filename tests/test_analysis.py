@@ -110,7 +110,7 @@ def test_the_answer_is_the_tasks_exit_code_and_in_the_record_in_the_log_and_at_t
     }
     assert {key: record[key] for key in expected} == expected
     assert "[ERROR] exit code 226, Full: no room" in log
-    assert "[INFO] what to do: make room" in log
+    assert "[INFO] - make room" in log
     for line in (
         "the job failed: task worker/0, exit code 226, Full",
         "why: no room",
@@ -163,7 +163,7 @@ CANNOT_ANSWER = [
     ("return 226", "returned int, not an Analysis"),
     (_answer(code=0), "has the code 0, not one of 1 to 255"),
     (_answer(code=256), "has the code 256, not one of 1 to 255"),
-    (_answer(reason=None), "has a text that is not a string"),
+    (_answer(reason=None), "has a value that is not a string"),
     (_answer(solution="x"), "has a solution that is a str, not a tuple"),
     (_answer(behavior="FINE"), "has the behavior 'FINE'"),
     (_answer(because_of_peer="x"), "has a because_of_peer that is a str, not a bool"),

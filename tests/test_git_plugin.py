@@ -122,9 +122,9 @@ def test_a_variable_says_where_the_clone_is(
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
-        ({}, "'repo_uri' is missing"),
+        ({}, "missing field 'repo_uri'"),
         ({"repo_uri": ""}, "expected the URL of a git repository"),
-        ({"repo_uri": "u", "option": []}, "Did you mean options?"),
+        ({"repo_uri": "u", "option": []}, "did you mean options?"),
         ({"repo_uri": "u", "options": "--depth 1"}, "expected a list"),
         ({"repo_uri": "u", "options": [1]}, "expected options of git clone"),
         ({"repo_uri": "u", "clone_dir": "~/code"}, "expected a directory, absolute or below"),
@@ -301,7 +301,7 @@ def test_a_clone_of_nothing_is_not_taken_for_a_clone(
         git(server.root, "init", "--quiet", tmp_path.name)
     else:
         server.faults = [Fault(part=part)]
-    with pytest.raises(CloneFailed, match="has no commit, or its server has cut the connection"):
+    with pytest.raises(CloneFailed, match="has no commit, or its server closed the connection"):
         cloned(tmp_path, f"{server.url}/{tmp_path.name if part is None else 'code'}")
 
 
@@ -791,7 +791,7 @@ def test_a_job_runs_in_what_was_cloned_with_a_token_from_its_secrets(
     (tmp_path / "secrets.yaml").write_text(yaml.safe_dump({"git": TOKEN}))
     done = cli("run", "--secrets", tmp_path / "secrets.yaml", path, "--out", tmp_path / "run")
     assert (done.returncode, done.stdout) == (0, "1\n"), done.stderr
-    assert f"set in place at {tmp_path / 'else'}" in runtime_log(tmp_path / "run")
+    assert f"moved into place at {tmp_path / 'else'}" in runtime_log(tmp_path / "run")
     found = subprocess.run(["grep", "-r", TOKEN, tmp_path / "run"], capture_output=True, check=False)
     assert (found.returncode, found.stdout) == (1, b"")
 

@@ -42,7 +42,7 @@ def test_parameters_and_secrets_reach_the_callbacks(tmp_path: Path) -> None:
 def test_a_reference_to_a_prerequisite_that_is_not_there_starts_nothing(tmp_path: Path) -> None:
     ended = cli("run", JOBS / "pre3_wrong.yaml", cwd=tmp_path)
     assert ended.returncode == 2
-    assert re.search(r"pre3_wrong\.yaml:\d+:\d+: .*'justecho_wrong'.*Did you mean justecho\?", ended.stderr)
+    assert re.search(r"pre3_wrong\.yaml:\d+:\d+: .*'justecho_wrong'.*did you mean justecho\?", ended.stderr)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -138,7 +138,7 @@ def test_a_time_limit_ends_the_job(tmp_path: Path) -> None:
     path = write_job(tmp_path, job(worker={"commands": ["sleep 1000"]}))
     ended = cli("run", path, "--out", tmp_path / "run", "--timeout", "4s")
     assert ended.returncode == 242
-    assert "the time limit ended the task in command" in ended.stderr
+    assert "the task timed out in command" in ended.stderr
 
 
 @pytest.mark.parametrize("times", [1, 2])

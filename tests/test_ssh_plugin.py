@@ -131,7 +131,7 @@ def test_who_is_reached_and_who_waits(
 
 
 def test_a_role_that_has_no_ssh_cannot_be_waited_for() -> None:
-    with pytest.raises(UserError, match="taskroles has Chief; the roles with this use are worker, ps_server"):
+    with pytest.raises(UserError, match="taskroles: Chief without this use; known: worker, ps_server"):
         read_request(use(taskroles=["worker", "Chief"]), TASK)
 
 

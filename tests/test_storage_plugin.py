@@ -152,17 +152,17 @@ def test_what_requires_a_storage_finds_where_it_is_mounted_by_both_names(
         (used(plugin="pvc_storage", mountPath="/"), "an absolute path without '..', not '/'"),
         (storages({"name": "a", "mountPath": "b"}), "extras.storages[0].mountPath: expected"),
         (storages({"name": "a/b"}), "expected the name of a storage"),
-        (storages({}), "extras.storages[0]: the field 'name' is missing"),
-        (storages({"name": "a", "mountpath": "/b"}), "Did you mean mountPath?"),
+        (storages({}), "extras.storages[0]: missing field 'name'"),
+        (storages({"name": "a", "mountpath": "/b"}), "did you mean mountPath?"),
         (job(extras={"storages": ["a"]}), "expected a mapping with the name of a storage"),
         (used(requireStorages=[{"name": ".."}]), "prerequisites[1].requireStorages[0].name: expected"),
-        (extra("teamwise_storage"), "'storageConfigNames' is missing"),
+        (extra("teamwise_storage"), "missing field 'storageConfigNames'"),
         (extra("teamwise_storage", storageConfigNames=[".."]), "expected the name of a storage"),
-        (used(plugin="com.microsoft.pai.rest.storage"), "'config' is missing"),
+        (used(plugin="com.microsoft.pai.rest.storage"), "missing field 'config'"),
         (extra("pvc_storage"), "parameters.name is missing: the name of the storage"),
         (extra("storage", mountPath="/data"), "parameters.name is missing: the name of the storage"),
-        (used(plugin="storage", server="s"), "'path' is missing"),
-        (used(plugin="storage", path="/e"), "'server' is missing"),
+        (used(plugin="storage", server="s"), "missing field 'path'"),
+        (used(plugin="storage", path="/e"), "missing field 'server'"),
         (
             used(plugin="storage", server="s", path="/e", share=False),
             "either the name of a storage, or server",
@@ -291,7 +291,7 @@ def test_storages_are_folders_of_this_machine_in_a_local_run(tmp_path: Path) -> 
 def test_storages_that_are_missing_are_all_named_before_anything_starts(tmp_path: Path) -> None:
     ended = _run(tmp_path, storages({"name": "a"}, {"name": "b"}, {"name": "c"}), "--storage", "c=/nowhere")
     assert ended.returncode == 2
-    for words in ("--storage a=DIR", "--storage b=DIR", "'c' is /nowhere, which is not a folder"):
+    for words in ("--storage a=DIR", "--storage b=DIR", "'c' is /nowhere, which is not a directory"):
         assert words in ended.stderr
     assert not (tmp_path / "run").exists()
 
@@ -303,7 +303,7 @@ def test_a_read_only_storage_needs_a_place_for_what_is_mounted_in_it(tmp_path: P
     (tmp_path / "a").mkdir()
     ended = _run(tmp_path, document, "--storage", f"a={tmp_path / 'a'}")
     assert ended.returncode == 2
-    assert f"make the folder {tmp_path / 'a/b'} for it" in ended.stderr
+    assert f"create the directory {tmp_path / 'a/b'} for it" in ended.stderr
 
 
 @pytest.mark.parametrize(

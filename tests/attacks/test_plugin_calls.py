@@ -59,18 +59,18 @@ def assert_blamed(result: subprocess.CompletedProcess[str], path: Path, made: Ma
 # Its process ends
 
 ENDS = {
-    "leaves with 0": ("import os; os._exit(0)", "has ended the process with exit code 0"),
-    "leaves with 7": ("import os; os._exit(7)", "has ended the process with exit code 7"),
+    "leaves with 0": ("import os; os._exit(0)", "ended the process with exit code 0"),
+    "leaves with 7": ("import os; os._exit(7)", "ended the process with exit code 7"),
     "aborts": ("import os; os.abort()", "has been killed by SIGABRT"),
     "crashes": ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "has been killed by SIGSEGV"),
     "is killed": ("import os; os.kill(os.getpid(), 9)", "has been killed by SIGKILL"),
     "leaves, and a fork of it goes on": (
         "import os\nif os.fork(): os._exit(0)",
-        "has ended the process with exit code 0",
+        "ended the process with exit code 0",
     ),
-    "becomes another program": ("import os; os.execv('/bin/true', ['true'])", "has ended the process"),
-    "closes all files": ("import os; os.closerange(0, 256)", "has ended the process with exit code 1"),
-    "interrupts": ("raise KeyboardInterrupt", "has ended the process with exit code 1"),
+    "becomes another program": ("import os; os.execv('/bin/true', ['true'])", "ended the process"),
+    "closes all files": ("import os; os.closerange(0, 256)", "ended the process with exit code 1"),
+    "interrupts": ("raise KeyboardInterrupt", "ended the process with exit code 1"),
 }
 
 
@@ -246,7 +246,7 @@ def test_a_crash_is_seen_where_the_signal_of_ended_children_is_ignored(site: Sit
     ignore = "import signal; signal.signal(signal.SIGCHLD, signal.SIG_IGN)"
     result = impatient(site, "plan", path, before=ignore)
     assert (result.returncode, result.stdout) == (1, "")
-    assert_blamed(result, path, made, "hook pai_prerequisite: has ended the process")
+    assert_blamed(result, path, made, "hook pai_prerequisite: ended the process")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
@@ -335,7 +335,7 @@ def test_an_answer_without_end_is_cut_off(site: Site, tmp_path: Path) -> None:
     made = site.add("org.forges", in_hook(forever + "        except OSError: pass"))
     path = write_job(tmp_path, job(**uses("org.forges")))
     result = site.cli("plan", path)
-    assert_blamed(result, path, made, "hook pai_prerequisite: has given answers that are too large")
+    assert_blamed(result, path, made, "hook pai_prerequisite: returned too much data")
 
 
 def test_a_contribution_has_a_largest_size(site: Site, tmp_path: Path) -> None:

@@ -30,10 +30,10 @@ COMMANDS = {
     "validate": "check a job file",
     "plan": "show what each task will do",
     "run": "run all tasks of a job on this machine",
-    "ps": "the runs in a directory, or the tasks of one run",
-    "logs": "what the tasks of a run have written",
-    "explain": "who set each variable of a task that was run",
-    "plugins": "the installed plugins",
+    "ps": "list the runs in a directory, or the tasks of one run",
+    "logs": "show the logs of the tasks of a run",
+    "explain": "show where each environment variable of a task comes from",
+    "plugins": "list, show and check the installed plugins",
 }
 """The names of the modules, and what each does: the help of all is shown without importing one."""
 
@@ -63,7 +63,7 @@ def main() -> int:
     except OSError as error:
         # What a command expects to fail it tells of itself.
         where = "" if error.filename is None else f"{error.filename}: "
-        say(f"cannot go on: {where}{error.strerror or error}")
+        say(f"cannot continue: {where}{error.strerror or error}")
         return CANNOT_RUN
     except KeyboardInterrupt:
         return 130
@@ -89,12 +89,12 @@ def _surroundings_fault() -> str | None:
     most, _ = getrlimit(RLIMIT_NOFILE)
     if most < FEWEST_FILES:
         return (
-            f"only {most} files may be open at once, and {FEWEST_FILES} are needed: ulimit -n {FEWEST_FILES}"
+            f"the limit of open files is {most}; at least {FEWEST_FILES} are needed: ulimit -n {FEWEST_FILES}"
         )
     try:
         Path.cwd()
     except OSError as error:
-        return f"the current directory is gone ({error.strerror}); change to one that exists"
+        return f"the current directory no longer exists ({error.strerror}); change to another one"
     return None
 
 

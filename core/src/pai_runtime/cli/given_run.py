@@ -20,7 +20,7 @@ def given_run(folder: Path) -> tuple[RunReader, Run]:
         if isinstance(run, Run):
             return reader, run
         reader = run
-    raise NotThere(f"{folder} is not the directory of a run: {reader.reason}; pai-runtime ps shows the runs")
+    raise NotThere(f"{folder} is not the directory of a run: {reader.reason}; pai-runtime ps lists the runs")
 
 
 def given_task(folder: Path, run: Run, name: tuple[str, int]) -> RunTask:
@@ -28,4 +28,4 @@ def given_task(folder: Path, run: Run, name: tuple[str, int]) -> RunTask:
     for task in run.tasks:
         if (task.role, task.index) == name:
             return task
-    raise NotThere(f"there is no task '{name[0]}/{name[1]}' in {folder}; it has {task_ranges(run)}")
+    raise NotThere(f"no task '{name[0]}/{name[1]}' in {folder}; known: {task_ranges(run)}")

@@ -22,7 +22,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_job(parser)
     add_policy(parser)
     add_json(parser)
-    parser.add_argument("--task", type=task_name, metavar="ROLE/INDEX", help="one task only")
+    parser.add_argument(
+        "--task", type=task_name, metavar="ROLE/INDEX", help="show this task only, such as worker/0"
+    )
 
 
 def main(args: argparse.Namespace) -> int:
@@ -59,11 +61,11 @@ def _groups(planner: Planner, args: argparse.Namespace) -> list[tuple[int, Plan]
 def _existing(job: Job, task: TaskName) -> TaskName:
     role, index = task
     if role not in job.roles:
-        raise LookupError(f"there is no task role '{role}'; the job has {', '.join(job.roles)}")
+        raise LookupError(f"no task role is named '{role}'; known: {', '.join(job.roles)}")
     count = job.roles[role].instances
     if index >= count:
         raise LookupError(
-            f"there is no task '{role}/{index}'; {role} has {role}/0"
+            f"no task is named '{role}/{index}'; known: {role}/0"
             + (f" to {role}/{count - 1}" if count > 1 else "")
         )
     return task

@@ -22,7 +22,7 @@ def given_host(path: Path | None, *, manifests: bool = True) -> Host:
     paths = [MACHINE_POLICY] if _may_be_there(MACHINE_POLICY) else []
     if POLICY_VARIABLE in os.environ:
         if not os.environ[POLICY_VARIABLE]:
-            message = f"{POLICY_VARIABLE} is set and names no policy; unset it, or set it to the path of one"
+            message = f"{POLICY_VARIABLE} is set but empty; unset it, or set it to the path of a policy"
             raise InvalidInput([Problem("no-policy", message)])
         paths.append(Path(os.environ[POLICY_VARIABLE]))
     if path is not None:

@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         type=Path,
         metavar="DIR",
-        help="a directory of runs, or of one (default: .pai-runs)",
+        help="a directory of runs, or of one run (default: .pai-runs)",
     )
 
 
@@ -48,7 +48,7 @@ def main(args: argparse.Namespace) -> int:
     """Exit status 0, or 2 if there is no such directory."""
     folder = args.runs or _DEFAULT
     if args.runs is not None and not os.access(folder, os.R_OK | os.X_OK):
-        say(f"there is no directory {folder}, or it cannot be read")
+        say(f"{folder} is not a readable directory")
         return CANNOT_RUN
     now = time.time()
     width = columns()

@@ -40,16 +40,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--out", type=Path, metavar="DIR", help="directory of the run (default: .pai-runs/<job>-<n>)"
     )
     parser.add_argument(
-        "--timeout", type=_seconds, metavar="T", help="end the tasks after this time: 90, 90s, 15m or 2h"
+        "--timeout",
+        type=_seconds,
+        metavar="T",
+        help="stop the tasks after this time, such as 90, 90s, 15m or 2h",
     )
     parser.add_argument(
-        "--plain", action="store_true", help="no live view: lines as they come, also on a terminal"
+        "--plain", action="store_true", help="print plain lines instead of the live view, even on a terminal"
     )
     parser.add_argument(
         "--isolation",
         choices=["auto", "none", "required"],
         default="auto",
-        help="whether tasks write to their own directories only (default: auto, if the kernel allows it)",
+        help="let each task write to its own directory only (default: auto, if the kernel allows it)",
     )
     parser.add_argument(
         "--env",
@@ -57,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="a variable of your environment that the tasks get too; repeatable",
+        help="pass this environment variable of yours to the tasks; repeatable",
     )
     parser.add_argument(
         "--storage",
@@ -65,13 +68,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=DIR",
-        help="the directory that stands for a storage of the cluster; repeatable",
+        help="use a local directory as this storage of the cluster; repeatable",
     )
     parser.add_argument(
         "--storage-config",
         type=Path,
         metavar="FILE",
-        help="YAML file with such directories by the names of their storages; --storage takes precedence",
+        help="YAML file that maps names of storages to local directories; --storage takes precedence",
     )
 
 
@@ -152,7 +155,7 @@ def _variable(text: str) -> str:
     """The name of a variable. What is none is not shown: it may be a value."""
     if not is_name(text):
         raise argparse.ArgumentTypeError(
-            "expected the name of a variable, such as LANG; its value is the one that it has here"
+            "expected the name of a variable, such as LANG; its value is taken from your environment"
         )
     return text
 
@@ -172,5 +175,5 @@ def _written(path: Path | None) -> dict[str, Path]:
 def _beforehand(job: Job, folder: Path, secrets: dict[str, str]) -> Iterator[str]:
     yield from (f"note: {text}" for text in not_given_here(job))
     for name in sorted(name for name, value in secrets.items() if value and is_too_short(value)):
-        yield f"the secret '{name}' is shorter than {SHORTEST} bytes; it cannot be hidden in logs"
+        yield f"the secret '{name}' is shorter than {SHORTEST} bytes and cannot be masked in logs"
     yield f"running {job.name} in {short_path(folder)}"

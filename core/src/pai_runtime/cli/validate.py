@@ -32,7 +32,7 @@ def main(args: argparse.Namespace) -> int:
     else:
         report_problems(problems)
         if found:
-            report(f"{args.job} is not valid: {found} error{'s' if found > 1 else ''}")
+            report(f"{args.job} is invalid: {found} error{'s' if found > 1 else ''}")
         else:
             write_lines([f"{args.job} is valid"])
     return INVALID if found else 0

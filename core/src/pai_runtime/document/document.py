@@ -199,14 +199,16 @@ def read_document(path: Path) -> Value:
     except OSError as error:
         raise _invalid("unreadable", f"cannot be read: {error.strerror}", Position(file)) from None
     if len(data) > MAX_BYTES:
-        raise _invalid("too-large", f"is larger than {MAX_BYTES // 1024 // 1024} MiB", Position(file))
+        raise _invalid(
+            "too-large", f"the file is larger than {MAX_BYTES // 1024 // 1024} MiB", Position(file)
+        )
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         # The error's own bytes are without the byte order mark.
         before = error.object[: error.start].decode()
         byte = error.object[error.start]
-        raise _invalid("not-utf-8", f"is not UTF-8: byte 0x{byte:02x}", _at_end(before, file)) from None
+        raise _invalid("not-utf-8", f"invalid UTF-8: byte 0x{byte:02x}", _at_end(before, file)) from None
     return parse_document(text, file)
 
 
@@ -215,7 +217,9 @@ def parse_document(text: str, file: str) -> Value:
     # Not left to the parser: it counts the bytes before the character.
     if strange := _NOT_YAML.search(text):
         place = _at_end(text[: strange.start()], file)
-        raise _invalid("not-yaml", f"is not YAML: the character U+{ord(strange[0]):04X}", place)
+        raise _invalid(
+            "not-yaml", f"invalid YAML: the character U+{ord(strange[0]):04X} is not allowed", place
+        )
     builder = _Builder(Source(file, text))
     try:
         for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
@@ -223,7 +227,7 @@ def parse_document(text: str, file: str) -> Value:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = Position(file, mark.line + 1, mark.column + 1) if mark else Position(file)
-        raise _invalid("not-yaml", f"is not YAML: {error.problem or error.context}", place) from None
+        raise _invalid("not-yaml", f"invalid YAML: {error.problem or error.context}", place) from None
     return Value(builder.document())
 
 
@@ -254,7 +258,7 @@ class _Builder:
 
     def document(self) -> Node:
         if not self._roots:
-            raise _invalid("empty", "is empty", Position(self._source.file))
+            raise _invalid("empty", "the file is empty", Position(self._source.file))
         if self._problems:
             raise InvalidInput(in_order(self._problems))
         return self._roots[0]
@@ -262,7 +266,9 @@ class _Builder:
     def feed(self, event: Any) -> None:
         match event:
             case yaml.DocumentStartEvent() if self._roots:
-                raise _invalid("second-document", "holds a second document; expected one", self._at(event))
+                raise _invalid(
+                    "second-document", "expected one YAML document, found a second one", self._at(event)
+                )
             case yaml.MappingStartEvent() | yaml.SequenceStartEvent():
                 self._begin(event)
             case yaml.MappingEndEvent() | yaml.SequenceEndEvent():
@@ -273,13 +279,13 @@ class _Builder:
                 node = self._anchors.get(event.anchor)
                 if node is None:
                     # Its name is not shown, nor a tag: a secret that begins with * or ! looks like one.
-                    message = "this alias stands for nothing that is complete"
+                    message = "undefined alias, or an alias inside its own value"
                     raise _invalid("unknown-alias", message, self._at(event))
                 self._add(node, event)
 
     def _begin(self, event: Any) -> None:
         if len(self._open) >= MAX_DEPTH:
-            message = f"is nested deeper than {MAX_DEPTH} levels"
+            message = f"nested deeper than {MAX_DEPTH} levels"
             raise _invalid("too-deep", message, self._at(event))
         self._check_tag(event, "map" if isinstance(event, yaml.MappingStartEvent) else "seq")
         if self._expects_key():
@@ -307,7 +313,7 @@ class _Builder:
         data = _scalar_data(text, event)
         self._check_tag(event, "str", *_KINDS[type(data)])
         if "\0" in text:
-            message = "the character NUL cannot be part of a value"
+            message = "the character NUL is not allowed"
             self._problems.append(Problem("nul", message, self._at(event)))
         if self._expects_key():
             self._key(text, event)
@@ -326,7 +332,7 @@ class _Builder:
             return
         if text in top.keys:
             first = self._source.position(top.keys[text])
-            message = f"the key '{text}' is here a second time; the first is at {first.line}:{first.column}"
+            message = f"duplicate key '{text}'; the first one is at {first.line}:{first.column}"
             self._problems.append(Problem("duplicate-key", message, self._at(event)))
         top.keys[text] = event.start_mark.index
 
@@ -339,8 +345,8 @@ class _Builder:
         if top.size > MAX_NODES:
             raise _invalid(
                 "too-many-values",
-                f"holds more than {MAX_NODES} values, aliases counted as what they stand for and long texts"
-                f" as one for every {CHARACTERS_PER_NODE} characters",
+                f"more than {MAX_NODES} values, with aliases expanded and a long string counted"
+                f" once for every {CHARACTERS_PER_NODE} characters",
                 self._at(event),
             )
         if isinstance(top.event, yaml.SequenceStartEvent):
@@ -357,7 +363,7 @@ class _Builder:
     def _add_merge(self, top: _Open, node: Node, event: Any) -> None:
         sources = list(node.children.values()) if isinstance(node.data, list) else [node]
         if not all(isinstance(source.data, dict) for source in sources):
-            raise _invalid("wrong-merge", "'<<' merges mappings only", self._at(event))
+            raise _invalid("wrong-merge", "'<<' can merge mappings only", self._at(event))
         top.merged += sources
 
     def _expects_key(self) -> bool:
@@ -367,10 +373,10 @@ class _Builder:
     def _check_tag(self, event: Any, *kinds: str) -> None:
         kind = _CORE_TAGS.get(event.tag)
         if event.tag not in (None, "!") and kind is None:
-            message = "the tag here is not allowed: values are plain data"
+            message = "this YAML tag is not allowed; values are plain data"
             self._problems.append(Problem("wrong-tag", message, self._at(event)))
         elif kind is not None and kind not in kinds:
-            message = f"is not a {kind}, as its tag says"
+            message = f"expected a value of type {kind}, as its tag says"
             self._problems.append(Problem("wrong-tag", message, self._at(event)))
 
     def _at(self, event: Any) -> Position:

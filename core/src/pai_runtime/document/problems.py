@@ -80,7 +80,7 @@ class Problem:
     def text(self) -> str:
         """The problem without where it is."""
         text = f"{self.field}: {self.message}" if self.field else self.message
-        return text if self.suggestion is None else f"{text}. Did you mean {self.suggestion}?"
+        return text if self.suggestion is None else f"{text}; did you mean {self.suggestion}?"
 
     def to_json(self) -> dict[str, Any]:
         """The problem as data, without what is not known."""
@@ -92,7 +92,7 @@ class Problem:
 def unexpected(expected: str | None, found: str | None) -> str:
     """The message that something else than `expected` was `found`."""
     if expected is None:
-        return "is not valid" if found is None else f"{found} is not valid"
+        return "invalid value" if found is None else f"invalid value: {found}"
     return f"expected {expected}" if found is None else f"expected {expected}, found {found}"
 
 
@@ -155,7 +155,7 @@ def bounded(problems: Iterable[Problem], position: Position) -> list[Problem]:
     found: dict[Problem, None] = {}
     for problem in problems:
         if len(found) == MOST_LOOKED_FOR and problem not in found:
-            message = f"has more than {MOST_LOOKED_FOR} faults; not all are listed"
+            message = f"more than {MOST_LOOKED_FOR} problems; only some of them are listed"
             return [Problem("too-many-problems", message, position), *found]
         found[problem] = None
     return list(found)

@@ -193,7 +193,7 @@ def _missing(error: "ValidationError", schema: Schema, suggestions: Suggestions)
     for name in cast("Any", error.validator_value):
         if name not in instance and name not in meant:
             expected = expectation(known.get(name, {}))
-            message = f"the field '{name}' is missing"
+            message = f"missing field '{name}'"
             yield _Explained(
                 "missing-field", f"{message}; expected {expected}" if expected else message, None, expected
             )

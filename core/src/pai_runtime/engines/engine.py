@@ -59,7 +59,7 @@ def open_run(folder: Path) -> RunReader | Unreadable:
     except NoEngine as error:
         return Unreadable(str(error))
     except Exception as error:  # noqa: BLE001 - an engine that is broken spoils only its own runs
-        return Unreadable(f"its engine '{name}' cannot open it: {type(error).__name__}: {error}")
+        return Unreadable(f"its engine '{name}' failed to open it: {type(error).__name__}: {error}")
 
 
 class NoEngine(Exception):
@@ -73,7 +73,9 @@ def find_engine(name: str) -> Engine:
     if not found:
         raise NoEngine(f"its engine '{name}' is not installed here")
     if len(found) > 1:
-        raise NoEngine(f"its engine '{name}' is that of several distributions: {', '.join(sorted(found))}")
+        raise NoEngine(
+            f"its engine '{name}' is provided by several distributions: {', '.join(sorted(found))}"
+        )
     ((distribution, value),) = found.items()
     module, _, attribute = value.partition(":")
     try:

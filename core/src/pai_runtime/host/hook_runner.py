@@ -94,10 +94,10 @@ def _find(record: UseRecord) -> _Plugin:
         raise _NotTheSame(f"plugin {record.plugin}: {error}") from None
     label = _label(record.plugin, code)
     if (code.distribution, code.version) != (record.distribution, record.version):
-        raise _NotTheSame(f"{label} is not the one in the plan, {record.distribution} {record.version}")
+        raise _NotTheSame(f"the plan needs {record.distribution} {record.version}, found {label}")
     if digest != record.digest:
         raise _NotTheSame(
-            f"the code of {label} is not that of the plan: its digest is {digest}, not {record.digest}"
+            f"the code of {label} has changed since planning: expected digest {record.digest}, found {digest}"
         )
     return _Plugin(record.plugin, code, value)
 

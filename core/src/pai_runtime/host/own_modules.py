@@ -160,11 +160,9 @@ def _check(code: Code, name: str, spec: ModuleSpec) -> None:
         return
     place = f"the module {name} would be imported from {spec.origin}"
     if str(spec.origin).endswith(tuple(BYTECODE_SUFFIXES)):
-        raise ImportError(f"{place}, and byte code without its source is not run")
+        raise ImportError(f"{place}, but byte code without its source is not run")
     owner = _owner(str(spec.origin))
-    raise ImportError(
-        f"{place}, which is not part of {code.distribution}{f' but of {owner}' if owner else ''}"
-    )
+    raise ImportError(f"{place}, which belongs to {owner or 'no distribution'}, not to {code.distribution}")
 
 
 def _owner(path: str) -> str | None:

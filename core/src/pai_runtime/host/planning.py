@@ -22,7 +22,7 @@ _HOOK = "hook pai_prerequisite"
 _HOOKS = frozenset(name for name in vars(hooks) if name.startswith("pai_"))
 _AS_BEFORE = '"as before"'
 _LONGEST_ERROR = 2000
-_NONSENSE = "has given an answer that makes no sense"
+_NONSENSE = "returned an answer that cannot be understood"
 
 
 @record(frozen=True)
@@ -51,7 +51,7 @@ def ask(host: Host, questions: Sequence[Question]) -> list[Answer | PluginError]
     try:
         return _ask(host, questions)
     except OSError as error:
-        message = f"no process can be started to ask plugins what they add: {error.strerror}"
+        message = f"cannot start a process to ask plugins what they contribute: {error.strerror}"
         raise InvalidInput([Problem("no-process", message)]) from error
 
 

@@ -168,7 +168,7 @@ def _report_second(value: Value, first: Value, what: str, problems: Problems) ->
     """That a name is here a second time; one that is no name, the schema has refused."""
     name, before = string(value, "name"), string(first, "name")
     if name and before:
-        message = f"another {what} is named '{name.text}', at {before.position}"
+        message = f"duplicate name '{name.text}' of a {what}; the first one is at {before.position}"
         problems.add(name.problem("duplicate-name", message, found=f"'{name.text}'"))
 
 

@@ -26,7 +26,7 @@ def load_job(
     """
     root = read_document(path)
     if not isinstance(root.data, dict):
-        message = "is not a job: expected a mapping, which begins with protocolVersion: 2"
+        message = "expected a job: a mapping that starts with protocolVersion: 2"
         raise InvalidInput([root.problem("not-a-mapping", message)])
     secrets = _read_secrets(secrets_file) if secrets_file else {}
     job = build_job(root, secrets, storage_plugins.fields_of, problems)
@@ -56,5 +56,7 @@ def resolved(references: References, storage_plugins: StoragePlugins) -> Job:
 def _read_secrets(path: Path) -> Mapping[str, Value]:
     root = read_document(path)
     if not isinstance(root.data, dict):
-        raise InvalidInput([root.problem("not-a-mapping", "is not a secrets file: expected a mapping")])
+        raise InvalidInput(
+            [root.problem("not-a-mapping", "expected a mapping from names of secrets to their values")]
+        )
     return {str(secret.key): secret for secret in root.values()}

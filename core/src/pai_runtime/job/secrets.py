@@ -15,7 +15,7 @@ def check_size(secrets: Mapping[str, Value], position: Position, problems: Probl
     size = sum(len(value.encode()) for value in secret_values(secrets).values())
     if size > MOST_BYTES:
         found, expected = f"{size} bytes", f"at most {MOST_BYTES} bytes in all secrets together"
-        message = f"{unexpected(expected, found)}: more cannot be hidden in logs; use a file on a storage"
+        message = f"{unexpected(expected, found)}: more cannot be masked in logs; use a file on a storage"
         problems.add(
             Problem("secrets-too-large", message, position, "secrets", found=found, expected=expected)
         )

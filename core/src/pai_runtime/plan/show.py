@@ -28,7 +28,7 @@ def plan_lines(plan: Plan, alike: int = 1) -> Iterator[str]:
         yield f"task {first} of job {plan.job}"
     else:
         yield f"tasks {first} to {plan.role}/{plan.index + alike - 1} of job {plan.job}"
-        yield f"  alike but for index and ports; these are those of {first}"
+        yield f"  identical except for index and ports; shown for {first}"
     for warning in plan.warnings:
         yield f"  warning: {warning}"
     yield "  environment"
@@ -39,7 +39,7 @@ def plan_lines(plan: Plan, alike: int = 1) -> Iterator[str]:
         for name, value in variables:
             yield f"    {source:{width}}  {name}={show(value)}"
     if more := peers[_MOST_PEERS:]:
-        yield f"    {PEERS:{width}}  {len(more)} more; to see them: pai-runtime plan --json --task {first}"
+        yield f"    {PEERS:{width}}  {len(more)} more; to show them: pai-runtime plan --json --task {first}"
     for variable in plan.environment:
         yield f"    {variable.source:{width}}  {variable.name}={show(variable.value)}"
     for mount in plan.mounts:

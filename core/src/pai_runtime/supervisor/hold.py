@@ -34,7 +34,7 @@ def hold(task: Task, phase: Kept, seconds: float, is_wanted: Callable[[], bool] 
         task.loop.turn(min(end, time.monotonic() + _LOOK_EVERY))
     signal.signal(signal.SIGUSR1, before)
     task.journal.add("released")
-    task.say(f"[INFO] the task is not {phase} any more")
+    task.say(f"[INFO] the task is no longer {phase}")
 
 
 _WHY = {"held": "for debugging", "lingering": "for its services"}

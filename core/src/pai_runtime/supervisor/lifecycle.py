@@ -115,8 +115,10 @@ def _say_why(analysis: Analysis | None, say: Callable[[str], None]) -> None:
     if analysis:
         reason = f": {analysis.reason}" if analysis.reason else ""
         say(f"{EXPLAINED}{analysis.code}, {analysis.phrase}{reason}")
+        if analysis.solution:
+            say("[INFO] what to do:")
         for solution in analysis.solution:
-            say(f"[INFO] what to do: {solution}")
+            say(f"[INFO] - {solution}")
 
 
 def _start_uses(
@@ -202,9 +204,7 @@ def _stopped(runner: Runner, phase: Phase, ended: ExitStatus | None = None) -> R
     reason, number = told
     user_code = ended.code if ended else None
     if reason == "timeout":
-        return Result(
-            "timeout", TIMEOUT, phase, user_code, message=f"the time limit ended the task in {phase}"
-        )
+        return Result("timeout", TIMEOUT, phase, user_code, message=f"the task timed out in {phase}")
     return Result(
         "cancelled",
         128 + (number or 0),

@@ -30,7 +30,7 @@ class MaskRequests:
         if self._left < 0:
             self._say(
                 f"[ERROR] more than {MOST_BYTES} bytes were written to $PAI_MASK; "
-                "what came after that is not hidden"
+                "what came after that is not masked"
             )
             data = data[: self._left]
         lines = (self._rest + data).split(b"\n")

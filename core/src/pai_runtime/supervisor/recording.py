@@ -28,7 +28,7 @@ def write_record(folder: Folder, text: str, termination_log: str | None) -> None
     try:
         folder.write(RECORD, text)
     except OSError as error:
-        sys.stderr.write(f"pai-runtime: {error.filename} cannot be written: {error.strerror}\n{text}")
+        sys.stderr.write(f"pai-runtime: cannot write {error.filename}: {error.strerror}\n{text}")
     if termination_log is not None:
         above, name = os.path.split(termination_log)
         try:
@@ -39,4 +39,4 @@ def write_record(folder: Folder, text: str, termination_log: str | None) -> None
                 file.truncate(0)
                 file.write(termination_message(text).encode())
         except OSError as error:
-            sys.stderr.write(f"pai-runtime: {termination_log} cannot be written: {error.strerror}\n")
+            sys.stderr.write(f"pai-runtime: cannot write {termination_log}: {error.strerror}\n")

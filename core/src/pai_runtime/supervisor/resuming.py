@@ -35,7 +35,7 @@ def init_before(task: Task) -> SetUp:
     if not has_begun and task.plan.steps_of("init"):
         raise PlanError("the init steps of this plan have not been run")
     if has_begun and not has_ended:
-        message = "the process that ran the init steps was ended before they were done"
+        message = "the process that ran the init steps was killed before they had finished"
         result = Result("setup-failed", SETUP_FAILED, "init", message=message)
     return SetUp(tuple(sorted(started)), result)
 

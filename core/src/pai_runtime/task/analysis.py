@@ -76,7 +76,7 @@ class Analysis:
             self.platform_match,
         )
         if not all(isinstance(text, str) for text in texts):
-            return "has a text that is not a string"
+            return "has a value that is not a string"
         if self.behavior not in BEHAVIORS:
             return f"has the behavior {self.behavior!r}; expected one of {', '.join(BEHAVIORS)}"
         if not isinstance(because_of_peer, bool):

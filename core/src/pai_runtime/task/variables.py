@@ -96,7 +96,7 @@ def parse_settings(text: str) -> Iterator[Setting | str]:
                     break
                 block.append(inner)
             else:
-                yield f"line {number}: the value of {before} has no end: no line is '{word}'"
+                yield f"line {number}: unterminated value of {before}: no line is '{word}'"
         elif equals and name == "PATH+":
             yield Setting("PATH", value, is_path_entry=True)
         elif equals and _is_name(name):

@@ -97,7 +97,7 @@ class LiveView:
         while left > 0 and (shown := self._update(run)):
             left -= shown
         if left <= 0:
-            self.say(f"the tasks wrote more than is shown here: {logs_command(self._reader.folder)}")
+            self.say(f"not all output is shown; to see all of it: {logs_command(self._reader.folder)}")
         self._size = _size(self._terminal)
         self._update(run)
         self._run = None
@@ -134,7 +134,7 @@ class LiveView:
             return False
         if not self._block:
             logs = logs_command(self._reader.folder, "-f")
-            self._said.append(f"{many} tasks are too many to show their output here: {logs}")
+            self._said.append(f"the output of {many} tasks is not shown here; to see it: {logs}")
         return True
 
     def _draw(self, lines: list[str], block: list[str] | None = None) -> None:

@@ -23,7 +23,7 @@ class Announcements:
             progress = doing[task.name]
             addresses = progress.addresses if progress else {}
             for text in (
-                *(f"{task.name} has {name} at {at}" for name, at in addresses.items()),
+                *(f"{task.name} serves {name} at {at}" for name, at in addresses.items()),
                 kept(task, progress),
             ):
                 if text and text not in self._told:

@@ -99,5 +99,7 @@ def kept(task: RunTask, progress: Progress | None) -> str | None:
     if progress is None or progress.phase not in _KEPT:
         return None
     until = f" until {clock(progress.held_until)}" if progress.held_until is not None else ""
-    release = f"; to end that: touch {shlex.quote(progress.release)}" if progress.release is not None else ""
+    release = (
+        f"; to release it: touch {shlex.quote(progress.release)}" if progress.release is not None else ""
+    )
     return f"{task.name} {_KEPT[progress.phase]}{until}{release}"

@@ -43,10 +43,13 @@ def not_given_here(job: Job) -> list[str]:
     names = ", ".join(job.docker_images())
     gpus = max(role.gpu for role in job.roles.values())
     missing = [
-        f"docker images are not used in local runs; commands use programs of this machine, not of {names}"
+        (
+            "docker images are not used in local runs; "
+            f"commands use this machine's programs, not those of {names}"
+        )
     ]
     if gpus and not Path("/dev/nvidia0").exists():
-        missing.append(f"this machine has no GPU, and a task asks for {gpus}")
+        missing.append(f"this machine has no GPU, but a task requests {gpus}")
     missing.append("memory and CPU are not limited in local runs; tasks may use all of this machine")
     return missing
 
@@ -101,7 +104,7 @@ class LocalRun:
             try:
                 task.prepare()
             except OSError as error:
-                message = "the folder of a task cannot be written"
+                message = "cannot write the directory of a task"
                 where = error.filename or self._folder.path / task.label
                 raise CannotRun(f"{message}: {where}: {error.strerror}") from None
 
@@ -109,7 +112,7 @@ class LocalRun:
         try:
             self._folder.write(SHARED, shared_text(plan), sync=False)
         except OSError as error:
-            message = f"the folder of the run cannot be written: {error.filename}: {error.strerror}"
+            message = f"cannot write the directory of the run: {error.filename}: {error.strerror}"
             raise CannotRun(message) from None
 
     def run(self) -> int:
@@ -152,7 +155,7 @@ class LocalRun:
         try:
             self._running[task.start(left)] = task
         except OSError as error:
-            self._view.say(f"the task {task.label} cannot be started: {error.strerror}")
+            self._view.say(f"cannot start task {task.label}: {error.strerror}")
             task.cannot_start(RUNTIME_ERROR)
             self._decide(Decision(RUNTIME_ERROR, task.name))
         self._changed = True
@@ -207,7 +210,7 @@ class LocalRun:
             return
         if code and not stopping and self._may_try_again(task):
             number, of = task.attempt.of_task + 1, self._job.roles[task.name[0]].retries
-            self._view.say(f"{_failure(task)}; it is tried again ({number} of {of})")
+            self._view.say(f"{_failure(task)}; retrying it ({number} of {of})")
             if self._try_again(task, code):
                 return
         self._ended[task.name] = code
@@ -226,7 +229,7 @@ class LocalRun:
             task.begin_again(Attempt(self._retries, task.attempt.of_task + 1))
         except OSError as error:
             folder = error.filename or task.label
-            self._view.say(f"task {task.label} cannot be tried again: {folder}: {error.strerror}")
+            self._view.say(f"cannot retry task {task.label}: {folder}: {error.strerror}")
             return False
         self._events.task_restarted(task.label, task.attempt.of_task, code)
         self._start(task)
@@ -241,13 +244,13 @@ class LocalRun:
             return False
         self._retries += 1
         why = _failure(self._tasks[decided.failed_task])
-        self._view.say(f"{why}; the job is restarted ({self._retries} of {self._job.retries})")
+        self._view.say(f"{why}; restarting the job ({self._retries} of {self._job.retries})")
         try:
             for task in self._tasks.values():
                 task.begin_again(Attempt(self._retries))
         except OSError as error:
             folder = error.filename or self._folder.path
-            self._view.say(f"the job cannot be restarted: {folder}: {error.strerror}")
+            self._view.say(f"cannot restart the job: {folder}: {error.strerror}")
             return False
         self._events.job_restarted(self._retries, self._tasks[decided.failed_task].label, decided.code)
         self._decision = None
@@ -280,7 +283,7 @@ class LocalRun:
                 text = json.dumps(run.to_json()) + "\n"
                 self._folder.write(RUN, text, sync=run.ended is not None)
             except OSError as error:
-                self._view.say(f"{error.filename} cannot be written: {error.strerror}")
+                self._view.say(f"cannot write {error.filename}: {error.strerror}")
         self._view.show(run)
 
     def as_run(self) -> Run:

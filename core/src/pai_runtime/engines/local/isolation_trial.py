@@ -54,7 +54,7 @@ def _try(run: Folder, namespaces: int) -> Trial:
         return Trial(f"{error.filename}: {error.strerror}")
     clean_up(run, "task", "layers")
     if not answer:
-        raise OSError(errno.EIO, "it ended without an answer", "the trial")
+        raise OSError(errno.EIO, "the trial process ended without a result", "the trial")
     said = json.loads(answer)
     if "wrong" in said:
         raise OSError(*said["wrong"])

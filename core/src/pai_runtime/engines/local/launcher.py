@@ -30,7 +30,7 @@ _FORK_SERVER = "pai_runtime.engines.local.fork_server"
 _LOWEST_FD = 10
 """What is inherited keeps clear of the standard streams, and of where the supervisor has its script."""
 _ANSWERS_WITHIN = 60.0
-_IS_GONE = "the process that starts tasks is gone"
+_IS_GONE = "the process that starts tasks has died"
 
 
 @dataclass(frozen=True)

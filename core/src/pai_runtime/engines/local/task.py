@@ -34,7 +34,7 @@ _AT_ONCE = LaunchOptions.grace
 _MOST_CODE = 255
 _ROOM = 256 * 1024
 """Bytes that another attempt takes at least, for its records and the beginning of its logs."""
-_NOT_HEARD = "the supervisor was ended before its exit callbacks were done"
+_NOT_HEARD = "the supervisor was killed before its exit callbacks had finished"
 
 
 @dataclass(frozen=True)
@@ -238,7 +238,7 @@ class LocalTask:
             outcome: Outcome = "cancelled" if self.state == "stopped" else "failed"
             if code == TIMEOUT and self._is_overdue:
                 outcome = "timeout"
-            message = "the supervisor of the task was ended before it could say how the task went"
+            message = "the supervisor was killed before it could record how the task ended"
             result = Result(outcome, code, _phase(own), message=message)
             own.write(RECORD, exit_record(result))
 
