@@ -32,6 +32,7 @@ COMMANDS = {
     "run": "run all tasks of a job on this machine",
     "ps": "list the runs in a directory, or the tasks of one run",
     "logs": "show the logs of the tasks of a run",
+    "stop": "cancel a run",
     "explain": "show where each environment variable of a task comes from",
     "plugins": "list, show and check the installed plugins",
 }

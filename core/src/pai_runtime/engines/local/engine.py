@@ -11,12 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
-from pai_runtime.engines.engine import View
+from pai_runtime.engines.engine import RunRequest
 from pai_runtime.engines.local.framework_controller import Attempt
 from pai_runtime.engines.local.launcher import Launcher
+from pai_runtime.engines.local.options import LocalOptions
 from pai_runtime.engines.local.placement import placement, ports_needed
 from pai_runtime.engines.local.ports import NoFreePorts, free_ports
-from pai_runtime.engines.local.preparation import Preparation, RunOptions
+from pai_runtime.engines.local.preparation import Preparation
 from pai_runtime.engines.local.task import LAYERS, LocalTask, shared_text
 from pai_runtime.job.model import Job
 from pai_runtime.plan.environment import Placement, TaskName
@@ -38,7 +39,7 @@ _GONE_EVERY = 0.01
 _GONE_WITHIN = 10.0
 
 
-def not_given_here(job: Job) -> list[str]:
+def _not_given_here(job: Job) -> list[str]:
     """What the job asks for and this machine does not give its tasks; to be said, not to stop the run."""
     names = ", ".join(job.docker_images())
     gpus = max(role.gpu for role in job.roles.values())
@@ -62,14 +63,15 @@ class LocalRun:
     good order, the second at once.
     """
 
-    def __init__(self, job: Job, folder: Path, options: RunOptions, view: View) -> None:
+    def __init__(self, job: Job, wanted: RunRequest, options: LocalOptions) -> None:
         self._job = job
-        self._folder = Folder.at(folder)
+        self._user = wanted.user
+        self._folder = Folder.at(wanted.folder)
         self._options = options
-        self._view = view
+        self._view = wanted.view
         self._events = RunEvents(self._folder)
         self._started = time.time()
-        self._deadline = time.monotonic() + options.timeout if options.timeout is not None else None
+        self._deadline = time.monotonic() + wanted.timeout if wanted.timeout is not None else None
         self._tasks: dict[TaskName, LocalTask] = {}
         self._running: dict[int, LocalTask] = {}
         self._killed: dict[LocalTask, tuple[int, float]] = {}  # wait status, and until when (monotonic)
@@ -89,12 +91,14 @@ class LocalRun:
         except (NoFreePorts, OSError) as error:
             raise CannotRun(str(error)) from None
         path = self._folder.path
-        places = placement(self._job, path.name, self._options.user, path, ports)
+        places = placement(self._job, path.name, self._user, path, ports)
         return replace(places, storages=frozenset(self._options.storages))
 
     def prepare(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str]) -> None:
         """Make all that the tasks need; raises `CannotRun`."""
         self._launcher.start()  # it gets ready meanwhile
+        for missing in _not_given_here(self._job):
+            self._view.say(f"note: {missing}")
         preparation = Preparation(self._job, self._folder, self._options, self._view)
         settings = preparation.settings(plans, secrets, self._launcher)
         self._write_shared(next(iter(plans.values())))
@@ -115,8 +119,8 @@ class LocalRun:
             message = f"cannot write the directory of the run: {error.filename}: {error.strerror}"
             raise CannotRun(message) from None
 
-    def run(self) -> int:
-        """Run all tasks to their end; the exit status of the job."""
+    def run(self) -> tuple[Run, int]:
+        """Run all tasks to their end; the run as it was then, and the exit status of the job."""
         adopt_orphans()  # of a supervisor that is killed
         keep_to_ourselves()
         with _lock(self._folder), contextlib.closing(WakePipe()) as wake:
@@ -134,11 +138,12 @@ class LocalRun:
             with contextlib.suppress(OSError):
                 self._folder.remove_if_empty(LAYERS)
             self._ended_at = time.time()
-            self._events.ended(self.as_run(), self._cancelled_by)
+            self._events.ended(self._as_run(), self._cancelled_by)
             self._changed = True
             self._show()
             self._view.end()
-        return self._decision.code if self._decision is not None else 128 + (self._cancelled_by or 0)
+        code = self._decision.code if self._decision is not None else 128 + (self._cancelled_by or 0)
+        return self._as_run(), code
 
     def _blame(self) -> None:
         """Of the tasks that have failed, name the one that was first, with its code."""
@@ -275,7 +280,7 @@ class LocalRun:
             task.stop()
 
     def _show(self) -> None:
-        run = self.as_run()
+        run = self._as_run()
         if self._changed and (run.ended is not None or time.monotonic() >= self._write_at):
             self._changed = False
             self._write_at = time.monotonic() + _SHOW_EVERY  # each time it is all of the tasks
@@ -286,7 +291,7 @@ class LocalRun:
                 self._view.say(f"cannot write {error.filename}: {error.strerror}")
         self._view.show(run)
 
-    def as_run(self) -> Run:
+    def _as_run(self) -> Run:
         """How the run stands."""
         failed = self._decision.failed_task if self._decision and self._ended_at else None
         return Run(
