@@ -1,4 +1,4 @@
-"""What the console script calls: it hands over to an interpreter that has run no ``.pth`` file.
+"""The console script: restarts itself in an interpreter that runs no ``.pth`` file.
 
 The one that it is called in has run those of all that is installed, also of what the policy refuses. It
 imports next to nothing, for all that it does is time lost.

@@ -1,4 +1,4 @@
-"""Arguments that several commands have, and what the words of the command line mean."""
+"""Arguments that several commands share, and how their values are parsed."""
 
 import argparse
 import re

@@ -1,4 +1,4 @@
-"""What several commands do."""
+"""Helpers that several commands share."""
 
 import getpass
 import os

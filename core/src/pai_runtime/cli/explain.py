@@ -1,4 +1,4 @@
-"""``pai-runtime explain``: the environment of a task, and who set each variable."""
+"""``pai-runtime explain``: the environment of a task, and where each variable comes from."""
 
 import argparse
 from collections.abc import Mapping

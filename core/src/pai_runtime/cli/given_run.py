@@ -1,4 +1,4 @@
-"""The run, and the tasks of it, that somebody names on the command line."""
+"""The run and the task that the command line names."""
 
 from pathlib import Path
 

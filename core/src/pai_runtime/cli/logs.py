@@ -1,4 +1,4 @@
-"""``pai-runtime logs``: what the tasks of a run have written."""
+"""``pai-runtime logs``: the logs of a run's tasks."""
 
 import argparse
 import resource

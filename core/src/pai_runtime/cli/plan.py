@@ -1,4 +1,4 @@
-"""``pai-runtime plan``: what each task will do, before it does it."""
+"""``pai-runtime plan``: what each task will do."""
 
 import argparse
 

@@ -1,4 +1,4 @@
-"""The policies under which a command works: the machine's, the environment's and the command line's."""
+"""The policies in force for a command: the machine's, the environment's and the command line's."""
 
 import os
 from pathlib import Path

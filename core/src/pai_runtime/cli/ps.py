@@ -1,4 +1,4 @@
-"""``pai-runtime ps``: the runs in a folder, or the tasks of one run."""
+"""``pai-runtime ps``: the runs in a directory, or the tasks of one run."""
 
 import argparse
 import os

@@ -1,4 +1,4 @@
-"""``pai-runtime stop``: cancel a run, from whichever terminal."""
+"""``pai-runtime stop``: cancel a run, from any terminal."""
 
 import argparse
 

@@ -1,4 +1,4 @@
-"""YAML in which each value knows where it stands, read in bounded time and memory.
+"""YAML in which each value knows its position, read in bounded time and memory.
 
 Values follow the core schema of YAML 1.2, as the job protocol says: only ``true`` and ``false`` are
 booleans (``yes`` and ``on`` are text), keys are text, and there are no tags of other kinds.

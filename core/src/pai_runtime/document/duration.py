@@ -1,4 +1,4 @@
-"""Times as people write them: 90, 90s, 15m or 2h."""
+"""Times as users write them: 90, 90s, 15m or 2h."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Problems: what is wrong with something that a person wrote, said so that the person can mend it."""
+"""Problems: what is wrong with a file that a user wrote, where, and what was expected."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager

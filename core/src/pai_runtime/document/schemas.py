@@ -1,4 +1,4 @@
-"""Checking data against a JSON Schema, with messages for the person who wrote the data.
+"""Checking data against a JSON Schema, with messages for users.
 
 In a schema, ``title`` says in a few words what is expected there; messages use it.
 """

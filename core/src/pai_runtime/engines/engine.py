@@ -1,4 +1,4 @@
-"""Engines: what each of them is to the rest of the runtime, and which of them has a run.
+"""The interface of engines, and how the engine of a run is found.
 
 An engine is an entry point in the group ``pai_runtime.engines`` of any distribution: its name is what
 ``run.json`` calls it, its value a module, or an object in one, that is an `Engine`. It is imported when a

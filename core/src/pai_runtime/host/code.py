@@ -1,4 +1,4 @@
-"""The code of an installed distribution: the files that are its own, as they were when they were read.
+"""The code of an installed distribution: its files and their digests.
 
 Its digest is SHA-256 over the sorted rows ``path NUL sha256-of-the-file NEWLINE`` of all files that the
 distribution lists below its import path, but not those that installers write themselves, and of its entry

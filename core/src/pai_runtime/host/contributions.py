@@ -1,4 +1,4 @@
-"""Contributions as JSON, on their way out of the process in which a plugin made them."""
+"""Contributions as JSON, to send them between processes."""
 
 from collections.abc import Iterable
 from typing import Any

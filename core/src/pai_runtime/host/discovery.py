@@ -1,4 +1,4 @@
-"""Which plugins are installed, from metadata alone: no plugin is imported for it."""
+"""Finding installed plugins from metadata alone, without importing any."""
 
 import json
 from collections.abc import Iterator, Mapping

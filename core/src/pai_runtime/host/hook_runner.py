@@ -1,4 +1,4 @@
-"""One hook of one use, in a process of its own, in a task: ``hook_runner HOOK``.
+"""Runs one hook of one use in a process of its own, in a task: ``hook_runner HOOK``.
 
 The supervisor starts it for a plan's hook steps, and hands over in an open file what it needs to know: the
 use, with no secrets but its own, and the task. Nothing is read from the task's folder, which the task can

@@ -1,4 +1,4 @@
-"""Where plugins' modules are imported from: only the files that their own distribution lists.
+"""Imports plugins' modules only from the files that their own distribution lists.
 
 Whoever imports them, they are run from their source as it was when it was measured, or are extension modules.
 What is in ``__pycache__`` is not looked at: an installer put it there, or anybody, and no digest covers it.

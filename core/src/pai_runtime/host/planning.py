@@ -1,4 +1,4 @@
-"""What the uses of a job add to its plans: the code of the plugins, asked in a separate process."""
+"""Asking plugins, in a separate process, what the uses of a job contribute."""
 
 import contextlib
 import json

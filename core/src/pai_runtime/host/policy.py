@@ -1,4 +1,4 @@
-"""The policy: which plugins a cluster allows; decided from metadata before any import, closed on doubt."""
+"""The policy: which plugins a cluster allows, decided from metadata before any import; refuses in doubt."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Opening an installed file, which may be a link as its installer has left it, but not a FIFO or a device."""
+"""Opening an installed file: links are followed, but FIFOs and devices are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A separate process for code that may crash, hang or answer anything: a fork that writes lines of JSON."""
+"""A separate process for code that may crash, hang or return anything: a fork that writes lines of JSON."""
 
 import contextlib
 import fcntl

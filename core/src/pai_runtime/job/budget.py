@@ -1,4 +1,4 @@
-"""A bound on what a job grows to.
+"""A limit on the size of a job once its references are resolved.
 
 References and prerequisites multiply what a file holds: ten references to ten references to a text, or a
 thousand task roles that share a thousand prerequisites. Without a bound, a small file could keep a machine

@@ -1,4 +1,4 @@
-"""From a document to the job that it says, which may have faults that the schema reports."""
+"""Making a job from its document; faults that the schema reports are tolerated."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final

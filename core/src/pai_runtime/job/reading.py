@@ -1,4 +1,4 @@
-"""Typed parts of a document that may have any fault: what a schema refuses is as if it were not there."""
+"""Typed parts of a document; what its schema refuses is treated as missing."""
 
 from collections.abc import Iterator
 

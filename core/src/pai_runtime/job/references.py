@@ -1,4 +1,4 @@
-"""References such as ``<% $parameters.x %>``: what they mean in one place of a job, and their rendering.
+"""References such as ``<% $parameters.x %>``: what they mean where they are used, and their rendering.
 
 A text that is one reference and nothing else becomes the value itself, of its own type; inside other text
 a scalar is inserted as it was written. Rendering works on values, so that no value becomes syntax, of YAML

@@ -1,4 +1,4 @@
-"""The rules of the job protocol that a JSON Schema cannot say."""
+"""The rules of the job protocol that a JSON Schema cannot express."""
 
 from collections.abc import Iterable
 from typing import Final

@@ -1,4 +1,4 @@
-"""Storage as jobs write it: where one is mounted that does not say so, for ``this.mountPath``."""
+"""Storages in jobs: their default mount paths, for ``this.mountPath``."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Making plans of what the plugin of each use says that it adds."""
+"""Making plans from the contributions of the uses."""
 
 from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from functools import partial

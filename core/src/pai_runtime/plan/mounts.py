@@ -1,4 +1,4 @@
-"""The mounts of one task: each at a path of its own, none hidden by another."""
+"""Checking the mounts of a task: distinct paths, none hidden by another."""
 
 from collections.abc import Iterable
 from pathlib import PurePosixPath

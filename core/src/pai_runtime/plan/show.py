@@ -1,4 +1,4 @@
-"""A plan as a person reads it: the environment and each step in order, each with where it came from."""
+"""A plan as text: the environment and each step in order, with their sources."""
 
 from collections.abc import Iterator
 

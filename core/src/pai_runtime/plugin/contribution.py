@@ -1,4 +1,4 @@
-"""What a use adds to the plan of a task, checked where it is made: at the author's own line."""
+"""What a use contributes to the plan of a task, checked at the line that creates it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What no plan can have, whatever types the author of a plugin has put into a contribution."""
+"""Checks of a contribution's values, whatever their types."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Reading files: the logs of a task, which the task can write, and YAML as a job file is read."""
+"""Reading files: the logs of a task, which the task can write, and YAML in the same way as a job file."""
 
 from __future__ import annotations
 

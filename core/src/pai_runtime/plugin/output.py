@@ -1,4 +1,4 @@
-"""How a command of a plugin prints."""
+"""Output of a plugin's command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a hook is told: the use of the plugin, and the task that it is part of."""
+"""Arguments of a hook: the use of the plugin, and its task."""
 
 from __future__ import annotations
 

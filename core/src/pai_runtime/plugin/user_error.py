@@ -1,4 +1,4 @@
-"""The error of a plugin that speaks to the user."""
+"""The exception by which a plugin reports an error to the user."""
 
 
 class UserError(Exception):

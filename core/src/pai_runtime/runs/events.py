@@ -1,4 +1,4 @@
-"""What happened to a run as a whole: ``events.jsonl`` in its folder, as each of its tasks has one of its own.
+"""The events of a run as a whole: ``events.jsonl`` in its directory; each task has its own file.
 
 ``events.schema.json`` says what is in them. Of what a task wrote or was told there is nothing in them.
 """

@@ -1,4 +1,4 @@
-"""Of several tasks that failed, the one that failed first: the others may only have fallen with it."""
+"""Which of several failed tasks failed first; the others may have failed because of it."""
 
 from collections.abc import Mapping
 from typing import Any, get_args

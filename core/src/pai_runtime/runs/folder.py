@@ -1,4 +1,4 @@
-"""The folder of a run."""
+"""The directory of a run."""
 
 import contextlib
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Reading a log while it is written, over the rotations that ``supervisor.logs.LogFile`` makes."""
+"""Reading a log while it is written and rotated by ``supervisor.logs.LogFile``."""
 
 import contextlib
 import os

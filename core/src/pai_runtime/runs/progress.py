@@ -1,4 +1,4 @@
-"""What a task is doing: its ``state.json``, which may be read while it is written, whatever is in it."""
+"""What a task is doing, from its ``state.json``, which is untrusted and may be read while it is written."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

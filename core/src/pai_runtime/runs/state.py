@@ -1,4 +1,4 @@
-"""How a run is: ``run.json`` in its folder.
+"""The state of a run: ``run.json`` in its directory.
 
 It may be read while it is written, or after what wrote it was killed. Whatever is in it, reading does not
 fail: a run that cannot be understood is `Unreadable`.

@@ -1,4 +1,4 @@
-"""The environment of a task's processes, which goes from step to step to the command."""
+"""The environment of a task's processes, which carries over from step to step and to the command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A task that is kept as it is for a while: for somebody to look at it, or for its services."""
+"""Holding a task for debugging, or keeping it for its services."""
 
 import signal
 import time

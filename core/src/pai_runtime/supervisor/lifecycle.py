@@ -1,4 +1,4 @@
-"""What runs when: the order of callbacks around the user's command, and the outcome. Pure, no processes.
+"""The lifecycle of a task: the order of callbacks around the user's command, and the outcome. Pure.
 
 1. Init steps, then start steps, in order of the uses: the scripts of each, its services, its hook. A step
    that fails with failure policy ``fail`` ends the setup: outcome ``setup-failed``, and the command does not

@@ -1,4 +1,4 @@
-"""What processes of a task ask to have hidden, by writing it to what ``$PAI_MASK`` names."""
+"""Values that processes of a task ask to have masked, by writing them to ``$PAI_MASK``."""
 
 from __future__ import annotations
 

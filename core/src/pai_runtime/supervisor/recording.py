@@ -1,4 +1,4 @@
-"""Leaving the exit record of a task, in its folder and where its platform looks for it."""
+"""Writing the exit record of a task, in its directory and where its platform expects it."""
 
 import os
 import sys

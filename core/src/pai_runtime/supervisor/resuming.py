@@ -1,4 +1,4 @@
-"""What an earlier process has done of a task: its init steps, which ran in another container, say."""
+"""Resuming a task whose init steps ran in an earlier process, for example in another container."""
 
 from collections.abc import Mapping
 from typing import Any, get_args

@@ -1,4 +1,4 @@
-"""What the supervisor of one task works with, made from what its engine left in the task's folder."""
+"""What the supervisor of a task works with, read from the task's directory."""
 
 from __future__ import annotations
 

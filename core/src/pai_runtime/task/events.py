@@ -1,4 +1,4 @@
-"""What happened in a task, in the order in which it did: ``events.jsonl``, one JSON object in each line.
+"""The events of a task, in order: ``events.jsonl``, one JSON object per line.
 
 Each has `time`, in seconds of Unix time, and `event`, its kind; ``events.schema.json`` says which others.
 """

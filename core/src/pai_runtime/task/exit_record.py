@@ -1,4 +1,4 @@
-"""The exit record: how a task ended and why, as a small YAML file that is complete or not there.
+"""The exit record: how a task ended and why, as a small YAML file that is either complete or absent.
 
 Kubernetes keeps 4096 bytes of it, with the markers around it. What does not fit is left out, the least needed
 first: the tails of the logs, failures of callbacks, what rules found in the logs, then the ends of texts. The

@@ -1,4 +1,4 @@
-"""A folder in which a task, or anybody else, may put what it likes: nothing in it is what its name says.
+"""An untrusted directory: a task may replace anything in it, so nothing is opened by following links.
 
 Whoever reads or writes there goes through an open descriptor of the folder, one name after the other, and
 follows no link; what is opened is a regular file, and is read up to a bound. So a symbolic link leads

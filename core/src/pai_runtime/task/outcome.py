@@ -1,4 +1,4 @@
-"""How a task went: its outcome, the runtime's own exit codes, and callbacks that failed beside it."""
+"""How a task ended: its outcome, the runtime's own exit codes, and failed callbacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a task is doing: ``state.json``, a view of its events for whoever watches it."""
+"""What a task is doing: ``state.json``, a view of its events."""
 
 from __future__ import annotations
 

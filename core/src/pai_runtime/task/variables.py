@@ -1,4 +1,4 @@
-"""The environment of a task: what holds now, and who set each variable.
+"""The environment of a task: the current values, and the source of each variable.
 
 A step sets variables by exporting them in its shell, or from any language by appending to the file that
 ``$PAI_ENV`` names:

@@ -1,4 +1,4 @@
-"""The status of a run in as many lines as a terminal has room for."""
+"""The status of a run in as many lines as fit the terminal."""
 
 import time
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The live view: the output of the tasks scrolls, and below it stands how the run is.
+"""The live view: the output of the tasks scrolls above the status of the run.
 
 It is not rich's. There a frame of 100 tasks takes 31 ms of CPU time, ten times a second, and here 0.2 ms (the
 import 35 ms, and 3 ms); and `rich.live` hides the cursor, which a runtime that is killed would leave hidden,

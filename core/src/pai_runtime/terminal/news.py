@@ -1,4 +1,4 @@
-"""What happens to a run that is worth a line of its own."""
+"""Events of a run that deserve a line of their own."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""The one place where commands print, so that no text of others reaches a terminal raw."""
+"""The one place where commands print, so that no untrusted text reaches a terminal unescaped."""
 
 import contextlib
 import io

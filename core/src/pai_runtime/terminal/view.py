@@ -1,4 +1,4 @@
-"""How a run is shown to the person who started it."""
+"""How a run is shown to the user who started it."""
 
 import os
 import sys

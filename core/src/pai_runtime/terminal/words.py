@@ -1,4 +1,4 @@
-"""What people are told of a run, in a few words each: for the live view, ``ps`` and the messages of a run."""
+"""Short texts about a run: for the live view, ``ps`` and the messages of a run."""
 
 import shlex
 from collections import Counter

@@ -1,4 +1,4 @@
-"""This machine's files with a writable layer of a task's own, so that a local run changes nothing else.
+"""Isolation: a writable layer of a task's own over this machine's files, so a local run changes nothing else.
 
 A process in namespaces of its own (for an ordinary user a user namespace too, with the same user) gets a
 new root:

@@ -1,4 +1,4 @@
-"""Whether this machine can isolate tasks: by isolating a process that does nothing."""
+"""Whether this machine can isolate tasks, tried out with a process that does nothing."""
 
 import errno
 import json

@@ -1,4 +1,4 @@
-"""The options of a run on this machine."""
+"""The command-line options of local runs."""
 
 import argparse
 from collections.abc import Mapping

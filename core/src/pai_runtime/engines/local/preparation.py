@@ -1,4 +1,4 @@
-"""What all tasks of a run have in common: how they are isolated, their storage, variables and secrets."""
+"""What all tasks of a run share: isolation, storage, variables and secrets."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The mounts of a plan, as folders of this machine."""
+"""The mounts of a plan, as directories on this machine."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping

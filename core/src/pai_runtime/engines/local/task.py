@@ -1,4 +1,4 @@
-"""One task of a local run: its folder, its process, and its attempts, one after the other."""
+"""One task of a local run: its directory, its process and its attempts."""
 
 import contextlib
 import json
