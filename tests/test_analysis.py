@@ -171,11 +171,11 @@ CANNOT_ANSWER = [
     (_answer(gpu={"a": "sesame-open"}), "has a gpu whose values are not true, false, whole numbers"),
     (
         "import os; open(os.environ['PAI_ANALYSIS'], 'w').write('{')",
-        "did not find out why the task failed",
+        "could not analyse why the task failed",
     ),
     (
         "import os; open(os.environ['PAI_ANALYSIS'], 'w').write('[' * 60000)",
-        "did not find out why the task failed",
+        "could not analyse why the task failed",
     ),
     (_answer(reason="r" * 70000), "at most 65536 are read"),
 ]
@@ -200,7 +200,7 @@ def test_plugins_that_cannot_answer_leave_the_task_as_it_was_and_are_named(tmp_p
             if f"org.example.why{number} " in line or f"'use{number}'" in line
         ]
         assert any(why in line for line in of_it), (why, of_it)
-        assert any("did not find out why the task failed" in line for line in of_it)
+        assert any("could not analyse why the task failed" in line for line in of_it)
 
 
 def test_a_plugin_that_does_not_end_leaves_time_for_the_exit_callbacks_once_the_task_is_told_to_stop(

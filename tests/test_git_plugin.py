@@ -154,13 +154,13 @@ def test_a_token_that_is_a_secret_is_no_mistake() -> None:
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
-        ({"repo_uri": "https://me:pass@git.example/a"}, "repo_uri has a password in it"),
-        ({"repo_uri": f"https://{placeholder('t')}@git.example/a"}, "repo_uri has a secret in it"),
-        ({"repo_uri": "u", "options": [f"-b {placeholder('t')}"]}, "options has a secret in it"),
-        ({"repo_uri": "u", "clone_dir": placeholder("t")}, "clone_dir has a secret in it"),
+        ({"repo_uri": "https://me:pass@git.example/a"}, "repo_uri contains a password"),
+        ({"repo_uri": f"https://{placeholder('t')}@git.example/a"}, "repo_uri contains a secret"),
+        ({"repo_uri": "u", "options": [f"-b {placeholder('t')}"]}, "options contains a secret"),
+        ({"repo_uri": "u", "clone_dir": placeholder("t")}, "clone_dir contains a secret"),
         ({"repo_uri": "git@git.example:a", "token": "t"}, "token is for repositories at https://"),
         ({"repo_uri": "https://[half/a"}, "repo_uri is not a URL"),
-        ({"repo_uri": "u", "options": ["--branch 'half"]}, "options cannot be read as a command line"),
+        ({"repo_uri": "u", "options": ["--branch 'half"]}, "options are not a valid command line"),
         ({"repo_uri": "u", "options": ["--branch"]}, "the option '--branch' needs a value"),
         *(
             ({"repo_uri": "u", "options": [option]}, f"the option '{option.split('=')[0].split()[0]}' is not")

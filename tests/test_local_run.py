@@ -191,7 +191,7 @@ def test_a_supervisor_that_is_killed_leaves_a_record_all_the_same(tmp_path: Path
     assert ended.returncode == 137
     record = yaml.safe_load((tmp_path / "run" / "worker" / "0" / "exit.yaml").read_text())
     assert record["exitCode"] == 137
-    assert "ended before it could say" in record["message"]
+    assert "killed before it could record" in record["message"]
 
 
 def test_a_supervisor_that_is_killed_leaves_no_process_behind(tmp_path: Path) -> None:
@@ -289,8 +289,8 @@ def test_what_this_machine_does_not_give_is_said_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["--out", "full"], "is not empty; give --out a directory that does not exist yet"),
-        (["--out", "file"], "the directory of the run cannot be created"),
+        (["--out", "full"], "is not empty; choose a new directory with --out"),
+        (["--out", "file"], "cannot create the directory of the run"),
         (["--timeout", "soon"], "--timeout: expected a time, such as 90, 90s, 15m or 2h, found 'soon'"),
         (["--secrets", "missing.yaml"], "missing.yaml: error: cannot be read: No such file or directory"),
         (["--policy", "missing.yaml"], "missing.yaml: error: cannot be read: No such file or directory"),

@@ -67,7 +67,7 @@ def test_tasks_that_start_together_are_not_tried_again_alone(tmp_path: Path, ext
     document = job(worker={"taskRetryCount": 1, "commands": ["exit 5"]}, extras=extras)
     code, said, run = _run(tmp_path, document)
     assert (code, run["tasks"][0]["retries"]) == (5, 0)
-    assert "taskRoles.worker.taskRetryCount: has no effect on tasks that start together" in said
+    assert "taskRoles.worker.taskRetryCount: has no effect while the tasks start together" in said
 
 
 def test_a_failed_job_begins_again_with_all_its_tasks(tmp_path: Path) -> None:

@@ -357,7 +357,7 @@ TAKEN = {
         "this image has no sshd, so nobody can log in; install openssh-server",
     ),
     "no user for sshd": ("sed -i /^sshd:/d /etc/passwd", "Privilege separation user sshd does not exist"),
-    "no files": ('rm -r "$PAI_SSH_DIR"', "its files are not there, because they could not be made before"),
+    "no files": ('rm -r "$PAI_SSH_DIR"', "its files are missing, because they could not be created"),
     "no port": (LISTENS, "is taken by another process"),
 }
 
@@ -388,7 +388,7 @@ IMPOSSIBLE: dict[str, tuple[dict[str, Any], str]] = {
         {"publicKeys": ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAA"]},
         "is damaged; copy the whole line",
     ),
-    "a role without it": ({"jobssh": True, "taskroles": ["nobody"]}, "the roles with this use are worker"),
+    "a role without it": ({"jobssh": True, "taskroles": ["nobody"]}, "known: worker"),
 }
 
 

@@ -169,8 +169,11 @@ def test_what_requires_a_storage_finds_where_it_is_mounted_by_both_names(
         ),
         (used(plugin="storage", server="s", path="/../e"), "expected an absolute path without '..'"),
         (used(plugin="storage", server="-s", path="/e"), "expected the name or address of an NFS server"),
-        (used(plugin="storage", server="s", path="/e", options="a b"), "expected options of mount"),
-        (storages({"name": "a", "mountPath": "/usr/local"}), "hides /usr/local/pai; choose another path"),
+        (used(plugin="storage", server="s", path="/e", options="a b"), "expected mount options"),
+        (
+            storages({"name": "a", "mountPath": "/usr/local"}),
+            "would hide /usr/local/pai; choose another path",
+        ),
     ],
 )
 def test_what_cannot_be_mounted_is_a_validation_error(
@@ -309,8 +312,8 @@ def test_a_read_only_storage_needs_a_place_for_what_is_mounted_in_it(tmp_path: P
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("[a]", "expected a mapping from names to folders"),
-        ("a: 1", "storages.yaml:1:4: error: a: expected a folder"),
+        ("[a]", "expected a mapping from names of storages to directories"),
+        ("a: 1", "storages.yaml:1:4: error: a: expected a directory"),
         (None, "cannot be read"),
     ],
 )
@@ -383,7 +386,7 @@ def test_where_tasks_are_not_isolated_a_storage_is_left_out_only_if_the_policy_s
     document = used(plugin="pvc_storage", failurePolicy=policy)
     ended = _run(tmp_path, document, "--storage", f"mine={tmp_path / 'data'}", "--isolation", "none")
     assert ended.returncode == code
-    said = "left out, as the failurePolicy of 'mine'" if policy == "ignore" else "nothing was started"
+    said = "not mounted, and the failurePolicy of 'mine'" if policy == "ignore" else "nothing was started"
     assert said in ended.stderr
     assert "/mnt/mine" in ended.stderr
     assert "--isolation none" in ended.stderr
@@ -425,16 +428,16 @@ READ_ONLY = "mount -o remount,bind,ro {path}"
             "storage",
             "mount --bind {path} {path}; " + READ_ONLY,
             1,
-            "is mounted read-only, and was to be",
+            "is mounted read-only, expected",
         ),
         (
             "storage, read-only",
             "mount --bind {path} {path}",
             1,
-            "is mounted writable, and was to be read-only",
+            "is mounted writable, expected read-only",
         ),
         ("storage", "mount --bind {path} {path}; mount -t tmpfs none {path}", 0, "(tmpfs, writable"),
-        ("nfs", "mount -t tmpfs none {path}", 1, "what is mounted there is tmpfs, not NFS"),
+        ("nfs", "mount -t tmpfs none {path}", 1, "expected NFS, found tmpfs mounted there"),
         ("nfs", "export PAI_LOCAL_FOLDERS={path}; mount -t tmpfs none {path}", 0, "(tmpfs, writable"),
     ],
 )
@@ -502,7 +505,7 @@ def test_a_storage_that_does_not_answer_does_not_hang_the_task(
     task = plan(tmp_path / "task", "echo on it goes", [shell("taskStarts", 0, script, policy)])
     run = run_task(task, wrap=wrap)
     assert run.process.returncode == code, run.stderr
-    assert f"data at {dead}: does not answer within 1 seconds" in run.runtime_log
+    assert f"data at {dead}: timed out after 1 s" in run.runtime_log
     assert run.stdout_log == (b"" if code else b"on it goes\n")
 
 
@@ -565,4 +568,4 @@ def test_a_container_that_may_mount_mounts_an_export_or_says_why_it_cannot(
         assert (folder / "hello").read_text() == "hello\n"
     else:
         assert ended.returncode == 238
-        assert "cannot be mounted, this kernel has no NFS: mount.nfs4: " in log
+        assert "cannot be mounted, because this kernel has no NFS: mount.nfs4: " in log

@@ -422,7 +422,7 @@ def test_a_hook_does_not_run_code_that_the_task_has_changed(site: Site, tmp_path
     ran = site.cli("run", write_job(tmp_path, document), "--isolation", "none", "--out", tmp_path / "run")
     assert ran.returncode == 0, ran.stderr
     log = (tmp_path / "run/worker/0/logs/runtime.log").read_text()
-    assert f"the code of {made.label} is not " in log
+    assert f"the code of {made.label} has changed " in log
     assert log.count("known") == 1
     assert "evil" not in site.imported
 

@@ -91,6 +91,6 @@ late=0
 wait "$timer" 2>/dev/null || late=$?
 if [ "$late" = 0 ]; then
     kill -KILL "$checking" 2>/dev/null
-    fail "timed out after $seconds seconds"
+    fail "timed out after $seconds s"
 fi
 wait "$checking"
