@@ -90,7 +90,7 @@ class LocalTask:
         with self._run.folder(self.label, make=True) as own:
             self._write(own)
 
-    def begin_again(self, attempt: Attempt) -> None:
+    def prepare_retry(self, attempt: Attempt) -> None:
         """Set aside what the last attempt left, and make ready for the next; raises OSError."""
         with self._run.folder(self.label) as own, own.folder(ATTEMPTS, make=True) as attempts:
             attempts.remove("next")  # half of it, where an earlier try has failed
