@@ -44,7 +44,8 @@ class StorageManifest:
 class Manifest:
     """What a plugin says of itself, without being imported.
 
-    `default` says that every job uses it that does not name it.
+    `default` says that every job uses it that does not name it, `callbacks` that it is the plugin of
+    prerequisites that have callbacks and name no plugin.
     """
 
     api: int
@@ -53,6 +54,7 @@ class Manifest:
     programs: tuple[str, ...]
     parameters: Mapping[str, Any]
     default: bool = False
+    callbacks: bool = False
     storage: StorageManifest | None = None
 
 
@@ -160,7 +162,7 @@ def _plugin(code: Code, id_: str, value: str, *, manifests: bool) -> Plugin:
             manifest, fault = read_manifest(location, id_)
     except Exception as error:  # noqa: BLE001 - a broken distribution spoils only itself
         fault = f"its distribution is broken: {type(error).__name__}: {error}"
-    return Plugin(id_, code, value, location, manifest, fault)
+    return Plugin(id=id_, code=code, value=value, location=location, manifest=manifest, fault=fault)
 
 
 def manifest_path(location: Path) -> Path:
@@ -202,6 +204,7 @@ def read_manifest(location: Path, id_: str) -> tuple[Manifest, str | None]:
         programs=tuple(data.get("programs", ())),
         parameters=data["parameters"],
         default=data.get("default", False),
+        callbacks=data.get("callbacks", False),
         storage=storage
         and StorageManifest(storage["name"], storage["mountPath"], storage.get("forExtras", False)),
     )
