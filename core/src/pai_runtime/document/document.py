@@ -21,7 +21,6 @@ from pai_runtime.document.problems import (
     Location,
     Position,
     Problem,
-    Severity,
     field_name,
     in_order,
 )
@@ -169,25 +168,10 @@ class Value:
         return Location(value.position, key_position, field_name((*self.path, *path)))
 
     def problem(
-        self,
-        code: str,
-        message: str,
-        found: str | None = None,
-        expected: str | None = None,
-        suggestion: str | None = None,
-        severity: Severity = "error",
+        self, code: str, message: str, found: str | None = None, expected: str | None = None
     ) -> Problem:
-        """A problem with this value; see `Problem`."""
-        return Problem(
-            code,
-            message,
-            self.position,
-            self.field,
-            found=found,
-            expected=expected,
-            suggestion=suggestion,
-            severity=severity,
-        )
+        """An error in this value; see `Problem`."""
+        return Problem(code, message, self.position, self.field, found=found, expected=expected)
 
 
 def read_document(path: Path) -> Value:

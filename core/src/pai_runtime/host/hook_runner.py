@@ -135,14 +135,15 @@ def _set_environment(environment: dict[str, str]) -> None:
 
 
 def _use(record: UseRecord, secrets: dict[str, str]) -> Use:
+    own = ((name, platform_path(name)) for name in record.secrets)
     return Use(
-        record.plugin,
-        record.name,
-        fill(record.parameters, secrets),
-        record.failure_policy,
-        record.source,
-        record.roles,
-        {name: secrets[path] for name in record.secrets if (path := platform_path(name)) in secrets},
+        plugin=record.plugin,
+        name=record.name,
+        parameters=fill(record.parameters, secrets),
+        failure_policy=record.failure_policy,
+        source=record.source,
+        roles=record.roles,
+        secrets={name: secrets[path] for name, path in own if path in secrets},
     )
 
 

@@ -30,6 +30,9 @@ _LARGEST_STEP = 64
 _MOST_WORDS = 1 << 14
 """Words in an index at which its step is made smaller: each takes some 80 bytes of memory."""
 
+_LONG = 15
+"""Bytes of a form in which there is a word of 8 bytes at a multiple of 8, wherever it stands."""
+
 _BLOCK = 512
 """Words that are looked at one by one if any of them is in a form."""
 
@@ -73,10 +76,6 @@ class Masks:
         found: list[tuple[int, int]] = []
         ends = [index.find(joined, found) for index in (self._short, self._long)]
         return sorted(found), min(ends)
-
-
-_LONG = 15
-"""Bytes of a form in which there is a word of 8 bytes at a multiple of 8, wherever it stands."""
 
 
 class _Index:

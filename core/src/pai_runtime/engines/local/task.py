@@ -82,8 +82,16 @@ class LocalTask:
 
     def as_run_task(self) -> RunTask:
         """What ``run.json`` says of it."""
-        started, ended = self._started, self._ended
-        return RunTask(*self.name, self.state, self.code, self.retries, started, ended)
+        role, index = self.name
+        return RunTask(
+            role=role,
+            index=index,
+            state=self.state,
+            exit_code=self.code,
+            retries=self.retries,
+            started=self._started,
+            ended=self._ended,
+        )
 
     def prepare(self) -> None:
         """Write what the supervisor needs; raises OSError."""
