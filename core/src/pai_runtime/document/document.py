@@ -198,16 +198,16 @@ def parse_document(text: str, file: str) -> Value:
     """The root of a text; `file` is its name in messages. Raises `InvalidInput`."""
     # Not left to the parser: it counts the bytes before the character.
     if strange := _NOT_YAML.search(text):
-        place = _at_end(text[: strange.start()], file)
-        raise _invalid("not-yaml", f"is not YAML: the character U+{ord(strange[0]):04X}", place)
+        position = _at_end(text[: strange.start()], file)
+        raise _invalid("not-yaml", f"is not YAML: the character U+{ord(strange[0]):04X}", position)
     builder = _Builder(Source(file, text))
     try:
         for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
             builder.feed(event)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        place = Position(file, mark.line + 1, mark.column + 1) if mark else Position(file)
-        raise _invalid("not-yaml", f"is not YAML: {error.problem or error.context}", place) from None
+        position = Position(file, mark.line + 1, mark.column + 1) if mark else Position(file)
+        raise _invalid("not-yaml", f"is not YAML: {error.problem or error.context}", position) from None
     return Value(builder.document())
 
 

@@ -78,16 +78,16 @@ def _one_line(thing: object) -> str:
 
 
 def _where(error: BaseException, plugin: Blamed) -> str:
-    """The innermost place in the plugin's own code, as `` (file:line)``."""
+    """The innermost line of the plugin's own code, as `` (file:line)``."""
     if isinstance(error, SyntaxError):
         return f" ({error.filename}:{error.lineno})"
     from traceback import walk_tb  # noqa: PLC0415 - not for what goes well
 
     location = plugin.location or Path()
     own = str(location.parent if location.name == "__init__.py" else location)
-    places = [
+    found = [
         f" ({frame.f_code.co_filename}:{line})"
         for frame, line in walk_tb(error.__traceback__)
         if frame.f_code.co_filename.startswith(own)
     ]
-    return places[-1] if places else ""
+    return found[-1] if found else ""

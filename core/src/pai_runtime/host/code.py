@@ -197,12 +197,14 @@ class Code:
             if spec is None or self._source is None:
                 continue
             # A package may have no file of its own, and be in several folders.
-            for place in map(Path, spec.submodule_search_locations or filter(None, [spec.origin])):
+            for location in map(Path, spec.submodule_search_locations or filter(None, [spec.origin])):
                 # An isolated task has the folders of the machine once more, below another one.
-                if any(str(above).endswith(str(self._source.resolve())) for above in place.resolve().parents):
-                    for path in place.rglob("*") if place.is_dir() else [place]:
+                if any(
+                    str(above).endswith(str(self._source.resolve())) for above in location.resolve().parents
+                ):
+                    for path in location.rglob("*") if location.is_dir() else [location]:
                         if path.name.endswith(_SUFFIXES):
-                            yield path.relative_to(place.parent).as_posix(), str(path)
+                            yield path.relative_to(location.parent).as_posix(), str(path)
 
 
 def _as_noted(hash_: str) -> str:

@@ -31,8 +31,8 @@ def load_job(path: Path, secrets_file: Path | None, plugins: JobPlugins, problem
     problems.mask = masks(job.secrets, root)
     check_value(root, package_schema("pai_runtime.job", "job.schema.json"), problems)
     check_rules(job, problems)
-    own_place = root.at(("secrets",)).position
-    check_size(job.secrets, Position(str(secrets_file)) if secrets_file else own_place, problems)
+    in_job = root.at(("secrets",)).position
+    check_size(job.secrets, Position(str(secrets_file)) if secrets_file else in_job, problems)
     references = References(job, problems)
     for prerequisite in job.prerequisites.values():
         Renderer(references, prerequisite=prerequisite).data(prerequisite.value)

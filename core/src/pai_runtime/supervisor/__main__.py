@@ -20,7 +20,7 @@ _USAGE_ERROR = 2
 
 def main() -> int:
     """Read the command line and supervise; the task's exit code."""
-    _make_places()
+    _open_standard_streams()
     try:
         folder, options = _arguments()
     except ValueError as error:
@@ -32,8 +32,8 @@ def main() -> int:
     return supervise(folder, options)
 
 
-def _make_places() -> None:
-    """Have the standard streams open, and `SCRIPT_FD`, before anything else takes their places."""
+def _open_standard_streams() -> None:
+    """Have the standard streams open, and `SCRIPT_FD`, before anything else takes their numbers."""
     while (fd := os.open(os.devnull, os.O_RDWR)) in _STANDARD:
         os.set_inheritable(fd, True)  # noqa: FBT003 - positional only
     os.close(fd)

@@ -76,7 +76,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Fault:
-    """What is wrong with an entry of an exit spec; `path` leads from the entry to the place."""
+    """What is wrong with an entry of an exit spec; `path` leads from the entry to the fault."""
 
     source: str
     number: int
