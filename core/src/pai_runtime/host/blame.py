@@ -13,6 +13,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Protocol
+
+    from pai_runtime.host.code import Code
 else:
     Protocol = object
 
@@ -27,6 +29,11 @@ class Blamed(Protocol):
     @property
     def location(self) -> Path | None:
         """The file of its module."""
+
+
+def plugin_label(id_: str, code: Code) -> str:
+    """A plugin as messages name it."""
+    return f"plugin {id_} ({code.distribution} {code.version})"
 
 
 class PluginError(Exception):

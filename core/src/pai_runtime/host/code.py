@@ -19,7 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from pai_runtime.host.metadata import entry_points, name_and_version, origin, text
-from pai_runtime.host.regular_file import open_regular
+from pai_runtime.task.regular_file import open_regular
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -120,6 +120,11 @@ class Code:
         hashes = {**hashes, _ENTRY_POINTS: hashlib.sha256(points.encode()).hexdigest()}
         rows = sorted(b"%s\0%s\n" % (name.encode(), each.encode()) for name, each in hashes.items())
         return "sha256:" + hashlib.sha256(b"".join(rows)).hexdigest()
+
+    @property
+    def pinned(self) -> str | None:
+        """The digest; None for an editable one, whose code may change. Raises ValueError."""
+        return None if self.origin == "editable" else self.digest
 
     @property
     def changed_files(self) -> list[str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pai_runtime.document.problems import Problems
 from pai_runtime.document.schemas import check, located_in, package_schema, schema_error
+from pai_runtime.host.blame import plugin_label
 from pai_runtime.host.code import GROUP, Code
 from pai_runtime.host.dist_info import plugin_distributions
 from pai_runtime.host.metadata import entry_points, normalized
@@ -95,12 +96,12 @@ class Plugin:
     @property
     def digest(self) -> str | None:
         """The digest of its distribution's code; None for an editable one."""
-        return None if self.origin == "editable" else self.code.digest
+        return self.code.pinned
 
     @property
     def label(self) -> str:
         """The plugin as messages name it."""
-        return f"plugin {self.id} ({self.distribution} {self.version})"
+        return plugin_label(self.id, self.code)
 
     @property
     def module(self) -> str:

@@ -9,10 +9,10 @@ import os
 import sys
 
 from pai_runtime.supervisor.supervisor import supervise
+from pai_runtime.task.exit_codes import RUNTIME_ERROR
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.launch import LaunchOptions
 from pai_runtime.task.memfd import hand_over_script
-from pai_runtime.task.outcome import RUNTIME_ERROR
 
 _STANDARD = (0, 1, 2)
 _USAGE_ERROR = 2

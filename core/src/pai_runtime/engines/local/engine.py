@@ -28,9 +28,9 @@ from pai_runtime.runs.state import Run, RunOutcome
 from pai_runtime.supervisor.process_tree import adopt_orphans, keep_to_ourselves
 from pai_runtime.supervisor.stop import on_stop_signals
 from pai_runtime.supervisor.wake_pipe import WakePipe
+from pai_runtime.task.exit_codes import RUNTIME_ERROR
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.layout import SHARED
-from pai_runtime.task.outcome import RUNTIME_ERROR
 from pai_runtime.task.plan import Plan
 
 

@@ -16,11 +16,12 @@ from pai_runtime.engines.local.isolation import Bind, Isolated, clean_up, make_f
 from pai_runtime.engines.local.launcher import Launch, Launcher
 from pai_runtime.plan.environment import TaskName
 from pai_runtime.runs.state import RunTask, TaskStatus
+from pai_runtime.task.exit_codes import TIMEOUT
 from pai_runtime.task.exit_record import exit_record, noted, read_exit_record
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.launch import LaunchOptions
 from pai_runtime.task.layout import ATTEMPTS, PLAN, PRIVATE, RECORD, SHARED, WORK
-from pai_runtime.task.outcome import TIMEOUT, Result
+from pai_runtime.task.outcome import Result
 from pai_runtime.task.plan import Plan
 from pai_runtime.task.state import read_state
 from pai_runtime.task.vocabulary import Outcome, Phase
