@@ -88,8 +88,6 @@ class LocalRun:
     def prepare(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str]) -> None:
         """Make all that the tasks need; raises `CannotRun`."""
         self._launcher.start()  # it gets ready meanwhile
-        for missing in _not_given_here(self._job):
-            self._view.say(f"note: {missing}")
         preparation = Preparation(self._job, self._folder, self._options, self._view)
         settings = preparation.settings(plans, secrets, self._launcher)
         self._write_shared(next(iter(plans.values())))
@@ -102,6 +100,8 @@ class LocalRun:
                 message = "the folder of a task cannot be written"
                 where = error.filename or self._folder.path / task.label
                 raise CannotRun(f"{message}: {where}: {error.strerror}") from None
+        for missing in _not_given_here(self._job):
+            self._view.say(f"note: {missing}")
 
     def _write_shared(self, plan: Plan) -> None:
         try:
