@@ -1,6 +1,7 @@
 """From the file of a job to its plans: the one way that all commands go."""
 
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -54,9 +55,9 @@ def storage_plugins(host: Host) -> StoragePlugins:
         return StorageFields(storage.name, storage.mount_path) if storage else None
 
     def for_extras() -> str:
-        manifests = ((id_, claimants[0].manifest) for id_, claimants in host.installed.items())
-        ids = (id_ for id_, manifest in manifests if manifest.storage and manifest.storage.for_extras)
-        return next(ids, _NO_STORAGE_PLUGIN)
+        plugins = chain(host.usable, (claimants[0] for claimants in host.installed.values()))
+        storages = ((plugin.id, plugin.manifest.storage) for plugin in plugins)
+        return next((id_ for id_, storage in storages if storage and storage.for_extras), _NO_STORAGE_PLUGIN)
 
     return StoragePlugins(fields_of, for_extras)
 
