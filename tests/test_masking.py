@@ -206,6 +206,18 @@ def test_a_few_bytes_do_not_wait_for_more_and_the_rest_of_a_secret_is_masked_all
     assert masker.feed(b"assword!") == b"******!"
 
 
+def test_line_breaks_without_end_are_not_held_back_behind_the_start_of_a_secret() -> None:
+    masker = Masker(Masks(["password"]))
+    assert masker.feed(b"p") == b""
+    given = sum(len(masker.feed(b"\n" * 1000)) for _ in range(100))
+    assert given > 80_000
+    assert masker.feed(b"password!")[-7:] == b"******!"
+
+
+def test_any_text_can_be_masked() -> None:
+    assert Masks(["password"]).mask("\ud800 \udcff password") == r"\ud800 \udcff ******"
+
+
 def test_a_value_that_becomes_known_is_masked_from_then_on() -> None:
     masks = Masks([])
     masker = Masker(masks)

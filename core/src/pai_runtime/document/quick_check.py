@@ -56,7 +56,7 @@ def is_surely_schema(schema: Any) -> bool:
     """Whether `schema` is a JSON Schema without a doubt; False says nothing."""
     try:
         return not _is_deep(schema) and _is_schema(schema)
-    except (RecursionError, TypeError, re.error):
+    except (RecursionError, OverflowError, TypeError, re.error):
         return False
 
 

@@ -39,6 +39,9 @@ _BLOCK = 512
 _FEW = 64
 """Forms times step up to which they are found sooner one by one."""
 
+_MOST_BREAKS = 1 << 14
+"""Line breaks that may be within one form: as many as would be held back behind what may be its start."""
+
 _NO_BREAKS = bytes(byte for byte in range(256) if byte not in BREAKS)
 
 
@@ -68,7 +71,11 @@ class Masks:
         if not self.forms:
             return text
         masker = Masker(self)
-        data = masker.feed(text.encode("utf-8", "surrogateescape")) + masker.flush()
+        try:
+            data = text.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError:  # a surrogate that stands for no byte, as JSON may have
+            data = text.encode("utf-8", "backslashreplace")
+        data = masker.feed(data) + masker.flush()
         return data.decode("utf-8", "backslashreplace")
 
     def find(self, joined: bytes) -> tuple[list[tuple[int, int]], int]:
@@ -215,6 +222,8 @@ class Masker:
         found, open_from = self._masks.find(joined)
         hold = len(joined) if is_last else open_from
         rest = _back(data, len(joined) - hold)
+        if len(data) - rest > len(joined) - hold + _MOST_BREAKS:
+            hold, rest = len(joined), len(data)
         done, masked = self._given, self._masked
         out: list[bytes] = []
         positions = _Positions(data if found else b"")
