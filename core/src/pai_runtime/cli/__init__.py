@@ -32,6 +32,7 @@ COMMANDS = {
     "run": "run all tasks of a job on this machine",
     "ps": "the runs in a directory, or the tasks of one run",
     "logs": "what the tasks of a run have written",
+    "stop": "cancel a run",
     "explain": "who set each variable of a task that was run",
     "plugins": "the installed plugins",
 }

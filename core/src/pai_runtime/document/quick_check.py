@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_MOST_LEVELS = 100
 _NAME = re.compile("[A-Za-z0-9_-]+")
 
 _ANNOTATIONS: Final = frozenset(
@@ -54,9 +55,24 @@ def is_surely_valid(data: Any, schema: Any) -> bool:
 def is_surely_schema(schema: Any) -> bool:
     """Whether `schema` is a JSON Schema without a doubt; False says nothing."""
     try:
-        return _is_schema(schema)
+        return not _is_deep(schema) and _is_schema(schema)
     except (RecursionError, TypeError, re.error):
         return False
+
+
+def _is_deep(schema: Any) -> bool:
+    """Whether using it might need more recursion than some version of Python has."""
+    level = [schema]
+    for _ in range(_MOST_LEVELS):
+        level = [
+            child
+            for value in level
+            if isinstance(value, (dict, list))
+            for child in (value.values() if isinstance(value, dict) else value)
+        ]
+        if not level:
+            return False
+    return True
 
 
 def _is_number(data: Any) -> bool:

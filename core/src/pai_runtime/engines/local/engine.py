@@ -8,11 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
-from pai_runtime.engines.engine import View
+from pai_runtime.engines.engine import RunRequest
 from pai_runtime.engines.local.launcher import Launcher
+from pai_runtime.engines.local.options import LocalOptions
 from pai_runtime.engines.local.placement import placement, ports_needed
 from pai_runtime.engines.local.ports import NoFreePorts, free_ports
-from pai_runtime.engines.local.preparation import Preparation, RunOptions
+from pai_runtime.engines.local.preparation import Preparation
 from pai_runtime.engines.local.retries import Retries
 from pai_runtime.engines.local.run_lock import run_lock
 from pai_runtime.engines.local.run_record import SHOW_EVERY, RunRecord
@@ -34,7 +35,7 @@ from pai_runtime.task.layout import SHARED
 from pai_runtime.task.plan import Plan
 
 
-def not_given_here(job: Job) -> list[str]:
+def _not_given_here(job: Job) -> list[str]:
     """What the job asks for and this machine does not give its tasks; to be said, not to stop the run."""
     names = ", ".join(job.docker_images())
     gpus = max(role.gpu for role in job.roles.values())
@@ -55,18 +56,19 @@ class LocalRun:
     good order, the second at once.
     """
 
-    def __init__(self, job: Job, folder: Path, options: RunOptions, view: View) -> None:
+    def __init__(self, job: Job, wanted: RunRequest, options: LocalOptions) -> None:
         self._job = job
-        self._folder = Folder.at(folder)
+        self._user = wanted.user
+        self._folder = Folder.at(wanted.folder)
         self._options = options
-        self._view = view
+        self._view = wanted.view
         self._events = RunEvents(self._folder)
         self._started = time.time()
-        self._deadline = time.monotonic() + (math.inf if options.timeout is None else options.timeout)
+        self._deadline = time.monotonic() + (math.inf if wanted.timeout is None else wanted.timeout)
         self._launcher = Launcher()
         self._supervisors = Supervisors(self._launcher)
-        self._retries = Retries(job, self._deadline, self._events, view)
-        self._record = RunRecord(self._folder, view)
+        self._retries = Retries(job, self._deadline, self._events, self._view)
+        self._record = RunRecord(self._folder, self._view)
         self._tasks: dict[TaskName, LocalTask] = {}
         self._ended: dict[TaskName, int] = {}
         self._decision: Decision | None = None
@@ -80,12 +82,14 @@ class LocalRun:
         except (NoFreePorts, OSError) as error:
             raise CannotRun(str(error)) from None
         path = self._folder.path
-        places = placement(self._job, path.name, self._options.user, path, ports)
+        places = placement(self._job, path.name, self._user, path, ports)
         return replace(places, storages=frozenset(self._options.storages))
 
     def prepare(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str]) -> None:
         """Make all that the tasks need; raises `CannotRun`."""
         self._launcher.start()  # it gets ready meanwhile
+        for missing in _not_given_here(self._job):
+            self._view.say(f"note: {missing}")
         preparation = Preparation(self._job, self._folder, self._options, self._view)
         settings = preparation.settings(plans, secrets, self._launcher)
         self._write_shared(next(iter(plans.values())))
@@ -106,8 +110,8 @@ class LocalRun:
             message = f"the folder of the run cannot be written: {error.filename}: {error.strerror}"
             raise CannotRun(message) from None
 
-    def run(self) -> int:
-        """Run all tasks to their end; the exit status of the job."""
+    def run(self) -> tuple[Run, int]:
+        """Run all tasks to their end; the run as it was then, and the exit status of the job."""
         adopt_orphans()  # of a supervisor that is killed
         keep_to_ourselves()
         with run_lock(self._folder), contextlib.closing(WakePipe()) as wake:
@@ -125,18 +129,19 @@ class LocalRun:
             with contextlib.suppress(OSError):
                 self._folder.remove_if_empty(LAYERS)
             self._ended_at = time.time()
-            run = self.as_run()
+            run = self._as_run()
             self._events.ended(run, self._cancelled_by)
             self._record.changed()
             self._record.show(run)
             self._view.end()
-        return self._decision.code if self._decision is not None else 128 + (self._cancelled_by or 0)
+        code = self._decision.code if self._decision is not None else 128 + (self._cancelled_by or 0)
+        return run, code
 
     def _turn(self, wake: WakePipe, seconds: float) -> None:
         """Wait for tasks to end, for so many seconds at most; see what that decides, and show it."""
         for task, status in self._supervisors.wait(wake, seconds):
             self._has_ended(task, status)
-        self._record.show(self.as_run())
+        self._record.show(self._as_run())
 
     def _start(self, task: LocalTask) -> None:
         if self._is_stopping():
@@ -205,7 +210,7 @@ class LocalRun:
         for task in self._tasks.values():
             task.stop()
 
-    def as_run(self) -> Run:
+    def _as_run(self) -> Run:
         """How the run stands."""
         failed = self._decision.failed_task if self._decision and self._ended_at else None
         return Run(

@@ -1,12 +1,14 @@
 """What the local engine tells of its runs: all of it is in the folder of the run."""
 
 import json
+import os
+import signal
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pai_runtime.engines.local.run_lock import is_unlocked
+from pai_runtime.engines.local.run_lock import is_unlocked, lock_holder
 from pai_runtime.runs.log_follower import LogFollower
 from pai_runtime.runs.progress import Progress, read_progress
 from pai_runtime.runs.reader import LogName
@@ -60,6 +62,10 @@ class LocalRunReader:
         if not isinstance(variables, dict):
             raise ValueError("it is not an object")  # noqa: TRY004 - as for all else that is wrong in it
         return variables
+
+    def cancel(self) -> None:
+        """Interrupt the process that holds the lock on the folder."""
+        os.kill(lock_holder(self.folder), signal.SIGINT)
 
     def _folder_of(self, task: RunTask) -> Folder:
         with Folder.at(self.folder) as run:
