@@ -134,8 +134,7 @@ class LocalRun:
             self._record.changed()
             self._record.show(run)
             self._view.end()
-        code = self._decision.code if self._decision is not None else 128 + (self._cancelled_by or 0)
-        return run, code
+        return run, self._decision.code if self._decision else 128 + (self._cancelled_by or 0)
 
     def _turn(self, wake: WakePipe, seconds: float) -> None:
         """Wait for tasks to end, for so many seconds at most; see what that decides, and show it."""

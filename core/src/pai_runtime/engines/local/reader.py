@@ -1,5 +1,6 @@
 """What the local engine tells of its runs: all of it is in the folder of the run."""
 
+import errno
 import json
 import os
 import signal
@@ -64,8 +65,11 @@ class LocalRunReader:
         return variables
 
     def cancel(self) -> None:
-        """Interrupt the process that holds the lock on the folder."""
-        os.kill(lock_holder(self.folder), signal.SIGINT)
+        """Interrupt the process that goes on with it."""
+        pid = lock_holder(self.folder)
+        if pid is None:
+            raise ProcessLookupError(errno.ESRCH, "no process here holds its lock", str(self.folder))
+        os.kill(pid, signal.SIGINT)
 
     def _folder_of(self, task: RunTask) -> Folder:
         with Folder.at(self.folder) as run:
