@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from pai_runtime.document import duration
-from pai_runtime.document.document import Value
 from pai_runtime.document.problems import Problems
+from pai_runtime.document.value import Value
 from pai_runtime.job.model import (
     Deployed,
     Deployment,

@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from pai_runtime.document.document import Value, read_document
+from pai_runtime.document.document import read_document
 from pai_runtime.document.problems import InvalidInput, Position, Problems
 from pai_runtime.document.schemas import check_value, package_schema
+from pai_runtime.document.value import Value
 from pai_runtime.job.build import build_job
 from pai_runtime.job.model import Job, RoleUses
 from pai_runtime.job.plugins import JobPlugins

@@ -1,4 +1,4 @@
-"""What several commands do."""
+"""Who runs the command."""
 
 import getpass
 import os
