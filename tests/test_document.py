@@ -15,8 +15,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pai_runtime.document.document import MAX_BYTES, MAX_DEPTH, MAX_NODES, parse_document, read_document, walk
+from pai_runtime.document.document import MAX_BYTES, MAX_DEPTH, MAX_NODES, parse_document, read_document
 from pai_runtime.document.problems import InvalidInput, Position
+from pai_runtime.document.value import walk
 from tests.job_harness import yaml_text
 
 GIB = 1 << 30

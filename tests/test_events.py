@@ -145,6 +145,9 @@ def test_lines_that_are_no_events_are_left_out(tmp_path: Path) -> None:
         b"{",
         b"[]",
         b'{"event": 5, "time": 1}',
+        b'{"event": "ended", "time": 1e999}',
+        b'{"event": "ended", "time": 1%s}' % (b"0" * 400),
+        b'{"event": "ended", "time": true}',
         b"\xff",
         b"[" * 10**5,
     ]

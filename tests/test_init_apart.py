@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from pai_runtime.task.exit_codes import RUNTIME_ERROR, SETUP_FAILED
 from pai_runtime.task.launch import LaunchOptions
-from pai_runtime.task.outcome import RUNTIME_ERROR, SETUP_FAILED
 from tests.task_harness import TaskRun, make_fifo, plan, run_task, shell
 
 _INIT, _REST = LaunchOptions(phases="init"), LaunchOptions(phases="rest")
@@ -96,17 +96,39 @@ def test_a_plan_without_init_needs_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"useIndex": 99}, {"useIndex": "x"}, {"outcome": "splendid"}, {"exitCode": None}]
+    "change",
+    [
+        {"useIndex": 99},
+        {"useIndex": "x"},
+        {"outcome": "splendid"},
+        {"outcome": "ok"},
+        {"exitCode": None},
+        {"exitCode": 10**30},
+        {"message": "\ud800"},
+        {"time": 10**400},
+    ],
+    ids=str,
 )
 def test_events_that_a_task_has_changed_do_not_harm_the_supervisor(
     tmp_path: Path, change: dict[str, object]
 ) -> None:
-    given = plan(tmp_path, "true", [shell("init", 0, "exit 3")])
+    given = plan(tmp_path, "touch ran", [shell("init", 0, "exit 3")])
     run_task(given, _INIT)
     lines = (tmp_path / "events.jsonl").read_text().splitlines()
     (tmp_path / "events.jsonl").write_text(
         "".join(json.dumps({**json.loads(line), **change}) + "\n" for line in lines)
     )
     rest = run_task(given, _REST)
+    assert rest.process.returncode in (SETUP_FAILED, RUNTIME_ERROR)
+    assert not (tmp_path / "work" / "ran").exists()
     assert b"Traceback" not in rest.stderr
     assert not any("Traceback" in line for line in rest.runtime_log)
+
+
+def test_init_that_failed_is_known_to_have_failed_though_a_full_disk_has_lost_how(tmp_path: Path) -> None:
+    given = plan(tmp_path, "touch ran", [shell("init", 0, "exit 3")])
+    run_task(given, _INIT)
+    lines = (tmp_path / "events.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "events.jsonl").write_text("".join(line for line in lines if '"decided"' not in line))
+    assert run_task(given, _REST).process.returncode == SETUP_FAILED
+    assert not (tmp_path / "work" / "ran").exists()

@@ -78,7 +78,7 @@ def test_a_stream_is_masked_as_the_definition_says(secrets: list[str], pieces: l
 @pytest.mark.parametrize("most_words", [0, masking._MOST_WORDS], ids=["small steps", "large steps"])
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
-def test_forms_of_all_lengths_are_found_at_all_places(
+def test_forms_of_all_lengths_are_found_at_all_positions(
     monkeypatch: pytest.MonkeyPatch, few: int, most_words: int, data: st.DataObject
 ) -> None:
     monkeypatch.setattr(masking, "_FEW", few)
@@ -204,6 +204,18 @@ def test_a_few_bytes_do_not_wait_for_more_and_the_rest_of_a_secret_is_masked_all
     assert masker.feed(b"next p") == b"next "
     assert masker.idle() == b"p"
     assert masker.feed(b"assword!") == b"******!"
+
+
+def test_line_breaks_without_end_are_not_held_back_behind_the_start_of_a_secret() -> None:
+    masker = Masker(Masks(["password"]))
+    assert masker.feed(b"p") == b""
+    given = sum(len(masker.feed(b"\n" * 1000)) for _ in range(100))
+    assert given > 80_000
+    assert masker.feed(b"password!")[-7:] == b"******!"
+
+
+def test_any_text_can_be_masked() -> None:
+    assert Masks(["password"]).mask("\ud800 \udcff password") == r"\ud800 \udcff ******"
 
 
 def test_a_value_that_becomes_known_is_masked_from_then_on() -> None:

@@ -83,6 +83,10 @@ def test_data_that_pass_the_quick_check_are_valid(data: Any, schema: Any) -> Non
     )
 
 
+def test_a_pattern_that_cannot_be_compiled_is_not_judged() -> None:
+    assert not is_surely_schema({"pattern": f"a{{{10**20}}}"})
+
+
 @given(WHOLE)
 def test_a_schema_that_passes_the_quick_check_is_one(schema: Any) -> None:
     if is_surely_schema(schema):

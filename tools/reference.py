@@ -7,7 +7,6 @@
 import argparse
 import ast
 import inspect
-import json
 import re
 import sys
 import textwrap
@@ -18,12 +17,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, TypeVar, get_args
 
-import pai_cmd
-import pai_failure_analysis
-import pai_git
-import pai_ssh
-import pai_storage
-import pai_tensorboard
 from pai_failure_analysis.exit_codes_command import by_code
 from pai_failure_analysis.rules import shipped_rules
 from pai_runtime import cli, hooks, plugin
@@ -31,12 +24,14 @@ from pai_runtime.document.problems import Problems
 from pai_runtime.document.schemas import expectation, package_schema
 from pai_runtime.engines.local.framework_controller import Attempt, attempt_variables
 from pai_runtime.engines.local.placement import example_placement
+from pai_runtime.host.discovery import Plugin, declared_commands
 from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.job.framework_name import framework_name
+from pai_runtime.job.model import PLUGIN_PREFIX
 from pai_runtime.plan.planning import JobFiles, plan_job
 from pai_runtime.plugin import API_VERSION
-from pai_runtime.task import outcome
+from pai_runtime.task import exit_codes as own_exit_codes
 from pai_runtime.task.vocabulary import Outcome, Phase
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -226,20 +221,7 @@ def _lines() -> Iterator[str]:
         "Exit codes": _exit_codes(),
         "Environment variables": _environment(),
         **{title: _document(*document) for title, document in DOCUMENTS.items()},
-        "Plugin cmd": _plugin(pai_cmd),
-        "Plugin failure_analysis": _plugin(pai_failure_analysis),
-        "Plugin git": _plugin(pai_git),
-        "Plugin ssh": _plugin(pai_ssh),
-        **{
-            f"Plugin {name}": _plugin(pai_storage, f"{module}.manifest.json")
-            for name, module in (
-                ("storage", "storage"),
-                ("pvc_storage", "pvc_storage"),
-                ("teamwise_storage", "teamwise_storage"),
-                ("com.microsoft.pai.rest.storage", "rest_storage"),
-            )
-        },
-        "Plugin tensorboard": _plugin(pai_tensorboard),
+        **{f"Plugin {each.id.removeprefix(PLUGIN_PREFIX)}": _plugin(each) for each in _own_plugins()},
         "Plugin API": _plugin_api(),
     }
     yield "# Reference"
@@ -279,15 +261,18 @@ def _command_line() -> Iterator[str]:
 def _parser() -> argparse.ArgumentParser:
     """That of the program, with the commands of our plugins."""
     parser, commands = cli.make_parser(cli.COMMANDS)
-    for command in _manifest(pai_failure_analysis)["commands"]:
-        added = commands.add_parser(command["name"], help=command["summary"], description=command["summary"])
-        import_module(command["module"]).add_arguments(added)
-        added.set_defaults(module=command["module"])
+    for command in (command for each in _own_plugins() for command in declared_commands(each)):
+        added = commands.add_parser(command.name, help=command.summary, description=command.summary)
+        import_module(command.module).add_arguments(added)
+        added.set_defaults(module=command.module)
     return parser
 
 
-def _manifest(package: ModuleType, name: str = "manifest.json") -> Any:
-    return json.loads(Path(str(package.__file__)).with_name(name).read_text("utf-8"))
+def _own_plugins() -> list[Plugin]:
+    """The plugins of this repository, by their ids."""
+    own = {path.name for path in (ROOT / "plugins").iterdir()}
+    installed = (plugin for claimants in Host(NO_POLICY).installed.values() for plugin in claimants)
+    return [plugin for plugin in installed if plugin.distribution in own]
 
 
 def _commands(parser: argparse.ArgumentParser, name: str) -> Iterator[tuple[str, argparse.ArgumentParser]]:
@@ -316,7 +301,8 @@ def _arguments(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
 def _exit_codes() -> Iterator[str]:
     yield "Of a task, and so of `pai-runtime run`, which exits with the code of the task that failed the job:"
     yield ""
-    codes = [(str(code), meaning) for code, meaning in sorted(_constants(outcome, re.compile("[A-Z_]+")))]
+    own = sorted(_constants(own_exit_codes, re.compile("[A-Z_]+")))
+    codes = [(str(code), meaning) for code, meaning in own]
     yield from _table(
         ("code", "meaning"),
         [("0", "The command succeeded."), *codes, ("128 + n", "The task was killed by signal n.")],
@@ -434,11 +420,11 @@ def _kind(root: Schema, schema: Schema) -> str:
     return expectation(schema) or "any value"
 
 
-def _plugin(package: ModuleType, manifest_name: str = "manifest.json") -> Iterator[str]:
-    manifest = _manifest(package, manifest_name)
-    programs = ", ".join(manifest["programs"]) or "no program"
-    yield f"`{manifest['id']}`: {manifest['summary']}. Needs in the image: {programs}."
-    parameters = manifest["parameters"]
+def _plugin(shown_plugin: Plugin) -> Iterator[str]:
+    manifest = shown_plugin.manifest
+    programs = ", ".join(manifest.programs) or "no program"
+    yield f"`{shown_plugin.id}`: {manifest.summary}. Needs in the image: {programs}."
+    parameters = manifest.parameters
     shown: list[Schema] = []
     for path, mapping in _mappings(parameters, parameters, ""):
         if mapping["properties"] in shown:

@@ -7,6 +7,7 @@ import os
 import re
 import select
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from pai_runtime.engines.local import fork_server
 from pai_runtime.engines.local import launcher as launcher_module
 from pai_runtime.engines.local.launcher import Launch, Launcher
 from pai_runtime.task.folder import Folder
@@ -119,6 +121,50 @@ def test_one_that_does_not_answer_fails_one_task_and_is_replaced(
     assert os.waitpid(stopped, 0)[1] == signal.SIGKILL
     monkeypatch.undo()
     assert launch(launcher, tmp_path / "second") == 0
+
+
+def test_one_that_is_killed_after_it_has_forked_leaves_no_task_that_nobody_knows(
+    tmp_path: Path, launcher: Launcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It used to say itself which process it had made, and could be killed just before."""
+    code = tmp_path / "code"
+    code.mkdir()
+    (code / "killed_server.py").write_text(KILLED_WHEN_IT_HAS_FORKED)
+    monkeypatch.syspath_prepend(str(code))
+    monkeypatch.setattr(launcher_module, "_FORK_SERVER", "killed_server")
+    assert launch(launcher, tmp_path / "task") == 0
+    assert (tmp_path / "task/work/here").read_text() == "done\n"
+
+
+KILLED_WHEN_IT_HAS_FORKED = """
+import os, signal
+from pai_runtime.engines.local import fork_server
+
+clone = fork_server.clone
+
+def clone_and_die(flags):
+    pid = clone(flags)
+    if pid:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return pid
+
+fork_server.clone = clone_and_die
+main = fork_server.main
+"""
+
+
+def test_what_it_is_given_is_not_kept_where_no_process_can_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_flags: int) -> int:
+        raise OSError(errno.EAGAIN, "no more processes", "namespaces")
+
+    monkeypatch.setattr(fork_server, "clone", refuse)
+    ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    fd = os.memfd_create("secrets")
+    with ours, its:
+        fork_server._serve(its, [], 0, [fd])
+        assert json.loads(ours.recv(launcher_module.MOST_ANSWER))["error"][0] == errno.EAGAIN
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(fd)
 
 
 def test_all_tasks_begin_with_the_same(tmp_path: Path, launcher: Launcher) -> None:

@@ -115,16 +115,16 @@ def _details_text(found: _Found, now: float, width: int | None) -> Iterator[str]
     run, reader = found.run, found.reader
     if isinstance(run, Unreadable) or reader is None:
         return
-    doing = activity(reader, run)
+    activities = activity(reader, run)
     rows = []
     for task in run.tasks:
-        row = list(task_row(reader, task, doing[task.name], now))
+        row = list(task_row(reader, task, activities[task.name], now))
         if run.state_of(task) == "lost":
             row[TASK_TITLES.index("STATE")], row[TASK_TITLES.index("ELAPSED")] = "lost", ""
         rows.append(row)
     yield ""
     yield from table([TASK_TITLES, *rows], width)
-    yield from filter(None, (kept(task, doing[task.name]) for task in run.tasks))
+    yield from filter(None, (kept(task, activities[task.name]) for task in run.tasks))
 
 
 def _summary(found: _Found) -> dict[str, Any]:
@@ -147,10 +147,10 @@ def _details(found: _Found) -> dict[str, Any]:
     run, reader = found.run, found.reader
     if isinstance(run, Unreadable) or reader is None:
         return {}
-    doing = activity(reader, run)
+    activities = activity(reader, run)
     tasks = []
     for task in run.tasks:
-        progress = doing[task.name]
+        progress = activities[task.name]
         tasks.append(
             {
                 "role": task.role,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from pai_runtime.cli import CANNOT_RUN
 from pai_runtime.cli.arguments import add_job, add_policy
-from pai_runtime.cli.common import user_name
 from pai_runtime.cli.policy import given_host
+from pai_runtime.cli.user import user_name
 from pai_runtime.document import duration
 from pai_runtime.document.problems import InvalidInput, Problems
 from pai_runtime.engines.engine import NewRun, RunRequest, View, find_engine

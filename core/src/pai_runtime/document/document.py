@@ -7,31 +7,18 @@ booleans (``yes`` and ``on`` are text), keys are text, and there are no tags of 
 import math
 import os
 import re
-from bisect import bisect_right
-from collections.abc import Iterator, Mapping
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from pai_runtime.document.problems import (
-    DocumentPath,
-    InvalidInput,
-    Location,
-    Position,
-    Problem,
-    Severity,
-    field_name,
-    in_order,
-)
+from pai_runtime.document.problems import InvalidInput, Position, Problem, in_order
+from pai_runtime.document.value import CHARACTERS_PER_NODE, Node, Source, Value
 
 MAX_BYTES = 4 * 1024 * 1024
 MAX_DEPTH = 100
 MAX_NODES = 100_000
 """Values in a document, each alias counted as all that it stands for."""
-CHARACTERS_PER_NODE = 100
-"""A longer text counts as several values: an alias could repeat it a hundred thousand times."""
 
 _INT = re.compile(r"[-+]?[0-9]{1,300}|0o[0-7]{1,300}|0x[0-9a-fA-F]{1,300}")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
@@ -42,152 +29,7 @@ _CORE_TAGS = {
 }
 _KINDS = {str: ["str"], bool: ["bool"], int: ["int", "float"], float: ["float"], type(None): ["null"]}
 
-_LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 _NOT_YAML = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-
-
-class Source:
-    """The text of a file; `file` is its name in messages."""
-
-    def __init__(self, file: str, text: str) -> None:
-        self.file = file
-        self.text = text
-
-    def position(self, index: int) -> Position:
-        """The position of a character."""
-        line = bisect_right(self._line_starts, index)
-        return Position(self.file, line, index - self._line_starts[line - 1] + 1)
-
-    @cached_property
-    def _line_starts(self) -> list[int]:
-        return [0, *(match.end() for match in _LINE_BREAK.finditer(self.text))]
-
-
-class Node:
-    """One value where it is written. `data` is plain data; `text` a scalar as it was written.
-
-    `start` and `end` are its first and last character in the source; `children` and `keys` (where each key
-    starts) are those of a list or mapping, `size` is the number of values in it, a long text counted
-    as several. Not shown by ``repr``: a node may be a secret.
-    """
-
-    __slots__ = ("children", "data", "end", "keys", "size", "source", "start", "text")
-
-    def __init__(self, source: Source, start: int, end: int, data: Any, text: str = "") -> None:
-        self.source = source
-        self.start = start
-        self.end = end
-        self.data = data
-        self.text = text
-        self.children: Mapping[str | int, Node] = {}
-        self.keys: Mapping[str | int, int] = {}
-        self.size = 1 + len(text) // CHARACTERS_PER_NODE
-
-    def replaced(
-        self, data: Any, text: str = "", children: "Mapping[str | int, Node] | None" = None
-    ) -> "Node":
-        """Another value in the same place, of the same size."""
-        node = Node(self.source, self.start, self.end, data, text)
-        node.children, node.keys, node.size = children or {}, self.keys, self.size
-        return node
-
-
-class Value:
-    """A value as it is reached from the root of its document, so that it knows the name of its field.
-
-    An alias is a value of its own: its field is where the alias stands, its position that of what it stands
-    for. Not shown by ``repr``, as a node.
-    """
-
-    __slots__ = ("above", "key", "node")
-
-    def __init__(self, node: Node, above: "Value | None" = None, key: str | int = "") -> None:
-        self.node = node
-        self.above = above
-        self.key = key
-
-    @property
-    def data(self) -> Any:
-        """The value as plain data."""
-        return self.node.data
-
-    @property
-    def text(self) -> str:
-        """A scalar as it was written."""
-        return self.node.text
-
-    @property
-    def path(self) -> DocumentPath:
-        """The keys and indexes that lead to it from the root."""
-        keys: list[str | int] = []
-        value = self
-        while value.above is not None:
-            keys.append(value.key)
-            value = value.above
-        return tuple(reversed(keys))
-
-    @property
-    def field(self) -> str:
-        """The name of its field: ``taskRoles.worker.commands[0]``; empty for the root."""
-        return field_name(self.path)
-
-    @property
-    def position(self) -> Position:
-        """Where it is written."""
-        return self.node.source.position(self.node.start)
-
-    @property
-    def key_position(self) -> Position:
-        """Where its key is written; its own position, if it has none."""
-        above = self.above.node if self.above else None
-        if above is None or self.key not in above.keys:
-            return self.position
-        return above.source.position(above.keys[self.key])
-
-    def get(self, *path: str | int) -> "Value | None":
-        """The value at a path below it."""
-        value = self
-        for key in path:
-            child = value.node.children.get(key)
-            if child is None:
-                return None
-            value = Value(child, value, key)
-        return value
-
-    def values(self) -> "Iterator[Value]":
-        """What is in it, if it is a list or mapping."""
-        for key, child in self.node.children.items():
-            yield Value(child, self, key)
-
-    def at(self, path: DocumentPath) -> Location:
-        """Where the value at a path below it is, or, if there is none, the nearest that there is above."""
-        value, found = self, True
-        for key in path:
-            child = value.get(key) if found else None
-            value, found = (value, False) if child is None else (child, True)
-        key_position = value.key_position if found else value.position
-        return Location(value.position, key_position, field_name((*self.path, *path)))
-
-    def problem(
-        self,
-        code: str,
-        message: str,
-        found: str | None = None,
-        expected: str | None = None,
-        suggestion: str | None = None,
-        severity: Severity = "error",
-    ) -> Problem:
-        """A problem with this value; see `Problem`."""
-        return Problem(
-            code,
-            message,
-            self.position,
-            self.field,
-            found=found,
-            expected=expected,
-            suggestion=suggestion,
-            severity=severity,
-        )
 
 
 def read_document(path: Path) -> Value:
@@ -216,9 +58,9 @@ def parse_document(text: str, file: str) -> Value:
     """The root of a text; `file` is its name in messages. Raises `InvalidInput`."""
     # Not left to the parser: it counts the bytes before the character.
     if strange := _NOT_YAML.search(text):
-        place = _at_end(text[: strange.start()], file)
+        position = _at_end(text[: strange.start()], file)
         raise _invalid(
-            "not-yaml", f"invalid YAML: the character U+{ord(strange[0]):04X} is not allowed", place
+            "not-yaml", f"invalid YAML: the character U+{ord(strange[0]):04X} is not allowed", position
         )
     builder = _Builder(Source(file, text))
     try:
@@ -226,8 +68,8 @@ def parse_document(text: str, file: str) -> Value:
             builder.feed(event)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        place = Position(file, mark.line + 1, mark.column + 1) if mark else Position(file)
-        raise _invalid("not-yaml", f"invalid YAML: {error.problem or error.context}", place) from None
+        position = Position(file, mark.line + 1, mark.column + 1) if mark else Position(file)
+        raise _invalid("not-yaml", f"invalid YAML: {error.problem or error.context}", position) from None
     return Value(builder.document())
 
 
@@ -421,12 +263,3 @@ def _at_end(before: str, file: str) -> Position:
 
 def _invalid(code: str, message: str, position: Position) -> InvalidInput:
     return InvalidInput([Problem(code, message, position)])
-
-
-def walk(node: Node, path: DocumentPath = ()) -> Iterator[tuple[DocumentPath, Node]]:
-    """Every scalar in `node` with its path."""
-    if isinstance(node.data, (dict, list)):
-        for key, child in node.children.items():
-            yield from walk(child, (*path, key))
-    else:
-        yield path, node

@@ -12,7 +12,6 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from pai_runtime.document.document import Value
 from pai_runtime.document.problems import (
     MOST_LOOKED_FOR,
     DocumentPath,
@@ -27,6 +26,7 @@ from pai_runtime.document.problems import (
 )
 from pai_runtime.document.quick_check import is_surely_schema, is_surely_valid
 from pai_runtime.document.secret_names import names_secret
+from pai_runtime.document.value import Value
 from pai_runtime.task import placeholders
 from pai_runtime.task.record import record
 

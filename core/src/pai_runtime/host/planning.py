@@ -13,7 +13,7 @@ from pai_runtime.host.contributions import contribution_from_json, contribution_
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.host import Host
 from pai_runtime.host.loading import LoadedPlugin
-from pai_runtime.host.separate_process import MOST_BYTES, AnswerPipe, Ended, SeparateProcess
+from pai_runtime.host.separate_process import MOST_BYTES, AnswerPipe, NoAnswer, SeparateProcess
 from pai_runtime.plugin import Contribution, Task, Use
 from pai_runtime.task.record import record, replace
 
@@ -80,7 +80,7 @@ def _receive(process: SeparateProcess, question: Question) -> Answer | PluginErr
         contributions: list[Contribution | PluginError] = []
         for _ in question.tasks:
             contributions.append(_contribution(process.receive(), plugin, contributions))
-    except (Ended, ValueError) as error:
+    except (NoAnswer, ValueError) as error:
         raise PluginError(plugin, phase, str(error)) from None
     return Answer(listed, contributions)
 

@@ -8,8 +8,8 @@ in the same round.
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from pai_runtime.document.document import Value
 from pai_runtime.document.problems import DocumentPath, Location, Position
+from pai_runtime.document.value import Value
 from pai_runtime.task.plan import Command
 from pai_runtime.task.record import field, record
 from pai_runtime.task.vocabulary import FailurePolicy

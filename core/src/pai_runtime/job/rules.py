@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Final
 
-from pai_runtime.document.document import Value
 from pai_runtime.document.problems import Problem, Problems, unexpected
+from pai_runtime.document.value import Value
 from pai_runtime.job.framework_name import framework_name
 from pai_runtime.job.model import Job, Prerequisite, TaskRole
 from pai_runtime.job.order import dependencies_first

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 
-from pai_runtime.document.document import Node, Value, walk
 from pai_runtime.document.problems import DocumentPath, Position, Problem, Problems, unexpected
 from pai_runtime.document.secret_names import names_secret
+from pai_runtime.document.value import Node, Value, walk
 from pai_runtime.task.masking import MOST_BYTES, Masks
 from pai_runtime.task.placeholders import placeholder
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from pai_runtime.document.document import Value
+    from pai_runtime.document.value import Value
     from pai_runtime.plugin.failure import Failure
     from pai_runtime.plugin.use import Task
 

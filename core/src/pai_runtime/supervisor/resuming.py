@@ -5,8 +5,10 @@ from typing import Any, get_args
 
 from pai_runtime.supervisor.lifecycle import SetUp
 from pai_runtime.supervisor.task import Task
+from pai_runtime.task.analysis import MOST_CODE
 from pai_runtime.task.events import read_events
-from pai_runtime.task.outcome import SETUP_FAILED, Result
+from pai_runtime.task.exit_codes import SETUP_FAILED
+from pai_runtime.task.outcome import Result
 from pai_runtime.task.plan import PlanError
 from pai_runtime.task.vocabulary import Outcome
 
@@ -18,11 +20,11 @@ def init_before(task: Task) -> SetUp:
     """
     started: set[int] = set()
     result: Result | None = None
-    has_begun = has_ended = False
+    has_begun = has_ended = has_succeeded = False
     for event in read_events(task.folder):
         kind = event["event"]
         if kind == "supervisorStarted" and event.get("phases") == "init":
-            has_begun, has_ended, result = True, False, None
+            has_begun, has_ended, has_succeeded, result = True, False, False, None
             started.clear()
         elif kind == "stepStarted" and event.get("phase") == "init":
             use = _use_index(task, event)
@@ -31,20 +33,22 @@ def init_before(task: Task) -> SetUp:
         elif kind == "decided" and has_begun and not has_ended:
             result = _result(task, event)
         elif kind == "initEnded":
-            has_ended = True
+            has_ended, has_succeeded = True, event.get("exitCode") == 0
     if not has_begun and task.plan.steps_of("init"):
         raise PlanError("the init steps of this plan have not been run")
-    if has_begun and not has_ended:
-        message = "the process that ran the init steps was killed before they had finished"
+    if has_begun and not has_succeeded and result is None:  # the rest may be on a disk that was full
+        message = "the init steps were killed before they had finished, or could not record how they ended"
         result = Result("setup-failed", SETUP_FAILED, "init", message=message)
     return SetUp(tuple(sorted(started)), result)
 
 
 def _result(task: Task, event: Mapping[str, Any]) -> Result | None:
-    """What was decided, if the event is one that a supervisor has written."""
+    """What was decided, if the event is one that a supervisor has written: that init has not succeeded."""
     outcome: Any = event.get("outcome")
     code, number = event.get("exitCode"), event.get("signal")
-    if outcome not in get_args(Outcome) or not isinstance(code, int):
+    if outcome == "ok" or outcome not in get_args(Outcome):
+        return None
+    if type(code) is not int or not 1 <= code <= MOST_CODE:
         return None
     use = _use_index(task, event)
     return Result(

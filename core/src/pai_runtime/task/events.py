@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 MOST_BYTES = 1024 * 1024
 """When the file has so many it becomes ``events.jsonl.1``, in the place of an earlier one."""
 
+_LATEST = 253402300800
+"""When there is no year of four digits any more."""
+
 
 class EventFile:
     """Appends to a file in a folder. A full disk, or a folder that is gone, loses events and nothing else."""
@@ -72,4 +75,5 @@ def read_events(folder: Folder, name: str = EVENTS) -> Iterator[dict[str, Any]]:
 
 
 def _is_event(document: dict[str, Any]) -> bool:
-    return isinstance(document.get("event"), str) and isinstance(document.get("time"), (int, float))
+    when = document.get("time")
+    return isinstance(document.get("event"), str) and type(when) in (int, float) and 0 <= when < _LATEST

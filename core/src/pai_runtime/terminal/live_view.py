@@ -108,9 +108,9 @@ class LiveView:
     def _update(self, run: Run) -> int:
         """Draw what is new, and the block; of how many bytes of output that was."""
         lines, size = self._new_output(run)
-        doing = activity(self._reader, run)
-        self._said += self._announcements.of(run, doing)
-        self._draw(lines, frame(self._reader, run, doing, self._size, colours=self._colours))
+        activities = activity(self._reader, run)
+        self._said += self._announcements.of(run, activities)
+        self._draw(lines, frame(self._reader, run, activities, self._size, colours=self._colours))
         return size
 
     def _new_output(self, run: Run) -> tuple[list[str], int]:

@@ -17,10 +17,10 @@ class Announcements:
     def __init__(self) -> None:
         self._told: set[str] = set()
 
-    def of(self, run: Run, doing: Activity) -> Iterator[str]:
+    def of(self, run: Run, activities: Activity) -> Iterator[str]:
         """What has happened since the last time."""
         for task in run.tasks:
-            progress = doing[task.name]
+            progress = activities[task.name]
             addresses = progress.addresses if progress else {}
             for text in (
                 *(f"{task.name} serves {name} at {at}" for name, at in addresses.items()),
@@ -37,10 +37,10 @@ class LongSteps:
     def __init__(self) -> None:
         self._next: dict[tuple[str, float], float] = {}
 
-    def of(self, run: Run, doing: Activity, now: float) -> Iterator[str]:
+    def of(self, run: Run, activities: Activity, now: float) -> Iterator[str]:
         """The steps to tell of at the time `now` (seconds since 1970)."""
         for task in run.tasks:
-            progress = doing[task.name]
+            progress = activities[task.name]
             if progress is None or progress.phase in ("command", "held", "lingering", "ended"):
                 continue
             step, took = (task.name, progress.since), now - progress.since

@@ -41,8 +41,11 @@ class PlainView:
         if time.monotonic() < self._look_at:
             return
         self._look_at = time.monotonic() + _LOOK_EVERY
-        doing = activity(self._reader, run)
-        for text in (*self._announcements.of(run, doing), *self._long_steps.of(run, doing, time.time())):
+        activities = activity(self._reader, run)
+        for text in (
+            *self._announcements.of(run, activities),
+            *self._long_steps.of(run, activities, time.time()),
+        ):
             self.say(text)
 
     def end(self) -> None:

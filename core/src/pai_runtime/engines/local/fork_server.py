@@ -62,24 +62,24 @@ def _serve(connection: socket.socket, engine: list[int], namespaces: int, fds: l
     try:
         pid = clone(namespaces | CLONE_PARENT)
     except OSError as error:
+        pid = 0
         if namespaces or not isinstance(error, Refused):
+            pid = -1
             answer = {"error": [error.errno, error.strerror, error.filename]}
             connection.send(json.dumps(answer).encode())
-            return
-        connection.send(json.dumps({"pid": os.getpid()}).encode())
-        pid = 0
     if pid == 0:
-        connection.close()
-        _become(engine, *fds)
-    connection.send(json.dumps({"pid": pid}).encode())
+        _become(connection, engine, *fds)
     for fd in fds:
         os.close(fd)
 
 
-def _become(engine: list[int], *fds: int) -> NoReturn:
+def _become(connection: socket.socket, engine: list[int], *fds: int) -> NoReturn:
     """Whatever goes wrong, this process never goes on as the fork server."""
     code = _FAILED
     try:
+        # Said by itself: nothing runs that the engine has not been told of, whoever is killed at this moment.
+        connection.send(b"{}")
+        connection.close()
         with contextlib.suppress(PermissionError):  # it leads one already
             os.setsid()
         end_with_parent(signal.SIGTERM)

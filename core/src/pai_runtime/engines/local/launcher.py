@@ -15,6 +15,7 @@ import signal
 import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from struct import Struct
 from typing import Any
 
 from pai_runtime.engines.local.environment import local_environment
@@ -30,6 +31,8 @@ _FORK_SERVER = "pai_runtime.engines.local.fork_server"
 _LOWEST_FD = 10
 """What is inherited keeps clear of the standard streams, and of where the supervisor has its script."""
 _ANSWERS_WITHIN = 60.0
+_CREDENTIALS = Struct("3i")
+"""Process, user and group of who sends a message."""
 _IS_GONE = "the process that starts tasks has died"
 
 
@@ -86,16 +89,16 @@ class Launcher:
                 for fd in inherited:
                     os.close(fd)
         ours.settimeout(_ANSWERS_WITHIN)
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         self._connection = ours
 
     def launch(self, what: Launch, folder: Folder, secrets: Mapping[str, str]) -> int:
         """Start a supervisor; its process id. Raises OSError."""
         with _in_memory(asdict(what)) as request, _in_memory(dict(secrets)) as values:
             namespaces = what.isolated.namespaces if what.isolated else 0
-            answer = self._ask(namespaces, [request, folder.fd, values])
+            pid, answer = self._ask(namespaces, [request, folder.fd, values])
         if "error" in answer:
             raise OSError(*answer["error"])
-        pid: int = answer["pid"]
         if pid == self.pid:  # it has become the supervisor
             self._let_go()
         return pid
@@ -108,22 +111,31 @@ class Launcher:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, 0)
 
-    def _ask(self, namespaces: int, fds: list[int]) -> dict[str, Any]:
+    def _ask(self, namespaces: int, fds: list[int]) -> tuple[int, dict[str, Any]]:
+        """What is answered, and the process that answers: the supervisor, or the fork server if it cannot."""
         try:
             self._send(namespaces, fds)
         except (BrokenPipeError, ConnectionResetError):  # somebody has ended it since the last one
             self._let_go()
             self._send(namespaces, fds)
         try:
-            answer = self._connection and self._connection.recv(MOST_ANSWER)
+            answer, pid = self._receive()
         except OSError:
             self._give_up()
             raise
-        if not answer:
-            self._give_up()
-            raise OSError(0, _IS_GONE)
         given: dict[str, Any] = json.loads(answer)
-        return given
+        return pid, given
+
+    def _receive(self) -> tuple[bytes, int]:
+        """An answer, and who gives it, as the kernel says in numbers of our own namespace."""
+        if self._connection is not None:
+            answer, (*credentials,), _, _ = self._connection.recvmsg(
+                MOST_ANSWER, socket.CMSG_SPACE(_CREDENTIALS.size)
+            )
+            if answer and credentials:
+                pid: int = _CREDENTIALS.unpack(credentials[0][2])[0]
+                return answer, pid
+        raise OSError(0, _IS_GONE)
 
     def _send(self, namespaces: int, fds: list[int]) -> None:
         self.start()

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from pai_runtime.engines.local.environment import is_name
 
@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What ``run`` takes for this machine."""
     parser.add_argument(
         "--isolation",
-        choices=["auto", "none", "required"],
+        choices=get_args(IsolationMode),
         default="auto",
         help="let each task write to its own directory only (default: auto, if the kernel allows it)",
     )

@@ -1,7 +1,6 @@
 """Reading local runs: all data is in the directory of the run."""
 
 import errno
-import fcntl
 import json
 import os
 import signal
@@ -10,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from pai_runtime.engines.local.run_lock import is_unlocked, lock_holder
 from pai_runtime.runs.log_follower import LogFollower
 from pai_runtime.runs.progress import Progress, read_progress
 from pai_runtime.runs.reader import LogName
@@ -31,7 +31,7 @@ class LocalRunReader:
     def run(self) -> Run | Unreadable:
         """As ``run.json`` says; lost if its engine is gone before its end."""
         run = read_run(self.folder)
-        if isinstance(run, Unreadable) or run.ended is not None or not self._is_left():
+        if isinstance(run, Unreadable) or run.ended is not None or not is_unlocked(self.folder):
             return run
         run = read_run(self.folder)  # it may have ended meanwhile
         return replace(run, lost=run.ended is None) if isinstance(run, Run) else run
@@ -65,31 +65,12 @@ class LocalRunReader:
         return variables
 
     def cancel(self) -> None:
-        """Interrupt the process that holds the lock on the folder."""
-        # Nothing in the folder says which that is: tasks may be able to write there.
-        found = self.folder.stat()
-        place = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
-        for line in Path("/proc/locks").read_text("ascii").splitlines():
-            _, kind, _, _, pid, locked, *_ = line.replace(" -> ", " ").split()
-            if kind == "FLOCK" and locked == place and int(pid) > 0:
-                os.kill(int(pid), signal.SIGINT)
-                return
-        raise ProcessLookupError(errno.ESRCH, "no process here holds its lock", str(self.folder))
+        """Interrupt the process that goes on with it."""
+        pid = lock_holder(self.folder)
+        if pid is None:
+            raise ProcessLookupError(errno.ESRCH, "no process here holds its lock", str(self.folder))
+        os.kill(pid, signal.SIGINT)
 
     def _folder_of(self, task: RunTask) -> Folder:
         with Folder.at(self.folder) as run:
             return run.folder(task.name)
-
-    def _is_left(self) -> bool:
-        """Whether no engine goes on with it: while one does, it holds a lock on the folder."""
-        try:
-            fd = os.open(self.folder, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
-            return False
-        try:
-            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:
-            return False
-        finally:
-            os.close(fd)
-        return True

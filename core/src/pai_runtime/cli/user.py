@@ -1,4 +1,4 @@
-"""Helpers that several commands share."""
+"""The name of the user who runs the command."""
 
 import getpass
 import os

@@ -1,0 +1,8 @@
+"""The exit codes of a task that are the runtime's own; all others are the command's or an exit spec's."""
+
+SETUP_FAILED = 240
+"""A step of the setup failed, and the command was not run."""
+RUNTIME_ERROR = 241
+"""The runtime itself could not run the task."""
+TIMEOUT = 242
+"""The time limit ended the task."""
