@@ -29,7 +29,7 @@ class Retries:
         number = task.attempt.of_task + 1
         if number > most or time.monotonic() >= self._deadline:
             return False
-        self._view.say(f"{_failure(task)}; it is tried again ({number} of {most})")
+        self._view.say(f"{_failure(task)}; retrying it ({number} of {most})")
         try:
             task.prepare_retry(Attempt(self.of_job, number))
         except OSError as error:
@@ -44,7 +44,7 @@ class Retries:
         if self.of_job == self._job.retries or time.monotonic() >= self._deadline:
             return False
         self.of_job += 1
-        self._view.say(f"{_failure(failed)}; the job is restarted ({self.of_job} of {self._job.retries})")
+        self._view.say(f"{_failure(failed)}; restarting the job ({self.of_job} of {self._job.retries})")
         try:
             for task in tasks:
                 task.prepare_retry(Attempt(self.of_job))
