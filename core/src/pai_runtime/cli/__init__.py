@@ -43,7 +43,7 @@ COMMANDS = {
 
 INVALID = 1
 CANNOT_RUN = 2
-"""Exit statuses: what was given is not valid; what was asked for cannot be done."""
+"""Exit statuses: the input is invalid; the command cannot be executed."""
 _WIDTH = 80
 FEWEST_FILES = 32
 """Files that this process, with what it starts, must be allowed to have open."""
@@ -90,7 +90,7 @@ def _main() -> int:
 
 
 def _surroundings_fault() -> str | None:
-    """What is wrong around the program; looked at once, so that nothing else has to be ready for it."""
+    """What is wrong with the program's surroundings; checked once, so that no other code has to handle it."""
     most, _ = getrlimit(RLIMIT_NOFILE)
     if most < FEWEST_FILES:
         return (
@@ -104,7 +104,7 @@ def _surroundings_fault() -> str | None:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Its help and errors are shown as all text of others is; so are those of its commands."""
+    """Prints help and errors through `terminal.output`, for its commands too."""
 
     def __init__(self, **options: Any) -> None:
         # Else argparse asks shutil for the width, for each option that it is told of.

@@ -9,11 +9,11 @@ from pai_runtime.terminal.words import task_ranges
 
 
 class NotThere(Exception):
-    """What is asked for is not there, or cannot be read."""
+    """The named run or task does not exist, or cannot be read."""
 
 
 def given_run(folder: Path) -> tuple[RunReader, Run]:
-    """The run in a folder; raises `NotThere`."""
+    """The run in a directory; raises `NotThere`."""
     reader = open_run(folder)
     if not isinstance(reader, Unreadable):
         run = reader.run()

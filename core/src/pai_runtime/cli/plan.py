@@ -51,7 +51,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _groups(planner: Planner, args: argparse.Namespace) -> list[tuple[int, Plan]]:
-    """The plans that are asked for, each with how many tasks it stands for."""
+    """The requested plans, each with the number of tasks that it stands for."""
     if args.json or args.task:
         only = [_existing(planner.job, args.task)] if args.task else []
         return [(1, plan) for plan in planner.plans(*only).values()]

@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Exit status 0; 1 if a plugin fails its check; 2 if what is asked for is not there."""
+    """Exit status 0; 1 if a plugin fails its check; 2 if there is no such plugin."""
     try:
         if args.action == "digest":
             return _digest(args.distribution)

@@ -31,7 +31,7 @@ def given_host(path: Path | None, *, manifests: bool = True) -> Host:
 
 
 def _may_be_there(path: Path) -> bool:
-    """Also where that cannot be seen, or it is a link to nothing: reading it then says what is wrong."""
+    """Whether it may exist; true too where that cannot be told, so that reading it reports the error."""
     try:
         path.lstat()
     except OSError as error:

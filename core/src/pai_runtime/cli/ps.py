@@ -69,7 +69,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _folders(folder: Path) -> Iterator[Path]:
-    """The runs in a folder; also those that were left before they began, of which there are only plans."""
+    """The runs in a directory, including those that were abandoned before they started."""
     for path in folder.iterdir() if folder.is_dir() else ():
         is_folder_of_somebody = path.is_dir() and not os.access(path, os.R_OK | os.X_OK)
         if is_folder_of_somebody or (path / RUN).exists() or any(path.glob(f"*/*/{PLAN}")):
@@ -78,7 +78,7 @@ def _folders(folder: Path) -> Iterator[Path]:
 
 @dataclass(frozen=True)
 class _Found:
-    """A folder of a run, the run, and by what more of it is learnt: not if the folder does not say that."""
+    """The directory of a run, the run, and its reader; None if the run cannot be read."""
 
     folder: Path
     run: Run | Unreadable

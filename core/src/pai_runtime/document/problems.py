@@ -97,7 +97,7 @@ def unexpected(expected: str | None, found: str | None) -> str:
 
 
 class InvalidInput(Exception):
-    """Something that a person wrote cannot be used, for all of these reasons."""
+    """A user's input is invalid, for all of these reasons."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
@@ -105,7 +105,7 @@ class InvalidInput(Exception):
 
 
 class Problems:
-    """What is found to be wrong, each problem once.
+    """The problems found so far, each once.
 
     `mask` hides secrets in what messages show of values; who reads the secrets sets it.
     """

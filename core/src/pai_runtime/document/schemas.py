@@ -92,7 +92,7 @@ def _problems(
 
 
 def _errors(data: Any, schema: Schema) -> Iterator["ValidationError"]:
-    """The errors that help a person."""
+    """The errors that are useful to a user."""
     validator: Validator = _validator()(schema)
     for _, at_one_place in groupby(validator.iter_errors(data), lambda error: tuple(error.absolute_path)):
         found = list(islice(at_one_place, MOST_LOOKED_FOR + 1))

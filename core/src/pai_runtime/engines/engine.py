@@ -89,7 +89,7 @@ class RunRequest:
 
 
 def open_run(folder: Path) -> RunReader | Unreadable:
-    """The run in a folder, by the engine that has it."""
+    """The run in a directory, opened by its engine."""
     name = read_engine(folder)
     if isinstance(name, Unreadable):
         return name

@@ -37,7 +37,7 @@ _FILES = ("PAI_ENV", "PAI_ANALYSIS")
 
 
 class _NotTheSame(Exception):
-    """The plugin is not there, or not as it was when the plan was made."""
+    """The plugin is missing, or has changed since the plan was made."""
 
 
 @record(frozen=True)

@@ -66,7 +66,7 @@ def import_own(code: Code, module: str) -> ModuleType:
 
 
 class _OwnModules:
-    """A finder that stands before the others, and checks what they find.
+    """A finder that runs before the others, and checks their results.
 
     It is no `MetaPathFinder` by name: `importlib.abc` takes longer to import than a plugin.
     """
@@ -155,7 +155,7 @@ def _is_own(code: Code, name: str, spec: ModuleSpec) -> bool:
 
 
 def _check(code: Code, name: str, spec: ModuleSpec) -> None:
-    """What was found must be its own, or a folder, which has no code that could be another's."""
+    """A module must belong to its own distribution, or be a directory, which has no code."""
     if _is_own(code, name, spec) or (spec.origin is None and name not in code.modules):
         return
     what = f"the module {name} would be imported from {spec.origin}"

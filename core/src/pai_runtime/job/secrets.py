@@ -41,7 +41,7 @@ def masks(secrets: Mapping[str, Value], root: Value) -> Callable[[str], str]:
 
 
 def _named_secrets(root: Node) -> Iterator[str]:
-    """What is written in a job where a secret should be, by the names of the fields."""
+    """Values that a job contains where a secret reference should be, found by the names of the fields."""
     for path, node in walk(root):
         if (
             isinstance(node.data, str)

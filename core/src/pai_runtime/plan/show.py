@@ -22,7 +22,7 @@ _MOST_PEERS = 50
 
 
 def plan_lines(plan: Plan, alike: int = 1) -> Iterator[str]:
-    """The whole plan, text of others in it as it is; of the first of so many tasks that are `alike`."""
+    """The whole plan, unescaped; `alike` is the number of identical tasks that start with this one."""
     first = f"{plan.role}/{plan.index}"
     if alike == 1:
         yield f"task {first} of job {plan.job}"

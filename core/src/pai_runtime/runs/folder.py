@@ -8,7 +8,7 @@ from pai_runtime.runs.cannot_run import CannotRun
 
 
 class RunFolder:
-    """The folder of a new run: `out`, which must be empty or not exist, or ``.pai-runs/<job>-<n>``."""
+    """The directory of a new run: `out`, which must be empty or not exist, or ``.pai-runs/<job>-<n>``."""
 
     def __init__(self, job: Job, out: Path | None) -> None:
         try:

@@ -28,7 +28,7 @@ class Progress:
 
 
 def read_progress(task: Folder) -> Progress | None:
-    """What the task in a folder is doing, or did last; None: that is not known."""
+    """What a task is doing, or did last; None if not known."""
     state = read_state(task)
     try:
         if state["phase"] not in get_args(StatePhase):

@@ -127,7 +127,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Unreadable:
-    """Why a folder does not say what run it is of."""
+    """Why the run in a directory cannot be read."""
 
     reason: str
 

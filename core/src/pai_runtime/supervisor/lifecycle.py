@@ -57,7 +57,7 @@ class Runner(Protocol):
         """Run the user's command to its end; None: it could not be started."""
 
     def decided(self, result: Result) -> None:
-        """Have it on disk how the task went, whatever becomes of the rest."""
+        """Record the outcome on disk now, whatever happens afterwards."""
 
     def analyze(self, step: Step, use: UseRecord, result: Result) -> Analysis | None:
         """Ask a plugin why the task failed; None: it does not know, or cannot say."""

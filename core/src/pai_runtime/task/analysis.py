@@ -58,7 +58,7 @@ class Analysis:
         return analysis
 
     def fault(self) -> str | None:
-        """What makes it unfit, whatever types its author has put there."""
+        """Why it is invalid, whatever the types of its values; None if it is valid."""
         code: Any = self.code
         solution: Any = self.solution
         because_of_peer: Any = self.because_of_peer

@@ -101,7 +101,7 @@ def termination_message(record: str) -> str:
 
 
 def read_exit_record(folder: Folder) -> dict[str, Any]:
-    """The record in the folder of a task; empty if there is none, or it is not as `exit_record` writes it."""
+    """The record in the directory of a task; empty if it is missing or invalid."""
     record: dict[str, Any] = {}
     try:
         for line in folder.read(RECORD, _MOST_READ).decode().splitlines():

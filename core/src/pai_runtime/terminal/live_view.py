@@ -79,7 +79,7 @@ class LiveView:
             self._draw([])
 
     def show(self, run: Run) -> None:
-        """Show how the run is now, and what its tasks have written; not more often than a person can read."""
+        """Show the state of the run and the tasks' new output; not more often than people can read."""
         self._run = run
         if time.monotonic() < self._draw_at:
             return

@@ -15,7 +15,7 @@ _LOOK_EVERY = 1.0
 
 
 def choose_view(reader: RunReader, *, plain: bool) -> "LiveView | PlainView":
-    """The view of a run that is being run: live, if a person looks at a terminal that can show it."""
+    """The view of a running job: live, if standard output is a capable terminal."""
     terminal = sys.stdout.isatty() and sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
     return LiveView(reader) if terminal and not plain else PlainView(reader)
 

@@ -29,7 +29,7 @@ def short_path(path: Path) -> str:
 
 
 def logs_command(folder: Path, *arguments: str) -> str:
-    """What a person types to read the logs of the run in a folder."""
+    """The command that shows the logs of the run in a directory."""
     return shlex.join(["pai-runtime", "logs", short_path(folder), *arguments])
 
 

@@ -213,7 +213,7 @@ class LocalRun:
             task.stop()
 
     def _as_run(self) -> Run:
-        """How the run stands."""
+        """The current state of the run."""
         failed = self._decision.failed_task if self._decision and self._ended_at else None
         return Run(
             job=self._job.name,

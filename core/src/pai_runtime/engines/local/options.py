@@ -65,7 +65,7 @@ def options_of(arguments: argparse.Namespace) -> LocalOptions:
 
 
 def _variable(text: str) -> str:
-    """The name of a variable. What is none is not shown: it may be a value."""
+    """The name of a variable. An invalid one is not shown: it may be a value."""
     if not is_name(text):
         raise argparse.ArgumentTypeError(
             "expected the name of a variable, such as LANG; its value is taken from your environment"

@@ -13,7 +13,7 @@ from pai_runtime.task.plan import Mount, Plan
 
 
 def read_storages(path: Path) -> dict[str, Path]:
-    """The folders in a file, a mapping from names of storages; raises `InvalidInput`.
+    """The directories in a file, a mapping from names of storages; raises `InvalidInput`.
 
     Relative ones are below the folder of the file.
     """
@@ -33,7 +33,7 @@ def read_storages(path: Path) -> dict[str, Path]:
 
 
 def check_storages(plans: Iterable[Plan], storages: Mapping[str, Path]) -> list[str]:
-    """What is not given here and may be missing, to be told to a person.
+    """Notes for the user about optional storages that have no directory here.
 
     Raises `CannotRun` for what may not. An NFS export that is not given is left to the task, which mounts it
     itself or says why it cannot.
@@ -62,7 +62,7 @@ def check_storages(plans: Iterable[Plan], storages: Mapping[str, Path]) -> list[
 
 
 def not_mounted(plans: Iterable[Plan], reason: str) -> list[str]:
-    """What is left out where tasks are not isolated, for this reason; to be told to a person.
+    """Notes for the user about mounts that are skipped where tasks are not isolated, for this reason.
 
     Raises `CannotRun` for what may not be left out.
     """
@@ -77,7 +77,7 @@ def not_mounted(plans: Iterable[Plan], reason: str) -> list[str]:
 
 
 def binds(plan: Plan, storages: Mapping[str, Path], run: Path) -> list[Bind]:
-    """What a task sees where, an outer one before those inside it. What is not there is made.
+    """The bind mounts of a task, outer ones before those inside them. Missing directories are created.
 
     Raises `CannotRun` for one inside of a storage that is read-only and has no place for it, for one that
     would hide or show the folder of the `run`, and OSError, also where a link is in the way, as anybody may

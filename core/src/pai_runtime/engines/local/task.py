@@ -177,7 +177,7 @@ class LocalTask:
             self.state = "stopped"
 
     def end_if_overdue(self) -> None:
-        """End a supervisor that somebody keeps from ending."""
+        """Kill a supervisor that does not end in time."""
         if self.state == "running" and time.monotonic() >= self._overdue_at:
             self._is_overdue = True
             self._tell(signal.SIGKILL)
