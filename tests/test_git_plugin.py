@@ -131,7 +131,7 @@ def test_a_variable_says_where_the_clone_is(
         ({"repo_uri": "u", "clone_dir": "$HOME/code"}, "expected a directory, absolute or below"),
         ({"repo_uri": "u", "clone_dir": "a/../../b"}, "expected a directory, absolute or below"),
         ({"repo_uri": "u", "clone_dir": ".."}, "expected a directory, absolute or below"),
-        ({"repo_uri": "u", "ref": "--upload-pack=evil"}, "expected a branch, a tag or the whole id"),
+        ({"repo_uri": "u", "ref": "--upload-pack=evil"}, "expected a branch, a tag or the full id"),
         ({"repo_uri": "u", "depth": 0}, "at least 1"),
         ({"repo_uri": "u", "submodules": "yes"}, "expected true or false"),
         ({"repo_uri": "u", "token": "ghp_in-the-job-file"}, "expected a secret, <% $secrets.name %>"),

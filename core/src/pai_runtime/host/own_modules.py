@@ -141,7 +141,7 @@ def _from_source(code: Code, name: str, found: ModuleSpec) -> ModuleSpec | None:
 
 
 def _is_claimed(code: Code, name: str) -> bool:
-    """Whether the name is that of a module or package of the distribution, or of anything inside of one."""
+    """Whether the name is that of a module or package of the distribution, or of anything inside one."""
     parts = name.split(".")
     if parts[0] not in code.tops:
         return False

@@ -40,8 +40,8 @@ KEPT_VARIABLES = ("GIT_SSL_", "GIT_SSH", "GIT_EXEC_PATH", "GIT_CONFIG_GLOBAL", "
 
 HINTS = {
     "could not read Username": "a private repository needs a token",
-    "Authentication failed": "the token is not valid for this repository",
-    "Remote branch": "ref must be a branch, a tag or the whole id of a commit",
+    "Authentication failed": "the token is invalid for this repository",
+    "Remote branch": "ref must be a branch, a tag or the full id of a commit",
 }
 
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")

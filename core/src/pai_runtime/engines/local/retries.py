@@ -11,7 +11,7 @@ from pai_runtime.runs.events import RunEvents
 
 
 class Retries:
-    """What may be tried again, until `deadline` (monotonic clock), and how often the job has been: `of_job`.
+    """The retries of a run, until `deadline` (monotonic clock); `of_job` counts those of the job.
 
     A task is tried again only if the job's tasks need not live together.
     """
