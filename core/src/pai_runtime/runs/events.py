@@ -15,7 +15,7 @@ class RunEvents:
         self._file = EventFile(folder)
 
     def task_restarted(self, task: str, number: int, code: int) -> None:
-        """A task that failed with `code` is retried; `number` counts its retries in this attempt of the job."""
+        """A task that failed with `code` is retried, for the `number`-th time in this attempt of the job."""
         self._file.add("taskRestarted", task=task, number=number, exitCode=code)
 
     def job_restarted(self, number: int, failed_task: str, code: int) -> None:
