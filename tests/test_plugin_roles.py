@@ -82,7 +82,9 @@ def test_storages_that_are_listed_are_uses_of_the_plugin_that_is_for_them(tmp_pa
 def test_a_plugin_that_is_refused_does_not_take_storages_from_one_that_may_be_used(tmp_path: Path) -> None:
     site = Site(tmp_path)
     site.add("a.example.disk", TELLS, storage={"name": "name", "mountPath": "at", "forExtras": True})
-    allowed = site.add("b.example.disk", TELLS, storage={"name": "name", "mountPath": "at", "forExtras": True})
+    allowed = site.add(
+        "b.example.disk", TELLS, storage={"name": "name", "mountPath": "at", "forExtras": True}
+    )
     policy = write_policy(tmp_path, policy_rule(allowed))
     document = job(extras={"storages": [{"name": "big"}]})
     assert "b.example.disk" in dict(names(plan(site, tmp_path, document, "--policy", str(policy))))
