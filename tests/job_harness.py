@@ -19,7 +19,7 @@ from pai_runtime.job.references import References
 from pai_runtime.job.uses import RoleResolver
 from pai_runtime.plan.build import PlannedRole, Planner
 from pai_runtime.plan.environment import TaskName
-from pai_runtime.plan.planning import JobFiles, plan_job, planned_roles, storage_plugins
+from pai_runtime.plan.planning import JobFiles, job_plugins, plan_job, planned_roles
 from pai_runtime.task.plan import Plan
 from tests.support import write_job
 
@@ -42,7 +42,7 @@ def yaml_text(data: Any) -> str:
     return text
 
 
-_STORAGES = storage_plugins(Host(NO_POLICY))
+_PLUGINS = job_plugins(Host(NO_POLICY))
 
 
 def build(document: Mapping[str, Any] | str, secrets: Mapping[str, Any] | None = None) -> Job:
@@ -52,7 +52,7 @@ def build(document: Mapping[str, Any] | str, secrets: Mapping[str, Any] | None =
     return build_job(
         parse_document(text, "job.yaml"),
         {str(secret.key): secret for secret in given},
-        _STORAGES.fields_of,
+        _PLUGINS,
         Problems(),
     )
 
@@ -60,7 +60,7 @@ def build(document: Mapping[str, Any] | str, secrets: Mapping[str, Any] | None =
 def load_file(path: Path) -> tuple[Job, tuple[Problem, ...]]:
     """The job in a file, and all its problems, in order."""
     problems = Problems()
-    job = load_job(path, None, _STORAGES, problems)
+    job = load_job(path, None, _PLUGINS, problems)
     return job, problems.in_order
 
 
@@ -68,14 +68,14 @@ def load(folder: Path, document: Mapping[str, Any] | str) -> tuple[Problem, ...]
     """All problems of a job file, in order."""
     problems = Problems()
     with problems.caught():
-        load_job(write_job(folder, document), None, _STORAGES, problems)
+        load_job(write_job(folder, document), None, _PLUGINS, problems)
     return problems.in_order
 
 
 def resolver(job: Job, role: str) -> tuple[RoleResolver, Problems]:
     """What resolves the references in a role, and where it reports what is wrong with them."""
     problems = Problems()
-    return RoleResolver(References(job, problems), job.roles[role], _STORAGES.for_extras()), problems
+    return RoleResolver(References(job, problems), job.roles[role], _PLUGINS.for_storages()), problems
 
 
 def planned(path: Path, *only: TaskName) -> dict[TaskName, Plan]:
@@ -90,14 +90,14 @@ def planned(path: Path, *only: TaskName) -> dict[TaskName, Plan]:
 def checked_roles(job: Job) -> tuple[list[PlannedRole], Sequence[Problem]]:
     """The roles of a job with their plugins, and what is wrong with what they use."""
     problems = Problems()
-    complete = resolved(References(job, problems), _STORAGES)
+    complete = resolved(References(job, problems), _PLUGINS)
     return planned_roles(complete, Host(NO_POLICY), problems), problems.in_order
 
 
 def all_plans(job: Job) -> dict[TaskName, Plan]:
     """The plans of all tasks of a job in which nothing is wrong."""
     problems = Problems()
-    complete, host = resolved(References(job, problems), _STORAGES), Host(NO_POLICY)
+    complete, host = resolved(References(job, problems), _PLUGINS), Host(NO_POLICY)
     roles = planned_roles(complete, host, problems)
     plans = Planner(complete, host, roles, example_placement(complete, "user"), problems).plans()
     assert not problems.in_order

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from pai_runtime.document.document import parse_document
 from pai_runtime.document.schemas import package_schema
 from pai_runtime.task.analysis import Analysis
+from pai_runtime.task.exit_codes import RUNTIME_ERROR
 from pai_runtime.task.exit_record import MOST_BYTES, exit_record, termination_message
 from pai_runtime.task.launch import LaunchOptions
-from pai_runtime.task.outcome import RUNTIME_ERROR, CallbackFailure, Result
+from pai_runtime.task.outcome import CallbackFailure, Result
 from tests.task_harness import plan, run_task, use
 
 _ANY = st.text(st.characters(), max_size=3000) | st.text('\0\x7f"\\\n\ufeff\U0001f600', max_size=6000)

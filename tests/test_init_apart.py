@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from pai_runtime.task.exit_codes import RUNTIME_ERROR, SETUP_FAILED
 from pai_runtime.task.launch import LaunchOptions
-from pai_runtime.task.outcome import RUNTIME_ERROR, SETUP_FAILED
 from tests.task_harness import TaskRun, make_fifo, plan, run_task, shell
 
 _INIT, _REST = LaunchOptions(phases="init"), LaunchOptions(phases="rest")

@@ -158,7 +158,7 @@ def test_a_diamond_is_no_circle(tmp_path: Path) -> None:
     assert load(tmp_path, job(prerequisites=diamond)) == ()
 
 
-def test_two_prerequisites_of_one_name_are_refused_with_both_places(tmp_path: Path) -> None:
+def test_two_prerequisites_of_one_name_are_refused_with_both_positions(tmp_path: Path) -> None:
     (problem,) = load(tmp_path, job(prerequisites=[script("a"), script("a")]))
     assert (problem.code, problem.field) == ("duplicate-name", "prerequisites[2].name")
     assert f"{tmp_path / 'job.yaml'}:8:9" in problem.message

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from pai_runtime.task.exit_codes import SETUP_FAILED
 from pai_runtime.task.interpreter import python_argv
 from pai_runtime.task.launch import DEFAULT, LaunchOptions, Rotation
-from pai_runtime.task.outcome import SETUP_FAILED
 from pai_runtime.task.plan import Step
 from tests.task_harness import plan, run_task, shell
 

@@ -9,7 +9,8 @@ import pytest
 from pai_runtime.supervisor.lifecycle import run_task as run_lifecycle
 from pai_runtime.supervisor.loop import ExitStatus
 from pai_runtime.task.analysis import Analysis
-from pai_runtime.task.outcome import SETUP_FAILED, TIMEOUT, Result
+from pai_runtime.task.exit_codes import SETUP_FAILED, TIMEOUT
+from pai_runtime.task.outcome import Result
 from pai_runtime.task.plan import EVENTS, Command, Plan, PlannedService, Service, Step, UseRecord
 from pai_runtime.task.vocabulary import Event, FailurePolicy, Phase, StopReason
 from tests.task_harness import plan, run_task, shell

@@ -78,7 +78,7 @@ def test_a_stream_is_masked_as_the_definition_says(secrets: list[str], pieces: l
 @pytest.mark.parametrize("most_words", [0, masking._MOST_WORDS], ids=["small steps", "large steps"])
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
-def test_forms_of_all_lengths_are_found_at_all_places(
+def test_forms_of_all_lengths_are_found_at_all_positions(
     monkeypatch: pytest.MonkeyPatch, few: int, most_words: int, data: st.DataObject
 ) -> None:
     monkeypatch.setattr(masking, "_FEW", few)

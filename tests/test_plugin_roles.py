@@ -1,4 +1,4 @@
-"""What a manifest says that a plugin is to jobs: on by default, for storage, for what ``extras`` lists."""
+"""What a manifest says that a plugin is to jobs: on by default, for storage, for callbacks."""
 
 import json
 from pathlib import Path
@@ -88,3 +88,23 @@ def test_a_plugin_that_is_refused_does_not_take_storages_from_one_that_may_be_us
     policy = write_policy(tmp_path, policy_rule(allowed))
     document = job(extras={"storages": [{"name": "big"}]})
     assert "b.example.disk" in dict(names(plan(site, tmp_path, document, "--policy", str(policy))))
+
+
+CALLBACKS = {"name": "p", "type": "data", "callbacks": [{"event": "taskStarts", "commands": ["true"]}]}
+
+
+def test_callbacks_of_no_named_plugin_are_uses_of_the_plugin_that_is_for_them(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.add("a.example.shell", TELLS, callbacks=True)
+    document = job(prerequisites=[CALLBACKS], worker={"prerequisites": ["p"]})
+    assert "a.example.shell" in dict(names(plan(site, tmp_path, document)))
+
+
+def test_a_plugin_that_the_policy_refuses_does_not_get_the_callbacks_of_jobs(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.add("a.example.refused", callbacks=True)
+    allowed = site.add("b.example.allowed", TELLS, callbacks=True)
+    document = job(prerequisites=[CALLBACKS], worker={"prerequisites": ["p"]})
+    policy = write_policy(tmp_path, policy_rule(allowed))
+    found = plan(site, tmp_path, document, "--policy", str(policy))
+    assert names(found) == [("b.example.allowed", "fail")]

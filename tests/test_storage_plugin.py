@@ -194,7 +194,7 @@ def test_what_cannot_be_mounted_is_a_validation_error(
         ),
     ],
 )
-def test_a_conflict_of_two_storages_is_a_validation_error_that_names_both_places(
+def test_a_conflict_of_two_storages_is_a_validation_error_that_names_both_positions(
     tmp_path: Path, first: dict[str, Any], second: dict[str, Any], words: str
 ) -> None:
     path = write_job(tmp_path, storages(first, second))

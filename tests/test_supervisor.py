@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import pai_runtime
+from pai_runtime.task.exit_codes import RUNTIME_ERROR, TIMEOUT
 from pai_runtime.task.launch import DEFAULT, LaunchOptions
-from pai_runtime.task.outcome import RUNTIME_ERROR, TIMEOUT
 from pai_runtime.task.placeholders import placeholder
 from tests.task_harness import TaskRun, plan, run_task, shell
 

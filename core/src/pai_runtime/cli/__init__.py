@@ -6,8 +6,10 @@ Such a module has ``add_arguments(parser)`` and ``main(args)``, which returns th
 import argparse
 import contextlib
 import gc
+import os
 import sys
 from collections.abc import Iterable
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from resource import RLIMIT_NOFILE, getrlimit
@@ -17,6 +19,7 @@ from pai_runtime import __version__
 from pai_runtime.document.problems import InvalidInput
 from pai_runtime.terminal.output import (
     CannotWrite,
+    columns,
     drop_unwritten,
     flush,
     open_streams,
@@ -32,6 +35,7 @@ COMMANDS = {
     "run": "run all tasks of a job on this machine",
     "ps": "the runs in a directory, or the tasks of one run",
     "logs": "what the tasks of a run have written",
+    "stop": "cancel a run",
     "explain": "who set each variable of a task that was run",
     "plugins": "the installed plugins",
 }
@@ -40,6 +44,7 @@ COMMANDS = {
 INVALID = 1
 CANNOT_RUN = 2
 """Exit statuses: what was given is not valid; what was asked for cannot be done."""
+_WIDTH = 80
 FEWEST_FILES = 32
 """Files that this process, with what it starts, must be allowed to have open."""
 
@@ -102,7 +107,9 @@ class _Parser(argparse.ArgumentParser):
     """Its help and errors are shown as all text of others is; so are those of its commands."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
+        # Else argparse asks shutil for the width, for each option that it is told of.
+        width = int(os.environ.get("COLUMNS", "0").strip() or 0) or columns() or _WIDTH
+        super().__init__(formatter_class=partial(argparse.HelpFormatter, width=width - 2), **options)
         self.color = False  # Python 3.14 would put colours into the text
 
     def print_help(self, file: Any = None) -> None:  # noqa: ARG002 - the signature is the base class's

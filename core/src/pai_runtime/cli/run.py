@@ -10,12 +10,7 @@ from pai_runtime.cli.common import user_name
 from pai_runtime.cli.policy import given_host
 from pai_runtime.document import duration
 from pai_runtime.document.problems import InvalidInput, Problems
-from pai_runtime.engines.engine import View
-from pai_runtime.engines.local import open_run
-from pai_runtime.engines.local.engine import LocalRun, not_given_here
-from pai_runtime.engines.local.environment import is_name
-from pai_runtime.engines.local.preparation import RunOptions
-from pai_runtime.engines.local.storages import read_storages
+from pai_runtime.engines.engine import NewRun, RunRequest, View, find_engine
 from pai_runtime.job.model import Job
 from pai_runtime.job.secrets import secret_values
 from pai_runtime.plan.environment import Placement
@@ -31,6 +26,8 @@ from pai_runtime.terminal.summary import summary_lines
 from pai_runtime.terminal.view import choose_view
 from pai_runtime.terminal.words import short_path
 
+_ENGINE = "local"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
@@ -45,57 +42,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--plain", action="store_true", help="no live view: lines as they come, also on a terminal"
     )
-    parser.add_argument(
-        "--isolation",
-        choices=["auto", "none", "required"],
-        default="auto",
-        help="whether tasks write to their own directories only (default: auto, if the kernel allows it)",
-    )
-    parser.add_argument(
-        "--env",
-        type=_variable,
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="a variable of your environment that the tasks get too; repeatable",
-    )
-    parser.add_argument(
-        "--storage",
-        type=_storage,
-        action="append",
-        default=[],
-        metavar="NAME=DIR",
-        help="the directory that stands for a storage of the cluster; repeatable",
-    )
-    parser.add_argument(
-        "--storage-config",
-        type=Path,
-        metavar="FILE",
-        help="YAML file with such directories by the names of their storages; --storage takes precedence",
-    )
+    find_engine(_ENGINE).add_arguments(parser)
 
 
 def main(args: argparse.Namespace) -> int:
     """Exit status: the job's, or 2 if nothing was started."""
     try:
-        options = RunOptions(
-            user=user_name(),
-            timeout=args.timeout,
-            isolation=args.isolation,
-            storages={**_written(args.storage_config), **dict(args.storage)},
-            environment=tuple(args.env),
-        )
         host = given_host(args.policy)
-        problems, here = Problems(), _Here(args, options)
+        problems, new = Problems(), _New(args)
         try:
-            planner = plan_job(JobFiles(args.job, args.secrets), host, here.place, problems)
+            planner = plan_job(JobFiles(args.job, args.secrets), host, new.place, problems)
             plans = planner.plans()
             problems.check()
             report_problems(problems.in_order)
-            secrets = secret_values(here.job.secrets)
-            here.run.prepare(plans, secrets)
+            secrets = secret_values(new.job.secrets)
+            new.run.prepare(plans, secrets)
         except BaseException:
-            here.discard()
+            new.discard()
             raise
     except InvalidInput as error:
         report_problems(error.problems)
@@ -104,34 +67,35 @@ def main(args: argparse.Namespace) -> int:
     except CannotRun as error:
         say(f"{error}; nothing was started")
         return CANNOT_RUN
-    for text in _beforehand(here.job, here.folder.path, secrets):
-        here.view.say(text)
-    status = here.run.run()
-    for text in summary_lines(here.reader, summarise(here.reader, here.run.as_run())):
-        here.view.say(text)
+    for text in _beforehand(new.job, new.folder.path, secrets):
+        new.view.say(text)
+    run, status = new.run.run()
+    for text in summary_lines(new.reader, summarise(new.reader, run)):
+        new.view.say(text)
     return status
 
 
-class _Here:
-    """The run on this machine; there is one once the job is known and has a place."""
+class _New:
+    """The new run; there is one once the job is known and has a place."""
 
     job: Job
     folder: RunFolder
     reader: RunReader
     view: View
-    run: LocalRun
+    run: NewRun
 
-    def __init__(self, args: argparse.Namespace, options: RunOptions) -> None:
+    def __init__(self, args: argparse.Namespace) -> None:
         self._args = args
-        self._options = options
 
     def place(self, job: Job) -> Placement:
-        """Make the folder of the run and find ports for it; raises `CannotRun`."""
+        """Make the directory of the run, and have the engine say where its tasks go; raises `CannotRun`."""
+        engine = find_engine(_ENGINE)
         self.job = job
         self.folder = RunFolder(job, self._args.out)
-        self.reader = open_run(self.folder.path)
+        self.reader = engine.open_run(self.folder.path)
         self.view = choose_view(self.reader, plain=self._args.plain)
-        self.run = LocalRun(job, self.folder.path, self._options, self.view)
+        wanted = RunRequest(self.folder.path, user_name(), self.view, self._args.timeout, self._args)
+        self.run = engine.new_run(job, wanted)
         return self.run.place()
 
     def discard(self) -> None:
@@ -148,29 +112,7 @@ def _seconds(text: str) -> float:
     return time
 
 
-def _variable(text: str) -> str:
-    """The name of a variable. What is none is not shown: it may be a value."""
-    if not is_name(text):
-        raise argparse.ArgumentTypeError(
-            "expected the name of a variable, such as LANG; its value is the one that it has here"
-        )
-    return text
-
-
-def _storage(text: str) -> tuple[str, Path]:
-    """The name of a storage and its folder."""
-    name, equals, folder = text.partition("=")
-    if not (name and equals and folder):
-        raise argparse.ArgumentTypeError(f"expected NAME=DIR, such as data=/mnt/data, found {text!r}")
-    return name, Path(folder)
-
-
-def _written(path: Path | None) -> dict[str, Path]:
-    return read_storages(path) if path else {}
-
-
 def _beforehand(job: Job, folder: Path, secrets: dict[str, str]) -> Iterator[str]:
-    yield from (f"note: {text}" for text in not_given_here(job))
     for name in sorted(name for name, value in secrets.items() if value and is_too_short(value)):
         yield f"the secret '{name}' is shorter than {SHORTEST} bytes; it cannot be hidden in logs"
     yield f"running {job.name} in {short_path(folder)}"

@@ -21,7 +21,6 @@ from pai_runtime.document.problems import (
     Location,
     Position,
     Problem,
-    Severity,
     field_name,
     in_order,
 )
@@ -169,25 +168,10 @@ class Value:
         return Location(value.position, key_position, field_name((*self.path, *path)))
 
     def problem(
-        self,
-        code: str,
-        message: str,
-        found: str | None = None,
-        expected: str | None = None,
-        suggestion: str | None = None,
-        severity: Severity = "error",
+        self, code: str, message: str, found: str | None = None, expected: str | None = None
     ) -> Problem:
-        """A problem with this value; see `Problem`."""
-        return Problem(
-            code,
-            message,
-            self.position,
-            self.field,
-            found=found,
-            expected=expected,
-            suggestion=suggestion,
-            severity=severity,
-        )
+        """An error in this value; see `Problem`."""
+        return Problem(code, message, self.position, self.field, found=found, expected=expected)
 
 
 def read_document(path: Path) -> Value:
@@ -214,16 +198,16 @@ def parse_document(text: str, file: str) -> Value:
     """The root of a text; `file` is its name in messages. Raises `InvalidInput`."""
     # Not left to the parser: it counts the bytes before the character.
     if strange := _NOT_YAML.search(text):
-        place = _at_end(text[: strange.start()], file)
-        raise _invalid("not-yaml", f"is not YAML: the character U+{ord(strange[0]):04X}", place)
+        position = _at_end(text[: strange.start()], file)
+        raise _invalid("not-yaml", f"is not YAML: the character U+{ord(strange[0]):04X}", position)
     builder = _Builder(Source(file, text))
     try:
         for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
             builder.feed(event)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        place = Position(file, mark.line + 1, mark.column + 1) if mark else Position(file)
-        raise _invalid("not-yaml", f"is not YAML: {error.problem or error.context}", place) from None
+        position = Position(file, mark.line + 1, mark.column + 1) if mark else Position(file)
+        raise _invalid("not-yaml", f"is not YAML: {error.problem or error.context}", position) from None
     return Value(builder.document())
 
 

@@ -28,7 +28,7 @@ Severity = Literal["error", "warning"]
 
 @record(frozen=True)
 class Position:
-    """A place in a file; line and column count from 1. Line 0 is the file as a whole."""
+    """Where something is in a file; line and column count from 1. Line 0 is the file as a whole."""
 
     file: str
     line: int = 0
@@ -162,16 +162,16 @@ def bounded(problems: Iterable[Problem], position: Position) -> list[Problem]:
 
 
 def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """Each problem once: those of no file, then file by file as they come, by their places there."""
+    """Each problem once: those of no file, then file by file as they come, by their positions there."""
     files: dict[str, int] = {}
 
-    def place(problem: Problem) -> tuple[int, int, int]:
+    def file_and_position(problem: Problem) -> tuple[int, int, int]:
         if problem.position is None:
             return (-1, 0, 0)
         file = files.setdefault(problem.position.file, len(files))
         return (file, problem.position.line, problem.position.column)
 
-    return tuple(sorted(dict.fromkeys(problems), key=place))
+    return tuple(sorted(dict.fromkeys(problems), key=file_and_position))
 
 
 def errors(problems: Iterable[Problem]) -> tuple[Problem, ...]:

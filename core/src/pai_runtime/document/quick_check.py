@@ -10,6 +10,25 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_MOST_LEVELS = 100
+_NAME = re.compile("[A-Za-z0-9_-]+")
+
+_ANNOTATIONS: Final = frozenset(
+    {
+        "$comment",
+        "$defs",
+        "default",
+        "deprecated",
+        "description",
+        "else",
+        "examples",
+        "format",
+        "then",
+        "title",
+    }
+)
+"""Keywords that say nothing, or nothing by themselves. ``prefixItems`` and ``$id`` are not among them: they
+change what others mean."""
 
 
 class _NotKnown(Exception):
@@ -36,9 +55,24 @@ def is_surely_valid(data: Any, schema: Any) -> bool:
 def is_surely_schema(schema: Any) -> bool:
     """Whether `schema` is a JSON Schema without a doubt; False says nothing."""
     try:
-        return _is_schema(schema)
+        return not _is_deep(schema) and _is_schema(schema)
     except (RecursionError, OverflowError, TypeError, re.error):
         return False
+
+
+def _is_deep(schema: Any) -> bool:
+    """Whether using it might need more recursion than some version of Python has."""
+    level = [schema]
+    for _ in range(_MOST_LEVELS):
+        level = [
+            child
+            for value in level
+            if isinstance(value, (dict, list))
+            for child in (value.values() if isinstance(value, dict) else value)
+        ]
+        if not level:
+            return False
+    return True
 
 
 def _is_number(data: Any) -> bool:
@@ -123,8 +157,6 @@ def _reference(data: Any, reference: Any, _schema: Any, root: Any) -> bool:
     return _is_valid(data, root["$defs"][name], root)
 
 
-_NAME = re.compile("[A-Za-z0-9_-]+")
-
 _anything: Callable[[Any], bool] = lambda _data: True  # noqa: E731 - one of a table's small functions
 _object, _array, _string = _TYPES["object"], _TYPES["array"], _TYPES["string"]
 _Judge = Callable[[Any, Any, Any, Any], bool]
@@ -161,23 +193,6 @@ _KEYWORDS: Final[Mapping[str, tuple[Callable[[Any], bool], _Judge]]] = {
     "exclusiveMaximum": (_is_number, lambda data, bound, *_: data < bound),
 }
 """To which data each keyword applies, and whether they fit it."""
-
-_ANNOTATIONS: Final = frozenset(
-    {
-        "$comment",
-        "$defs",
-        "default",
-        "deprecated",
-        "description",
-        "else",
-        "examples",
-        "format",
-        "then",
-        "title",
-    }
-)
-"""Keywords that say nothing, or nothing by themselves. ``prefixItems`` and ``$id`` are not among them: they
-change what others mean."""
 
 
 def _is_schema(value: Any) -> bool:

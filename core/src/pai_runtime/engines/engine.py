@@ -6,16 +6,21 @@ run needs it. By the folder of a run people name it, on whatever machine; beside
 there, or elsewhere, what it likes.
 """
 
+import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 from pai_runtime.host.metadata import distributions, entry_points, name_and_version, normalized, text
+from pai_runtime.job.model import Job
+from pai_runtime.plan.environment import Placement, TaskName
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.state import Run, Unreadable, read_engine
+from pai_runtime.task.plan import Plan
 
 GROUP: Final = "pai_runtime.engines"
 
@@ -26,11 +31,30 @@ OWN: Final = {"local": "pai_runtime.engines.local"}
 class Engine(Protocol):
     """What an entry point leads to."""
 
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """The options of ``run`` that are this engine's alone."""
+
+    def new_run(self, job: Job, wanted: "RunRequest") -> "NewRun":
+        """A run of a job; raises `CannotRun`, or `InvalidInput` for a file that an option names."""
+
     def open_run(self, folder: Path) -> RunReader:
         """The run in `folder`, which it has started, maybe on another machine.
 
         It need not ask anybody; if the run cannot be reached, that is what the reader's `run` says.
         """
+
+
+class NewRun(Protocol):
+    """A run that has not started. `place` and `prepare` come before, in this order, and raise `CannotRun`."""
+
+    def place(self) -> Placement:
+        """Where its tasks are going to run, as far as that is known by now."""
+
+    def prepare(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str]) -> None:
+        """Make all that the tasks need. `secrets`: the values, by the paths that the plans name."""
+
+    def run(self) -> tuple[Run, int]:
+        """Start the tasks and follow them to their end: the run as it was then, and its exit status."""
 
 
 class View(Protocol):
@@ -47,6 +71,21 @@ class View(Protocol):
 
     def end(self) -> None:
         """Show how it was at last."""
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """How a job is to be run.
+
+    `folder` is that of the run, and empty; `timeout` in seconds, for the whole run; `arguments` has the
+    values of the engine's own options.
+    """
+
+    folder: Path
+    user: str
+    view: View
+    timeout: float | None
+    arguments: argparse.Namespace
 
 
 def open_run(folder: Path) -> RunReader | Unreadable:

@@ -13,6 +13,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Protocol
+
+    from pai_runtime.host.code import Code
 else:
     Protocol = object
 
@@ -27,6 +29,11 @@ class Blamed(Protocol):
     @property
     def location(self) -> Path | None:
         """The file of its module."""
+
+
+def plugin_label(id_: str, code: Code) -> str:
+    """A plugin as messages name it."""
+    return f"plugin {id_} ({code.distribution} {code.version})"
 
 
 class PluginError(Exception):
@@ -78,16 +85,16 @@ def _one_line(thing: object) -> str:
 
 
 def _where(error: BaseException, plugin: Blamed) -> str:
-    """The innermost place in the plugin's own code, as `` (file:line)``."""
+    """The innermost line of the plugin's own code, as `` (file:line)``."""
     if isinstance(error, SyntaxError):
         return f" ({error.filename}:{error.lineno})"
     from traceback import walk_tb  # noqa: PLC0415 - not for what goes well
 
     location = plugin.location or Path()
     own = str(location.parent if location.name == "__init__.py" else location)
-    places = [
+    found = [
         f" ({frame.f_code.co_filename}:{line})"
         for frame, line in walk_tb(error.__traceback__)
         if frame.f_code.co_filename.startswith(own)
     ]
-    return places[-1] if places else ""
+    return found[-1] if found else ""

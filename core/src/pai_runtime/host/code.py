@@ -19,7 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from pai_runtime.host.metadata import entry_points, name_and_version, origin, text
-from pai_runtime.host.regular_file import open_regular
+from pai_runtime.task.regular_file import open_regular
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -122,6 +122,11 @@ class Code:
         return "sha256:" + hashlib.sha256(b"".join(rows)).hexdigest()
 
     @property
+    def pinned(self) -> str | None:
+        """The digest; None for an editable one, whose code may change. Raises ValueError."""
+        return None if self.origin == "editable" else self.digest
+
+    @property
     def changed_files(self) -> list[str]:
         """Those of its files that are not as its installer noted them; raises ValueError."""
         hashes, _ = self._measured
@@ -197,12 +202,14 @@ class Code:
             if spec is None or self._source is None:
                 continue
             # A package may have no file of its own, and be in several folders.
-            for place in map(Path, spec.submodule_search_locations or filter(None, [spec.origin])):
+            for location in map(Path, spec.submodule_search_locations or filter(None, [spec.origin])):
                 # An isolated task has the folders of the machine once more, below another one.
-                if any(str(above).endswith(str(self._source.resolve())) for above in place.resolve().parents):
-                    for path in place.rglob("*") if place.is_dir() else [place]:
+                if any(
+                    str(above).endswith(str(self._source.resolve())) for above in location.resolve().parents
+                ):
+                    for path in location.rglob("*") if location.is_dir() else [location]:
                         if path.name.endswith(_SUFFIXES):
-                            yield path.relative_to(place.parent).as_posix(), str(path)
+                            yield path.relative_to(location.parent).as_posix(), str(path)
 
 
 def _as_noted(hash_: str) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pai_runtime.document.problems import Problems
 from pai_runtime.document.schemas import check, located_in, package_schema, schema_error
+from pai_runtime.host.blame import plugin_label
 from pai_runtime.host.code import GROUP, Code
 from pai_runtime.host.dist_info import plugin_distributions
 from pai_runtime.host.metadata import entry_points, normalized
@@ -44,7 +45,8 @@ class StorageManifest:
 class Manifest:
     """What a plugin says of itself, without being imported.
 
-    `default` says that every job uses it that does not name it.
+    `default` says that every job uses it that does not name it, `callbacks` that it is the plugin of
+    prerequisites that have callbacks and name no plugin.
     """
 
     api: int
@@ -53,6 +55,7 @@ class Manifest:
     programs: tuple[str, ...]
     parameters: Mapping[str, Any]
     default: bool = False
+    callbacks: bool = False
     storage: StorageManifest | None = None
 
 
@@ -93,12 +96,12 @@ class Plugin:
     @property
     def digest(self) -> str | None:
         """The digest of its distribution's code; None for an editable one."""
-        return None if self.origin == "editable" else self.code.digest
+        return self.code.pinned
 
     @property
     def label(self) -> str:
         """The plugin as messages name it."""
-        return f"plugin {self.id} ({self.distribution} {self.version})"
+        return plugin_label(self.id, self.code)
 
     @property
     def module(self) -> str:
@@ -160,7 +163,7 @@ def _plugin(code: Code, id_: str, value: str, *, manifests: bool) -> Plugin:
             manifest, fault = read_manifest(location, id_)
     except Exception as error:  # noqa: BLE001 - a broken distribution spoils only itself
         fault = f"its distribution is broken: {type(error).__name__}: {error}"
-    return Plugin(id_, code, value, location, manifest, fault)
+    return Plugin(id=id_, code=code, value=value, location=location, manifest=manifest, fault=fault)
 
 
 def manifest_path(location: Path) -> Path:
@@ -202,6 +205,7 @@ def read_manifest(location: Path, id_: str) -> tuple[Manifest, str | None]:
         programs=tuple(data.get("programs", ())),
         parameters=data["parameters"],
         default=data.get("default", False),
+        callbacks=data.get("callbacks", False),
         storage=storage
         and StorageManifest(storage["name"], storage["mountPath"], storage.get("forExtras", False)),
     )

@@ -14,7 +14,7 @@ import os
 import sys
 from pathlib import Path
 
-from pai_runtime.host.blame import PluginError, blamed, stdout_is_stderr
+from pai_runtime.host.blame import PluginError, blamed, plugin_label, stdout_is_stderr
 from pai_runtime.host.code import GROUP, Code
 from pai_runtime.host.dist_info import installed, plugin_distributions
 from pai_runtime.host.metadata import entry_points
@@ -51,7 +51,7 @@ class _Plugin:
     @property
     def label(self) -> str:
         """As messages name it."""
-        return _label(self.id, self.code)
+        return plugin_label(self.id, self.code)
 
     @property
     def location(self) -> Path | None:
@@ -87,12 +87,12 @@ def _find(record: UseRecord) -> _Plugin:
     try:
         code = installed(record.distribution)
         value = dict(entry_points(code.installed, GROUP))[record.plugin]
-        digest = None if code.origin == "editable" else code.digest
+        digest = code.pinned
     except KeyError:
         raise _NotTheSame(f"{record.distribution} has no plugin {record.plugin}") from None
     except (LookupError, ValueError) as error:
         raise _NotTheSame(f"plugin {record.plugin}: {error}") from None
-    label = _label(record.plugin, code)
+    label = plugin_label(record.plugin, code)
     if (code.distribution, code.version) != (record.distribution, record.version):
         raise _NotTheSame(f"{label} is not the one in the plan, {record.distribution} {record.version}")
     if digest != record.digest:
@@ -100,10 +100,6 @@ def _find(record: UseRecord) -> _Plugin:
             f"the code of {label} is not that of the plan: its digest is {digest}, not {record.digest}"
         )
     return _Plugin(record.plugin, code, value)
-
-
-def _label(id_: str, code: Code) -> str:
-    return f"plugin {id_} ({code.distribution} {code.version})"
 
 
 def _call(function: Any, arguments: dict[str, Any]) -> object:
@@ -135,14 +131,15 @@ def _set_environment(environment: dict[str, str]) -> None:
 
 
 def _use(record: UseRecord, secrets: dict[str, str]) -> Use:
+    own = ((name, platform_path(name)) for name in record.secrets)
     return Use(
-        record.plugin,
-        record.name,
-        fill(record.parameters, secrets),
-        record.failure_policy,
-        record.source,
-        record.roles,
-        {name: secrets[path] for name in record.secrets if (path := platform_path(name)) in secrets},
+        plugin=record.plugin,
+        name=record.name,
+        parameters=fill(record.parameters, secrets),
+        failure_policy=record.failure_policy,
+        source=record.source,
+        roles=record.roles,
+        secrets={name: secrets[path] for name, path in own if path in secrets},
     )
 
 

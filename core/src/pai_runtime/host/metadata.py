@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 
-from pai_runtime.host.regular_file import open_regular
 from pai_runtime.task.fast_json import loads
+from pai_runtime.task.regular_file import open_regular
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

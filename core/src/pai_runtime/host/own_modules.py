@@ -136,8 +136,8 @@ def _from_source(code: Code, name: str, found: ModuleSpec) -> ModuleSpec | None:
     if not path.endswith(tuple(SOURCE_SUFFIXES)):
         return found  # an extension module
     loader = _Source(name, path, code.source(name))
-    places = found.submodule_search_locations
-    return spec_from_file_location(name, path, loader=loader, submodule_search_locations=places)
+    folders = found.submodule_search_locations
+    return spec_from_file_location(name, path, loader=loader, submodule_search_locations=folders)
 
 
 def _is_claimed(code: Code, name: str) -> bool:
@@ -158,12 +158,12 @@ def _check(code: Code, name: str, spec: ModuleSpec) -> None:
     """What was found must be its own, or a folder, which has no code that could be another's."""
     if _is_own(code, name, spec) or (spec.origin is None and name not in code.modules):
         return
-    place = f"the module {name} would be imported from {spec.origin}"
+    what = f"the module {name} would be imported from {spec.origin}"
     if str(spec.origin).endswith(tuple(BYTECODE_SUFFIXES)):
-        raise ImportError(f"{place}, and byte code without its source is not run")
+        raise ImportError(f"{what}, and byte code without its source is not run")
     owner = _owner(str(spec.origin))
     raise ImportError(
-        f"{place}, which is not part of {code.distribution}{f' but of {owner}' if owner else ''}"
+        f"{what}, which is not part of {code.distribution}{f' but of {owner}' if owner else ''}"
     )
 
 

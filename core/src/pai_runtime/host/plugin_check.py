@@ -12,7 +12,16 @@ from pai_runtime.host.host import Host, check_parameters
 from pai_runtime.host.planning import Answer, Question, ask
 from pai_runtime.plugin import Task, Use
 
-_PORTS = {"ssh": (15000,), "http": (15001,)}
+_TASK = Task(
+    job="example",
+    role="worker",
+    index=0,
+    instances={"worker": 1},
+    ports={"ssh": (15000,), "http": (15001,)},
+    folder=Path("/usr/local/pai"),
+    user="me",
+    run="example",
+)
 
 
 def manifest_mismatches(host: Host, plugin: Plugin) -> Iterator[str]:
@@ -24,11 +33,8 @@ def manifest_mismatches(host: Host, plugin: Plugin) -> Iterator[str]:
         check_parameters(plugin, example, problems, located_in(file))
         for problem in problems.in_order:
             yield f"example {number} does not match the schema: {problem.text}"
-    task = Task(
-        "example", "worker", 0, {"worker": 1}, _PORTS, Path("/usr/local/pai"), user="me", run="example"
-    )
-    use = Use(plugin.id, "example", {}, "fail", file, (task.role,))
-    questions = [Question(plugin, replace(use, parameters=example), [task]) for example in examples]
+    use = Use(plugin.id, "example", {}, failure_policy="fail", source=file, roles=(_TASK.role,))
+    questions = [Question(plugin, replace(use, parameters=example), [_TASK]) for example in examples]
     imported, *answers = ask(host, [Question(plugin, use, []), *questions])
     if isinstance(imported, PluginError):
         yield imported.what

@@ -1,13 +1,12 @@
 """From a document to the job that it says, which may have faults that the schema reports."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from pai_runtime.document import duration
 from pai_runtime.document.document import Value
 from pai_runtime.document.problems import Problems
 from pai_runtime.job.model import (
-    PLUGIN_PREFIX,
     Deployed,
     Deployment,
     Extra,
@@ -16,14 +15,12 @@ from pai_runtime.job.model import (
     TaskRole,
     plugin_id,
 )
+from pai_runtime.job.plugins import JobPlugins
 from pai_runtime.job.reading import children, mapping, mappings, string, strings, text, whole
-from pai_runtime.job.storages import StorageFields, with_mount_path
+from pai_runtime.job.storages import with_mount_path
 from pai_runtime.task.vocabulary import FailurePolicy
 
 PLUGIN_LIST: Final = "com.microsoft.pai.runtimeplugin"
-DEFAULT_PLUGIN: Final = PLUGIN_PREFIX + "cmd"
-"""Of a prerequisite with callbacks that names no plugin, as the protocol says."""
-
 OWN_FIELDS: Final = frozenset(
     {
         "name",
@@ -44,12 +41,7 @@ OWN_FIELDS: Final = frozenset(
 """Fields of a prerequisite that the protocol gives a meaning; all others are properties for its plugin."""
 
 
-_FieldsOf = Callable[[str], StorageFields | None]
-
-
-def build_job(
-    root: Value, secrets: Mapping[str, Value], storage_fields: _FieldsOf, problems: Problems
-) -> Job:
+def build_job(root: Value, secrets: Mapping[str, Value], plugins: JobPlugins, problems: Problems) -> Job:
     """The job in a document, and in a secrets file; what uses it makes of its plugins is not yet in it."""
     defaults, extras = mapping(root, "defaults"), mapping(root, "extras")
     own_secrets = mapping(root, "secrets")
@@ -61,7 +53,7 @@ def build_job(
         virtual_cluster=text(defaults, "virtualCluster") or "default",
         retries=whole(root, "jobRetryCount") or 0,
         parameters=root.get("parameters"),
-        prerequisites=_prerequisites(root, storage_fields, problems),
+        prerequisites=_prerequisites(root, plugins, problems),
         roles={str(role.key): _role(role) for role in _values(roles).values() if isinstance(role.data, dict)},
         deployments=_deployments(root, problems),
         deployment=string(defaults, "deployment"),
@@ -74,21 +66,21 @@ def build_job(
     )
 
 
-def _prerequisites(root: Value, storage_fields: _FieldsOf, problems: Problems) -> dict[str, Prerequisite]:
+def _prerequisites(root: Value, plugins: JobPlugins, problems: Problems) -> dict[str, Prerequisite]:
     found: dict[str, Prerequisite] = {}
     for value in mappings(root, "prerequisites"):
-        prerequisite = _prerequisite(value, storage_fields)
+        prerequisite = _prerequisite(value, plugins)
         first = found.setdefault(prerequisite.name, prerequisite)
         if first is not prerequisite:
             _report_second(value, first.value, "prerequisite", problems)
     return found
 
 
-def _prerequisite(written: Value, storage_fields: _FieldsOf) -> Prerequisite:
+def _prerequisite(written: Value, plugins: JobPlugins) -> Prerequisite:
     kind, plugin = text(written, "type"), text(written, "plugin")
     is_passive = kind == "dockerimage" or not (plugin or written.get("callbacks"))
-    id_ = None if is_passive else plugin_id(plugin) if plugin else DEFAULT_PLUGIN
-    fields = storage_fields(id_) if id_ else None
+    id_ = None if is_passive else plugin_id(plugin) if plugin else plugins.for_callbacks()
+    fields = plugins.storage_fields(id_) if id_ else None
     value = with_mount_path(written, fields) if fields else written
     own, below = _values(value), _values(value.get("parameters"))
     given = {

@@ -8,17 +8,15 @@ from pai_runtime.document.problems import InvalidInput, Position, Problems
 from pai_runtime.document.schemas import check_value, package_schema
 from pai_runtime.job.build import build_job
 from pai_runtime.job.model import Job, RoleUses
+from pai_runtime.job.plugins import JobPlugins
 from pai_runtime.job.references import References, Renderer
 from pai_runtime.job.rules import check_rules
 from pai_runtime.job.secrets import check_size, masks
-from pai_runtime.job.storages import StoragePlugins
 from pai_runtime.job.uses import RoleResolver
 from pai_runtime.task.record import replace
 
 
-def load_job(
-    path: Path, secrets_file: Path | None, storage_plugins: StoragePlugins, problems: Problems
-) -> Job:
+def load_job(path: Path, secrets_file: Path | None, plugins: JobPlugins, problems: Problems) -> Job:
     """The job in a file. Raises `InvalidInput` for a file that is no document, or a job that grows too large.
 
     `secrets_file` is YAML, a mapping from names to values; it completes and overrides the job's own. From
@@ -29,23 +27,23 @@ def load_job(
         message = "is not a job: expected a mapping, which begins with protocolVersion: 2"
         raise InvalidInput([root.problem("not-a-mapping", message)])
     secrets = _read_secrets(secrets_file) if secrets_file else {}
-    job = build_job(root, secrets, storage_plugins.fields_of, problems)
+    job = build_job(root, secrets, plugins, problems)
     problems.mask = masks(job.secrets, root)
     check_value(root, package_schema("pai_runtime.job", "job.schema.json"), problems)
     check_rules(job, problems)
-    own_place = root.at(("secrets",)).position
-    check_size(job.secrets, Position(str(secrets_file)) if secrets_file else own_place, problems)
+    in_job = root.at(("secrets",)).position
+    check_size(job.secrets, Position(str(secrets_file)) if secrets_file else in_job, problems)
     references = References(job, problems)
     for prerequisite in job.prerequisites.values():
         Renderer(references, prerequisite=prerequisite).data(prerequisite.value)
-    return resolved(references, storage_plugins)
+    return resolved(references, plugins)
 
 
-def resolved(references: References, storage_plugins: StoragePlugins) -> Job:
+def resolved(references: References, plugins: JobPlugins) -> Job:
     """The job with what each of its roles uses and runs."""
     job = references.job
     has_storages = job.storages or any(each.storages for each in job.prerequisites.values())
-    storage_plugin = storage_plugins.for_extras() if has_storages else ""
+    storage_plugin = plugins.for_storages() if has_storages else ""
     uses: dict[str, RoleUses] = {}
     for name, role in job.roles.items():
         resolver = RoleResolver(references, role, storage_plugin)

@@ -1,29 +1,7 @@
 """Storage as jobs write it: where one is mounted that does not say so, for ``this.mountPath``."""
 
-from collections.abc import Callable
-
 from pai_runtime.document.document import Value
-from pai_runtime.task.record import record
-
-
-@record(frozen=True)
-class StorageFields:
-    """In which fields the uses of a plugin for storage say which one they mean, and where it is mounted."""
-
-    name: str
-    mount_path: str
-
-
-@record(frozen=True)
-class StoragePlugins:
-    """What a job has to know of plugins for storage, each of which says it of itself.
-
-    `fields_of` a plugin's id is None for one that is not for storage; `for_extras` is the id of the one for
-    what ``extras.storages`` and ``requireStorages`` list. Both are asked only about what is in the job.
-    """
-
-    fields_of: Callable[[str], StorageFields | None]
-    for_extras: Callable[[], str]
+from pai_runtime.job.plugins import StorageFields
 
 
 def with_mount_path(value: Value, fields: StorageFields) -> Value:

@@ -1,22 +1,19 @@
 """From the file of a job to its plans: the one way that all commands go."""
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import Final
 
 from pai_runtime.document.problems import Problem, Problems
-from pai_runtime.host.discovery import Plugin
+from pai_runtime.host.discovery import Manifest, Plugin
 from pai_runtime.host.host import Host, Unavailable, check_parameters
 from pai_runtime.job.load import load_job
 from pai_runtime.job.model import Job, JobUse
-from pai_runtime.job.storages import StorageFields, StoragePlugins
+from pai_runtime.job.plugins import JobPlugins, StorageFields
 from pai_runtime.plan.build import LEFT_OUT, PlannedRole, Planner, use_problem
 from pai_runtime.plan.environment import Placement
 from pai_runtime.task.record import record
-
-_NO_STORAGE_PLUGIN: Final = "for extras.storages and requireStorages"
-"""In the place of an id, in the message that this plugin is not installed."""
 
 
 @record(frozen=True)
@@ -41,25 +38,39 @@ def plan_job(
     that is not there is one; only a warning if the use's failure policy ignores it, or if `lenient`: a job
     file is not wrong because this machine lacks a plugin.
     """
-    job = load_job(files.job, files.secrets, storage_plugins(host), problems)
+    job = load_job(files.job, files.secrets, job_plugins(host), problems)
     roles = planned_roles(job, host, problems, lenient=lenient)
     problems.check()
     return Planner(job, host, roles, place(job), problems)
 
 
-def storage_plugins(host: Host) -> StoragePlugins:
-    """What the plugins of a host say of storages; one that may not be used is asked too, and then refused."""
+def job_plugins(host: Host) -> JobPlugins:
+    """What the plugins of a host say of themselves; see `JobPlugins`."""
 
-    def fields_of(id_: str) -> StorageFields | None:
+    def storage_fields(id_: str) -> StorageFields | None:
         storage = host.installed[id_][0].manifest.storage if id_ in host.installed else None
         return StorageFields(storage.name, storage.mount_path) if storage else None
 
-    def for_extras() -> str:
-        plugins = chain(host.usable, (claimants[0] for claimants in host.installed.values()))
-        storages = ((plugin.id, plugin.manifest.storage) for plugin in plugins)
-        return next((id_ for id_, storage in storages if storage and storage.for_extras), _NO_STORAGE_PLUGIN)
+    @cache
+    def first(what: str, is_for: Callable[[Manifest], bool]) -> str:
+        """The first by its id that may be used; else one that may not, which is then refused by its name."""
+        installed = (claimants[0] for claimants in host.installed.values())
+        ids = (plugin.id for plugin in chain(host.usable, installed) if is_for(plugin.manifest))
+        return next(ids, what)
 
-    return StoragePlugins(fields_of, for_extras)
+    return JobPlugins(
+        storage_fields,
+        for_storages=lambda: first("for extras.storages and requireStorages", _is_for_storages),
+        for_callbacks=lambda: first("for callbacks", _is_for_callbacks),
+    )
+
+
+def _is_for_callbacks(manifest: Manifest) -> bool:
+    return manifest.callbacks
+
+
+def _is_for_storages(manifest: Manifest) -> bool:
+    return manifest.storage is not None and manifest.storage.for_extras
 
 
 def planned_roles(job: Job, host: Host, problems: Problems, *, lenient: bool = False) -> list[PlannedRole]:

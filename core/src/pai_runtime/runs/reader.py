@@ -52,6 +52,9 @@ class RunReader(Protocol):
     def variables(self, task: RunTask) -> Mapping[str, Any]:
         """The content of its ``variables.json``; raises OSError, or ValueError if it is not understood."""
 
+    def cancel(self) -> None:
+        """Have the run cancelled, as Ctrl-C does where it was started; raises OSError if that cannot be."""
+
 
 def activity(reader: RunReader, run: Run) -> Activity:
     """What every task of a run is doing."""

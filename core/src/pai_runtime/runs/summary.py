@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from pai_runtime.runs.reader import RunReader
-from pai_runtime.runs.runtime_log import without_mark
 from pai_runtime.runs.state import Run, RunTask
+from pai_runtime.task.runtime_log import text_of
 
 
 @dataclass(frozen=True)
@@ -93,5 +93,5 @@ def _quote(record: Mapping[str, Any]) -> str:
     for key, log in (("matchedUserLogString", "user"), ("matchedPlatformLogString", "platform")):
         if found := _text(record, key).strip().partition("\n")[0]:
             lines = str(logs.get(log)).splitlines() if isinstance(logs, Mapping) else []
-            return next((without_mark(line).strip() for line in reversed(lines) if found in line), found)
+            return next((text_of(line).strip() for line in reversed(lines) if found in line), found)
     return ""

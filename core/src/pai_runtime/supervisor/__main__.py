@@ -9,10 +9,10 @@ import os
 import sys
 
 from pai_runtime.supervisor.supervisor import supervise
+from pai_runtime.task.exit_codes import RUNTIME_ERROR
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.launch import LaunchOptions
 from pai_runtime.task.memfd import hand_over_script
-from pai_runtime.task.outcome import RUNTIME_ERROR
 
 _STANDARD = (0, 1, 2)
 _USAGE_ERROR = 2
@@ -20,7 +20,7 @@ _USAGE_ERROR = 2
 
 def main() -> int:
     """Read the command line and supervise; the task's exit code."""
-    _make_places()
+    _open_standard_streams()
     try:
         folder, options = _arguments()
     except ValueError as error:
@@ -32,8 +32,8 @@ def main() -> int:
     return supervise(folder, options)
 
 
-def _make_places() -> None:
-    """Have the standard streams open, and `SCRIPT_FD`, before anything else takes their places."""
+def _open_standard_streams() -> None:
+    """Have the standard streams open, and `SCRIPT_FD`, before anything else takes their numbers."""
     while (fd := os.open(os.devnull, os.O_RDWR)) in _STANDARD:
         os.set_inheritable(fd, True)  # noqa: FBT003 - positional only
     os.close(fd)

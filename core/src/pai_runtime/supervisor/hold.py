@@ -11,6 +11,8 @@ from pai_runtime.task.vocabulary import Kept
 _LOOK_EVERY = 0.5
 """Seconds after which a task that is kept looks whether it has been released."""
 
+_WHY = {"held": "for debugging", "lingering": "for its services"}
+
 
 def hold(task: Task, phase: Kept, seconds: float, is_wanted: Callable[[], bool] = lambda: True) -> None:
     """Keep a task as it is for so many seconds; its services go on.
@@ -35,9 +37,6 @@ def hold(task: Task, phase: Kept, seconds: float, is_wanted: Callable[[], bool] 
     signal.signal(signal.SIGUSR1, before)
     task.journal.add("released")
     task.say(f"[INFO] the task is not {phase} any more")
-
-
-_WHY = {"held": "for debugging", "lingering": "for its services"}
 
 
 def _is_released(task: Task) -> bool:

@@ -12,14 +12,9 @@
 
 from __future__ import annotations
 
-from pai_runtime.task.outcome import (
-    EXPLAINED,
-    RUNTIME_ERROR,
-    SETUP_FAILED,
-    TIMEOUT,
-    CallbackFailure,
-    Result,
-)
+from pai_runtime.task.exit_codes import RUNTIME_ERROR, SETUP_FAILED, TIMEOUT
+from pai_runtime.task.outcome import CallbackFailure, Result
+from pai_runtime.task.runtime_log import EXPLAINED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

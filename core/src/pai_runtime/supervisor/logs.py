@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import time
 
 from pai_runtime.task.console import Console, LinePrefix
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.layout import LOGS, RUNTIME_LOG, USER_LOG
 from pai_runtime.task.masking import Masker, Masks
+from pai_runtime.task.runtime_log import line_prefix
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -156,10 +156,7 @@ class UserLog:
 
 
 class RuntimeLog:
-    """``runtime.log``: the runtime's own messages and the output of the callbacks, line by line.
-
-    Each line is ``[Mon Feb  1 02:54:48 UTC 2021] [openpai-runtime] text``.
-    """
+    """``runtime.log``: the runtime's own messages and the output of the callbacks, line by line."""
 
     def __init__(self, masker: Masker, file: LogFile, tail: Tail) -> None:
         self._masker = masker
@@ -187,9 +184,7 @@ class RuntimeLog:
         self._put(self._lines.flush())
 
     def _write(self, data: bytes) -> None:
-        self._lines.prefix = time.strftime(
-            "[%a %b %e %H:%M:%S UTC %Y] [openpai-runtime] ", time.gmtime()
-        ).encode()
+        self._lines.prefix = line_prefix()
         self._put(self._lines.feed(data))
 
     def _put(self, lines: bytes) -> None:

@@ -7,13 +7,13 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterator
 
-    Place = str | os.PathLike[str]
+    FileName = str | os.PathLike[str]
 
 
 class OomKills:
     """Counts from now on: in the task's memory cgroup, or where it has none, on the whole machine."""
 
-    def __init__(self, proc: Place = "/proc", sys: Place = "/sys") -> None:
+    def __init__(self, proc: FileName = "/proc", sys: FileName = "/sys") -> None:
         candidates = [*_cgroup_files(proc, sys), f"{proc}/vmstat"]
         self._counts = {path: count for path in candidates if (count := _count(path)) is not None}
 
@@ -26,7 +26,7 @@ class OomKills:
         return None
 
 
-def _cgroup_files(proc: Place, sys: Place) -> Iterator[str]:
+def _cgroup_files(proc: FileName, sys: FileName) -> Iterator[str]:
     """Of version 2, alone or beside version 1, and of version 1; the most telling first."""
     cgroups = [line.split(":", 2) for line in _lines(f"{proc}/self/cgroup") if line.count(":") > 1]
     v2 = [path for number, controllers, path in cgroups if (number, controllers) == ("0", "")]

@@ -4,11 +4,12 @@ import os
 import sys
 
 from pai_runtime.task.events import EventFile
+from pai_runtime.task.exit_codes import RUNTIME_ERROR
 from pai_runtime.task.exit_record import exit_record, termination_message
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.launch import LaunchOptions
 from pai_runtime.task.layout import RECORD
-from pai_runtime.task.outcome import RUNTIME_ERROR, Result
+from pai_runtime.task.outcome import Result
 from pai_runtime.task.state import Journal
 
 

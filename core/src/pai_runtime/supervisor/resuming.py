@@ -7,7 +7,8 @@ from pai_runtime.supervisor.lifecycle import SetUp
 from pai_runtime.supervisor.task import Task
 from pai_runtime.task.analysis import MOST_CODE
 from pai_runtime.task.events import read_events
-from pai_runtime.task.outcome import SETUP_FAILED, Result
+from pai_runtime.task.exit_codes import SETUP_FAILED
+from pai_runtime.task.outcome import Result
 from pai_runtime.task.plan import PlanError
 from pai_runtime.task.vocabulary import Outcome
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import time
 
+from pai_runtime.task.exit_codes import RUNTIME_ERROR
 from pai_runtime.task.fast_json import dumps, loads
 from pai_runtime.task.layout import RECORD, RECORD_BYTES
-from pai_runtime.task.outcome import RUNTIME_ERROR
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -17,6 +17,36 @@ else:
     from pai_runtime.task.record import field, record
 
 
+PHASES: tuple[Phases, ...] = ("all", "init", "rest")
+
+_NUMBER = (int, float)
+_NONE = type(None)
+_KINDS: Mapping[str, tuple[type, ...]] = {
+    "timeout": (*_NUMBER, _NONE),
+    "grace": _NUMBER,
+    "exit_budget": _NUMBER,
+    "prefix": (str,),
+    "rotation": (dict,),
+    "termination_log": (str, _NONE),
+    "folder_fd": (int, _NONE),
+    "secrets_fd": (int, _NONE),
+    "pid": (int, _NONE),
+    "python": (str, _NONE),
+    "hook_argv": (list,),
+    "variables": (dict,),
+    "phases": (str,),
+}
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(map(str.capitalize, rest))
+
+
+_KEYS = {name: _camel(name) for name in _KINDS}
+"""The name of each option in JSON."""
+
+
 @record(frozen=True)
 class Rotation:
     """How much of a log is kept: `count` files of at most `size` bytes, the live one included."""
@@ -95,32 +125,4 @@ class LaunchOptions:
         return cls(**fields)
 
 
-PHASES: tuple[Phases, ...] = ("all", "init", "rest")
-
 DEFAULT = LaunchOptions()
-_NUMBER = (int, float)
-_NONE = type(None)
-_KINDS: Mapping[str, tuple[type, ...]] = {
-    "timeout": (*_NUMBER, _NONE),
-    "grace": _NUMBER,
-    "exit_budget": _NUMBER,
-    "prefix": (str,),
-    "rotation": (dict,),
-    "termination_log": (str, _NONE),
-    "folder_fd": (int, _NONE),
-    "secrets_fd": (int, _NONE),
-    "pid": (int, _NONE),
-    "python": (str, _NONE),
-    "hook_argv": (list,),
-    "variables": (dict,),
-    "phases": (str,),
-}
-
-
-def _camel(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(map(str.capitalize, rest))
-
-
-_KEYS = {name: _camel(name) for name in _KINDS}
-"""The name of each option in JSON."""

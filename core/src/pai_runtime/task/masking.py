@@ -30,6 +30,9 @@ _LARGEST_STEP = 64
 _MOST_WORDS = 1 << 14
 """Words in an index at which its step is made smaller: each takes some 80 bytes of memory."""
 
+_LONG = 15
+"""Bytes of a form in which there is a word of 8 bytes at a multiple of 8, wherever it stands."""
+
 _BLOCK = 512
 """Words that are looked at one by one if any of them is in a form."""
 
@@ -82,10 +85,6 @@ class Masks:
         return sorted(found), min(ends)
 
 
-_LONG = 15
-"""Bytes of a form in which there is a word of 8 bytes at a multiple of 8, wherever it stands."""
-
-
 class _Index:
     """Forms, found in a time that hardly depends on how many there are.
 
@@ -118,7 +117,7 @@ class _Index:
         self._add_words(forms)
 
     def find(self, text: bytes, found: list[tuple[int, int]]) -> int:
-        """Add to `found` the longest form at each place; the first place where a form may have begun."""
+        """Add to `found` the longest form at each position; the first one where a form may have begun."""
         open_from = len(text)
         if not self._forms:
             return open_from
@@ -150,10 +149,10 @@ class _Index:
         """Where a form may begin."""
         key = self._step + self._word - 1  # with so many bytes, a form has a word where it is looked at
         if len(self._forms) * self._step > _FEW or any(form[:key] in text for form in self._forms):
-            yield from self._places_of_words(text)
+            yield from self._positions_of_words(text)
         yield from range(max(len(text) - key + 1, 0), len(text))
 
-    def _places_of_words(self, text: bytes) -> Iterator[int]:
+    def _positions_of_words(self, text: bytes) -> Iterator[int]:
         for shift in range(0, self._word, self._step):
             words = self._as_words(memoryview(text)[shift:])[:: max(self._step // self._word, 1)]
             for first in range(0, len(words), _BLOCK):
@@ -161,8 +160,8 @@ class _Index:
                 if self._words.isdisjoint(block):  # the usual case, and a fast search
                     continue
                 for number in compress(range(len(block)), map(self._words.__contains__, block)):
-                    place = shift + max(self._step, self._word) * (first + number)
-                    yield from (place - offset for offset in self._offsets[block[number]] if offset <= place)
+                    word = shift + max(self._step, self._word) * (first + number)
+                    yield from (word - offset for offset in self._offsets[block[number]] if offset <= word)
 
     def _as_words(self, data: bytes | memoryview) -> memoryview:
         whole = memoryview(data)[: len(data) - len(data) % self._word]
@@ -171,18 +170,18 @@ class _Index:
 
 def _longest_at_start(forms: Sequence[bytes], text: bytes) -> int:
     """How long the longest of the sorted forms is that `text` begins with; 0 for none."""
-    while place := bisect_right(forms, text):
-        form = forms[place - 1]
+    while position := bisect_right(forms, text):
+        form = forms[position - 1]
         if text.startswith(form):
             return len(form)
-        text = text[: next(place for place, byte in enumerate(form) if byte != text[place])]
+        text = text[: next(index for index, byte in enumerate(form) if byte != text[index])]
     return 0
 
 
 def _is_begun(forms: Sequence[bytes], text: bytes) -> bool:
     """Whether one of the sorted forms begins with `text` and is longer."""
-    place = bisect_right(forms, text)
-    return place < len(forms) and forms[place].startswith(text)
+    position = bisect_right(forms, text)
+    return position < len(forms) and forms[position].startswith(text)
 
 
 class Masker:
@@ -227,16 +226,16 @@ class Masker:
             hold, rest = len(joined), len(data)
         done, masked = self._given, self._masked
         out: list[bytes] = []
-        place = _Places(data if found else b"")
+        positions = _Positions(data if found else b"")
         for start, end in found:
             if start > hold and start >= masked:
                 break  # what stands before it is not decided yet
             if start >= masked:
-                begin = place[start]
+                begin = positions[start]
                 out += [data[done:begin], MASK]
                 done = max(done, begin)
             if end > masked:
-                stop = place[end - 1] + 1
+                stop = positions[end - 1] + 1
                 out.append(data[done:stop].translate(None, _NO_BREAKS))
                 done, masked = max(done, stop), end
         out.append(data[done:rest])
@@ -246,14 +245,14 @@ class Masker:
         return b"".join(out)
 
 
-class _Places:
+class _Positions:
     """Where in the data its bytes are that are not line breaks, by their number."""
 
     def __init__(self, data: bytes) -> None:
         import re  # noqa: PLC0415 - see the top
 
         breaks = (found.start() for found in re.finditer(b"[%s]" % BREAKS, data))
-        self._before = [place - number for number, place in enumerate(breaks)]
+        self._before = [position - number for number, position in enumerate(breaks)]
 
     def __getitem__(self, number: int) -> int:
         return number + bisect_right(self._before, number)
@@ -266,8 +265,8 @@ def _joined(data: bytes) -> bytes:
 
 def _back(data: bytes, count: int) -> int:
     """Where the last `count` bytes that are not line breaks begin; the end for none."""
-    place = len(data)
+    position = len(data)
     while count:
-        place -= 1
-        count -= data[place] not in BREAKS
-    return place
+        position -= 1
+        count -= data[position] not in BREAKS
+    return position

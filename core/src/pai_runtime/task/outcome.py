@@ -1,4 +1,4 @@
-"""How a task went: its outcome, the runtime's own exit codes, and callbacks that failed beside it."""
+"""How a task went: its outcome, and callbacks that failed beside it."""
 
 from __future__ import annotations
 
@@ -14,16 +14,6 @@ if TYPE_CHECKING:
     from pai_runtime.task.vocabulary import Outcome, Phase
 else:
     from pai_runtime.task.record import field, record
-
-SETUP_FAILED = 240
-"""Exit code of a task one of whose start steps failed."""
-RUNTIME_ERROR = 241
-"""Exit code of a task that the runtime itself could not run."""
-TIMEOUT = 242
-"""Exit code of a task that was ended by its time limit."""
-
-EXPLAINED = "[ERROR] exit code "
-"""Begins the line of ``runtime.log`` from which on it says why the task failed."""
 
 
 @record(frozen=True)

@@ -1,8 +1,15 @@
 """Descriptors of regular files, among whatever else may stand under their names."""
 
+from __future__ import annotations
+
 import errno
 import os
 import stat
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import BinaryIO
 
 FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 """With these, opening follows no link and waits for nobody."""
@@ -22,3 +29,11 @@ def sole(fd: int, name: str) -> int:
         os.close(fd)
         raise OSError(errno.EMLINK, "has other hard links", name)
     return fd
+
+
+def open_regular(path: str | Path) -> BinaryIO:
+    """Open a file to read its bytes, at once; raises OSError, also for what is no regular file.
+
+    It may be a link: this is for files that an installer has left, not for what a task can write.
+    """
+    return os.fdopen(regular(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), str(path)), "rb")

@@ -31,6 +31,18 @@ _ANSI_C = {
 }
 _ANSI_C_BELOW_128 = {number: text for number, text in _ANSI_C.items() if number < 128}  # noqa: PLR2004
 
+_URL_SAFE = bytes.maketrans(b"+/", b"-_")
+_UNSAFE_IN_URLS = [rb"[^\w.~-]", rb"[^\w.~/-]", rb"[^\w.~!*'()-]"]
+"""As in a query, in a path, and as JavaScript says; a word in bytes is ASCII's."""
+
+_QUOTES_IN_HTML = [
+    ("&quot;", "&#x27;"),
+    ("&quot;", "&#39;"),
+    ("&quot;", "&#039;"),
+    ("&quot;", "&apos;"),
+    ("&#34;", "&#39;"),
+]
+
 
 def forms(secret: str) -> set[bytes]:
     """All forms of a value; none of one that is too short."""
@@ -81,19 +93,12 @@ def _base64(data: bytes) -> Iterator[bytes]:
         yield form.translate(_URL_SAFE)
 
 
-_URL_SAFE = bytes.maketrans(b"+/", b"-_")
-
-
 def _in_url(data: bytes) -> Iterator[bytes]:
     for unsafe in _UNSAFE_IN_URLS:
         form = re.sub(unsafe, lambda found: b"%%%02X" % found[0][0], data)
         for spaced in {form, form.replace(b"%20", b"+")}:
             yield spaced
             yield re.sub(b"%..", lambda code: code[0].lower(), spaced)
-
-
-_UNSAFE_IN_URLS = [rb"[^\w.~-]", rb"[^\w.~/-]", rb"[^\w.~!*'()-]"]
-"""As in a query, in a path, and as JavaScript says; a word in bytes is ASCII's."""
 
 
 def _quoted(text: str) -> Iterator[str]:
@@ -110,15 +115,6 @@ def _quoted(text: str) -> Iterator[str]:
         yield from ("'".join(parts), "\\'".join(parts))
     parts = [repr(part)[2:-1] for part in _bytes(text).split(b"'")]
     yield from ("'".join(parts), "\\'".join(parts))
-
-
-_QUOTES_IN_HTML = [
-    ("&quot;", "&#x27;"),
-    ("&quot;", "&#39;"),
-    ("&quot;", "&#039;"),
-    ("&quot;", "&apos;"),
-    ("&#34;", "&#39;"),
-]
 
 
 def _in_shell(text: str) -> Iterator[str]:

@@ -47,8 +47,8 @@ def _chosen(tasks: Sequence[RunTask], doing: Activity, room: int) -> tuple[list[
         return list(tasks), []
     roles = list(dict.fromkeys(task.role for task in tasks))
     together = len(roles) > room // 2
-    place = max(0, room - (1 if together else len(roles)))
-    chosen = set(sorted(tasks, key=lambda task: _rank(task, doing[task.name]))[:place])
+    most = max(0, room - (1 if together else len(roles)))
+    chosen = set(sorted(tasks, key=lambda task: _rank(task, doing[task.name]))[:most])
     rest = [task for task in tasks if task not in chosen]
     groups = (
         {"all others": rest} if together else {role: [t for t in rest if t.role == role] for role in roles}

@@ -1,11 +1,10 @@
 """What is said at the end of a run: how it went; what failed, where and why; and where to read more."""
 
 from collections.abc import Iterator, Sequence
-from itertools import takewhile
 
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.summary import Failure, Summary
-from pai_runtime.task.outcome import EXPLAINED
+from pai_runtime.task.runtime_log import before_explanation
 from pai_runtime.terminal.text import shown_line
 from pai_runtime.terminal.words import counts, logs_command, short_path, tail
 
@@ -47,9 +46,7 @@ def _failed(reader: RunReader, summary: Summary, failure: Failure) -> Iterator[s
         yield from (f"  - {_line(text)}" for text in failure.solutions)
     if failure.in_setup:
         lines = tail(reader, task, "runtime", _SEARCHED_LINES)
-        # What follows why it failed has been told, or is of callbacks.
-        before = list(takewhile(lambda line: not line.startswith(EXPLAINED), lines))
-        yield from (f"  | {line}" for line in before[-_LAST_LINES:])
+        yield from (f"  | {line}" for line in before_explanation(lines)[-_LAST_LINES:])
     yield f"  its log: {logs_command(reader.folder, task.name, *['--runtime'] * failure.in_setup)}"
     if len(tasks) > 1:
         yield f"  of {len(tasks)} tasks: {counts(each.state for each in tasks)}"

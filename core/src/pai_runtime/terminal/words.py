@@ -7,8 +7,8 @@ from pathlib import Path
 
 from pai_runtime.runs.progress import Progress
 from pai_runtime.runs.reader import LogName, RunReader
-from pai_runtime.runs.runtime_log import without_mark
 from pai_runtime.runs.state import Run, RunTask
+from pai_runtime.task.runtime_log import text_of
 from pai_runtime.terminal.text import shown_line
 from pai_runtime.terminal.times import clock, elapsed, time_span
 
@@ -90,7 +90,7 @@ def last_line(reader: RunReader, task: RunTask, progress: Progress | None = None
 def tail(reader: RunReader, task: RunTask, log: LogName, most: int) -> list[str]:
     """The last lines of a log that are not empty, without the date and the mark of ``runtime.log``."""
     data = reader.log(task, log).tail(_TAIL_BYTES)
-    lines = (without_mark(shown_line(line)) for line in data.split(b"\n"))
+    lines = (text_of(shown_line(line)) for line in data.split(b"\n"))
     return [line for line in lines if line.strip()][-most:]
 
 

@@ -24,8 +24,8 @@ def pai_prerequisite(use: Use, task: Task) -> Contribution | None:  # noqa: ARG0
     """The cluster's rules; a job's own that make no sense are refused before anything is started."""
     if not use.parameters.get("enabled", True):
         return None
-    for place in ("before", "after"):
-        _, faults = _own_rules(use, place, check=True)
+    for when in ("before", "after"):
+        _, faults = _own_rules(use, when, check=True)
         if faults:
             raise UserError("; ".join(faults))
     path = os.environ.get(CLUSTER_SPEC)
@@ -86,14 +86,14 @@ def _rules(use: Use, failure: Failure) -> "list[Rule]":
     return [*rules, *shipped_rules(), *after]
 
 
-def _own_rules(use: Use, place: str, *, check: bool) -> "tuple[list[Rule], list[str]]":
+def _own_rules(use: Use, when: str, *, check: bool) -> "tuple[list[Rule], list[str]]":
     """Those of the job; their expressions are checked when the plan is made, and not once more."""
-    entries = use.parameters.get(place)
+    entries = use.parameters.get(when)
     if not entries:
         return [], []
     from pai_failure_analysis.rules import read_rules  # noqa: PLC0415
 
-    rules, faults = read_rules(entries, f"{place} of the job", check=check)
+    rules, faults = read_rules(entries, f"{when} of the job", check=check)
     return rules, [str(fault) for fault in faults]
 
 

@@ -50,7 +50,7 @@ class Logs:
     text: bytes
     logs: tuple[Log, ...]
 
-    def place(self, index: int) -> tuple[str, int]:
+    def position(self, index: int) -> tuple[str, int]:
         """The log and the line, from 1, of a byte in the text."""
         log = self.logs[bisect_right([log.start for log in self.logs], index) - 1]
         return log.name, log.first_line + self.text.count(b"\n", log.start, index)
@@ -160,8 +160,8 @@ def _end_of(stream: IO[bytes]) -> tuple[bytes, int]:
     return end, lines
 
 
-def _places(match: Match) -> list[Found]:
-    """What was found in the logs, each place once."""
+def _found_in(match: Match) -> list[Found]:
+    """What was found in the logs, each position once."""
     return list(dict.fromkeys(filter(None, (match.user, match.platform))))
 
 
@@ -175,8 +175,8 @@ def _explained(match: Match, logs: Logs, output: Output) -> Iterator[str]:
     if rule.solution:
         yield "What to do:"
         yield from (f"  - {line}" for line in rule.solution)
-    for found in _places(match):
-        name, number = logs.place(found.start)
+    for found in _found_in(match):
+        name, number = logs.position(found.start)
         yield ""
         yield f"{name}:{number}:"
         yield from (
@@ -207,7 +207,7 @@ def _document(match: Match, logs: Logs, output: Output) -> dict[str, Any]:
                     for line, matched, text in logs.lines(found, output)
                 ],
             }
-            for found in _places(match)
-            for name, number in [logs.place(found.start)]
+            for found in _found_in(match)
+            for name, number in [logs.position(found.start)]
         ],
     }

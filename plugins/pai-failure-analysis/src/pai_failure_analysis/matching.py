@@ -14,7 +14,7 @@ LONGEST_MATCH = 2048
 
 @dataclass(frozen=True)
 class Found:
-    """A match: its place in the searchable text, in bytes, and its beginning as text."""
+    """A match: its position in the searchable text, in bytes, and its beginning as text."""
 
     start: int
     end: int
@@ -99,7 +99,7 @@ def _gpu_holds(asked: Mapping[str, Any], gpu: Mapping[str, Any]) -> bool:
 
 
 def _find(expression: str | None, text: bytes) -> Found | None:
-    if expression is None or (place := regex.span(expression, text)) is None:
+    if expression is None or (bounds := regex.span(expression, text)) is None:
         return None
-    start, end = place
+    start, end = bounds
     return Found(start, end, text[start : min(end, start + LONGEST_MATCH)].decode("utf-8", "ignore"))

@@ -17,6 +17,21 @@ SHIPPED = "exit-spec.yaml"
 MOST_CODE = 255
 OUTCOMES = ("failed", "setup-failed", "timeout")
 PHASES = ("init", "taskStarts", "command")
+GPU_STATES = ("nvidiaDoubleEccError", "nvidiaGpuLost")
+
+_FIELDS: Mapping[str, tuple[str, Any, str]] = {
+    "exitCode": ("exit_code", int, "a whole number"),
+    "signal": ("signal", int, "the number of a signal"),
+    "outcome": ("outcome", OUTCOMES, ""),
+    "phase": ("phase", PHASES, ""),
+    "plugin": ("plugin", str, "the id of a plugin"),
+    "oomKilled": ("oom_killed", bool, "true or false"),
+    "diskFull": ("disk_full", bool, "true or false"),
+    "userLogRegex": ("user_log", str, "a regular expression"),
+    "platformLogRegex": ("platform_log", str, "a regular expression"),
+    "gpuInfo": ("gpu", Mapping, "a mapping"),
+}
+"""Of each field of a pattern: the attribute, its type or the words that it may have, what is expected."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +76,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Fault:
-    """What is wrong with an entry of an exit spec; `path` leads from the entry to the place."""
+    """What is wrong with an entry of an exit spec; `path` leads from the entry to the fault."""
 
     source: str
     number: int
@@ -214,23 +229,6 @@ class _Reader:
     def _report(self, bad: _Bad, consequence: str = "") -> None:
         message = f"{bad.message}{consequence}"
         self.faults.append(Fault(self._source, self._number, self._phrase, bad.path, message))
-
-
-GPU_STATES = ("nvidiaDoubleEccError", "nvidiaGpuLost")
-
-_FIELDS: Mapping[str, tuple[str, Any, str]] = {
-    "exitCode": ("exit_code", int, "a whole number"),
-    "signal": ("signal", int, "the number of a signal"),
-    "outcome": ("outcome", OUTCOMES, ""),
-    "phase": ("phase", PHASES, ""),
-    "plugin": ("plugin", str, "the id of a plugin"),
-    "oomKilled": ("oom_killed", bool, "true or false"),
-    "diskFull": ("disk_full", bool, "true or false"),
-    "userLogRegex": ("user_log", str, "a regular expression"),
-    "platformLogRegex": ("platform_log", str, "a regular expression"),
-    "gpuInfo": ("gpu", Mapping, "a mapping"),
-}
-"""Of each field of a pattern: the attribute, its type or the words that it may have, what is expected."""
 
 
 def _code_of(entry: Mapping[str, Any]) -> Any:

@@ -1,14 +1,36 @@
-"""The engine of this machine: tasks are its processes."""
+"""The engine of this machine: tasks are its processes. See `pai_runtime.engines.engine.Engine`."""
 
+from argparse import ArgumentParser
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pai_runtime.engines.engine import RunRequest
+    from pai_runtime.engines.local.engine import LocalRun
     from pai_runtime.engines.local.reader import LocalRunReader
+    from pai_runtime.job.model import Job
+
+# What reads a run needs nothing of what makes one, and the other way round.
+# ruff: noqa: PLC0415
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """The options of ``run`` that are for this machine."""
+    from pai_runtime.engines.local import options
+
+    options.add_arguments(parser)
+
+
+def new_run(job: "Job", wanted: "RunRequest") -> "LocalRun":
+    """A run of a job on this machine."""
+    from pai_runtime.engines.local.engine import LocalRun
+    from pai_runtime.engines.local.options import options_of
+
+    return LocalRun(job, wanted, options_of(wanted.arguments))
 
 
 def open_run(folder: Path) -> "LocalRunReader":
-    """The run in `folder`; see `pai_runtime.engines.engine.Engine`."""
-    from pai_runtime.engines.local.reader import LocalRunReader  # noqa: PLC0415 - a plan's placement needs no runs
+    """The run in `folder`."""
+    from pai_runtime.engines.local.reader import LocalRunReader
 
     return LocalRunReader(folder)

@@ -312,8 +312,8 @@ class Isolation:
             mount(_path_of(own), _path_of(platform), None, MS_BIND | MS_REC)
 
     def _memory(self, path: Path, options: str) -> None:
-        with self._make(path) as place:
-            mount("tmpfs", _path_of(place), "tmpfs", MS_NOSUID | MS_NODEV, options)
+        with self._make(path) as mount_point:
+            mount("tmpfs", _path_of(mount_point), "tmpfs", MS_NOSUID | MS_NODEV, options)
 
     def _bind(self, bind: Bind) -> None:
         target = Path(bind.target)
@@ -321,14 +321,14 @@ class Isolation:
             self._bind_file(bind.source, target)
             return
         with (
-            self._make(target) as place,
+            self._make(target) as mount_point,
             Folder.at(Path(bind.source)) as whole,
             whole.folder(bind.below) as source,
         ):
-            mount(_path_of(source), _path_of(place), None, MS_BIND | MS_REC)
+            mount(_path_of(source), _path_of(mount_point), None, MS_BIND | MS_REC)
         if bind.read_only:
-            with self._make(target) as place:
-                make_read_only(_path_of(place))
+            with self._make(target) as mount_point:
+                make_read_only(_path_of(mount_point))
 
     def _bind_file(self, source: str, target: Path) -> None:
         """A file of the machine's, read-only."""

@@ -1,16 +1,15 @@
 """What all tasks of a run have in common: how they are isolated, their storage, variables and secrets."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from secrets import token_hex
-from typing import Literal
 
 from pai_runtime.engines.engine import View
 from pai_runtime.engines.local.environment import local_environment, not_set, secrets_among
 from pai_runtime.engines.local.isolation import Bind
 from pai_runtime.engines.local.isolation_trial import Trial, try_out
 from pai_runtime.engines.local.launcher import Launcher
+from pai_runtime.engines.local.options import LocalOptions
 from pai_runtime.engines.local.storages import binds, check_storages, not_mounted
 from pai_runtime.engines.local.task import TaskSettings
 from pai_runtime.job.model import Job
@@ -20,23 +19,6 @@ from pai_runtime.task.folder import Folder
 from pai_runtime.task.placeholders import platform_path
 from pai_runtime.task.plan import Plan
 
-IsolationMode = Literal["auto", "none", "required"]
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """How a job is run here.
-
-    `timeout` in seconds, for the whole run; `storages`: folders by storage name; `environment`: names of
-    variables of ours that tasks are to have, beside those that the job asks for.
-    """
-
-    user: str
-    timeout: float | None = None
-    isolation: IsolationMode = "auto"
-    storages: Mapping[str, Path] = field(default_factory=dict)
-    environment: tuple[str, ...] = ()
-
 
 @dataclass(frozen=True)
 class Preparation:
@@ -44,7 +26,7 @@ class Preparation:
 
     job: Job
     folder: Folder
-    options: RunOptions
+    options: LocalOptions
     view: View
 
     def settings(

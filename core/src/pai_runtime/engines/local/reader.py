@@ -1,13 +1,15 @@
 """What the local engine tells of its runs: all of it is in the folder of the run."""
 
-import fcntl
+import errno
 import json
 import os
+import signal
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from pai_runtime.engines.local.run_lock import is_unlocked, lock_holder
 from pai_runtime.runs.log_follower import LogFollower
 from pai_runtime.runs.progress import Progress, read_progress
 from pai_runtime.runs.reader import LogName
@@ -29,7 +31,7 @@ class LocalRunReader:
     def run(self) -> Run | Unreadable:
         """As ``run.json`` says; lost if its engine is gone before its end."""
         run = read_run(self.folder)
-        if isinstance(run, Unreadable) or run.ended is not None or not self._is_left():
+        if isinstance(run, Unreadable) or run.ended is not None or not is_unlocked(self.folder):
             return run
         run = read_run(self.folder)  # it may have ended meanwhile
         return replace(run, lost=run.ended is None) if isinstance(run, Run) else run
@@ -62,20 +64,13 @@ class LocalRunReader:
             raise ValueError("it is not an object")  # noqa: TRY004 - as for all else that is wrong in it
         return variables
 
+    def cancel(self) -> None:
+        """Interrupt the process that goes on with it."""
+        pid = lock_holder(self.folder)
+        if pid is None:
+            raise ProcessLookupError(errno.ESRCH, "no process here holds its lock", str(self.folder))
+        os.kill(pid, signal.SIGINT)
+
     def _folder_of(self, task: RunTask) -> Folder:
         with Folder.at(self.folder) as run:
             return run.folder(task.name)
-
-    def _is_left(self) -> bool:
-        """Whether no engine goes on with it: while one does, it holds a lock on the folder."""
-        try:
-            fd = os.open(self.folder, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
-            return False
-        try:
-            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:
-            return False
-        finally:
-            os.close(fd)
-        return True

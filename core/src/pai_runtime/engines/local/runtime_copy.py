@@ -1,4 +1,4 @@
-"""The runtime's own code as a task sees it at a second place, where it cannot change it.
+"""The runtime's own code as a task sees it at a second path, where it cannot change it.
 
 A task has a layer of its own over this machine's files, also over those of our interpreter and of plugins.
 What runs beside it with secrets in its hands comes from this copy.
@@ -19,25 +19,25 @@ SEEN = PLATFORM / RUNTIME
 
 def runtime_binds(target: Path) -> list[Bind]:
     """This interpreter with its modules, each by its own path below `target`, which is a task's `RUNTIME`."""
-    return [Bind(place, f"{target}{place}", read_only=True) for place in _places()]
+    return [Bind(path, f"{target}{path}", read_only=True) for path in _roots()]
 
 
 @cache
-def _places() -> tuple[str, ...]:
+def _roots() -> tuple[str, ...]:
     prefix = os.path.realpath(sys.base_prefix)
-    places = [os.path.realpath(sys.executable), *_path()]
-    outside = [place for place in places if not Path(place).is_relative_to(prefix)]
+    paths = [os.path.realpath(sys.executable), *_own_search_path()]
+    outside = [path for path in paths if not Path(path).is_relative_to(prefix)]
     return tuple(dict.fromkeys((prefix, *outside)))
 
 
 def run_from_copy() -> None:
     """Have this process, which is isolated, take from its copy whatever it still loads or starts."""
     sys.executable = f"{SEEN}{os.path.realpath(sys.executable)}"
-    sys.path[:] = [f"{SEEN}{entry}" for entry in _path()]
+    sys.path[:] = [f"{SEEN}{entry}" for entry in _own_search_path()]
     for module in list(sys.modules.values()):
         if hasattr(module, "__path__"):
             module.__path__ = [f"{SEEN}{os.path.realpath(entry)}" for entry in module.__path__]
 
 
-def _path() -> list[str]:
+def _own_search_path() -> list[str]:
     return [entry for entry in map(os.path.realpath, search_path()) if Path(entry).exists()]

@@ -16,11 +16,12 @@ from pai_runtime.engines.local.isolation import Bind, Isolated, clean_up, make_f
 from pai_runtime.engines.local.launcher import Launch, Launcher
 from pai_runtime.plan.environment import TaskName
 from pai_runtime.runs.state import RunTask, TaskStatus
+from pai_runtime.task.exit_codes import TIMEOUT
 from pai_runtime.task.exit_record import exit_record, noted, read_exit_record
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.launch import LaunchOptions
 from pai_runtime.task.layout import ATTEMPTS, PLAN, PRIVATE, RECORD, SHARED, WORK
-from pai_runtime.task.outcome import TIMEOUT, Result
+from pai_runtime.task.outcome import Result
 from pai_runtime.task.plan import Plan
 from pai_runtime.task.state import read_state
 from pai_runtime.task.vocabulary import Outcome, Phase
@@ -82,15 +83,23 @@ class LocalTask:
 
     def as_run_task(self) -> RunTask:
         """What ``run.json`` says of it."""
-        started, ended = self._started, self._ended
-        return RunTask(*self.name, self.state, self.code, self.retries, started, ended)
+        role, index = self.name
+        return RunTask(
+            role=role,
+            index=index,
+            state=self.state,
+            exit_code=self.code,
+            retries=self.retries,
+            started=self._started,
+            ended=self._ended,
+        )
 
     def prepare(self) -> None:
         """Write what the supervisor needs; raises OSError."""
         with self._run.folder(self.label, make=True) as own:
             self._write(own)
 
-    def begin_again(self, attempt: Attempt) -> None:
+    def prepare_retry(self, attempt: Attempt) -> None:
         """Set aside what the last attempt left, and make ready for the next; raises OSError."""
         with self._run.folder(self.label) as own, own.folder(ATTEMPTS, make=True) as attempts:
             attempts.remove("next")  # half of it, where an earlier try has failed

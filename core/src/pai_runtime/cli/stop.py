@@ -1,0 +1,32 @@
+"""``pai-runtime stop``: cancel a run, from whichever terminal."""
+
+import argparse
+
+from pai_runtime.cli import CANNOT_RUN
+from pai_runtime.cli.arguments import add_run
+from pai_runtime.cli.given_run import NotThere, given_run
+from pai_runtime.terminal.output import say
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    add_run(parser)
+
+
+def main(args: argparse.Namespace) -> int:
+    """Exit status 0, also for a run that has ended; 2 if there is no such run, or it cannot be stopped."""
+    try:
+        reader, run = given_run(args.run)
+    except NotThere as error:
+        say(f"{error}")
+        return CANNOT_RUN
+    if run.over:
+        say(f"{args.run} is {run.state} already")
+        return 0
+    try:
+        reader.cancel()
+    except (OSError, ValueError) as error:
+        say(f"{args.run} cannot be stopped: {error.strerror if isinstance(error, OSError) else error}")
+        return CANNOT_RUN
+    say(f"stopping {args.run}; once more kills its tasks now")
+    return 0

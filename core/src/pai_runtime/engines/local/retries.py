@@ -1,0 +1,63 @@
+"""Further attempts of a task that failed, or of a whole job that failed."""
+
+import time
+from collections.abc import Collection
+
+from pai_runtime.engines.engine import View
+from pai_runtime.engines.local.framework_controller import Attempt
+from pai_runtime.engines.local.task import LocalTask
+from pai_runtime.job.model import Job
+from pai_runtime.runs.events import RunEvents
+
+
+class Retries:
+    """What may be tried again, until `deadline` (monotonic clock), and how often the job has been: `of_job`.
+
+    A task is tried again only if the job's tasks need not live together.
+    """
+
+    def __init__(self, job: Job, deadline: float, events: RunEvents, view: View) -> None:
+        self.of_job = 0
+        self._job = job
+        self._deadline = deadline
+        self._events = events
+        self._view = view
+
+    def retry_task(self, task: LocalTask, code: int) -> bool:
+        """Make a task that failed with `code` ready for another attempt; whether there is to be one."""
+        most = 0 if self._job.gang else self._job.roles[task.name[0]].retries
+        number = task.attempt.of_task + 1
+        if number > most or time.monotonic() >= self._deadline:
+            return False
+        self._view.say(f"{_failure(task)}; it is tried again ({number} of {most})")
+        try:
+            task.prepare_retry(Attempt(self.of_job, number))
+        except OSError as error:
+            directory = error.filename or task.label
+            self._view.say(f"task {task.label} cannot be tried again: {directory}: {error.strerror}")
+            return False
+        self._events.task_restarted(task.label, number, code)
+        return True
+
+    def retry_job(self, tasks: Collection[LocalTask], failed: LocalTask, code: int) -> bool:
+        """The same for all tasks of the job, which `failed` has failed with `code`."""
+        if self.of_job == self._job.retries or time.monotonic() >= self._deadline:
+            return False
+        self.of_job += 1
+        self._view.say(f"{_failure(failed)}; the job is restarted ({self.of_job} of {self._job.retries})")
+        try:
+            for task in tasks:
+                task.prepare_retry(Attempt(self.of_job))
+        except OSError as error:
+            self._view.say(f"the job cannot be restarted: {error.filename}: {error.strerror}")
+            return False
+        self._events.job_restarted(self.of_job, failed.label, code)
+        return True
+
+
+def _failure(task: LocalTask) -> str:
+    record = task.record()
+    message = str(record.get("message", f"exit code {task.code}"))
+    if "phrase" in record:
+        message += f" ({record['phrase']})"
+    return f"task {task.label} failed: {message}"

@@ -1,0 +1,37 @@
+"""A run as others see it while it lasts: ``run.json`` in its folder, and its view."""
+
+import json
+import time
+
+from pai_runtime.engines.engine import View
+from pai_runtime.runs.state import RUN, Run
+from pai_runtime.task.folder import Folder
+
+SHOW_EVERY = 0.25
+"""Seconds between two looks of the view, and at least between two versions of ``run.json``."""
+
+
+class RunRecord:
+    """Shows a run; the file is written if it was told that the run has `changed` since the last time."""
+
+    def __init__(self, folder: Folder, view: View) -> None:
+        self._folder = folder
+        self._view = view
+        self._has_changed = True
+        self._write_at = 0.0
+
+    def changed(self) -> None:
+        """Something in it is not as it was."""
+        self._has_changed = True
+
+    def show(self, run: Run) -> None:
+        """Show how it is now."""
+        is_over = run.ended is not None
+        if self._has_changed and (is_over or time.monotonic() >= self._write_at):
+            self._has_changed = False
+            self._write_at = time.monotonic() + SHOW_EVERY  # each time it is all of the tasks
+            try:
+                self._folder.write(RUN, json.dumps(run.to_json()) + "\n", sync=is_over)
+            except OSError as error:
+                self._view.say(f"{error.filename} cannot be written: {error.strerror}")
+        self._view.show(run)

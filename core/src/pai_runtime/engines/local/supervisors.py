@@ -1,0 +1,73 @@
+"""The supervisors of a run's tasks that are running, and whatever a killed one has left behind."""
+
+import contextlib
+import os
+import select
+import time
+
+from pai_runtime.engines.local.launcher import Launcher
+from pai_runtime.engines.local.task import LocalTask
+from pai_runtime.supervisor.process_tree import kill_children
+from pai_runtime.supervisor.wake_pipe import WakePipe
+
+_GONE_EVERY = 0.01
+_GONE_WITHIN = 10.0
+"""Seconds between two looks for what a killed supervisor has left, and until it is given up."""
+
+
+class Supervisors:
+    """Those that are running, by their process ids. The processes of the `launcher` are not among them."""
+
+    def __init__(self, launcher: Launcher) -> None:
+        self._launcher = launcher
+        self._running: dict[int, LocalTask] = {}
+        self._killed: dict[LocalTask, tuple[int, float]] = {}  # wait status, and until when (monotonic)
+
+    def __bool__(self) -> bool:
+        return bool(self._running or self._killed)
+
+    def start(self, task: LocalTask, seconds: float | None) -> None:
+        """Start the one of a task, with a time limit; raises OSError."""
+        self._running[task.start(seconds)] = task
+
+    def wait(self, wake: WakePipe, seconds: float) -> list[tuple[LocalTask, int]]:
+        """Wait, at most `seconds`, until one ends; the tasks of all that have ended, with wait statuses."""
+        woken = select.poll()
+        woken.register(wake.fd, select.POLLIN)
+        woken.poll((min(seconds, _GONE_EVERY) if self._killed else seconds) * 1000)
+        for task in self._running.values():
+            task.end_if_overdue()
+        wake.clear()
+        return [*self._reaped(), *self._cleared_up()]
+
+    def _reaped(self) -> list[tuple[LocalTask, int]]:
+        ended = []
+        with contextlib.suppress(ChildProcessError):
+            while (found := os.waitpid(-1, os.WNOHANG))[0]:
+                pid, status = found
+                task = self._running.pop(pid, None)
+                if task is None:
+                    continue
+                task.forget_process()
+                if os.WIFSIGNALED(status):
+                    self._killed[task] = status, time.monotonic() + _GONE_WITHIN
+                else:
+                    ended.append((task, status))
+        return ended
+
+    def _cleared_up(self) -> list[tuple[LocalTask, int]]:
+        """The tasks whose supervisor was killed, once nothing is left of what it would have ended.
+
+        These processes come to us, and what they leave comes to us in turn.
+        """
+        if not self._killed:
+            return []
+        left = kill_children(but={*self._running, self._launcher.pid or 0})
+        ended = [
+            (task, status)
+            for task, (status, until) in self._killed.items()
+            if not left or time.monotonic() >= until
+        ]
+        for task, _ in ended:
+            del self._killed[task]
+        return ended

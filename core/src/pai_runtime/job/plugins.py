@@ -1,0 +1,27 @@
+"""What a job has to know of plugins, each of which says it of itself."""
+
+from collections.abc import Callable
+
+from pai_runtime.task.record import record
+
+
+@record(frozen=True)
+class StorageFields:
+    """In which fields the uses of a plugin for storage say which one they mean, and where it is mounted."""
+
+    name: str
+    mount_path: str
+
+
+@record(frozen=True)
+class JobPlugins:
+    """Plugins by what they are for; they are asked about only as far as that is in the job.
+
+    `storage_fields` of a plugin's id is None for one that is not for storage. `for_storages` is the id of the
+    one for what ``extras.storages`` and ``requireStorages`` list, `for_callbacks` that of a prerequisite that
+    has callbacks and names no plugin.
+    """
+
+    storage_fields: Callable[[str], StorageFields | None]
+    for_storages: Callable[[], str]
+    for_callbacks: Callable[[], str]
