@@ -110,7 +110,7 @@ def test_the_answer_is_the_tasks_exit_code_and_in_the_record_in_the_log_and_at_t
     }
     assert {key: record[key] for key in expected} == expected
     assert "[ERROR] exit code 226, Full: no room" in log
-    assert "[INFO] what to do: make room" in log
+    assert "[INFO] - make room" in log
     for line in (
         "the job failed: task worker/0, exit code 226, Full",
         "why: no room",
@@ -163,7 +163,7 @@ CANNOT_ANSWER = [
     ("return 226", "returned int, not an Analysis"),
     (_answer(code=0), "has the code 0, not one of 1 to 255"),
     (_answer(code=256), "has the code 256, not one of 1 to 255"),
-    (_answer(reason=None), "has a text that is not a string"),
+    (_answer(reason=None), "has a value that is not a string"),
     (_answer(solution="x"), "has a solution that is a str, not a tuple"),
     (_answer(behavior="FINE"), "has the behavior 'FINE'"),
     (_answer(because_of_peer="x"), "has a because_of_peer that is a str, not a bool"),
@@ -171,11 +171,11 @@ CANNOT_ANSWER = [
     (_answer(gpu={"a": "sesame-open"}), "has a gpu whose values are not true, false, whole numbers"),
     (
         "import os; open(os.environ['PAI_ANALYSIS'], 'w').write('{')",
-        "did not find out why the task failed",
+        "could not analyse why the task failed",
     ),
     (
         "import os; open(os.environ['PAI_ANALYSIS'], 'w').write('[' * 60000)",
-        "did not find out why the task failed",
+        "could not analyse why the task failed",
     ),
     (_answer(reason="r" * 70000), "at most 65536 are read"),
 ]
@@ -200,7 +200,7 @@ def test_plugins_that_cannot_answer_leave_the_task_as_it_was_and_are_named(tmp_p
             if f"org.example.why{number} " in line or f"'use{number}'" in line
         ]
         assert any(why in line for line in of_it), (why, of_it)
-        assert any("did not find out why the task failed" in line for line in of_it)
+        assert any("could not analyse why the task failed" in line for line in of_it)
 
 
 def test_a_plugin_that_does_not_end_leaves_time_for_the_exit_callbacks_once_the_task_is_told_to_stop(

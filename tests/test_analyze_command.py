@@ -216,18 +216,18 @@ def test_what_is_wrong_with_a_spec_is_told_with_its_place_and_the_rest_of_it_hol
     assert (status, out.split()[:2]) == (0, ["9", "Bad:"])
     first, second = err.splitlines()
     assert first.startswith(
-        "warning: spec.yaml:4:21: entry 1 (Bad): patterns[0].userLogRegex: 'a(' is no regular"
+        "warning: spec.yaml:4:21: entry 1 (Bad): patterns[0].userLogRegex: invalid RE2 expression 'a('"
     )
-    assert first.endswith("expression of RE2: missing ): a(; the pattern is left out")
-    assert second == "warning: spec.yaml:6:3: entry 2: found 5, expected a mapping; the entry is left out"
+    assert first.endswith("expression 'a(': missing ): a(; the pattern is ignored")
+    assert second == "warning: spec.yaml:6:3: entry 2: expected a mapping, found 5; the entry is ignored"
 
 
 @pytest.mark.parametrize(
     ("content", "told"),
     [
         (None, "warning: spec.yaml: cannot be read: No such file or directory"),
-        ("a: [", "warning: spec.yaml:2:1: is not YAML"),
-        ("a: b", "warning: spec.yaml:1:1: found a mapping, expected a list of entries"),
+        ("a: [", "warning: spec.yaml:2:1: invalid YAML"),
+        ("a: b", "warning: spec.yaml:1:1: expected a list of entries, found a mapping"),
     ],
 )
 def test_a_spec_that_is_none_is_told_and_the_shipped_rules_hold(

@@ -228,13 +228,13 @@ MISTAKES = [
         "  callbacks:\n  - event: taskStart\n    commands: [a]",
         "10:12",
         "callbacks[0].event",
-        ['found "taskStart"', "expected one of taskStarts, ", "Did you mean taskStarts?"],
+        ['found "taskStart"', "expected one of taskStarts, ", "did you mean taskStarts?"],
     ),
     (
         "  callbacks:\n  - event: containerexits\n    commands: [a]",
         "10:12",
         "callbacks[0].event",
-        ["Did you mean containerExits?"],
+        ["did you mean containerExits?"],
     ),
     ("  callbacks:\n  - event: 3\n    commands: [a]", "10:12", "callbacks[0].event", ["found 3"]),
     (
@@ -249,13 +249,13 @@ MISTAKES = [
         "callbacks[0].commands[1]",
         ["found 1", "expected a shell command"],
     ),
-    ("  callbacks:\n  - commands: [a]", "10:5", "callbacks[0]", ["'event' is missing"]),
-    ("  callbacks:\n  - event: taskStarts", "10:5", "callbacks[0]", ["'commands' is missing"]),
+    ("  callbacks:\n  - commands: [a]", "10:5", "callbacks[0]", ["missing field 'event'"]),
+    ("  callbacks:\n  - event: taskStarts", "10:5", "callbacks[0]", ["missing field 'commands'"]),
     (
         "  callbacks:\n  - event: taskStarts\n    command: [a]",
         "11:5",
         "callbacks[0].command",
-        ["unknown field", "Did you mean commands?"],
+        ["unknown field", "did you mean commands?"],
     ),
     (
         "  callbacks:\n  - event: taskStarts\n    commands: [a]\n    failurePolicy: warn",

@@ -162,7 +162,7 @@ def test_there_is_no_digest_of_what_is_not_there_or_cannot_be_read(site: Site) -
     site.add("org.garbage", files={"{info}/RECORD": "\udcff"})
     for name, message in {
         "org-none": "no distribution org-none with plugins is installed",
-        "org-unlisted": "org-unlisted does not say which files it installed",
+        "org-unlisted": "org-unlisted has no list of the files that it installed",
         "org-garbage": "the list of the files of org-garbage cannot be read",
     }.items():
         with pytest.raises(ValueError, match=re.escape(message)):

@@ -201,7 +201,7 @@ def test_a_plugin_has_one_digest_whoever_installed_it(ways: dict[str, Installed]
     digests = {name: way.run("plugins", "digest", "org-real") for name, way in ways.items()}
     editable = digests.pop("editable")
     assert editable.returncode == 2
-    assert "editable: its code has no fixed digest" in editable.stderr
+    assert "is an editable install" in editable.stderr
     assert {result.returncode for result in digests.values()} == {0}
     assert len({result.stdout for result in digests.values()}) == 1
 
@@ -319,7 +319,7 @@ BROKEN: dict[str, tuple[dict[str, str | None], str | None]] = {
     "no list of files": ({"{info}/RECORD": None}, "has no module org_bad"),
     "a list of files that is not text": (
         {"{info}/RECORD": "\udcff\n"},
-        "the list of the files of org-bad cannot be read",
+        "cannot read the list of the files of org-bad",
     ),
     "a list of files that is not one": ({"{info}/RECORD": "a,b,c\n"}, "has no module org_bad"),
     "no manifest": ({MANIFEST: None}, "cannot be read: No such file"),
@@ -329,20 +329,23 @@ BROKEN: dict[str, tuple[dict[str, str | None], str | None]] = {
     "a manifest of 100,000 levels": ({MANIFEST: "[" * 100_000}, "manifest.json is not JSON"),
     "a schema of 400 levels": (_manifest(parameters=json.loads('{"not":' * 400 + "{}" + "}" * 400)), ""),
     "a manifest that is a list": ({MANIFEST: "[]"}, "expected the manifest of a plugin"),
-    "a manifest without anything": ({MANIFEST: "{}"}, "'summary' is missing"),
+    "a manifest without anything": ({MANIFEST: "{}"}, "missing field 'summary'"),
     "a key that is not known": (_manifest(author="me"), "author: unknown field"),
     "a summary of two lines": (_manifest(summary="a\nb"), "summary: expected a string of one line"),
     "a summary with an escape": (_manifest(summary="\x1b[2J"), "summary: expected"),
     "a hook that there is not": (_manifest(hooks=["pai_prerequisit"]), "hooks[0]: expected"),
-    "another id": (_manifest(id="org.other"), "id: is org.other, and the entry point is named org.bad"),
+    "another id": (
+        _manifest(id="org.other"),
+        "id: expected org.bad, as the entry point is named, found org.other",
+    ),
     "API 0": (_manifest(api=0), "api: expected"),
-    "API 2": (_manifest(api=2), "it needs plugin API 2; this runtime has 1"),
+    "API 2": (_manifest(api=2), "it needs plugin API 2; this runtime supports 1"),
     "an API in words": (_manifest(api="1"), "api: expected a whole number"),
-    "parameters that are no schema": (_manifest(parameters={"type": "text"}), "is not a JSON Schema"),
-    "a pattern that is none": (_manifest(parameters={"pattern": "("}), "is not a JSON Schema"),
+    "parameters that are no schema": (_manifest(parameters={"type": "text"}), "invalid JSON Schema"),
+    "a pattern that is none": (_manifest(parameters={"pattern": "("}), "invalid JSON Schema"),
     "a schema elsewhere": (
         _manifest(parameters={"properties": {"a": {"$ref": "http://127.0.0.1:9/a"}}}),
-        "parameters: refers to http://127.0.0.1:9/a, and nothing is fetched",
+        "parameters: refers to http://127.0.0.1:9/a, but references to other documents are not allowed",
     ),
 }
 

@@ -15,8 +15,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pai_runtime.document.document import MAX_BYTES, MAX_DEPTH, MAX_NODES, parse_document, read_document, walk
+from pai_runtime.document.document import MAX_BYTES, MAX_DEPTH, MAX_NODES, parse_document, read_document
 from pai_runtime.document.problems import InvalidInput, Position
+from pai_runtime.document.value import walk
 from tests.job_harness import yaml_text
 
 GIB = 1 << 30
@@ -506,7 +507,7 @@ def test_a_file_that_is_too_large_is_not_read_into_memory(tmp_path: Path, size: 
     ended = subprocess.run(
         [sys.executable, "-c", _READ_WITH_LITTLE_MEMORY, path], capture_output=True, text=True, check=False
     )
-    assert (ended.stdout, ended.stderr) == (f"{path}: error: is larger than 4 MiB\n", "")
+    assert (ended.stdout, ended.stderr) == (f"{path}: error: the file is larger than 4 MiB\n", "")
 
 
 def test_a_file_without_an_end_is_refused() -> None:

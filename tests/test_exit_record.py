@@ -104,7 +104,7 @@ def test_a_place_that_nobody_reads_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(log)
     task = run_task(plan(tmp_path / "task", "exit 3"), LaunchOptions(termination_log=str(log)))
     assert task.process.returncode == 3
-    assert b"termination-log cannot be written" in task.stderr
+    assert b"cannot write " + bytes(log) in task.stderr
 
 
 def test_a_nul_in_a_log_is_another_character_in_the_record_and_what_looks_like_one_is_not() -> None:

@@ -142,7 +142,7 @@ def test_the_clusters_spec_is_read_when_the_plan_is_made_and_its_faults_are_warn
     contribution = pai_prerequisite(use(), task)
     assert contribution is not None
     assert len(contribution.warnings) == 21
-    assert contribution.warnings[-1] == f"{spec}: 2980 more entries or patterns are wrong"
+    assert contribution.warnings[-1] == f"{spec}: 2980 more invalid entries or patterns"
     monkeypatch.setenv(CLUSTER_SPEC, "")
     assert pai_prerequisite(use(), task) is None
 
@@ -159,11 +159,11 @@ def extras(**parameters: Any) -> dict[str, Any]:
     [
         (
             {"before": [rule("A", regex="a(b")]},
-            "before of the job: entry 1 (A): patterns[0].userLogRegex: 'a(b'",
+            "before of the job: entry 1 (A): patterns[0].userLogRegex: invalid RE2 expression 'a(b'",
         ),
         (
             {"before": [rule("A", regex="(<% $secrets.word %>")]},
-            "patterns[0].userLogRegex: '(<% $secrets.word %>' is no regular expression",
+            "patterns[0].userLogRegex: invalid RE2 expression '(<% $secrets.word %>'",
         ),
         (
             {"after": [rule("A", regex=r"(?<=x)")]},
@@ -171,17 +171,17 @@ def extras(**parameters: Any) -> dict[str, Any]:
         ),
         (
             {"before": [CODE | {"patterns": [{"userLogRegexp": "x"}]}]},
-            "Did you mean userLogRegex?",
+            "did you mean userLogRegex?",
         ),
-        ({"before": [{"code": 5, "patterns": [{}]}]}, "'containerExitCode' is missing"),
+        ({"before": [{"code": 5, "patterns": [{}]}]}, "missing field 'containerExitCode'"),
         (
             {"before": [CODE | {"containerExitCode": 500}]},
             "a whole number, at least 1, at most 255",
         ),
-        ({"before": [{"containerExitCode": 5}]}, "'patterns' is missing"),
+        ({"before": [{"containerExitCode": 5}]}, "missing field 'patterns'"),
         ({"before": [{"containerExitCode": 5, "patterns": []}]}, "expected a list that is not empty"),
         ({"before": rule("A")}, "expected a list"),
-        ({"enable": False}, "Did you mean enabled?"),
+        ({"enable": False}, "did you mean enabled?"),
     ],
 )
 def test_what_is_wrong_with_a_jobs_own_rules_is_an_error_of_the_job(

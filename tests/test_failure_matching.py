@@ -231,74 +231,83 @@ def test_what_a_rule_does_not_say_has_a_default() -> None:
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        (7, "entry 1: found 7, expected a mapping; the entry is left out"),
-        ("text", "entry 1: found 'text', expected a mapping; the entry is left out"),
+        (7, "entry 1: expected a mapping, found 7; the entry is ignored"),
+        ("text", "entry 1: expected a mapping, found 'text'; the entry is ignored"),
         (
             {"patterns": [{}]},
-            "entry 1: containerExitCode: found nothing, expected a whole number from 1 to 255",
+            "entry 1: containerExitCode: expected a whole number from 1 to 255, found nothing",
         ),
         (
             entry("A", {}, code=0),
-            "entry 1 (A): containerExitCode: found 0, expected a whole number from 1 to 255",
+            "entry 1 (A): containerExitCode: expected a whole number from 1 to 255, found 0",
         ),
-        (entry("A", {}, code=256), "entry 1 (A): containerExitCode: found 256, expected"),
+        (
+            entry("A", {}, code=256),
+            "entry 1 (A): containerExitCode: expected a whole number from 1 to 255, found 256",
+        ),
         (
             {"code": "226", "patterns": [{}]},
-            "entry 1: containerExitCode: found '226', expected a whole number",
+            "entry 1: containerExitCode: expected a whole number from 1 to 255, found '226'",
         ),
-        ({"code": True, "patterns": [{}]}, "entry 1: containerExitCode: found True, expected"),
-        ({"code": [1], "patterns": [{}]}, "entry 1: containerExitCode: found nothing, expected"),
+        (
+            {"code": True, "patterns": [{}]},
+            "entry 1: containerExitCode: expected a whole number from 1 to 255, found True",
+        ),
+        (
+            {"code": [1], "patterns": [{}]},
+            "entry 1: containerExitCode: expected a whole number from 1 to 255, found nothing",
+        ),
         (
             {"code": 1, "phrase": 5, "patterns": [{}]},
-            "entry 1: phrase: found 5, expected text; the entry is left out",
+            "entry 1: phrase: expected text, found 5; the entry is ignored",
         ),
-        (entry("A", {}, reason=[1]), "entry 1 (A): reason: found a list, expected text"),
+        (entry("A", {}, reason=[1]), "entry 1 (A): reason: expected text, found a list"),
         (
             entry("A", {}, solution={}, behavior="?"),
-            "entry 1 (A): behavior: found '?', expected one of TRANSIENT",
+            "entry 1 (A): behavior: expected one of TRANSIENT, PERMANENT, UNKNOWN, found '?'",
         ),
-        (entry("A", {}, solution=["a", 5]), "entry 1 (A): solution[1]: found 5, expected text"),
-        (entry("A", {}, becauseOfPeer="x"), "entry 1 (A): becauseOfPeer: found 'x', expected true or false"),
+        (entry("A", {}, solution=["a", 5]), "entry 1 (A): solution[1]: expected text, found 5"),
+        (entry("A", {}, becauseOfPeer="x"), "entry 1 (A): becauseOfPeer: expected true or false, found 'x'"),
         (
             {"code": 1, "patterns": "x"},
-            "entry 1 (ExitCode1): patterns: found 'x', expected a list of patterns",
+            "entry 1 (ExitCode1): patterns: expected a list of patterns, found 'x'",
         ),
-        (entry("A", "x"), "entry 1 (A): patterns[0]: found 'x', expected a mapping; the pattern is left out"),
+        (entry("A", "x"), "entry 1 (A): patterns[0]: expected a mapping, found 'x'; the pattern is ignored"),
         (
             entry("A", {"userLogRegexp": "x"}),
-            "entry 1 (A): patterns[0]: 'userLogRegexp' is not known; expected exit",
+            "entry 1 (A): patterns[0]: unknown field 'userLogRegexp'; known: exit",
         ),
         (
             entry("A", {"userLogRegex": None}),
-            "entry 1 (A): patterns[0].userLogRegex: found nothing, expected a regul",
+            "entry 1 (A): patterns[0].userLogRegex: expected a regular expression, found nothing",
         ),
         (
             entry("A", {"exitCode": "1"}),
-            "entry 1 (A): patterns[0].exitCode: found '1', expected a whole number",
+            "entry 1 (A): patterns[0].exitCode: expected a whole number, found '1'",
         ),
-        (entry("A", {"oomKilled": 1}), "entry 1 (A): patterns[0].oomKilled: found 1, expected true or false"),
+        (entry("A", {"oomKilled": 1}), "entry 1 (A): patterns[0].oomKilled: expected true or false, found 1"),
         (
             entry("A", {"outcome": "bad"}),
-            "entry 1 (A): patterns[0].outcome: found 'bad', expected one of failed, setup",
+            "entry 1 (A): patterns[0].outcome: expected one of failed, setup-failed, timeout, found 'bad'",
         ),
-        (entry("A", {"gpuInfo": [1]}), "entry 1 (A): patterns[0].gpuInfo: found a list, expected a mapping"),
+        (entry("A", {"gpuInfo": [1]}), "entry 1 (A): patterns[0].gpuInfo: expected a mapping, found a list"),
         (
             entry("A", {"gpuInfo": {"x": 1}}),
-            "entry 1 (A): patterns[0].gpuInfo: 'x' is not known; expected nvidia",
+            "entry 1 (A): patterns[0].gpuInfo: unknown field 'x'; known: nvidia",
         ),
         (
             entry("A", {"gpuInfo": {"nvidiaXid": ["a"]}}),
-            "patterns[0].gpuInfo.nvidiaXid[0]: found 'a', expected a whole",
+            "patterns[0].gpuInfo.nvidiaXid[0]: expected a whole number, found 'a'",
         ),
         (
             entry("A", {"userLogRegex": "a(b"}),
-            "entry 1 (A): patterns[0].userLogRegex: 'a(b' is no regular expression of RE2: missing ): a(b",
+            "entry 1 (A): patterns[0].userLogRegex: invalid RE2 expression 'a(b': missing ): a(b",
         ),
         (
             entry("A", {"platformLogRegex": r"(?=x)"}),
-            "entry 1 (A): patterns[0].platformLogRegex: '(?=x)' is no regular",
+            "entry 1 (A): patterns[0].platformLogRegex: invalid RE2 expression '(?=x)'",
         ),
-        (entry("A", {"userLogRegex": r"\Z"}), "RE2: invalid escape sequence"),
+        (entry("A", {"userLogRegex": r"\Z"}), "invalid escape sequence"),
     ],
 )
 def test_what_is_wrong_with_an_entry_is_told_and_the_others_hold(bad: Any, message: str) -> None:
@@ -322,7 +331,7 @@ def test_of_a_rule_only_the_pattern_that_is_wrong_is_left_out() -> None:
 def test_what_is_no_list_is_told_once(spec: Any) -> None:
     rules, found = read_rules(spec, "spec.yaml")
     assert not rules
-    assert re.fullmatch(r"spec.yaml: found .*, expected a list of entries", str(found[0]))
+    assert re.fullmatch(r"spec.yaml: expected a list of entries, found .*", str(found[0]))
     assert len(found) == 1
 
 

@@ -122,16 +122,16 @@ def test_a_variable_says_where_the_clone_is(
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
-        ({}, "'repo_uri' is missing"),
+        ({}, "missing field 'repo_uri'"),
         ({"repo_uri": ""}, "expected the URL of a git repository"),
-        ({"repo_uri": "u", "option": []}, "Did you mean options?"),
+        ({"repo_uri": "u", "option": []}, "did you mean options?"),
         ({"repo_uri": "u", "options": "--depth 1"}, "expected a list"),
         ({"repo_uri": "u", "options": [1]}, "expected options of git clone"),
         ({"repo_uri": "u", "clone_dir": "~/code"}, "expected a directory, absolute or below"),
         ({"repo_uri": "u", "clone_dir": "$HOME/code"}, "expected a directory, absolute or below"),
         ({"repo_uri": "u", "clone_dir": "a/../../b"}, "expected a directory, absolute or below"),
         ({"repo_uri": "u", "clone_dir": ".."}, "expected a directory, absolute or below"),
-        ({"repo_uri": "u", "ref": "--upload-pack=evil"}, "expected a branch, a tag or the whole id"),
+        ({"repo_uri": "u", "ref": "--upload-pack=evil"}, "expected a branch, a tag or the full id"),
         ({"repo_uri": "u", "depth": 0}, "at least 1"),
         ({"repo_uri": "u", "submodules": "yes"}, "expected true or false"),
         ({"repo_uri": "u", "token": "ghp_in-the-job-file"}, "expected a secret, <% $secrets.name %>"),
@@ -154,13 +154,13 @@ def test_a_token_that_is_a_secret_is_no_mistake() -> None:
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
-        ({"repo_uri": "https://me:pass@git.example/a"}, "repo_uri has a password in it"),
-        ({"repo_uri": f"https://{placeholder('t')}@git.example/a"}, "repo_uri has a secret in it"),
-        ({"repo_uri": "u", "options": [f"-b {placeholder('t')}"]}, "options has a secret in it"),
-        ({"repo_uri": "u", "clone_dir": placeholder("t")}, "clone_dir has a secret in it"),
+        ({"repo_uri": "https://me:pass@git.example/a"}, "repo_uri contains a password"),
+        ({"repo_uri": f"https://{placeholder('t')}@git.example/a"}, "repo_uri contains a secret"),
+        ({"repo_uri": "u", "options": [f"-b {placeholder('t')}"]}, "options contains a secret"),
+        ({"repo_uri": "u", "clone_dir": placeholder("t")}, "clone_dir contains a secret"),
         ({"repo_uri": "git@git.example:a", "token": "t"}, "token is for repositories at https://"),
         ({"repo_uri": "https://[half/a"}, "repo_uri is not a URL"),
-        ({"repo_uri": "u", "options": ["--branch 'half"]}, "options cannot be read as a command line"),
+        ({"repo_uri": "u", "options": ["--branch 'half"]}, "options are not a valid command line"),
         ({"repo_uri": "u", "options": ["--branch"]}, "the option '--branch' needs a value"),
         *(
             ({"repo_uri": "u", "options": [option]}, f"the option '{option.split('=')[0].split()[0]}' is not")
@@ -301,7 +301,7 @@ def test_a_clone_of_nothing_is_not_taken_for_a_clone(
         git(server.root, "init", "--quiet", tmp_path.name)
     else:
         server.faults = [Fault(part=part)]
-    with pytest.raises(CloneFailed, match="has no commit, or its server has cut the connection"):
+    with pytest.raises(CloneFailed, match="has no commit, or its server closed the connection"):
         cloned(tmp_path, f"{server.url}/{tmp_path.name if part is None else 'code'}")
 
 
@@ -791,7 +791,7 @@ def test_a_job_runs_in_what_was_cloned_with_a_token_from_its_secrets(
     (tmp_path / "secrets.yaml").write_text(yaml.safe_dump({"git": TOKEN}))
     done = cli("run", "--secrets", tmp_path / "secrets.yaml", path, "--out", tmp_path / "run")
     assert (done.returncode, done.stdout) == (0, "1\n"), done.stderr
-    assert f"set in place at {tmp_path / 'else'}" in runtime_log(tmp_path / "run")
+    assert f"moved into place at {tmp_path / 'else'}" in runtime_log(tmp_path / "run")
     found = subprocess.run(["grep", "-r", TOKEN, tmp_path / "run"], capture_output=True, check=False)
     assert (found.returncode, found.stdout) == (1, b"")
 

@@ -70,7 +70,7 @@ def test_a_task_whose_setup_failed_is_held_too(tmp_path: Path) -> None:
 def test_being_held_ends_with_its_time(tmp_path: Path) -> None:
     run = run_task(replace(plan(tmp_path, "exit 7"), hold=0.01))
     assert run.process.returncode == 7
-    assert run.runtime_log[-1] == "[INFO] the task is not held any more"
+    assert run.runtime_log[-1] == "[INFO] the task is no longer held"
 
 
 @pytest.mark.parametrize("command", ["true", "kill -TERM $PPID; sleep 1000"])

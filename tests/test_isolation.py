@@ -241,7 +241,7 @@ def test_where_the_kernel_refuses_tasks_run_plainly_and_that_is_said_once(tmp_pa
 def test_required_isolation_that_the_kernel_refuses_starts_nothing(tmp_path: Path) -> None:
     ended = _run_where_the_kernel_refuses(tmp_path, "--isolation", "required")
     assert ended.returncode == 2
-    assert "tasks cannot be isolated on this machine: a user namespace" in ended.stderr
+    assert "cannot isolate tasks on this machine: a user namespace" in ended.stderr
     assert not (tmp_path / "run").exists()
 
 
@@ -264,7 +264,7 @@ def test_a_folder_that_cannot_be_a_layer_is_read_only_in_the_tasks_and_said(tmp_
     commands = [f"test -e {odd}/self && ! touch {odd}/new 2>/dev/null", f"echo beside > {tmp_path}/beside"]
     ended = _run_with_mounts(tmp_path, f"mount -t proc proc {odd}", *commands)
     assert ended.returncode == 0, ended.stderr
-    assert f"read-only in the tasks, for it cannot be a layer: {odd}: Invalid argument" in ended.stderr
+    assert f"read-only in the tasks, because it cannot be an overlay: {odd}: Invalid argument" in ended.stderr
     assert not (tmp_path / "beside").exists()
 
 

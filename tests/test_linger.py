@@ -72,13 +72,13 @@ def test_a_service_outlives_the_task_until_it_is_released_and_the_task_ends_as_i
     assert run.end() == code
     assert (run.record["exitCode"], _state(run.folder)["phase"]) == (code, "ended")
     log = run.runtime_log
-    assert log.index("[INFO] the task is not lingering any more") < log.index("stopped")
+    assert log.index("[INFO] the task is no longer lingering") < log.index("stopped")
 
 
 def test_lingering_ends_with_its_time(tmp_path: Path) -> None:
     run = _task(tmp_path, UNTIL_UP, replace(BOARD, linger=0.01))
     assert run.end() == 0
-    assert "[INFO] the task is not lingering any more" in run.runtime_log
+    assert "[INFO] the task is no longer lingering" in run.runtime_log
 
 
 def test_each_service_lingers_for_its_own_time(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_a_run_that_is_cancelled_while_tasks_linger_ends_as_their_results_say(
     record = json.loads((folder / "run.json").read_text())
     assert (record["outcome"], [task["state"] for task in record["tasks"]]) == (outcome, states)
     log = (folder / "worker/0/logs/runtime.log").read_text()
-    assert "stopped" in log.partition("[INFO] the task is not lingering any more")[2]
+    assert "stopped" in log.partition("[INFO] the task is no longer lingering")[2]
 
 
 def test_where_a_service_is_found_is_told_once_it_is_ready(tmp_path: Path) -> None:

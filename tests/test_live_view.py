@@ -246,7 +246,7 @@ def test_the_output_of_more_tasks_than_files_can_be_open_is_not_shown_and_said(
     for _ in range(2):
         view.show(played.run)
     lines = screen.lines()
-    assert "6 tasks are too many to show their output here: pai-runtime logs run -f" in "".join(lines[:2])
+    assert "the output of 6 tasks is not shown here; to see it: pai-runtime logs run -f" in "".join(lines[:2])
     assert lines[2].startswith("demo: ")
 
 
@@ -265,4 +265,4 @@ def test_far_more_output_than_a_terminal_can_show_is_cut_at_the_end_and_said(
     view.end()
     lines = screen.everything()
     assert 200 <= lines.count("line") <= 400
-    assert "pai-runtime: the tasks wrote more than is shown here: pai-runtime logs run" in lines
+    assert "pai-runtime: not all output is shown; to see all of it: pai-runtime logs run" in lines

@@ -42,7 +42,7 @@ def test_parameters_and_secrets_reach_the_callbacks(tmp_path: Path) -> None:
 def test_a_reference_to_a_prerequisite_that_is_not_there_starts_nothing(tmp_path: Path) -> None:
     ended = cli("run", JOBS / "pre3_wrong.yaml", cwd=tmp_path)
     assert ended.returncode == 2
-    assert re.search(r"pre3_wrong\.yaml:\d+:\d+: .*'justecho_wrong'.*Did you mean justecho\?", ended.stderr)
+    assert re.search(r"pre3_wrong\.yaml:\d+:\d+: .*'justecho_wrong'.*did you mean justecho\?", ended.stderr)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -138,7 +138,7 @@ def test_a_time_limit_ends_the_job(tmp_path: Path) -> None:
     path = write_job(tmp_path, job(worker={"commands": ["sleep 1000"]}))
     ended = cli("run", path, "--out", tmp_path / "run", "--timeout", "4s")
     assert ended.returncode == 242
-    assert "the time limit ended the task in command" in ended.stderr
+    assert "the task timed out in command" in ended.stderr
 
 
 @pytest.mark.parametrize("times", [1, 2])
@@ -191,7 +191,7 @@ def test_a_supervisor_that_is_killed_leaves_a_record_all_the_same(tmp_path: Path
     assert ended.returncode == 137
     record = yaml.safe_load((tmp_path / "run" / "worker" / "0" / "exit.yaml").read_text())
     assert record["exitCode"] == 137
-    assert "ended before it could say" in record["message"]
+    assert "killed before it could record" in record["message"]
 
 
 def test_a_supervisor_that_is_killed_leaves_no_process_behind(tmp_path: Path) -> None:
@@ -289,8 +289,8 @@ def test_what_this_machine_does_not_give_is_said_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["--out", "full"], "is not empty; give --out a directory that does not exist yet"),
-        (["--out", "file"], "the directory of the run cannot be created"),
+        (["--out", "full"], "is not empty; choose a new directory with --out"),
+        (["--out", "file"], "cannot create the directory of the run"),
         (["--timeout", "soon"], "--timeout: expected a time, such as 90, 90s, 15m or 2h, found 'soon'"),
         (["--secrets", "missing.yaml"], "missing.yaml: error: cannot be read: No such file or directory"),
         (["--policy", "missing.yaml"], "missing.yaml: error: cannot be read: No such file or directory"),

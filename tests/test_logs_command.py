@@ -64,12 +64,12 @@ def test_a_task_that_has_written_nothing_yet_gives_nothing(tmp_path: Path) -> No
     [
         (
             ["nowhere"],
-            "nowhere is not the directory of a run: there is no such directory; pai-runtime ps shows",
+            "nowhere is not the directory of a run: there is no such directory; pai-runtime ps lists",
         ),
-        (["empty"], "empty is not the directory of a run: it has no run.json; pai-runtime ps shows the runs"),
-        (["broken"], "broken is not the directory of a run: its run.json cannot be understood"),
-        (["run", "worker/7"], "there is no task 'worker/7' in run; it has worker/0 to worker/1, server/0"),
-        (["run", "../0"], "there is no task '../0' in run; it has"),
+        (["empty"], "empty is not the directory of a run: it has no run.json; pai-runtime ps lists the runs"),
+        (["broken"], "broken is not the directory of a run: its run.json is invalid"),
+        (["run", "worker/7"], "no task 'worker/7' in run; known: worker/0 to worker/1, server/0"),
+        (["run", "../0"], "no task '../0' in run; known:"),
         (["run", "server/0"], "run/server/0/logs/user-all/current cannot be read: not a regular file"),
     ],
 )

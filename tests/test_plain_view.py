@@ -35,7 +35,7 @@ def test_a_task_that_is_held_is_told_with_how_to_end_that(
     played.progress("worker/0", "held", heldUntil=until, release="/run/worker/0/release")
     line = (
         "pai-runtime: worker/0 has failed and is held for debugging until 14:03:10; "
-        "to end that: touch /run/worker/0/release"
+        "to release it: touch /run/worker/0/release"
     )
     assert told(view, played, capfd) == [line]
     assert told(view, played, capfd) == []
@@ -47,12 +47,12 @@ def test_where_a_service_is_found_is_told_once_and_that_a_task_lingers_for_it(
     played, view = PlayedRun(tmp_path, worker=2), PlainView(LocalRunReader(tmp_path))
     played.all("running")
     played.progress("worker/0", "command", addresses={"board": "http://10.0.0.7:1"})
-    assert told(view, played, capfd) == ["pai-runtime: worker/0 has board at http://10.0.0.7:1"]
+    assert told(view, played, capfd) == ["pai-runtime: worker/0 serves board at http://10.0.0.7:1"]
     until = time.mktime((2030, 1, 1, 14, 3, 10, 0, 0, -1))
     played.progress("worker/0", "lingering", ago=1000, heldUntil=until, release="/run/release")
     line = (
         "pai-runtime: worker/0 has ended and lingers with its services until 14:03:10; "
-        "to end that: touch /run/release"
+        "to release it: touch /run/release"
     )
     assert told(view, played, capfd) == [line]
 

@@ -84,8 +84,8 @@ def test_the_example_of_the_protocol_plans_for_both_roles() -> None:
 @pytest.mark.parametrize(
     ("task", "message"),
     [
-        ("server/0", "there is no task role 'server'; the job has worker"),
-        ("worker/2", "there is no task 'worker/2'; worker has worker/0 to worker/1"),
+        ("server/0", "no task role is named 'server'; known: worker"),
+        ("worker/2", "no task is named 'worker/2'; known: worker/0 to worker/1"),
         *(
             (wrong, f"--task: expected ROLE/INDEX, such as worker/0, found '{wrong}'")
             for wrong in ("worker", "worker/x", "worker/-1", "/0")

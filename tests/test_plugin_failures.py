@@ -69,7 +69,9 @@ FAILURES = {
         "import: PluginValidationError: unknown hook 'pai_prerequisit' in plugin",
         "@hookimpl\ndef pai_prerequisit(use, task): pass",
     ),
-    "needs another API": Failure("is refused: it needs plugin API 2; this runtime has 1", fields={"api": 2}),
+    "needs another API": Failure(
+        "is refused: it needs plugin API 2; this runtime supports 1", fields={"api": 2}
+    ),
     "has no manifest": Failure("is refused: its manifest ", files={"{package}/manifest.json": None}),
     "returns a number": hook("returned int, not a Contribution", "return 3"),
     "returns the class": hook("returned type, not a Contribution", "return Contribution"),
@@ -121,7 +123,7 @@ FAILURES = {
         "mounts=[__import__('pai_runtime.plugin').plugin.Mount('/a/../b', 'data')]",
     ),
     "changes what was checked": hook(
-        "has given an answer that is no contribution: Contribution.environment['A']: ",
+        "returned an invalid contribution: Contribution.environment['A']: ",
         "made = Contribution({'A': 'a'}); made.environment['A'] = 1; return made",
     ),
 }
@@ -235,9 +237,9 @@ def test_a_plugin_that_is_not_installed_is_named_with_the_one_that_was_meant(
     document["prerequisites"][1]["callbacks"] = [callback("taskStarts", "echo")]
     result = site.cli("plan", write_job(tmp_path, document))
     assert result.returncode == (1 if policy == "fail" else 0)
-    message = "the plugin com.microsoft.pai.runtimeplugin.cmdd is not installed"
+    message = "plugin com.microsoft.pai.runtimeplugin.cmdd is not installed"
     assert message in result.stderr + result.stdout
-    assert "Did you mean com.microsoft.pai.runtimeplugin.cmd?" in result.stderr + result.stdout
+    assert "did you mean com.microsoft.pai.runtimeplugin.cmd?" in result.stderr + result.stdout
 
 
 NOISE = [
@@ -295,5 +297,5 @@ def test_all_parameters_of_all_uses_are_checked_before_any_plugin_is_imported(
     lines = result.stderr.splitlines()
     assert lines[0].startswith(f"{path}:11:9: error: prerequisites[1].size: expected")
     assert lines[1].startswith(f"{path}:16:5: error: prerequisites[2].parameters.sise: unknown field")
-    assert lines[1].endswith("Did you mean size?")
+    assert lines[1].endswith("did you mean size?")
     assert site.imported == set()

@@ -273,7 +273,7 @@ def test_a_hook_runs_in_the_version_that_the_plan_was_made_with_or_not_at_all(
     assert ran.said[:2] == ["pai_init of use0", "pai_task_starts of use0"]
     assert len(ran.said) == 4
     for line in ran.said[2:]:
-        assert line.endswith("plugin org.one (org-one 2.0) is not the one in the plan, org-one 1.0")
+        assert line.endswith("the plan needs org-one 1.0, found plugin org.one (org-one 2.0)")
 
 
 def test_of_two_installed_distributions_with_the_name_of_the_plans_none_is_run(

@@ -54,7 +54,7 @@ def test_the_list_as_json_says_the_same(site: Site, tmp_path: Path) -> None:
         "startupFiles": [],
     }
     assert rows["org.broken"]["api"] == 7
-    assert rows["org.broken"]["reason"] == "it needs plugin API 7; this runtime has 1"
+    assert rows["org.broken"]["reason"] == "it needs plugin API 7; this runtime supports 1"
 
 
 def test_show_says_what_a_person_needs_to_use_a_plugin(site: Site) -> None:
@@ -84,7 +84,7 @@ def test_show_says_what_a_person_needs_to_use_a_plugin(site: Site) -> None:
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
-        ({"api": 2}, "  refused: it needs plugin API 2; this runtime has 1"),
+        ({"api": 2}, "  refused: it needs plugin API 2; this runtime supports 1"),
         ({"files": {"{package}/manifest.json": None}}, "  refused: its manifest "),
         ({"files": {"{package}/__init__.py": None}}, "  refused: its distribution has no module org_one"),
     ],
@@ -107,7 +107,7 @@ def test_a_short_name_is_that_of_a_plugin_of_the_platform(site: Site) -> None:
 def test_a_plugin_that_is_not_there_is_status_2(site: Site, command: str) -> None:
     result = site.cli("plugins", command, "org.none")
     assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr == "pai-runtime: the plugin org.none is not installed\n"
+    assert result.stderr == "pai-runtime: plugin org.none is not installed\n"
 
 
 ALL_HOOKS = "".join(
@@ -177,7 +177,7 @@ CHECKS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         {"parameters": {**PARAMETERS, "examples": [{"greeting": "x"}, {"greeting": 3}, {"times": 0}]}},
         [
             "example 1 does not match the schema: greeting: expected",
-            "example 2 does not match the schema: the field 'greeting' is missing",
+            "example 2 does not match the schema: missing field 'greeting'",
             "example 2 does not match the schema: times: expected",
         ],
     ),
@@ -196,7 +196,7 @@ CHECKS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         {"parameters": PARAMETERS},
         ["example 0: pai_prerequisite called sys.exit(3)"],
     ),
-    "another API": (GREETS, {"api": 2}, ["it needs plugin API 2; this runtime has 1"]),
+    "another API": (GREETS, {"api": 2}, ["it needs plugin API 2; this runtime supports 1"]),
     "a manifest that is wrong": (GREETS, {"summary": ""}, ["its manifest "]),
     "a schema that refers to nothing": (
         GREETS,

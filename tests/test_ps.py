@@ -68,7 +68,7 @@ def test_each_run_has_a_line_and_those_that_are_running_come_first(
     assert shown["old"][3] == "2 succeeded"
     by_name = {line.split()[0].rpartition("/")[2]: line for line in lines}
     assert "unreadable" in by_name["broken"]
-    assert "its run.json cannot be understood" in by_name["broken"]
+    assert "its run.json is invalid" in by_name["broken"]
     assert by_name["half"].endswith("it has no run.json")
     assert "other" not in by_name
 
@@ -132,7 +132,7 @@ def test_a_run_shows_what_each_of_its_tasks_does(tmp_path: Path, capsys: pytest.
     assert shown["worker/4"] == ["waiting"]
     assert shown["server/0"] == ["failed", "exit", "code", "3", "30s", "2"]
     assert lines[10].startswith("worker/2 has failed and is held for debugging until ")
-    assert lines[10].endswith("; to end that: touch '/there/let go'")
+    assert lines[10].endswith("; to release it: touch '/there/let go'")
     assert len(lines) == 11
 
 
@@ -170,4 +170,4 @@ def test_a_folder_that_is_not_there_is_an_error(
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["pai-runtime", "ps", "nowhere"])
     assert command_line.main() == 2
-    assert capsys.readouterr().err == "pai-runtime: there is no directory nowhere, or it cannot be read\n"
+    assert capsys.readouterr().err == "pai-runtime: nowhere is not a readable directory\n"

@@ -222,7 +222,7 @@ def test_a_task_that_is_not_done_in_time_has_reached_the_time_limit(tmp_path: Pa
     assert (found["outcome"], found["originUserExitCode"]) == ("timeout", 143)
     assert told(ended)[:5] == [
         "the job failed: task worker/0, exit code 242, TimeLimitReached",
-        "the time limit ended the task in command",
+        "the task timed out in command",
         f"why: {found['reason']}",
         "what to do:",
         "- Raise the time limit, or make the work smaller",

@@ -289,55 +289,71 @@ def test_a_uri_may_be_a_text_or_a_list_and_be_referred_to_as_either(uri: Any, te
         ("<% $parameters.Text %>", "$parameters has no 'Text'", "text"),
         ("<% $parameters.zzz %>", "$parameters has no 'zzz'", None),
         ("<% $parameters.nested.lst %>", "$parameters.nested has no 'lst'", "list"),
-        ("<% $parameters.list[2] %>", "$parameters.list has 2 items, counted from 0, and no [2]", None),
-        ("<% $parameters.list.b %>", "$parameters.list has 2 items, counted from 0, and no [b]", None),
-        ("<% $parameters.list.-1 %>", "$parameters.list has 2 items, counted from 0, and no [-1]", None),
+        (
+            "<% $parameters.list[2] %>",
+            "$parameters.list has no index [2]; it is a list of 2 items, counted from 0",
+            None,
+        ),
+        (
+            "<% $parameters.list.b %>",
+            "$parameters.list has no index [b]; it is a list of 2 items, counted from 0",
+            None,
+        ),
+        (
+            "<% $parameters.list.-1 %>",
+            "$parameters.list has no index [-1]; it is a list of 2 items, counted from 0",
+            None,
+        ),
         ("<% $parameters.number.x %>", "$parameters.number has no 'x'", None),
         ("<% $parameters.text[1] %>", "$parameters.text has no '1'", None),
         (
             "<% $parameters.list %>",
-            "it is a list, and only one of its values can stand inside a string",
+            "it is a list, and a string can contain only a single value",
             None,
         ),
         (
             "<% $parameters.nested %>",
-            "it is a mapping, and only one of its values can stand inside a string",
+            "it is a mapping, and a string can contain only a single value",
             None,
         ),
-        ("<% $parameters %>", "it is a mapping, and only one of its values can stand inside a string", None),
+        ("<% $parameters %>", "it is a mapping, and a string can contain only a single value", None),
         (
             "<% $parameters.list[-1] %>",
-            "after $parameters it needs names and indexes, such as .name or [0]",
+            "expected names or indexes after $parameters, such as .name or [0]",
             None,
         ),
         (
             "<% $parameters['text'] %>",
-            "after $parameters it needs names and indexes, such as .name or [0]",
+            "expected names or indexes after $parameters, such as .name or [0]",
             None,
         ),
-        ("<% $parameters. %>", "after $parameters it needs names and indexes, such as .name or [0]", None),
-        ("<% $data.uri[0 %>", "after $data it needs names and indexes, such as .name or [0]", None),
+        ("<% $parameters. %>", "expected names or indexes after $parameters, such as .name or [0]", None),
+        ("<% $data.uri[0 %>", "expected names or indexes after $data, such as .name or [0]", None),
         (
             "<% $secrets.tokn %>",
-            "there is no secret 'tokn', neither in the job nor in a secrets file",
+            "neither the job nor a secrets file has a secret 'tokn'",
             "token",
         ),
         ("<% $secrets.map.x %>", "$secrets.map has no 'x'", None),
-        ("<% $secrets.list[7] %>", "$secrets.list has 2 items, counted from 0, and no [7]", None),
+        (
+            "<% $secrets.list[7] %>",
+            "$secrets.list has no index [7]; it is a list of 2 items, counted from 0",
+            None,
+        ),
         ("<% $secrets %>", "'$secrets' needs the name of a secret", None),
         ("<% $data %>", "'$data' needs the name of a property", None),
-        ("<% $data.uris %>", "neither 'd' nor what it requires has 'uris'", "uri"),
-        ("<% $output.uri %>", "the task role 'worker' names no output", None),
-        ("<% this.name %>", "'this' has a meaning in a prerequisite only", None),
-        ("<% $parameter.text %>", "'$parameter' is not known", "$parameters"),
-        ("<% $Secrets.token %>", "'$Secrets' is not known", "$secrets"),
+        ("<% $data.uris %>", "neither 'd' nor any prerequisite that it requires has 'uris'", "uri"),
+        ("<% $output.uri %>", "the task role 'worker' has no output", None),
+        ("<% this.name %>", "'this' is available in a prerequisite only", None),
+        ("<% $parameter.text %>", "unknown name '$parameter'", "$parameters"),
+        ("<% $Secrets.token %>", "unknown name '$Secrets'", "$secrets"),
     ],
 )
 def test_a_reference_to_nothing_is_refused_with_the_reason_and_what_was_probably_meant(
     text: str, reason: str, meant: str | None
 ) -> None:
     problem = fault(f"echo '{text}'")
-    assert problem.message == f"{text} refers to nothing: {reason}"
+    assert problem.message == f"cannot resolve {text}: {reason}"
     assert problem.field == "taskRoles.worker.commands[0]"
     assert problem.suggestion == meant
 
@@ -345,7 +361,7 @@ def test_a_reference_to_nothing_is_refused_with_the_reason_and_what_was_probably
 @pytest.mark.parametrize("index", ["[{}]", ".{}"])
 def test_an_index_of_any_length_is_refused(index: str) -> None:
     text = f"<% $parameters.list{index.format('9' * 5000)} %>"
-    assert fault(text).message.startswith(text[:500])
+    assert text[:400] in fault(text).message
 
 
 def test_a_job_without_parameters_says_so() -> None:
@@ -386,7 +402,7 @@ parameters: {}
 def test_a_reference_to_nothing_has_its_own_place_also_inside_a_block() -> None:
     found = command_problems(build(PLACES))
     places = {
-        (problem.message.split()[1].rpartition(".")[2], problem.position.line, problem.position.column)
+        (problem.message.split()[3].rpartition(".")[2], problem.position.line, problem.position.column)
         for problem in found
         if problem.position
     }
@@ -409,7 +425,7 @@ def test_a_fault_in_a_prerequisite_is_reported_once_where_it_is_written(tmp_path
     document["taskRoles"]["worker"].update(data="p1", commands=["<% $data.u %>"])
     job_, problems = load_file(write_job(tmp_path, document))
     assert {(problem.field, problem.message) for problem in problems} == {
-        ("prerequisites[2].u", "<% $parameters.none %> refers to nothing: $parameters has no 'none'")
+        ("prerequisites[2].u", "cannot resolve <% $parameters.none %>: $parameters has no 'none'")
     }
     assert {problem.field for problem in command_problems(job_)} == {"prerequisites[2].u"}
 
@@ -429,7 +445,7 @@ def test_a_fault_in_a_prerequisite_is_reported_once_where_it_is_written(tmp_path
 def test_a_circle_of_references_is_refused(tmp_path: Path, fields: list[dict[str, Any]]) -> None:
     problems = load(tmp_path, chain(*fields))
     assert problems
-    assert all(problem.message.endswith("refers to nothing: it refers to itself") for problem in problems)
+    assert all(problem.message.endswith(": it refers to itself") for problem in problems)
 
 
 def test_a_long_way_of_references_is_refused(tmp_path: Path) -> None:
@@ -437,7 +453,7 @@ def test_a_long_way_of_references_is_refused(tmp_path: Path) -> None:
     problems = load(tmp_path, chain({**steps, "s2000": "end"}))
     assert problems
     assert {problem.code for problem in problems} == {"reference-to-nothing", "job-too-large"}
-    assert any("more than 50 other references" in problem.message for problem in problems)
+    assert any("more than 50 references" in problem.message for problem in problems)
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def test_a_failed_task_is_tried_again_while_the_others_go_on(tmp_path: Path) -> 
     assert [(task["retries"], task["state"]) for task in run["tasks"]] == [(0, "succeeded"), (1, "succeeded")]
     assert _outputs(tmp_path / "run/worker/0") == ["attempt 0.0"]
     assert _outputs(tmp_path / "run/worker/1") == ["attempt 0.0", "attempt 0.1"]
-    assert "task worker/1 failed: the command ended with exit code 1; it is tried again (1 of 3)" in said
+    assert "task worker/1 failed: the command ended with exit code 1; retrying it (1 of 3)" in said
     assert _events(tmp_path) == [
         {"event": "taskRestarted", "task": "worker/1", "number": 1, "exitCode": 1},
         {"event": "decided", "exitCode": 0},
@@ -67,7 +67,7 @@ def test_tasks_that_start_together_are_not_tried_again_alone(tmp_path: Path, ext
     document = job(worker={"taskRetryCount": 1, "commands": ["exit 5"]}, extras=extras)
     code, said, run = _run(tmp_path, document)
     assert (code, run["tasks"][0]["retries"]) == (5, 0)
-    assert "taskRoles.worker.taskRetryCount: has no effect on tasks that start together" in said
+    assert "taskRoles.worker.taskRetryCount: has no effect while the tasks start together" in said
 
 
 def test_a_failed_job_begins_again_with_all_its_tasks(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_a_failed_job_begins_again_with_all_its_tasks(tmp_path: Path) -> None:
     for index in ("0", "1"):
         log = tmp_path / "run/worker" / index / "logs/user-all/current"
         assert log.read_text() == "attempt 1.0\n"
-    assert "task worker/0 failed: the command ended with exit code 5; the job is restarted (1 of 3)" in said
+    assert "task worker/0 failed: the command ended with exit code 5; restarting the job (1 of 3)" in said
     assert _events(tmp_path) == [
         {"event": "decided", "exitCode": 5, "failedTask": "worker/0"},
         {"event": "jobRestarted", "number": 1, "failedTask": "worker/0", "exitCode": 5},
@@ -105,7 +105,7 @@ def test_each_attempt_of_the_job_has_all_retries_of_its_tasks(tmp_path: Path) ->
 def test_why_it_is_tried_again_has_the_name_of_the_failure(tmp_path: Path) -> None:
     _, said, _ = _run(tmp_path, job(jobRetryCount=1, worker={"commands": ["no-such-command"]}))
     failed = "task worker/0 failed: the command ended with exit code 127 (CommandNotFound)"
-    assert f"{failed}; the job is restarted (1 of 1)" in said
+    assert f"{failed}; restarting the job (1 of 1)" in said
 
 
 def test_the_time_limit_is_that_of_the_whole_run(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_a_full_disk_keeps_the_last_attempt_and_its_code(tmp_path: Path) -> None
         check=False,
     )
     assert ended.returncode == 238, ended.stderr  # the disk is full
-    assert f"task worker/0 cannot be tried again: {disk}" in ended.stderr
+    assert f"cannot retry task worker/0: {disk}" in ended.stderr
     assert "Traceback" not in ended.stderr
 
 

@@ -48,11 +48,11 @@ def test_a_run_is_read_with_its_tasks(tmp_path: Path) -> None:
     ("text", "reason"),
     [
         (None, "it has no run.json"),
-        ("", "its run.json cannot be understood"),
-        ('{"runVersion": 1, "job": "de', "its run.json cannot be understood"),
-        ("[]", "it is not the record of a run"),
-        ("{}", "it is not the record of a run: KeyError('job')"),
-        ("[" * 100_000, "its run.json cannot be understood"),
+        ("", "its run.json is invalid"),
+        ('{"runVersion": 1, "job": "de', "its run.json is invalid"),
+        ("[]", "it does not describe a run"),
+        ("{}", "it does not describe a run: KeyError('job')"),
+        ("[" * 100_000, "its run.json is invalid"),
     ],
 )
 def test_a_folder_that_says_nothing_says_why(tmp_path: Path, text: str | None, reason: str) -> None:

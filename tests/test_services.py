@@ -73,7 +73,7 @@ def test_a_service_or_probe_for_which_no_process_can_be_made_does_not_touch_the_
     run = run_task(planned, env={"PATH": str(programs)})
     assert run.process.returncode == 7
     said = next(line for line in run.runtime_log if "cannot be started" in line)
-    assert said.startswith("[WARNING] service 's' cannot be started: /")
+    assert said.startswith("[WARNING] cannot start service 's': /")
     assert said.endswith(": No such file or directory")
 
 

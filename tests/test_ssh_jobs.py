@@ -354,10 +354,10 @@ END"""
 TAKEN = {
     "no sshd": (
         'rm "$(PATH=$PATH:/usr/sbin; command -v sshd)"',
-        "this image has no sshd: nobody can come in; install openssh-server",
+        "this image has no sshd, so nobody can log in; install openssh-server",
     ),
     "no user for sshd": ("sed -i /^sshd:/d /etc/passwd", "Privilege separation user sshd does not exist"),
-    "no files": ('rm -r "$PAI_SSH_DIR"', "its files are not there, because they could not be made before"),
+    "no files": ('rm -r "$PAI_SSH_DIR"', "its files are missing, because they could not be created"),
     "no port": (LISTENS, "is taken by another process"),
 }
 
@@ -388,7 +388,7 @@ IMPOSSIBLE: dict[str, tuple[dict[str, Any], str]] = {
         {"publicKeys": ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAA"]},
         "is damaged; copy the whole line",
     ),
-    "a role without it": ({"jobssh": True, "taskroles": ["nobody"]}, "the roles with this use are worker"),
+    "a role without it": ({"jobssh": True, "taskroles": ["nobody"]}, "known: worker"),
 }
 
 
@@ -424,7 +424,7 @@ def test_of_two_uses_in_one_task_the_second_is_refused_and_the_first_is_as_it_wa
     path = write_job(tmp_path, document)
     ended = cli("run", path, "--out", tmp_path / "run")
     assert (ended.returncode, ended.stdout) == ((240, "") if policy == "fail" else (0, "hello\n"))
-    message = f"hook pai_init: the use at {path}:8:3 has brought ssh into this task; leave one of the two out"
+    message = f"hook pai_init: ssh is set up in this task by the use at {path}:8:3 too; remove one of the two"
     assert message in "\n".join(runtime_log(tmp_path / "run/worker/0"))
 
 

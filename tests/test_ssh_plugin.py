@@ -76,7 +76,7 @@ def test_parameters_as_jobs_have_them_are_valid(parameters: dict[str, Any]) -> N
 def test_what_is_no_public_key_is_a_validation_error(key: str, where: str) -> None:
     parameters = {"userssh": {"type": "custom", "value": key}, "publicKeys": [key]}
     (problem,) = problems(**{where: parameters[where]})
-    assert "expected public keys in the format of OpenSSH" in problem
+    assert "expected public keys in OpenSSH format" in problem
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_who_is_reached_and_who_waits(
 
 
 def test_a_role_that_has_no_ssh_cannot_be_waited_for() -> None:
-    with pytest.raises(UserError, match="taskroles has Chief; the roles with this use are worker, ps_server"):
+    with pytest.raises(UserError, match="taskroles: Chief without this use; known: worker, ps_server"):
         read_request(use(taskroles=["worker", "Chief"]), TASK)
 
 

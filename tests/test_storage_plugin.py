@@ -152,25 +152,28 @@ def test_what_requires_a_storage_finds_where_it_is_mounted_by_both_names(
         (used(plugin="pvc_storage", mountPath="/"), "an absolute path without '..', not '/'"),
         (storages({"name": "a", "mountPath": "b"}), "extras.storages[0].mountPath: expected"),
         (storages({"name": "a/b"}), "expected the name of a storage"),
-        (storages({}), "extras.storages[0]: the field 'name' is missing"),
-        (storages({"name": "a", "mountpath": "/b"}), "Did you mean mountPath?"),
+        (storages({}), "extras.storages[0]: missing field 'name'"),
+        (storages({"name": "a", "mountpath": "/b"}), "did you mean mountPath?"),
         (job(extras={"storages": ["a"]}), "expected a mapping with the name of a storage"),
         (used(requireStorages=[{"name": ".."}]), "prerequisites[1].requireStorages[0].name: expected"),
-        (extra("teamwise_storage"), "'storageConfigNames' is missing"),
+        (extra("teamwise_storage"), "missing field 'storageConfigNames'"),
         (extra("teamwise_storage", storageConfigNames=[".."]), "expected the name of a storage"),
-        (used(plugin="com.microsoft.pai.rest.storage"), "'config' is missing"),
+        (used(plugin="com.microsoft.pai.rest.storage"), "missing field 'config'"),
         (extra("pvc_storage"), "parameters.name is missing: the name of the storage"),
         (extra("storage", mountPath="/data"), "parameters.name is missing: the name of the storage"),
-        (used(plugin="storage", server="s"), "'path' is missing"),
-        (used(plugin="storage", path="/e"), "'server' is missing"),
+        (used(plugin="storage", server="s"), "missing field 'path'"),
+        (used(plugin="storage", path="/e"), "missing field 'server'"),
         (
             used(plugin="storage", server="s", path="/e", share=False),
             "either the name of a storage, or server",
         ),
         (used(plugin="storage", server="s", path="/../e"), "expected an absolute path without '..'"),
         (used(plugin="storage", server="-s", path="/e"), "expected the name or address of an NFS server"),
-        (used(plugin="storage", server="s", path="/e", options="a b"), "expected options of mount"),
-        (storages({"name": "a", "mountPath": "/usr/local"}), "hides /usr/local/pai; choose another path"),
+        (used(plugin="storage", server="s", path="/e", options="a b"), "expected mount options"),
+        (
+            storages({"name": "a", "mountPath": "/usr/local"}),
+            "would hide /usr/local/pai; choose another path",
+        ),
     ],
 )
 def test_what_cannot_be_mounted_is_a_validation_error(
@@ -291,7 +294,7 @@ def test_storages_are_folders_of_this_machine_in_a_local_run(tmp_path: Path) -> 
 def test_storages_that_are_missing_are_all_named_before_anything_starts(tmp_path: Path) -> None:
     ended = _run(tmp_path, storages({"name": "a"}, {"name": "b"}, {"name": "c"}), "--storage", "c=/nowhere")
     assert ended.returncode == 2
-    for words in ("--storage a=DIR", "--storage b=DIR", "'c' is /nowhere, which is not a folder"):
+    for words in ("--storage a=DIR", "--storage b=DIR", "'c' is /nowhere, which is not a directory"):
         assert words in ended.stderr
     assert not (tmp_path / "run").exists()
 
@@ -303,14 +306,14 @@ def test_a_read_only_storage_needs_a_place_for_what_is_mounted_in_it(tmp_path: P
     (tmp_path / "a").mkdir()
     ended = _run(tmp_path, document, "--storage", f"a={tmp_path / 'a'}")
     assert ended.returncode == 2
-    assert f"make the folder {tmp_path / 'a/b'} for it" in ended.stderr
+    assert f"create the directory {tmp_path / 'a/b'} for it" in ended.stderr
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("[a]", "expected a mapping from names to folders"),
-        ("a: 1", "storages.yaml:1:4: error: a: expected a folder"),
+        ("[a]", "expected a mapping from names of storages to directories"),
+        ("a: 1", "storages.yaml:1:4: error: a: expected a directory"),
         (None, "cannot be read"),
     ],
 )
@@ -383,7 +386,7 @@ def test_where_tasks_are_not_isolated_a_storage_is_left_out_only_if_the_policy_s
     document = used(plugin="pvc_storage", failurePolicy=policy)
     ended = _run(tmp_path, document, "--storage", f"mine={tmp_path / 'data'}", "--isolation", "none")
     assert ended.returncode == code
-    said = "left out, as the failurePolicy of 'mine'" if policy == "ignore" else "nothing was started"
+    said = "not mounted, and the failurePolicy of 'mine'" if policy == "ignore" else "nothing was started"
     assert said in ended.stderr
     assert "/mnt/mine" in ended.stderr
     assert "--isolation none" in ended.stderr
@@ -425,16 +428,16 @@ READ_ONLY = "mount -o remount,bind,ro {path}"
             "storage",
             "mount --bind {path} {path}; " + READ_ONLY,
             1,
-            "is mounted read-only, and was to be",
+            "is mounted read-only, expected",
         ),
         (
             "storage, read-only",
             "mount --bind {path} {path}",
             1,
-            "is mounted writable, and was to be read-only",
+            "is mounted writable, expected read-only",
         ),
         ("storage", "mount --bind {path} {path}; mount -t tmpfs none {path}", 0, "(tmpfs, writable"),
-        ("nfs", "mount -t tmpfs none {path}", 1, "what is mounted there is tmpfs, not NFS"),
+        ("nfs", "mount -t tmpfs none {path}", 1, "expected NFS, found tmpfs mounted there"),
         ("nfs", "export PAI_LOCAL_FOLDERS={path}; mount -t tmpfs none {path}", 0, "(tmpfs, writable"),
     ],
 )
@@ -502,7 +505,7 @@ def test_a_storage_that_does_not_answer_does_not_hang_the_task(
     task = plan(tmp_path / "task", "echo on it goes", [shell("taskStarts", 0, script, policy)])
     run = run_task(task, wrap=wrap)
     assert run.process.returncode == code, run.stderr
-    assert f"data at {dead}: does not answer within 1 seconds" in run.runtime_log
+    assert f"data at {dead}: timed out after 1 s" in run.runtime_log
     assert run.stdout_log == (b"" if code else b"on it goes\n")
 
 
@@ -565,4 +568,4 @@ def test_a_container_that_may_mount_mounts_an_export_or_says_why_it_cannot(
         assert (folder / "hello").read_text() == "hello\n"
     else:
         assert ended.returncode == 238
-        assert "cannot be mounted, this kernel has no NFS: mount.nfs4: " in log
+        assert "cannot be mounted, because this kernel has no NFS: mount.nfs4: " in log

@@ -139,7 +139,7 @@ def test_a_secret_never_becomes_syntax_in_the_environment(tmp_path: Path) -> Non
 def test_a_secret_that_is_not_given_ends_the_task_before_anything_runs(tmp_path: Path) -> None:
     run = run_task(plan(tmp_path, "echo ran", environment={"V": placeholder("y")}), secrets={"z": "1"})
     assert run.process.returncode == RUNTIME_ERROR
-    assert "no value is given for the secret 'y'" in run.record["message"]
+    assert "missing values of secrets: 'y'" in run.record["message"]
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"planVersion": 99}', '{"planVersion": 1}', "\x00"])

@@ -108,7 +108,7 @@ def test_a_label_that_no_port_has_is_told_with_those_that_there_are(tmp_path: Pa
 
 @pytest.mark.parametrize("logdir", [f"runs/{placeholder('s')}", {"a": placeholder("s")}])
 def test_a_secret_in_a_folder_is_refused_as_it_would_be_shown(tmp_path: Path, logdir: Any) -> None:
-    with pytest.raises(PluginError, match="logdir has a secret in it"):
+    with pytest.raises(PluginError, match="logdir contains a secret"):
         contribution(tmp_path, logdir=logdir)
 
 
@@ -240,7 +240,7 @@ def test_where_there_is_no_tensorboard_that_is_said_and_it_is_not_tried_again(tm
     (service,) = contribution(tmp_path / "task", port=free_port()).services
     done = run_script("sh", service.script, tmp_path, **fakes(tmp_path / "bin"))
     assert (done.returncode, done.stdout) == (0, "")
-    assert "there is no TensorBoard: put it into the image, or pai-tensorboard[server]" in done.stderr
+    assert "TensorBoard is not installed: add it to the image, or pai-tensorboard[server]" in done.stderr
 
 
 def test_on_a_cluster_it_can_be_reached_from_elsewhere(tmp_path: Path) -> None:
@@ -282,7 +282,7 @@ def crashing(folder: Path) -> dict[str, str]:
 
 MODES = {
     "it crashes": ({}, "service 'tensorboard' ended with exit code 3; it is restarted"),
-    "a folder cannot be made": ({"logdir": "/proc/runs"}, "TensorBoard will show nothing of /proc/runs"),
+    "a directory cannot be created": ({"logdir": "/proc/runs"}, "TensorBoard cannot show /proc/runs"),
     "its port is taken": ({"port": "TAKEN"}, "is taken by another process"),
 }
 

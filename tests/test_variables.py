@@ -46,7 +46,7 @@ def test_any_text_gives_settings_or_reasons(text: str) -> None:
             "1A=2\nno\n=x",
             ["line 1 is not NAME=value", "line 2 is not NAME=value", "line 3 is not NAME=value"],
         ),
-        ("A<<END\nB=1", ["line 1: the value of A has no end: no line is 'END'"]),
+        ("A<<END\nB=1", ["line 1: unterminated value of A: no line is 'END'"]),
     ],
 )
 def test_what_the_lines_of_the_file_mean(text: str, parsed: list[Setting | str]) -> None:
@@ -142,7 +142,7 @@ def test_one_task_of_ten_thousand_starts_and_can_read_where_its_peers_are(tmp_pa
         str(15000 + 2 * 9998 + 1),
     ]
     assert any(
-        "have no room in the environment; all are in $PAI_TASKS_FILE" in line for line in run.runtime_log
+        "do not fit into the environment; all are in $PAI_TASKS_FILE" in line for line in run.runtime_log
     )
 
 

@@ -7,7 +7,6 @@
 import argparse
 import ast
 import inspect
-import json
 import re
 import sys
 import textwrap
@@ -18,12 +17,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, TypeVar, get_args
 
-import pai_cmd
-import pai_failure_analysis
-import pai_git
-import pai_ssh
-import pai_storage
-import pai_tensorboard
 from pai_failure_analysis.exit_codes_command import by_code
 from pai_failure_analysis.rules import shipped_rules
 from pai_runtime import cli, hooks, plugin
@@ -31,12 +24,14 @@ from pai_runtime.document.problems import Problems
 from pai_runtime.document.schemas import expectation, package_schema
 from pai_runtime.engines.local.framework_controller import Attempt, attempt_variables
 from pai_runtime.engines.local.placement import example_placement
+from pai_runtime.host.discovery import Plugin, declared_commands
 from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.job.framework_name import framework_name
+from pai_runtime.job.model import PLUGIN_PREFIX
 from pai_runtime.plan.planning import JobFiles, plan_job
 from pai_runtime.plugin import API_VERSION
-from pai_runtime.task import outcome
+from pai_runtime.task import exit_codes as own_exit_codes
 from pai_runtime.task.vocabulary import Outcome, Phase
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -57,7 +52,7 @@ DOCUMENTS: Final = {
     "Job file": (
         "pai_runtime.job",
         "job.schema.json",
-        "OpenPAI job protocol 2, in YAML. Beyond the schema, names and references have to mean something.",
+        "OpenPAI job protocol 2, in YAML. Beyond the schema, names and references must resolve.",
     ),
     "Policy file": (
         "pai_runtime.host",
@@ -82,44 +77,44 @@ DOCUMENTS: Final = {
     "Event": (
         "pai_runtime.task",
         "events.schema.json",
-        "A line of `events.jsonl` of a task. The file becomes `events.jsonl.1` when it has 1 MiB.",
+        "A line of `events.jsonl` of a task. The file is renamed to `events.jsonl.1` when it reaches 1 MiB.",
     ),
     "State": ("pai_runtime.task", "state.schema.json", "`state.json` of a task, while it runs."),
     "Run": ("pai_runtime.runs", "run.schema.json", "`run.json` in the directory of a run."),
     "Event of a run": (
         "pai_runtime.runs",
         "events.schema.json",
-        "A line of `events.jsonl` in the directory of a run; each of its tasks has one of its own.",
+        "A line of `events.jsonl` in the directory of a run; each task has its own file.",
     ),
 }
 """The documents that people and other programs read or write: package and name of the schema."""
 
 VARIABLES: Final = {
     "PAI_FRAMEWORK_NAME": "Name of this run of the job",
-    "PAI_JOB_NAME": "The same",
+    "PAI_JOB_NAME": "Same as `PAI_FRAMEWORK_NAME`",
     "PAI_USER_NAME": "Who runs the job",
-    "PAI_USERNAME": "The same",
+    "PAI_USERNAME": "Same as `PAI_USER_NAME`",
     "PAI_VIRTUAL_CLUSTER": "Virtual cluster, from the job's `defaults`",
     "PAI_DEFAULT_FS_URI": "Always empty",
     "PAI_TASK_ROLE_COUNT": "Number of task roles",
-    "PAI_TASK_ROLES_NUM": "The same",
-    "PAI_JOB_TASK_ROLE_COUNT": "The same",
+    "PAI_TASK_ROLES_NUM": "Same as `PAI_TASK_ROLE_COUNT`",
+    "PAI_JOB_TASK_ROLE_COUNT": "Same as `PAI_TASK_ROLE_COUNT`",
     "PAI_TASK_ROLE_LIST": "Names of the task roles, as in the job file",
-    "PAI_JOB_TASK_ROLE_LIST": "The same",
+    "PAI_JOB_TASK_ROLE_LIST": "Same as `PAI_TASK_ROLE_LIST`",
     "PAI_TASKS_NUM": "Number of tasks of all roles",
-    "PAI_JOB_TASK_COUNT": "The same",
+    "PAI_JOB_TASK_COUNT": "Same as `PAI_TASKS_NUM`",
     "PAI_TASK_ROLE_TASK_COUNT_<role>": "Number of tasks of the role",
     "PAI_RESOURCE_<role>": "GPUs, CPUs, memory in MB, shared memory in MB of a task of the role",
-    "PAI_MIN_FAILED_TASK_COUNT_<role>": "Completion policy of the role: failed tasks that fail the job",
-    "PAI_MIN_SUCCEEDED_TASK_COUNT_<role>": "The same: succeeded tasks that complete the job",
+    "PAI_MIN_FAILED_TASK_COUNT_<role>": "Completion policy: failed tasks of the role that fail the job",
+    "PAI_MIN_SUCCEEDED_TASK_COUNT_<role>": "Completion policy: succeeded tasks that complete the job",
     "PAI_HOST_IP_<role>_<index>": "Host of that task",
     "PAI_PORT_LIST_<role>_<index>_<label>": "Ports of that task with this label",
-    "PAI_<role>_<index>_<label>_PORT": "The same",
+    "PAI_<role>_<index>_<label>_PORT": "Same as `PAI_PORT_LIST_<role>_<index>_<label>`",
     "PAI_TASK_ROLE_<role>_HOST_LIST": "`host:port` of every task of the role, with its first `http` port",
     "PAI_TASK_ROLE_INSTANCES": "`role:index` of every task",
     "PAI_CURRENT_TASK_ROLE_NAME": "Role of this task",
     "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX": "Index of this task in its role, from 0",
-    "PAI_TASK_INDEX": "The same",
+    "PAI_TASK_INDEX": "Same as `PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX`",
     "PAI_CURRENT_CONTAINER_IP": "Host of this task",
     "PAI_CURRENT_CONTAINER_PORT": "First `http` port of this task",
     "PAI_CONTAINER_HOST_IP": "Host of this task",
@@ -127,22 +122,22 @@ VARIABLES: Final = {
     "PAI_CONTAINER_SSH_PORT": "First `ssh` port of this task",
     "PAI_CONTAINER_HOST_PORT_LIST": "All ports of this task by label",
     "PAI_CONTAINER_HOST_<label>_PORT_LIST": "Ports of this task with this label",
-    "FC_FRAMEWORK_NAMESPACE": "As FrameworkController names what the task is part of, here and below",
+    "FC_FRAMEWORK_NAMESPACE": "Namespace of the FrameworkController object that the task belongs to",
     "FC_FRAMEWORK_NAME": "Name of this run of the job",
-    "FC_FRAMEWORK_UID": "Identifier made from it",
+    "FC_FRAMEWORK_UID": "Identifier of the framework",
     "FC_FRAMEWORK_ATTEMPT_ID": "Number of the attempt",
     "FC_FRAMEWORK_ATTEMPT_INSTANCE_UID": "Identifier of the attempt",
     "FC_CONFIGMAP_NAME": "Name of the attempt's ConfigMap",
-    "FC_CONFIGMAP_UID": "Identifier of it",
-    "FC_TASKROLE_NAME": "Role of this task, in small letters and digits",
-    "FC_TASKROLE_UID": "Identifier of it",
+    "FC_CONFIGMAP_UID": "Its identifier",
+    "FC_TASKROLE_NAME": "Role of this task, in lower-case letters and digits",
+    "FC_TASKROLE_UID": "Its identifier",
     "FC_TASK_INDEX": "Index of this task",
     "FC_TASK_UID": "Identifier of this task",
     "FC_TASK_ATTEMPT_ID": "Number of the task's attempt",
-    "FC_TASK_ATTEMPT_INSTANCE_UID": "Identifier of it",
+    "FC_TASK_ATTEMPT_INSTANCE_UID": "Its identifier",
     "FC_POD_NAME": "Name of the pod",
-    "FC_POD_UID": "Identifier of it",
-    "NVIDIA_VISIBLE_DEVICES": "`none` if the role asks for no GPU; otherwise not set",
+    "FC_POD_UID": "Its identifier",
+    "NVIDIA_VISIBLE_DEVICES": "`none` if the role requests no GPU; otherwise unset",
 }
 """What each variable means; the names themselves, and their values, come from a plan and a first attempt."""
 
@@ -154,12 +149,12 @@ SET_LATER: Final = {
     "PAI_WORK_DIR": (EVERYWHERE, "Working directory of the task"),
     "PAI_MASK": (
         EVERYWHERE,
-        "File; each line that is written to it is hidden in the logs from then on, 256 KiB in all",
+        "File; each line that is written to it is masked in the logs from then on, up to 256 KiB in all",
     ),
     "PAI_ENV": (
         STEPS,
         (
-            "File; what is appended to it, up to 8 MiB, sets variables: "
+            "File; what is appended to it, up to 8 MiB, sets environment variables: "
             "see [Writing jobs](writing-jobs.md#from-any-language)"
         ),
     ),
@@ -169,22 +164,25 @@ SET_LATER: Final = {
     ),
     "PAI_TASK_OUTCOME": (LATER_STEPS, f"One of {', '.join(get_args(Outcome))}"),
     "PAI_TASK_EXIT_CODE": (LATER_STEPS, "The task's exit code"),
-    "PAI_TASKS_FILE": (MANY_TASKS, "JSON file with all variables above, where not all fit the environment"),
-    "PAI_TASKS_SCRIPT": (MANY_TASKS, "The same as a file that a shell can source"),
+    "PAI_TASKS_FILE": (
+        MANY_TASKS,
+        "JSON file with all variables above, where they do not all fit into the environment",
+    ),
+    "PAI_TASKS_SCRIPT": (MANY_TASKS, "Shell script that sets all variables above, to be sourced"),
 }
 """Variables that only the supervisor can know; tests/test_documentation.py sees them in a task."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="exit 1 if one of them is out of step")
+    parser.add_argument("--check", action="store_true", help="exit with 1 if one of them is out of date")
     check = parser.parse_args().check
     status = 0
     for target, text in ((TARGET, reference()), (EXIT_CODES, exit_codes())):
         if not check:
             target.write_text(text, "utf-8")
         elif not target.exists() or target.read_text("utf-8") != text:
-            sys.stderr.write(f"docs/{target.name} is out of step; python tools/reference.py writes it\n")
+            sys.stderr.write(f"docs/{target.name} is out of date; run python tools/reference.py\n")
             status = 1
     return status
 
@@ -223,20 +221,7 @@ def _lines() -> Iterator[str]:
         "Exit codes": _exit_codes(),
         "Environment variables": _environment(),
         **{title: _document(*document) for title, document in DOCUMENTS.items()},
-        "Plugin cmd": _plugin(pai_cmd),
-        "Plugin failure_analysis": _plugin(pai_failure_analysis),
-        "Plugin git": _plugin(pai_git),
-        "Plugin ssh": _plugin(pai_ssh),
-        **{
-            f"Plugin {name}": _plugin(pai_storage, f"{module}.manifest.json")
-            for name, module in (
-                ("storage", "storage"),
-                ("pvc_storage", "pvc_storage"),
-                ("teamwise_storage", "teamwise_storage"),
-                ("com.microsoft.pai.rest.storage", "rest_storage"),
-            )
-        },
-        "Plugin tensorboard": _plugin(pai_tensorboard),
+        **{f"Plugin {each.id.removeprefix(PLUGIN_PREFIX)}": _plugin(each) for each in _own_plugins()},
         "Plugin API": _plugin_api(),
     }
     yield "# Reference"
@@ -276,15 +261,18 @@ def _command_line() -> Iterator[str]:
 def _parser() -> argparse.ArgumentParser:
     """That of the program, with the commands of our plugins."""
     parser, commands = cli.make_parser(cli.COMMANDS)
-    for command in _manifest(pai_failure_analysis)["commands"]:
-        added = commands.add_parser(command["name"], help=command["summary"], description=command["summary"])
-        import_module(command["module"]).add_arguments(added)
-        added.set_defaults(module=command["module"])
+    for command in (command for each in _own_plugins() for command in declared_commands(each)):
+        added = commands.add_parser(command.name, help=command.summary, description=command.summary)
+        import_module(command.module).add_arguments(added)
+        added.set_defaults(module=command.module)
     return parser
 
 
-def _manifest(package: ModuleType, name: str = "manifest.json") -> Any:
-    return json.loads(Path(str(package.__file__)).with_name(name).read_text("utf-8"))
+def _own_plugins() -> list[Plugin]:
+    """The plugins of this repository, by their ids."""
+    own = {path.name for path in (ROOT / "plugins").iterdir()}
+    installed = (plugin for claimants in Host(NO_POLICY).installed.values() for plugin in claimants)
+    return [plugin for plugin in installed if plugin.distribution in own]
 
 
 def _commands(parser: argparse.ArgumentParser, name: str) -> Iterator[tuple[str, argparse.ArgumentParser]]:
@@ -311,15 +299,16 @@ def _arguments(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
 
 
 def _exit_codes() -> Iterator[str]:
-    yield "Of a task, and so of `pai-runtime run`, which ends with the code of the task that failed the job:"
+    yield "Of a task, and so of `pai-runtime run`, which exits with the code of the task that failed the job:"
     yield ""
-    codes = [(str(code), meaning) for code, meaning in sorted(_constants(outcome, re.compile("[A-Z_]+")))]
+    own = sorted(_constants(own_exit_codes, re.compile("[A-Z_]+")))
+    codes = [(str(code), meaning) for code, meaning in own]
     yield from _table(
         ("code", "meaning"),
-        [("0", "The command succeeded."), *codes, ("128 + n", "The task was ended by signal n.")],
+        [("0", "The command succeeded."), *codes, ("128 + n", "The task was killed by signal n.")],
     )
     yield ""
-    yield "Any other code is that of the user's command. Exit status of the commands:"
+    yield "Any other code is that of the user's command. Exit statuses of the commands:"
     yield ""
     modules = {name: parser.get_default("module") for name, parser in _commands(_parser(), "pai-runtime")}
     yield from _table(
@@ -342,8 +331,8 @@ def _constants(module: ModuleType, name: re.Pattern[str]) -> Iterator[tuple[int,
 
 def _environment() -> Iterator[str]:
     yield (
-        f"Of the task `worker/0` of `{EXAMPLE.relative_to(ROOT)}`, on one machine. A role whose name has "
-        "capitals or `_` is also there in FrameworkController's spelling: `ps_server` as `psserver`."
+        f"Of the task `worker/0` of `{EXAMPLE.relative_to(ROOT)}`, on one machine. For a role whose name has "
+        "capitals or `_`, they are also set with FrameworkController's spelling: `ps_server` as `psserver`."
     )
     yield ""
     problems = Problems()
@@ -366,7 +355,7 @@ def _environment() -> Iterator[str]:
             pattern = pattern.replace(word, f"(?:{'|'.join(choices)})")
         matching = [variable for variable in left if re.fullmatch(pattern, variable)]
         if not matching:
-            raise SystemExit(f"tools/reference.py describes {name}, and no plan has it")
+            raise SystemExit(f"tools/reference.py describes {name}, but no plan has it")
         value = f"`{left[matching[0]]}`" if left[matching[0]] else ""
         rows.append((f"`{name}`", meaning, f"{value} (`{matching[0]}`)" if "<" in name else value))
         left = {variable: value for variable, value in left.items() if variable not in matching}
@@ -416,7 +405,7 @@ def _mappings(root: Schema, given: Schema, path: str) -> Iterator[tuple[str, Sch
 
 
 def _resolved(root: Schema, schema: Schema) -> Schema:
-    """A schema with what it refers to; what it says itself counts more."""
+    """A schema with what it refers to; its own keywords take precedence."""
     if "$ref" not in schema:
         return schema
     target: Any = root
@@ -431,11 +420,11 @@ def _kind(root: Schema, schema: Schema) -> str:
     return expectation(schema) or "any value"
 
 
-def _plugin(package: ModuleType, manifest_name: str = "manifest.json") -> Iterator[str]:
-    manifest = _manifest(package, manifest_name)
-    programs = ", ".join(manifest["programs"]) or "no program"
-    yield f"`{manifest['id']}`: {manifest['summary']}. It needs in the image: {programs}."
-    parameters = manifest["parameters"]
+def _plugin(shown_plugin: Plugin) -> Iterator[str]:
+    manifest = shown_plugin.manifest
+    programs = ", ".join(manifest.programs) or "no program"
+    yield f"`{shown_plugin.id}`: {manifest.summary}. Needs in the image: {programs}."
+    parameters = manifest.parameters
     shown: list[Schema] = []
     for path, mapping in _mappings(parameters, parameters, ""):
         if mapping["properties"] in shown:

@@ -1,4 +1,4 @@
-"""What the console script calls: it hands over to an interpreter that has run no ``.pth`` file.
+"""The console script: restarts itself in an interpreter that runs no ``.pth`` file.
 
 The one that it is called in has run those of all that is installed, also of what the policy refuses. It
 imports next to nothing, for all that it does is time lost.
@@ -11,7 +11,7 @@ from pai_runtime.task.interpreter import python_argv
 
 
 def main() -> None:
-    """Become the command line, with the search path of this process but for the folder of the script."""
+    """Become the command line, with the search path of this process but without the script's directory."""
     if sys.path[0] == os.path.dirname(os.path.realpath(sys.argv[0])):  # noqa: PTH120 - pathlib takes too long
         del sys.path[0]
     argv = python_argv("pai_runtime.cli", *sys.argv[1:])

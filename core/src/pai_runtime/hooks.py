@@ -1,12 +1,12 @@
 """The hook specifications: what the host asks a plugin, and when. API version 1.
 
-The host calls one plugin at a time, separately for each use. An exception, a wrong return value, a
-call of ``sys.exit``, a crash or no answer in time becomes one message that names the plugin, its distribution
-and version, the phase and the use; the use's ``failurePolicy`` says whether it fails the task. Raise
-`pai_runtime.plugin.UserError` for what the user has to know; other exceptions are shown as mistakes of the
-plugin, with their place in its code.
+The host calls one plugin at a time, separately for each use. An exception, an invalid return value, a call of
+``sys.exit``, a crash or a timeout becomes one message that names the plugin, its distribution and version,
+the phase and the use; the use's ``failurePolicy`` decides whether it fails the task. Raise
+`pai_runtime.plugin.UserError` for errors that the user can fix; other exceptions are shown as bugs of the
+plugin, with their position in its code.
 
-A hook names the arguments that it needs, and may leave out the others.
+A hook declares only the arguments that it needs.
 """
 
 import pluggy
@@ -18,14 +18,14 @@ hookspec = pluggy.HookspecMarker(PROJECT)
 
 @hookspec(firstresult=True)
 def pai_prerequisite(use: Use, task: Task) -> Contribution | None:
-    """What this use adds to the plan of `task`; None for nothing.
+    """What this use adds to the plan of `task`; None if nothing.
 
-    Called while the plan is made, once for each task, and again whenever somebody only looks at a plan. So
-    it has no side effects, and the same arguments give an equal answer. Secrets in ``use.parameters`` are
+    Called while the plan is made, once for each task, and again whenever somebody views a plan, so it must
+    have no side effects, and equal arguments must give an equal result. Secrets in ``use.parameters`` are
     placeholders here.
 
-    Called in a process that makes plans only: it has no standard input, and is killed with all of its group
-    when the plans are made. Each call has a minute, and so has the import. The arguments are copies.
+    Called in a process that only makes plans: it has no standard input, and its process group is killed once
+    the plans are made. Each call, and the import, times out after a minute. The arguments are copies.
     """
 
 
@@ -34,7 +34,7 @@ def pai_init(use: Use, task: Task) -> None:
     """Work before the task: clone a repository, make keys.
 
     Called in a process of its own, in the init container on a cluster, before any start step of the task.
-    Writes only below ``task.folder``. Secrets in ``use.parameters`` have their values.
+    Must write only below ``task.folder``. Secrets in ``use.parameters`` have their values.
     """
 
 
@@ -42,19 +42,19 @@ def pai_init(use: Use, task: Task) -> None:
 def pai_task_starts(use: Use, task: Task) -> None:
     """Python that must run in the task's container before the command.
 
-    It runs after the use's own scripts, and when its services have been started, in a process of its own,
-    with the environment of the steps. Most plugins do not need it, since a `Contribution` carries shell
-    scripts for each event.
+    It runs after the use's own scripts and the start of its services, in a process of its own, with the
+    environment of the steps. Most plugins do not need it, since a `Contribution` carries shell scripts for
+    each event.
     """
 
 
 @hookspec(firstresult=True)
 def pai_analyze(use: Use, task: Task, failure: Failure) -> Analysis | None:
-    """Why a task failed; None if that is not known. Of several plugins the first that knows counts.
+    """Why a task failed; None if not known. The first plugin that returns an analysis decides.
 
-    Called in a process of its own after a setup or a command that failed, or was ended by the time limit,
-    before the task is held and before the exit callbacks. Without an answer within a minute, or within half
-    of the time for the exit callbacks once the task is told to stop, the task is left unexplained.
+    Called in a process of its own after a setup or a command that failed or timed out, before the task is
+    held and before the exit callbacks. It times out after a minute, or after half of the time for the exit
+    callbacks once the task is told to stop; then the failure stays unexplained.
     """
 
 
@@ -71,8 +71,8 @@ def pai_task_succeeds(use: Use, task: Task) -> None:
 def pai_task_fails(use: Use, task: Task) -> None:
     """Python that must run in the task's container after a setup or a command that failed.
 
-    A command that was ended by the time limit has failed too. It runs in a process of its own, with the
-    environment of the steps.
+    A command that timed out has failed too. It runs in a process of its own, with the environment of the
+    steps.
     """
 
 
@@ -81,5 +81,5 @@ def pai_task_exits(use: Use, task: Task) -> None:
     """Python that must run in the task's container at its end, however it ended.
 
     It runs after the hooks and scripts for success or failure, in a process of its own, with the environment
-    of the steps. A task that is told to stop, or runs out of time, has it too.
+    of the steps. It runs for a task that is cancelled or times out too.
     """

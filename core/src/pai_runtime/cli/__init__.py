@@ -33,17 +33,17 @@ COMMANDS = {
     "validate": "check a job file",
     "plan": "show what each task will do",
     "run": "run all tasks of a job on this machine",
-    "ps": "the runs in a directory, or the tasks of one run",
-    "logs": "what the tasks of a run have written",
+    "ps": "list the runs in a directory, or the tasks of one run",
+    "logs": "show the logs of the tasks of a run",
     "stop": "cancel a run",
-    "explain": "who set each variable of a task that was run",
-    "plugins": "the installed plugins",
+    "explain": "show where each environment variable of a task comes from",
+    "plugins": "list, show and check the installed plugins",
 }
 """The names of the modules, and what each does: the help of all is shown without importing one."""
 
 INVALID = 1
 CANNOT_RUN = 2
-"""Exit statuses: what was given is not valid; what was asked for cannot be done."""
+"""Exit statuses: the input is invalid; the command cannot be executed."""
 _WIDTH = 80
 FEWEST_FILES = 32
 """Files that this process, with what it starts, must be allowed to have open."""
@@ -68,7 +68,7 @@ def main() -> int:
     except OSError as error:
         # What a command expects to fail it tells of itself.
         where = "" if error.filename is None else f"{error.filename}: "
-        say(f"cannot go on: {where}{error.strerror or error}")
+        say(f"cannot continue: {where}{error.strerror or error}")
         return CANNOT_RUN
     except KeyboardInterrupt:
         return 130
@@ -90,21 +90,21 @@ def _main() -> int:
 
 
 def _surroundings_fault() -> str | None:
-    """What is wrong around the program; looked at once, so that nothing else has to be ready for it."""
+    """What is wrong with the program's surroundings; checked once, so that no other code has to handle it."""
     most, _ = getrlimit(RLIMIT_NOFILE)
     if most < FEWEST_FILES:
         return (
-            f"only {most} files may be open at once, and {FEWEST_FILES} are needed: ulimit -n {FEWEST_FILES}"
+            f"the limit of open files is {most}; at least {FEWEST_FILES} are needed: ulimit -n {FEWEST_FILES}"
         )
     try:
         Path.cwd()
     except OSError as error:
-        return f"the current directory is gone ({error.strerror}); change to one that exists"
+        return f"the current directory no longer exists ({error.strerror}); change to another one"
     return None
 
 
 class _Parser(argparse.ArgumentParser):
-    """Its help and errors are shown as all text of others is; so are those of its commands."""
+    """Prints help and errors through `terminal.output`, for its commands too."""
 
     def __init__(self, **options: Any) -> None:
         # Else argparse asks shutil for the width, for each option that it is told of.

@@ -1,4 +1,4 @@
-"""Arguments that several commands have, and what the words of the command line mean."""
+"""Arguments that several commands share, and how their values are parsed."""
 
 import argparse
 import re
@@ -19,7 +19,7 @@ def add_policy(parser: argparse.ArgumentParser) -> None:
         "--policy",
         type=Path,
         metavar="FILE",
-        help="a plugin policy, in force beside those of the machine and of $PAI_RUNTIME_POLICY",
+        help="a plugin policy, enforced in addition to those of the machine and of $PAI_RUNTIME_POLICY",
     )
 
 

@@ -1,4 +1,4 @@
-"""``pai-runtime explain``: the environment of a task, and who set each variable."""
+"""``pai-runtime explain``: the environment of a task, and where each variable comes from."""
 
 import argparse
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from pai_runtime.terminal.table import table
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
     add_run(parser)
-    parser.add_argument("task", type=task_name, metavar="ROLE/INDEX", help="one of its tasks")
+    parser.add_argument("task", type=task_name, metavar="ROLE/INDEX", help="a task, such as worker/0")
 
 
 def main(args: argparse.Namespace) -> int:
@@ -36,11 +36,11 @@ def _rows(reader: RunReader, task: RunTask) -> list[tuple[str, str]]:
         return [(str(each["source"]), _setting(name, each)) for name, each in reader.variables(task).items()]
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        raise NotThere(f"the variables of {task.name} cannot be read: {where}{error.strerror}") from None
+        raise NotThere(f"cannot read the variables of {task.name}: {where}{error.strerror}") from None
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
-        raise NotThere(f"the variables of {task.name} in {reader.folder} cannot be understood") from None
+        raise NotThere(f"the file with the variables of {task.name} in {reader.folder} is invalid") from None
 
 
 def _setting(name: str, variable: Mapping[str, Any]) -> str:
     """With its value, unless that comes from outside and is not kept."""
-    return f"{name}={variable['value']}" if "value" in variable else f"{name} (from outside)"
+    return f"{name}={variable['value']}" if "value" in variable else f"{name} (inherited)"

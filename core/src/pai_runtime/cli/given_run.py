@@ -1,4 +1,4 @@
-"""The run, and the tasks of it, that somebody names on the command line."""
+"""The run and the task that the command line names."""
 
 from pathlib import Path
 
@@ -9,18 +9,18 @@ from pai_runtime.terminal.words import task_ranges
 
 
 class NotThere(Exception):
-    """What is asked for is not there, or cannot be read."""
+    """The named run or task does not exist, or cannot be read."""
 
 
 def given_run(folder: Path) -> tuple[RunReader, Run]:
-    """The run in a folder; raises `NotThere`."""
+    """The run in a directory; raises `NotThere`."""
     reader = open_run(folder)
     if not isinstance(reader, Unreadable):
         run = reader.run()
         if isinstance(run, Run):
             return reader, run
         reader = run
-    raise NotThere(f"{folder} is not the directory of a run: {reader.reason}; pai-runtime ps shows the runs")
+    raise NotThere(f"{folder} is not the directory of a run: {reader.reason}; pai-runtime ps lists the runs")
 
 
 def given_task(folder: Path, run: Run, name: tuple[str, int]) -> RunTask:
@@ -28,4 +28,4 @@ def given_task(folder: Path, run: Run, name: tuple[str, int]) -> RunTask:
     for task in run.tasks:
         if (task.role, task.index) == name:
             return task
-    raise NotThere(f"there is no task '{name[0]}/{name[1]}' in {folder}; it has {task_ranges(run)}")
+    raise NotThere(f"no task '{name[0]}/{name[1]}' in {folder}; known: {task_ranges(run)}")

@@ -1,4 +1,4 @@
-"""``pai-runtime logs``: what the tasks of a run have written."""
+"""``pai-runtime logs``: the logs of a run's tasks."""
 
 import argparse
 import resource
@@ -22,11 +22,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
     add_run(parser)
     parser.add_argument(
-        "task", nargs="?", type=task_name, metavar="ROLE/INDEX", help="one of its tasks (default: all)"
+        "task",
+        nargs="?",
+        type=task_name,
+        metavar="ROLE/INDEX",
+        help="one task, such as worker/0 (default: all)",
     )
-    parser.add_argument("-f", "--follow", action="store_true", help="go on until the tasks have ended")
     parser.add_argument(
-        "--runtime", action="store_true", help="the runtime's own log, with what its callbacks wrote"
+        "-f", "--follow", action="store_true", help="keep printing new output until the tasks have ended"
+    )
+    parser.add_argument(
+        "--runtime", action="store_true", help="show the runtime's own log, with the output of callbacks"
     )
 
 

@@ -1,11 +1,11 @@
-"""``pai-runtime plan``: what each task will do, before it does it."""
+"""``pai-runtime plan``: what each task will do."""
 
 import argparse
 
 from pai_runtime.cli import CANNOT_RUN, INVALID
 from pai_runtime.cli.arguments import add_job, add_json, add_policy, task_name
-from pai_runtime.cli.common import user_name
 from pai_runtime.cli.policy import given_host
+from pai_runtime.cli.user import user_name
 from pai_runtime.document.problems import InvalidInput, Problems
 from pai_runtime.engines.local.placement import example_placement
 from pai_runtime.job.model import Job
@@ -22,7 +22,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_job(parser)
     add_policy(parser)
     add_json(parser)
-    parser.add_argument("--task", type=task_name, metavar="ROLE/INDEX", help="one task only")
+    parser.add_argument(
+        "--task", type=task_name, metavar="ROLE/INDEX", help="show this task only, such as worker/0"
+    )
 
 
 def main(args: argparse.Namespace) -> int:
@@ -49,7 +51,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _groups(planner: Planner, args: argparse.Namespace) -> list[tuple[int, Plan]]:
-    """The plans that are asked for, each with how many tasks it stands for."""
+    """The requested plans, each with the number of tasks that it stands for."""
     if args.json or args.task:
         only = [_existing(planner.job, args.task)] if args.task else []
         return [(1, plan) for plan in planner.plans(*only).values()]
@@ -59,11 +61,11 @@ def _groups(planner: Planner, args: argparse.Namespace) -> list[tuple[int, Plan]
 def _existing(job: Job, task: TaskName) -> TaskName:
     role, index = task
     if role not in job.roles:
-        raise LookupError(f"there is no task role '{role}'; the job has {', '.join(job.roles)}")
+        raise LookupError(f"no task role is named '{role}'; known: {', '.join(job.roles)}")
     count = job.roles[role].instances
     if index >= count:
         raise LookupError(
-            f"there is no task '{role}/{index}'; {role} has {role}/0"
+            f"no task is named '{role}/{index}'; known: {role}/0"
             + (f" to {role}/{count - 1}" if count > 1 else "")
         )
     return task

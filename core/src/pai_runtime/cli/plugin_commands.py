@@ -36,7 +36,7 @@ def add_plugin_commands(commands: Any, wanted: str | None) -> None:
 
 
 class _Output:
-    """What commands of plugins print to: the one writer that no text of others passes raw."""
+    """The output of plugins' commands, through the one writer that escapes untrusted text."""
 
     columns = property(lambda _: output.columns())
     write_lines = staticmethod(output.write_lines)

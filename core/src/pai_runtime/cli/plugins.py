@@ -19,10 +19,10 @@ from pai_runtime.terminal.output import report, say, write_json, write_lines
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes: a command of its own."""
     commands = parser.add_subparsers(prog=parser.prog, metavar="COMMAND", required=True, dest="action")
-    list_ = commands.add_parser("list", help="all plugins, and which are allowed")
-    show = commands.add_parser("show", help="a plugin's manifest and parameters")
+    list_ = commands.add_parser("list", help="list all plugins, and whether each is allowed")
+    show = commands.add_parser("show", help="show a plugin's manifest and parameters")
     check = commands.add_parser("check", help="import a plugin and check that it matches its manifest")
-    digest = commands.add_parser("digest", help="the line for the policy that fixes a distribution's code")
+    digest = commands.add_parser("digest", help="print the policy line that pins a distribution's code")
     for command in (list_, show, check):
         add_policy(command)
     add_json(list_)
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Exit status 0; 1 if a plugin fails its check; 2 if what is asked for is not there."""
+    """Exit status 0; 1 if a plugin fails its check; 2 if there is no such plugin."""
     try:
         if args.action == "digest":
             return _digest(args.distribution)
@@ -54,7 +54,7 @@ def _list(host: Host, *, as_json: bool) -> int:
     for row in rows:
         write_lines(_entry(row))
     write_lines(
-        f"{name}: its file {file} runs code whenever Python starts, whatever the policy"
+        f"warning: {name}: its file {file} runs code whenever Python starts, regardless of the policy"
         for name, files in {row["distribution"]: row["startupFiles"] for row in rows}.items()
         for file in files
     )

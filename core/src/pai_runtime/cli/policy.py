@@ -1,4 +1,4 @@
-"""The policies under which a command works: the machine's, the environment's and the command line's."""
+"""The policies in force for a command: the machine's, the environment's and the command line's."""
 
 import os
 from pathlib import Path
@@ -22,7 +22,7 @@ def given_host(path: Path | None, *, manifests: bool = True) -> Host:
     paths = [MACHINE_POLICY] if _may_be_there(MACHINE_POLICY) else []
     if POLICY_VARIABLE in os.environ:
         if not os.environ[POLICY_VARIABLE]:
-            message = f"{POLICY_VARIABLE} is set and names no policy; unset it, or set it to the path of one"
+            message = f"{POLICY_VARIABLE} is set but empty; unset it, or set it to the path of a policy"
             raise InvalidInput([Problem("no-policy", message)])
         paths.append(Path(os.environ[POLICY_VARIABLE]))
     if path is not None:
@@ -31,7 +31,7 @@ def given_host(path: Path | None, *, manifests: bool = True) -> Host:
 
 
 def _may_be_there(path: Path) -> bool:
-    """Also where that cannot be seen, or it is a link to nothing: reading it then says what is wrong."""
+    """Whether it may exist; true too where that cannot be told, so that reading it reports the error."""
     try:
         path.lstat()
     except OSError as error:

@@ -1,4 +1,4 @@
-"""``pai-runtime ps``: the runs in a folder, or the tasks of one run."""
+"""``pai-runtime ps``: the runs in a directory, or the tasks of one run."""
 
 import argparse
 import os
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         type=Path,
         metavar="DIR",
-        help="a directory of runs, or of one (default: .pai-runs)",
+        help="a directory of runs, or of one run (default: .pai-runs)",
     )
 
 
@@ -48,7 +48,7 @@ def main(args: argparse.Namespace) -> int:
     """Exit status 0, or 2 if there is no such directory."""
     folder = args.runs or _DEFAULT
     if args.runs is not None and not os.access(folder, os.R_OK | os.X_OK):
-        say(f"there is no directory {folder}, or it cannot be read")
+        say(f"{folder} is not a readable directory")
         return CANNOT_RUN
     now = time.time()
     width = columns()
@@ -69,7 +69,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _folders(folder: Path) -> Iterator[Path]:
-    """The runs in a folder; also those that were left before they began, of which there are only plans."""
+    """The runs in a directory, including those that were abandoned before they started."""
     for path in folder.iterdir() if folder.is_dir() else ():
         is_folder_of_somebody = path.is_dir() and not os.access(path, os.R_OK | os.X_OK)
         if is_folder_of_somebody or (path / RUN).exists() or any(path.glob(f"*/*/{PLAN}")):
@@ -78,7 +78,7 @@ def _folders(folder: Path) -> Iterator[Path]:
 
 @dataclass(frozen=True)
 class _Found:
-    """A folder of a run, the run, and by what more of it is learnt: not if the folder does not say that."""
+    """The directory of a run, the run, and its reader; None if the run cannot be read."""
 
     folder: Path
     run: Run | Unreadable
@@ -115,16 +115,16 @@ def _details_text(found: _Found, now: float, width: int | None) -> Iterator[str]
     run, reader = found.run, found.reader
     if isinstance(run, Unreadable) or reader is None:
         return
-    doing = activity(reader, run)
+    activities = activity(reader, run)
     rows = []
     for task in run.tasks:
-        row = list(task_row(reader, task, doing[task.name], now))
+        row = list(task_row(reader, task, activities[task.name], now))
         if run.state_of(task) == "lost":
             row[TASK_TITLES.index("STATE")], row[TASK_TITLES.index("ELAPSED")] = "lost", ""
         rows.append(row)
     yield ""
     yield from table([TASK_TITLES, *rows], width)
-    yield from filter(None, (kept(task, doing[task.name]) for task in run.tasks))
+    yield from filter(None, (kept(task, activities[task.name]) for task in run.tasks))
 
 
 def _summary(found: _Found) -> dict[str, Any]:
@@ -147,10 +147,10 @@ def _details(found: _Found) -> dict[str, Any]:
     run, reader = found.run, found.reader
     if isinstance(run, Unreadable) or reader is None:
         return {}
-    doing = activity(reader, run)
+    activities = activity(reader, run)
     tasks = []
     for task in run.tasks:
-        progress = doing[task.name]
+        progress = activities[task.name]
         tasks.append(
             {
                 "role": task.role,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from pai_runtime.cli import CANNOT_RUN
 from pai_runtime.cli.arguments import add_job, add_policy
-from pai_runtime.cli.common import user_name
 from pai_runtime.cli.policy import given_host
+from pai_runtime.cli.user import user_name
 from pai_runtime.document import duration
 from pai_runtime.document.problems import InvalidInput, Problems
 from pai_runtime.engines.engine import NewRun, RunRequest, View, find_engine
@@ -37,10 +37,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--out", type=Path, metavar="DIR", help="directory of the run (default: .pai-runs/<job>-<n>)"
     )
     parser.add_argument(
-        "--timeout", type=_seconds, metavar="T", help="end the tasks after this time: 90, 90s, 15m or 2h"
+        "--timeout",
+        type=_seconds,
+        metavar="T",
+        help="stop the tasks after this time, such as 90, 90s, 15m or 2h",
     )
     parser.add_argument(
-        "--plain", action="store_true", help="no live view: lines as they come, also on a terminal"
+        "--plain", action="store_true", help="print plain lines instead of the live view, even on a terminal"
     )
     find_engine(_ENGINE).add_arguments(parser)
 
@@ -114,5 +117,5 @@ def _seconds(text: str) -> float:
 
 def _beforehand(job: Job, folder: Path, secrets: dict[str, str]) -> Iterator[str]:
     for name in sorted(name for name, value in secrets.items() if value and is_too_short(value)):
-        yield f"the secret '{name}' is shorter than {SHORTEST} bytes; it cannot be hidden in logs"
+        yield f"the secret '{name}' is shorter than {SHORTEST} bytes and cannot be masked in logs"
     yield f"running {job.name} in {short_path(folder)}"

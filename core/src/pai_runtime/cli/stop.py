@@ -1,4 +1,4 @@
-"""``pai-runtime stop``: cancel a run, from whichever terminal."""
+"""``pai-runtime stop``: cancel a run, from any terminal."""
 
 import argparse
 
@@ -26,7 +26,7 @@ def main(args: argparse.Namespace) -> int:
     try:
         reader.cancel()
     except (OSError, ValueError) as error:
-        say(f"{args.run} cannot be stopped: {error.strerror if isinstance(error, OSError) else error}")
+        say(f"cannot stop {args.run}: {error.strerror if isinstance(error, OSError) else error}")
         return CANNOT_RUN
-    say(f"stopping {args.run}; once more kills its tasks now")
+    say(f"stopping {args.run}; run this again to kill all tasks now")
     return 0

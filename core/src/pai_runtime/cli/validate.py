@@ -4,8 +4,8 @@ import argparse
 
 from pai_runtime.cli import INVALID
 from pai_runtime.cli.arguments import add_job, add_json, add_policy
-from pai_runtime.cli.common import user_name
 from pai_runtime.cli.policy import given_host
+from pai_runtime.cli.user import user_name
 from pai_runtime.document.problems import MOST_SHOWN, Problem, Problems, errors
 from pai_runtime.engines.local.placement import example_placement
 from pai_runtime.host.host import Host
@@ -32,7 +32,7 @@ def main(args: argparse.Namespace) -> int:
     else:
         report_problems(problems)
         if found:
-            report(f"{args.job} is not valid: {found} error{'s' if found > 1 else ''}")
+            report(f"{args.job} is invalid: {found} error{'s' if found > 1 else ''}")
         else:
             write_lines([f"{args.job} is valid"])
     return INVALID if found else 0

@@ -1,1 +1,1 @@
-"""What people write: YAML whose values know where they stand, its schemas, and problems with it."""
+"""Files that users write: YAML whose values know their position, its schemas, and its problems."""

@@ -1,13 +1,13 @@
-"""Times as people write them: 90, 90s, 15m or 2h."""
+"""Times as users write them: 90, 90s, 15m or 2h."""
 
 import re
 
-PATTERN = r"(\d+(?:\.\d+)?)([smh]?)"
+_PATTERN = r"(\d+(?:\.\d+)?)([smh]?)"
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
 
 
 def seconds(text: str) -> float | None:
     """The time in seconds; None if it is not one."""
-    match = re.fullmatch(PATTERN, text, re.ASCII)
+    match = re.fullmatch(_PATTERN, text, re.ASCII)
     return float(match[1]) * _UNITS[match[2]] if match else None

@@ -1,4 +1,4 @@
-"""Text of others, as a line that shows all of it: nothing in it acts on a terminal or stays unseen."""
+"""Escapes for control and invisible characters in untrusted text."""
 
 import re
 

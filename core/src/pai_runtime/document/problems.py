@@ -1,4 +1,4 @@
-"""Problems: what is wrong with something that a person wrote, said so that the person can mend it."""
+"""Problems: what is wrong with a file that a user wrote, where, and what was expected."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -80,7 +80,7 @@ class Problem:
     def text(self) -> str:
         """The problem without where it is."""
         text = f"{self.field}: {self.message}" if self.field else self.message
-        return text if self.suggestion is None else f"{text}. Did you mean {self.suggestion}?"
+        return text if self.suggestion is None else f"{text}; did you mean {self.suggestion}?"
 
     def to_json(self) -> dict[str, Any]:
         """The problem as data, without what is not known."""
@@ -92,12 +92,12 @@ class Problem:
 def unexpected(expected: str | None, found: str | None) -> str:
     """The message that something else than `expected` was `found`."""
     if expected is None:
-        return "is not valid" if found is None else f"{found} is not valid"
+        return "invalid value" if found is None else f"invalid value: {found}"
     return f"expected {expected}" if found is None else f"expected {expected}, found {found}"
 
 
 class InvalidInput(Exception):
-    """Something that a person wrote cannot be used, for all of these reasons."""
+    """A user's input is invalid, for all of these reasons."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
@@ -105,7 +105,7 @@ class InvalidInput(Exception):
 
 
 class Problems:
-    """What is found to be wrong, each problem once.
+    """The problems found so far, each once.
 
     `mask` hides secrets in what messages show of values; who reads the secrets sets it.
     """
@@ -155,7 +155,7 @@ def bounded(problems: Iterable[Problem], position: Position) -> list[Problem]:
     found: dict[Problem, None] = {}
     for problem in problems:
         if len(found) == MOST_LOOKED_FOR and problem not in found:
-            message = f"has more than {MOST_LOOKED_FOR} faults; not all are listed"
+            message = f"more than {MOST_LOOKED_FOR} problems; only some of them are listed"
             return [Problem("too-many-problems", message, position), *found]
         found[problem] = None
     return list(found)

@@ -1,4 +1,4 @@
-"""A first check against a JSON Schema: it says that all is well, or that it does not know.
+"""A fast first check against a JSON Schema, which either finds data valid or cannot tell.
 
 Most of what is checked is valid, and jsonschema, which says what is wrong with the rest, takes longer to
 import than all that is then done with it. Only what is in plain words of JSON Schema 2020-12 is judged here;

@@ -1,4 +1,4 @@
-"""Checking data against a JSON Schema, with messages for the person who wrote the data.
+"""Checking data against a JSON Schema, with messages for users.
 
 In a schema, ``title`` says in a few words what is expected there; messages use it.
 """
@@ -12,7 +12,6 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from pai_runtime.document.document import Value
 from pai_runtime.document.problems import (
     MOST_LOOKED_FOR,
     DocumentPath,
@@ -27,6 +26,7 @@ from pai_runtime.document.problems import (
 )
 from pai_runtime.document.quick_check import is_surely_schema, is_surely_valid
 from pai_runtime.document.secret_names import names_secret
+from pai_runtime.document.value import Value
 from pai_runtime.task import placeholders
 from pai_runtime.task.record import record
 
@@ -92,7 +92,7 @@ def _problems(
 
 
 def _errors(data: Any, schema: Schema) -> Iterator["ValidationError"]:
-    """The errors that help a person."""
+    """The errors that are useful to a user."""
     validator: Validator = _validator()(schema)
     for _, at_one_place in groupby(validator.iter_errors(data), lambda error: tuple(error.absolute_path)):
         found = list(islice(at_one_place, MOST_LOOKED_FOR + 1))
@@ -193,7 +193,7 @@ def _missing(error: "ValidationError", schema: Schema, suggestions: Suggestions)
     for name in cast("Any", error.validator_value):
         if name not in instance and name not in meant:
             expected = expectation(known.get(name, {}))
-            message = f"the field '{name}' is missing"
+            message = f"missing field '{name}'"
             yield _Explained(
                 "missing-field", f"{message}; expected {expected}" if expected else message, None, expected
             )

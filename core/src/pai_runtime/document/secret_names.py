@@ -1,4 +1,4 @@
-"""Which names say that a value is secret, so that no message shows it."""
+"""Which names mark a value as secret, so that no message shows it."""
 
 import re
 from functools import cache

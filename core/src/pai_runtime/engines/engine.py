@@ -1,4 +1,4 @@
-"""Engines: what each of them is to the rest of the runtime, and which of them has a run.
+"""The interface of engines, and how the engine of a run is found.
 
 An engine is an entry point in the group ``pai_runtime.engines`` of any distribution: its name is what
 ``run.json`` calls it, its value a module, or an object in one, that is an `Engine`. It is imported when a
@@ -89,7 +89,7 @@ class RunRequest:
 
 
 def open_run(folder: Path) -> RunReader | Unreadable:
-    """The run in a folder, by the engine that has it."""
+    """The run in a directory, opened by its engine."""
     name = read_engine(folder)
     if isinstance(name, Unreadable):
         return name
@@ -98,7 +98,7 @@ def open_run(folder: Path) -> RunReader | Unreadable:
     except NoEngine as error:
         return Unreadable(str(error))
     except Exception as error:  # noqa: BLE001 - an engine that is broken spoils only its own runs
-        return Unreadable(f"its engine '{name}' cannot open it: {type(error).__name__}: {error}")
+        return Unreadable(f"its engine '{name}' failed to open it: {type(error).__name__}: {error}")
 
 
 class NoEngine(Exception):
@@ -112,7 +112,9 @@ def find_engine(name: str) -> Engine:
     if not found:
         raise NoEngine(f"its engine '{name}' is not installed here")
     if len(found) > 1:
-        raise NoEngine(f"its engine '{name}' is that of several distributions: {', '.join(sorted(found))}")
+        raise NoEngine(
+            f"its engine '{name}' is provided by several distributions: {', '.join(sorted(found))}"
+        )
     ((distribution, value),) = found.items()
     module, _, attribute = value.partition(":")
     try:

@@ -1,4 +1,4 @@
-"""Whose fault it was: what goes wrong in the code of a plugin, as a message that names the plugin."""
+"""Errors of plugins, as messages that name the plugin."""
 
 from __future__ import annotations
 

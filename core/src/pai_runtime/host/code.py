@@ -1,4 +1,4 @@
-"""The code of an installed distribution: the files that are its own, as they were when they were read.
+"""The code of an installed distribution: its files and their digests.
 
 Its digest is SHA-256 over the sorted rows ``path NUL sha256-of-the-file NEWLINE`` of all files that the
 distribution lists below its import path, but not those that installers write themselves, and of its entry
@@ -104,7 +104,7 @@ class Code:
             _, sources = self._measured
             return sources[self.modules[module]]
         except KeyError:
-            raise ImportError(f"{self.distribution} has no source of the module {module}") from None
+            raise ImportError(f"{self.distribution} has no source for the module {module}") from None
         except ValueError as error:
             raise ImportError(str(error)) from None
 
@@ -112,10 +112,10 @@ class Code:
     def digest(self) -> str:
         """``sha256:…``; raises ValueError with the reason for none."""
         if self.origin == "editable":
-            raise ValueError(f"{self.distribution} is installed editable: its code has no fixed digest")
+            raise ValueError(f"{self.distribution} is an editable install, whose code has no fixed digest")
         hashes, _ = self._measured
         if not hashes:
-            raise ValueError(f"{self.distribution} does not say which files it installed")
+            raise ValueError(f"{self.distribution} has no list of the files that it installed")
         points = text(self.installed, "entry_points.txt") or ""
         hashes = {**hashes, _ENTRY_POINTS: hashlib.sha256(points.encode()).hexdigest()}
         rows = sorted(b"%s\0%s\n" % (name.encode(), each.encode()) for name, each in hashes.items())
@@ -177,7 +177,7 @@ class Code:
                 if name:
                     found[name] = "".join(row[1:2])
         except (ValueError, csv.Error) as error:
-            message = f"the list of the files of {self.distribution} cannot be read: {error}"
+            message = f"cannot read the list of the files of {self.distribution}: {error}"
             raise ValueError(message) from None
         return found
 

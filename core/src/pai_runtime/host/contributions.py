@@ -1,4 +1,4 @@
-"""Contributions as JSON, on their way out of the process in which a plugin made them."""
+"""Contributions as JSON, to send them between processes."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -34,7 +34,7 @@ def contribution_from_json(document: Any) -> Contribution:
             }
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"has given an answer that is no contribution: {error}") from error
+        raise ValueError(f"returned an invalid contribution: {error}") from error
 
 
 def _rows(things: Iterable[Any], kind: Any) -> list[list[Any]]:

@@ -1,4 +1,4 @@
-"""Which plugins are installed, from metadata alone: no plugin is imported for it."""
+"""Finding installed plugins from metadata alone, without importing any."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -211,7 +211,7 @@ def read_manifest(location: Path, id_: str) -> tuple[Manifest, str | None]:
     )
     if manifest.api not in APIS:
         known = " and ".join(map(str, APIS))
-        return manifest, f"it needs plugin API {manifest.api}; this runtime has {known}"
+        return manifest, f"it needs plugin API {manifest.api}; this runtime supports {known}"
     return manifest, None
 
 
@@ -223,17 +223,17 @@ def manifest_fault(data: Any, path: Path, id_: str) -> str | None:
     if not faults:
         ids = [data["id"]] if isinstance(data["id"], str) else data["id"]
         if id_ not in ids:
-            faults.append(f"id: is {', '.join(ids)}, and the entry point is named {id_}")
+            faults.append(f"id: expected {id_}, as the entry point is named, found {', '.join(ids)}")
         if error := schema_error(data["parameters"]):
-            faults.append(f"parameters: is not a JSON Schema: {error}")
+            faults.append(f"parameters: invalid JSON Schema: {error}")
         faults += [
-            f"parameters: refers to {reference}, and nothing is fetched"
+            f"parameters: refers to {reference}, but references to other documents are not allowed"
             for reference in _references(data["parameters"])
             if not reference.startswith("#")
         ]
     if len(faults) > _MOST_FAULTS:
         faults[_MOST_FAULTS:] = [f"and {len(faults) - _MOST_FAULTS} more"]
-    return f"its manifest {path} is wrong: " + "; ".join(faults) if faults else None
+    return f"its manifest {path} is invalid: " + "; ".join(faults) if faults else None
 
 
 def _references(schema: Any) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The distributions that are on the search path, found without all that chooses plugins."""
+"""Finding the distributions on the search path, without the modules that choose plugins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One hook of one use, in a process of its own, in a task: ``hook_runner HOOK``.
+"""Runs one hook of one use in a process of its own, in a task: ``hook_runner HOOK``.
 
 The supervisor starts it for a plan's hook steps, and hands over in an open file what it needs to know: the
 use, with no secrets but its own, and the task. Nothing is read from the task's folder, which the task can
@@ -37,7 +37,7 @@ _FILES = ("PAI_ENV", "PAI_ANALYSIS")
 
 
 class _NotTheSame(Exception):
-    """The plugin is not there, or not as it was when the plan was made."""
+    """The plugin is missing, or has changed since the plan was made."""
 
 
 @record(frozen=True)
@@ -94,10 +94,10 @@ def _find(record: UseRecord) -> _Plugin:
         raise _NotTheSame(f"plugin {record.plugin}: {error}") from None
     label = plugin_label(record.plugin, code)
     if (code.distribution, code.version) != (record.distribution, record.version):
-        raise _NotTheSame(f"{label} is not the one in the plan, {record.distribution} {record.version}")
+        raise _NotTheSame(f"the plan needs {record.distribution} {record.version}, found {label}")
     if digest != record.digest:
         raise _NotTheSame(
-            f"the code of {label} is not that of the plan: its digest is {digest}, not {record.digest}"
+            f"the code of {label} has changed since planning: expected digest {record.digest}, found {digest}"
         )
     return _Plugin(record.plugin, code, value)
 

@@ -60,11 +60,13 @@ class Host:
         if id_ not in self.installed:
             namesakes = {known.rpartition(".")[2]: known for known in self.installed}
             meant = self._suggestions.near_miss(id_.rpartition(".")[2], namesakes)
-            message = f"the plugin {id_} is not installed"
+            message = f"plugin {id_} is not installed"
             raise Unavailable(message, namesakes[meant] if meant else None, installed=False)
         if reason := self.refusal(id_):
             labels = " and ".join(plugin.label for plugin in self.installed[id_])
-            raise Unavailable(f"{labels} is refused: {reason}")
+            raise Unavailable(
+                f"{labels} {'is' if len(self.installed[id_]) == 1 else 'are'} refused: {reason}"
+            )
         return self.installed[id_][0]
 
     @property
@@ -109,7 +111,7 @@ def check_parameters(
 @contextlib.contextmanager
 def _time_limit(seconds: int) -> Iterator[None]:
     def expired(_number: int, _frame: FrameType | None) -> None:
-        raise TimeoutError(f"checking takes longer than {seconds} s")
+        raise TimeoutError(f"timed out after {seconds} s")
 
     before = signal.signal(signal.SIGALRM, expired)
     signal.alarm(seconds)

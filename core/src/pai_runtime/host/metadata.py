@@ -1,4 +1,4 @@
-"""What the metadata of an installed distribution says, as far as it can be read at all."""
+"""The metadata of an installed distribution, as far as it is readable."""
 
 from __future__ import annotations
 

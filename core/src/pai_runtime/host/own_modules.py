@@ -1,4 +1,4 @@
-"""Where plugins' modules are imported from: only the files that their own distribution lists.
+"""Imports plugins' modules only from the files that their own distribution lists.
 
 Whoever imports them, they are run from their source as it was when it was measured, or are extension modules.
 What is in ``__pycache__`` is not looked at: an installer put it there, or anybody, and no digest covers it.
@@ -66,7 +66,7 @@ def import_own(code: Code, module: str) -> ModuleType:
 
 
 class _OwnModules:
-    """A finder that stands before the others, and checks what they find.
+    """A finder that runs before the others, and checks their results.
 
     It is no `MetaPathFinder` by name: `importlib.abc` takes longer to import than a plugin.
     """
@@ -141,7 +141,7 @@ def _from_source(code: Code, name: str, found: ModuleSpec) -> ModuleSpec | None:
 
 
 def _is_claimed(code: Code, name: str) -> bool:
-    """Whether the name is that of a module or package of the distribution, or of anything inside of one."""
+    """Whether the name is that of a module or package of the distribution, or of anything inside one."""
     parts = name.split(".")
     if parts[0] not in code.tops:
         return False
@@ -155,16 +155,14 @@ def _is_own(code: Code, name: str, spec: ModuleSpec) -> bool:
 
 
 def _check(code: Code, name: str, spec: ModuleSpec) -> None:
-    """What was found must be its own, or a folder, which has no code that could be another's."""
+    """A module must belong to its own distribution, or be a directory, which has no code."""
     if _is_own(code, name, spec) or (spec.origin is None and name not in code.modules):
         return
     what = f"the module {name} would be imported from {spec.origin}"
     if str(spec.origin).endswith(tuple(BYTECODE_SUFFIXES)):
-        raise ImportError(f"{what}, and byte code without its source is not run")
+        raise ImportError(f"{what}, but byte code without its source is not run")
     owner = _owner(str(spec.origin))
-    raise ImportError(
-        f"{what}, which is not part of {code.distribution}{f' but of {owner}' if owner else ''}"
-    )
+    raise ImportError(f"{what}, which belongs to {owner or 'no distribution'}, not to {code.distribution}")
 
 
 def _owner(path: str) -> str | None:

@@ -1,4 +1,4 @@
-"""What the uses of a job add to its plans: the code of the plugins, asked in a separate process."""
+"""Asking plugins, in a separate process, what the uses of a job contribute."""
 
 import contextlib
 import json
@@ -13,7 +13,7 @@ from pai_runtime.host.contributions import contribution_from_json, contribution_
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.host import Host
 from pai_runtime.host.loading import LoadedPlugin
-from pai_runtime.host.separate_process import MOST_BYTES, AnswerPipe, Ended, SeparateProcess
+from pai_runtime.host.separate_process import MOST_BYTES, AnswerPipe, NoAnswer, SeparateProcess
 from pai_runtime.plugin import Contribution, Task, Use
 from pai_runtime.task.record import record, replace
 
@@ -22,7 +22,7 @@ _HOOK = "hook pai_prerequisite"
 _HOOKS = frozenset(name for name in vars(hooks) if name.startswith("pai_"))
 _AS_BEFORE = '"as before"'
 _LONGEST_ERROR = 2000
-_NONSENSE = "has given an answer that makes no sense"
+_NONSENSE = "returned an answer that cannot be understood"
 
 
 @record(frozen=True)
@@ -51,7 +51,7 @@ def ask(host: Host, questions: Sequence[Question]) -> list[Answer | PluginError]
     try:
         return _ask(host, questions)
     except OSError as error:
-        message = f"no process can be started to ask plugins what they add: {error.strerror}"
+        message = f"cannot start a process to ask plugins what they contribute: {error.strerror}"
         raise InvalidInput([Problem("no-process", message)]) from error
 
 
@@ -80,7 +80,7 @@ def _receive(process: SeparateProcess, question: Question) -> Answer | PluginErr
         contributions: list[Contribution | PluginError] = []
         for _ in question.tasks:
             contributions.append(_contribution(process.receive(), plugin, contributions))
-    except (Ended, ValueError) as error:
+    except (NoAnswer, ValueError) as error:
         raise PluginError(plugin, phase, str(error)) from None
     return Answer(listed, contributions)
 

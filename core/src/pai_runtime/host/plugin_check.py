@@ -1,4 +1,4 @@
-"""Whether a plugin matches its manifest: its examples, its hooks, and what it adds for each example."""
+"""Checking a plugin against its manifest: its examples, hooks and contributions."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The policy: which plugins a cluster allows; decided from metadata before any import, closed on doubt."""
+"""The policy: which plugins a cluster allows, decided from metadata before any import; refuses in doubt."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -107,9 +107,7 @@ def _mismatch(entry: AllowedPlugin, plugin: Plugin) -> str | None:
     try:
         if entry.digest is None:
             changed = plugin.code.changed_files
-            return (
-                f"refuses it: its file {changed[0]} has changed since it was installed" if changed else None
-            )
+            return f"refuses it: its file {changed[0]} has changed since installation" if changed else None
         found = plugin.code.digest
     except ValueError as error:
         return f"refuses it: {error}"

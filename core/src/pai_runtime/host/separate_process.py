@@ -1,4 +1,4 @@
-"""A separate process for code that may crash, hang or answer anything: a fork that writes lines of JSON."""
+"""A separate process for code that may crash, hang or return anything: a fork that writes lines of JSON."""
 
 import contextlib
 import fcntl
@@ -25,7 +25,7 @@ _FLUSH_EVERY = 0.1
 _LOOK_EVERY = 0.02
 
 
-class Ended(Exception):
+class NoAnswer(Exception):
     """What the process did instead of giving the next answer."""
 
 
@@ -74,7 +74,7 @@ class SeparateProcess:
         self._size = 0
 
     def receive(self) -> Any:
-        """The next answer, which may be any JSON; raises `Ended`."""
+        """The next answer, which may be any JSON; raises `NoAnswer`."""
         until = time.monotonic() + LONGEST_CALL
         while not self._lines:
             data = self._read(until)
@@ -82,11 +82,11 @@ class SeparateProcess:
             *whole, self._rest = (self._rest + data).split(b"\n")
             self._lines.extend(whole)
             if len(self._rest) > MOST_BYTES or self._size > _MOST_BYTES_IN_ALL:
-                raise Ended("has given answers that are too large")
+                raise NoAnswer("returned too much data")
         try:
             return json.loads(self._lines.popleft())
         except (ValueError, RecursionError):
-            raise Ended("has given an answer that is not JSON") from None
+            raise NoAnswer("returned an answer that is not JSON") from None
 
     def close(self) -> None:
         """Kill what is left of it."""
@@ -109,22 +109,22 @@ class SeparateProcess:
                     return data
                 time.sleep(0 if end else _LOOK_EVERY)  # it is ending, or the code in it has closed the pipe
             if end:
-                raise Ended(end)
+                raise NoAnswer(end)
             if late:
-                raise Ended(f"has not answered within {LONGEST_CALL} s")
+                raise NoAnswer(f"timed out after {LONGEST_CALL} s")
 
     def _end(self) -> str | None:
         """How it has ended; it is not reaped, so that its id remains its own."""
         try:
             found = os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:  # whoever started us has us ignore SIGCHLD
-            return "has ended the process"
+            return "ended the process"
         if found is None:
             return None
         if found.si_code == os.CLD_EXITED:
-            return f"has ended the process with exit code {found.si_status}"
+            return f"ended the process with exit code {found.si_status}"
         names = {each.value: each.name for each in signal.Signals}
-        return f"has been killed by {names.get(found.si_status, f'signal {found.si_status}')}"
+        return f"was killed by {names.get(found.si_status, f'signal {found.si_status}')}"
 
 
 def _do(

@@ -1,4 +1,4 @@
-"""A bound on what a job grows to.
+"""A limit on the size of a job once its references are resolved.
 
 References and prerequisites multiply what a file holds: ten references to ten references to a text, or a
 thousand task roles that share a thousand prerequisites. Without a bound, a small file could keep a machine
@@ -21,5 +21,5 @@ class Budget:
         """Count what came to be at `position`; raises `InvalidInput` if that is too much."""
         self._values += values
         if self._values > MAX_VALUES:
-            message = f"the job grows to more than {MAX_VALUES} values by its references and prerequisites"
+            message = f"the job has more than {MAX_VALUES} values after resolving its references"
             raise InvalidInput([Problem("job-too-large", message, position)])

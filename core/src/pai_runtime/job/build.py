@@ -1,11 +1,11 @@
-"""From a document to the job that it says, which may have faults that the schema reports."""
+"""Making a job from its document; faults that the schema reports are tolerated."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
 
 from pai_runtime.document import duration
-from pai_runtime.document.document import Value
 from pai_runtime.document.problems import Problems
+from pai_runtime.document.value import Value
 from pai_runtime.job.model import (
     Deployed,
     Deployment,
@@ -160,7 +160,7 @@ def _report_second(value: Value, first: Value, what: str, problems: Problems) ->
     """That a name is here a second time; one that is no name, the schema has refused."""
     name, before = string(value, "name"), string(first, "name")
     if name and before:
-        message = f"another {what} is named '{name.text}', at {before.position}"
+        message = f"duplicate name '{name.text}' of a {what}; the first one is at {before.position}"
         problems.add(name.problem("duplicate-name", message, found=f"'{name.text}'"))
 
 

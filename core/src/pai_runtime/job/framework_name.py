@@ -1,4 +1,4 @@
-"""The names of task roles as FrameworkController writes them."""
+"""The names of task roles as FrameworkController spells them."""
 
 import re
 

@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from pai_runtime.document.document import Value, read_document
+from pai_runtime.document.document import read_document
 from pai_runtime.document.problems import InvalidInput, Position, Problems
 from pai_runtime.document.schemas import check_value, package_schema
+from pai_runtime.document.value import Value
 from pai_runtime.job.build import build_job
 from pai_runtime.job.model import Job, RoleUses
 from pai_runtime.job.plugins import JobPlugins
@@ -24,7 +25,7 @@ def load_job(path: Path, secrets_file: Path | None, plugins: JobPlugins, problem
     """
     root = read_document(path)
     if not isinstance(root.data, dict):
-        message = "is not a job: expected a mapping, which begins with protocolVersion: 2"
+        message = "expected a job: a mapping that starts with protocolVersion: 2"
         raise InvalidInput([root.problem("not-a-mapping", message)])
     secrets = _read_secrets(secrets_file) if secrets_file else {}
     job = build_job(root, secrets, plugins, problems)
@@ -54,5 +55,7 @@ def resolved(references: References, plugins: JobPlugins) -> Job:
 def _read_secrets(path: Path) -> Mapping[str, Value]:
     root = read_document(path)
     if not isinstance(root.data, dict):
-        raise InvalidInput([root.problem("not-a-mapping", "is not a secrets file: expected a mapping")])
+        raise InvalidInput(
+            [root.problem("not-a-mapping", "expected a mapping from names of secrets to their values")]
+        )
     return {str(secret.key): secret for secret in root.values()}

@@ -1,4 +1,4 @@
-"""A job, complete: what it says, typed, and what that means for each task role.
+"""The complete, typed job, and its meaning for each task role.
 
 What is only a name of something else is a `Value`, which knows where it stands. Parts that the schema
 refuses are left out or take their default: they have been reported, and what is left can still be checked
@@ -8,8 +8,8 @@ in the same round.
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from pai_runtime.document.document import Value
 from pai_runtime.document.problems import DocumentPath, Location, Position
+from pai_runtime.document.value import Value
 from pai_runtime.task.plan import Command
 from pai_runtime.task.record import field, record
 from pai_runtime.task.vocabulary import FailurePolicy

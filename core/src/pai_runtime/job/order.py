@@ -1,4 +1,4 @@
-"""The order of things that stand on each other."""
+"""Ordering things by their dependencies."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 

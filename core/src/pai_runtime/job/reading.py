@@ -1,8 +1,8 @@
-"""Typed parts of a document that may have any fault: what a schema refuses is as if it were not there."""
+"""Typed parts of a document; what its schema refuses is treated as missing."""
 
 from collections.abc import Iterator
 
-from pai_runtime.document.document import Value
+from pai_runtime.document.value import Value
 
 
 def mapping(value: Value | None, key: str) -> Value | None:

@@ -1,4 +1,4 @@
-"""References such as ``<% $parameters.x %>``: what they mean in one place of a job, and their rendering.
+"""References such as ``<% $parameters.x %>``: what they mean where they are used, and their rendering.
 
 A text that is one reference and nothing else becomes the value itself, of its own type; inside other text
 a scalar is inserted as it was written. Rendering works on values, so that no value becomes syntax, of YAML
@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from pai_runtime.document.document import Node, Value
 from pai_runtime.document.problems import Problem, Problems, near_miss
+from pai_runtime.document.value import Node, Value
 from pai_runtime.job.budget import Budget
 from pai_runtime.job.build import OWN_FIELDS
 from pai_runtime.job.model import Job, Prerequisite, TaskRole
@@ -134,7 +134,7 @@ class Renderer:
             problems.add(
                 Problem(
                     "reference-to-nothing",
-                    f"{match[0]} refers to nothing: {error}",
+                    f"cannot resolve {match[0]}: {error}",
                     value.position if index < 0 else source.position(index),
                     value.field,
                     suggestion=problems.suggestions.near_miss(error.word, error.known),
@@ -148,14 +148,14 @@ class Renderer:
             (value,) = value.values()  # a uri may be written as a string or as a list of strings
         if as_text and isinstance(value.data, (dict, list)):
             kind = "list" if isinstance(value.data, list) else "mapping"
-            raise _NothingThere(f"it is a {kind}, and only one of its values can stand inside a string")
+            raise _NothingThere(f"it is a {kind}, and a string can contain only a single value")
         self._references.budget.add(value.node.size, value.position)
         if found.owner is None:
             return value.text if as_text else value.data
         if any(value.node is outer for outer in self._inside):
             raise _NothingThere("it refers to itself")
         if len(self._inside) >= _MOST_NESTED:
-            raise _NothingThere(f"it leads through more than {_MOST_NESTED} other references")
+            raise _NothingThere(f"it is nested in more than {_MOST_NESTED} references")
         outer_owner, self._prerequisite = self._prerequisite, found.owner
         self._inside.append(value.node)
         try:
@@ -169,7 +169,7 @@ class Renderer:
         if not _KEYS.fullmatch(written):
             if root not in ROOTS or root == "this":  # other templates have objects named this
                 return None
-            raise _NothingThere(f"after {root} it needs names and indexes, such as .name or [0]")
+            raise _NothingThere(f"expected names or indexes after {root}, such as .name or [0]")
         keys = _KEY.findall(written)
         if root == "$parameters":
             parameters = self._job.parameters
@@ -180,12 +180,12 @@ class Renderer:
             return _Found(self._find_secret(keys))
         if root == "this":
             if self._prerequisite is None:
-                raise _NothingThere("'this' has a meaning in a prerequisite only")
+                raise _NothingThere("'this' is available in a prerequisite only")
             return self._find_property(self._prerequisite, keys, root)
         if root in ROOTS:
             return self._find_referred(root, keys)
         if _is_misspelt(root):
-            raise _NothingThere(f"'{root}' is not known", root, ROOTS)
+            raise _NothingThere(f"unknown name '{root}'", root, ROOTS)
         return None
 
     def _find_secret(self, keys: list[str]) -> Value:
@@ -193,7 +193,7 @@ class Renderer:
         if not keys:
             raise _NothingThere("'$secrets' needs the name of a secret")
         if keys[0] not in secrets:
-            message = f"there is no secret '{keys[0]}', neither in the job nor in a secrets file"
+            message = f"neither the job nor a secrets file has a secret '{keys[0]}'"
             raise _NothingThere(message, keys[0], secrets)
         return _descend(secrets[keys[0]], keys[1:], f"$secrets.{keys[0]}")
 
@@ -202,7 +202,7 @@ class Renderer:
             return None
         name = self._role.refers.get(root)
         if name is None:
-            raise _NothingThere(f"the task role '{self._role.name}' names no {root[1:]}")
+            raise _NothingThere(f"the task role '{self._role.name}' has no {root[1:]}")
         target = self._job.prerequisites.get(name.text)
         return None if target is None else self._find_property(target, keys, root)
 
@@ -214,7 +214,7 @@ class Renderer:
         owner = self._references.owner(prerequisite, keys[0])
         value = owner.property(keys[0]) if owner else None
         if value is None:
-            message = f"neither '{prerequisite.name}' nor what it requires has '{keys[0]}'"
+            message = f"neither '{prerequisite.name}' nor any prerequisite that it requires has '{keys[0]}'"
             raise _NothingThere(message, keys[0], map(str, prerequisite.value.node.children))
         return _Found(_descend(value, keys[1:], f"{root}.{keys[0]}"), owner)
 
@@ -233,7 +233,9 @@ def _descend(value: Value, keys: list[str], above: str) -> Value:
         is_index = is_list and key.isdecimal() and len(key) <= _LONGEST_INDEX
         child = value.get(int(key) if is_index else key)
         if child is None and is_list:
-            raise _NothingThere(f"{above} has {len(value.data)} items, counted from 0, and no [{key}]")
+            raise _NothingThere(
+                f"{above} has no index [{key}]; it is a list of {len(value.data)} items, counted from 0"
+            )
         if child is None:
             raise _NothingThere(f"{above} has no '{key}'", key, map(str, value.node.children))
         value, above = child, f"{above}.{key}"

@@ -1,10 +1,10 @@
-"""The rules of the job protocol that a JSON Schema cannot say."""
+"""The rules of the job protocol that a JSON Schema cannot express."""
 
 from collections.abc import Iterable
 from typing import Final
 
-from pai_runtime.document.document import Value
 from pai_runtime.document.problems import Problem, Problems, unexpected
+from pai_runtime.document.value import Value
 from pai_runtime.job.framework_name import framework_name
 from pai_runtime.job.model import Job, Prerequisite, TaskRole
 from pai_runtime.job.order import dependencies_first
@@ -105,7 +105,7 @@ def _check_circles(job: Job, problems: Problems) -> None:
     if cycle:
         links = " → ".join(cycle)
         where = job.prerequisites[cycle[0]].value.at(("require",))
-        message = f"prerequisites require each other in a circle: {links}"
+        message = f"circular requirement of prerequisites: {links}"
         problems.add(Problem("circle", message, where.position, where.field, found=links))
 
 
@@ -115,12 +115,12 @@ def _check_framework_names(job: Job, problems: Problems) -> None:
         short = framework_name(name)
         position, field = role.value.key_position, role.value.field
         if not short:
-            message = "a task role needs a letter or a digit in its name"
+            message = "the name of a task role needs a letter or a digit"
             problems.add(Problem("wrong-role-name", message, position, field))
         elif first.setdefault(short, name) != name:
             message = (
-                f"the cluster calls both '{first[short]}' and '{name}' '{short}';"
-                " expected names that differ in more than '_' and capitals"
+                f"'{first[short]}' and '{name}' are both named '{short}' on the cluster;"
+                " expected names that differ in more than '_' and case"
             )
             problems.add(Problem("same-role-name", message, position, field, found=f"'{name}'"))
 
@@ -130,14 +130,14 @@ def _check_role(job: Job, role: TaskRole, known: _Names, problems: Problems) -> 
         _check_known(name, known, problems)
     if role.retries and job.gang:
         where = role.value.at(("taskRetryCount",))
-        message = "has no effect on tasks that start together; set extras.gangAllocation to false"
+        message = "has no effect while the tasks start together; set extras.gangAllocation to false"
         problems.add(Problem("no-effect", message, where.position, where.field, severity="warning"))
 
 
 def _check_known(name: Value, known: _Names, problems: Problems) -> None:
     if "://" in name.text:
         found, expected = f"'{name.text}'", "the name of a prerequisite in this job"
-        message = f"prerequisites from elsewhere cannot be resolved yet; {unexpected(expected, found)}"
+        message = f"prerequisites from outside the job are not supported yet; {unexpected(expected, found)}"
         problems.add(name.problem("unsupported-reference", message, found, expected))
     else:
         known.check(name)

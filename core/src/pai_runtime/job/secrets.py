@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 
-from pai_runtime.document.document import Node, Value, walk
 from pai_runtime.document.problems import DocumentPath, Position, Problem, Problems, unexpected
 from pai_runtime.document.secret_names import names_secret
+from pai_runtime.document.value import Node, Value, walk
 from pai_runtime.task.masking import MOST_BYTES, Masks
 from pai_runtime.task.placeholders import placeholder
 
@@ -15,7 +15,7 @@ def check_size(secrets: Mapping[str, Value], position: Position, problems: Probl
     size = sum(len(value.encode()) for value in secret_values(secrets).values())
     if size > MOST_BYTES:
         found, expected = f"{size} bytes", f"at most {MOST_BYTES} bytes in all secrets together"
-        message = f"{unexpected(expected, found)}: more cannot be hidden in logs; use a file on a storage"
+        message = f"{unexpected(expected, found)}: more cannot be masked in logs; use a file on a storage"
         problems.add(
             Problem("secrets-too-large", message, position, "secrets", found=found, expected=expected)
         )
@@ -41,7 +41,7 @@ def masks(secrets: Mapping[str, Value], root: Value) -> Callable[[str], str]:
 
 
 def _named_secrets(root: Node) -> Iterator[str]:
-    """What is written in a job where a secret should be, by the names of the fields."""
+    """Values that a job contains where a secret reference should be, found by the names of the fields."""
     for path, node in walk(root):
         if (
             isinstance(node.data, str)

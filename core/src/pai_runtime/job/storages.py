@@ -1,6 +1,6 @@
-"""Storage as jobs write it: where one is mounted that does not say so, for ``this.mountPath``."""
+"""Storages in jobs: their default mount paths, for ``this.mountPath``."""
 
-from pai_runtime.document.document import Value
+from pai_runtime.document.value import Value
 from pai_runtime.job.plugins import StorageFields
 
 

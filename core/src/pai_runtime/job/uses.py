@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from pai_runtime.document.document import Value
+from pai_runtime.document.value import Value
 from pai_runtime.job.model import JobUse, Prerequisite, TaskRole
 from pai_runtime.job.order import dependencies_first
 from pai_runtime.job.references import References, Renderer

@@ -1,4 +1,4 @@
-"""Making plans of what the plugin of each use says that it adds."""
+"""Making plans from the contributions of the uses."""
 
 from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from functools import partial
@@ -236,7 +236,7 @@ class _Draft:
         return fault
 
     def tell_folders(self, storages: Collection[str]) -> None:
-        """Tell the task which of its NFS exports are folders that its engine has for it."""
+        """Tell the task which of its NFS exports are directories that its engine provides."""
         paths = [
             each.mount.path
             for each in self.mounts

@@ -1,4 +1,4 @@
-"""The mounts of one task: each at a path of its own, none hidden by another."""
+"""Checking the mounts of a task: distinct paths, none hidden by another."""
 
 from collections.abc import Iterable
 from pathlib import PurePosixPath
@@ -15,10 +15,12 @@ def conflict(mount: Mount, before: Iterable[tuple[Mount, UseRecord]]) -> str | N
     """Why a mount cannot be there: because of what the task needs, or of one that comes before it."""
     for needed in _NEEDED:
         if _hides(mount.path, needed):
-            return f"mounts something at {mount.path}, which hides {needed}; choose another path"
+            return f"mounts something at {mount.path}, which would hide {needed}; choose another path"
     for other, use in before:
         if mount.path == other.path and mount != other:
-            return f"mounts {mount.source} at {mount.path}, where {use.label} mounts {other.source} otherwise"
+            return (
+                f"mounts {mount.source} at {mount.path}, where {use.label} mounts {other.source} differently"
+            )
         if mount.path != other.path and _hides(mount.path, other.path):
             return (
                 f"mounts something at {mount.path}, which hides what {use.label} mounts at {other.path}; "

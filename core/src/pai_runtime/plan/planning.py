@@ -1,4 +1,4 @@
-"""From the file of a job to its plans: the one way that all commands go."""
+"""From a job file to its plans, the same way for all commands."""
 
 from collections.abc import Callable, Iterator
 from functools import cache

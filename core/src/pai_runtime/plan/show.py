@@ -1,4 +1,4 @@
-"""A plan as a person reads it: the environment and each step in order, each with where it came from."""
+"""A plan as text: the environment and each step in order, with their sources."""
 
 from collections.abc import Iterator
 
@@ -22,13 +22,13 @@ _MOST_PEERS = 50
 
 
 def plan_lines(plan: Plan, alike: int = 1) -> Iterator[str]:
-    """The whole plan, text of others in it as it is; of the first of so many tasks that are `alike`."""
+    """The whole plan, unescaped; `alike` is the number of identical tasks that start with this one."""
     first = f"{plan.role}/{plan.index}"
     if alike == 1:
         yield f"task {first} of job {plan.job}"
     else:
         yield f"tasks {first} to {plan.role}/{plan.index + alike - 1} of job {plan.job}"
-        yield f"  alike but for index and ports; these are those of {first}"
+        yield f"  identical except for index and ports; shown for {first}"
     for warning in plan.warnings:
         yield f"  warning: {warning}"
     yield "  environment"
@@ -39,7 +39,7 @@ def plan_lines(plan: Plan, alike: int = 1) -> Iterator[str]:
         for name, value in variables:
             yield f"    {source:{width}}  {name}={show(value)}"
     if more := peers[_MOST_PEERS:]:
-        yield f"    {PEERS:{width}}  {len(more)} more; to see them: pai-runtime plan --json --task {first}"
+        yield f"    {PEERS:{width}}  {len(more)} more; to show them: pai-runtime plan --json --task {first}"
     for variable in plan.environment:
         yield f"    {variable.source:{width}}  {variable.name}={show(variable.value)}"
     for mount in plan.mounts:

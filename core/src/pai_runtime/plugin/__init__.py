@@ -1,4 +1,4 @@
-"""All that the author of a plugin imports; what is not in `__all__` here is not public.
+"""The public API for plugins; what is not in `__all__` here is not public.
 
 A plugin is a module with some of the functions that `pai_runtime.hooks` describes, each marked with
 `hookimpl`, and a file ``manifest.json`` beside it::

@@ -1,4 +1,4 @@
-"""How long to wait before something is tried again."""
+"""How long to wait before a retry."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def backoff(
     """Seconds to wait after so many failures, from 1: exponential back-off with full jitter.
 
     The upper limit is `first` and doubles with each failure, up to `longest`. Below it the pause is random,
-    so that many clients that have failed at one time do not all come back at one time. `draw` stands for
+    so that many clients that failed at the same time do not all retry at the same time. `draw` stands for
     `random.uniform`.
     """
     from random import uniform  # noqa: PLC0415 - most processes never wait

@@ -1,4 +1,4 @@
-"""What a use adds to the plan of a task, checked where it is made: at the author's own line."""
+"""What a use contributes to the plan of a task, checked at the line that creates it."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class ShellStep:
 class Contribution:
     """What one use adds to the plan of one task.
 
-    `environment` is set before the first step and holds for the user's command too. Of several `steps` for
-    one event the first runs first. `secrets` names secrets of the platform that the use's hooks are to have
-    in ``use.secrets``: ``run``, a random text that the tasks of one run share and nobody else knows; on a
-    cluster also what the user has there, as JSON, such as ``jobSSH`` and ``sshKeys``. `exit_rules` are
-    entries of an exit spec, for the plugin that analyses a failure. `warnings` are said before the job runs.
+    `environment` is set before the first step, and for the user's command too. Several `steps` for one event
+    run in their order. `secrets` names the platform's secrets that the use's hooks find in ``use.secrets``:
+    ``run``, a random string that the tasks of one run share and nobody else knows; on a cluster also the
+    user's own, as JSON, such as ``jobSSH`` and ``sshKeys``. `exit_rules` are entries of an exit spec, for the
+    plugin that analyses failures. `warnings` are shown before the job runs.
 
-    Raises TypeError or ValueError for what no plan can have, also in the services and mounts.
+    Raises TypeError or ValueError for invalid values, including those of services and mounts.
     """
 
     environment: Mapping[str, str] = field(default_factory=dict)

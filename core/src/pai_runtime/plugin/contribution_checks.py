@@ -1,4 +1,4 @@
-"""What no plan can have, whatever types the author of a plugin has put into a contribution."""
+"""Checks of a contribution's values, whatever their types."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ def check_contribution(contribution: Contribution) -> None:
     for rule in _listed("exit_rules", contribution.exit_rules):
         _check_rule(rule)
     for warning in _listed("warnings", contribution.warnings):
-        _check_type("Contribution.warnings", warning, str, "a list of texts")
+        _check_type("Contribution.warnings", warning, str, "a list of strings")
 
 
 def _listed(name: str, values: Any) -> Sequence[Any]:
@@ -48,7 +48,7 @@ def _listed(name: str, values: Any) -> Sequence[Any]:
 
 def _check_variable(name: Any, value: Any) -> None:
     field = f"Contribution.environment[{name!r}]"
-    _check_type(field, name, str, "text as the name")
+    _check_type(field, name, str, "a string as the name")
     if not name or "=" in name or "\0" in name or _has_surrogate(name):
         raise ValueError(f"{field}: expected the name of a variable")
     _check_text(field, value)
@@ -76,7 +76,7 @@ def _check_mount(mount: Any) -> None:
     _check_word("Mount.kind", mount.kind, get_args(MountKind))
     _check_type("Mount.read_only", mount.read_only, bool, "True or False")
     if mount.path != "/" + normpath(mount.path).lstrip("/") or mount.path == "/":
-        expected = "an absolute path in its shortest form, not '/'"
+        expected = "a normalised absolute path other than '/'"
         raise ValueError(f"Mount.path: expected {expected}, found {mount.path!r}")
     if ".." in mount.sub_path.split("/"):
         raise ValueError(f"Mount.sub_path: expected a path without '..', found {mount.sub_path!r}")
@@ -95,7 +95,7 @@ def _check_rule(rule: Any) -> None:
     try:
         text = json.dumps(rule, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"Contribution.exit_rules: expected what JSON can hold: {error}") from None
+        raise ValueError(f"Contribution.exit_rules: expected JSON data: {error}") from None
     if r"\u0000" in text or _has_surrogate(text):
         raise ValueError("Contribution.exit_rules: expected no secret, NUL or unpaired surrogate")
 
@@ -115,7 +115,7 @@ def _check_text(field: str, value: Any, *, with_secrets: bool = True) -> None:
     _check_type(field, value, str, "text")
     if "\0" in (show(value) if with_secrets else value) or _has_surrogate(value):
         what = "NUL" if with_secrets else "a secret, NUL"
-        raise ValueError(f"{field}: expected text without {what} or unpaired surrogates")
+        raise ValueError(f"{field}: expected a string without {what} or unpaired surrogates")
 
 
 def _has_surrogate(text: str) -> bool:

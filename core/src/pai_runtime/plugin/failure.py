@@ -1,4 +1,4 @@
-"""What `pai_analyze` is told of a task that failed."""
+"""What `pai_analyze` is told about a task that failed."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class ContributedRule:
 
 @record(frozen=True)
 class Failure:
-    """How a task went that did not end well, and what its supervisor knows of that.
+    """How a task failed, as far as its supervisor knows.
 
     `outcome` is ``failed``, ``setup-failed`` or ``timeout``. `code` is the task's exit code so far,
     `user_code` the command's own (None: it did not run), `phase` where the outcome was decided, `signal`
     what killed the command or the step, `plugin` the id of the plugin whose step failed the setup.
-    `oom_kills` is how many processes the kernel ended for want of memory in the task's cgroup while it ran
-    (None: not known). `tails` are the last 4 KB of the user's log and of ``runtime.log``, for `read_logs`.
-    `rules` are those that the job's uses contribute, in their order.
+    `oom_kills` is how many processes the kernel's out-of-memory killer killed in the task's cgroup while it
+    ran (None: not known). `tails` are the last 4 KB of the user's log and of ``runtime.log``, for
+    `read_logs`. `rules` are the exit rules that the job's uses contribute, in order.
     """
 
     outcome: FailedOutcome

@@ -1,4 +1,4 @@
-"""Reading files: the logs of a task, which the task can write, and YAML as a job file is read."""
+"""Reading files: the logs of a task, which the task can write, and YAML in the same way as a job file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from pai_runtime.document.document import Value
+    from pai_runtime.document.value import Value
     from pai_runtime.plugin.failure import Failure
     from pai_runtime.plugin.use import Task
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 def read_logs(task: Task, failure: Failure, most: int) -> tuple[bytes, bytes]:
     """The ends of the user's log and of ``runtime.log``, each of `most` bytes over its rotated files.
 
-    Whatever the task has put in the place of a log, such as a link or a FIFO, is not followed nor waited
-    for. What the files lack because the disk was full follows, as far as `failure` has it.
+    Links and FIFOs that the task has put in the place of a log are neither followed nor waited for. What the
+    files lack because the disk was full is appended, as far as `failure` has it.
     """
     user_tail, runtime_tail = (tail.encode()[-most:] for tail in failure.tails)
     return (

@@ -1,4 +1,4 @@
-"""How a command of a plugin prints."""
+"""Output of a plugin's command."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ else:
 
 
 class Output(Protocol):
-    """What a plugin's command prints to. Nothing in the text of others acts on a terminal."""
+    """The output of a plugin's command. Control characters in untrusted text are escaped."""
 
     @property
     def columns(self) -> int | None:
         """How wide the terminal is that shows the output; None if none does."""
 
     def write_lines(self, lines: Iterable[str]) -> None:
-        """Print each line to standard output, with escapes for what a terminal would act on."""
+        """Print each line to standard output, with control characters escaped."""
 
     def write_json(self, document: Any) -> None:
         """Print a document to standard output."""
@@ -27,4 +27,4 @@ class Output(Protocol):
         """Messages on standard error; each names what it is about."""
 
     def log_line(self, line: bytes, columns: int) -> str:
-        """The beginning of a line of a log as a terminal would leave it, without escape sequences."""
+        """The beginning of a line of a log as a terminal would show it, without escape sequences."""

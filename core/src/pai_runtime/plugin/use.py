@@ -1,4 +1,4 @@
-"""What a hook is told: the use of the plugin, and the task that it is part of."""
+"""Arguments of a hook: the use of the plugin, and its task."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ else:
 class Use:
     """One use of a plugin by a job.
 
-    `name` is the prerequisite's, or the plugin's short name for one in ``extras``. `parameters` fit the
-    schema in the plugin's manifest, all references in them resolved. A secret in them is a placeholder
-    while the plan is made (use it as any other text; never look into it), and its value in `pai_init` and
-    the lifecycle hooks. `source` is ``file:line:column``. `roles` are the task roles that it is for, in
-    the job's order. `secrets` are those of the platform's that the use's `Contribution` asks for, as far as
-    the platform has them, in the same hooks; while the plan is made there are none.
+    `name` is that of the prerequisite, or the plugin's short name for a use in ``extras``. `parameters` match
+    the schema in the plugin's manifest; all references in them are resolved. A secret in them is a
+    placeholder while the plan is made (treat it as an opaque string), and its value in `pai_init` and the
+    lifecycle hooks. `source` is ``file:line:column``. `roles` are the task roles that it applies to, in the
+    job's order. `secrets` are the platform's secrets that the use's `Contribution` requests, as far as the
+    platform has them, in the same hooks; it is empty while the plan is made.
     """
 
     plugin: str
@@ -43,9 +43,9 @@ class Task:
     """The task that a use is part of.
 
     `instances` has the number of tasks of every role, `ports` this task's ports by label. `folder` is the
-    task's own folder in its container: what a hook writes, it writes below. `gang` says that all tasks of
-    the job live together: none is started, or tried again, by itself. `user` is who runs the job, and `run`
-    the name of this run of it: `PAI_USER_NAME` and `PAI_JOB_NAME` in the task.
+    task's own directory in its container; hooks write only below it. `gang` says that all tasks of the job
+    start together: none is started, or retried, on its own. `user` is who runs the job, and `run` the name of
+    this run of it: `PAI_USER_NAME` and `PAI_JOB_NAME` in the task.
     """
 
     job: str
@@ -60,8 +60,8 @@ class Task:
 
     @property
     def private(self) -> Path:
-        """A folder for what must not outlive the task, such as keys. Only the task's user may look into it.
+        """A directory for what must not outlive the task, such as keys. Only the task's user can access it.
 
-        It is in memory where that can be, and goes with all that is in it after the exit callbacks.
+        It is in memory where possible, and is removed after the exit callbacks.
         """
         return self.folder / PRIVATE

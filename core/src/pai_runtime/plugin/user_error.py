@@ -1,9 +1,9 @@
-"""The error of a plugin that speaks to the user."""
+"""The exception by which a plugin reports an error to the user."""
 
 
 class UserError(Exception):
-    """Why a use cannot be done, in words for the user: parameters that make no sense, a server that is gone.
+    """An error that the user can fix: parameters that make no sense, a server that does not answer.
 
-    The message is shown as it is, after the names of plugin and use. Any other exception is taken for a
-    mistake in the plugin, and shown with its class and its place in the code.
+    The message is shown unchanged, after the names of plugin and use. Any other exception counts as a bug of
+    the plugin, and is shown with its class and its position in the code.
     """

@@ -1,4 +1,4 @@
-"""What whoever starts a run raises before any of it has started."""
+"""The exception for a run that cannot start."""
 
 
 class CannotRun(Exception):

@@ -1,4 +1,4 @@
-"""When a job is decided, and how, by the completion policies of its task roles. Pure.
+"""When and how the completion policies of the task roles decide a job. Pure.
 
 As FrameworkController does: a role with `minFailedInstances` failed tasks fails the job; one with
 `minSucceededInstances` succeeded tasks completes it; -1 turns either off; and a job all of whose tasks are

@@ -1,4 +1,4 @@
-"""What happened to a run as a whole: ``events.jsonl`` in its folder, as each of its tasks has one of its own.
+"""The events of a run as a whole: ``events.jsonl`` in its directory; each task has its own file.
 
 ``events.schema.json`` says what is in them. Of what a task wrote or was told there is nothing in them.
 """
@@ -15,11 +15,11 @@ class RunEvents:
         self._file = EventFile(folder)
 
     def task_restarted(self, task: str, number: int, code: int) -> None:
-        """A task that failed with `code` is tried again: its retry `number` in this attempt of the job."""
+        """A task that failed with `code` is retried, for the `number`-th time in this attempt of the job."""
         self._file.add("taskRestarted", task=task, number=number, exitCode=code)
 
     def job_restarted(self, number: int, failed_task: str, code: int) -> None:
-        """The job, which `failed_task` failed with `code`, is tried again: its retry `number`."""
+        """The job, which `failed_task` failed with `code`, is retried; `number` counts its retries."""
         self._file.add("jobRestarted", number=number, failedTask=failed_task, exitCode=code)
 
     def decided(self, code: int, failed_task: str | None) -> None:

@@ -1,4 +1,4 @@
-"""Of several tasks that failed, the one that failed first: the others may only have fallen with it."""
+"""Which of several failed tasks failed first; the others may have failed because of it."""
 
 from collections.abc import Mapping
 from typing import Any, get_args
@@ -10,7 +10,7 @@ from pai_runtime.task.vocabulary import FailedOutcome
 def first_failure(records: Mapping[TaskName, Mapping[str, Any]], reported: TaskName) -> TaskName:
     """By the exit records of tasks that ended badly; `reported` if these do not tell.
 
-    One that fell because of a peer comes after all that did not, whatever the clock says: it may have ended
+    One that failed because of a peer comes after all that did not, whatever the clock says: it may have ended
     sooner than the one whose exit callbacks still ran.
     """
     failed = {

@@ -1,4 +1,4 @@
-"""The folder of a run."""
+"""The directory of a run."""
 
 import contextlib
 from pathlib import Path
@@ -8,14 +8,14 @@ from pai_runtime.runs.cannot_run import CannotRun
 
 
 class RunFolder:
-    """The folder of a new run: `out`, which must be empty or not exist, or ``.pai-runs/<job>-<n>``."""
+    """The directory of a new run: `out`, which must be empty or not exist, or ``.pai-runs/<job>-<n>``."""
 
     def __init__(self, job: Job, out: Path | None) -> None:
         try:
             self._made: list[Path] = []
             self.path = self._given(out) if out is not None else self._numbered(job.name)
         except OSError as error:
-            message = f"the directory of the run cannot be created: {error.filename}: {error.strerror}"
+            message = f"cannot create the directory of the run: {error.filename}: {error.strerror}"
             raise CannotRun(message) from None
 
     def discard(self) -> None:
@@ -29,7 +29,7 @@ class RunFolder:
         if not out.exists():
             self._make(out)
         elif any(out.iterdir()):
-            raise CannotRun(f"{out} is not empty; give --out a directory that does not exist yet")
+            raise CannotRun(f"{out} is not empty; choose a new directory with --out")
         return out
 
     def _numbered(self, name: str) -> Path:

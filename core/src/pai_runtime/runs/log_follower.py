@@ -1,4 +1,4 @@
-"""Reading a log while it is written, over the rotations that ``supervisor.logs.LogFile`` makes."""
+"""Reading a log while it is written and rotated by ``supervisor.logs.LogFile``."""
 
 import contextlib
 import os
@@ -8,7 +8,7 @@ from pai_runtime.task.folder import Folder
 
 
 class LogFollower:
-    """What is new in a log since the last time, from the oldest file that is kept of it.
+    """The new part of a log since the last call, starting with the oldest file that is kept.
 
     It keeps the file that it has come to open, and reads that to its end also when it has been renamed or
     removed. What is rotated away before it comes to it is lost. A file that has become shorter is read anew.

@@ -1,4 +1,4 @@
-"""What a task is doing: its ``state.json``, which may be read while it is written, whatever is in it."""
+"""What a task is doing, from its ``state.json``, which is untrusted and may be read while it is written."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ class Progress:
 
 
 def read_progress(task: Folder) -> Progress | None:
-    """What the task in a folder is doing, or did last; None: that is not known."""
+    """What a task is doing, or did last; None if not known."""
     state = read_state(task)
     try:
         if state["phase"] not in get_args(StatePhase):

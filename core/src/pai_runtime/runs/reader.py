@@ -1,4 +1,4 @@
-"""What an engine tells of a run that it has; ``ps``, ``logs`` and the like learn of it in no other way."""
+"""The interface by which ``ps``, ``logs`` and the like read a run of any engine."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""How a run is: ``run.json`` in its folder.
+"""The state of a run: ``run.json`` in its directory.
 
 It may be read while it is written, or after what wrote it was killed. Whatever is in it, reading does not
 fail: a run that cannot be understood is `Unreadable`.
@@ -122,12 +122,12 @@ class Run:
                 failed_task=_name(failed_task) if failed_task is not None else None,
             )
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"it is not the record of a run: {error!r}") from None
+            raise ValueError(f"it does not describe a run: {error!r}") from None
 
 
 @dataclass(frozen=True)
 class Unreadable:
-    """Why a folder does not say what run it is of."""
+    """Why the run in a directory cannot be read."""
 
     reason: str
 
@@ -140,7 +140,7 @@ def read_run(folder: Path) -> Run | Unreadable:
     try:
         return Run.from_json(document)
     except ValueError as error:
-        return Unreadable(f"its run.json cannot be understood: {error}")
+        return Unreadable(f"its run.json is invalid: {error}")
 
 
 def read_engine(folder: Path) -> str | Unreadable:
@@ -151,7 +151,7 @@ def read_engine(folder: Path) -> str | Unreadable:
     try:
         return _name(document["engine"])
     except (KeyError, TypeError, ValueError) as error:
-        return Unreadable(f"its run.json does not say which engine has it: {error!r}")
+        return Unreadable(f"its run.json does not name its engine: {error!r}")
 
 
 def _read(folder: Path) -> Any:
@@ -163,7 +163,7 @@ def _read(folder: Path) -> Any:
     except OSError as error:
         return Unreadable(f"its run.json cannot be read: {error.strerror}")
     except (ValueError, RecursionError) as error:
-        return Unreadable(f"its run.json cannot be understood: {error}")
+        return Unreadable(f"its run.json is invalid: {error}")
 
 
 def _task(document: Mapping[str, Any]) -> RunTask:

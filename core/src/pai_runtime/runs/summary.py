@@ -1,4 +1,4 @@
-"""How a run went: what failed, where and why; what was restarted; which services there were."""
+"""The summary of a run: what failed, where and why; what was restarted; which services it had."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

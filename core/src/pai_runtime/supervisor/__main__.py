@@ -42,7 +42,7 @@ def _open_standard_streams() -> None:
 
 def _arguments() -> tuple[Folder, LaunchOptions]:
     if len(sys.argv) not in (2, 3):
-        raise ValueError("a folder is expected, and launch options or nothing")
+        raise ValueError("expected a directory and, optionally, launch options")
     options = LaunchOptions.from_argument(sys.argv[2]) if len(sys.argv) > 2 else LaunchOptions()  # noqa: PLR2004
     path = os.path.abspath(sys.argv[1])
     if options.folder_fd is not None:

@@ -35,12 +35,12 @@ def ask(
             return found and Analysis.from_json(found)
         why = f"it ended with exit code {ended.code}"
         if time.monotonic() >= until:
-            why = f"it had no answer in {_SECONDS} seconds"
+            why = f"it timed out after {_SECONDS} seconds"
     except (CannotStart, ValueError, RecursionError) as error:
         why = str(error)
     finally:
         answer.close()
-    task.say(f"[WARNING] {use.label} did not find out why the task failed: {why}")
+    task.say(f"[WARNING] {use.label} could not analyse why the task failed: {why}")
     return None
 
 

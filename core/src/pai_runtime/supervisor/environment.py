@@ -1,4 +1,4 @@
-"""The environment of a task's processes, which goes from step to step to the command."""
+"""The environment of a task's processes, which carries over from step to step and to the command."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Environment:
         try:
             self._task.folder.write(VARIABLES, dumps(document), mode=0o600, sync=False)
         except OSError as error:
-            self._task.say(f"[WARNING] variables.json cannot be written: {error.strerror}")
+            self._task.say(f"[WARNING] cannot write variables.json: {error.strerror}")
 
     def _filled(self, variable: Variable) -> Variable:
         if "\0" not in variable.value:
@@ -111,7 +111,7 @@ class Environment:
         try:
             return file.read(_ENVIRONMENT_BYTES)
         except ValueError as error:
-            self._task.say(f"[ERROR] what '{use.name}' left in {what} is not taken over: {error}")
+            self._task.say(f"[ERROR] {what} of '{use.name}' is ignored: {error}")
             file.write(b"")
             return b""
 
@@ -125,6 +125,6 @@ class Environment:
         paths = {"PAI_TASKS_FILE": tasks, "PAI_TASKS_SCRIPT": script}
         self._variables.update({name: f"{inside.where}/{file}" for name, file in paths.items()}, RUNTIME)
         self._task.say(
-            f"[WARNING] {len(left_out)} variables that tell where tasks are have no room in the environment; "
+            f"[WARNING] {len(left_out)} variables about other tasks do not fit into the environment; "
             f"all are in $PAI_TASKS_FILE (JSON) and $PAI_TASKS_SCRIPT (to source in a shell)"
         )

@@ -1,4 +1,4 @@
-"""A task that is kept as it is for a while: for somebody to look at it, or for its services."""
+"""Holding a task for debugging, or keeping it for its services."""
 
 import signal
 import time
@@ -36,7 +36,7 @@ def hold(task: Task, phase: Kept, seconds: float, is_wanted: Callable[[], bool] 
         task.loop.turn(min(end, time.monotonic() + _LOOK_EVERY))
     signal.signal(signal.SIGUSR1, before)
     task.journal.add("released")
-    task.say(f"[INFO] the task is not {phase} any more")
+    task.say(f"[INFO] the task is no longer {phase}")
 
 
 def _is_released(task: Task) -> bool:

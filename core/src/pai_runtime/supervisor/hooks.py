@@ -1,4 +1,4 @@
-"""How a plugin's own hook is called: by a program that the engine names, in a process of its own."""
+"""Calling a plugin's hook: by a program that the engine names, in a process of its own."""
 
 from __future__ import annotations
 

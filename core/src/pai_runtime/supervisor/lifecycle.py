@@ -1,4 +1,4 @@
-"""What runs when: the order of callbacks around the user's command, and the outcome. Pure, no processes.
+"""The lifecycle of a task: the order of callbacks around the user's command, and the outcome. Pure.
 
 1. Init steps, then start steps, in order of the uses: the scripts of each, its services, its hook. A step
    that fails with failure policy ``fail`` ends the setup: outcome ``setup-failed``, and the command does not
@@ -57,7 +57,7 @@ class Runner(Protocol):
         """Run the user's command to its end; None: it could not be started."""
 
     def decided(self, result: Result) -> None:
-        """Have it on disk how the task went, whatever becomes of the rest."""
+        """Record the outcome on disk now, whatever happens afterwards."""
 
     def analyze(self, step: Step, use: UseRecord, result: Result) -> Analysis | None:
         """Ask a plugin why the task failed; None: it does not know, or cannot say."""
@@ -110,8 +110,10 @@ def _say_why(analysis: Analysis | None, say: Callable[[str], None]) -> None:
     if analysis:
         reason = f": {analysis.reason}" if analysis.reason else ""
         say(f"{EXPLAINED}{analysis.code}, {analysis.phrase}{reason}")
+        if analysis.solution:
+            say("[INFO] what to do:")
         for solution in analysis.solution:
-            say(f"[INFO] what to do: {solution}")
+            say(f"[INFO] - {solution}")
 
 
 def _start_uses(
@@ -197,9 +199,7 @@ def _stopped(runner: Runner, phase: Phase, ended: ExitStatus | None = None) -> R
     reason, number = told
     user_code = ended.code if ended else None
     if reason == "timeout":
-        return Result(
-            "timeout", TIMEOUT, phase, user_code, message=f"the time limit ended the task in {phase}"
-        )
+        return Result("timeout", TIMEOUT, phase, user_code, message=f"the task timed out in {phase}")
     return Result(
         "cancelled",
         128 + (number or 0),

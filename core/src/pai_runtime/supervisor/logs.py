@@ -77,7 +77,7 @@ class LogFile:
     def _ensure_open(self) -> None:
         if self._fd is not None and os.fstat(self._fd).st_nlink == 0:
             self._close()
-            self._say(f"{self._path} has been removed; it begins anew")
+            self._say(f"{self._path} was removed; starting a new file")
         self._open_fd()
 
     def _rotate(self) -> None:
@@ -103,7 +103,7 @@ class LogFile:
     def _say_lost(self, error: OSError) -> None:
         if not self._troubled:
             self._say(
-                f"{self._path} cannot be written, its lines are lost: {error.strerror}. The job goes on"
+                f"cannot write {self._path}: {error.strerror}; its lines are lost, and the job continues"
             )
         self._troubled = True
 

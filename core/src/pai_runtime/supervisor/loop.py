@@ -66,7 +66,7 @@ class Child:
 
 
 class Loop:
-    """Turns until somebody has what it waits for."""
+    """The event loop: turns until its caller has what it waits for."""
 
     def __init__(self) -> None:
         self._poll = select.poll()

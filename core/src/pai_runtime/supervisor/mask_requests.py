@@ -1,4 +1,4 @@
-"""What processes of a task ask to have hidden, by writing it to what ``$PAI_MASK`` names."""
+"""Values that processes of a task ask to have masked, by writing them to ``$PAI_MASK``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class MaskRequests:
         if self._left < 0:
             self._say(
                 f"[ERROR] more than {MOST_BYTES} bytes were written to $PAI_MASK; "
-                "what came after that is not hidden"
+                "what came after that is not masked"
             )
             data = data[: self._left]
         lines = (self._rest + data).split(b"\n")

@@ -1,4 +1,4 @@
-"""How many processes the kernel has ended for want of memory, where this process counts."""
+"""How many processes the kernel's out-of-memory killer has killed in this cgroup."""
 
 from __future__ import annotations
 

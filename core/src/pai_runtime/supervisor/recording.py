@@ -1,4 +1,4 @@
-"""Leaving the exit record of a task, in its folder and where its platform looks for it."""
+"""Writing the exit record of a task, in its directory and where its platform expects it."""
 
 import os
 import sys
@@ -29,7 +29,7 @@ def write_record(folder: Folder, text: str, termination_log: str | None) -> None
     try:
         folder.write(RECORD, text)
     except OSError as error:
-        sys.stderr.write(f"pai-runtime: {error.filename} cannot be written: {error.strerror}\n{text}")
+        sys.stderr.write(f"pai-runtime: cannot write {error.filename}: {error.strerror}\n{text}")
     if termination_log is not None:
         above, name = os.path.split(termination_log)
         try:
@@ -40,4 +40,4 @@ def write_record(folder: Folder, text: str, termination_log: str | None) -> None
                 file.truncate(0)
                 file.write(termination_message(text).encode())
         except OSError as error:
-            sys.stderr.write(f"pai-runtime: {termination_log} cannot be written: {error.strerror}\n")
+            sys.stderr.write(f"pai-runtime: cannot write {termination_log}: {error.strerror}\n")

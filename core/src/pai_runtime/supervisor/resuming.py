@@ -1,4 +1,4 @@
-"""What an earlier process has done of a task: its init steps, which ran in another container, say."""
+"""Resuming a task whose init steps ran in an earlier process, for example in another container."""
 
 from collections.abc import Mapping
 from typing import Any, get_args
@@ -37,7 +37,7 @@ def init_before(task: Task) -> SetUp:
     if not has_begun and task.plan.steps_of("init"):
         raise PlanError("the init steps of this plan have not been run")
     if has_begun and not has_succeeded and result is None:  # the rest may be on a disk that was full
-        message = "the init steps were ended before they were done, or could not leave how they ended"
+        message = "the init steps were killed before they had finished, or could not record how they ended"
         result = Result("setup-failed", SETUP_FAILED, "init", message=message)
     return SetUp(tuple(sorted(started)), result)
 

@@ -52,7 +52,7 @@ class TaskRunner:
             stop_at = stop.work_until if result is None else stop.exits_until
             ended = self._task.processes.run_step(program, stop_at, self._catch_up)
         except CannotStart as error:
-            self._task.say(f"[ERROR] the step cannot be started: {error}")
+            self._task.say(f"[ERROR] cannot start the step: {error}")
             ended = CANNOT_START
         else:
             self._environment.after_step(step, use)
@@ -85,7 +85,7 @@ class TaskRunner:
         try:
             ended = self._task.processes.run_command(program, streams, self._catch_up)
         except CannotStart as error:
-            self._task.say(f"[ERROR] the command cannot be started: {error}")
+            self._task.say(f"[ERROR] cannot start the command: {error}")
             return None
         self._task.journal.add("commandEnded", exitCode=ended.code, signal=ended.signal)
         return ended

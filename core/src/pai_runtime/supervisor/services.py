@@ -80,7 +80,7 @@ class RunningService:
         try:
             self._start()
         except CannotStart as error:
-            self._begin.say(f"[WARNING] {self._label} cannot be started: {error}")
+            self._begin.say(f"[WARNING] cannot start {self._label}: {error}")
             self._ended(CANNOT_START)
 
     def _ended(self, ended: ExitStatus) -> None:
@@ -153,7 +153,7 @@ class Services:
             on_ready = partial(self._tell_ready, service, environment)
             running = RunningService(service, start, task.loop, on_ready)
         except CannotStart as error:
-            task.say(f"[ERROR] service '{service.name}' cannot be started: {error}")
+            task.say(f"[ERROR] cannot start service '{service.name}': {error}")
             return not service.required
         self._running.append(running)
         while service.required and running.is_ready is None and time.monotonic() < task.stop.work_until():

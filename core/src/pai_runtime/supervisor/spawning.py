@@ -1,4 +1,4 @@
-"""Starting a process: in a session of its own, with no standard input, and dead when we are.
+"""Starting a process: in its own session, with no standard input, and killed when its parent dies.
 
 `subprocess` would do, but takes as long to import as all of the supervisor.
 """

@@ -1,4 +1,4 @@
-"""Being told to stop: by a signal, or by a time limit."""
+"""Stopping a task: by a signal, or by a timeout."""
 
 from __future__ import annotations
 

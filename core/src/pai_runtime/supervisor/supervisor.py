@@ -36,7 +36,7 @@ def supervise(folder: Folder, options: LaunchOptions) -> int:
     try:
         task = set_up(inputs, folder, stop)
     except (OSError, CannotStart) as error:
-        return _cannot_run(folder, f"the task cannot be set up: {error}", options)
+        return _cannot_run(folder, f"cannot set up the task: {error}", options)
     task.journal.add("supervisorStarted", pid=task.pid, phases=options.phases)
     try:
         return _run(task)
@@ -47,7 +47,7 @@ def supervise(folder: Folder, options: LaunchOptions) -> int:
         import traceback
 
         task.say(f"[ERROR] {traceback.format_exc()}")
-        message = task.logs.masks.mask(f"a fault in the runtime itself: {error!r}")
+        message = task.logs.masks.mask(f"internal error of the runtime: {error!r}")
         return _cannot_run(folder, message, options)
 
 

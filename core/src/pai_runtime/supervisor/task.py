@@ -1,4 +1,4 @@
-"""What the supervisor of one task works with, made from what its engine left in the task's folder."""
+"""What the supervisor of a task works with, read from the task's directory."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def read_inputs(folder: Folder, options: LaunchOptions) -> Inputs:
     if rb"\u0000" in text:  # as a placeholder begins; a large plan without one is not walked through
         missing = placeholders.paths(plan.to_json(whole=False)) - secrets.keys()
         if missing:
-            raise PlanError(f"no value is given for the secret {', '.join(map(repr, sorted(missing)))}")
+            raise PlanError(f"missing values of secrets: {', '.join(map(repr, sorted(missing)))}")
     return Inputs(plan, secrets, options)
 
 

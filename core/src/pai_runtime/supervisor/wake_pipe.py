@@ -1,4 +1,4 @@
-"""A wait for anything that ends when a child does, or a signal comes."""
+"""A wait that ends when a child exits or a signal arrives."""
 
 from __future__ import annotations
 

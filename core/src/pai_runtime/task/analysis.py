@@ -22,14 +22,13 @@ MOST_CODE = 255
 
 @record(frozen=True)
 class Analysis:
-    """What a task's failure was.
+    """Why a task failed.
 
     `code` (1 to 255) becomes the task's exit code. `phrase` names the failure in one word; `reason` and
-    `solution` are for people. `behavior` says whether a retry may help. `trigger` says
-    which rule found it, and by what; `user_match` and `platform_match` are the texts in the user's log and
-    in ``runtime.log`` that it found, `gpu` what it saw of the GPUs: true, false, whole numbers or lists of
-    them, by names. `because_of_peer`: the task failed because another task of the job had. As JSON, all of it
-    has at most 64 KB.
+    `solution` are for people. `behavior` says whether a retry may help. `trigger` says which rule matched,
+    and what it matched; `user_match` and `platform_match` are the matched texts in the user's log and in
+    ``runtime.log``, `gpu` the findings about the GPUs by name: true, false, whole numbers or lists of these.
+    `because_of_peer`: the task failed because another task of the job failed. As JSON, it has at most 64 KB.
     """
 
     code: int
@@ -59,7 +58,7 @@ class Analysis:
         return analysis
 
     def fault(self) -> str | None:
-        """What makes it unfit, whatever types its author has put there."""
+        """Why it is invalid, whatever the types of its values; None if it is valid."""
         code: Any = self.code
         solution: Any = self.solution
         because_of_peer: Any = self.because_of_peer
@@ -76,7 +75,7 @@ class Analysis:
             self.platform_match,
         )
         if not all(isinstance(text, str) for text in texts):
-            return "has a text that is not a string"
+            return "has a value that is not a string"
         if self.behavior not in BEHAVIORS:
             return f"has the behavior {self.behavior!r}; expected one of {', '.join(BEHAVIORS)}"
         if not isinstance(because_of_peer, bool):

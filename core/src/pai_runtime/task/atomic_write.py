@@ -1,4 +1,4 @@
-"""Atomic writes: a file is written aside and renamed, so that a crash leaves the old one or the new one."""
+"""Atomic writes: a file is written aside and renamed, so a crash leaves either the old or the new one."""
 
 import os
 

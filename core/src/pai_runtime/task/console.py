@@ -1,4 +1,4 @@
-"""The lines of a task on one of our own streams, each behind a prefix if several tasks share it."""
+"""The lines of a task on one of our own streams, with a prefix if several tasks share it."""
 
 import os
 import select

@@ -1,4 +1,4 @@
-"""What happened in a task, in the order in which it did: ``events.jsonl``, one JSON object in each line.
+"""The events of a task, in order: ``events.jsonl``, one JSON object per line.
 
 Each has `time`, in seconds of Unix time, and `event`, its kind; ``events.schema.json`` says which others.
 """
@@ -26,7 +26,7 @@ _LATEST = 253402300800
 
 
 class EventFile:
-    """Appends to a file in a folder. A full disk, or a folder that is gone, loses events and nothing else."""
+    """Appends to a file in a directory. A full disk or a missing directory loses events, no more."""
 
     def __init__(self, folder: Folder, name: str = EVENTS) -> None:
         self._folder = folder
@@ -59,7 +59,7 @@ class EventFile:
 
 
 def read_events(folder: Folder, name: str = EVENTS) -> Iterator[dict[str, Any]]:
-    """The events in a folder, oldest first. Lines that are none are left out, and so is a missing file."""
+    """The events in a directory, oldest first. Invalid lines and missing files are skipped."""
     for each in (f"{name}.1", name):
         try:
             lines = folder.read(each, 2 * MOST_BYTES).splitlines()

@@ -1,8 +1,8 @@
-"""The runtime's own exit codes; all others are the command's, or those of an exit spec."""
+"""The exit codes of a task that are the runtime's own; all others are the command's or an exit spec's."""
 
 SETUP_FAILED = 240
-"""Of a task one of whose start steps failed."""
+"""A step of the setup failed, and the command was not run."""
 RUNTIME_ERROR = 241
-"""Of a task that the runtime itself could not run."""
+"""The runtime itself could not run the task."""
 TIMEOUT = 242
-"""Of a task that was ended by its time limit."""
+"""The time limit ended the task."""

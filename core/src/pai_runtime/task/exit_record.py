@@ -1,4 +1,4 @@
-"""The exit record: how a task ended and why, as a small YAML file that is complete or not there.
+"""The exit record: how a task ended and why, as a small YAML file that is either complete or absent.
 
 Kubernetes keeps 4096 bytes of it, with the markers around it. What does not fit is left out, the least needed
 first: the tails of the logs, failures of callbacks, what rules found in the logs, then the ends of texts. The
@@ -101,7 +101,7 @@ def termination_message(record: str) -> str:
 
 
 def read_exit_record(folder: Folder) -> dict[str, Any]:
-    """The record in the folder of a task; empty if there is none, or it is not as `exit_record` writes it."""
+    """The record in the directory of a task; empty if it is missing or invalid."""
     record: dict[str, Any] = {}
     try:
         for line in folder.read(RECORD, _MOST_READ).decode().splitlines():

@@ -1,4 +1,4 @@
-"""JSON in a millisecond: the two functions of `json` that a supervisor needs before the user's command runs.
+"""JSON that loads in a millisecond: the two functions of `json` that a supervisor needs at its start.
 
 The `json` package imports `re`, which takes longer than reading a plan. This calls the same C code without
 it, and is the package itself where the interpreter has no such code.

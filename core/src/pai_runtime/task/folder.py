@@ -1,4 +1,4 @@
-"""A folder in which a task, or anybody else, may put what it likes: nothing in it is what its name says.
+"""An untrusted directory: a task may replace anything in it, so nothing is opened by following links.
 
 Whoever reads or writes there goes through an open descriptor of the folder, one name after the other, and
 follows no link; what is opened is a regular file, and is read up to a bound. So a symbolic link leads
@@ -27,7 +27,7 @@ MOST_LEVELS = 200
 
 
 class Folder:
-    """An open folder. `where` (or `path`) is what messages call it, and is not opened again.
+    """An open directory. `where` (or `path`) is its name in messages, and is not opened again.
 
     A ``name`` may have several parts (``logs/runtime.log``), each of them looked up below the one before. All
     methods raise OSError with the whole path.
@@ -39,7 +39,7 @@ class Folder:
 
     @classmethod
     def at(cls, path: str | os.PathLike[str]) -> Folder:
-        """The folder at a path that nobody else can change, such as one that a person has given."""
+        """The directory at a trusted path, such as one that the user named."""
         return cls(os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC), path)
 
     @property
@@ -58,11 +58,11 @@ class Folder:
         self.close()
 
     def close(self) -> None:
-        """Let go of the folder."""
+        """Close the directory."""
         os.close(self.fd)
 
     def folder(self, name: str, *, make: bool = False) -> Folder:
-        """A folder below this one; with `make`, it is made if it is not there, and so are those above it.
+        """A directory below this one; with `make`, it and its parents are created if missing.
 
         Without a name it is the same folder once more, to be closed for itself.
         """
@@ -90,7 +90,7 @@ class Folder:
         return data
 
     def append(self, name: str, mode: int = 0o644) -> int:
-        """A descriptor to append to a regular file, made if it is not there, with the folders above it."""
+        """A descriptor to append to a regular file, created if missing, with its parent directories."""
         with _Named(self, name), _Holder(self, name, make=True) as holder:
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | FLAGS
             return sole(os.open(holder.last, flags, mode, dir_fd=holder.fd), name)
@@ -125,7 +125,7 @@ class Folder:
             return os.open(holder.last, os.O_RDWR | FLAGS, dir_fd=holder.fd)
 
     def stat(self, name: str) -> os.stat_result:
-        """What is there by this name, be it a link."""
+        """The status of the entry of this name, links not followed."""
         with _Named(self, name), _Holder(self, name) as holder:
             return os.stat(holder.last, dir_fd=holder.fd, follow_symlinks=False)
 
@@ -138,7 +138,7 @@ class Folder:
         return True
 
     def names(self) -> list[str]:
-        """What is in the folder."""
+        """The names of the entries."""
         with _Named(self, ""):
             fd = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self.fd)
             try:
@@ -147,11 +147,11 @@ class Folder:
                 os.close(fd)
 
     def make(self, name: str) -> None:
-        """Make a folder, and those above it, that may be there."""
+        """Create a directory and its parents, unless they exist."""
         self.folder(name, make=True).close()
 
     def move(self, name: str, to: Folder, new_name: str) -> None:
-        """Rename what is directly in this folder to a name below another; folders on the way are made."""
+        """Rename an entry of this directory to a name below another one; parent directories are created."""
         with _Holder(to, new_name, make=True) as holder, _Named(self, name):
             try:
                 os.rename(name, holder.last, src_dir_fd=self.fd, dst_dir_fd=holder.fd)
@@ -162,12 +162,12 @@ class Folder:
                 os.rename(name, holder.last, src_dir_fd=self.fd, dst_dir_fd=holder.fd)
 
     def link(self, name: str, to: Folder) -> None:
-        """Give a file that is directly in this folder the same name in another, as a hard link."""
+        """Hard-link a file that is directly in this directory into another one, with the same name."""
         with _Named(self, name):
             os.link(name, name, src_dir_fd=self.fd, dst_dir_fd=to.fd, follow_symlinks=False)
 
     def unlink(self, name: str) -> None:
-        """Remove a file or a link, if it is there."""
+        """Remove a file or a link, if it exists."""
         try:
             with _Named(self, name), _Holder(self, name) as holder:
                 os.unlink(holder.last, dir_fd=holder.fd)
@@ -175,21 +175,21 @@ class Folder:
             pass
 
     def remove_if_empty(self, name: str) -> bool:
-        """Remove a folder that is directly in this one, if nothing is in it; whether it is gone."""
+        """Remove a directory that is directly in this one, if it is empty; whether it is gone."""
         from pai_runtime.task.removal import is_gone  # noqa: PLC0415 - see the top
 
         with _Named(self, name):
             return is_gone(self.fd, name)
 
     def remove(self, name: str) -> None:
-        """Remove whatever is directly in this folder by that name, with all that is below it."""
+        """Remove the entry of this directory with that name, recursively."""
         from pai_runtime.task.removal import remove  # noqa: PLC0415 - see the top
 
         with _Named(self, name):
             remove(self.fd, name)
 
     def remove_empty(self, levels: int = MOST_LEVELS) -> None:
-        """Remove all folders below this one in which there is nothing but such folders."""
+        """Remove all directories below this one that contain only empty directories."""
         from pai_runtime.task.removal import is_gone  # noqa: PLC0415 - see the top
 
         for name in self.names():

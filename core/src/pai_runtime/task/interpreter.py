@@ -1,4 +1,4 @@
-"""Another process of this interpreter, or of a copy of it."""
+"""Starting another process with this interpreter, or with a copy of it."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""How a task's supervisor is started: the one argument that follows the task's folder."""
+"""Launch options: how a task's supervisor is started, passed as one argument after the task's directory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is in the folder of a task, by name.
+"""The names of the files in a task's directory.
 
 The task itself sees `WORK`, `LOGS`, `PRIVATE` and what it puts there; in an isolated local run nothing else.
 """

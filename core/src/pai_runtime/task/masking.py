@@ -1,4 +1,4 @@
-"""Masking: no secret value in any stream, wherever the writes are split, in any form that tools print it in.
+"""Masking: no secret value in any stream, however writes are split, in any form in which tools print it.
 
 Line breaks inside a value, or put into it by a tool, do not hide it: texts are compared without them.
 """

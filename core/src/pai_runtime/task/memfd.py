@@ -1,4 +1,4 @@
-"""Files without a name, in memory: how a script or data reaches a child process and nobody else."""
+"""Anonymous files in memory: they pass a script or data to a child process and to nobody else."""
 
 import fcntl
 import os

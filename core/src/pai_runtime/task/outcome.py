@@ -1,4 +1,4 @@
-"""How a task went: its outcome, and callbacks that failed beside it."""
+"""How a task ended: its outcome, and failed callbacks."""
 
 from __future__ import annotations
 

@@ -120,13 +120,13 @@ class Service:
     """A background process beside the user's command, started after the start steps of its use.
 
     `script` runs it in the foreground of its own shell, with the environment of that moment; its output
-    goes to ``runtime.log``. `probe` is a script that ends with 0 once it is ready, tried for
-    `ready_within` seconds. Only a `required` service holds up the task until it is ready, and fails it if
-    it never is. `restart` says after which ends it starts again, with growing pauses.
+    goes to ``runtime.log``. `probe` is a script that exits with 0 once it is ready, retried for
+    `ready_within` seconds. Only a `required` service makes the task wait until it is ready, and fails the
+    task if it never is. `restart` says when it is restarted, with growing pauses.
 
-    `address` is where people find it once it is ready; variables of its environment are filled in, as in
-    ``http://$PAI_CONTAINER_HOST_IP:6006``. When the task has ended by itself, and its exit callbacks are
-    done, the service lives on for `linger` seconds, and the task with it, unless that is told to stop.
+    `address` is where users find it once it is ready; variables of its environment are expanded, as in
+    ``http://$PAI_CONTAINER_HOST_IP:6006``. When the task has ended on its own, and its exit callbacks are
+    done, the service and the task continue for `linger` seconds, unless the task is told to stop.
     """
 
     name: str
@@ -149,10 +149,10 @@ class PlannedService:
 
 @record(frozen=True)
 class Mount:
-    """A folder from elsewhere that the task's engine puts at `path`, an absolute path in the task.
+    """A directory from elsewhere that the task's engine mounts at `path`, an absolute path in the task.
 
     `source` is the name of one of the cluster's storages, or ``server:/path`` of kind ``nfs``; `sub_path`
-    is the folder of it that is meant, made if it is not there.
+    is the directory in it that is mounted, created if missing.
     """
 
     path: str

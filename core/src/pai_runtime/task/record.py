@@ -1,4 +1,4 @@
-"""`record`: a frozen dataclass whose making costs no time worth counting.
+"""`record`: a frozen dataclass that is cheap to create.
 
 `dataclasses` takes as long to import as a bare interpreter takes to start, and it compiles a class's methods
 anew each time. What a supervisor or `pai-runtime plan` loads uses this in its place. Type checkers see the

@@ -1,4 +1,4 @@
-"""Descriptors of regular files, among whatever else may stand under their names."""
+"""Opening regular files, and refusing anything else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Removing what a task may have made, of whatever kind and depth."""
+"""Removing files that a task created, of any kind and depth."""
 
 import errno
 import os

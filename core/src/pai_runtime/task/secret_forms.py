@@ -1,4 +1,4 @@
-"""The forms in which tools print a secret value, without line breaks: these are not compared.
+"""The forms in which tools print a secret value; line breaks are ignored.
 
 As it is, in base64 (at any alignment), in hexadecimal, in URLs, in JSON, in HTML, quoted for a shell,
 and as Python writes a literal; the value as a whole, and each line of a value of several lines.

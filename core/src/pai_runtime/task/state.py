@@ -1,4 +1,4 @@
-"""What a task is doing: ``state.json``, a view of its events for whoever watches it."""
+"""What a task is doing: ``state.json``, a view of its events."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def state_after(state: Mapping[str, Any], event: Mapping[str, Any]) -> dict[str,
 
 
 def read_state(folder: Folder) -> dict[str, Any]:
-    """What ``state.json`` in a task's folder says; empty if there is none that can be read."""
+    """The contents of ``state.json`` in a task's directory; empty if it cannot be read."""
     try:
         state = loads(folder.read(STATE, _MOST_BYTES))
     except (OSError, ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""The environment of a task: what holds now, and who set each variable.
+"""The environment of a task: the current values, and the source of each variable.
 
 A step sets variables by exporting them in its shell, or from any language by appending to the file that
 ``$PAI_ENV`` names:
@@ -96,7 +96,7 @@ def parse_settings(text: str) -> Iterator[Setting | str]:
                     break
                 block.append(inner)
             else:
-                yield f"line {number}: the value of {before} has no end: no line is '{word}'"
+                yield f"line {number}: unterminated value of {before}: no line is '{word}'"
         elif equals and name == "PATH+":
             yield _setting(number, "PATH", value, is_path_entry=True)
         elif equals and _is_name(name):

@@ -1,4 +1,4 @@
-"""The words that plans, states and records are made of.
+"""The words that plans, states and records use.
 
 For annotations, and for those who need all words of one kind; what a supervisor loads imports this for type
 checkers only, since `typing` takes time.

@@ -1,1 +1,1 @@
-"""What a person sees of a run in a terminal, and the only writer of text for people."""
+"""What users see of a run in a terminal; the only writer of text for users."""

@@ -1,4 +1,4 @@
-"""The status of a run in as many lines as a terminal has room for."""
+"""The status of a run in as many lines as fit the terminal."""
 
 import time
 from collections.abc import Sequence
@@ -14,7 +14,9 @@ from pai_runtime.terminal.words import TASK_TITLES, counted, counts, retries, ta
 _COLOURS = {"failed": "31", "held": "33", "succeeded": "32"}
 
 
-def frame(reader: RunReader, run: Run, doing: Activity, size: tuple[int, int], *, colours: bool) -> list[str]:
+def frame(
+    reader: RunReader, run: Run, activities: Activity, size: tuple[int, int], *, colours: bool
+) -> list[str]:
     """The lines: the job; then its tasks, or those that matter most and how many others each role has.
 
     `size` is that of the terminal: columns and rows. The lines take at most two thirds of its rows.
@@ -22,12 +24,12 @@ def frame(reader: RunReader, run: Run, doing: Activity, size: tuple[int, int], *
     now = time.time()
     columns, rows = size
     room = max(1, rows * 2 // 3) - 2
-    shown, rest = _chosen(run.tasks, doing, room)
-    tasks = table([TASK_TITLES, *(task_row(reader, task, doing[task.name], now) for task in shown)])
+    shown, rest = _chosen(run.tasks, activities, room)
+    tasks = table([TASK_TITLES, *(task_row(reader, task, activities[task.name], now) for task in shown)])
     lines = [cut(line, columns - 1) for line in (_job_line(run, now), *tasks, *rest)][: max(1, room + 2)]
     if not colours:
         return lines
-    words = ["", "", *(_word(task, doing[task.name]) for task in shown), *("" for _ in rest)]
+    words = ["", "", *(_word(task, activities[task.name]) for task in shown), *("" for _ in rest)]
     return [
         f"\x1b[{_COLOURS[word]}m{line}\x1b[m" if word in _COLOURS else line
         for line, word in zip(lines, words, strict=False)
@@ -41,14 +43,14 @@ def _job_line(run: Run, now: float) -> str:
     return f"{run.job}: {state}, {took}: {counts(task.state for task in run.tasks)}{again}"
 
 
-def _chosen(tasks: Sequence[RunTask], doing: Activity, room: int) -> tuple[list[RunTask], list[str]]:
+def _chosen(tasks: Sequence[RunTask], activities: Activity, room: int) -> tuple[list[RunTask], list[str]]:
     """The tasks that have room, in the order of the job, and lines about all others."""
     if len(tasks) <= room:
         return list(tasks), []
     roles = list(dict.fromkeys(task.role for task in tasks))
     together = len(roles) > room // 2
     most = max(0, room - (1 if together else len(roles)))
-    chosen = set(sorted(tasks, key=lambda task: _rank(task, doing[task.name]))[:most])
+    chosen = set(sorted(tasks, key=lambda task: _rank(task, activities[task.name]))[:most])
     rest = [task for task in tasks if task not in chosen]
     groups = (
         {"all others": rest} if together else {role: [t for t in rest if t.role == role] for role in roles}

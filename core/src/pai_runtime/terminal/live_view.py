@@ -1,4 +1,4 @@
-"""The live view: the output of the tasks scrolls, and below it stands how the run is.
+"""The live view: the output of the tasks scrolls above the status of the run.
 
 It is not rich's. There a frame of 100 tasks takes 31 ms of CPU time, ten times a second, and here 0.2 ms (the
 import 35 ms, and 3 ms); and `rich.live` hides the cursor, which a runtime that is killed would leave hidden,
@@ -79,7 +79,7 @@ class LiveView:
             self._draw([])
 
     def show(self, run: Run) -> None:
-        """Show how the run is now, and what its tasks have written; not more often than a person can read."""
+        """Show the state of the run and the tasks' new output; not more often than people can read."""
         self._run = run
         if time.monotonic() < self._draw_at:
             return
@@ -97,7 +97,7 @@ class LiveView:
         while left > 0 and (shown := self._update(run)):
             left -= shown
         if left <= 0:
-            self.say(f"the tasks wrote more than is shown here: {logs_command(self._reader.folder)}")
+            self.say(f"not all output is shown; to see all of it: {logs_command(self._reader.folder)}")
         self._size = _size(self._terminal)
         self._update(run)
         self._run = None
@@ -108,9 +108,9 @@ class LiveView:
     def _update(self, run: Run) -> int:
         """Draw what is new, and the block; of how many bytes of output that was."""
         lines, size = self._new_output(run)
-        doing = activity(self._reader, run)
-        self._said += self._announcements.of(run, doing)
-        self._draw(lines, frame(self._reader, run, doing, self._size, colours=self._colours))
+        activities = activity(self._reader, run)
+        self._said += self._announcements.of(run, activities)
+        self._draw(lines, frame(self._reader, run, activities, self._size, colours=self._colours))
         return size
 
     def _new_output(self, run: Run) -> tuple[list[str], int]:
@@ -134,7 +134,7 @@ class LiveView:
             return False
         if not self._block:
             logs = logs_command(self._reader.folder, "-f")
-            self._said.append(f"{many} tasks are too many to show their output here: {logs}")
+            self._said.append(f"the output of {many} tasks is not shown here; to see it: {logs}")
         return True
 
     def _draw(self, lines: list[str], block: list[str] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""What happens to a run that is worth a line of its own."""
+"""Events of a run that deserve a line of their own."""
 
 from collections.abc import Iterator
 
@@ -17,13 +17,13 @@ class Announcements:
     def __init__(self) -> None:
         self._told: set[str] = set()
 
-    def of(self, run: Run, doing: Activity) -> Iterator[str]:
+    def of(self, run: Run, activities: Activity) -> Iterator[str]:
         """What has happened since the last time."""
         for task in run.tasks:
-            progress = doing[task.name]
+            progress = activities[task.name]
             addresses = progress.addresses if progress else {}
             for text in (
-                *(f"{task.name} has {name} at {at}" for name, at in addresses.items()),
+                *(f"{task.name} serves {name} at {at}" for name, at in addresses.items()),
                 kept(task, progress),
             ):
                 if text and text not in self._told:
@@ -37,10 +37,10 @@ class LongSteps:
     def __init__(self) -> None:
         self._next: dict[tuple[str, float], float] = {}
 
-    def of(self, run: Run, doing: Activity, now: float) -> Iterator[str]:
+    def of(self, run: Run, activities: Activity, now: float) -> Iterator[str]:
         """The steps to tell of at the time `now` (seconds since 1970)."""
         for task in run.tasks:
-            progress = doing[task.name]
+            progress = activities[task.name]
             if progress is None or progress.phase in ("command", "held", "lingering", "ended"):
                 continue
             step, took = (task.name, progress.since), now - progress.since

@@ -1,4 +1,4 @@
-"""The one place where commands print, so that no text of others reaches a terminal raw."""
+"""The one place where commands print, so that no untrusted text reaches a terminal unescaped."""
 
 import contextlib
 import io
@@ -93,4 +93,4 @@ def _output() -> Iterator[TextIO]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise CannotWrite(f"standard output cannot be written: {error.strerror}") from error
+        raise CannotWrite(f"cannot write standard output: {error.strerror}") from error

@@ -1,4 +1,4 @@
-"""What is said at the end of a run: how it went; what failed, where and why; and where to read more."""
+"""The summary at the end of a run: how it ended; what failed, where and why; and where to read more."""
 
 from collections.abc import Iterator, Sequence
 

@@ -1,4 +1,4 @@
-"""Tables for people: columns below each other, whatever is in the cells."""
+"""Tables with aligned columns, whatever the cells contain."""
 
 from collections.abc import Iterable, Sequence
 

@@ -1,4 +1,4 @@
-"""What a program has written, made safe to be shown in one line of a terminal."""
+"""A program's output, made safe to show in one line of a terminal."""
 
 import re
 import unicodedata

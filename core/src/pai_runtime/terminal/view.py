@@ -1,4 +1,4 @@
-"""How a run is shown to the person who started it."""
+"""How a run is shown to the user who started it."""
 
 import os
 import sys
@@ -15,7 +15,7 @@ _LOOK_EVERY = 1.0
 
 
 def choose_view(reader: RunReader, *, plain: bool) -> "LiveView | PlainView":
-    """The view of a run that is being run: live, if a person looks at a terminal that can show it."""
+    """The view of a running job: live, if standard output is a capable terminal."""
     terminal = sys.stdout.isatty() and sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
     return LiveView(reader) if terminal and not plain else PlainView(reader)
 
@@ -41,8 +41,11 @@ class PlainView:
         if time.monotonic() < self._look_at:
             return
         self._look_at = time.monotonic() + _LOOK_EVERY
-        doing = activity(self._reader, run)
-        for text in (*self._announcements.of(run, doing), *self._long_steps.of(run, doing, time.time())):
+        activities = activity(self._reader, run)
+        for text in (
+            *self._announcements.of(run, activities),
+            *self._long_steps.of(run, activities, time.time()),
+        ):
             self.say(text)
 
     def end(self) -> None:

@@ -1,4 +1,4 @@
-"""What people are told of a run, in a few words each: for the live view, ``ps`` and the messages of a run."""
+"""Short texts about a run: for the live view, ``ps`` and the messages of a run."""
 
 import shlex
 from collections import Counter
@@ -29,7 +29,7 @@ def short_path(path: Path) -> str:
 
 
 def logs_command(folder: Path, *arguments: str) -> str:
-    """What a person types to read the logs of the run in a folder."""
+    """The command that shows the logs of the run in a directory."""
     return shlex.join(["pai-runtime", "logs", short_path(folder), *arguments])
 
 
@@ -99,5 +99,7 @@ def kept(task: RunTask, progress: Progress | None) -> str | None:
     if progress is None or progress.phase not in _KEPT:
         return None
     until = f" until {clock(progress.held_until)}" if progress.held_until is not None else ""
-    release = f"; to end that: touch {shlex.quote(progress.release)}" if progress.release is not None else ""
+    release = (
+        f"; to release it: touch {shlex.quote(progress.release)}" if progress.release is not None else ""
+    )
     return f"{task.name} {_KEPT[progress.phase]}{until}{release}"

@@ -36,7 +36,7 @@ def pai_prerequisite(use: Use, task: Task) -> Contribution | None:  # noqa: ARG0
     warnings = list(spec.faults)
     if len(warnings) > _MOST_WARNINGS:
         more = len(warnings) - _MOST_WARNINGS
-        warnings = [*warnings[:_MOST_WARNINGS], f"{path}: {more} more entries or patterns are wrong"]
+        warnings = [*warnings[:_MOST_WARNINGS], f"{path}: {more} more invalid entries or patterns"]
     return Contribution(exit_rules=entries, warnings=warnings)
 
 

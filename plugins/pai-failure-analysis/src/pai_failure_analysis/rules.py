@@ -142,7 +142,7 @@ class _Reader:
 
     def rules(self, entries: Any) -> Iterator[Rule]:
         if not isinstance(entries, Sequence) or isinstance(entries, str):
-            self._report(_Bad((), f"found {_shown(entries)}, expected a list of entries"))
+            self._report(_Bad((), f"expected a list of entries, found {_shown(entries)}"))
             return
         described = {
             _code_of(entry): entry
@@ -156,21 +156,21 @@ class _Reader:
                     continue
                 yield from self._rule(_typed((), entry, Mapping, "a mapping"), described)
             except _Bad as bad:
-                self._report(bad, "; the entry is left out")
+                self._report(bad, "; the entry is ignored")
 
     def _rule(self, own: Mapping[str, Any], described: Mapping[Any, Mapping[str, Any]]) -> Iterator[Rule]:
         code = _typed(("containerExitCode",), _code_of(own), int, "a whole number from 1 to 255")
         entry = {**described.get(code, {}), **own}
         self._phrase = _typed(("phrase",), entry.get("phrase") or f"ExitCode{code}", str, "text")
         if not 0 < code <= MOST_CODE:
-            raise _Bad(("containerExitCode",), f"found {code}, expected a whole number from 1 to 255")
+            raise _Bad(("containerExitCode",), f"expected a whole number from 1 to 255, found {code}")
         behavior: Any = _one_of(("behavior",), entry.get("behavior") or "UNKNOWN", get_args(Behavior))
         reason = _typed(("reason",), entry.get("reason") or "", str, "text")
         solution = entry.get("solution") or []
         lines = (
             [solution]
             if isinstance(solution, str)
-            else _typed(("solution",), solution, list, "a list of texts")
+            else _typed(("solution",), solution, list, "a list of strings")
         )
         advice = tuple(_typed(("solution", number), line, str, "text") for number, line in enumerate(lines))
         peer = _typed(("becauseOfPeer",), entry.get("becauseOfPeer", False), bool, "true or false")
@@ -193,7 +193,7 @@ class _Reader:
             try:
                 yield self._pattern(("patterns", index), pattern)
             except _Bad as bad:
-                self._report(bad, "; the pattern is left out")
+                self._report(bad, "; the pattern is ignored")
 
     def _pattern(self, path: tuple[str | int, ...], given: Any) -> Pattern:
         values: dict[str, Any] = {}
@@ -202,7 +202,7 @@ class _Reader:
         for name, value in fields.items():
             if name not in _FIELDS:
                 # Left out, it would make the pattern match more than it was meant to.
-                raise _Bad(path, f"{name!r} is not known; expected {', '.join(_FIELDS)}")
+                raise _Bad(path, f"unknown field {name!r}; known: {', '.join(_FIELDS)}")
             attribute, kind, expected = _FIELDS[name]
             if value is None and asks:
                 continue  # to the platform, it is not given; but nothing at all would always fit
@@ -224,7 +224,7 @@ class _Reader:
             elif name in GPU_STATES:
                 _typed((*path, name), value, bool, "true or false")
             else:
-                raise _Bad(path, f"{name!r} is not known; expected {', '.join((*GPU_STATES, 'nvidiaXid'))}")
+                raise _Bad(path, f"unknown field {name!r}; known: {', '.join((*GPU_STATES, 'nvidiaXid'))}")
 
     def _report(self, bad: _Bad, consequence: str = "") -> None:
         message = f"{bad.message}{consequence}"
@@ -239,13 +239,13 @@ def _code_of(entry: Mapping[str, Any]) -> Any:
 def _typed(path: tuple[str | int, ...], value: Any, kind: Any, expected: str) -> Any:
     # To Python, true is a number too.
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise _Bad(path, f"found {_shown(value)}, expected {expected}")
+        raise _Bad(path, f"expected {expected}, found {_shown(value)}")
     return value
 
 
 def _one_of(path: tuple[str | int, ...], value: Any, words: tuple[str, ...]) -> str:
     if value not in words:
-        raise _Bad(path, f"found {_shown(value)}, expected one of {', '.join(words)}")
+        raise _Bad(path, f"expected one of {', '.join(words)}, found {_shown(value)}")
     return str(value)
 
 
@@ -253,7 +253,7 @@ def _check_expression(path: tuple[str | int, ...], expression: str | None) -> No
     from pai_failure_analysis import regex  # noqa: PLC0415 - not where nothing is checked
 
     if expression is not None and (words := regex.fault(expression)):
-        raise _Bad(path, f"{_shown(expression)} is no regular expression of RE2: {words}")
+        raise _Bad(path, f"invalid RE2 expression {_shown(expression)}: {words}")
 
 
 def _shown(value: Any) -> str:

@@ -49,18 +49,18 @@ def pai_task_starts(use: Use, task: Task) -> None:
         return
     staged = _staged(use, task)
     if not staged.exists():
-        raise CloneFailed("there is nothing to set in place: the clone has failed before")
+        raise CloneFailed("there is no clone to move into place: cloning failed before")
     with _sigterm_raises():
         folder = Path.cwd() / request.clone_dir
         if place(staged, folder, request.identity):
-            say(f"set in place at {folder}")
+            say(f"moved into place at {folder}")
         else:
-            say(f"{folder} has been cloned before and is left as it is")
+            say(f"{folder} already has this clone and is left unchanged")
 
 
 def _clone_once(request: Request, token: str | None, folder: Path, scratch: Path) -> None:
     if holds(folder, request.identity):
-        say(f"{folder} has been cloned before and is left as it is")
+        say(f"{folder} already has this clone and is left unchanged")
         return
     refuse_what_is_there(folder)
     shutil.rmtree(scratch, ignore_errors=True)  # of a run that was killed

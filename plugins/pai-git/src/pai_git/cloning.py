@@ -40,8 +40,8 @@ KEPT_VARIABLES = ("GIT_SSL_", "GIT_SSH", "GIT_EXEC_PATH", "GIT_CONFIG_GLOBAL", "
 
 HINTS = {
     "could not read Username": "a private repository needs a token",
-    "Authentication failed": "the token is not valid for this repository",
-    "Remote branch": "ref must be a branch, a tag or the whole id of a commit",
+    "Authentication failed": "the token is invalid for this repository",
+    "Remote branch": "ref must be a branch, a tag or the full id of a commit",
 }
 
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
@@ -76,7 +76,7 @@ def _clone(request: Request, folder: Path, git: "_Git") -> None:
     head = git.output(*there, "rev-parse", "--verify", "--quiet", "HEAD")
     if not head:
         # An answer that is cut in its first line is an empty repository to git.
-        raise CloneFailed(f"{request.uri} has no commit, or its server has cut the connection")
+        raise CloneFailed(f"{request.uri} has no commit, or its server closed the connection")
     say(f"cloned {request.uri} at {head}")
 
 
@@ -133,7 +133,7 @@ class _Git:
                 start_new_session=True,  # no terminal that ssh could ask at, and one group to be ended
             )
         except FileNotFoundError:
-            raise CloneFailed("git is not installed where the task is prepared") from None
+            raise CloneFailed("git is not installed where pai_init runs") from None
         with process:
             try:
                 output, words = process.communicate(timeout=LONGEST_TRY)
@@ -141,7 +141,7 @@ class _Git:
                 os.killpg(process.pid, signal.SIGKILL)
                 if not isinstance(error, subprocess.TimeoutExpired):
                     raise
-                return 1, "", f"git timed out: no end after {LONGEST_TRY:.0f} seconds"
+                return 1, "", f"git timed out after {LONGEST_TRY:.0f} seconds"
         return process.returncode, output, words.strip() or f"git ended with exit code {process.returncode}"
 
     def _read_trace(self) -> str:
@@ -186,7 +186,7 @@ def _access(uri: str, token: str | None) -> Iterator[_Access]:
         yield _Access()
         return
     if not token.isprintable():
-        raise CloneFailed("the token has a line break or another character in it that no token has")
+        raise CloneFailed("the token contains a line break or another invalid character")
     parts = urlsplit(uri)
     server = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
     user = unquote(parts.username or "x-access-token")

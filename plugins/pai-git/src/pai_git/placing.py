@@ -28,10 +28,10 @@ def refuse_what_is_there(folder: Path) -> None:
     if not folder.is_dir() or folder.is_symlink():
         raise PlaceTaken(f"clone_dir {folder} is not a directory")
     if folder.samefile(Path.cwd()):
-        raise PlaceTaken(f"clone_dir {folder} is the task's working directory; name a directory below it")
+        raise PlaceTaken(f"clone_dir {folder} is the task's working directory; choose a directory below it")
     if any(folder.iterdir()):
         raise PlaceTaken(
-            f"clone_dir {folder} is not empty, nor a clone of the same; empty it, or name another one"
+            f"clone_dir {folder} is not empty and holds no clone of this repository; empty it or name another"
         )
 
 
@@ -47,7 +47,7 @@ def place(clone: Path, folder: Path, identity: str) -> bool:
             # Another task of the job may have been faster.
             if not holds(folder, identity):
                 raise PlaceTaken(
-                    f"the clone cannot be set in place at {folder}: {error.strerror or error}"
+                    f"the clone cannot be moved into place at {folder}: {error.strerror or error}"
                 ) from None
         else:
             return True

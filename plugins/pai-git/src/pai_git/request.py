@@ -91,7 +91,7 @@ def read_request(parameters: Mapping[str, Any]) -> Request:
     for name, value in parameters.items():
         # The placeholder of a secret has one; and no program can be given it.
         if name != "token" and any("\0" in text for text in _texts(value)):
-            raise UserError(f"{name} has a secret in it, which other processes would see; use token")
+            raise UserError(f"{name} contains a secret, which other processes would see; use token")
     _check_uri(parameters["repo_uri"], with_token="token" in parameters)
     return Request(
         uri=parameters["repo_uri"],
@@ -115,7 +115,7 @@ def _check_uri(uri: str, *, with_token: bool) -> None:
     except ValueError as error:
         raise UserError(f"repo_uri is not a URL: {error}") from None
     if password is not None:
-        raise UserError("repo_uri has a password in it, which other processes would see; use token")
+        raise UserError("repo_uri contains a password, which other processes would see; use token")
     if with_token and parts.scheme not in ("http", "https"):
         raise UserError("token is for repositories at https:// (or http://), and repo_uri is not")
 
@@ -125,7 +125,7 @@ def _options(given: Sequence[str]) -> tuple[str, ...]:
     try:
         words = shlex.split(" ".join(given))
     except ValueError as error:
-        raise UserError(f"options cannot be read as a command line: {error}") from None
+        raise UserError(f"options are not a valid command line: {error}") from None
     rest = iter(words)
     for word in rest:
         name, equals, _ = word.partition("=")

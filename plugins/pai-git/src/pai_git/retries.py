@@ -88,8 +88,8 @@ class Retries:
         seconds = pause(self._failures, least, self._until - now)
         if seconds is None:
             asked = f", and the server asks to wait {least:.0f} seconds" if least else ""
-            say(f"giving up after {self._failures} tries; retry_minutes is {self._budget / 60:g}{asked}")
+            say(f"giving up after {self._failures} attempts; retry_minutes is {self._budget / 60:g}{asked}")
             return False
-        say(f"trying again in {seconds:.1f} seconds")
+        say(f"retrying in {seconds:.1f} seconds")
         self._sleep(seconds)
         return True

@@ -32,7 +32,7 @@ def pai_init(use: Use, task: Task) -> None:
     first = _folder(task) / "use"
     if first.exists() and first.read_text("utf-8") != use.source:
         raise UserError(
-            f"the use at {first.read_text('utf-8')} has brought ssh into this task; leave one of the two out"
+            f"ssh is set up in this task by the use at {first.read_text('utf-8')} too; remove one of the two"
         )
     request = read_request(use, task)
     for warning in request.warnings:
@@ -41,7 +41,7 @@ def pai_init(use: Use, task: Task) -> None:
     for pair in (keys.host, keys.job):
         _hide(pair.private)
     if not (request.job or keys.users or request.keys):
-        _say("[WARNING] ssh: nobody can come in: jobssh is off, and there is no public key of a user")
+        _say("[WARNING] ssh: nobody can log in: jobssh is off, and there is no public key of a user")
     if not can_have_terminals():
         _say(
             "[WARNING] ssh: sessions have no terminal in an isolated task of an ordinary user; commands work"
@@ -58,7 +58,7 @@ def pai_task_starts(use: Use, task: Task) -> None:
     if not request.barrier:
         return
     if not (_folder(task) / CHECKED).exists():
-        raise UserError("sshd was not started, so that no task could reach this one")
+        raise UserError("sshd was not started, so no task can reach this one")
     from pai_ssh.barrier import wait_for_all  # noqa: PLC0415 - paramiko is slow to import
 
     peers = [peer for peer in find_peers(task, os.environ) if peer.role in request.barrier]

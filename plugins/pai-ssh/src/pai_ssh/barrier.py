@@ -51,7 +51,7 @@ def wait_for_all(peers: list[Peer], own: str, folder: Path, seconds: float, say:
     # A login that does not succeed yet is no error, and needs no traceback in the log.
     logging.getLogger("paramiko").addHandler(logging.NullHandler())
     leader = peers[0].name
-    say(f"[INFO] ssh barrier: waiting for {len(peers)} tasks, {seconds:g} seconds at most")
+    say(f"[INFO] ssh barrier: waiting up to {seconds:g} seconds for {len(peers)} tasks")
     missing = _lead(peers, folder, seconds) if own == leader else _follow(leader, folder, seconds + LATE)
     if missing:
         raise UserError(f"no answer by ssh within {seconds:g} seconds from {', '.join(missing)}")

@@ -39,7 +39,7 @@ def keys_of_run(secrets: Mapping[str, str]) -> Keys:
     users = tuple(each["value"] for each in json.loads(secrets.get("sshKeys", "[]")))
     material = secrets.get("run") or (given and given["key"])
     if not material:
-        raise UserError("the platform gives the tasks of this run no secret that keys could be made of")
+        raise UserError("the platform provides no secret from which keys can be made")
     job = KeyPair(given["key"], given["pubKey"]) if given else _derive(material, "job")
     return Keys(_derive(material, "host"), job, users)
 

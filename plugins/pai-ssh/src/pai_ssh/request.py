@@ -46,7 +46,7 @@ def read_request(use: Use, task: Task) -> Request:
     asked, barrier = _is_true(parameters, "jobssh"), _is_true(parameters, "sshbarrier")
     roles = parameters.get("taskroles", use.roles)
     if strangers := [role for role in roles if role not in use.roles]:
-        message = f"taskroles has {', '.join(strangers)}; the roles with this use are {', '.join(use.roles)}"
+        message = f"taskroles: {', '.join(strangers)} without this use; known: {', '.join(use.roles)}"
         raise UserError(message)
     warnings = []
     if asked and not task.gang:

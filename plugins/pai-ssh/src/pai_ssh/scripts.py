@@ -22,11 +22,11 @@ _REFUSE_A_TAKEN_PORT = f"""\
 
 PREPARE = f"""\
 cd "${FOLDER}" || {{
-    echo "[ERROR] ssh: its files are not there, because they could not be made before" >&2
+    echo "[ERROR] ssh: its files are missing, because they could not be created" >&2
     exit 1
 }}
 sshd={_SSHD} || {{
-    echo "[ERROR] ssh: this image has no sshd: nobody can come in; install openssh-server in the image" >&2
+    echo "[ERROR] ssh: this image has no sshd, so nobody can log in; install openssh-server in the image" >&2
     exit 1
 }}
 id -un >/dev/null 2>&1 || {{
@@ -45,7 +45,7 @@ fi
 {_REFUSE_A_TAKEN_PORT}\
 if [ -e config ]; then
     command -v ssh >/dev/null ||
-        echo "[WARNING] ssh: this image has no ssh client, so that no other task can be reached from here" >&2
+        echo "[WARNING] ssh: this image has no ssh client, so no other task can be reached from here" >&2
     export PATH="${FOLDER}/bin:$PATH"
 fi
 : >{CHECKED}

@@ -32,11 +32,11 @@ mount_export() {
     [ $((0x$capabilities >> 21 & 1)) = 1 ] ||
         fail "nothing is mounted there, and this container may not mount (it lacks CAP_SYS_ADMIN)"
     command -v mount >/dev/null || fail "nothing is mounted there, and the image has no program mount"
-    mkdir -p -- "$path" || fail "the directory cannot be made"
+    mkdir -p -- "$path" || fail "cannot create the directory"
     if ! said=$(mount -t nfs4 -o "$options" "$source" "$path" 2>&1); then
         case $(cat /proc/filesystems) in
             *nfs4*) fail "cannot be mounted: $said" ;;
-            *) fail "cannot be mounted, this kernel has no NFS: $said" ;;
+            *) fail "cannot be mounted, because this kernel has no NFS: $said" ;;
         esac
     fi
 }
@@ -50,7 +50,7 @@ check() {
     [ -n "$type" ] || fail "nothing is mounted there$reason"
     case $kind,$type in
         nfs,nfs* | storage,*) ;;
-        *) fail "what is mounted there is $type, not NFS" ;;
+        *) fail "expected NFS, found $type mounted there" ;;
     esac
     cd -P -- "$path" || fail "cannot be entered"
     # Asks the file system itself, which a folder's name and rights do not.
@@ -58,9 +58,9 @@ check() {
         said=$(df -P . 2>&1) || fail "does not answer: $said"
     fi
     case $modes,$read_only in
-        *,ro,*,) fail "is mounted read-only, and was to be writable" ;;
+        *,ro,*,) fail "is mounted read-only, expected writable" ;;
         *,ro,*,yes) access=read-only ;;
-        *,yes) fail "is mounted writable, and was to be read-only" ;;
+        *,yes) fail "is mounted writable, expected read-only" ;;
         *) access=writable ;;
     esac
     if [ "$access" = writable ] && [ ! -w . ]; then
@@ -91,6 +91,6 @@ late=0
 wait "$timer" 2>/dev/null || late=$?
 if [ "$late" = 0 ]; then
     kill -KILL "$checking" 2>/dev/null
-    fail "does not answer within $seconds seconds"
+    fail "timed out after $seconds s"
 fi
 wait "$checking"

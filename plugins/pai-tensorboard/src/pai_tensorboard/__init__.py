@@ -53,7 +53,7 @@ def _port(given: float | str | None, ports: Mapping[str, tuple[int, ...]]) -> in
 def _shell_word(path: str) -> str:
     """A path, in which variables mean their values and nothing else means anything to a shell."""
     if "\0" in path:  # as the placeholder of a secret has
-        raise UserError("logdir has a secret in it, which TensorBoard would show")
+        raise UserError("logdir contains a secret, which TensorBoard would show")
     parts = _VARIABLE.split(path)
     return "".join(
         f'"{part}"' if number % 2 else part and shlex.quote(part) for number, part in enumerate(parts)

@@ -7,12 +7,12 @@ from pai_runtime.plugin import port_is_taken
 
 _IS_THERE = 'import importlib.util as u, sys; sys.exit(u.find_spec("tensorboard.main") is None)'
 
-_MISSING = "there is no TensorBoard: put it into the image, or pai-tensorboard[server] beside the runtime"
+_MISSING = "TensorBoard is not installed: add it to the image, or pai-tensorboard[server] to the runtime"
 
 
 def make_folder(path: str) -> str:
     """Make a folder for event files. `path` is a word of a shell, quoted as it has to be."""
-    return f"mkdir -p -- {path} || echo TensorBoard will show nothing of {path} >&2\n"
+    return f"mkdir -p -- {path} || echo TensorBoard cannot show {path} >&2\n"
 
 
 def make_linked_folders(paths: Mapping[str, str], links: str) -> str:

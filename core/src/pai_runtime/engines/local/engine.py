@@ -40,10 +40,13 @@ def _not_given_here(job: Job) -> list[str]:
     names = ", ".join(job.docker_images())
     gpus = max(role.gpu for role in job.roles.values())
     missing = [
-        f"docker images are not used in local runs; commands use programs of this machine, not of {names}"
+        (
+            "docker images are not used in local runs; "
+            f"commands use this machine's programs, not those of {names}"
+        )
     ]
     if gpus and not Path("/dev/nvidia0").exists():
-        missing.append(f"this machine has no GPU, and a task asks for {gpus}")
+        missing.append(f"this machine has no GPU, but a task requests {gpus}")
     missing.append("memory and CPU are not limited in local runs; tasks may use all of this machine")
     return missing
 
@@ -97,7 +100,7 @@ class LocalRun:
             try:
                 task.prepare()
             except OSError as error:
-                message = "the folder of a task cannot be written"
+                message = "cannot write the directory of a task"
                 where = error.filename or self._folder.path / task.label
                 raise CannotRun(f"{message}: {where}: {error.strerror}") from None
         for missing in _not_given_here(self._job):
@@ -107,7 +110,7 @@ class LocalRun:
         try:
             self._folder.write(SHARED, shared_text(plan), sync=False)
         except OSError as error:
-            message = f"the folder of the run cannot be written: {error.filename}: {error.strerror}"
+            message = f"cannot write the directory of the run: {error.filename}: {error.strerror}"
             raise CannotRun(message) from None
 
     def run(self) -> tuple[Run, int]:
@@ -150,7 +153,7 @@ class LocalRun:
         try:
             self._supervisors.start(task, left)
         except OSError as error:
-            self._view.say(f"the task {task.label} cannot be started: {error.strerror}")
+            self._view.say(f"cannot start task {task.label}: {error.strerror}")
             task.cannot_start(RUNTIME_ERROR)
             self._decide(Decision(RUNTIME_ERROR, task.name))
         self._record.changed()
@@ -210,7 +213,7 @@ class LocalRun:
             task.stop()
 
     def _as_run(self) -> Run:
-        """How the run stands."""
+        """The current state of the run."""
         failed = self._decision.failed_task if self._decision and self._ended_at else None
         return Run(
             job=self._job.name,

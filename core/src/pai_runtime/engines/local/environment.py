@@ -1,4 +1,4 @@
-"""What a task that runs here gets of the environment of whoever runs it.
+"""The variables that local tasks inherit from the environment of the user.
 
 What programs need, and what is asked for. All else stays outside: people have keys and tokens there.
 """

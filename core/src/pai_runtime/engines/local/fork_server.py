@@ -127,7 +127,7 @@ def _supervise(request: int, folder: int, secrets: int) -> int:
         try:
             Isolation(own.path, launch.isolated, binds).enter()
         except OSError as error:
-            what = f"the task cannot be set up: {error.filename or 'its process'}: {error.strerror}"
+            what = f"cannot set up the task: {error.filename or 'its process'}: {error.strerror}"
             return cannot_run(own, what, options)
         run_from_copy()
     return supervise(own, replace(options, hook_argv=tuple(python_argv(_HOOK_RUNNER))))

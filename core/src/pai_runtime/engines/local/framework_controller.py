@@ -1,4 +1,4 @@
-"""What FrameworkController tells each task of a cluster, invented for one that runs here.
+"""FrameworkController's variables for local tasks, with invented values.
 
 These variables say which attempt a task is in, so they are given to it at each start and no plan has them: on
 a cluster the real ones are in the container's environment, which nothing here may take the place of.

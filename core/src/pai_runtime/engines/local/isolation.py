@@ -1,4 +1,4 @@
-"""This machine's files with a writable layer of a task's own, so that a local run changes nothing else.
+"""Isolation: a writable layer of a task's own over this machine's files, so a local run changes nothing else.
 
 A process in namespaces of its own (for an ordinary user a user namespace too, with the same user) gets a
 new root:
@@ -57,7 +57,7 @@ _MOST_PRIVATE = "64m"
 
 @dataclass(frozen=True)
 class Bind:
-    """A real folder or file of this machine, and where a task sees it.
+    """A real directory or file of this machine, and its path in a task.
 
     `below` is a folder in `source`, which others may write: no link is followed on the way to it.
     """
@@ -90,7 +90,7 @@ def make_folders(task: Folder) -> None:
 
 
 def clean_up(run: Folder, task: str, layers: str) -> None:
-    """Remove what only the kernel needed, and the folders into which the task has written nothing.
+    """Remove what only the kernel needed, and the directories to which the task has written nothing.
 
     `task` and `layers` are the names of their folders in that of the run.
     """
@@ -107,7 +107,7 @@ def clean_up(run: Folder, task: str, layers: str) -> None:
 
 
 def _take_out(files: Folder, own: Folder) -> None:
-    """What was put into the task's folder goes where it is without isolation, if nothing is in its way."""
+    """Move what the task wrote to where it would be without isolation, unless that exists."""
     for name in files.names():
         with contextlib.suppress(OSError):
             if name in _OWN:
@@ -190,7 +190,7 @@ class Isolation:
         (self._layers / _MADE).write_text(json.dumps([self._placeholders, self._uppers]))
 
     def _layer_over_all(self) -> bool:
-        """Mount one overlay over all folders; whether the kernel does that, as it does for root alone."""
+        """Mount one overlay over all directories; whether the kernel allows it (for root only)."""
         if self._in_user_namespace:
             return False
         try:
@@ -294,7 +294,7 @@ class Isolation:
             mount("tmpfs", str(shared), "tmpfs", 0, "mode=1777")
 
     def _own_folder(self) -> None:
-        """Hide the folder of the run behind one that has only the task's own in it."""
+        """Hide the directory of the run behind one that contains only the task's own."""
         inside = self._task_inside
         self._memory(self._run_inside, "mode=755,size=1m")
         self._bind(Bind(str(self._task / FILES), str(inside)))
@@ -363,7 +363,7 @@ def _path_of(folder: Folder) -> str:
 
 
 def _like(folder: Folder, known: Path) -> None:
-    """Give a folder the permissions of another, if that one is there."""
+    """Give a directory the permissions of another one, if that exists."""
     if known.is_dir():
         status = known.stat()
         Path(_path_of(folder)).chmod(stat.S_IMODE(status.st_mode))

@@ -1,4 +1,4 @@
-"""Whether this machine can isolate tasks: by isolating a process that does nothing."""
+"""Whether this machine can isolate tasks, tried out with a process that does nothing."""
 
 import errno
 import json
@@ -14,7 +14,7 @@ from pai_runtime.task.folder import Folder
 
 @dataclass(frozen=True)
 class Trial:
-    """The kinds of namespaces that it takes, and the folders that are then read-only; or why it cannot be."""
+    """The namespaces that isolation needs, and the directories that are then read-only; or the refusal."""
 
     refusal: str | None
     namespaces: int = 0
@@ -54,7 +54,7 @@ def _try(run: Folder, namespaces: int) -> Trial:
         return Trial(f"{error.filename}: {error.strerror}")
     clean_up(run, "task", "layers")
     if not answer:
-        raise OSError(errno.EIO, "it ended without an answer", "the trial")
+        raise OSError(errno.EIO, "the trial process ended without a result", "the trial")
     said = json.loads(answer)
     if "wrong" in said:
         raise OSError(*said["wrong"])
@@ -80,7 +80,7 @@ def _answer_of(isolation: Isolation, namespaces: int) -> str:
 
 
 def _enter(isolation: Isolation) -> dict[str, Any]:
-    """What is read-only; or why the kernel refuses it; or what else has gone wrong."""
+    """The read-only directories; or why the kernel refuses isolation; or another error."""
     try:
         isolation.enter()
     except Refused as error:

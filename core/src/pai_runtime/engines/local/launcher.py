@@ -1,4 +1,4 @@
-"""Starting tasks' supervisors: what each is asked, and the process that is asked for them.
+"""Starting tasks' supervisors: launch options, and the requests to the fork server.
 
 A supervisor is forked from a *fork server*, a process of its own that has all of its code loaded and nothing
 else: that costs a tenth of the start of an interpreter, in time as in memory. The fork server makes it a
@@ -33,7 +33,7 @@ _LOWEST_FD = 10
 _ANSWERS_WITHIN = 60.0
 _CREDENTIALS = Struct("3i")
 """Process, user and group of who sends a message."""
-_IS_GONE = "the process that starts tasks is gone"
+_IS_GONE = "the process that starts tasks has died"
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The kernel's calls for mounts."""
+"""The kernel's system calls for mounts."""
 
 import ctypes
 import os

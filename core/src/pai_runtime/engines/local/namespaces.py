@@ -1,4 +1,4 @@
-"""A process in namespaces of its own: cloned, with its user, and without rights that it does not need."""
+"""Starting a process in its own namespaces, with its user and without privileges that it does not need."""
 
 import ctypes
 import errno

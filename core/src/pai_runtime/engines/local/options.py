@@ -1,10 +1,10 @@
-"""The options of a run on this machine."""
+"""The command-line options of local runs."""
 
 import argparse
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from pai_runtime.engines.local.environment import is_name
 
@@ -28,9 +28,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What ``run`` takes for this machine."""
     parser.add_argument(
         "--isolation",
-        choices=["auto", "none", "required"],
+        choices=get_args(IsolationMode),
         default="auto",
-        help="whether tasks write to their own directories only (default: auto, if the kernel allows it)",
+        help="let each task write to its own directory only (default: auto, if the kernel allows it)",
     )
     parser.add_argument(
         "--env",
@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="a variable of your environment that the tasks get too; repeatable",
+        help="pass this environment variable of yours to the tasks; repeatable",
     )
     parser.add_argument(
         "--storage",
@@ -46,13 +46,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=DIR",
-        help="the directory that stands for a storage of the cluster; repeatable",
+        help="use a local directory as this storage of the cluster; repeatable",
     )
     parser.add_argument(
         "--storage-config",
         type=Path,
         metavar="FILE",
-        help="YAML file with such directories by the names of their storages; --storage takes precedence",
+        help="YAML file that maps names of storages to local directories; --storage takes precedence",
     )
 
 
@@ -65,10 +65,10 @@ def options_of(arguments: argparse.Namespace) -> LocalOptions:
 
 
 def _variable(text: str) -> str:
-    """The name of a variable. What is none is not shown: it may be a value."""
+    """The name of a variable. An invalid one is not shown: it may be a value."""
     if not is_name(text):
         raise argparse.ArgumentTypeError(
-            "expected the name of a variable, such as LANG; its value is the one that it has here"
+            "expected the name of a variable, such as LANG; its value is taken from your environment"
         )
     return text
 

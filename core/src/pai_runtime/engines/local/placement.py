@@ -1,4 +1,4 @@
-"""All tasks of a job on this machine."""
+"""The placement of all tasks of a job on this machine."""
 
 from pathlib import Path
 

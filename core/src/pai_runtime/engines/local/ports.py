@@ -24,7 +24,7 @@ def free_ports(count: int) -> list[int]:
         port = FIRST + (start + offset) % (END - FIRST)
         if _is_free(port):
             ports.append(port)
-    raise NoFreePorts(f"the job needs {count} ports, and only {len(ports)} of {FIRST}-{END - 1} are free")
+    raise NoFreePorts(f"the job needs {count} ports, but only {len(ports)} of {FIRST}-{END - 1} are free")
 
 
 def _is_free(port: int) -> bool:

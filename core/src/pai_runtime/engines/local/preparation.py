@@ -1,4 +1,4 @@
-"""What all tasks of a run have in common: how they are isolated, their storage, variables and secrets."""
+"""What all tasks of a run share: isolation, storage, variables and secrets."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class Preparation:
         namespaces = self._namespaces(plans)
         asked = (*self.job.environment, *self.options.environment)
         for name in not_set(asked):
-            self.view.say(f"the tasks do not get {name}, which is asked for and unset here")
+            self.view.say(f"the variable {name} is unset here, so the tasks do not get it")
         hidden = {platform_path(name): value for name, value in secrets_among(asked).items()}
         return TaskSettings(
             secrets={**secrets, **_platform_secrets(plans), **hidden},
@@ -57,19 +57,19 @@ class Preparation:
             trial = Trial("--isolation none") if mode == "none" else try_out(self.folder.path / ".isolation")
         except OSError as error:
             raise CannotRun(
-                f"isolating a trial process failed: {error.filename}: {error.strerror}; "
-                "--isolation none runs tasks without isolation"
+                f"cannot isolate a trial process: {error.filename}: {error.strerror}; "
+                "to run tasks without isolation, use --isolation none"
             ) from None
         reason = trial.refusal
         if reason is None:
             for folder in trial.read_only:
-                self.view.say(f"read-only in the tasks, for it cannot be a layer: {folder}")
+                self.view.say(f"read-only in the tasks, because it cannot be an overlay: {folder}")
             return trial.namespaces
         if mode == "required":
-            raise CannotRun(f"tasks cannot be isolated on this machine: {reason}")
+            raise CannotRun(f"cannot isolate tasks on this machine: {reason}")
         for line in not_mounted(plans.values(), reason):
             self.view.say(line)
-        self.view.say(f"tasks are not isolated ({reason}): they can change all that you can change")
+        self.view.say(f"tasks are not isolated ({reason}): they can change every file that you can")
         return 0
 
     def _binds(self, plans: Mapping[TaskName, Plan]) -> dict[TaskName, list[Bind]]:
@@ -77,7 +77,7 @@ class Preparation:
         try:
             return {name: binds(plan, storages, run) for name, plan in plans.items()}
         except OSError as error:
-            raise CannotRun(f"the folder of a storage: {error.filename}: {error.strerror}") from None
+            raise CannotRun(f"the directory of a storage: {error.filename}: {error.strerror}") from None
 
 
 def _platform_secrets(plans: Mapping[TaskName, Plan]) -> dict[str, str]:

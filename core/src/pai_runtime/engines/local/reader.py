@@ -1,4 +1,4 @@
-"""What the local engine tells of its runs: all of it is in the folder of the run."""
+"""Reading local runs: all data is in the directory of the run."""
 
 import errno
 import json

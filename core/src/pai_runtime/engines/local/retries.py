@@ -11,7 +11,7 @@ from pai_runtime.runs.events import RunEvents
 
 
 class Retries:
-    """What may be tried again, until `deadline` (monotonic clock), and how often the job has been: `of_job`.
+    """The retries of a run, until `deadline` (monotonic clock); `of_job` counts those of the job.
 
     A task is tried again only if the job's tasks need not live together.
     """
@@ -29,12 +29,12 @@ class Retries:
         number = task.attempt.of_task + 1
         if number > most or time.monotonic() >= self._deadline:
             return False
-        self._view.say(f"{_failure(task)}; it is tried again ({number} of {most})")
+        self._view.say(f"{_failure(task)}; retrying it ({number} of {most})")
         try:
             task.prepare_retry(Attempt(self.of_job, number))
         except OSError as error:
             directory = error.filename or task.label
-            self._view.say(f"task {task.label} cannot be tried again: {directory}: {error.strerror}")
+            self._view.say(f"cannot retry task {task.label}: {directory}: {error.strerror}")
             return False
         self._events.task_restarted(task.label, number, code)
         return True
@@ -44,12 +44,12 @@ class Retries:
         if self.of_job == self._job.retries or time.monotonic() >= self._deadline:
             return False
         self.of_job += 1
-        self._view.say(f"{_failure(failed)}; the job is restarted ({self.of_job} of {self._job.retries})")
+        self._view.say(f"{_failure(failed)}; restarting the job ({self.of_job} of {self._job.retries})")
         try:
             for task in tasks:
                 task.prepare_retry(Attempt(self.of_job))
         except OSError as error:
-            self._view.say(f"the job cannot be restarted: {error.filename}: {error.strerror}")
+            self._view.say(f"cannot restart the job: {error.filename}: {error.strerror}")
             return False
         self._events.job_restarted(self.of_job, failed.label, code)
         return True

@@ -33,5 +33,5 @@ class RunRecord:
             try:
                 self._folder.write(RUN, json.dumps(run.to_json()) + "\n", sync=is_over)
             except OSError as error:
-                self._view.say(f"{error.filename} cannot be written: {error.strerror}")
+                self._view.say(f"cannot write {error.filename}: {error.strerror}")
         self._view.show(run)

@@ -1,4 +1,4 @@
-"""The runtime's own code as a task sees it at a second path, where it cannot change it.
+"""A read-only copy of the runtime's own code, as isolated tasks see it.
 
 A task has a layer of its own over this machine's files, also over those of our interpreter and of plugins.
 What runs beside it with secrets in its hands comes from this copy.

@@ -1,4 +1,4 @@
-"""The mounts of a plan, as folders of this machine."""
+"""The mounts of a plan, as directories on this machine."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,15 +13,15 @@ from pai_runtime.task.plan import Mount, Plan
 
 
 def read_storages(path: Path) -> dict[str, Path]:
-    """The folders in a file, a mapping from names of storages; raises `InvalidInput`.
+    """The directories in a file, a mapping from names of storages; raises `InvalidInput`.
 
     Relative ones are below the folder of the file.
     """
     root = read_document(path)
     if not isinstance(root.data, dict):
-        message = "is not a file of storages: expected a mapping from names to folders"
+        message = "expected a mapping from names of storages to directories"
         raise InvalidInput([root.problem("not-a-mapping", message)])
-    expected = "a folder of this machine"
+    expected = "a directory on this machine"
     wrong = [
         folder.problem("wrong-type", unexpected(expected, None), expected=expected)
         for folder in root.values()
@@ -33,7 +33,7 @@ def read_storages(path: Path) -> dict[str, Path]:
 
 
 def check_storages(plans: Iterable[Plan], storages: Mapping[str, Path]) -> list[str]:
-    """What is not given here and may be missing, to be told to a person.
+    """Notes for the user about optional storages that have no directory here.
 
     Raises `CannotRun` for what may not. An NFS export that is not given is left to the task, which mounts it
     itself or says why it cannot.
@@ -45,39 +45,39 @@ def check_storages(plans: Iterable[Plan], storages: Mapping[str, Path]) -> list[
             mount, use = planned.mount, plan.uses[planned.use]
             folder = storages.get(mount.source)
             if folder is not None and not folder.is_dir():
-                faults[mount.source] = f"{folder}, which is not a folder"
+                faults[mount.source] = f"{folder}, which is not a directory"
             elif folder is None and mount.kind == "nfs":
-                missing[mount.source] = "is left to the tasks to mount"
+                missing[mount.source] = "is mounted by the tasks themselves"
             elif folder is None and use.failure_policy == "ignore":
-                missing[mount.source] = "is left out, as its failurePolicy says"
+                missing[mount.source] = "is not mounted, and its failurePolicy ignores that"
             elif folder is None:
                 where = f"mounted at {mount.path}, for {use.label}"
-                faults[mount.source] = f"{where}; say which folder it is here: --storage {mount.source}=DIR"
+                faults[mount.source] = f"{where}; use a local directory with --storage {mount.source}=DIR"
     if faults:
         raise CannotRun("; ".join(f"the storage '{source}' is {fault}" for source, fault in faults.items()))
     return [
-        f"the storage {source} {what}; --storage {source}=DIR gives a folder for it"
+        f"the storage {source} {what}; to use a local directory, add --storage {source}=DIR"
         for source, what in missing.items()
     ]
 
 
 def not_mounted(plans: Iterable[Plan], reason: str) -> list[str]:
-    """What is left out where tasks are not isolated, for this reason; to be told to a person.
+    """Notes for the user about mounts that are skipped where tasks are not isolated, for this reason.
 
     Raises `CannotRun` for what may not be left out.
     """
     mounts = {planned.mount.path: plan.uses[planned.use] for plan in plans for planned in plan.mounts}
     for path, use in mounts.items():
         if use.failure_policy == "fail":
-            raise CannotRun(f"{path} can only be mounted in isolated tasks ({reason})")
+            raise CannotRun(f"cannot mount {path}: tasks are not isolated ({reason})")
     return [
-        f"{path} is left out, as the failurePolicy of {use.label} says ({reason})"
+        f"{path} is not mounted, and the failurePolicy of {use.label} ignores that ({reason})"
         for path, use in mounts.items()
     ]
 
 
 def binds(plan: Plan, storages: Mapping[str, Path], run: Path) -> list[Bind]:
-    """What a task sees where, an outer one before those inside it. What is not there is made.
+    """The bind mounts of a task, outer ones before those inside them. Missing directories are created.
 
     Raises `CannotRun` for one inside of a storage that is read-only and has no place for it, for one that
     would hide or show the folder of the `run`, and OSError, also where a link is in the way, as anybody may
@@ -88,14 +88,14 @@ def binds(plan: Plan, storages: Mapping[str, Path], run: Path) -> list[Bind]:
     for mount in sorted(_given(plan, storages), key=lambda mount: mount.path.count("/")):
         if run_folder.is_relative_to(os.path.realpath(mount.path)):
             raise CannotRun(
-                f"{mount.source} is mounted at {mount.path}, which would hide the folder of the run, {run}; "
-                "choose another folder with --out, or run from another one"
+                f"{mount.source} is mounted at {mount.path}, hiding the directory of the run, {run}; "
+                "choose another directory with --out, or run from another one"
             )
         storage = storages[mount.source].absolute()
         if run_folder.is_relative_to(os.path.realpath(storage / mount.sub_path)):
             raise CannotRun(
-                f"the folder of the run, {run}, is inside of the storage {mount.source}, {storage}, where "
-                "a task would see it; choose another folder with --out"
+                f"the directory of the run, {run}, is inside the storage {mount.source}, {storage}, where "
+                "a task would see it; choose another directory with --out"
             )
         if mount.sub_path:
             with Folder.at(storage) as folder:
@@ -116,7 +116,7 @@ def _make_mount_point(outer: Bind, mount: Mount) -> None:
     with Folder.at(Path(outer.source)) as folder:
         if outer.read_only and not folder.exists(name):
             raise CannotRun(
-                f"{mount.source} is mounted at {mount.path}, inside of a storage that is read-only: "
-                f"make the folder {folder.path / name} for it"
+                f"{mount.source} is mounted at {mount.path}, inside a read-only storage: "
+                f"create the directory {folder.path / name} for it"
             )
         folder.make(name)

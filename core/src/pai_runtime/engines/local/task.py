@@ -1,4 +1,4 @@
-"""One task of a local run: its folder, its process, and its attempts, one after the other."""
+"""One task of a local run: its directory, its process and its attempts."""
 
 import contextlib
 import json
@@ -35,7 +35,7 @@ _AT_ONCE = LaunchOptions.grace
 _MOST_CODE = 255
 _ROOM = 256 * 1024
 """Bytes that another attempt takes at least, for its records and the beginning of its logs."""
-_NOT_HEARD = "the supervisor was ended before its exit callbacks were done"
+_NOT_HEARD = "the supervisor was killed before its exit callbacks had finished"
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ class LocalTask:
             self.state = "stopped"
 
     def end_if_overdue(self) -> None:
-        """End a supervisor that somebody keeps from ending."""
+        """Kill a supervisor that does not end in time."""
         if self.state == "running" and time.monotonic() >= self._overdue_at:
             self._is_overdue = True
             self._tell(signal.SIGKILL)
@@ -247,7 +247,7 @@ class LocalTask:
             outcome: Outcome = "cancelled" if self.state == "stopped" else "failed"
             if code == TIMEOUT and self._is_overdue:
                 outcome = "timeout"
-            message = "the supervisor of the task was ended before it could say how the task went"
+            message = "the supervisor was killed before it could record how the task ended"
             result = Result(outcome, code, _phase(own), message=message)
             own.write(RECORD, exit_record(result))
 

@@ -1,4 +1,4 @@
-"""What several commands do."""
+"""The name of the user who runs the command."""
 
 import getpass
 import os

@@ -1,0 +1,152 @@
+"""Values that know where they stand: in which file, at which position, in which field."""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+from pai_runtime.document.problems import DocumentPath, Location, Position, Problem, field_name
+
+CHARACTERS_PER_NODE = 100
+"""A longer text counts as several values: an alias could repeat it a hundred thousand times."""
+
+_LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
+
+
+class Source:
+    """The text of a file; `file` is its name in messages."""
+
+    def __init__(self, file: str, text: str) -> None:
+        self.file = file
+        self.text = text
+
+    def position(self, index: int) -> Position:
+        """The position of a character."""
+        line = bisect_right(self._line_starts, index)
+        return Position(self.file, line, index - self._line_starts[line - 1] + 1)
+
+    @cached_property
+    def _line_starts(self) -> list[int]:
+        return [0, *(match.end() for match in _LINE_BREAK.finditer(self.text))]
+
+
+class Node:
+    """One value where it is written. `data` is plain data; `text` a scalar as it was written.
+
+    `start` and `end` are its first and last character in the source; `children` and `keys` (where each key
+    starts) are those of a list or mapping, `size` is the number of values in it, a long text counted
+    as several. Not shown by ``repr``: a node may be a secret.
+    """
+
+    __slots__ = ("children", "data", "end", "keys", "size", "source", "start", "text")
+
+    def __init__(self, source: Source, start: int, end: int, data: Any, text: str = "") -> None:
+        self.source = source
+        self.start = start
+        self.end = end
+        self.data = data
+        self.text = text
+        self.children: Mapping[str | int, Node] = {}
+        self.keys: Mapping[str | int, int] = {}
+        self.size = 1 + len(text) // CHARACTERS_PER_NODE
+
+    def replaced(
+        self, data: Any, text: str = "", children: "Mapping[str | int, Node] | None" = None
+    ) -> "Node":
+        """Another value in the same place, of the same size."""
+        node = Node(self.source, self.start, self.end, data, text)
+        node.children, node.keys, node.size = children or {}, self.keys, self.size
+        return node
+
+
+class Value:
+    """A value as it is reached from the root of its document, so that it knows the name of its field.
+
+    An alias is a value of its own: its field is where the alias stands, its position that of what it stands
+    for. Not shown by ``repr``, as a node.
+    """
+
+    __slots__ = ("above", "key", "node")
+
+    def __init__(self, node: Node, above: "Value | None" = None, key: str | int = "") -> None:
+        self.node = node
+        self.above = above
+        self.key = key
+
+    @property
+    def data(self) -> Any:
+        """The value as plain data."""
+        return self.node.data
+
+    @property
+    def text(self) -> str:
+        """A scalar as it was written."""
+        return self.node.text
+
+    @property
+    def path(self) -> DocumentPath:
+        """The keys and indexes that lead to it from the root."""
+        keys: list[str | int] = []
+        value = self
+        while value.above is not None:
+            keys.append(value.key)
+            value = value.above
+        return tuple(reversed(keys))
+
+    @property
+    def field(self) -> str:
+        """The name of its field: ``taskRoles.worker.commands[0]``; empty for the root."""
+        return field_name(self.path)
+
+    @property
+    def position(self) -> Position:
+        """Where it is written."""
+        return self.node.source.position(self.node.start)
+
+    @property
+    def key_position(self) -> Position:
+        """Where its key is written; its own position, if it has none."""
+        above = self.above.node if self.above else None
+        if above is None or self.key not in above.keys:
+            return self.position
+        return above.source.position(above.keys[self.key])
+
+    def get(self, *path: str | int) -> "Value | None":
+        """The value at a path below it."""
+        value = self
+        for key in path:
+            child = value.node.children.get(key)
+            if child is None:
+                return None
+            value = Value(child, value, key)
+        return value
+
+    def values(self) -> "Iterator[Value]":
+        """What is in it, if it is a list or mapping."""
+        for key, child in self.node.children.items():
+            yield Value(child, self, key)
+
+    def at(self, path: DocumentPath) -> Location:
+        """Where the value at a path below it is, or, if there is none, the nearest that there is above."""
+        value, found = self, True
+        for key in path:
+            child = value.get(key) if found else None
+            value, found = (value, False) if child is None else (child, True)
+        key_position = value.key_position if found else value.position
+        return Location(value.position, key_position, field_name((*self.path, *path)))
+
+    def problem(
+        self, code: str, message: str, found: str | None = None, expected: str | None = None
+    ) -> Problem:
+        """An error in this value; see `Problem`."""
+        return Problem(code, message, self.position, self.field, found=found, expected=expected)
+
+
+def walk(node: Node, path: DocumentPath = ()) -> Iterator[tuple[DocumentPath, Node]]:
+    """Every scalar in `node` with its path."""
+    if isinstance(node.data, (dict, list)):
+        for key, child in node.children.items():
+            yield from walk(child, (*path, key))
+    else:
+        yield path, node
