@@ -75,5 +75,5 @@ def read_events(folder: Folder, name: str = EVENTS) -> Iterator[dict[str, Any]]:
 
 
 def _is_event(document: dict[str, Any]) -> bool:
-    when = document.get("time")
+    when: Any = document.get("time")
     return isinstance(document.get("event"), str) and type(when) in (int, float) and 0 <= when < _LATEST
