@@ -105,7 +105,7 @@ def test_a_plan_without_init_needs_none(tmp_path: Path) -> None:
         {"exitCode": None},
         {"exitCode": 10**30},
         {"message": "\ud800"},
-        {"time": 10**400},
+        {"time": 10**30},
     ],
     ids=str,
 )
