@@ -295,9 +295,7 @@ def test_the_package_of_another_distribution_around_a_plugin_is_not_run(site: Si
     foreign = _foreign(site, "acme/__init__.py", listed=True)
     refused = site.cli("plan", path, "--policy", policy)
     assert refused.returncode == 1
-    message = (
-        f"{made.label}, import: ImportError: the module acme would be imported from {foreign}, which "
-    )
+    message = f"{made.label}, import: ImportError: the module acme would be imported from {foreign}, which "
     assert f"{message}belongs to org-other 1.0, not to org-deep" in refused.stderr
     assert "evil" not in site.imported
 
