@@ -163,7 +163,7 @@ def test_there_is_no_digest_of_what_is_not_there_or_cannot_be_read(site: Site) -
     for name, message in {
         "org-none": "no distribution org-none with plugins is installed",
         "org-unlisted": "org-unlisted has no list of the files that it installed",
-        "org-garbage": "the list of the files of org-garbage cannot be read",
+        "org-garbage": "cannot read the list of the files of org-garbage",
     }.items():
         with pytest.raises(ValueError, match=re.escape(message)):
             digest(name)

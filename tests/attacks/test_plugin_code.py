@@ -295,10 +295,8 @@ def test_the_package_of_another_distribution_around_a_plugin_is_not_run(site: Si
     foreign = _foreign(site, "acme/__init__.py", listed=True)
     refused = site.cli("plan", path, "--policy", policy)
     assert refused.returncode == 1
-    message = (
-        f"{made.label}, import: ImportError: the module acme would be imported from {foreign}, which is "
-    )
-    assert f"{message}not part of org-deep but of org-other 1.0" in refused.stderr
+    message = f"{made.label}, import: ImportError: the module acme would be imported from {foreign}, which "
+    assert f"{message}belongs to org-other 1.0, not to org-deep" in refused.stderr
     assert "evil" not in site.imported
 
 
@@ -308,7 +306,7 @@ def test_a_refused_distribution_cannot_make_the_modules_of_others_its_own(site: 
     evil = site.add("org.evil", files={"org_one/extra.py": EVIL, "pluggy.py": EVIL, "yaml/__init__.py": EVIL})
     for file in ("pluggy.py", "yaml/__init__.py"):
         (site.folder / file).unlink()
-    assert f"of {evil.distribution} 1.0" in _refused(site, tmp_path, made)
+    assert f"belongs to {evil.distribution} 1.0" in _refused(site, tmp_path, made)
     assert "evil" not in site.imported
 
 
