@@ -69,10 +69,10 @@ class Cluster:
 """
 
 
-def _distribution(folder: Path, name: str, entry: str) -> None:
-    info = folder / f"{name.replace('-', '_')}-1.0.dist-info"
+def _distribution(folder: Path, name: str, entry: str, version: str = "1.0") -> None:
+    info = folder / f"{name.replace('-', '_')}-{version}.dist-info"
     info.mkdir(parents=True)
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
     (info / "entry_points.txt").write_text(f"[{GROUP}]\n{entry}\n")
 
 
@@ -168,6 +168,11 @@ def _twice(site: Path) -> None:
     _distribution(site, "other-cluster", "cluster = json")
 
 
+def _twice_by_one_name(site: Path) -> None:
+    _distribution(site, "one-cluster", "cluster = json")
+    _distribution(site, "one-cluster", "cluster = json", version="2.0")
+
+
 def _no_engine(site: Path) -> None:
     _distribution(site, "no-cluster", "cluster = json")
 
@@ -183,6 +188,7 @@ def _none(_: Path) -> None:
         (_no_engine, ["'cluster'", "open_run"]),
         (_broken, ["'cluster'", "broken-cluster", "no_such_module"]),
         (_twice, ["'cluster'", "one-cluster, other-cluster"]),
+        (_twice_by_one_name, ["'cluster'", "one-cluster, one-cluster"]),
     ],
 )
 def test_a_run_whose_engine_cannot_be_had_is_shown_with_the_reason(

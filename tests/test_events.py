@@ -94,9 +94,9 @@ def test_a_task_that_cannot_run_says_that_it_has_ended(tmp_path: Path) -> None:
 
 
 def test_a_service_that_is_restarted_is_told_each_time(tmp_path: Path) -> None:
-    service = Service("s", "echo > started; exit 1")
-    make_fifo(tmp_path, "started")
-    given = plan(tmp_path, "read line < started; read line < started")
+    service = Service("s", "[ ! -e once ] || echo > again; touch once; exit 1")
+    make_fifo(tmp_path, "again")
+    given = plan(tmp_path, "read line < again")
     run = run_task(replace(given, services=(PlannedService(0, replace(service, probe=None)),)))
     told = [event[0] for event in _outline(_events(run)) if "service" in event[0]]
     assert told[:3] == ["serviceStarted", "serviceEnded", "serviceStarted"]

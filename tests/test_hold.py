@@ -86,7 +86,7 @@ def test_the_job_says_for_how_long(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("time", ["long", "-1s", "5", "99999999h", 5, True])
-def test_a_time_that_is_none_is_refused_with_its_place(tmp_path: Path, time: Any) -> None:
+def test_a_time_that_is_none_is_refused_with_its_position(tmp_path: Path, time: Any) -> None:
     checked = cli("validate", write_job(tmp_path, job(extras={"holdOnFailure": time})))
     assert checked.returncode == 1
     assert "extras.holdOnFailure" in checked.stderr + checked.stdout

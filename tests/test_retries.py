@@ -70,7 +70,7 @@ def test_tasks_that_start_together_are_not_tried_again_alone(tmp_path: Path, ext
     assert "taskRoles.worker.taskRetryCount: has no effect while the tasks start together" in said
 
 
-def test_a_failed_job_begins_again_with_all_its_tasks(tmp_path: Path) -> None:
+def test_a_failed_job_is_restarted_with_all_its_tasks(tmp_path: Path) -> None:
     # The second task waits to be stopped: it must be gone before the next attempt, and be part of it.
     commands = [
         ATTEMPT,

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pai_runtime.supervisor.shell import exported
 from tests.task_harness import TaskRun, plan, run_task, shell
 
 Run = Callable[..., TaskRun]
@@ -163,3 +164,7 @@ def test_a_command_that_cannot_be_read_is_not_run_as_an_empty_one(tmp_path: Path
     (image / "sh").symlink_to("/bin/sh")
     task = run_task(plan(tmp_path / "task", "echo here"), env={"PATH": str(image)})
     assert (task.process.returncode, task.stdout_log) == (126, b"")
+
+
+def test_a_variable_without_a_name_does_not_carry() -> None:
+    assert exported(b"=x\0A=1\0B==\0") == {"A": "1", "B": "="}

@@ -123,33 +123,41 @@ def test_one_that_does_not_answer_fails_one_task_and_is_replaced(
     assert launch(launcher, tmp_path / "second") == 0
 
 
-def test_one_that_is_killed_after_it_has_forked_leaves_no_task_that_nobody_knows(
-    tmp_path: Path, launcher: Launcher, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_one_that_is_killed_while_it_forks_leaves_one_task_that_runs_and_is_known(
+    tmp_path: Path, launcher: Launcher, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
-    """It used to say itself which process it had made, and could be killed just before."""
-    code = tmp_path / "code"
-    code.mkdir()
-    (code / "killed_server.py").write_text(KILLED_WHEN_IT_HAS_FORKED)
-    monkeypatch.syspath_prepend(str(code))
+    """It used to say itself which process it had made, and could be killed just before it did."""
+    modules = tmp_path / "modules"
+    modules.mkdir()
+    once = tmp_path / "killed-once"
+    (modules / "killed_server.py").write_text(KILLED_WHILE_IT_FORKS.format(moment=moment, once=str(once)))
+    monkeypatch.syspath_prepend(str(modules))
     monkeypatch.setattr(launcher_module, "_FORK_SERVER", "killed_server")
-    assert launch(launcher, tmp_path / "task") == 0
+    assert launch(launcher, tmp_path / "task", "echo done >> here") == 0
+    assert once.exists()
     assert (tmp_path / "task/work/here").read_text() == "done\n"
 
 
-KILLED_WHEN_IT_HAS_FORKED = """
-import os, signal
+KILLED_WHILE_IT_FORKS = """
+import os, pathlib, signal
 from pai_runtime.engines.local import fork_server
+from pai_runtime.engines.local.fork_server import clone, main
 
-clone = fork_server.clone
+def die(moment):
+    once = pathlib.Path({once!r})
+    if moment == {moment!r} and not once.exists():
+        once.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
 
 def clone_and_die(flags):
+    die("before")
     pid = clone(flags)
     if pid:
-        os.kill(os.getpid(), signal.SIGKILL)
+        die("after")
     return pid
 
 fork_server.clone = clone_and_die
-main = fork_server.main
 """
 
 

@@ -147,3 +147,25 @@ def test_a_hook_that_leaves_the_program_does_not_end_the_run_as_a_success(tmp_pa
     ended = site.cli("run", path, "--out", tmp_path / "run")
     assert ended.returncode == 2
     assert "org.example.leaves" in ended.stderr
+
+
+def test_a_record_that_a_task_has_forged_before_it_killed_its_supervisor_does_not_harm_the_engine(
+    tmp_path: Path,
+) -> None:
+    forge = "printf 'exitCode: 7\\nx: 1e999\\n' > ../exit.yaml; kill -KILL $PPID; sleep 1000"
+    path = write_job(tmp_path, one_role_each([forge], ["true"]))
+    ended = cli("run", path, "--out", tmp_path / "run", "--isolation", "none")
+    assert "Traceback" not in ended.stderr
+    run = json.loads((tmp_path / "run/run.json").read_text())
+    states = {task["role"]: task["state"] for task in run["tasks"]}
+    assert states == {"w0": "failed", "w1": "succeeded"}
+
+
+@pytest.mark.parametrize("value", [r"platform\0some-value", r"\0\0\0\0", r"\0platform\0"])
+def test_no_value_that_is_to_be_hidden_keeps_exit_callbacks_from_running(tmp_path: Path, value: str) -> None:
+    steps = [shell("taskStarts", 0, f"printf '{value}\\n' > $PAI_MASK; export SET=1")]
+    steps += [shell("taskExits", number, f"export SET={number}; echo {number} >> ran") for number in (0, 1)]
+    run = run_task(plan(tmp_path, "true", steps, {"A": "some-value"}))
+    assert (run.process.returncode, (tmp_path / "work/ran").read_text()) == (0, "1\n0\n")
+    variables = json.loads((tmp_path / "variables.json").read_text())
+    assert variables["A"] == {"source": "platform", "value": "some-value"}

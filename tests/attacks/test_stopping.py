@@ -191,6 +191,23 @@ class TestMask:
         assert any(line.startswith("[ERROR]") and "$PAI_ENV" in line for line in run.runtime_log)
 
 
+@pytest.mark.parametrize(
+    "leave",
+    [
+        r"printf 'A=b\0c\n' > $PAI_ENV",
+        r"printf 'A<<E\nb\0c\nE\n' > $PAI_ENV",
+        "{ printf PATH+=; head -c 200000 /dev/zero | tr '\\0' x; echo; } > $PAI_ENV",
+    ],
+)
+def test_a_variable_with_which_nothing_could_be_started_is_not_taken_over_and_said(
+    tmp_path: Path, leave: str
+) -> None:
+    steps = [shell("taskStarts", 0, leave), shell("taskExits", 0, "echo exits >> ran")]
+    run = run_task(plan(tmp_path, "echo command >> ran", steps))
+    assert (run.process.returncode, (tmp_path / "work/ran").read_text()) == (0, "command\nexits\n")
+    assert any("[WARNING] what 'a' wrote to $PAI_ENV: line 1: " in line for line in run.runtime_log)
+
+
 def test_few_open_files_are_said_and_no_traceback(tmp_path: Path) -> None:
     path = write_job(tmp_path, job(worker={"instances": 3}))
     for number in range(8, 44, 4):

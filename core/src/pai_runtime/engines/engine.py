@@ -7,7 +7,6 @@ there, or elsewhere, what it likes.
 """
 
 import argparse
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -15,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from pai_runtime.host.metadata import distributions, entry_points, name_and_version, normalized, text
+from pai_runtime.host.metadata import distributions_with, entry_points, name_and_version
 from pai_runtime.job.model import Job
 from pai_runtime.plan.environment import Placement, TaskName
 from pai_runtime.runs.reader import RunReader
@@ -108,14 +107,13 @@ class NoEngine(Exception):
 @cache
 def find_engine(name: str) -> Engine:
     """The installed engine of this name; raises `NoEngine`."""
-    found = {"pai-runtime": OWN[name]} if name in OWN else dict(_claims(name))
+    found = [("pai-runtime", OWN[name])] if name in OWN else list(_claims(name))
     if not found:
         raise NoEngine(f"its engine '{name}' is not installed here")
     if len(found) > 1:
-        raise NoEngine(
-            f"its engine '{name}' is provided by several distributions: {', '.join(sorted(found))}"
-        )
-    ((distribution, value),) = found.items()
+        owners = ", ".join(sorted(owner for owner, _ in found))
+        raise NoEngine(f"its engine '{name}' is provided by several distributions: {owners}")
+    ((distribution, value),) = found
     module, _, attribute = value.partition(":")
     try:
         engine: Any = import_module(module.strip())
@@ -130,12 +128,6 @@ def find_engine(name: str) -> Engine:
 
 def _claims(name: str) -> Iterator[tuple[str, str]]:
     """The distributions that bring an engine of this name, and the value of its entry point."""
-    seen = set()
-    for distribution in distributions(sys.path):
-        if GROUP in (text(distribution, "entry_points.txt") or ""):
-            owner, _ = name_and_version(distribution)
-            if normalized(owner) not in seen:  # the first folder on the search path hides the others
-                seen.add(normalized(owner))
-                yield from (
-                    (owner, value) for each, value in entry_points(distribution, GROUP) if each == name
-                )
+    for distribution in distributions_with(GROUP):
+        owner, _ = name_and_version(distribution)
+        yield from ((owner, value) for each, value in entry_points(distribution, GROUP) if each == name)

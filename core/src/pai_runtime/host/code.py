@@ -13,12 +13,20 @@ import hashlib
 import io
 import os.path
 import re
+import sys
 from functools import cached_property
 from importlib.machinery import BYTECODE_SUFFIXES, EXTENSION_SUFFIXES, SOURCE_SUFFIXES, all_suffixes
 from importlib.util import find_spec
 from pathlib import Path
 
-from pai_runtime.host.metadata import entry_points, name_and_version, origin, text
+from pai_runtime.host.metadata import (
+    distributions,
+    entry_points,
+    name_and_version,
+    normalized,
+    origin,
+    text,
+)
 from pai_runtime.task.regular_file import open_regular
 
 TYPE_CHECKING = False
@@ -210,6 +218,20 @@ class Code:
                     for path in location.rglob("*") if location.is_dir() else [location]:
                         if path.name.endswith(_SUFFIXES):
                             yield path.relative_to(location.parent).as_posix(), str(path)
+
+
+def installed_code(name: str) -> Code:
+    """The code of a distribution; raises LookupError, also if two of them in one folder have its name."""
+    wanted = normalized(name)
+    same = [each for each in distributions(sys.path) if normalized(each.info.partition("-")[0]) == wanted]
+    found = [each for each in same if each.folder == same[0].folder]
+    if not found:
+        raise LookupError(f"no distribution {name} is installed")
+    if len(found) > 1:
+        raise LookupError(
+            f"{found[0].folder} has two distributions {name}: {', '.join(each.info for each in found)}"
+        )
+    return Code(found[0])
 
 
 def _as_noted(hash_: str) -> str:

@@ -9,8 +9,7 @@ from pai_runtime.document.problems import Problems
 from pai_runtime.document.schemas import check, located_in, package_schema, schema_error
 from pai_runtime.host.blame import plugin_label
 from pai_runtime.host.code import GROUP, Code
-from pai_runtime.host.dist_info import plugin_distributions
-from pai_runtime.host.metadata import entry_points, normalized
+from pai_runtime.host.metadata import distributions_with, entry_points, normalized
 from pai_runtime.plugin import API_VERSION
 from pai_runtime.task.record import record
 
@@ -121,7 +120,7 @@ class InstalledPlugins(Mapping[str, tuple[Plugin, ...]]):
         self._points: dict[str, list[tuple[Code, str]]] = {}
         self._plugins: dict[str, tuple[Plugin, ...]] = {}
         self.codes: list[Code] = []
-        for distribution in plugin_distributions():
+        for distribution in distributions_with(GROUP):
             self.codes.append(Code(distribution))
             for id_, value in entry_points(distribution, GROUP):
                 self._points.setdefault(id_, []).append((self.codes[-1], value))
@@ -143,7 +142,7 @@ class InstalledPlugins(Mapping[str, tuple[Plugin, ...]]):
 
 def distribution_code(name: str) -> Code:
     """The code of a distribution that brings plugins; raises ValueError."""
-    for distribution in plugin_distributions():
+    for distribution in distributions_with(GROUP):
         code = Code(distribution)
         if normalized(code.distribution) == normalized(name):
             return code

@@ -15,9 +15,8 @@ import sys
 from pathlib import Path
 
 from pai_runtime.host.blame import PluginError, blamed, plugin_label, stdout_is_stderr
-from pai_runtime.host.code import GROUP, Code
-from pai_runtime.host.dist_info import installed, plugin_distributions
-from pai_runtime.host.metadata import entry_points
+from pai_runtime.host.code import GROUP, Code, installed_code
+from pai_runtime.host.metadata import distributions_with, entry_points
 from pai_runtime.host.own_modules import import_entry, register_when_needed
 from pai_runtime.plugin import Analysis, ContributedRule, Failure, Task, Use
 from pai_runtime.task.fast_json import dumps, loads
@@ -72,7 +71,9 @@ def main() -> None:
         if given["failure"]:
             arguments["failure"] = _failure(given)
         with stdout_is_stderr():
-            register_when_needed(lambda: map(Code, plugin_distributions()))  # one plugin may import another
+            register_when_needed(
+                lambda: map(Code, distributions_with(GROUP))
+            )  # one plugin may import another
             with blamed(plugin, "import"):
                 implementation = import_entry(plugin.code, plugin.value)
             with blamed(plugin, f"hook {hook}"):
@@ -85,7 +86,7 @@ def main() -> None:
 
 def _find(record: UseRecord) -> _Plugin:
     try:
-        code = installed(record.distribution)
+        code = installed_code(record.distribution)
         value = dict(entry_points(code.installed, GROUP))[record.plugin]
         digest = code.pinned
     except KeyError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 
 from pai_runtime.task.fast_json import loads
 from pai_runtime.task.regular_file import open_regular
@@ -47,6 +48,21 @@ def distributions(search_path: Iterable[str]) -> Iterator[Distribution]:
         for name in names:
             if name.endswith((".dist-info", ".egg-info")):
                 yield Distribution(folder, name)
+
+
+def distributions_with(group: str) -> Iterator[Distribution]:
+    """Every distribution on the search path that has entry points in a group.
+
+    Of two with one name, the first folder on the search path hides the second. Two in one folder are left
+    for others to refuse: nothing says which of them the code there belongs to.
+    """
+    folders: dict[str, str] = {}
+    for distribution in distributions(sys.path):
+        # Most distributions have none: look before paying for the parsing of their metadata.
+        if group in (text(distribution, "entry_points.txt") or ""):
+            name = normalized(name_and_version(distribution)[0])
+            if folders.setdefault(name, distribution.folder) == distribution.folder:
+                yield distribution
 
 
 def normalized(name: str) -> str:

@@ -82,16 +82,19 @@ class Environment:
         self._is_kept = True
         variables = sorted(self.variables.items())
         sources = [self._variables.sources.get(name, IMAGE) for name, _ in variables]
-        # All at once, since each text alone would take as long; none has a NUL in it.
+        # All at once, since each text alone would take as long; none has a NUL in it, but a mask may.
         texts = [
             text
             for (name, value), source in zip(variables, sources, strict=True)
             for text in (name, source, value)
         ]
-        masked = iter(self._task.logs.masks.mask("\0".join(texts)).split("\0"))
+        mask = self._task.logs.masks.mask
+        masked = mask("\0".join(texts)).split("\0")
+        if len(masked) != len(texts):
+            masked = list(map(mask, texts))
+        rows = zip(sources, masked[::3], masked[1::3], masked[2::3], strict=True)
         document: dict[str, dict[str, str]] = {}
-        for source in sources:
-            name, shown, value = next(masked), next(masked), next(masked)
+        for source, name, shown, value in rows:
             document[name] = {"source": shown} if source == IMAGE else {"source": shown, "value": value}
         try:
             self._task.folder.write(VARIABLES, dumps(document), mode=0o600, sync=False)

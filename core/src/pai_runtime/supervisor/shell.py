@@ -88,4 +88,4 @@ def exported(dump: bytes) -> dict[str, str] | None:
     None for an empty list: the shell was killed, or replaced itself by ``exec``.
     """
     items = (item.partition("=") for item in os.fsdecode(dump).split("\0") if "=" in item)
-    return {name: value for name, _, value in items} or None
+    return {name: value for name, _, value in items if name} or None

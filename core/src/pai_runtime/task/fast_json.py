@@ -16,13 +16,22 @@ except ImportError:
     make_scanner = make_encoder = None  # type: ignore[assignment, misc]
 
 
+_INFINITE = (float("inf"), float("-inf"))
+
+
 class _Settings:
     """What the C scanner asks its decoder for."""
 
     strict = True
     object_hook = object_pairs_hook = None
-    parse_float = float
     parse_int = int
+
+    @staticmethod
+    def parse_float(text: str) -> float:
+        number = float(text)
+        if number in _INFINITE:
+            raise ValueError(f"{text} is too large")
+        return number
 
     @staticmethod
     def parse_constant(name: str) -> Any:
@@ -45,7 +54,7 @@ def loads(text: str | bytes) -> Any:
                 return value
     import json  # noqa: PLC0415 - it says what is wrong, in words
 
-    return json.loads(text, parse_constant=_Settings.parse_constant)
+    return json.loads(text, parse_float=_Settings.parse_float, parse_constant=_Settings.parse_constant)
 
 
 def dumps(value: object, *, ensure_ascii: bool = True) -> str:

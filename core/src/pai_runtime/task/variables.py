@@ -92,17 +92,31 @@ def parse_settings(text: str) -> Iterator[Setting | str]:
             block: list[str] = []
             for _, inner in lines:
                 if inner == word:
-                    yield Setting(before, "\n".join(block))
+                    yield _setting(number, before, "\n".join(block))
                     break
                 block.append(inner)
             else:
                 yield f"line {number}: unterminated value of {before}: no line is '{word}'"
         elif equals and name == "PATH+":
-            yield Setting("PATH", value, is_path_entry=True)
+            yield _setting(number, "PATH", value, is_path_entry=True)
         elif equals and _is_name(name):
-            yield Setting(name, value)
+            yield _setting(number, name, value)
         elif line:
             yield f"line {number} is not NAME=value"
+
+
+def _setting(number: int, name: str, value: str, *, is_path_entry: bool = False) -> Setting | str:
+    """A setting, unless no process could be started with it any more."""
+    if "\0" in value:
+        return f"line {number}: the value of {name} has a NUL in it"
+    if _size(name, value) > LONGEST_STRING:
+        return f"line {number}: the value of {name} is longer than {LONGEST_STRING} bytes"
+    return Setting(name, value, is_path_entry)
+
+
+def _size(name: str, value: str) -> int:
+    """Bytes of a variable in an environment."""
+    return len(os.fsencode(f"{name}={value}")) + 1
 
 
 def _is_name(text: str) -> bool:
@@ -115,7 +129,7 @@ def those_that_fit(variables: Iterable[Variable]) -> tuple[list[Variable], list[
     left_out: list[Variable] = []
     total = 0
     for variable in variables:
-        size = len(os.fsencode(f"{variable.name}={variable.value}")) + 1
+        size = _size(variable.name, variable.value)
         total += size if variable.source == PEERS else 0
         is_small = size <= LONGEST_STRING and (variable.source != PEERS or total <= MOST_PEERS)
         (fit if is_small else left_out).append(variable)

@@ -77,13 +77,10 @@ def _become(connection: socket.socket, engine: list[int], *fds: int) -> NoReturn
     """Whatever goes wrong, this process never goes on as the fork server."""
     code = _FAILED
     try:
-        # Said by itself: nothing runs that the engine has not been told of, whoever is killed at this moment.
-        connection.send(b"{}")
-        connection.close()
         with contextlib.suppress(PermissionError):  # it leads one already
             os.setsid()
         end_with_parent(signal.SIGTERM)
-        if not _is_gone(engine):  # else it was gone before the kernel knew
+        if _is_told(connection) and not _is_gone(engine):  # else it was gone before the kernel knew
             code = _supervise(*fds)
     except BaseException:  # noqa: BLE001 - see above
         with contextlib.suppress(BaseException):
@@ -92,6 +89,16 @@ def _become(connection: socket.socket, engine: list[int], *fds: int) -> NoReturn
         with contextlib.suppress(BaseException):
             sys.stderr.flush()
         os._exit(code)
+
+
+def _is_told(connection: socket.socket) -> bool:
+    """Tell the engine of this process: as it does so itself, none runs unknown, whoever is killed now."""
+    with connection:
+        try:
+            connection.send(b"{}")
+        except OSError:
+            return False
+    return True
 
 
 def _is_gone(engine: list[int]) -> bool:

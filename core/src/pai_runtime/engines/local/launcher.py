@@ -114,12 +114,17 @@ class Launcher:
     def _ask(self, namespaces: int, fds: list[int]) -> tuple[int, dict[str, Any]]:
         """What is answered, and the process that answers: the supervisor, or the fork server if it cannot."""
         try:
-            self._send(namespaces, fds)
-        except (BrokenPipeError, ConnectionResetError):  # somebody has ended it since the last one
-            self._let_go()
-            self._send(namespaces, fds)
+            return self._ask_once(namespaces, fds)
+        except (BrokenPipeError, ConnectionResetError):  # somebody has ended it: nothing has begun
+            return self._ask_once(namespaces, fds)
+
+    def _ask_once(self, namespaces: int, fds: list[int]) -> tuple[int, dict[str, Any]]:
         try:
+            self._send(namespaces, fds)
             answer, pid = self._receive()
+        except (BrokenPipeError, ConnectionResetError):
+            self._let_go()
+            raise
         except OSError:
             self._give_up()
             raise
@@ -135,7 +140,7 @@ class Launcher:
             if answer and credentials:
                 pid: int = _CREDENTIALS.unpack(credentials[0][2])[0]
                 return answer, pid
-        raise OSError(0, _IS_GONE)
+        raise ConnectionResetError(0, _IS_GONE)
 
     def _send(self, namespaces: int, fds: list[int]) -> None:
         self.start()

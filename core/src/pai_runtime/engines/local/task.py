@@ -104,7 +104,8 @@ class LocalTask:
         with self._run.folder(self.label) as own, own.folder(ATTEMPTS, make=True) as attempts:
             attempts.remove("next")  # half of it, where an earlier try has failed
             with attempts.folder("next", make=True) as fresh:
-                # First, so that a full disk leaves the last attempt as it was.
+                # First, so that a full disk leaves the last attempt as it was; and all of it anew, for a task
+                # that is not isolated may have changed its plan.
                 self._write(fresh)
                 fresh.write("room", " " * _ROOM, sync=False)
                 fresh.unlink("room")
