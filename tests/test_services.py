@@ -68,11 +68,11 @@ def test_a_service_or_probe_for_which_no_process_can_be_made_does_not_touch_the_
     (folder / "work").mkdir(parents=True)
     os.mkfifo(folder / "work" / "started")
     service = Service("s", f"read -r line < started\nrm {programs}/bash\nexit 1", probe="false")
-    command = f"echo > started\n{_until_logged('cannot be started')}exit 7"
+    command = f"echo > started\n{_until_logged('cannot start service')}exit 7"
     planned = replace(plan(folder, command), services=(PlannedService(0, service),))
     run = run_task(planned, env={"PATH": str(programs)})
     assert run.process.returncode == 7
-    said = next(line for line in run.runtime_log if "cannot be started" in line)
+    said = next(line for line in run.runtime_log if "cannot start service" in line)
     assert said.startswith("[WARNING] cannot start service 's': /")
     assert said.endswith(": No such file or directory")
 

@@ -156,7 +156,7 @@ def test_keys_that_a_cluster_gives_are_used(of_the_run: dict[str, str]) -> None:
 
 
 def test_a_platform_that_gives_nothing_to_make_keys_of_is_an_error() -> None:
-    with pytest.raises(UserError, match="no secret that keys could be made of"):
+    with pytest.raises(UserError, match="no secret from which keys can be made"):
         keys_of_run({"sshKeys": "[]"})
 
 
