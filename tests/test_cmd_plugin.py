@@ -241,7 +241,7 @@ MISTAKES = [
         "  callbacks:\n  - event: taskStarts\n    commands: a",
         "11:15",
         "callbacks[0].commands",
-        ['found "a"', "expected a list of shell commands, which are one script"],
+        ['found "a"', "expected a list of shell commands"],
     ),
     (
         "  callbacks:\n  - event: taskStarts\n    commands: [a, 1]",
@@ -264,7 +264,7 @@ MISTAKES = [
         ['found "warn"', "expected one of fail, ignore"],
     ),
     ("  callbacks: {event: taskStarts}", "9:14", "callbacks", ["expected a list of callbacks"]),
-    ("  callbacks: [a]", "9:15", "callbacks[0]", ["expected a callback, with event and commands"]),
+    ("  callbacks: [a]", "9:15", "callbacks[0]", ["expected a callback", "event", "commands"]),
     ("  preCommands: a", "9:16", "preCommands", ["expected a list of shell commands"]),
     ("  parameters:\n    postCommands: [[a]]", "10:20", "postCommands[0]", ["expected a shell command"]),
     ("  parameters:\n    preCommands: {}", "10:18", "preCommands", ["expected a list of shell commands"]),

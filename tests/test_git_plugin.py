@@ -385,7 +385,7 @@ def test_a_place_that_is_taken_is_an_error_and_stays_as_it_is(
 def test_a_clone_of_something_else_is_not_taken_for_the_same(server: GitServer, task: Task) -> None:
     pai_init(use(f"{server.url}/code"), task)
     pai_init(use(f"{server.url}/code", retry_minutes=1), task)
-    with pytest.raises(PlaceTaken, match="nor a clone of the same"):
+    with pytest.raises(PlaceTaken, match="holds no clone of this repository"):
         pai_init(use(f"{server.url}/code", ref="dev"), task)
 
 

@@ -210,9 +210,9 @@ def test_a_task_that_the_kernel_kills_for_its_memory_is_out_of_memory(tmp_path: 
     assert first == "the job failed: task worker/0, exit code 236, HostOutOfMemory"
     assert said == "the command ended with exit code 137"
     assert why.startswith(
-        "why: The kernel ended a process of the task because the task used more main memory"
+        "why: The kernel killed a process of the task because the task used more main memory"
     )
-    assert advice.startswith("- Ask for more memory (memoryMB)")
+    assert "memoryMB" in advice
 
 
 def test_a_task_that_is_not_done_in_time_has_reached_the_time_limit(tmp_path: Path) -> None:
@@ -250,7 +250,7 @@ def test_an_ssh_barrier_that_times_out_names_who_did_not_come(tmp_path: Path) ->
     assert lines[0] == "the job failed: task worker/0, exit code 249, SshBarrierTimeout"
     (said,) = (line for line in lines if line.startswith("it said: "))
     assert "no answer by ssh within 1.8 s" in said
-    assert "- Look how the named tasks went; one that failed or never started is the cause" in lines
+    assert "- Check how the named tasks went; one that failed or never started is the cause" in lines
 
 
 @needs_root
