@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 from pai_runtime.cli import CANNOT_RUN
 from pai_runtime.cli.arguments import add_job, add_policy
@@ -10,7 +11,9 @@ from pai_runtime.cli.policy import given_host
 from pai_runtime.cli.user import user_name
 from pai_runtime.document import duration
 from pai_runtime.document.problems import InvalidInput, Problems
-from pai_runtime.engines.engine import NewRun, RunRequest, View, find_engine
+from pai_runtime.engines.engine import IsolationMode, NewRun, RunRequest, View, find_engine
+from pai_runtime.engines.local.environment import is_name
+from pai_runtime.engines.local.storages import read_storages
 from pai_runtime.job.model import Job
 from pai_runtime.job.secrets import secret_values
 from pai_runtime.plan.environment import Placement
@@ -45,7 +48,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--plain", action="store_true", help="print plain lines instead of the live view, even on a terminal"
     )
-    find_engine(_ENGINE).add_arguments(parser)
+    parser.add_argument(
+        "--isolation",
+        choices=get_args(IsolationMode),
+        default="auto",
+        help="let each task write to its own directory only (default: auto, if the kernel allows it)",
+    )
+    parser.add_argument(
+        "--env",
+        type=_variable,
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="pass this environment variable of yours to the tasks; repeatable",
+    )
+    parser.add_argument(
+        "--storage",
+        type=_storage,
+        action="append",
+        default=[],
+        metavar="NAME=DIR",
+        help="use a local directory as this storage of the cluster; repeatable",
+    )
+    parser.add_argument(
+        "--storage-config",
+        type=Path,
+        metavar="FILE",
+        help="YAML file that maps names of storages to local directories; --storage takes precedence",
+    )
 
 
 def main(args: argparse.Namespace) -> int:
@@ -89,6 +119,8 @@ class _New:
 
     def __init__(self, args: argparse.Namespace) -> None:
         self._args = args
+        written = read_storages(args.storage_config) if args.storage_config else {}
+        self._storages = {**written, **dict(args.storage)}
 
     def place(self, job: Job) -> Placement:
         """Make the directory of the run, and have the engine say where its tasks go; raises `CannotRun`."""
@@ -97,7 +129,15 @@ class _New:
         self.folder = RunFolder(job, self._args.out)
         self.reader = engine.open_run(self.folder.path)
         self.view = choose_view(self.reader, plain=self._args.plain)
-        wanted = RunRequest(self.folder.path, user_name(), self.view, self._args.timeout, self._args)
+        wanted = RunRequest(
+            folder=self.folder.path,
+            user=user_name(),
+            view=self.view,
+            timeout=self._args.timeout,
+            isolation=self._args.isolation,
+            storages=self._storages,
+            environment=tuple(self._args.env),
+        )
         self.run = engine.new_run(job, wanted)
         return self.run.place()
 
@@ -113,6 +153,23 @@ def _seconds(text: str) -> float:
     if time is None:
         raise argparse.ArgumentTypeError(f"expected a time, such as 90, 90s, 15m or 2h, found {text!r}")
     return time
+
+
+def _variable(text: str) -> str:
+    """The name of a variable. An invalid one is not shown: it may be a value."""
+    if not is_name(text):
+        raise argparse.ArgumentTypeError(
+            "expected the name of a variable, such as LANG; its value is taken from your environment"
+        )
+    return text
+
+
+def _storage(text: str) -> tuple[str, Path]:
+    """The name of a storage and its directory."""
+    name, equals, folder = text.partition("=")
+    if not (name and equals and folder):
+        raise argparse.ArgumentTypeError(f"expected NAME=DIR, such as data=/mnt/data, found {text!r}")
+    return name, Path(folder)
 
 
 def _beforehand(job: Job, folder: Path, secrets: dict[str, str]) -> Iterator[str]:

@@ -6,13 +6,12 @@ run needs it. By the folder of a run people name it, on whatever machine; beside
 there, or elsewhere, what it likes.
 """
 
-import argparse
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from pai_runtime.host.metadata import distributions_with, entry_points, name_and_version
 from pai_runtime.job.model import Job
@@ -27,14 +26,14 @@ OWN: Final = {"local": "pai_runtime.engines.local"}
 """What pai-runtime itself declares; to look for it would take longer than all else that ``ps`` does."""
 
 
+IsolationMode = Literal["auto", "none", "required"]
+
+
 class Engine(Protocol):
     """What an entry point leads to."""
 
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """The options of ``run`` that are this engine's alone."""
-
     def new_run(self, job: Job, wanted: "RunRequest") -> "NewRun":
-        """A run of a job; raises `CannotRun`, or `InvalidInput` for a file that an option names."""
+        """A run of a job; raises `CannotRun`."""
 
     def open_run(self, folder: Path) -> RunReader:
         """The run in `folder`, which it has started, maybe on another machine.
@@ -76,15 +75,18 @@ class View(Protocol):
 class RunRequest:
     """How a job is to be run.
 
-    `folder` is that of the run, and empty; `timeout` in seconds, for the whole run; `arguments` has the
-    values of the engine's own options.
+    `folder` is that of the run, and empty; `timeout` in seconds, for the whole run. `storages`: directories
+    of this machine by storage name; `environment`: names of variables of ours that tasks are to have, beside
+    those that the job asks for.
     """
 
     folder: Path
     user: str
     view: View
     timeout: float | None
-    arguments: argparse.Namespace
+    isolation: IsolationMode
+    storages: Mapping[str, Path]
+    environment: tuple[str, ...]
 
 
 def open_run(folder: Path) -> RunReader | Unreadable:

@@ -48,7 +48,7 @@ def _replace(value: Any, **changes: Any) -> Any:
 
 
 def _as_record(made: Any) -> Any:
-    names = tuple(vars(made)["__annotations__"])
+    names = tuple(made.__annotations__)
     setattr(made, "__match_args__", names)  # noqa: B010 - mypy knows the name
     defaults = {name: vars(made)[name] for name in names if name in vars(made)}
     factories = {name: value for name, value in defaults.items() if isinstance(value, Factory)}
@@ -134,7 +134,7 @@ class _DataclassFields:
         import dataclasses  # noqa: PLC0415 - see the top
 
         body: dict[str, Any] = {
-            "__annotations__": vars(owner)["__annotations__"],
+            "__annotations__": owner.__annotations__,
             "__module__": owner.__module__,
         }
         for name, value in owner.__record_defaults__.items():

@@ -1,6 +1,5 @@
 """The engine of this machine: tasks are its processes. See `pai_runtime.engines.engine.Engine`."""
 
-from argparse import ArgumentParser
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,19 +13,11 @@ if TYPE_CHECKING:
 # ruff: noqa: PLC0415
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """The options of ``run`` that are for this machine."""
-    from pai_runtime.engines.local import options
-
-    options.add_arguments(parser)
-
-
 def new_run(job: "Job", wanted: "RunRequest") -> "LocalRun":
     """A run of a job on this machine."""
     from pai_runtime.engines.local.engine import LocalRun
-    from pai_runtime.engines.local.options import options_of
 
-    return LocalRun(job, wanted, options_of(wanted.arguments))
+    return LocalRun(job, wanted)
 
 
 def open_run(folder: Path) -> "LocalRunReader":

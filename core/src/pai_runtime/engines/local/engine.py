@@ -10,7 +10,6 @@ from types import FrameType
 
 from pai_runtime.engines.engine import RunRequest
 from pai_runtime.engines.local.launcher import Launcher
-from pai_runtime.engines.local.options import LocalOptions
 from pai_runtime.engines.local.placement import placement, ports_needed
 from pai_runtime.engines.local.ports import NoFreePorts, free_ports
 from pai_runtime.engines.local.preparation import Preparation
@@ -59,11 +58,10 @@ class LocalRun:
     good order, the second at once.
     """
 
-    def __init__(self, job: Job, wanted: RunRequest, options: LocalOptions) -> None:
+    def __init__(self, job: Job, wanted: RunRequest) -> None:
         self._job = job
-        self._user = wanted.user
         self._folder = Folder.at(wanted.folder)
-        self._options = options
+        self._wanted = wanted
         self._view = wanted.view
         self._events = RunEvents(self._folder)
         self._started = time.time()
@@ -85,13 +83,13 @@ class LocalRun:
         except (NoFreePorts, OSError) as error:
             raise CannotRun(str(error)) from None
         path = self._folder.path
-        places = placement(self._job, path.name, self._user, path, ports)
-        return replace(places, storages=frozenset(self._options.storages))
+        places = placement(self._job, path.name, self._wanted.user, path, ports)
+        return replace(places, storages=frozenset(self._wanted.storages))
 
     def prepare(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str]) -> None:
         """Make all that the tasks need; raises `CannotRun`."""
         self._launcher.start()  # it gets ready meanwhile
-        preparation = Preparation(self._job, self._folder, self._options, self._view)
+        preparation = Preparation(self._job, self._folder, self._wanted)
         settings = preparation.settings(plans, secrets, self._launcher)
         self._write_shared(next(iter(plans.values())))
         for (role, index), plan in plans.items():

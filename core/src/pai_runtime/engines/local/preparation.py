@@ -4,12 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from secrets import token_hex
 
-from pai_runtime.engines.engine import View
+from pai_runtime.engines.engine import RunRequest
 from pai_runtime.engines.local.environment import local_environment, not_set, secrets_among
 from pai_runtime.engines.local.isolation import Bind
 from pai_runtime.engines.local.isolation_trial import Trial, try_out
 from pai_runtime.engines.local.launcher import Launcher
-from pai_runtime.engines.local.options import LocalOptions
 from pai_runtime.engines.local.storages import binds, check_storages, not_mounted
 from pai_runtime.engines.local.task import TaskSettings
 from pai_runtime.job.model import Job
@@ -22,29 +21,28 @@ from pai_runtime.task.plan import Plan
 
 @dataclass(frozen=True)
 class Preparation:
-    """Of a run of `job` in `folder`; what may surprise people is told to `view`."""
+    """Of a run of `job` in `folder`; what may surprise people is told to its view."""
 
     job: Job
     folder: Folder
-    options: LocalOptions
-    view: View
+    wanted: RunRequest
 
     def settings(
         self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str], launcher: Launcher
     ) -> TaskSettings:
         """What the tasks with these plans have in common; raises `CannotRun`."""
-        for missing in check_storages(plans.values(), self.options.storages):
-            self.view.say(missing)
+        for missing in check_storages(plans.values(), self.wanted.storages):
+            self.wanted.view.say(missing)
         namespaces = self._namespaces(plans)
-        asked = (*self.job.environment, *self.options.environment)
+        asked = (*self.job.environment, *self.wanted.environment)
         for name in not_set(asked):
-            self.view.say(f"the variable {name} is unset here, so the tasks do not get it")
+            self.wanted.view.say(f"the variable {name} is unset here, so the tasks do not get it")
         hidden = {platform_path(name): value for name, value in secrets_among(asked).items()}
         return TaskSettings(
             secrets={**secrets, **_platform_secrets(plans), **hidden},
             environment=local_environment(asked),
             prefixed=len(plans) > 1,
-            shown_elsewhere=self.view.shows_output,
+            shown_elsewhere=self.wanted.view.shows_output,
             namespaces=namespaces,
             storage=self._binds(plans) if namespaces else {},
             launcher=launcher,
@@ -52,7 +50,7 @@ class Preparation:
 
     def _namespaces(self, plans: Mapping[TaskName, Plan]) -> int:
         """Those by which tasks are isolated; 0 if they are not."""
-        mode = self.options.isolation
+        mode = self.wanted.isolation
         try:
             trial = Trial("--isolation none") if mode == "none" else try_out(self.folder.path / ".isolation")
         except OSError as error:
@@ -63,17 +61,17 @@ class Preparation:
         reason = trial.refusal
         if reason is None:
             for folder in trial.read_only:
-                self.view.say(f"read-only in the tasks, because it cannot be an overlay: {folder}")
+                self.wanted.view.say(f"read-only in the tasks, because it cannot be an overlay: {folder}")
             return trial.namespaces
         if mode == "required":
             raise CannotRun(f"cannot isolate tasks on this machine: {reason}")
         for line in not_mounted(plans.values(), reason):
-            self.view.say(line)
-        self.view.say(f"tasks are not isolated ({reason}): they can change every file that you can")
+            self.wanted.view.say(line)
+        self.wanted.view.say(f"tasks are not isolated ({reason}): they can change every file that you can")
         return 0
 
     def _binds(self, plans: Mapping[TaskName, Plan]) -> dict[TaskName, list[Bind]]:
-        storages, run = self.options.storages, self.folder.path
+        storages, run = self.wanted.storages, self.folder.path
         try:
             return {name: binds(plan, storages, run) for name, plan in plans.items()}
         except OSError as error:
