@@ -176,7 +176,9 @@ def test_what_it_is_given_is_not_kept_where_no_process_can_be_made(monkeypatch: 
 
 
 def test_all_tasks_begin_with_the_same(tmp_path: Path, launcher: Launcher) -> None:
-    show = 'ulimit -a; umask; env; for p in $$ $PPID; do grep -E "^(Sig[BIC]|Cap|Name)" /proc/$p/status; done'
+    show = (
+        'ulimit -a; umask; env; for p in self $PPID; do grep -E "^(Sig[BIC]|Cap|Name)" /proc/$p/status; done'
+    )
     show += "; cd /proc/$PPID/fd && for f in *; do readlink $f; done"
     for name in ("first", "second"):
         assert launch(launcher, tmp_path / name, f"cd {tmp_path}; {{ {show}; }} > $PAI_WORK_DIR/here") == 0

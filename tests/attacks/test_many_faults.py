@@ -13,7 +13,7 @@ from tests.plugin_factory import Site
 from tests.plugin_factory import uses as plugin_uses
 from tests.support import JOBS, callback, cli, cli_each, job, write_job
 
-MANY = 3 * MOST_LOOKED_FOR
+MANY = MOST_LOOKED_FOR + MOST_SHOWN
 NUMBERS = range(MANY)
 
 
