@@ -1,4 +1,7 @@
-"""many: a job of 500 tasks that all run at once, beside 500 bare Python processes."""
+"""many: a job of 500 tasks that all run at once, beside 500 bare Python processes.
+
+Targets: all run within 8 x the time of the bare processes, with at most 8 MB of memory each.
+"""
 
 import json
 import re
@@ -13,13 +16,15 @@ from pathlib import Path
 from benchmarks.measure import PROGRAM, job, table, times, write_job
 
 TASKS = 500
+MOST_TIMES = 8
+MOST_MEGABYTES = 8
 SLEEP = [sys.executable, "-I", "-S", "-c", "import time; print(flush=True); time.sleep(1e6)"]
 
 
 def main() -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
         rows = {f"{TASKS} tasks": _tasks(Path(folder)), f"{TASKS} x python -I -S": _bare()}
-    _, (*reference, _) = rows.values()
+    (start, each, _), (*reference, _) = rows.values()
     table(
         ("", "until all run", "", "memory of each", "", "until all have ended"),
         [
@@ -33,7 +38,11 @@ def main() -> list[str]:
             for name, (start, each, end) in rows.items()
         ],
     )
-    return []
+    ratio, megabytes = start / reference[0], each / 1024
+    print(f"\n  until all run: {times(ratio)} of bare processes (target: {times(MOST_TIMES)})")
+    print(f"  memory of each: {megabytes:.1f} MB (target: {MOST_MEGABYTES} MB)")
+    missed = [f"{TASKS} tasks take {times(ratio)} of bare processes"] if ratio > MOST_TIMES else []
+    return [*missed, *([f"a task takes {megabytes:.1f} MB"] if megabytes > MOST_MEGABYTES else [])]
 
 
 def _memory(each: float, reference: float) -> tuple[str, str]:
