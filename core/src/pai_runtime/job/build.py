@@ -62,6 +62,10 @@ def build_job(root: Value, secrets: Mapping[str, Value], plugins: JobPlugins, pr
         environment=tuple(name.text for name in strings(extras, "environment")),
         gang=gang is None or gang.data is not False,
         hold=duration.seconds(text(extras, "holdOnFailure") or "0") or 0,
+        code=string(extras, "code"),
+        nounset=_is_on(extras, "nounset"),
+        strict_callbacks=_is_on(extras, "strictCallbacks"),
+        retry_on="always" if text(extras, "retryOn") == "always" else "retryable",
         secrets={**_values(own_secrets), **secrets},
     )
 
@@ -169,6 +173,11 @@ def _values(value: Value | None) -> dict[str, Value]:
     if value is None or not isinstance(value.data, dict):
         return {}
     return {str(child.key): child for child in value.values()}
+
+
+def _is_on(extras: Value | None, name: str) -> bool:
+    switch = extras.get(name) if extras else None
+    return switch is not None and switch.data is True
 
 
 def _policy(value: Value) -> FailurePolicy:

@@ -12,7 +12,7 @@ from pai_runtime.document.problems import DocumentPath, Location, Position
 from pai_runtime.document.value import Value
 from pai_runtime.task.plan import Command
 from pai_runtime.task.record import field, record
-from pai_runtime.task.vocabulary import FailurePolicy
+from pai_runtime.task.vocabulary import FailurePolicy, RetryOn
 
 PLUGIN_PREFIX: Final = "com.microsoft.pai.runtimeplugin."
 
@@ -137,6 +137,8 @@ class Job:
 
     `environment` names variables that tasks get from whoever runs them here. `hold` is for how many seconds a
     task that failed is kept. `gang` says that its tasks live together: none is tried again by itself.
+    `code` is a directory, relative to the job file. `nounset` is an option of the user's shell;
+    `strict_callbacks` says that a callback that fails after the command fails the task.
     `storages` is what every task mounts, `uses` what each role uses and runs.
     """
 
@@ -154,6 +156,10 @@ class Job:
     environment: tuple[str, ...]
     gang: bool
     hold: float
+    code: Value | None
+    nounset: bool
+    strict_callbacks: bool
+    retry_on: RetryOn
     secrets: Mapping[str, Value] = field(repr=False)
     uses: Mapping[str, RoleUses] = field(default_factory=dict)
 

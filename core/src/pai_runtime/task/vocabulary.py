@@ -18,6 +18,9 @@ Outcome = Literal["ok", "cancelled", FailedOutcome]
 StopReason = Literal["cancelled", "timeout"]
 Behavior = Literal["TRANSIENT", "PERMANENT", "UNKNOWN"]
 
+RetryOn = Literal["retryable", "always"]
+"""Which failed tasks and jobs are retried."""
+
 Kept = Literal["held", "lingering"]
 StatePhase = Literal[Phase, Kept, "ended"]
 
