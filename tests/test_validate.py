@@ -222,7 +222,7 @@ def test_no_secret_is_shown_whatever_is_wrong_where_it_is_used(tmp_path: Path) -
         (b"hello\n", "1:1: error: expected a job: a mapping that starts with protocolVersion: 2"),
         (b"- a\n", "1:1: error: expected a job: a mapping that starts with protocolVersion: 2"),
         (b"---\n", "2:1: error: expected a job: a mapping that starts with protocolVersion: 2"),
-        (b"a: [\n", "2:1: error: invalid YAML: did not find expected node content"),
+        (b"a: [\n", "1:4: error: '[' is not closed; expected ',' or ']' at 2:1"),
         (b"a: \xff\n", "1:4: error: invalid UTF-8: byte 0xff"),
         (b"[" * 100_000, "1:101: error: nested deeper than 100 levels"),
     ],
