@@ -152,9 +152,10 @@ class _Builder:
     def _commands_column(self) -> int | None:
         """The column, from 0, of the innermost list of lines that is open, if it is one of commands."""
         for depth in range(len(self._open) - 1, 0, -1):
-            start: Any = self._open[depth].event
+            start = self._open[depth].event
             if isinstance(start, yaml.SequenceStartEvent) and not start.flow_style:
-                return start.start_mark.column if is_commands(self._open[depth - 1].key) else None
+                mark: Any = start.start_mark
+                return mark.column if is_commands(self._open[depth - 1].key) else None
         return None
 
     def _is_command(self) -> bool:
