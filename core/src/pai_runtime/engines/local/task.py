@@ -68,6 +68,7 @@ class LocalTask:
         self.name: TaskName = (plan.role, plan.index)
         self._layers = f"{LAYERS}/{plan.role}-{plan.index}"
         self.retries = 0
+        self.not_retried = False
         self.attempt = Attempt()
         self.state: TaskStatus = "waiting"
         self.code: int | None = None
@@ -92,6 +93,7 @@ class LocalTask:
             retries=self.retries,
             started=self._started,
             ended=self._ended,
+            not_retried=self.not_retried,
         )
 
     def prepare(self) -> None:
@@ -119,6 +121,7 @@ class LocalTask:
         self.retries += 1
         self.attempt = attempt
         self.state, self.code, self._started, self._ended = "waiting", None, None, None
+        self.not_retried = False
         self._overdue_at = math.inf
         self._is_overdue = self._is_told = False
 
