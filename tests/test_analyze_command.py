@@ -378,6 +378,36 @@ def test_a_code_that_no_rule_gives_is_the_commands_own(
     assert run(capsys, monkeypatch, "exit-codes", "77", "--json") == (1, "[]\n", "")
 
 
+@pytest.mark.parametrize("name", ["CudaOutOfMemory", "cudaoutofmemory"])
+def test_a_failure_is_explained_by_its_name(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    status, out, _ = run(capsys, monkeypatch, "exit-codes", name)
+    assert (status, out.splitlines()[0]) == (0, "226 CudaOutOfMemory (PERMANENT)")
+    _, out, _ = run(capsys, monkeypatch, "exit-codes", name, "--json")
+    assert [each["phrase"] for each in json.loads(out)] == ["CudaOutOfMemory"]
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("CudaOutOfMemry", "CudaOutOfMemory"),
+        ("cudnnerr", "CudnnError"),
+        ("OutOfMemory", "HostOutOfMemory"),
+        ("qqqqqqq", None),
+        ("２２６", None),
+        ("\x1b[2J", None),
+    ],
+)
+def test_of_a_name_that_no_rule_has_similar_ones_are_told(
+    name: str, meant: str | None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    status, out, err = run(capsys, monkeypatch, "exit-codes", name)
+    assert (status, err) == (1, "")
+    assert (meant in out) if meant else ("did you mean" not in out)
+    assert "\x1b" not in out
+
+
 def test_a_reader_that_has_seen_enough_is_no_failure() -> None:
     reader, writer = os.pipe()
     os.close(reader)
