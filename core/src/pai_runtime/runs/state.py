@@ -35,6 +35,7 @@ class RunTask:
 
     `stopped`: ended because the job was decided or cancelled. `retries`: how often it was restarted.
     `failed_callbacks`: how many of its last attempt failed after the command.
+    `not_retried`: it, or the job because of it, could have been once more, but its failure is permanent.
     """
 
     role: str
@@ -45,6 +46,7 @@ class RunTask:
     started: float | None
     ended: float | None
     failed_callbacks: int = 0
+    not_retried: bool = False
 
     @property
     def name(self) -> str:
@@ -180,6 +182,7 @@ def _task(document: Mapping[str, Any]) -> RunTask:
         started=_seconds(started) if started is not None else None,
         ended=_seconds(ended) if ended is not None else None,
         failed_callbacks=_whole(document.get("failedCallbacks", 0)),
+        not_retried=document.get("notRetried") is True,
     )
 
 
@@ -193,6 +196,7 @@ def _task_to_json(task: RunTask) -> dict[str, Any]:
         "started": task.started and _timestamp(task.started),
         "ended": task.ended and _timestamp(task.ended),
         "failedCallbacks": task.failed_callbacks,
+        **({"notRetried": True} if task.not_retried else {}),
     }
 
 

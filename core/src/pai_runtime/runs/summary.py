@@ -9,6 +9,9 @@ from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.state import Run, RunTask
 from pai_runtime.task.runtime_log import text_of
 
+NOT_RETRIED = "not retried, because the failure is permanent; extras.retryOn: always retries it too"
+"""Why a task, or the job, has retries left."""
+
 
 @dataclass(frozen=True)
 class Failure:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from pai_runtime.runs.reader import RunReader
-from pai_runtime.runs.summary import Callbacks, Failure, Summary
+from pai_runtime.runs.summary import NOT_RETRIED, Callbacks, Failure, Summary
 from pai_runtime.task.outcome import how_it_failed
 from pai_runtime.task.runtime_log import before_explanation
 from pai_runtime.terminal.text import shown_line
@@ -52,6 +52,8 @@ def _failed(reader: RunReader, summary: Summary, failure: Failure, took: str) ->
     if failure.solutions:
         yield "  what to do:"
         yield from (f"  - {_line(text)}" for text in failure.solutions)
+    if task.not_retried:
+        yield f"  {NOT_RETRIED}"
     if failure.beside_command:
         lines = tail(reader, task, "runtime", _SEARCHED_LINES)
         yield from (f"  | {line}" for line in before_explanation(lines)[-_LAST_LINES:])

@@ -69,6 +69,7 @@ class LocalTask:
         self.name: TaskName = (plan.role, plan.index)
         self._layers = f"{LAYERS}/{plan.role}-{plan.index}"
         self.retries = 0
+        self.not_retried = False
         self.attempt = Attempt()
         self.state: TaskStatus = "waiting"
         self.code: int | None = None
@@ -95,6 +96,7 @@ class LocalTask:
             started=self._started,
             ended=self._ended,
             failed_callbacks=self._failed_callbacks,
+            not_retried=self.not_retried,
         )
 
     def prepare(self) -> None:
@@ -123,6 +125,7 @@ class LocalTask:
         self.attempt = attempt
         self.state, self.code, self._started, self._ended = "waiting", None, None, None
         self._failed_callbacks = 0
+        self.not_retried = False
         self._overdue_at = math.inf
         self._is_overdue = self._is_told = False
 
