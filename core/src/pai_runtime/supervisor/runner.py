@@ -41,7 +41,7 @@ class TaskRunner:
     def step(self, step: Step, use: UseRecord, result: Result | None) -> ExitStatus:
         """Run a script, or the plugin's hook in an interpreter of its own."""
         if self._task.stop.at_once:
-            return ExitStatus(128 + signal.SIGKILL, signal.SIGKILL)
+            return ExitStatus(128 + signal.SIGKILL, signal.SIGKILL, "skipped")
         self._enter(step.phase)
         where = {"phase": step.phase, "use": use.name, "useIndex": step.use}
         self._task.journal.add("stepStarted", **where)
