@@ -4,6 +4,8 @@ import argparse
 import re
 from pathlib import Path
 
+RUN_HELP = "a run: its name in .pai-runs, the path of its directory, or 'latest'"
+
 
 def add_job(parser: argparse.ArgumentParser) -> None:
     """The job file and the values of its secrets."""
@@ -30,7 +32,7 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 def add_run(parser: argparse.ArgumentParser) -> None:
     """A run that was started before."""
-    parser.add_argument("run", type=Path, metavar="DIR", help="the directory of a run")
+    parser.add_argument("run", metavar="RUN", help=RUN_HELP)
 
 
 def task_name(text: str) -> tuple[str, int]:
