@@ -221,7 +221,7 @@ def test_ten_faults_give_ten_problems_in_the_order_of_the_file(tmp_path: Path) -
         (16, 21, "taskRoles.worker.prerequisites[0]", "'justecho_wrong'", "justecho"),
         (17, 16, "taskRoles.worker.instances", "0", None),
         (18, 26, "taskRoles.worker.resourcePerInstance", None, None),
-        (19, 16, "taskRoles.worker.commands[0]", "5", None),
+        (19, 16, "taskRoles.worker.commands[0]", "5", "'5'"),
         (21, 15, "defaults.deployment", "'prod'", None),
     ][: len(problems)]
     assert len(problems) == 11

@@ -111,7 +111,7 @@ class TaskRole:
 
     @property
     def names(self) -> Iterator[tuple[Value, str]]:
-        """The names of prerequisites in it, in the order in which these start, each with the type expected."""
+        """The names of prerequisites in it, in the order in which they start, with the types expected."""
         yield from ((name, key[1:]) for key, name in self.refers.items())
         yield from ((name, "") for name in self.prerequisites)
 

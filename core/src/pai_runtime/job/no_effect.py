@@ -28,16 +28,14 @@ def warn_of_no_effect(job: Job, root: Value, plugins: JobPlugins, problems: Prob
 
 def _ignored(job: Job) -> Iterator[Value]:
     """Fields that the platform's portal writes, and nothing reads."""
-    for each in (*job.roles.values(), *job.deployments.values()):
-        if version := each.value.get("protocolVersion"):
-            yield version
-    for extra in job.extras:
-        if hook := extra.value.get("hook"):
-            yield hook
+    versions = [each.value.get("protocolVersion") for each in job.roles.values()]
+    versions += [each.value.get("protocolVersion") for each in job.deployments.values()]
+    hooks = [extra.value.get("hook") for extra in job.extras]
+    yield from filter(None, [*versions, *hooks])
 
 
 def _check_extras(extras: Value | None, plugins: JobPlugins, problems: Problems) -> None:
-    """Other tools have fields of their own in ``extras``, so only what is probably meant for us is reported."""
+    """Only of what is probably meant for us: other tools have fields of their own in ``extras``."""
     schema = package_schema("pai_runtime.job", "job.schema.json")
     known = schema["properties"]["extras"]["properties"]
     for value in extras.values() if extras else ():
