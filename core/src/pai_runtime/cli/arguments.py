@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 _JOB = "a job file (OpenPAI job protocol 2, YAML)"
+RUN_HELP = "a run: its name in .pai-runs, the path of its directory, or 'latest'"
 
 
 def add_job(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +43,7 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 def add_run(parser: argparse.ArgumentParser) -> None:
     """A run that was started before."""
-    parser.add_argument("run", type=Path, metavar="DIR", help="the directory of a run")
+    parser.add_argument("run", metavar="RUN", help=RUN_HELP)
 
 
 def task_name(text: str) -> tuple[str, int]:
