@@ -88,23 +88,12 @@ def parts(plan: Plan) -> dict[str, Any]:
     }
 
 
-_NOT_YET = {
-    "commands_in_extras",
-    "comments",
-    "completion",
-    "deployment",
-    "keys_in_secrets",
-    "masked_secrets",
-    "nni",
-    "portal_single",
-    "references",
-    "same_names",
-    "tensorboard",
-}
+_NOT_YET = pytest.mark.xfail(reason="the plugins do not accept these parameters yet", strict=False)
+_WAITING = {"keys_in_secrets", "nni", "portal_single", "tensorboard"}
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(each, marks=[pytest.mark.xfail] * (each in _NOT_YET)) for each in NAMES]
+    "name", [pytest.param(each, marks=[_NOT_YET] if each in _WAITING else []) for each in NAMES]
 )
 def test_the_plan_is_what_the_platform_would_do(name: str, tmp_path: Path) -> None:
     expected = yaml.safe_load((PLATFORM / f"{name}.expected.yaml").read_text())
