@@ -337,10 +337,10 @@ def test_the_name_of_a_user_leads_to_no_other_folder(user: str) -> None:
 
 def test_a_folder_may_stand_for_an_export_and_nobody_asks_the_server(tmp_path: Path) -> None:
     document = used(plugin="storage", server="nowhere.invalid", path="/e/%JOB", mountPath="//mnt/%JOB")
-    document["taskRoles"]["worker"]["commands"] = ["echo hello > /mnt/run/file"]
+    document["taskRoles"]["worker"]["commands"] = ["echo hello > /mnt/test/file"]
     export = tmp_path / "export"
     export.mkdir()
-    ended = _run(tmp_path, document, "--storage", f"nowhere.invalid:/e/run={export}")
+    ended = _run(tmp_path, document, "--storage", f"nowhere.invalid:/e/test={export}")
     assert ended.returncode == 0, ended.stderr
     assert (export / "file").read_text() == "hello\n"
 

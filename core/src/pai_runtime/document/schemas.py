@@ -98,8 +98,8 @@ def _errors(data: Any, schema: Schema) -> Iterator["ValidationError"]:
         found = list(islice(at_one_place, MOST_LOOKED_FOR + 1))
         # That it is too small, too, helps nobody.
         for error in [each for each in found if each.validator == "type"] or found:
-            # The value of a secret is not known here.
-            if error.validator == "type" or not _is_secret(error.instance):
+            # The value of a secret is not known here, but it is a text, and no choice among a few words.
+            if error.validator in ("type", "enum", "const") or not _is_secret(error.instance):
                 yield error
 
 
@@ -136,7 +136,7 @@ def _unlisted(data: Mapping[str, Any], schema: Schema) -> Iterator[str]:
 
 
 def _is_secret(value: Any) -> bool:
-    return isinstance(value, str) and bool(placeholders.paths(value))
+    return isinstance(value, str) and placeholders.has_secret(value)
 
 
 def schema_error(schema: Any) -> str | None:

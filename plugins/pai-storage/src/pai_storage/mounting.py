@@ -55,8 +55,8 @@ def _path(text: str, task: Task) -> str:
 
 
 def _filled(text: str, task: Task) -> str:
-    """A text with the names of user and run; they must not lead to another folder."""
-    names = {"%USER": task.user, "%JOB": task.run}
+    """A text with the names of user and job; they must not lead to another folder."""
+    names = {"%USER": task.user, "%JOB": task.job}
     return re.sub(
         "%USER|%JOB",
         lambda match: names[match[0].upper()].replace("/", "_").lstrip("."),
