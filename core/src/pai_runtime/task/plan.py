@@ -201,6 +201,7 @@ class Plan:
     `environment` is what this task alone has, and comes after what is `shared`.
     `gang` says that all tasks of the job live together.
     `hold` says for how many seconds a task that failed is kept as it is, for somebody to look at it.
+    `strict_callbacks` says that a callback that fails after the command fails the task.
     """
 
     job: str
@@ -218,6 +219,7 @@ class Plan:
     exit_rules: tuple[PlannedRule, ...] = ()
     hold: float = 0
     gang: bool = True
+    strict_callbacks: bool = False
     warnings: tuple[str, ...] = ()
     shared: SharedVariables = field(default_factory=SharedVariables)
 
@@ -270,6 +272,7 @@ class Plan:
             "exitRules": [{"use": planned.use, "rule": dict(planned.rule)} for planned in self.exit_rules],
             "hold": self.hold,
             "gang": self.gang,
+            "strictCallbacks": self.strict_callbacks,
             "warnings": list(self.warnings),
         }
 
@@ -299,6 +302,7 @@ class Plan:
                 exit_rules=tuple(PlannedRule(**planned) for planned in document["exitRules"]),
                 hold=document["hold"],
                 gang=document["gang"],
+                strict_callbacks=document["strictCallbacks"],
                 warnings=tuple(document["warnings"]),
                 shared=SharedVariables(**document["shared"]),
             )
