@@ -13,6 +13,7 @@ from pai_runtime.cli import CANNOT_RUN
 from pai_runtime.cli.arguments import add_json
 from pai_runtime.engines.engine import open_run
 from pai_runtime.runs.failed_callbacks import failed_callbacks
+from pai_runtime.runs.names import RUNS, NoSuchRun, named_run
 from pai_runtime.runs.reader import RunReader, activity
 from pai_runtime.runs.state import RUN, Run, RunTask, Unreadable
 from pai_runtime.task.layout import PLAN
@@ -30,7 +31,6 @@ from pai_runtime.terminal.words import (
 )
 
 _TITLES = ("RUN", "JOB", "STATE", "ELAPSED", "RETRIES", "TASKS")
-_DEFAULT = Path(".pai-runs")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,15 +39,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "runs",
         nargs="?",
-        type=Path,
-        metavar="DIR",
-        help="a directory of runs, or of one run (default: .pai-runs)",
+        metavar="RUN",
+        help="one run, as in other commands, or a directory of runs (default: .pai-runs)",
     )
 
 
 def main(args: argparse.Namespace) -> int:
     """Exit status 0, or 2 if there is no such directory."""
-    folder = args.runs or _DEFAULT
+    try:
+        folder = RUNS if args.runs is None else named_run(args.runs)
+    except NoSuchRun as error:
+        say(f"{error}")
+        return CANNOT_RUN
     if args.runs is not None and not os.access(folder, os.R_OK | os.X_OK):
         say(f"{folder} is not a readable directory")
         return CANNOT_RUN

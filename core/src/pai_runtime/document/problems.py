@@ -42,11 +42,15 @@ class Position:
 
 @record(frozen=True)
 class Location:
-    """Where a value is written, and its key, and the name of its field."""
+    """Where a value is written, and its key, and the name of its field.
+
+    `written` is how it is written, if that is known and on one line.
+    """
 
     position: Position
     key_position: Position
     field: str
+    written: str = ""
 
 
 @record(frozen=True)

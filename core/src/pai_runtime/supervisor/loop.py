@@ -134,7 +134,8 @@ class Loop:
         self._call_what_is_due()
         for sink in [sink for sink, when in self._quiet_at.items() if when <= time.monotonic()]:
             del self._quiet_at[sink]
-            sink.idle()
+            if sink.idle():
+                self._quiet_at[sink] = time.monotonic() + _QUIET
         return moved
 
     def drain(self, bound: float) -> None:

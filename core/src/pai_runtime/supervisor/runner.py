@@ -77,7 +77,7 @@ class TaskRunner:
     def command(self, command: Command) -> ExitStatus | None:
         """Run the user's command; None if it cannot be started."""
         self._enter("command")
-        argv = self._environment.shell.command("command", stop_at_error=True)
+        argv = self._environment.shell.command("command", stop_at_error=True, nounset=command.nounset)
         variables = {**self._environment.variables, **self._task.paths()}
         program = Program(argv, variables, self._task.script(command.script))
         streams = self._task.logs.stdout, self._task.logs.stderr

@@ -180,10 +180,14 @@ class PlannedRule:
 
 @record(frozen=True)
 class Command:
-    """The user's command: one shell script. `source` is where its role's commands stand."""
+    """The user's command: one shell script. `source` is where its role's commands stand.
+
+    `nounset` says that the shell treats a variable that is not set as an error.
+    """
 
     script: str
     source: str
+    nounset: bool = False
 
 
 @record(frozen=True)
@@ -254,7 +258,11 @@ class Plan:
             ],
             "uses": [use.to_json() for use in self.uses],
             "steps": [_step_to_json(step) for step in self.steps],
-            "command": {"script": self.command.script, "source": self.command.source},
+            "command": {
+                "script": self.command.script,
+                "source": self.command.source,
+                "nounset": self.command.nounset,
+            },
             "services": [_service_to_json(planned) for planned in self.services],
             "mounts": [_mount_to_json(planned) for planned in self.mounts],
             "exitRules": [{"use": planned.use, "rule": dict(planned.rule)} for planned in self.exit_rules],
