@@ -1,6 +1,7 @@
 """Short texts about a run: for the live view, ``ps`` and the messages of a run."""
 
 import shlex
+import signal
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -93,9 +94,17 @@ def phase(task: RunTask, progress: Progress | None, now: float) -> str:
         return ""
     if progress.phase in _KEPT and progress.held_until is not None:
         return f"{progress.phase} until {clock(progress.held_until)}"
-    if progress.phase == "command":
+    if progress.phase == "command" and progress.stopping is None:
         return "command"
-    return " ".join((progress.phase, *filter(None, [progress.use]), time_span(now - progress.since)))
+    took = time_span(now - progress.since)
+    return " ".join(filter(None, (stopping(progress), progress.phase, progress.use, took)))
+
+
+def stopping(progress: Progress) -> str:
+    """Whether what a task is doing is being ended, and how."""
+    if progress.stopping is None:
+        return ""
+    return "killing" if progress.stopping == signal.SIGKILL else "stopping"
 
 
 def last_line(reader: RunReader, task: RunTask, progress: Progress | None = None) -> str:
