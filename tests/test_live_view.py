@@ -47,11 +47,11 @@ def test_output_scrolls_above_and_the_run_stands_below(tmp_path: Path, screen: S
     assert lines[1:101] == [f"worker/0 | line {number}" for number in range(100)]
     job, title, *tasks = lines[101:]
     assert re.fullmatch(r"demo: running, 1m\d\ds: 3 running", job)
-    assert title.split() == ["TASK", "STATE", "PHASE", "ELAPSED", "RETRIES", "LAST", "LINE"]
+    assert title.split() == ["TASK", "STATE", "PHASE", "ELAPSED", "ATTEMPTS", "LAST", "LINE"]
     assert [re.sub(r"\d+m\d\ds", "…", line).split() for line in tasks] == [
-        ["worker/0", "running", "command", "…", "40%"],
-        ["worker/1", "running", "taskStarts", "cars", "…", "…"],
-        ["server/0", "running", "…"],
+        ["worker/0", "running", "command", "…", "1", "40%"],
+        ["worker/1", "running", "taskStarts", "cars", "…", "…", "1"],
+        ["server/0", "running", "…", "1"],
     ]
 
 
@@ -65,7 +65,7 @@ def test_while_the_run_is_stopped_each_task_says_what_it_still_does(tmp_path: Pa
     view.show(replace(played.run, stopping=True))
     job, _, *tasks = screen.lines()
     assert job.startswith("demo: stopping, ")
-    assert [re.sub(r"\d+m\d\ds", "…", line).split()[2:-1] for line in tasks] == [
+    assert [re.sub(r"\d+m\d\ds", "…", line).split()[2:-2] for line in tasks] == [
         ["stopping", "command", "…"],
         ["killing", "command", "…"],
         ["taskExits", "copy", "…"],

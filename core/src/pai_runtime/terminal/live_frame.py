@@ -25,7 +25,7 @@ def frame(
     columns, rows = size
     room = max(1, rows * 2 // 3) - 2
     shown, rest = _chosen(run.tasks, activities, room)
-    tasks = table([TASK_TITLES, *(task_row(reader, task, activities[task.name], now) for task in shown)])
+    tasks = table([TASK_TITLES, *(task_row(reader, run, task, activities[task.name], now) for task in shown)])
     lines = [cut(line, columns - 1) for line in (_job_line(run, now), *tasks, *rest)][: max(1, room + 2)]
     if not colours:
         return lines
@@ -38,7 +38,7 @@ def frame(
 
 def _job_line(run: Run, now: float) -> str:
     again = f", {counted(retries(run), 'retry', 'retries')}" if retries(run) else ""
-    state = run.outcome or ("stopping" if run.stopping else "running")
+    state = "stopping" if run.stopping else run.state
     took = elapsed(run.started, run.ended, now)
     return f"{run.job}: {state}, {took}: {task_counts(run)}{again}"
 

@@ -14,7 +14,7 @@ from pai_runtime.task.runtime_log import text_of
 from pai_runtime.terminal.text import shown_line
 from pai_runtime.terminal.times import clock, elapsed, time_span
 
-TASK_TITLES = ("TASK", "STATE", "PHASE", "ELAPSED", "RETRIES", "LAST LINE")
+TASK_TITLES = ("TASK", "STATE", "PHASE", "ELAPSED", "ATTEMPTS", "LAST LINE")
 
 _KEPT = {
     "held": "has failed and is held for debugging",
@@ -64,14 +64,17 @@ def retries(run: Run) -> int:
     return run.retries + sum(max(0, task.retries - run.retries) for task in run.tasks)
 
 
-def task_row(reader: RunReader, task: RunTask, progress: Progress | None, now: float) -> Sequence[str]:
-    """What `TASK_TITLES` are the titles of."""
+def task_row(
+    reader: RunReader, run: Run, task: RunTask, progress: Progress | None, now: float
+) -> Sequence[str]:
+    """What `TASK_TITLES` are the titles of; the time is that of the last attempt."""
+    state = run.state_of(task)
     return (
         task.name,
-        task.state,
+        state,
         phase(task, progress, now) + _callbacks(reader, task),
-        elapsed(task.started, task.ended, now),
-        str(task.retries or ""),
+        elapsed(task.started, task.ended, now) if state != "lost" else "",
+        str(task.retries + 1) if task.started or task.retries else "",
         last_line(reader, task, progress),
     )
 
