@@ -83,7 +83,7 @@ def test_isolated_tasks_share_one_copy_of_the_code(tmp_path: Path) -> None:
     found = [str(each.relative_to(tmp_path / "run")) for each in (tmp_path / "run").rglob("train.py")]
     assert found == [".code/train.py"]
     for index in range(3):
-        assert os.listdir(tmp_path / f"run/worker/{index}/work") == ["result"]
+        assert [each.name for each in (tmp_path / f"run/worker/{index}/work").iterdir()] == ["result"]
 
 
 @MODES
@@ -122,7 +122,8 @@ def test_a_directory_that_is_no_code_is_found_before_anything_starts(tmp_path: P
     paths = [
         write_job(tmp_path, job(extras={"code": name}), f"{number}.yaml") for number, name in enumerate(wrong)
     ]
-    validated = cli_each(*(["validate", path, "--json"] for path in paths))
+    lines: list[list[str | Path]] = [["validate", path, "--json"] for path in paths]
+    validated = cli_each(*lines)
     for done, code in zip(validated, wrong.values(), strict=True):
         problems = json.loads(done.stdout)["problems"]
         assert [(each["code"], each["severity"]) for each in problems] == [(code, "error")]

@@ -362,6 +362,17 @@ def test_a_deployment_that_is_not_chosen_or_not_for_the_role_adds_nothing() -> N
         assert command(build({**document, **change})) == "own\n"
 
 
+@pytest.mark.parametrize(
+    ("extras", "expected"), [({"nounset": True}, True), ({"nounset": False}, False), ({}, False)]
+)
+def test_whether_an_unset_variable_is_an_error_is_part_of_the_command(
+    extras: dict[str, Any], *, expected: bool
+) -> None:
+    (role,), problems = checked_roles(build(job(extras=extras)))
+    assert not problems
+    assert role.command.nounset is expected
+
+
 def test_a_command_says_where_it_and_its_deployment_stand() -> None:
     (role,), problems = checked_roles(build(deployed(["own"], ["pre"])))
     assert not problems

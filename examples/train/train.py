@@ -14,4 +14,4 @@ for _ in range(steps):
     slope -= rate * sum((slope * speed - distance) * speed for speed, distance in cars) / len(cars)
 
 print(f"after {steps} steps: distance = {slope:.2f} * speed")
-Path("model.json").write_text(json.dumps({"slope": slope}), encoding="utf-8")
+Path("model.json").write_text(json.dumps({"slope": slope}) + "\n", encoding="utf-8")

@@ -43,7 +43,7 @@ def main(args: argparse.Namespace) -> int:
     log: LogName = "runtime" if args.runtime else "user"
     try:
         reader, run = given_run(args.run)
-        tasks = run.tasks if args.task is None else (given_task(args.run, run, args.task),)
+        tasks = run.tasks if args.task is None else (given_task(reader.folder, run, args.task),)
         prefixed = args.task is None and len(tasks) > 1
         printers = [_Printer(task.name, reader.log(task, log), prefixed=prefixed) for task in tasks]
         if args.follow:

@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -54,6 +55,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="stop the tasks after this time, such as 90, 90s, 15m or 2h",
     )
     parser.add_argument(
+        "--strict-callbacks",
+        action="store_true",
+        help="let a callback that fails after the command fail its task, as extras.strictCallbacks does",
+    )
+    parser.add_argument(
         "--dry-run",
         action="store_true",
         help="check the job, its plans and what it needs of this machine; start nothing and leave nothing",
@@ -102,6 +108,8 @@ def main(args: argparse.Namespace) -> int:
             problems.check()
             report_problems(problems.in_order)
             new.check_code()
+            if args.strict_callbacks:
+                plans = {name: replace(plan, strict_callbacks=True) for name, plan in plans.items()}
             if args.dry_run:
                 return _could_run(new, plans)
             secrets = secret_values(new.job.secrets)

@@ -12,6 +12,7 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from pai_runtime.document.mistakes import is_commands, meant_as_text, missing_space
 from pai_runtime.document.problems import (
     MOST_LOOKED_FOR,
     DocumentPath,
@@ -46,6 +47,7 @@ _TYPES = {
     "null": "nothing",
 }
 _LONGEST_FOUND = 60
+_HIDDEN = "a hidden value"
 
 
 @cache
@@ -80,15 +82,38 @@ def _problems(
         found = _shown(error.instance, path, problems.mask)
         for each in _explain(error, found, problems.suggestions):
             where = locate((*path, *each.below))
+            why, meant = _mistake(error, path, where, problems.mask) if found != _HIDDEN else ("", None)
             yield Problem(
                 each.code,
-                each.message,
+                f"{each.message}: {why}" if why else each.message,
                 where.key_position if each.below else where.position,
                 where.field,
                 found=each.found,
                 expected=each.expected,
-                suggestion=each.suggestion,
+                suggestion=each.suggestion or meant,
             )
+
+
+def _mistake(
+    error: "ValidationError", path: DocumentPath, where: Location, mask: Callable[[str], str]
+) -> tuple[str, str | None]:
+    """What YAML made of what was meant as another type, and how to write that, if it can be told."""
+    schema: Schema = error.schema if isinstance(error.schema, Mapping) else {}
+    data: Any = error.instance
+    if error.validator != "type":
+        return "", None
+    if "string" not in schema.get("type", ()):
+        text = data if isinstance(data, str) and len(data) <= _LONGEST_FOUND else ""
+        why, meant = missing_space(text)
+    else:
+        text = where.written.removeprefix("- ")
+        is_command = len(path) > 1 and isinstance(path[-1], int) and is_commands(path[-2])
+        # Elsewhere than among commands, a list or mapping is hardly meant as text.
+        is_text = is_command or not isinstance(data, (dict, list))
+        why, meant = meant_as_text(where.written) if is_text else ("", None)
+        if not text or not is_surely_valid(text, schema):
+            return "", None
+    return why, meant if mask(text) == text else None
 
 
 def _errors(data: Any, schema: Schema) -> Iterator["ValidationError"]:
@@ -236,7 +261,7 @@ def expectation(schema: Any, failed: str | None = None) -> str | None:
 def _shown(value: Any, path: DocumentPath, mask: Callable[[str], str]) -> str:
     name, equals, _ = value.partition("=") if isinstance(value, str) else ("", "", "")
     if any(names_secret(str(part)) for part in path) or (equals and names_secret(name)):
-        return "a hidden value"
+        return _HIDDEN
     if isinstance(value, Mapping):
         return "a mapping"
     if isinstance(value, list):

@@ -13,7 +13,7 @@ from pai_runtime.host.blame import PluginError
 from pai_runtime.host.discovery import InstalledPlugins, Plugin
 from pai_runtime.host.loading import LoadedPlugin, load
 from pai_runtime.host.own_modules import register
-from pai_runtime.host.policy import Policy, refusal
+from pai_runtime.host.policy import Policy, refusal, unmatched
 
 LONGEST_CHECK = 10
 """Seconds that checking the parameters of one use may take; a pattern may backtrack for ever."""
@@ -68,6 +68,12 @@ class Host:
                 f"{labels} {'is' if len(self.installed[id_]) == 1 else 'are'} refused: {reason}"
             )
         return self.installed[id_][0]
+
+    @property
+    def unmatched_entries(self) -> Iterator[Problem]:
+        """What is wrong with entries of the policies that allow nothing of what is installed."""
+        for policy in self._policies:
+            yield from unmatched(policy, self.installed)
 
     @property
     def usable(self) -> Iterator[Plugin]:

@@ -3,14 +3,11 @@
 from collections.abc import Iterable
 from typing import Final
 
-from pai_runtime.document.problems import Problem, Problems, unexpected
+from pai_runtime.document.problems import Problem, Problems, listed, unexpected
 from pai_runtime.document.value import Value
 from pai_runtime.job.framework_name import framework_name
 from pai_runtime.job.model import Job, Prerequisite, TaskRole
 from pai_runtime.job.order import dependencies_first
-
-_MOST_LISTED: Final = 10
-_LONGEST_LISTED: Final = 50
 
 _LIKELY_MISSPELT: Final = {
     "callback": "callbacks",
@@ -34,9 +31,7 @@ class _Names:
         self._code = f"no-such-{what.partition(' of ')[0].replace(' ', '-')}"
         self._names = dict.fromkeys(names)
         self._offered = list(self._names if offered is None else offered)
-        listed = [name[:_LONGEST_LISTED] for name in self._offered[:_MOST_LISTED]]
-        more = ", …" if len(self._offered) > _MOST_LISTED else ""
-        self._known = f"known: {', '.join(listed)}{more}" if listed else "the job has none"
+        self._known = f"known: {listed(self._offered)}" if self._offered else "the job has none"
 
     def check(self, name: Value) -> None:
         """Check that there is something with this name."""

@@ -42,10 +42,11 @@ class RoleResolver:
         source = str(role.value.at(("commands",)).position)
         deployment = job.deployments.get(job.deployment.text) if job.deployment else None
         deployed = deployment.roles.get(role.name) if deployment else None
-        if deployment is None or deployed is None:
-            return Command(self._script(role.commands), source)
-        source += f", deployment '{deployment.name}' {deployed.value.position}"
-        return Command(self._script((*deployed.before, *role.commands, *deployed.after)), source)
+        commands = role.commands
+        if deployment and deployed:
+            source += f", deployment '{deployment.name}' {deployed.value.position}"
+            commands = (*deployed.before, *commands, *deployed.after)
+        return Command(self._script(commands), source, job.nounset)
 
     def _of_storage(self, storage: Value, prerequisite: Prerequisite | None) -> JobUse:
         self._references.budget.add(storage.node.size, storage.position)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from pai_runtime.job.model import Job
 from pai_runtime.runs.cannot_run import CannotRun
+from pai_runtime.runs.names import RUNS
 
 
 class RunFolder:
@@ -33,7 +34,7 @@ class RunFolder:
         return out
 
     def _numbered(self, name: str) -> Path:
-        runs = Path(".pai-runs").absolute()
+        runs = RUNS.absolute()
         if not runs.exists():
             self._make(runs)
         number = 1

@@ -41,7 +41,7 @@ class TaskRunner:
     def step(self, step: Step, use: UseRecord, result: Result | None) -> ExitStatus:
         """Run a script, or the plugin's hook in an interpreter of its own."""
         if self._task.stop.at_once:
-            return ExitStatus(128 + signal.SIGKILL, signal.SIGKILL)
+            return ExitStatus(128 + signal.SIGKILL, signal.SIGKILL, "skipped")
         self._enter(step.phase)
         where = {"phase": step.phase, "use": use.name, "useIndex": step.use}
         self._task.journal.add("stepStarted", **where)
@@ -77,7 +77,7 @@ class TaskRunner:
     def command(self, command: Command) -> ExitStatus | None:
         """Run the user's command; None if it cannot be started."""
         self._enter("command")
-        argv = self._environment.shell.command("command", stop_at_error=True)
+        argv = self._environment.shell.command("command", stop_at_error=True, nounset=command.nounset)
         variables = {**self._environment.variables, **self._task.paths()}
         program = Program(argv, variables, self._task.script(command.script))
         streams = self._task.logs.stdout, self._task.logs.stderr
