@@ -224,7 +224,7 @@ extras:
 @pytest.mark.parametrize("kind", ["data", "script", "output"])
 def test_what_a_role_calls_its_data_script_or_output_is_used_when_it_has_callbacks(kind: str) -> None:
     document = job(
-        prerequisites=[script("last"), script("named", "base"), script("base")],
+        prerequisites=[script("last"), script("named", "base", type=kind), script("base")],
         worker={kind: "named", "prerequisites": ["last"]},
     )
     assert names(document) == ["base", "named", "last"]
@@ -232,7 +232,10 @@ def test_what_a_role_calls_its_data_script_or_output_is_used_when_it_has_callbac
 
 def test_data_comes_before_script_before_output_before_the_list() -> None:
     document = job(
-        prerequisites=[script(name) for name in "abcd"],
+        prerequisites=[
+            script(name, type=kind)
+            for name, kind in zip("abcd", ["x", "output", "script", "data"], strict=True)
+        ],
         worker={"prerequisites": ["a", "c"], "output": "b", "data": "d", "script": "c"},
     )
     assert names(document) == ["d", "c", "b", "a"]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.job_harness import validated
 from tests.support import JOBS, PROGRAM, callback, cli, cli_each, job, write_job
 
 REFUSED = {
@@ -120,15 +121,30 @@ def test_as_json_a_valid_job_has_no_errors(tmp_path: Path) -> None:
 
 
 def test_a_plugin_that_this_machine_lacks_is_a_warning(tmp_path: Path) -> None:
-    path = write_job(tmp_path, job(extras={"com.microsoft.pai.runtimeplugin": [{"plugin": "cmmd"}]}))
+    path = write_job(tmp_path, job(extras={"com.microsoft.pai.runtimeplugin": [{"plugin": "debugger"}]}))
     ended = cli("validate", path)
     assert ended.returncode == 0
-    assert (
-        ": warning: use 'cmmd': plugin com.microsoft.pai.runtimeplugin.cmmd is not installed" in ended.stderr
-    )
-    assert "did you mean com.microsoft.pai.runtimeplugin.cmd?" in ended.stderr
+    assert ": warning: use 'debugger': plugin com.microsoft.pai.runtimeplugin.debugger is not" in ended.stderr
     (problem,) = json.loads(cli("validate", path, "--json").stdout)["problems"]
     assert problem["severity"] == "warning"
+
+
+@pytest.mark.parametrize(
+    ("plugin", "policy", "severity", "meant"),
+    [
+        ("cmmd", "fail", "error", "com.microsoft.pai.runtimeplugin.cmd"),
+        ("com.microsoft.pai.runtimeplugins.cmd", "fail", "error", "com.microsoft.pai.runtimeplugin.cmd"),
+        ("cmmd", "ignore", "warning", "com.microsoft.pai.runtimeplugin.cmd"),
+        ("org.example.cmd", "fail", "warning", "com.microsoft.pai.runtimeplugin.cmd"),
+        ("debugger", "fail", "warning", None),
+    ],
+)
+def test_a_misspelt_plugin_is_an_error_and_one_of_others_is_not(
+    tmp_path: Path, plugin: str, policy: str, severity: str, meant: str | None
+) -> None:
+    use = {"plugin": plugin, "failurePolicy": policy}
+    (problem,) = validated(write_job(tmp_path, job(extras={"com.microsoft.pai.runtimeplugin": [use]})))
+    assert (problem.code, problem.severity, problem.suggestion) == ("no-such-plugin", severity, meant)
 
 
 def test_in_strict_mode_a_warning_is_an_error(tmp_path: Path) -> None:

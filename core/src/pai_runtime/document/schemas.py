@@ -1,6 +1,7 @@
 """Checking data against a JSON Schema, with messages for users.
 
-In a schema, ``title`` says in a few words what is expected there; messages use it.
+In a schema, ``title`` says in a few words what is expected there; messages use it. Our own keyword ``hints``
+says of fields that are not in ``properties``, but that people expect there, what to do instead.
 """
 
 import json
@@ -214,23 +215,32 @@ def _explain(error: "ValidationError", found: str, suggestions: Suggestions) -> 
 def _missing(error: "ValidationError", schema: Schema, suggestions: Suggestions) -> Iterator[_Explained]:
     known: Mapping[str, Any] = schema.get("properties", {})
     instance = cast("Any", error.instance)
-    meant = {suggestions.near_miss(name, known) for name in instance if name not in known}
+    misspelt = {suggestions.near_miss(name, known): name for name in instance if name not in known}
     for name in cast("Any", error.validator_value):
-        if name not in instance and name not in meant:
-            expected = expectation(known.get(name, {}))
-            message = f"missing field '{name}'"
-            yield _Explained(
-                "missing-field", f"{message}; expected {expected}" if expected else message, None, expected
-            )
+        if name in instance or (name in misspelt and schema.get("additionalProperties") is False):
+            continue  # the misspelt one is reported as an unknown field
+        expected = expectation(known.get(name, {}))
+        message = f"missing field '{name}'; expected {expected}" if expected else f"missing field '{name}'"
+        written = misspelt.get(name)
+        yield _Explained(
+            "missing-field",
+            message if written is None else f"{message}, found a field '{written}'",
+            found=None if written is None else f"'{written}'",
+            expected=expected,
+            suggestion=None if written is None else name,
+            below=() if written is None else (written,),
+        )
 
 
 def _unknown(error: "ValidationError", schema: Schema, suggestions: Suggestions) -> Iterator[_Explained]:
     known: Mapping[str, Any] = schema.get("properties", {})
-    message = f"unknown field; known: {', '.join(known)}" if known else "unknown field"
+    hints: Mapping[str, str] = schema.get("hints", {})
+    listed = f"unknown field; known: {', '.join(known)}" if known else "unknown field"
     for name in _unlisted(cast("Any", error.instance), schema):
-        yield _Explained(
-            "unknown-field", message, suggestion=suggestions.near_miss(name, known), below=(name,)
-        )
+        hint = hints.get(name)
+        meant = None if hint else suggestions.near_miss(name, known)
+        message = f"unknown field; {hint}" if hint else listed
+        yield _Explained("unknown-field", message, suggestion=meant, below=(name,))
 
 
 def expectation(schema: Any, failed: str | None = None) -> str | None:

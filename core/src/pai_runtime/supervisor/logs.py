@@ -7,7 +7,7 @@ from pai_runtime.supervisor.user_log import LinesInTurn, UserLog
 from pai_runtime.task.console import Console, LinePrefix
 from pai_runtime.task.layout import LOGS, RUNTIME_LOG, USER_LOG
 from pai_runtime.task.masking import Masker, Masks
-from pai_runtime.task.runtime_log import line_prefix
+from pai_runtime.task.runtime_log import PRINTED, line_prefix
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,20 +50,39 @@ class Tail:
         return (data or self._data).decode("utf-8", "replace")
 
 
-class RuntimeLog:
-    """``runtime.log``: the runtime's own messages and the output of the callbacks, line by line."""
+class _RuntimeFile:
+    """``runtime.log`` itself, with the end of it; `printing`: whose output its last lines are."""
 
-    def __init__(self, masker: Masker, file: LogFile, tail: Tail) -> None:
-        self._masker = masker
+    def __init__(self, file: LogFile) -> None:
         self._file = file
-        self._tail = tail
+        self.tail = Tail()
+        self.printing: str | None = None
+
+    def write(self, lines: bytes) -> None:
+        self._file.write(lines)
+        self.tail.write(lines)
+
+
+class RuntimeLog:
+    """A stream of lines into ``runtime.log``: the runtime's own messages, and the output of callbacks.
+
+    `source` is what prints, such as ``'data' in taskStarts``; a line says so wherever that changes.
+    """
+
+    def __init__(self, masks: Masks, file: _RuntimeFile, source: str | None = None) -> None:
+        self._masks = masks
+        self._masker = Masker(masks)
+        self._file = file
         self._lines = LinePrefix(b"")
+        self.source = source
 
     def say(self, text: str) -> None:
         """A message of the runtime's own, of one or more lines."""
         self.flush()
+        source, self.source = self.source, None
         self.feed(text.encode("utf-8", "backslashreplace") + b"\n")
         self.flush()
+        self.source = source
 
     def feed(self, data: bytes) -> None:
         """The next piece of a callback's output."""
@@ -84,8 +103,11 @@ class RuntimeLog:
         self._put(self._lines.feed(data))
 
     def _put(self, lines: bytes) -> None:
+        if lines and self.source not in (None, self._file.printing):
+            self._file.printing = self.source
+            text = self._masks.mask(f"{PRINTED}{self.source}:\n")
+            lines = self._lines.prefix + text.encode("utf-8", "backslashreplace") + lines
         self._file.write(lines)
-        self._tail.write(lines)
 
 
 class Logs:
@@ -95,8 +117,7 @@ class Logs:
         self._tail = Tail()
         both = LinesInTurn(LogFile(folder, USER_LOG, rotation), self._tail)
         self.masks = masks
-        self._runtime_file = LogFile(folder, RUNTIME_LOG, rotation)
-        self._runtime_tail = Tail()
+        self._runtime_file = _RuntimeFile(LogFile(folder, RUNTIME_LOG, rotation))
         self.runtime = self.runtime_stream()
         self.stdout, self.stderr = (
             UserLog(
@@ -108,9 +129,9 @@ class Logs:
             for name, fd in (("stdout", 1), ("stderr", 2))
         )
 
-    def runtime_stream(self) -> RuntimeLog:
-        """One more stream of lines into ``runtime.log``."""
-        return RuntimeLog(Masker(self.masks), self._runtime_file, self._runtime_tail)
+    def runtime_stream(self, source: str | None = None) -> RuntimeLog:
+        """One more stream of lines into ``runtime.log``; `source` is what prints them."""
+        return RuntimeLog(self.masks, self._runtime_file, source)
 
     def end(self) -> None:
         """Nothing more comes of the user's output."""
@@ -119,4 +140,4 @@ class Logs:
 
     def tails(self) -> tuple[str, str]:
         """The last lines of the user's output and of ``runtime.log``."""
-        return self._tail.text(), self._runtime_tail.text()
+        return self._tail.text(), self._runtime_file.tail.text()

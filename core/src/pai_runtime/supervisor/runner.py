@@ -13,6 +13,7 @@ from pai_runtime.task.layout import RECORD
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
+    from typing import Any
 
     from pai_runtime.supervisor.oom import OomKills
     from pai_runtime.supervisor.services import Services
@@ -42,9 +43,7 @@ class TaskRunner:
         """Run a script, or the plugin's hook in an interpreter of its own."""
         if self._task.stop.at_once:
             return ExitStatus(128 + signal.SIGKILL, signal.SIGKILL, "skipped")
-        self._enter(step.phase)
-        where = {"phase": step.phase, "use": use.name, "useIndex": step.use}
-        self._task.journal.add("stepStarted", **where)
+        where = self._begin(step, use)
         self._environment.before_step()
         stop = self._task.stop
         try:
@@ -118,9 +117,7 @@ class TaskRunner:
         """Ask a plugin why the task failed; None: it does not know, or cannot say."""
         from pai_runtime.supervisor.asking import ask, failure_of
 
-        self._enter("analysis")
-        where = {"phase": step.phase, "use": use.name, "useIndex": step.use}
-        self._task.journal.add("stepStarted", **where)
+        where = self._begin(step, use)
         failure = failure_of(result, self._count_oom_kills().since(), self._task.logs.tails())
         environment = {**self._environment.variables, **self._task.paths()}
         found = ask(self._task, step, use, failure, environment)
@@ -159,6 +156,14 @@ class TaskRunner:
         """End what runs in the background."""
         if self._services:
             self._services.end()
+
+    def _begin(self, step: Step, use: UseRecord) -> dict[str, Any]:
+        """Say everywhere that a step begins; what its events have in common."""
+        self._enter(step.phase)
+        self._task.logs.runtime.source = f"'{use.name}' in {step.phase}"
+        where = {"phase": step.phase, "use": use.name, "useIndex": step.use}
+        self._task.journal.add("stepStarted", **where)
+        return where
 
     def _enter(self, phase: Phase) -> None:
         if phase != self._phase:
