@@ -37,6 +37,11 @@ class TaskRunner:
         self._services: Services | None = None
         self._oom_kills: OomKills | None = None
         self._phase: Phase | None = None
+        if task.options.sessions_fd is not None:
+            from pai_runtime.supervisor.sessions import Sessions
+
+            shell = self._environment.shell.path
+            Sessions(task.options.sessions_fd, task.loop, self._variables, shell)
 
     def step(self, step: Step, use: UseRecord, result: Result | None) -> ExitStatus:
         """Run a script, or the plugin's hook in an interpreter of its own."""
@@ -67,19 +72,14 @@ class TaskRunner:
 
             self._services = Services(self._task, self._environment.shell)
         python = self._task.options.python or sys.executable
-        environment = {
-            **self._environment.variables,
-            **self._task.paths(),
-            "PAI_RUNTIME_PYTHON": python,
-        }
+        environment = {**self._variables(), "PAI_RUNTIME_PYTHON": python}
         return self._services.start(service, environment)
 
     def command(self, command: Command) -> ExitStatus | None:
         """Run the user's command; None if it cannot be started."""
         self._enter("command")
         argv = self._environment.shell.command("command", stop_at_error=True)
-        variables = {**self._environment.variables, **self._task.paths()}
-        program = Program(argv, variables, self._task.script(command.script))
+        program = Program(argv, self._variables(), self._task.script(command.script))
         streams = self._task.logs.stdout, self._task.logs.stderr
         self._task.journal.add("commandStarted")
         try:
@@ -122,8 +122,7 @@ class TaskRunner:
         where = {"phase": step.phase, "use": use.name, "useIndex": step.use}
         self._task.journal.add("stepStarted", **where)
         failure = failure_of(result, self._count_oom_kills().since(), self._task.logs.tails())
-        environment = {**self._environment.variables, **self._task.paths()}
-        found = ask(self._task, step, use, failure, environment)
+        found = ask(self._task, step, use, failure, self._variables())
         self._task.journal.add("stepEnded", **where)
         return found
 
@@ -165,12 +164,11 @@ class TaskRunner:
             self._phase = phase
             self._task.journal.add("phaseStarted", phase=phase)
 
+    def _variables(self) -> dict[str, str]:
+        return {**self._environment.variables, **self._task.paths()}
+
     def _program(self, step: Step, use: UseRecord, result: Result | None) -> Program:
-        environment = {
-            **self._environment.variables,
-            **self._task.paths(),
-            "PAI_TASK_PHASE": step.phase,
-        }
+        environment = {**self._variables(), "PAI_TASK_PHASE": step.phase}
         if result is not None:
             environment |= {"PAI_TASK_OUTCOME": result.outcome, "PAI_TASK_EXIT_CODE": str(result.code)}
         files = {"PAI_ENV": self._environment.settings_fd}
