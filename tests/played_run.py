@@ -11,7 +11,7 @@ from typing import Any
 
 from pai_runtime.engines.local.reader import LocalRunReader
 from pai_runtime.runs.state import Run, read_run
-from pai_runtime.supervisor.logs import LogFile
+from pai_runtime.supervisor.log_file import LogFile
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.launch import Rotation
 

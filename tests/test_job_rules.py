@@ -78,7 +78,7 @@ _DEPLOYMENT = {"name": "production", "taskRoles": {}}
         ),
         *(
             (
-                job(worker={kind: "mnst"}, prerequisites=[script("mnist")]),
+                job(worker={kind: "mnst"}, prerequisites=[script("mnist", type=kind)]),
                 f"taskRoles.worker.{kind}",
                 "'mnst'",
                 "mnist",
@@ -155,7 +155,7 @@ def test_a_circle_of_prerequisites_is_named(
 
 def test_a_diamond_is_no_circle(tmp_path: Path) -> None:
     diamond = [script("a", "b", "c"), script("b", "d"), script("c", "d"), script("d")]
-    assert load(tmp_path, job(prerequisites=diamond)) == ()
+    assert load(tmp_path, job(prerequisites=diamond, worker={"prerequisites": ["a"]})) == ()
 
 
 def test_two_prerequisites_of_one_name_are_refused_with_both_positions(tmp_path: Path) -> None:
@@ -221,7 +221,7 @@ def test_ten_faults_give_ten_problems_in_the_order_of_the_file(tmp_path: Path) -
         (16, 21, "taskRoles.worker.prerequisites[0]", "'justecho_wrong'", "justecho"),
         (17, 16, "taskRoles.worker.instances", "0", None),
         (18, 26, "taskRoles.worker.resourcePerInstance", None, None),
-        (19, 16, "taskRoles.worker.commands[0]", "5", None),
+        (19, 16, "taskRoles.worker.commands[0]", "5", "'5'"),
         (21, 15, "defaults.deployment", "'prod'", None),
     ][: len(problems)]
     assert len(problems) == 11
@@ -301,5 +301,5 @@ def test_thousands_of_unknown_names_are_all_reported_and_few_compared(
 def test_a_very_long_name_does_not_fill_the_messages_about_others(tmp_path: Path) -> None:
     wrong = [script("p" * 100_000), *(script(f"a{number}", f"b{number}") for number in range(50))]
     problems = load(tmp_path, job(prerequisites=wrong))
-    assert len(problems) == 50
+    assert len(problems) == 51
     assert sum(len(str(problem)) for problem in problems) < 50 * 500

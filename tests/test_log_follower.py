@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pai_runtime.runs.log_follower import LogFollower
-from pai_runtime.supervisor.logs import LogFile
+from pai_runtime.supervisor.log_file import LogFile
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.launch import Rotation
 

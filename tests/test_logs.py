@@ -3,11 +3,13 @@
 import os
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pai_runtime.task.launch import LaunchOptions, Rotation
+from pai_runtime.task.plan import PlannedService, Service
 from tests.task_harness import TaskRun, make_fifo, plan, run_task, shell
 
 
@@ -26,7 +28,8 @@ def test_the_users_output_is_kept_and_passed_on_byte_for_byte(
     run = run_task(plan(tmp_path, f"printf '{printf}'; printf '{printf}' >&2"))
     assert run.stdout == run.stdout_log == expected
     assert run.stderr == run.log("user-stderr/current") == expected
-    assert sorted(run.log("user-all/current")) == sorted(expected * 2)
+    begins_anew = b"" if expected.endswith(b"\n") else b"\n"
+    assert run.log("user-all/current") == expected + begins_anew + expected
 
 
 def test_megabytes_of_output_are_complete(tmp_path: Path) -> None:
@@ -54,7 +57,32 @@ def test_lines_of_runtime_log_begin_with_their_date(tmp_path: Path) -> None:
     date = rb"(Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} [ 1-3]\d \d\d:\d\d:\d\d UTC \d{4}"
     line = rb"\[" + date + rb"\] \[openpai-runtime\] .*"
     assert all(re.fullmatch(line, each) for each in run.log("runtime.log").splitlines())
-    assert run.runtime_log[1:4] == ["a", "", "b"]
+    assert run.runtime_log[2:5] == ["a", "", "b"]
+
+
+def test_runtime_log_says_which_use_or_service_printed_what_comes_next(tmp_path: Path) -> None:
+    steps = [
+        shell("taskStarts", 0, "echo one"),
+        shell("taskStarts", 0, "echo two"),
+        shell("taskStarts", 1, "true"),
+        shell("taskStarts", 2, "printf three; exit 1"),
+        shell("taskExits", 1, "echo four"),
+    ]
+    service = PlannedService(0, Service("board", "echo five; > up; sleep 1000", "[ -e up ]", required=True))
+    run = run_task(replace(plan(tmp_path, "true", steps), services=(service,)), secrets={"x": "'a' in"})
+    assert [line for line in run.runtime_log if "ended" not in line] == [
+        "[INFO] Starting to exec precommands",
+        "[INFO] output of ****** taskStarts:",
+        "one",
+        "two",
+        "[INFO] output of service 'board':",
+        "five",
+        "[INFO] service 'board' is ready",
+        "[INFO] output of 'c' in taskStarts:",
+        "three",
+        "[INFO] output of 'b' in taskExits:",
+        "four",
+    ]
 
 
 def test_a_log_that_cannot_be_written_or_has_no_folder_does_not_stop_the_job(tmp_path: Path) -> None:

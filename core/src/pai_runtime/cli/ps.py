@@ -12,20 +12,21 @@ from typing import Any
 from pai_runtime.cli import CANNOT_RUN
 from pai_runtime.cli.arguments import add_json
 from pai_runtime.engines.engine import open_run
+from pai_runtime.runs.failed_callbacks import failed_callbacks
 from pai_runtime.runs.names import RUNS, NoSuchRun, named_run
 from pai_runtime.runs.reader import RunReader, activity
-from pai_runtime.runs.state import RUN, Run, Unreadable
+from pai_runtime.runs.state import RUN, Run, RunTask, Unreadable
 from pai_runtime.task.layout import PLAN
 from pai_runtime.terminal.output import columns, say, write_json, write_lines
 from pai_runtime.terminal.table import table
 from pai_runtime.terminal.times import elapsed
 from pai_runtime.terminal.words import (
     TASK_TITLES,
-    counts,
     kept,
     last_line,
     retries,
     short_path,
+    task_counts,
     task_row,
 )
 
@@ -108,8 +109,7 @@ def _row(found: _Found, now: float) -> tuple[str, ...]:
     if isinstance(run, Unreadable):
         return path, "", found.state, "", "", run.reason
     took = "" if run.lost else elapsed(run.started, run.ended, now)
-    states = counts(run.state_of(task) for task in run.tasks)
-    return path, run.job, run.state, took, str(retries(run) or ""), states
+    return path, run.job, run.state, took, str(retries(run) or ""), task_counts(run)
 
 
 def _details_text(found: _Found, now: float, width: int | None) -> Iterator[str]:
@@ -143,6 +143,7 @@ def _summary(found: _Found) -> dict[str, Any]:
         "ended": run.ended,
         "retries": run.retries,
         "taskStates": Counter(run.state_of(task) for task in run.tasks),
+        "failedCallbacks": sum(task.failed_callbacks for task in run.tasks),
     }
 
 
@@ -169,6 +170,22 @@ def _details(found: _Found) -> dict[str, Any]:
                 "heldUntil": progress.held_until if progress else None,
                 "release": progress.release if progress else None,
                 "lastLine": last_line(reader, task, progress),
+                "failedCallbacks": task.failed_callbacks,
+                "callbackFailures": _callback_failures(reader, task),
             }
         )
     return {"failedTask": run.failed_task, "tasks": tasks}
+
+
+def _callback_failures(reader: RunReader, task: RunTask) -> list[dict[str, Any]]:
+    """Those callbacks that failed after the command, as far as the exit record names them."""
+    return [
+        {
+            "event": each.event,
+            "use": each.use,
+            "source": each.source,
+            "exitCode": each.exit_code,
+            "cutShort": each.cut_short,
+        }
+        for each in (failed_callbacks(reader.exit_record(task)) if task.failed_callbacks else ())
+    ]

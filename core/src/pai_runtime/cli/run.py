@@ -1,7 +1,8 @@
 """``pai-runtime run``: all tasks of a job on this machine."""
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -16,18 +17,19 @@ from pai_runtime.engines.local.environment import is_name
 from pai_runtime.engines.local.storages import read_storages
 from pai_runtime.job.model import Job
 from pai_runtime.job.secrets import secret_values
-from pai_runtime.plan.environment import Placement
+from pai_runtime.plan.environment import Placement, TaskName
 from pai_runtime.plan.planning import JobFiles, plan_job
 from pai_runtime.runs.cannot_run import CannotRun
 from pai_runtime.runs.folder import RunFolder
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.summary import summarise
 from pai_runtime.task.masking import SHORTEST
+from pai_runtime.task.plan import Plan
 from pai_runtime.task.secret_forms import is_too_short
 from pai_runtime.terminal.output import report_problems, say
 from pai_runtime.terminal.summary import summary_lines
 from pai_runtime.terminal.view import choose_view
-from pai_runtime.terminal.words import short_path
+from pai_runtime.terminal.words import counted, short_path
 
 _ENGINE = "local"
 
@@ -44,6 +46,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_seconds,
         metavar="T",
         help="stop the tasks after this time, such as 90, 90s, 15m or 2h",
+    )
+    parser.add_argument(
+        "--strict-callbacks",
+        action="store_true",
+        help="let a callback that fails after the command fail its task, as extras.strictCallbacks does",
+    )
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="check the job, its plans and what it needs of this machine; start nothing and leave nothing",
     )
     parser.add_argument(
         "--plain", action="store_true", help="print plain lines instead of the live view, even on a terminal"
@@ -79,7 +91,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Exit status: the job's, or 2 if nothing was started."""
+    """Exit status: the job's; 2 if it cannot be started; with ``--dry-run`` 0 if it could be."""
     try:
         host = given_host(args.policy)
         problems, new = Problems(), _New(args)
@@ -88,6 +100,10 @@ def main(args: argparse.Namespace) -> int:
             plans = planner.plans()
             problems.check()
             report_problems(problems.in_order)
+            if args.strict_callbacks:
+                plans = {name: replace(plan, strict_callbacks=True) for name, plan in plans.items()}
+            if args.dry_run:
+                return _could_run(new, plans)
             secrets = secret_values(new.job.secrets)
             new.run.prepare(plans, secrets)
         except BaseException:
@@ -106,6 +122,15 @@ def main(args: argparse.Namespace) -> int:
     for text in summary_lines(new.reader, summarise(new.reader, run)):
         new.view.say(text)
     return status
+
+
+def _could_run(new: "_New", plans: Mapping[TaskName, Plan]) -> int:
+    """Check what is left to check, and take back the directory of the run; raises `CannotRun`."""
+    new.run.check(plans)
+    new.discard()
+    count = counted(len(plans), "task", "tasks")
+    say(f"{new.job.name} can be run, with {count}; nothing was started")
+    return 0
 
 
 class _New:

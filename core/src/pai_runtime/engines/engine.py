@@ -43,10 +43,16 @@ class Engine(Protocol):
 
 
 class NewRun(Protocol):
-    """A run that has not started. `place` and `prepare` come before, in this order, and raise `CannotRun`."""
+    """A run that has not started.
+
+    `place` comes first, then `prepare` and `run`; or `check` alone. All but `run` raise `CannotRun`.
+    """
 
     def place(self) -> Placement:
         """Where its tasks are going to run, as far as that is known by now."""
+
+    def check(self, plans: Mapping[TaskName, Plan]) -> None:
+        """Check all that `prepare` checks, and tell the view the same, without making anything."""
 
     def prepare(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str]) -> None:
         """Make all that the tasks need. `secrets`: the values, by the paths that the plans name."""

@@ -172,6 +172,7 @@ class Planner:
             exit_rules=tuple(draft.exit_rules),
             hold=self.job.hold,
             gang=self.job.gang,
+            strict_callbacks=self.job.strict_callbacks,
             command=role.command,
             warnings=tuple(problem_lines(warnings)),
             shared=self._environment.shared,

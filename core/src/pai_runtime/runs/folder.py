@@ -45,6 +45,7 @@ class RunFolder:
                 number += 1
 
     def _make(self, folder: Path) -> Path:
+        missing = [each for each in (*reversed(folder.parents), folder) if not each.exists()]
         folder.mkdir(parents=True)
-        self._made.append(folder)
+        self._made += missing
         return folder

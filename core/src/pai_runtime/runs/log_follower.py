@@ -1,4 +1,4 @@
-"""Reading a log while it is written and rotated by ``supervisor.logs.LogFile``."""
+"""Reading a log while it is written and rotated by ``supervisor.log_file.LogFile``."""
 
 import contextlib
 import os

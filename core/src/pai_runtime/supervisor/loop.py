@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dataclasses import dataclass as record
 
     from pai_runtime.supervisor.logs import Sink
+    from pai_runtime.task.vocabulary import CutShort
 else:
     from pai_runtime.task.record import record
 
@@ -39,10 +40,11 @@ _QUIET = 0.2
 
 @record(frozen=True)
 class ExitStatus:
-    """How a process ended: its exit code, with 128 + n for signal n."""
+    """How a process ended: its exit code, with 128 + n for signal n, and whether that was our doing."""
 
     code: int
     signal: int | None = None
+    cut_short: CutShort | None = None
 
 
 CANNOT_START = ExitStatus(126)
@@ -143,7 +145,8 @@ class Loop:
         self._call_what_is_due()
         for sink in [sink for sink, when in self._quiet_at.items() if when <= time.monotonic()]:
             del self._quiet_at[sink]
-            sink.idle()
+            if sink.idle():
+                self._quiet_at[sink] = time.monotonic() + _QUIET
         return moved
 
     def drain(self, bound: float) -> None:

@@ -69,7 +69,7 @@ class Processes:
     ) -> ExitStatus:
         """Run a step; raises `CannotStart`. One whose time is over before it starts ends as by SIGTERM."""
         if time.monotonic() >= stop_at():
-            return ExitStatus(128 + signal.SIGTERM, signal.SIGTERM)
+            return ExitStatus(128 + signal.SIGTERM, signal.SIGTERM, "skipped")
         child = self._start(program, self._steps_pipe, self._steps_pipe)
         on_start()
         ended = self._wait(child, stop_at)
@@ -134,7 +134,7 @@ class Processes:
         child.signal_group(signal.SIGKILL)
         while child.ended is None:
             self._loop.turn()
-        return child.ended
+        return ExitStatus(child.ended.code, child.ended.signal, "stopped")
 
 
 def _is_left(group: Child) -> bool:

@@ -13,6 +13,7 @@ from pai_runtime.task.layout import RECORD
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
+    from typing import Any
 
     from pai_runtime.supervisor.oom import OomKills
     from pai_runtime.supervisor.services import Services
@@ -46,10 +47,8 @@ class TaskRunner:
     def step(self, step: Step, use: UseRecord, result: Result | None) -> ExitStatus:
         """Run a script, or the plugin's hook in an interpreter of its own."""
         if self._task.stop.at_once:
-            return ExitStatus(128 + signal.SIGKILL, signal.SIGKILL)
-        self._enter(step.phase)
-        where = {"phase": step.phase, "use": use.name, "useIndex": step.use}
-        self._task.journal.add("stepStarted", **where)
+            return ExitStatus(128 + signal.SIGKILL, signal.SIGKILL, "skipped")
+        where = self._begin(step, use)
         self._environment.before_step()
         stop = self._task.stop
         try:
@@ -78,7 +77,7 @@ class TaskRunner:
     def command(self, command: Command) -> ExitStatus | None:
         """Run the user's command; None if it cannot be started."""
         self._enter("command")
-        argv = self._environment.shell.command("command", stop_at_error=True)
+        argv = self._environment.shell.command("command", stop_at_error=True, nounset=command.nounset)
         program = Program(argv, self._variables(), self._task.script(command.script))
         streams = self._task.logs.stdout, self._task.logs.stderr
         self._task.journal.add("commandStarted")
@@ -118,9 +117,7 @@ class TaskRunner:
         """Ask a plugin why the task failed; None: it does not know, or cannot say."""
         from pai_runtime.supervisor.asking import ask, failure_of
 
-        self._enter("analysis")
-        where = {"phase": step.phase, "use": use.name, "useIndex": step.use}
-        self._task.journal.add("stepStarted", **where)
+        where = self._begin(step, use)
         failure = failure_of(result, self._count_oom_kills().since(), self._task.logs.tails())
         found = ask(self._task, step, use, failure, self._variables())
         self._task.journal.add("stepEnded", **where)
@@ -158,6 +155,14 @@ class TaskRunner:
         """End what runs in the background."""
         if self._services:
             self._services.end()
+
+    def _begin(self, step: Step, use: UseRecord) -> dict[str, Any]:
+        """Say everywhere that a step begins; what its events have in common."""
+        self._enter(step.phase)
+        self._task.logs.runtime.source = f"'{use.name}' in {step.phase}"
+        where = {"phase": step.phase, "use": use.name, "useIndex": step.use}
+        self._task.journal.add("stepStarted", **where)
+        return where
 
     def _enter(self, phase: Phase) -> None:
         if phase != self._phase:

@@ -148,7 +148,7 @@ class Services:
 
         probe = task.script(service.probe) if service.probe is not None else None
         try:
-            output = task.loop.pipe(task.logs.runtime_stream())
+            output = task.loop.pipe(task.logs.runtime_stream(f"service '{service.name}'"))
             start = Start(task.script(service.script), probe, spawn, task.say, task.journal.add)
             on_ready = partial(self._tell_ready, service, environment)
             running = RunningService(service, start, task.loop, on_ready)

@@ -43,9 +43,10 @@ class Shell:
         )
         self._stop_at_error = "set -eo pipefail" if bash else "set -e"
 
-    def command(self, name: str, *, stop_at_error: bool) -> list[str]:
+    def command(self, name: str, *, stop_at_error: bool, nounset: bool = False) -> list[str]:
         """The argv that runs the script at `SCRIPT_FD` and ends with its status; `name` is its ``$0``."""
-        return [*self._argv, "; ".join([*self._options(stop_at_error=stop_at_error), self._run]), name]
+        options = [*self._options(stop_at_error=stop_at_error), *(["set -u"] if nounset else [])]
+        return [*self._argv, "; ".join([*options, self._run]), name]
 
     def step(self, name: str, files: Files, environment_fd: int, *, stop_at_error: bool) -> list[str]:
         """The same, leaving the environment that the script exported in `environment_fd`.

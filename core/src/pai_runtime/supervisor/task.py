@@ -86,6 +86,7 @@ class Task:
     def end(self) -> None:
         """End all that still runs, take its last output, and remove what must not outlive the task."""
         self.processes.end()
+        self.logs.end()
         try:
             self.inside.remove(PRIVATE)
         except OSError:

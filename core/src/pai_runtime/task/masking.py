@@ -210,9 +210,13 @@ class Masker:
         """Nothing has come for a while: fewer bytes than make a secret need not wait for more."""
         if len(_joined(self._kept)) >= SHORTEST:
             return b""
-        out = self._kept[self._given :]
+        out = self.held_back()
         self._given = len(self._kept)
         return out
+
+    def held_back(self) -> bytes:
+        """What has come and was not given out yet; of a mask, the line breaks in it."""
+        return self._kept[self._given :]
 
     def _next(self, data: bytes, *, is_last: bool) -> bytes:
         if not self._masks.forms:

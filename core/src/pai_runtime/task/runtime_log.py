@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 EXPLAINED = "[ERROR] exit code "
 """Begins the text of the line from which on the log says why the task failed."""
 
+PRINTED = "[INFO] output of "
+"""Begins the text of the line that says what has printed the lines after it."""
+
 _MARK = "] [openpai-runtime] "
 
 

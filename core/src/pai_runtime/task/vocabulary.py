@@ -16,6 +16,8 @@ FailedOutcome = Literal["failed", "setup-failed", "timeout"]
 """How a task ended of which a plugin is asked why."""
 Outcome = Literal["ok", "cancelled", FailedOutcome]
 StopReason = Literal["cancelled", "timeout"]
+CutShort = Literal["stopped", "skipped"]
+"""Why a step has not come to its own end: the runtime stopped it, or never started it."""
 Behavior = Literal["TRANSIENT", "PERMANENT", "UNKNOWN"]
 
 RetryOn = Literal["retryable", "always"]

@@ -9,7 +9,7 @@ from pai_runtime.runs.state import Run, RunTask
 from pai_runtime.terminal.table import table
 from pai_runtime.terminal.text import cut
 from pai_runtime.terminal.times import elapsed
-from pai_runtime.terminal.words import TASK_TITLES, counted, counts, retries, task_row
+from pai_runtime.terminal.words import TASK_TITLES, counted, counts, retries, task_counts, task_row
 
 _COLOURS = {"failed": "31", "held": "33", "succeeded": "32"}
 
@@ -40,7 +40,7 @@ def _job_line(run: Run, now: float) -> str:
     again = f", {counted(retries(run), 'retry', 'retries')}" if retries(run) else ""
     state = run.outcome or "running"
     took = elapsed(run.started, run.ended, now)
-    return f"{run.job}: {state}, {took}: {counts(task.state for task in run.tasks)}{again}"
+    return f"{run.job}: {state}, {took}: {task_counts(run)}{again}"
 
 
 def _chosen(tasks: Sequence[RunTask], activities: Activity, room: int) -> tuple[list[RunTask], list[str]]:

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from pai_runtime.runs.failed_callbacks import failed_callbacks
 from pai_runtime.runs.progress import Progress
 from pai_runtime.runs.reader import LogName, RunReader
 from pai_runtime.runs.state import Run, RunTask
@@ -39,6 +40,13 @@ def counts(states: Iterable[str]) -> str:
     return ", ".join(f"{number[state]} {state}" for state in _STATES if number[state])
 
 
+def task_counts(run: Run) -> str:
+    """How many tasks of a run are in which state, and how many callbacks failed after their commands."""
+    failed = sum(task.failed_callbacks for task in run.tasks)
+    states = counts(run.state_of(task) for task in run.tasks)
+    return f"{states}, {counted(failed, 'callback', 'callbacks')} failed" if failed else states
+
+
 def counted(number: int, one: str, many: str) -> str:
     """Such as ``1 retry`` or ``2 retries``."""
     return f"{number} {one if number == 1 else many}"
@@ -60,11 +68,21 @@ def task_row(reader: RunReader, task: RunTask, progress: Progress | None, now: f
     return (
         task.name,
         task.state,
-        phase(task, progress, now),
+        phase(task, progress, now) + _callbacks(reader, task),
         elapsed(task.started, task.ended, now),
         str(task.retries or ""),
         last_line(reader, task, progress),
     )
+
+
+def _callbacks(reader: RunReader, task: RunTask) -> str:
+    """Which callback of a task failed after its command, and how many more."""
+    if not task.failed_callbacks:
+        return ""
+    for first in failed_callbacks(reader.exit_record(task)):
+        more = f" and {task.failed_callbacks - 1} more" if task.failed_callbacks > 1 else ""
+        return f"; {first.event} {first.use}{more} failed"
+    return f"; {counted(task.failed_callbacks, 'callback', 'callbacks')} failed"
 
 
 def phase(task: RunTask, progress: Progress | None, now: float) -> str:

@@ -2,7 +2,6 @@
 
 import os
 import sys
-from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,12 +31,11 @@ def pai_prerequisite(use: Use, task: Task) -> Contribution | None:  # noqa: ARG0
     if not path:
         return None
     spec = _cluster_spec(path, _changed(path))
-    entries = [entry for entry in spec.entries if isinstance(entry, Mapping)]
     warnings = list(spec.faults)
     if len(warnings) > _MOST_WARNINGS:
         more = len(warnings) - _MOST_WARNINGS
         warnings = [*warnings[:_MOST_WARNINGS], f"{path}: {more} more invalid entries or patterns"]
-    return Contribution(exit_rules=entries, warnings=warnings)
+    return Contribution(exit_rules=spec.entries, warnings=warnings)
 
 
 @hookimpl

@@ -86,6 +86,11 @@ class LocalRun:
         places = placement(self._job, path.name, self._wanted.user, path, ports)
         return replace(places, storages=frozenset(self._wanted.storages))
 
+    def check(self, plans: Mapping[TaskName, Plan]) -> None:
+        """Check what the tasks need of this machine; raises `CannotRun`."""
+        Preparation(self._job, self._folder, self._wanted).check(plans)
+        self._note_what_is_missing()
+
     def prepare(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str]) -> None:
         """Make all that the tasks need; raises `CannotRun`."""
         self._launcher.start()  # it gets ready meanwhile
@@ -101,6 +106,9 @@ class LocalRun:
                 message = "cannot write the directory of a task"
                 where = error.filename or self._folder.path / task.label
                 raise CannotRun(f"{message}: {where}: {error.strerror}") from None
+        self._note_what_is_missing()
+
+    def _note_what_is_missing(self) -> None:
         for missing in _not_given_here(self._job):
             self._view.say(f"note: {missing}")
 

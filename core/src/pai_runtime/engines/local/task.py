@@ -15,8 +15,9 @@ from pai_runtime.engines.local.framework_controller import Attempt, attempt_vari
 from pai_runtime.engines.local.isolation import Bind, Isolated, clean_up, make_folders
 from pai_runtime.engines.local.launcher import Launch, Launcher
 from pai_runtime.plan.environment import TaskName
+from pai_runtime.runs.failed_callbacks import count_failed_callbacks
 from pai_runtime.runs.state import RunTask, TaskStatus
-from pai_runtime.task.exit_codes import TIMEOUT
+from pai_runtime.task.exit_codes import CALLBACK_FAILED, TIMEOUT
 from pai_runtime.task.exit_record import exit_record, noted, read_exit_record
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.launch import LaunchOptions
@@ -69,6 +70,7 @@ class LocalTask:
         self.name: TaskName = (plan.role, plan.index)
         self._layers = f"{LAYERS}/{plan.role}-{plan.index}"
         self.retries = 0
+        self.not_retried = False
         self.attempt = Attempt()
         self.state: TaskStatus = "waiting"
         self.code: int | None = None
@@ -79,6 +81,7 @@ class LocalTask:
         self._pid: int | None = None
         self._started: float | None = None
         self._ended: float | None = None
+        self._failed_callbacks = 0
         self._overdue_at = math.inf
         self._is_overdue = self._is_told = False
 
@@ -93,6 +96,8 @@ class LocalTask:
             retries=self.retries,
             started=self._started,
             ended=self._ended,
+            failed_callbacks=self._failed_callbacks,
+            not_retried=self.not_retried,
         )
 
     def prepare(self) -> None:
@@ -120,6 +125,8 @@ class LocalTask:
         self.retries += 1
         self.attempt = attempt
         self.state, self.code, self._started, self._ended = "waiting", None, None, None
+        self._failed_callbacks = 0
+        self.not_retried = False
         self._overdue_at = math.inf
         self._is_overdue = self._is_told = False
 
@@ -156,6 +163,7 @@ class LocalTask:
         code = os.waitstatus_to_exitcode(status)
         self._ended = time.time()
         self.code = self._code_of_killed(-code) if code < 0 else code
+        self._failed_callbacks = count_failed_callbacks(self.record())
         by_itself = not stopped or self._had_ended(self.code)
         self.state = "stopped" if not by_itself else "failed" if self.code else "succeeded"
         with contextlib.suppress(OSError):  # if it is not isolated, it may even have taken its folder away
@@ -228,6 +236,11 @@ class LocalTask:
         code = record.get("exitCode")
         if isinstance(code, int) and 0 <= code <= _MOST_CODE:
             with contextlib.suppress(OSError), self._run.folder(self.label) as own:
+                if read_state(own).get("phase") in ("taskSucceeds", "taskFails", "taskExits"):
+                    record = {**record, "callbackFailureCount": 1}
+                    if code == 0 and self._plan.strict_callbacks:
+                        code = CALLBACK_FAILED
+                        record = {**record, "exitCode": code, "outcome": "failed"}
                 own.write(RECORD, noted(record, _NOT_HEARD))
             return code
         return TIMEOUT if self._is_overdue and not self._is_told else 128 + number

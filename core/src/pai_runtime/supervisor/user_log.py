@@ -1,0 +1,154 @@
+"""The user's output: each stream byte for byte in a file, and both together, line by line."""
+
+from __future__ import annotations
+
+import time
+
+from pai_runtime.task.console import LONGEST_LINE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    from pai_runtime.supervisor.log_file import LogFile
+    from pai_runtime.task.console import Console
+    from pai_runtime.task.masking import Masker
+
+    class Target(Protocol):
+        """What both streams are written to."""
+
+        def write(self, data: bytes) -> None:
+            """The next piece."""
+
+
+_LONGEST_WAIT = 1.0
+"""Seconds that the beginning of a line waits for its end: a progress bar has none for hours."""
+
+
+class UserLog:
+    """One of the user's streams, masked: into its own file at once, and in turn into what both share.
+
+    `waiting` is masked and not in `together` yet: whole lines that are behind others in turn, and the
+    beginning of a line, since the time `since`. `in_turn`: lines that have ended and have a turn.
+    """
+
+    def __init__(self, masker: Masker, file: LogFile, console: Console, together: LinesInTurn) -> None:
+        self._masker = masker
+        self._file = file
+        self._together = together
+        self.console = console
+        self.waiting = b""
+        self.since = 0.0
+        self.in_turn = 0
+        self.is_over = False
+        together.streams.append(self)
+
+    def feed(self, data: bytes) -> None:
+        """The next piece of the stream."""
+        self.is_over = False
+        self._write(self._masker.feed(data))
+
+    def idle(self) -> bool:
+        """Nothing has come for a while: give out what need not wait."""
+        self._write(self._masker.idle())
+        return bool(self.waiting)
+
+    def flush(self) -> None:
+        """The end of the stream."""
+        self.is_over = True
+        self._write(self._masker.flush())
+
+    @property
+    def owed(self) -> int:
+        """Lines that have ended, of which the masker holds the ends back."""
+        return self._masker.held_back().count(b"\n")
+
+    def _write(self, data: bytes) -> None:
+        if data:
+            self._file.write(data)
+        self._together.add(self, data)
+
+
+class LinesInTurn:
+    """The lines of both streams, whole and in the order in which they ended, to `targets` and the consoles.
+
+    A line waits for its end, for a second or `LONGEST_LINE` bytes; then what there is of it comes out, and
+    the rest as it is written. If the other stream then ends a line, that one begins on a line of its own, in
+    the targets. A line that has ended waits for those before it whose ends are held back, for as long.
+    """
+
+    def __init__(self, *targets: Target) -> None:
+        self.streams: list[UserLog] = []
+        self._targets = targets
+        self._turns: list[tuple[UserLog, int]] = []  # lines of a stream that have ended, in order
+        self._unfinished: UserLog | None = None  # whose line the targets end with
+
+    def add(self, stream: UserLog, data: bytes) -> None:
+        """What is new in a stream; nothing, if only time has passed or it is over."""
+        if not stream.waiting:
+            stream.since = time.monotonic()
+        stream.waiting += data
+        if not self._turns:
+            self._put(stream, stream.waiting.rfind(b"\n") + 1)
+        self._queue(stream)
+        self._take_turns()
+        if all(each.is_over for each in self.streams):
+            self._end()
+            return
+        overdue = len(stream.waiting) > LONGEST_LINE or time.monotonic() >= stream.since + _LONGEST_WAIT
+        if self._turns and overdue:
+            self._end_turns()
+        elif not self._turns and (overdue or stream is self._unfinished):
+            self._put(stream, len(stream.waiting))
+
+    def _queue(self, stream: UserLog) -> None:
+        owed = stream.owed
+        if self._turns or owed:  # else all lines that have ended are out, and need not be counted
+            new = stream.waiting.count(b"\n") + owed - stream.in_turn
+            if new > 0:
+                self._turns.append((stream, new))
+                stream.in_turn += new
+
+    def _take_turns(self) -> None:
+        while self._turns:
+            stream, lines = self._turns[0]
+            missing = self._put_lines(stream, lines)
+            if missing:
+                self._turns[0] = stream, missing
+                return
+            del self._turns[0]
+
+    def _end_turns(self) -> None:
+        """Wait no longer for lines that are held back."""
+        for stream, lines in self._turns:
+            self._put_lines(stream, lines)
+            stream.in_turn = 0
+        self._turns.clear()
+
+    def _end(self) -> None:
+        self._end_turns()
+        for stream in self.streams:
+            self._put(stream, len(stream.waiting))
+            stream.console.end()
+
+    def _put_lines(self, stream: UserLog, lines: int) -> int:
+        """Put out so many lines of a stream; how many of them are not there yet."""
+        end = 0
+        while lines and (found := stream.waiting.find(b"\n", end) + 1):
+            end = found
+            lines -= 1
+            stream.in_turn -= 1
+        self._put(stream, end)
+        return lines
+
+    def _put(self, stream: UserLog, size: int) -> None:
+        """Put out so many of the bytes that wait."""
+        if not size:
+            return
+        data, stream.waiting = stream.waiting[:size], stream.waiting[size:]
+        stream.since = time.monotonic()
+        stream.console.write(data)
+        begins_anew = self._unfinished not in (None, stream)
+        for target in self._targets:
+            target.write(b"\n" + data if begins_anew else data)
+        self._unfinished = None if data.endswith(b"\n") else stream
