@@ -35,6 +35,7 @@ COMMANDS = {
     "run": "run all tasks of a job on this machine",
     "ps": "list the runs in a directory, or the tasks of one run",
     "logs": "show the logs of the tasks of a run",
+    "exec": "run a program, such as a shell, in a task that is running or held",
     "stop": "cancel a run",
     "explain": "show where each environment variable of a task comes from",
     "plugins": "list, show and check the installed plugins",
