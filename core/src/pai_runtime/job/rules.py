@@ -47,7 +47,7 @@ class _Names:
         self._what = what
         self._code = f"no-such-{what.partition(' of ')[0].replace(' ', '-')}"
         self._names = dict.fromkeys(names)
-        self._offered = list(self._names if offered is None else offered)
+        self._offered = list(dict.fromkeys(self._names if offered is None else offered))
         self._known = f"known: {listed(self._offered)}" if self._offered else "the job has none"
 
     def check(self, name: Value, hint: str = "") -> None:
