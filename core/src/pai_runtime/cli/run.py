@@ -12,6 +12,7 @@ from pai_runtime.cli.policy import given_host
 from pai_runtime.cli.user import user_name
 from pai_runtime.document import duration
 from pai_runtime.document.problems import InvalidInput, Problems
+from pai_runtime.engines.code import check_code, find_code
 from pai_runtime.engines.engine import IsolationMode, NewRun, RunRequest, View, find_engine
 from pai_runtime.engines.local.environment import is_name
 from pai_runtime.engines.local.storages import read_storages
@@ -40,6 +41,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_policy(parser)
     parser.add_argument(
         "--out", type=Path, metavar="DIR", help="directory of the run (default: .pai-runs/<job>-<n>)"
+    )
+    parser.add_argument(
+        "--code",
+        type=Path,
+        metavar="DIR",
+        help="directory whose files each task starts with; takes precedence over extras.code of the job",
     )
     parser.add_argument(
         "--timeout",
@@ -100,6 +107,7 @@ def main(args: argparse.Namespace) -> int:
             plans = planner.plans()
             problems.check()
             report_problems(problems.in_order)
+            new.check_code()
             if args.strict_callbacks:
                 plans = {name: replace(plan, strict_callbacks=True) for name, plan in plans.items()}
             if args.dry_run:
@@ -149,22 +157,31 @@ class _New:
 
     def place(self, job: Job) -> Placement:
         """Make the directory of the run, and have the engine say where its tasks go; raises `CannotRun`."""
-        engine = find_engine(_ENGINE)
+        args, engine = self._args, find_engine(_ENGINE)
         self.job = job
-        self.folder = RunFolder(job, self._args.out)
+        self.folder = RunFolder(job, args.out)
         self.reader = engine.open_run(self.folder.path)
-        self.view = choose_view(self.reader, plain=self._args.plain)
+        self.view = choose_view(self.reader, plain=args.plain)
+        left_out = (args.job, *filter(None, [args.secrets]), self.folder.path)
+        self._code = find_code(job, args.code, left_out)
         wanted = RunRequest(
             folder=self.folder.path,
             user=user_name(),
             view=self.view,
-            timeout=self._args.timeout,
-            isolation=self._args.isolation,
+            timeout=args.timeout,
+            isolation=args.isolation,
             storages=self._storages,
-            environment=tuple(self._args.env),
+            environment=tuple(args.env),
+            code=self._code,
         )
         self.run = engine.new_run(job, wanted)
         return self.run.place()
+
+    def check_code(self) -> None:
+        """Check the code of the job, if it has any, and tell about it; raises `CannotRun`."""
+        if self._code is not None:
+            for note in check_code(self._code):
+                self.view.say(f"note: {note}")
 
     def discard(self) -> None:
         """Take back what was made, if nothing is in it."""

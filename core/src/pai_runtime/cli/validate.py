@@ -10,6 +10,7 @@ from pai_runtime.cli.arguments import add_jobs, add_json, add_policy
 from pai_runtime.cli.policy import given_host
 from pai_runtime.cli.user import user_name
 from pai_runtime.document.problems import MOST_SHOWN, Problem, Problems, errors
+from pai_runtime.engines.code import find_code
 from pai_runtime.engines.local.placement import example_placement
 from pai_runtime.host.host import Host
 from pai_runtime.plan.planning import JobFiles, plan_job
@@ -66,4 +67,5 @@ def _problems(files: JobFiles, host: Host) -> tuple[Problem, ...]:
         planner = plan_job(files, host, lambda job: example_placement(job, user), problems, lenient=True)
         # What only plugins can tell, each from its own parameters, and what they add up to.
         planner.plans(*((role, 0) for role in planner.job.roles))
+        find_code(planner.job, None, ())
     return problems.in_order

@@ -13,6 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
 
+from pai_runtime.engines.code import Code
 from pai_runtime.host.metadata import distributions_with, entry_points, name_and_version
 from pai_runtime.job.model import Job
 from pai_runtime.plan.environment import Placement, TaskName
@@ -83,7 +84,7 @@ class RunRequest:
 
     `folder` is that of the run, and empty; `timeout` in seconds, for the whole run. `storages`: directories
     of this machine by storage name; `environment`: names of variables of ours that tasks are to have, beside
-    those that the job asks for.
+    those that the job asks for. `code`: what is in the working directory of each task when it starts.
     """
 
     folder: Path
@@ -93,6 +94,7 @@ class RunRequest:
     isolation: IsolationMode
     storages: Mapping[str, Path]
     environment: tuple[str, ...]
+    code: Code | None
 
 
 def open_run(folder: Path) -> RunReader | Unreadable:
