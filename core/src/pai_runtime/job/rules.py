@@ -5,9 +5,9 @@ from typing import Final
 
 from pai_runtime.document.problems import Problem, Problems, listed, unexpected
 from pai_runtime.document.value import Value
-from pai_runtime.job.framework_name import framework_name
 from pai_runtime.job.model import PROTOCOL_TYPES, Job, Prerequisite
 from pai_runtime.job.order import dependencies_first
+from pai_runtime.task.framework_name import framework_name
 
 _LIKELY_MISSPELT: Final = {
     "callback": "callbacks",

@@ -77,6 +77,7 @@ class Loop:
         self._timers: list[tuple[float, Callable[[], None]]] = []
         self._quiet_at: dict[Sink, float] = {}
         self._heard: tuple[int, Callable[[bytes], None]] | None = None
+        self._watched: dict[int, Callable[[], None]] = {}
         self._wake = WakePipe()
         self._poll.register(self._wake.fd, select.POLLIN)
         adopt_orphans()
@@ -109,6 +110,16 @@ class Loop:
                 pass
             if data:
                 hear(data)
+
+    def watch(self, fd: int, on_ready: Callable[[], None]) -> None:
+        """Call `on_ready` whenever there is something to read."""
+        self._poll.register(fd, select.POLLIN)
+        self._watched[fd] = on_ready
+
+    def unwatch(self, fd: int) -> None:
+        """The end of `watch`."""
+        self._poll.unregister(fd)
+        del self._watched[fd]
 
     def spawn(
         self,
@@ -165,8 +176,10 @@ class Loop:
                 self._wake.clear()
             elif self._heard and fd == self._heard[0]:
                 self.hear()
-            else:
+            elif fd in self._sinks:
                 moved = self._pass_on(fd) or moved
+            elif fd in self._watched:
+                self._watched[fd]()
         return moved
 
     def _pass_on(self, fd: int) -> bool:

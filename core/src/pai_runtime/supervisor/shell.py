@@ -25,16 +25,17 @@ class NoShell(Exception):
 
 
 class Shell:
-    """The task's shell: bash where the image has it, else sh."""
+    """The task's shell, at `path`: bash where the image has it, else sh."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         path = environment.get("PATH", os.defpath)
-        bash = _which("bash", path)
-        shell = bash or _which("sh", path)
+        bash = which("bash", path)
+        shell = bash or which("sh", path)
         if shell is None:
             raise NoShell(f"neither bash nor sh was found on PATH ({path}): the commands cannot be run")
+        self.path = shell
         self._argv = [shell, "-c"]
-        self._cat = quoted(_which("cat", path) or "cat")
+        self._cat = quoted(which("cat", path) or "cat")
         # Not in the argument of eval, where a failure counts for nothing: the script would be empty.
         self._run = (
             f"__pai_script=$({self._cat} <&{SCRIPT_FD}) || exit {_NOT_READ}; "
@@ -69,7 +70,7 @@ class Shell:
         return [self._stop_at_error] if stop_at_error else []
 
 
-def _which(program: str, path: str) -> str | None:
+def which(program: str, path: str) -> str | None:
     """Where the program is on a search path."""
     for folder in path.split(os.pathsep):
         file = f"{folder}/{program}"

@@ -253,6 +253,7 @@ class LocalRun:
             ended=self._ended_at,
             outcome=self._outcome() if self._ended_at else None,
             failed_task=self._tasks[failed].label if failed else None,
+            stopping=self._cancelled_by is not None and self._ended_at is None,
         )
 
     def _outcome(self) -> RunOutcome:

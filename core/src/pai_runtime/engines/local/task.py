@@ -26,6 +26,7 @@ from pai_runtime.task.launch import LaunchOptions
 from pai_runtime.task.layout import ATTEMPTS, PLAN, PRIVATE, RECORD, SHARED, WORK
 from pai_runtime.task.outcome import Result
 from pai_runtime.task.plan import Plan
+from pai_runtime.task.session import SESSIONS
 from pai_runtime.task.state import read_state
 from pai_runtime.task.vocabulary import Outcome, Phase
 
@@ -172,6 +173,7 @@ class LocalTask:
         self.state = "stopped" if not by_itself else "failed" if self.code else "succeeded"
         with contextlib.suppress(OSError):  # if it is not isolated, it may even have taken its folder away
             self._leave_record(self.code)
+            self._run.unlink(f"{self.label}/{SESSIONS}")
             if self._options.namespaces:
                 clean_up(self._run, self.label, self._layers)
         return self.code
