@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 from collections.abc import Generator
 from pathlib import Path
 
@@ -23,6 +24,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A program inherits what is ignored, as under nohup, but no handler: ours keeps us alive as well.
+    for number in (signal.SIGHUP, signal.SIGINT):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
     if config.getoption("--cpu-time"):
         config.pluginmanager.register(CpuTime())
 

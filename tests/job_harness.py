@@ -87,6 +87,16 @@ def planned(path: Path, *only: TaskName) -> dict[TaskName, Plan]:
     return plans
 
 
+def validated(path: Path) -> tuple[Problem, ...]:
+    """All problems of a job file, as ``validate`` reports them."""
+    problems = Problems()
+    with problems.caught():
+        placed = lambda job: example_placement(job, "alice")  # noqa: E731
+        planner = plan_job(JobFiles(path), Host(NO_POLICY), placed, problems, lenient=True)
+        planner.plans(*((role, 0) for role in planner.job.roles))
+    return problems.in_order
+
+
 def checked_roles(job: Job) -> tuple[list[PlannedRole], Sequence[Problem]]:
     """The roles of a job with their plugins, and what is wrong with what they use."""
     problems = Problems()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -242,6 +243,67 @@ def test_a_spec_that_is_none_is_told_and_the_shipped_rules_hold(
     assert err.startswith(told)
 
 
+OPERATORS_SPEC = Path(__file__).parent / "exit_specs" / "k8s-job-exit-spec.yaml"
+
+
+def test_what_a_runtime_cannot_use_of_the_operators_spec_is_told_with_its_place(
+    tmp_path: Path, analyze: Any
+) -> None:
+    (tmp_path / "spec.yaml").write_text(OPERATORS_SPEC.read_text())
+    (tmp_path / "log").write_text("train.sh: 3: pythn: command not found\n")
+    status, out, err = analyze("--exit-code", "127", "--spec", "spec.yaml", "log")
+    assert (status, out.split()[:2]) == (0, ["220", "UserCommandInvalid:"])
+    assert "Found by rule UserCommandInvalid (entry 4 of spec.yaml)" in out
+    *warnings, note = err.splitlines()
+    lines = OPERATORS_SPEC.read_text().splitlines()
+    told = [
+        re.fullmatch(r"warning: spec.yaml:(\d+):\d+: entry (\d+)(?: \(\w+\))?: (\S+): .*", each)
+        for each in warnings
+    ]
+    assert [each and (int(each[2]), each[3], lines[int(each[1]) - 1].strip()) for each in told] == [
+        (4, "pattern.controllerPodPatterns", "- containers:"),
+        (
+            4,
+            "pattern.runtimeContainerPatterns[1].userLogRegex",
+            '- userLogRegex: "(?i)ran out of (memory"',
+        ),
+        (5, "pattern.runtimeContainerPatterns", "- exitCode: 1"),
+        (7, "code", '- code: "many"'),
+        (8, "pattern", "runtimeContainerPattern:"),
+    ]
+    assert note.endswith("2 entries are only for the platform's controller: Succeeded, PodEvicted")
+
+
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        ("5", "1:7: expected a list of entries"),
+        ("", "1:6: expected a list of entries"),
+        ("[5]", "1:8: entry 1: expected a mapping"),
+        ("[{code: 3, pattern: [x]}]", "1:27: entry 1 (3): pattern: expected a mapping"),
+        (
+            "[{code: 3, pattern: {runtimeContainerPatterns: x}}]",
+            "1:54: entry 1 (ExitCode3): pattern.runtimeContainerPatterns: expected a list",
+        ),
+        (
+            "[{code: 3, pattern: {runtimeContainerPatterns: [{exitcode: 3}]}}]",
+            "1:55: entry 1 (ExitCode3): pattern.runtimeContainerPatterns[0]: unknown field",
+        ),
+        ("[{code: [], pattern: {runtimeContainerPatterns: [{}]}}]", "1:15: entry 1: code: expected a whole"),
+        ("[{phrase: {}, code: true, pattern: {runtimeContainerPatterns: [{}]}}]", "1:27: entry 1: code: "),
+    ],
+)
+def test_what_is_no_operators_spec_is_told_with_its_place(
+    spec: str, told: str, tmp_path: Path, analyze: Any
+) -> None:
+    (tmp_path / "spec.yaml").write_text(f"spec: {spec}\n")
+    (tmp_path / "log").write_text("all is well")
+    status, _, err = analyze("--spec", "spec.yaml", "log")
+    assert status == 1
+    assert err.startswith(f"warning: spec.yaml:{told}")
+    assert len(err.splitlines()) == 1
+
+
 def test_control_characters_of_logs_and_specs_do_not_reach_the_terminal(tmp_path: Path, analyze: Any) -> None:
     evil = "\x1b]0;title\x07\x1b[2J\x9b2J\x00\x08"
     rule = {"code": 9, "phrase": "Bad", "reason": "\x1b[2Jred", "patterns": [{"userLogRegex": "bad.*"}]}
@@ -314,6 +376,36 @@ def test_a_code_that_no_rule_gives_is_the_commands_own(
     expected = (1, "No rule gives exit code 77: it is the command's own.\n", "")
     assert run(capsys, monkeypatch, "exit-codes", "77") == expected
     assert run(capsys, monkeypatch, "exit-codes", "77", "--json") == (1, "[]\n", "")
+
+
+@pytest.mark.parametrize("name", ["CudaOutOfMemory", "cudaoutofmemory"])
+def test_a_failure_is_explained_by_its_name(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    status, out, _ = run(capsys, monkeypatch, "exit-codes", name)
+    assert (status, out.splitlines()[0]) == (0, "226 CudaOutOfMemory (PERMANENT)")
+    _, out, _ = run(capsys, monkeypatch, "exit-codes", name, "--json")
+    assert [each["phrase"] for each in json.loads(out)] == ["CudaOutOfMemory"]
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("CudaOutOfMemry", "CudaOutOfMemory"),
+        ("cudnnerr", "CudnnError"),
+        ("OutOfMemory", "HostOutOfMemory"),
+        ("qqqqqqq", None),
+        ("２２６", None),
+        ("\x1b[2J", None),
+    ],
+)
+def test_of_a_name_that_no_rule_has_similar_ones_are_told(
+    name: str, meant: str | None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    status, out, err = run(capsys, monkeypatch, "exit-codes", name)
+    assert (status, err) == (1, "")
+    assert (meant in out) if meant else ("did you mean" not in out)
+    assert "\x1b" not in out
 
 
 def test_a_reader_that_has_seen_enough_is_no_failure() -> None:

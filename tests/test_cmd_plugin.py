@@ -63,21 +63,33 @@ def test_the_manifest_and_the_code_know_the_same_names() -> None:
     assert sorted(enum) == sorted(NAMES)
 
 
-def test_commands_before_and_after_are_those_of_start_and_exit(tmp_path: Path) -> None:
+def test_commands_before_and_after_are_those_of_start_and_success(tmp_path: Path) -> None:
     both = {"preCommands": ["a", "b"], "postCommands": ["c"]}
-    start, end = ("taskStarts", "a\nb\n", "fail"), ("taskExits", "c\n", "fail")
+    start, end = ("taskStarts", "a\nb\n", "fail"), ("taskSucceeds", "c\n", "fail")
     assert planned(tmp_path, {"parameters": both}, both) == [start, end, start, end]
 
 
-def test_in_extras_they_are_those_of_start_and_exit_too(tmp_path: Path) -> None:
+def test_in_extras_they_are_those_of_start_and_success_too(tmp_path: Path) -> None:
     extra = {"plugin": "cmd", "parameters": {"preCommands": ["a"], "postCommands": ["b"]}}
     path = write_job(tmp_path, job(extras={"com.microsoft.pai.runtimeplugin": [extra]}))
     result = cli("plan", path, "--json", "--task", "worker/0")
     steps = json.loads(result.stdout)["steps"]
     assert [(step["phase"], step["script"]) for step in steps if "script" in step] == [
         ("taskStarts", "a\n"),
-        ("taskExits", "b\n"),
+        ("taskSucceeds", "b\n"),
     ]
+
+
+@pytest.mark.parametrize(("code", "expected"), [(0, ["after", "last"]), (5, ["last"])])
+def test_commands_after_do_not_run_after_a_command_that_failed_and_callbacks_for_the_exit_do(
+    tmp_path: Path, code: int, expected: list[str]
+) -> None:
+    parameters = {"postCommands": ["echo after"], "callbacks": [callback("taskExits", "echo last")]}
+    extras = {"com.microsoft.pai.runtimeplugin": [{"plugin": "cmd", "parameters": parameters}]}
+    document = job(worker={"commands": [f"exit {code}"]}, extras=extras)
+    assert cli("run", write_job(tmp_path, document), "--out", tmp_path / "run").returncode == code
+    said = runtime_log(tmp_path / "run/worker/0")
+    assert [line for line in said if line in ("after", "last")] == expected
 
 
 def test_callbacks_for_one_event_are_scripts_of_their_own_in_the_order_they_are_written(
@@ -315,7 +327,7 @@ def test_each_event_has_the_scripts_of_its_callbacks_with_the_commands_as_writte
     before: list[str], after: list[str], callbacks: list[dict[str, Any]]
 ) -> None:
     steps = contribution(preCommands=before, postCommands=after, callbacks=callbacks).steps
-    around = {"taskStarts": before, "taskExits": after}
+    around = {"taskStarts": before, "taskSucceeds": after}
     for event in EVENTS:
         found = [(step.script, step.failure_policy) for step in steps if step.event == event]
         expected = [

@@ -18,12 +18,12 @@ import yaml
 
 from pai_runtime.document.schemas import package_schema
 from pai_runtime.engines.local.framework_controller import Attempt, attempt_variables
-from pai_runtime.task.exit_codes import RUNTIME_ERROR, SETUP_FAILED, TIMEOUT
+from pai_runtime.task.exit_codes import CALLBACK_FAILED, RUNTIME_ERROR, SETUP_FAILED, TIMEOUT
 from tests.support import JOBS, PROGRAM, callback, cli, cli_each, job, made_once, write_job
 from tools import reference
 
 ROOT = Path(__file__).resolve().parents[1]
-EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
+EXAMPLES = sorted((ROOT / "examples").rglob("*.yaml"))
 DOCUMENTS = [
     ROOT / "README.md",
     ROOT / "SECURITY.md",
@@ -185,7 +185,7 @@ def test_a_job_that_is_shown_and_run_is_the_one_that_is_run() -> None:
     document = blocks(ROOT / "docs/writing-jobs.md")
     compared = set()
     for block, following in pairwise(document):
-        run = re.search(r"run (?:.* )?(examples/\w+\.yaml)", following.text)
+        run = re.search(r"run (?:.* )?(examples/[\w/]+\.yaml)", following.text)
         if block.language == "yaml" and not block.file and run:
             example = yaml.safe_load((ROOT / run[1]).read_text("utf-8"))
             shown = yaml.safe_load(block.text)
@@ -222,7 +222,7 @@ def _anchors(document: Path) -> set[str]:
 
 def test_the_exit_codes_that_are_told_are_those_of_the_runtime() -> None:
     told = re.findall(r"^\| (\d{3}) \|", (ROOT / "docs/writing-jobs.md").read_text("utf-8"), re.MULTILINE)
-    assert set(map(int, told)) == {SETUP_FAILED, RUNTIME_ERROR, TIMEOUT}
+    assert set(map(int, told)) == {SETUP_FAILED, RUNTIME_ERROR, TIMEOUT, CALLBACK_FAILED}
 
 
 def test_the_reference_is_in_step_with_the_program() -> None:

@@ -135,7 +135,7 @@ _SIGNALS = {
     "twice": [signal.SIGINT, signal.SIGTERM],  # two of the same might arrive as one
 }
 
-_PLUGIN = {"plugin": "org.example.test", "distribution": "pai-test 1.0"}
+_PLUGIN = {"plugin": "org.example.test", "distribution": "pai-test 1.0", "source": "job.yaml:1:1"}
 _INIT_RUNS_ITS_SCRIPT = """
 import os
 @hookimpl
@@ -176,12 +176,14 @@ def test_each_end_in_each_phase_has_its_callbacks_and_its_outcome(
         f"{phase} {item.partition('=')[0]}{told.get(phase, '')}" for phase, item in items if item[0] != "-"
     ]
     record = run.record
-    assert record.get("callbackFailures", []) == [
-        {"phase": phase, "exitCode": int(code), "use": use.lstrip("-"), **_PLUGIN}
+    failures = [
+        {"phase": phase, "exitCode": int(code), "use": use.lstrip("-"), **_PLUGIN, **_cut_short(use, row)}
         for phase, item in items
         for use, equals, code in [item.partition("=")]
         if equals
     ]
+    assert record.get("callbackFailures", []) == failures
+    assert record.get("callbackFailureCount", 0) == len(failures)
     keys = ("outcome", "exitCode", "signal", "phase", "originUserExitCode")
     expected = [row[name] for name in ("outcome", "code", "signal", "decided", "command")]
     assert ["-" if record[key] is None else str(record[key]) for key in keys] == expected
@@ -192,6 +194,12 @@ def test_each_end_in_each_phase_has_its_callbacks_and_its_outcome(
 def test_every_phase_has_every_end_or_a_reason_why_not() -> None:
     rows = [(row["phase"], row["how"]) for row in _ROWS]
     assert sorted([*rows, *_LEFT_OUT]) == sorted(itertools.product(_PHASES, _SCRIPTS))
+
+
+def _cut_short(use: str, row: dict[str, str]) -> dict[str, str]:
+    if use.startswith("-"):
+        return {"cutShort": "skipped"}
+    return {"cutShort": "stopped"} if row["how"] in ("deaf-cancel", "deaf-timeout", "twice") else {}
 
 
 def _plan(folder: Path, row: dict[str, str], digest: str) -> Plan:

@@ -68,6 +68,7 @@ def test_a_record_is_whole_valid_and_within_bounds(
         user_code,
     )
     assert set(record["errorLogs"]) == {"user", "platform"}
+    assert record.get("callbackFailureCount", 0) == failures >= len(record.get("callbackFailures", []))
     assert parse_document(text, "exit.yaml").data == record, "who sums up a job reads it too"
     jsonschema.validate(record, package_schema("pai_runtime.task", "exit-record.schema.json"))
 

@@ -135,6 +135,44 @@ def test_each_code_has_a_rule_and_no_rule_has_another() -> None:
     assert {rule.code for rule in _rules()} == PLATFORM_CODES | OWN_CODES
 
 
+CLASSICS: list[tuple[int, int, str]] = [
+    (220, 127, "bash: foo: command not found"),
+    (220, 127, "bash: foo: No such file or directory"),
+    (221, 1, "ResourceExhaustedError: OOM when allocating tensor with shape[256,64,112,112]"),
+    (222, 139, "[node:7] Signal code: Address not mapped (1)"),
+    (223, 1, "failed to enqueue convolution on stream: CUDA_ERROR_ECC_UNCORRECTABLE"),
+    (224, 1, "RuntimeError: CUDA driver version is insufficient for CUDA runtime version"),
+    (225, 1, "RuntimeError: dropout supported only in cudnn v5 and above"),
+    (225, 1, "RuntimeError: CUDNN_STATUS_EXECUTION_FAILED in cudnnSetDropoutDescriptor"),
+    (226, 1, "RuntimeError: cuda runtime error (2) : out of memory at THC/generic/THCStorage.cu:58"),
+    (226, 1, "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB"),
+    (228, 2, "train.py: error: unrecognized arguments: --epoch-number 3"),
+    (229, 1, "FileNotFoundError: [Errno 2] No such file or directory: 'data/train.csv'"),
+    (229, 1, "command: line 1: data/train.csv: No such file or directory"),
+    (230, 1, "ValueError: Restore called with invalid save path model.ckpt"),
+    (230, 1, "FileNotFoundError: [Errno 2] No such file or directory: 'checkpoints/last.pth'"),
+    (231, 1, "SyntaxError: invalid syntax"),
+    (231, 1, "NameError: name 'epochs' is not defined"),
+    (232, 1, "ImportError: cannot import name 'train' from 'model' (model.py)"),
+    (233, 1, "IndexError: list index out of range"),
+    (234, 139, "train.sh: line 1:    12 Segmentation fault      (core dumped) python train.py"),
+    (235, 1, "Aborted (core dumped)"),
+]
+"""The platform's codes, each with the exit code and the line that everybody knows of it."""
+
+
+def test_the_best_known_messages_have_the_platforms_codes() -> None:
+    given = [
+        match.rule.code
+        if (match := first_match(_rules(), Evidence(exit_code=own, user_log=f"start\n{text}\n".encode())))
+        else None
+        for _, own, text in CLASSICS
+    ]
+    assert list(zip(given, CLASSICS, strict=True)) == [(each[0], each) for each in CLASSICS]
+    of_programs = PLATFORM_CODES - {128, *range(130, 144), 249}  # those are the signals', GPU's and ssh's
+    assert {code for code, _, _ in CLASSICS} == of_programs
+
+
 @pytest.mark.parametrize("number", range(2, 16))
 def test_a_signal_that_ends_a_task_without_a_word_gives_the_code_that_a_shell_would_give(
     number: int,

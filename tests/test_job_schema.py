@@ -16,7 +16,7 @@ def changed(path: str, value: Any) -> dict[str, Any]:
         extras={"com.microsoft.pai.runtimeplugin": [{"plugin": "cmd"}]},
         prerequisites=[{"name": "p", "type": "script"}],
         defaults={},
-        worker={"completion": {}, "extraContainerOptions": {}},
+        worker={"completion": {}, "extraContainerOptions": {}, "instances": 2, "prerequisites": ["p"]},
     )
     place: Any = document
     *above, last = (int(part) if part.isdecimal() else part for part in path.split("/"))
@@ -33,7 +33,7 @@ EXTRA = "extras/com.microsoft.pai.runtimeplugin/0"
 
 ACCEPTED: dict[str, list[Any]] = {
     "protocolVersion": [2, "2"],
-    "name": ["a", "0", "-", "_", "A-b_9"],
+    "name": ["a", "0", "-", "_", "A-b_9", "n" * 255],
     "version": [1.0, "1.0", None],
     "prerequisites/0/uri": ["image"],
     "prerequisites/1/uri": ["text", ["a", "b"], []],
@@ -55,8 +55,8 @@ ACCEPTED: dict[str, list[Any]] = {
     f"{ROLE}/instances": [None, 1, 1000],
     f"{ROLE}/taskRetryCount": [None, 0],
     f"{ROLE}/completion": [None, {}],
-    f"{COMPLETION}/minFailedInstances": [None, -1, 1, 2],
-    f"{COMPLETION}/minSucceededInstances": [None, -1, 1, 2],
+    f"{COMPLETION}/minFailedInstances": [None, -1, 0, 1, 2],
+    f"{COMPLETION}/minSucceededInstances": [None, -1, 0, 1, 2],
     f"{ROLE}/extraContainerOptions": [None, {"shmMB": 0, "infiniband": True}],
     f"{RESOURCES}/gpu": [0],
     f"{RESOURCES}/ports": [None, {}, {"ssh": 1, "my_port": 1000}],
@@ -71,9 +71,9 @@ def test_what_the_protocol_allows_is_accepted(tmp_path: Path, path: str, value: 
     assert load(tmp_path, changed(path, value)) == ()
 
 
-NAME = "a name of letters, digits, '-' and '_'"
-IDENTIFIER = "a name of letters, digits and '_' that does not start with a digit"
-COUNT = "-1, or a whole number of at least 1"
+NAME = "a name of letters, digits, '-' and '_', at most 255 characters"
+IDENTIFIER = "a name of letters, digits and '_' that does not start with a digit, at most 255 characters"
+COUNT = "-1, 0 for the default, or a number of instances"
 
 REFUSED: dict[str, list[tuple[Any, str | None, str | None]]] = {
     "protocolVersion": [(1, "1", "2"), ("2.0", '"2.0"', "2"), (None, "nothing", "2"), (True, "true", "2")],
@@ -85,11 +85,12 @@ REFUSED: dict[str, list[tuple[Any, str | None, str | None]]] = {
         ("é", '"é"', NAME),
         (5, "5", NAME),
         (["a"], "a list", NAME),
+        ("n" * 256, f'"{"n" * 59}…', NAME),
     ],
     "type": [("data", '"data"', "job"), ({}, "a mapping", "job")],
     "prerequisites": [({}, "a mapping", "a list or nothing"), ("x", '"x"', "a list or nothing")],
     "prerequisites/1": [(None, "nothing", "a mapping"), (5, "5", "a mapping")],
-    "prerequisites/1/name": [("a\n", '"a\\n"', NAME)],
+    "prerequisites/1/name": [("a\n", '"a\\n"', NAME), ("n" * 256, f'"{"n" * 59}…', NAME)],
     "prerequisites/1/uri": [
         (5, "5", "a string, or a list of strings"),
         ({}, "a mapping", "a string, or a list of strings"),
@@ -116,8 +117,8 @@ REFUSED: dict[str, list[tuple[Any, str | None, str | None]]] = {
         (".inf", '".inf"', "a whole number or nothing"),
         ("9" * 400, '"' + "9" * 59 + "…", "a whole number or nothing"),
     ],
-    f"{COMPLETION}/minFailedInstances": [(0, "0", COUNT), (-2, "-2", COUNT), ("1", '"1"', COUNT)],
-    f"{COMPLETION}/minSucceededInstances": [(0, "0", COUNT), (-2, "-2", COUNT), (1.5, "1.5", COUNT)],
+    f"{COMPLETION}/minFailedInstances": [(-2, "-2", COUNT), ("1", '"1"', COUNT)],
+    f"{COMPLETION}/minSucceededInstances": [(-2, "-2", COUNT), (1.5, "1.5", COUNT)],
     f"{ROLE}/commands": [
         ([], "a list", "a list of shell commands"),
         ("true", '"true"', "a list of shell commands"),
@@ -136,6 +137,7 @@ REFUSED: dict[str, list[tuple[Any, str | None, str | None]]] = {
         ({"a": 1001}, "1001", "a whole number, at least 1, at most 1000"),
         ({"a-b": 1}, '"a-b"', IDENTIFIER),
         ({"a\n": 1}, '"a\\n"', IDENTIFIER),
+        ({"a" * 256: 1}, f'"{"a" * 59}…', IDENTIFIER),
     ],
     "deployments/0/taskRoles/worker/preCommands": [("a", '"a"', "a list of shell commands")],
     f"{EXTRA}/plugin": [("", '""', "a string that is not empty"), (3, "3", "a string")],
@@ -161,7 +163,7 @@ def test_what_the_protocol_does_not_allow_is_refused_with_what_was_found_and_exp
     assert about[0].position.line > 1 or path == "protocolVersion"
 
 
-@pytest.mark.parametrize("name", ["1a", "a-b", "a b", "", "a\n", "é", "a/b"])
+@pytest.mark.parametrize("name", ["1a", "a-b", "a b", "", "a\n", "é", "a/b", "a" * 256])
 def test_a_task_role_has_the_name_of_a_variable(tmp_path: Path, name: str) -> None:
     problems = load(tmp_path, {**job(), "taskRoles": {name: job()["taskRoles"]["worker"]}})
     assert problems[0].expected == IDENTIFIER
@@ -245,6 +247,34 @@ def test_a_field_that_is_missing_is_named(tmp_path: Path, name: str, above: str)
     del place[name]
     missing = [problem for problem in load(tmp_path, document) if problem.code == "missing-field"]
     assert any(f"'{name}'" in problem.message for problem in missing)
+
+
+@pytest.mark.parametrize(
+    ("prerequisite", "written", "missing"),
+    [
+        ({"name": "i", "type": "dockerimage", "URI": "x"}, "URI", "uri"),
+        ({"Name": "ds", "type": "data"}, "Name", "name"),
+    ],
+)
+def test_a_field_that_is_missing_since_it_is_misspelt_is_an_error(
+    tmp_path: Path, prerequisite: dict[str, Any], written: str, missing: str
+) -> None:
+    """Although a prerequisite may have any other field."""
+    (problem,) = load(tmp_path, job(prerequisites=[prerequisite]))
+    assert (problem.code, problem.severity, problem.field) == (
+        "missing-field",
+        "error",
+        f"prerequisites[1].{written}",
+    )
+    assert (problem.found, problem.suggestion) == (f"'{written}'", missing)
+
+
+@pytest.mark.parametrize("key", ["env", "environment"])
+def test_who_looks_for_variables_of_a_role_is_told_how_to_set_them(tmp_path: Path, key: str) -> None:
+    (problem,) = load(tmp_path, job(worker={key: {"A": "b"}}))
+    assert (problem.code, problem.field) == ("unknown-field", f"taskRoles.worker.{key}")
+    assert "export NAME=value" in problem.message
+    assert "extras.environment" in problem.message
 
 
 def test_whole_numbers_written_with_a_point_are_meant_as_they_are() -> None:

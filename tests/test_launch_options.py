@@ -22,6 +22,7 @@ _ALL = LaunchOptions(
     rotation=Rotation(1024, 3),
     termination_log="/tmp/log",
     folder_fd=10,
+    sessions_fd=5,
     secrets_fd=11,
     pid=12,
     python="/usr/bin/python3",

@@ -9,7 +9,7 @@ import pytest
 from pai_runtime.supervisor.lifecycle import run_task as run_lifecycle
 from pai_runtime.supervisor.loop import ExitStatus
 from pai_runtime.task.analysis import Analysis
-from pai_runtime.task.exit_codes import SETUP_FAILED, TIMEOUT
+from pai_runtime.task.exit_codes import CALLBACK_FAILED, SETUP_FAILED, TIMEOUT
 from pai_runtime.task.outcome import Result
 from pai_runtime.task.plan import EVENTS, Command, Plan, PlannedService, Service, Step, UseRecord
 from pai_runtime.task.vocabulary import Event, FailurePolicy, Phase, StopReason
@@ -116,6 +116,30 @@ def test_whatever_fails_every_callback_of_every_started_use_runs(
     assert [f"{failure.phase} {failure.use.name}" for failure in failures] == (
         after if policy == "fail" else []
     )
+
+
+@pytest.mark.parametrize(
+    ("failing", "policy", "outcome", "code", "decided"),
+    [
+        ({}, "fail", "ok", 0, "command"),
+        ({"taskSucceeds b": 5, "taskExits a": 6}, "fail", "failed", CALLBACK_FAILED, "taskSucceeds"),
+        ({"taskExits a": 6}, "fail", "failed", CALLBACK_FAILED, "taskExits"),
+        ({"taskSucceeds b": 5}, "ignore", "ok", 0, "command"),
+        ({"command": 3, "taskFails b": 5}, "fail", "failed", 3, "command"),
+        ({"taskStarts a": 1, "taskExits a": 5}, "fail", "setup-failed", SETUP_FAILED, "taskStarts"),
+    ],
+)
+def test_with_strict_callbacks_one_that_fails_fails_a_task_that_had_not(
+    failing: dict[str, int], policy: FailurePolicy, outcome: str, code: int, decided: Phase
+) -> None:
+    runner = Pretend(failing)
+    given = replace(_plan(policy), strict_callbacks=True)
+    result, failures = run_lifecycle(given, runner, lambda _: None)
+    assert (result.outcome, result.code, result.phase) == (outcome, code, decided)
+    assert runner.on_disk == result
+    if code == CALLBACK_FAILED:
+        assert (result.user_code, result.failed) == (0, failures[0].use)
+        assert set(runner.told[3:]) == {"ok"}, "the command has succeeded, and callbacks are told of that"
 
 
 @pytest.mark.parametrize(

@@ -196,10 +196,7 @@ def test_a_task_that_has_written_nothing_yet_gives_nothing(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (
-            ["nowhere"],
-            "nowhere is not the directory of a run: there is no such directory; pai-runtime ps lists",
-        ),
+        (["nowhere"], "there is no run 'nowhere'"),
         (["empty"], "empty is not the directory of a run: it has no run.json; pai-runtime ps lists the runs"),
         (["broken"], "broken is not the directory of a run: its run.json is invalid"),
         (["run", "worker/7"], "no task 'worker/7' in run; known: worker/0 to worker/1, server/0"),

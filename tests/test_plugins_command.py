@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.plugin_factory import GREETS, Site, policy_rule, write_policy
 
@@ -28,7 +29,7 @@ def test_the_list_has_every_plugin_with_its_distribution_and_why_it_is_refused(
     result = site.cli("plugins", "list", "--policy", write_policy(tmp_path, policy_rule(made)))
     assert result.returncode == 0
     assert "org.allowed (org-allowed 1.2)\n  The plugin org.allowed\norg.refused" in result.stdout
-    reason = f"policy {tmp_path / 'policy.yaml'} does not list it"
+    reason = f"policy {tmp_path / 'policy.yaml'} does not list it; it lists org.allowed"
     assert f"org.refused (other 1.0)\n  The plugin org.refused\n  refused: {reason}\n" in result.stdout
 
 
@@ -237,3 +238,74 @@ def test_an_id_that_two_distributions_claim_is_shown_and_not_checked(site: Site)
     assert (checked.returncode, checked.stdout) == (2, "")
     assert "first 1.0 and second 1.0 both claim this id; uninstall all but one" in checked.stderr
     assert site.imported == set()
+
+
+# What an operator freezes
+
+
+def test_what_is_frozen_is_a_policy_that_allows_exactly_what_is_installed(site: Site, tmp_path: Path) -> None:
+    made = [site.add("org.two", version="2.0.post1"), site.add("org.one")]
+    frozen = site.cli("plugins", "freeze")
+    assert frozen.returncode == 0
+    document = yaml.safe_load(frozen.stdout)
+    assert [entry["id"] for entry in document["plugins"]] == ["org.one", "org.two"]
+    assert all(entry["digest"].startswith("sha256:") for entry in document["plugins"])
+    assert site.cli("plugins", "freeze").stdout == frozen.stdout
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(frozen.stdout)
+    assert _allowed(site, policy) == {"org.one", "org.two"}
+    checked = site.cli("plugins", "check", "--policy", policy)
+    assert (checked.returncode, checked.stdout.count("OK: ")) == (0, 2)
+    module = made[0].code
+    module.write_text(module.read_text() + "# another byte\n")
+    assert _allowed(site, policy) == {"org.one"}
+
+
+def test_what_cannot_be_pinned_or_is_refused_is_left_out_and_said(site: Site, tmp_path: Path) -> None:
+    made = site.add("org.one")
+    site.add("org.refused")
+    site.add("org.broken", api=7)
+    site.add("org.unordered", version="of-today")
+    rules = [policy_rule(made), {"id": "org.unordered", "distribution": "org-unordered", "versions": "*"}]
+    frozen = site.cli("plugins", "freeze", "--policy", write_policy(tmp_path, *rules))
+    assert [entry["id"] for entry in yaml.safe_load(frozen.stdout)["plugins"]] == ["org.one"]
+    left_out = [line for line in frozen.stderr.splitlines() if "left out" in line]
+    for id_ in ("org.broken", "org.refused", "org.unordered"):
+        assert sum(id_ in line.partition(":")[2].partition(";")[0] for line in left_out) == 1, left_out
+
+
+UNMATCHED: dict[str, tuple[dict[str, str], str]] = {
+    "no such id": ({"id": "org.other"}, "no plugin with this id is installed"),
+    "a misspelt id": ({"id": "org.oen"}, "did you mean org.one?"),
+    "another distribution": ({"distribution": "other"}, "allows only the distribution other"),
+    "another version": ({"versions": ">=2"}, "allows only >=2"),
+    "another digest": ({"digest": f"sha256:{0:064}"}, "allows only the digest"),
+}
+
+
+@pytest.mark.parametrize("case", UNMATCHED)
+def test_an_entry_of_a_policy_that_matches_nothing_is_a_warning_at_its_place(
+    site: Site, tmp_path: Path, case: str
+) -> None:
+    fields, text = UNMATCHED[case]
+    made = site.add("org.one")
+    policy = write_policy(tmp_path, policy_rule(made), policy_rule(made, **fields))
+    listed = site.cli("plugins", "list", "--policy", policy)
+    assert (listed.returncode, len(listed.stderr.splitlines())) == (0, 1)
+    assert listed.stderr.startswith(f"{policy}:10:10: warning: plugins[1].id: ")
+    assert text in listed.stderr
+    checked = site.cli("plugins", "check", "--policy", policy)
+    assert (checked.returncode, checked.stderr) == (1, listed.stderr)
+
+
+def test_a_check_of_all_names_each_plugin_that_fails(site: Site) -> None:
+    good, bad = site.add("org.good"), site.add("org.bad", "raise RuntimeError('boom')")
+    checked = site.cli("plugins", "check")
+    assert checked.returncode == 1
+    assert f"OK: {good.label} matches its manifest" in checked.stdout.splitlines()
+    assert f"{bad.label}: " in checked.stderr
+
+
+def _allowed(site: Site, policy: Path) -> set[str]:
+    rows = json.loads(site.cli("plugins", "list", "--json", "--policy", policy).stdout)
+    return {row["id"] for row in rows if row["allowed"]}

@@ -224,7 +224,7 @@ extras:
 @pytest.mark.parametrize("kind", ["data", "script", "output"])
 def test_what_a_role_calls_its_data_script_or_output_is_used_when_it_has_callbacks(kind: str) -> None:
     document = job(
-        prerequisites=[script("last"), script("named", "base"), script("base")],
+        prerequisites=[script("last"), script("named", "base", type=kind), script("base")],
         worker={kind: "named", "prerequisites": ["last"]},
     )
     assert names(document) == ["base", "named", "last"]
@@ -232,7 +232,10 @@ def test_what_a_role_calls_its_data_script_or_output_is_used_when_it_has_callbac
 
 def test_data_comes_before_script_before_output_before_the_list() -> None:
     document = job(
-        prerequisites=[script(name) for name in "abcd"],
+        prerequisites=[
+            script(name, type=kind)
+            for name, kind in zip("abcd", ["x", "output", "script", "data"], strict=True)
+        ],
         worker={"prerequisites": ["a", "c"], "output": "b", "data": "d", "script": "c"},
     )
     assert names(document) == ["d", "c", "b", "a"]
@@ -360,6 +363,17 @@ def test_a_deployment_that_is_not_chosen_or_not_for_the_role_adds_nothing() -> N
     ]
     for change in changes:
         assert command(build({**document, **change})) == "own\n"
+
+
+@pytest.mark.parametrize(
+    ("extras", "expected"), [({"nounset": True}, True), ({"nounset": False}, False), ({}, False)]
+)
+def test_whether_an_unset_variable_is_an_error_is_part_of_the_command(
+    extras: dict[str, Any], *, expected: bool
+) -> None:
+    (role,), problems = checked_roles(build(job(extras=extras)))
+    assert not problems
+    assert role.command.nounset is expected
 
 
 def test_a_command_says_where_it_and_its_deployment_stand() -> None:

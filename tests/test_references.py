@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from pai_runtime.document.problems import InvalidInput, Problem
 from pai_runtime.job.secrets import as_placeholders
 from pai_runtime.task.placeholders import placeholder
-from tests.job_harness import build, command, command_problems, load, load_file, parameters, uses
-from tests.support import job, write_job
+from tests.job_harness import build, command, command_problems, load, load_file, parameters, resolver, uses
+from tests.support import callback, job, write_job
 
 
 def with_command(text: str, **fields: Any) -> dict[str, Any]:
@@ -97,7 +97,7 @@ def test_a_scalar_is_inserted_as_it_was_written(written: str) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [1, 1.5, True, None, "text", [], {}, ["a", {"b": [None, 2]}], {"a": {"b": "<% $secrets.token %>"}}],
+    [1, 1.5, True, None, "text", [], {}, ["a", {"b": [None, 2]}], {"a": {"b": "<% not ours %>"}}],
 )
 @pytest.mark.parametrize("text", ["<% $parameters.x %>", " \n<%$parameters.x%>\n"])
 def test_a_text_that_is_one_reference_becomes_the_value_of_its_type(value: Any, text: str) -> None:
@@ -130,7 +130,6 @@ OTHER = [
     "<% $parameters.text",
     "$parameters.text %>",
     "< % $parameters.text % >",
-    "<% parameters.text %>",
     "<% $x %>",
     "<% $row.name %>",
     "<% $data->{x} %>",
@@ -153,9 +152,7 @@ def test_other_text_between_the_same_marks_is_left_alone(tmp_path: Path, text: s
         "it's",
         '"quoted"',
         "a & b &amp; <b>",
-        "<% $secrets.token %>",
-        "<% $parameters.number %>",
-        "<% this.x %>",
+        "<%= x %>",
         "%> <%",
         "}, 'added': 'key'",
         "a: b\n- c\n# d",
@@ -422,7 +419,7 @@ def test_a_fault_in_a_prerequisite_is_reported_once_where_it_is_written(tmp_path
     """However many others refer to it."""
     document = chain({"t": "<% this.u %>", "more": "<% this.u %>/x"}, {"u": "<% $parameters.none %>"})
     document["parameters"] = {}
-    document["taskRoles"]["worker"].update(data="p1", commands=["<% $data.u %>"])
+    document["taskRoles"]["worker"].update(script="p1", commands=["<% $script.u %>"])
     job_, problems = load_file(write_job(tmp_path, document))
     assert {(problem.field, problem.message) for problem in problems} == {
         ("prerequisites[2].u", "cannot resolve <% $parameters.none %>: $parameters has no 'none'")
@@ -443,9 +440,9 @@ def test_a_fault_in_a_prerequisite_is_reported_once_where_it_is_written(tmp_path
     ],
 )
 def test_a_circle_of_references_is_refused(tmp_path: Path, fields: list[dict[str, Any]]) -> None:
-    problems = load(tmp_path, chain(*fields))
-    assert problems
-    assert all(problem.message.endswith(": it refers to itself") for problem in problems)
+    (problem,) = load(tmp_path, chain(*fields))
+    assert problem.code == "reference-to-nothing"
+    assert ": it refers to itself: prerequisites[" in problem.message
 
 
 def test_a_long_way_of_references_is_refused(tmp_path: Path) -> None:
@@ -479,11 +476,164 @@ def test_a_very_long_name_does_not_fill_the_messages(tmp_path: Path) -> None:
     faults = {f"f{number}": "<% this.nothing %>" for number in range(50)}
     document = job(prerequisites=[{"name": "p" * 100_000, "type": "script", **faults}])
     problems = load(tmp_path, document)
-    assert len(problems) == 50
+    assert [problem.code for problem in problems].count("reference-to-nothing") == 50
     assert sum(len(str(problem)) for problem in problems) < 50 * 2000
 
 
+# Parameters are templates
+
+
+@pytest.mark.parametrize(
+    ("parameters_", "text", "expected"),
+    [
+        ({"a": "<% $parameters.b %>/x", "b": "y"}, "<% $parameters.a %>", "y/x"),
+        ({"a": "<% $parameters.b %>", "b": "<% $parameters.c %>", "c": 3}, "-<% $parameters.a %>", "-3"),
+        ({"a": {"b": ["<% $parameters.c %>!"]}, "c": 3}, "<% $parameters.a.b[0] %>", "3!"),
+        (
+            {"a": "<% $parameters.m.x %>", "m": {"x": 1, "y": "<% $parameters.a %>"}},
+            "<% $parameters.a %>",
+            "1",
+        ),
+        ({"a": "<% $data.name %>"}, "<% $parameters.a %>", "d"),
+        (
+            {"a": "<", "b": "<% $parameters.a %>% $parameters.c %>", "c": "no"},
+            "<% $parameters.b %>",
+            "<% $parameters.c %>",
+        ),
+        ({"a": "<% $secrets.token %>"}, "x<% $parameters.a %>", f"x{placeholder('token')}"),
+    ],
+)
+def test_references_in_a_parameter_are_resolved(
+    tmp_path: Path, parameters_: dict[str, Any], text: str, expected: str
+) -> None:
+    document = with_command(text, parameters=parameters_)
+    assert command(build(document)) == expected + "\n"
+    assert load(tmp_path, document) == ()
+
+
+def test_a_parameter_that_is_one_reference_has_the_type_of_what_it_refers_to() -> None:
+    use = {"name": "u", "type": "script", "plugin": "cmd", "given": "<% $parameters.a %>"}
+    document = job(
+        prerequisites=[use],
+        parameters={
+            "a": "<% $parameters.b %>",
+            "b": {"c": "<% $secrets.s %>", "d": "<% $parameters.n %>"},
+            "n": 7,
+        },
+        secrets={"s": "hunter2"},
+        worker={"prerequisites": ["u"]},
+    )
+    assert parameters(build(document), "u")["given"] == {"c": placeholder("s"), "d": 7}
+
+
+@pytest.mark.parametrize("value", ["<% $secrets.x %>", "<% $parameters.text %>", "<% $secrets.token %>"])
+def test_a_secret_is_never_searched_for_references(tmp_path: Path, value: str) -> None:
+    document = with_command("<% $parameters.a %>", parameters={"a": "<% $secrets.x %>"}, secrets={"x": value})
+    assert command(build(document)) == placeholder("x") + "\n"
+    assert load(tmp_path, document) == ()
+
+
+@pytest.mark.parametrize(
+    ("parameters_", "cycles"),
+    [
+        ({"a": "<% $parameters.a %>"}, ["parameters.a → parameters.a"]),
+        (
+            {"a": "x<% $parameters.b %>", "b": ["<% $parameters.c %>"], "c": "<% $parameters.b[0] %>"},
+            ["parameters.b[0] → parameters.c → parameters.b[0]"],
+        ),
+        (
+            {"a": "<% $parameters.b %>", "b": "<% $parameters.a %>", "c": "<% $parameters.c %>."},
+            ["parameters.b → parameters.a → parameters.b", "parameters.c → parameters.c"],
+        ),
+        ({"a": {"b": "<% $parameters.a %>"}}, ["parameters.a → parameters.a"]),
+        ({"a": "<% $parameters %>"}, ["parameters → parameters"]),
+    ],
+)
+def test_a_circle_of_parameters_is_named_once_whether_they_are_used_or_not(
+    tmp_path: Path, parameters_: dict[str, Any], cycles: list[str]
+) -> None:
+    for text in ("true", "<% $parameters.a %> <% $parameters.a %>"):
+        problems = load(tmp_path, with_command(text, parameters=parameters_))
+        circles = [problem for problem in problems if "it refers to itself: " in problem.message]
+        assert [problem.message.partition("itself: ")[2] for problem in circles] == cycles
+        assert all(problem.field.startswith("parameters.") for problem in circles)
+
+
+@pytest.mark.parametrize("text", ["<% $parameters.gone %>", "<% $secrets.gone %>", "<% this.name %>"])
+def test_a_parameter_that_refers_to_nothing_is_refused_where_it_is_written(tmp_path: Path, text: str) -> None:
+    (problem,) = load(tmp_path, with_command("<% $parameters.a %>", parameters={"a": text}))
+    assert (problem.code, problem.severity, problem.field) == (
+        "reference-to-nothing",
+        "error",
+        "parameters.a",
+    )
+
+
+def test_parameters_cannot_make_a_job_grow_beyond_bounds(tmp_path: Path) -> None:
+    steps = {f"s{number + 1}": f"<% $parameters.s{number} %>" * 10 for number in range(20)}
+    (problem,) = load(tmp_path, with_command("true", parameters={"s0": "x", **steps}))
+    assert problem.code == "job-too-large"
+
+
+# What is left as it is, with a warning
+
+
+@pytest.mark.parametrize("root", ["secrets", "parameters"])
+def test_a_reference_without_its_dollar_is_plain_text_and_gives_a_warning(tmp_path: Path, root: str) -> None:
+    text = f"echo <% {root}.text %> <%{root}.list[0]%>"
+    (first, second) = load(tmp_path, with_command(text))
+    for problem in (first, second):
+        assert (problem.code, problem.severity) == ("reference-to-nothing", "warning")
+        assert problem.suggestion == f"${root}"
+    resolve, problems = resolver(build(with_command(text)), "worker")
+    assert resolve.command().script == f"{text}\n"
+    assert not problems.has_errors
+
+
+@pytest.mark.parametrize(
+    "text", ["<% secrets %>", "<% parameters() %>", "<% secrets.x() %>", "<% secretsx.y %>"]
+)
+def test_what_only_resembles_a_reference_gives_no_warning(tmp_path: Path, text: str) -> None:
+    assert load(tmp_path, with_command(text)) == ()
+
+
+@pytest.mark.parametrize(
+    ("commands", "severities"),
+    [
+        (["# <% $parameters.gone %>", "true"], ["warning"]),
+        (["true\n  ## once: <% $parameters.gone %> <% $output.uri %>"], ["warning", "warning"]),
+        (["true # <% $parameters.gone %>"], ["error"]),
+        (["# one\necho <% $parameters.gone %>"], ["error"]),
+        (["# <% $parameters.text %>"], []),
+    ],
+)
+def test_a_reference_to_nothing_in_a_comment_is_a_warning(
+    tmp_path: Path, commands: list[str], severities: list[str]
+) -> None:
+    in_role = with_command("true")
+    in_role["taskRoles"]["worker"]["commands"] = commands
+    in_deployment = with_command("true", defaults={"deployment": "d"})
+    in_deployment["deployments"] = [{"name": "d", "taskRoles": {"worker": {"preCommands": commands}}}]
+    in_callback = with_command("true")
+    in_callback["prerequisites"][2]["callbacks"] = [callback("taskStarts", *commands)]
+    in_callback["taskRoles"]["worker"]["output"] = None
+    for document in (in_role, in_deployment, in_callback):
+        problems = load(tmp_path, document)
+        assert [problem.severity for problem in problems] == severities
+        assert all(problem.code == "reference-to-nothing" for problem in problems)
+
+
 # Secrets
+
+
+def test_a_job_whose_secrets_are_hidden_needs_those_that_it_refers_to(tmp_path: Path) -> None:
+    used, unused = (with_command(text, secrets="******") for text in ("<% $secrets.token %>", "true"))
+    assert load(tmp_path, unused) == ()
+    (problem,) = load(tmp_path, used)
+    assert (problem.code, problem.field) == ("reference-to-nothing", "taskRoles.worker.commands[0]")
+    assert "--secrets" in problem.message
+    assert command(build(used, {"token": "x"})) == placeholder("token") + "\n"
+    assert load(tmp_path, with_command("true", secrets="*****"))[0].code == "wrong-value"
 
 
 def test_secrets_become_placeholders() -> None:
@@ -537,7 +687,10 @@ def test_any_text_without_the_opening_mark_is_unchanged(text: str) -> None:
     assert parameters(build(document), "u") == {"text": [text]}
 
 
-@given(_TEXT | st.sampled_from(OTHER), _TEXT.filter(lambda text: "<%" not in text))
+@given(
+    _TEXT.filter(lambda text: "<%" not in text) | st.sampled_from(OTHER),
+    _TEXT.filter(lambda text: "<%" not in text),
+)
 def test_any_text_is_inserted_as_it_is(value: str, around: str) -> None:
     text = f"{around}<% $parameters.x %>{around}"
     use = {"name": "u", "type": "script", "plugin": "cmd", "text": [f"a{text}"]}

@@ -103,9 +103,65 @@ def test_each_attempt_of_the_job_has_all_retries_of_its_tasks(tmp_path: Path) ->
 
 
 def test_why_it_is_tried_again_has_the_name_of_the_failure(tmp_path: Path) -> None:
-    _, said, _ = _run(tmp_path, job(jobRetryCount=1, worker={"commands": ["no-such-command"]}))
-    failed = "task worker/0 failed: the command ended with exit code 127 (CommandNotFound)"
+    document = job(
+        jobRetryCount=1,
+        worker={"commands": ["echo socket.gaierror: [Errno -2] Name or service not known", "exit 9"]},
+    )
+    _, said, _ = _run(tmp_path, document)
+    failed = "task worker/0 failed: the command ended with exit code 9 (DnsFailure)"
     assert f"{failed}; restarting the job (1 of 1)" in said
+
+
+PERMANENT = "no-such-command"
+
+
+@pytest.mark.parametrize("whose", ["task", "job"])
+@pytest.mark.parametrize("retry_on", [None, "retryable", "always"])
+def test_a_permanent_failure_is_not_retried_unless_the_job_asks_for_that(
+    tmp_path: Path, whose: str, retry_on: str | None
+) -> None:
+    counts = {"taskRetryCount": 1} if whose == "task" else {}
+    document = job(
+        jobRetryCount=1 if whose == "job" else 0,
+        worker={"commands": [PERMANENT], **counts},
+        extras={"gangAllocation": False, **({"retryOn": retry_on} if retry_on else {})},
+    )
+    code, said, run = _run(tmp_path, document)
+    jsonschema.validate(run, package_schema("pai_runtime.runs", "run.schema.json"))
+    always = retry_on == "always"
+    (task,) = run["tasks"]
+    assert (code, task["retries"], task.get("notRetried", False)) == (220, int(always), not always)
+    assert "notRetried" in [event["event"] for event in _events(tmp_path)] or always
+    lines = [line for line in said.splitlines() if "not retried" in line]
+    if always:
+        assert lines == []
+    else:  # once when it happens, and once in the summary
+        first, in_summary = lines
+        assert "task worker/0 failed" in first
+        assert "extras.retryOn: always" in in_summary
+
+
+def test_of_a_permanent_failure_without_retries_left_there_is_nothing_to_say(tmp_path: Path) -> None:
+    _, said, run = _run(tmp_path, job(worker={"commands": [PERMANENT]}))
+    assert "retried" not in said
+    assert "notRetried" not in run["tasks"][0]
+
+
+def test_the_failure_that_came_first_says_whether_the_job_is_retried(tmp_path: Path) -> None:
+    # The permanent failure of the second task, which itself is not retried, follows from that of the first.
+    commands = [
+        'test "$FC_FRAMEWORK_ATTEMPT_ID" = 1 && exit 0',
+        'test "$PAI_TASK_INDEX" = 0 && exit 9',
+        "until test -e ../../0/attempts/0 -a -e ../../0/exit.yaml; do sleep 0.05; done",
+        PERMANENT,
+    ]
+    completion = {"minFailedInstances": 2}
+    worker = {"instances": 2, "taskRetryCount": 1, "completion": completion, "commands": commands}
+    document = job(jobRetryCount=1, worker=worker, extras={"gangAllocation": False})
+    code, said, run = _run(tmp_path, document, "--isolation", "none")
+    assert "task worker/1 failed: the command ended with exit code 127 (CommandNotFound); not retried" in said
+    assert (code, run["retries"], run["outcome"]) == (0, 1, "succeeded")
+    assert [task.get("notRetried") for task in run["tasks"]] == [None, None]
 
 
 def test_the_time_limit_is_that_of_the_whole_run(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +32,13 @@ def run(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
             pytest.skip(f"apt-get install {name}")
         (image / tool).symlink_to(found)
 
-    def run(command: str, *starts: str, exits: str = "", **more: Any) -> TaskRun:
+    def run(command: str, *starts: str, exits: str = "", nounset: bool = False, **more: Any) -> TaskRun:
         steps = [shell("taskStarts", number, script) for number, script in enumerate(starts)]
         steps += [shell("taskExits", 0, exits)] if exits else []
         env = {"PATH": str(image), **more.pop("env", {})}
-        return run_task(plan(tmp_path / "task", command, steps), env=env, **more)
+        whole = plan(tmp_path / "task", command, steps)
+        whole = replace(whole, command=replace(whole.command, nounset=nounset))
+        return run_task(whole, env=env, **more)
 
     return run
 
@@ -135,6 +138,22 @@ def test_the_users_exit_code_is_the_tasks(run: Run, command: str, code: int) -> 
     assert task.process.returncode == code
     assert task.record["originUserExitCode"] == code
     assert task.record["signal"] == (code - 128 if code in (137, 139) else None)
+
+
+@pytest.mark.parametrize(
+    ("options", "command", "outcome", "printed"),
+    [
+        ({}, "echo in $UNSET; echo on", "ok", b"in\non\n"),
+        ({"nounset": True}, "echo start; echo in $UNSET; echo on", "failed", b"start\n"),
+        ({"nounset": True}, "echo $DATA ${UNSET-none}", "ok", b"/data none\n"),
+        ({"nounset": True}, "set +u; echo in $UNSET", "ok", b"in\n"),
+    ],
+)
+def test_an_unset_variable_ends_the_command_if_the_plan_says_so(
+    run: Run, options: dict[str, bool], command: str, outcome: str, printed: bytes
+) -> None:
+    task = run(command, env={"DATA": "/data"}, **options)
+    assert (task.record["outcome"], task.stdout_log) == (outcome, printed)
 
 
 def test_a_script_of_a_megabyte_runs(run: Run) -> None:

@@ -23,13 +23,13 @@ def said(played: PlayedRun) -> list[str]:
 def test_of_a_job_that_succeeded_it_says_where_its_logs_are(tmp_path: Path) -> None:
     played = PlayedRun(tmp_path / "run", worker=2)
     played.end("succeeded")
-    assert said(played) == ["the job succeeded; its logs are in run"]
+    assert said(played) == ["the job succeeded in 45s; its logs are in run"]
 
 
 def test_of_a_job_that_was_cancelled_too(tmp_path: Path) -> None:
     played = PlayedRun(tmp_path / "run", worker=1)
     played.end("cancelled")
-    assert said(played) == ["the job was cancelled; its logs are in run"]
+    assert said(played) == ["the job was cancelled after 45s; its logs are in run"]
 
 
 def test_of_a_job_that_failed_it_says_which_task_did_it_and_why_and_how_the_others_fared(
@@ -49,6 +49,7 @@ def test_of_a_job_that_failed_it_says_which_task_did_it_and_why_and_how_the_othe
         "  its log: pai-runtime logs run worker/3",
         "  of 16 tasks: 12 failed, 4 stopped",
         f"  also failed: {others} and 1 more",
+        "  the run took 45s",
     ]
 
 
@@ -175,6 +176,7 @@ def test_of_a_setup_that_failed_it_shows_what_the_setup_wrote_last(tmp_path: Pat
         "  no tool",
         *(f"  | line {number}" for number in range(3, 8)),
         "  its log: pai-runtime logs run worker/0 --runtime",
+        "  the run took 45s",
     ]
 
 
@@ -203,3 +205,64 @@ def test_a_task_that_left_nothing_is_told_as_such(tmp_path: Path) -> None:
     played = PlayedRun(tmp_path / "run", worker=1)
     played.end("failed", "worker/0")
     assert said(played)[1] == "  it left no exit record"
+
+
+def _failure(event: str, use: str, code: int = 1, **more: str) -> dict[str, Any]:
+    source = {"plugin": "a.b", "distribution": "d 1", "source": "job.yaml:6:5"}
+    return {"phase": event, "exitCode": code, "use": use, **source, **more}
+
+
+def test_callbacks_that_failed_are_named_with_their_task_and_where_they_stand(tmp_path: Path) -> None:
+    played = PlayedRun(tmp_path / "run", worker=2)
+    played.set("worker/0", "succeeded", exitCode=0)
+    played.set("worker/1", "succeeded", exitCode=0, failedCallbacks=5)
+    found = [
+        _failure("taskSucceeds", "co\x1b[2Jpy", 7),
+        _failure("taskExits", "b", 137, cutShort="stopped"),
+        _failure("taskExits", "a", 143, cutShort="skipped"),
+    ]
+    _record(played, "worker/1", outcome="ok", callbackFailureCount=5, callbackFailures=found)
+    played.end("succeeded")
+    assert said(played) == [
+        "the job succeeded in 45s, but 5 callbacks failed; its logs are in run",
+        "  callback of worker/1: taskSucceeds of 'copy' (job.yaml:6:5) ended with exit code 7",
+        "  callback of worker/1: taskExits of 'b' (job.yaml:6:5) was stopped, as the task had to end",
+        "  callback of worker/1: taskExits of 'a' (job.yaml:6:5) was skipped, as the task had to end",
+        "  2 more callbacks failed",
+        "  log of callbacks: pai-runtime logs run worker/1 --runtime",
+    ]
+
+
+@pytest.mark.parametrize("outcome", ["failed", "cancelled"])
+def test_they_are_named_however_the_job_ended(tmp_path: Path, outcome: str) -> None:
+    played = PlayedRun(tmp_path / "run", worker=12)
+    played.all("stopped", exitCode=143, failedCallbacks=1)
+    for task in played.run.tasks:
+        _record(played, task.name, callbackFailures=[_failure("taskExits", "copy")])
+    played.end(outcome, "worker/0" if outcome == "failed" else None)
+    lines = said(played)
+    assert sum("taskExits of 'copy'" in line for line in lines) == 10
+    assert lines[-2:] == ["  2 more callbacks failed", "  log of callbacks: pai-runtime logs run --runtime"]
+
+
+@pytest.mark.parametrize("wrong", [None, "x", [1], [{}], [{"phase": "x"}], [_failure("x", "a")], [[]]])
+def test_what_a_record_says_wrongly_of_callbacks_is_only_counted(tmp_path: Path, wrong: Any) -> None:
+    played = PlayedRun(tmp_path / "run", worker=1)
+    played.set("worker/0", "succeeded", exitCode=0, failedCallbacks=1)
+    _record(played, "worker/0", outcome="ok", callbackFailures=wrong)
+    played.end("succeeded")
+    assert said(played)[1] == "  1 more callback failed"
+
+
+def test_of_a_job_that_a_callback_failed_it_shows_what_the_callback_wrote(tmp_path: Path) -> None:
+    played = PlayedRun(tmp_path / "run", worker=1)
+    played.set("worker/0", "failed", exitCode=243, failedCallbacks=1)
+    played.output("worker/0", b"no disk\n", log="runtime.log")
+    _record(played, "worker/0", message="it failed", phase="taskSucceeds")
+    played.end("failed", "worker/0")
+    assert said(played)[:4] == [
+        "the job failed: task worker/0, exit code 243",
+        "  it failed",
+        "  | no disk",
+        "  its log: pai-runtime logs run worker/0 --runtime",
+    ]

@@ -46,6 +46,7 @@ _WHOLE = Plan(
     exit_rules=(PlannedRule(0, {"phrase": "X"}),),
     hold=5,
     gang=False,
+    strict_callbacks=True,
     warnings=("w",),
     shared=SharedVariables({"B": "2"}, {"C": "3"}),
 )

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.job_harness import validated
 from tests.support import JOBS, PROGRAM, callback, cli, cli_each, job, write_job
 
 REFUSED = {
@@ -120,15 +121,81 @@ def test_as_json_a_valid_job_has_no_errors(tmp_path: Path) -> None:
 
 
 def test_a_plugin_that_this_machine_lacks_is_a_warning(tmp_path: Path) -> None:
-    path = write_job(tmp_path, job(extras={"com.microsoft.pai.runtimeplugin": [{"plugin": "cmmd"}]}))
+    path = write_job(tmp_path, job(extras={"com.microsoft.pai.runtimeplugin": [{"plugin": "debugger"}]}))
     ended = cli("validate", path)
     assert ended.returncode == 0
-    assert (
-        ": warning: use 'cmmd': plugin com.microsoft.pai.runtimeplugin.cmmd is not installed" in ended.stderr
-    )
-    assert "did you mean com.microsoft.pai.runtimeplugin.cmd?" in ended.stderr
+    assert ": warning: use 'debugger': plugin com.microsoft.pai.runtimeplugin.debugger is not" in ended.stderr
     (problem,) = json.loads(cli("validate", path, "--json").stdout)["problems"]
     assert problem["severity"] == "warning"
+
+
+@pytest.mark.parametrize(
+    ("plugin", "policy", "severity", "meant"),
+    [
+        ("cmmd", "fail", "error", "com.microsoft.pai.runtimeplugin.cmd"),
+        ("com.microsoft.pai.runtimeplugins.cmd", "fail", "error", "com.microsoft.pai.runtimeplugin.cmd"),
+        ("cmmd", "ignore", "warning", "com.microsoft.pai.runtimeplugin.cmd"),
+        ("org.example.cmd", "fail", "warning", "com.microsoft.pai.runtimeplugin.cmd"),
+        ("debugger", "fail", "warning", None),
+    ],
+)
+def test_a_misspelt_plugin_is_an_error_and_one_of_others_is_not(
+    tmp_path: Path, plugin: str, policy: str, severity: str, meant: str | None
+) -> None:
+    use = {"plugin": plugin, "failurePolicy": policy}
+    (problem,) = validated(write_job(tmp_path, job(extras={"com.microsoft.pai.runtimeplugin": [use]})))
+    assert (problem.code, problem.severity, problem.suggestion) == ("no-such-plugin", severity, meant)
+
+
+def test_in_strict_mode_a_warning_is_an_error(tmp_path: Path) -> None:
+    path = write_job(tmp_path, job(extras={"com.microsoft.pai.runtimeplugin": [{"plugin": "none"}]}))
+    lenient, strict, as_json = cli_each(
+        ("validate", path), ("validate", path, "--strict"), ("validate", path, "--strict", "--json")
+    )
+    assert (lenient.returncode, errors(lenient.stderr)) == (0, [])
+    assert (strict.returncode, len(errors(strict.stderr))) == (1, 1)
+    document = json.loads(as_json.stdout)
+    severities = [problem["severity"] for problem in document["problems"]]
+    assert (as_json.returncode, document["valid"], severities) == (1, False, ["error"])
+
+
+# Several files
+
+
+def test_each_of_several_jobs_is_judged_by_itself(tmp_path: Path) -> None:
+    valid, faulty = write_job(tmp_path, job()), write_job(tmp_path, FAULTY, "faulty.yaml")
+    none, folder = tmp_path / "none.yaml", tmp_path
+    paths = [none, valid, faulty, folder, valid]
+    text, as_json, both_valid = cli_each(
+        ("validate", *paths), ("validate", "--json", *paths), ("validate", valid, valid)
+    )
+    assert text.returncode == as_json.returncode == 1
+    assert text.stdout == f"{valid} is valid\n" * 2
+    verdicts = [line for line in text.stderr.splitlines() if " is invalid: " in line]
+    assert verdicts == [
+        f"{none} is invalid: 1 error",
+        f"{faulty} is invalid: 5 errors",
+        f"{folder} is invalid: 1 error",
+    ]
+    document = json.loads(as_json.stdout)
+    assert (document["valid"], as_json.stderr) == (False, "")
+    found = [(each["file"], each["valid"], len(each["problems"])) for each in document["jobs"]]
+    assert found == list(
+        zip(map(str, paths), [False, True, False, False, True], [1, 0, 5, 1, 0], strict=True)
+    )
+    assert (both_valid.returncode, both_valid.stdout) == (0, f"{valid} is valid\n" * 2)
+
+
+def test_the_problems_of_one_job_are_the_same_among_several(tmp_path: Path) -> None:
+    faulty, valid = write_job(tmp_path, FAULTY), write_job(tmp_path, job(), "valid.yaml")
+    one, several = (
+        json.loads(each.stdout)
+        for each in cli_each(("validate", "--json", faulty), ("validate", "--json", valid, faulty))
+    )
+    assert several["jobs"] == [
+        {"file": str(valid), "valid": True, "problems": []},
+        {"file": str(faulty), **one},
+    ]
 
 
 # Secrets
@@ -222,7 +289,7 @@ def test_no_secret_is_shown_whatever_is_wrong_where_it_is_used(tmp_path: Path) -
         (b"hello\n", "1:1: error: expected a job: a mapping that starts with protocolVersion: 2"),
         (b"- a\n", "1:1: error: expected a job: a mapping that starts with protocolVersion: 2"),
         (b"---\n", "2:1: error: expected a job: a mapping that starts with protocolVersion: 2"),
-        (b"a: [\n", "2:1: error: invalid YAML: did not find expected node content"),
+        (b"a: [\n", "1:4: error: '[' is not closed; expected ',' or ']' at 2:1"),
         (b"a: \xff\n", "1:4: error: invalid UTF-8: byte 0xff"),
         (b"[" * 100_000, "1:101: error: nested deeper than 100 levels"),
     ],

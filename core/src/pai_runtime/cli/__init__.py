@@ -35,6 +35,7 @@ COMMANDS = {
     "run": "run all tasks of a job on this machine",
     "ps": "list the runs in a directory, or the tasks of one run",
     "logs": "show the logs of the tasks of a run",
+    "exec": "run a program, such as a shell, in a task that is running or held",
     "stop": "cancel a run",
     "explain": "show where each environment variable of a task comes from",
     "plugins": "list, show and check the installed plugins",
@@ -111,6 +112,13 @@ class _Parser(argparse.ArgumentParser):
         width = int(os.environ.get("COLUMNS", "0").strip() or 0) or columns() or _WIDTH
         super().__init__(formatter_class=partial(argparse.HelpFormatter, width=width - 2), **options)
         self.color = False  # Python 3.14 would put colours into the text
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        # argparse has the outermost parser refuse what a command does not know, with that parser's usage.
+        known, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return known, unknown
 
     def print_help(self, file: Any = None) -> None:  # noqa: ARG002 - the signature is the base class's
         write_lines(self.format_help().removesuffix("\n").split("\n"))

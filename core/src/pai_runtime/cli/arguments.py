@@ -4,10 +4,23 @@ import argparse
 import re
 from pathlib import Path
 
+_JOB = "a job file (OpenPAI job protocol 2, YAML)"
+RUN_HELP = "a run: its name in .pai-runs, the path of its directory, or 'latest'"
+
 
 def add_job(parser: argparse.ArgumentParser) -> None:
     """The job file and the values of its secrets."""
-    parser.add_argument("job", type=Path, metavar="JOB", help="a job file (OpenPAI job protocol 2, YAML)")
+    parser.add_argument("job", type=Path, metavar="JOB", help=_JOB)
+    _add_secrets(parser)
+
+
+def add_jobs(parser: argparse.ArgumentParser) -> None:
+    """One or more job files, and the values of their secrets."""
+    parser.add_argument("jobs", type=Path, nargs="+", metavar="JOB", help=_JOB)
+    _add_secrets(parser)
+
+
+def _add_secrets(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--secrets", type=Path, metavar="FILE", help="YAML file with values for the job's secrets"
     )
@@ -30,7 +43,7 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 def add_run(parser: argparse.ArgumentParser) -> None:
     """A run that was started before."""
-    parser.add_argument("run", type=Path, metavar="DIR", help="the directory of a run")
+    parser.add_argument("run", metavar="RUN", help=RUN_HELP)
 
 
 def task_name(text: str) -> tuple[str, int]:

@@ -23,7 +23,7 @@ def main(args: argparse.Namespace) -> int:
     """Exit status 0, or 2 if there is no such run or task."""
     try:
         reader, run = given_run(args.run)
-        rows = _rows(reader, given_task(args.run, run, args.task))
+        rows = _rows(reader, given_task(reader.folder, run, args.task))
     except NotThere as error:
         say(f"{error}")
         return CANNOT_RUN

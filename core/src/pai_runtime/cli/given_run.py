@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from pai_runtime.engines.engine import open_run
+from pai_runtime.runs.names import NoSuchRun, named_run
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.state import Run, RunTask, Unreadable
 from pai_runtime.terminal.words import task_ranges
@@ -12,8 +13,12 @@ class NotThere(Exception):
     """The named run or task does not exist, or cannot be read."""
 
 
-def given_run(folder: Path) -> tuple[RunReader, Run]:
-    """The run in a directory; raises `NotThere`."""
+def given_run(name: str) -> tuple[RunReader, Run]:
+    """The run that is called so; raises `NotThere`."""
+    try:
+        folder = named_run(name)
+    except NoSuchRun as error:
+        raise NotThere(str(error)) from None
     reader = open_run(folder)
     if not isinstance(reader, Unreadable):
         run = reader.run()

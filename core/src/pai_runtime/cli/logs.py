@@ -68,7 +68,7 @@ def main(args: argparse.Namespace) -> int:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a job may have many tasks
     try:
         reader, run = given_run(args.run)
-        tasks = run.tasks if args.task is None else (given_task(args.run, run, args.task),)
+        tasks = run.tasks if args.task is None else (given_task(reader.folder, run, args.task),)
         prefixed = args.task is None and len(tasks) > 1
         logs = [_Log(reader, task, args, prefixed=prefixed) for task in _with_attempt(tasks, args.attempt)]
         merger = _Merger(logs)

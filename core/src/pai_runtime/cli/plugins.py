@@ -5,6 +5,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import yaml
+
 from pai_runtime.cli import CANNOT_RUN, INVALID
 from pai_runtime.cli.arguments import add_json, add_policy
 from pai_runtime.cli.policy import given_host
@@ -12,8 +14,9 @@ from pai_runtime.document.schemas import expectation
 from pai_runtime.host.discovery import Plugin, distribution_code
 from pai_runtime.host.host import Host, Unavailable
 from pai_runtime.host.plugin_check import manifest_mismatches
+from pai_runtime.host.policy import freeze
 from pai_runtime.job.model import plugin_id
-from pai_runtime.terminal.output import report, say, write_json, write_lines
+from pai_runtime.terminal.output import report, report_problems, say, write_json, write_lines
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,13 +24,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(prog=parser.prog, metavar="COMMAND", required=True, dest="action")
     list_ = commands.add_parser("list", help="list all plugins, and whether each is allowed")
     show = commands.add_parser("show", help="show a plugin's manifest and parameters")
-    check = commands.add_parser("check", help="import a plugin and check that it matches its manifest")
+    check = commands.add_parser(
+        "check", help="import plugins and check that they match their manifests, and the policies"
+    )
+    freeze_ = commands.add_parser("freeze", help="print a policy that allows what is installed, with digests")
     digest = commands.add_parser("digest", help="print the policy line that pins a distribution's code")
-    for command in (list_, show, check):
+    for command in (list_, show, check, freeze_):
         add_policy(command)
     add_json(list_)
-    for command in (show, check):
-        command.add_argument("id", metavar="ID", help="a plugin's id, or its short name")
+    show.add_argument("id", metavar="ID", help="a plugin's id, or its short name")
+    check.add_argument(
+        "id",
+        metavar="ID",
+        nargs="?",
+        help="a plugin's id, or its short name (default: all that are allowed, and the policies)",
+    )
     digest.add_argument("distribution", metavar="DISTRIBUTION", help="an installed distribution")
 
 
@@ -39,6 +50,10 @@ def main(args: argparse.Namespace) -> int:
         host = given_host(args.policy)
         if args.action == "list":
             return _list(host, as_json=args.json)
+        if args.action == "freeze":
+            return _freeze(host)
+        if args.id is None:
+            return _check_all(host)
         id_ = plugin_id(args.id)
         return _show(host, id_) if args.action == "show" else _check(host, id_)
     except (Unavailable, ValueError) as error:
@@ -58,6 +73,7 @@ def _list(host: Host, *, as_json: bool) -> int:
         for name, files in {row["distribution"]: row["startupFiles"] for row in rows}.items()
         for file in files
     )
+    report_problems(list(host.unmatched_entries))
     return 0
 
 
@@ -127,12 +143,39 @@ def _target(schema: Any, root: Mapping[str, Any]) -> Any:
 def _check(host: Host, id_: str) -> int:
     claimants = host.installed.get(id_, ())
     plugin = claimants[0] if len(claimants) == 1 and claimants[0].fault else host.find(id_)
+    return _check_one(host, plugin)
+
+
+def _check_all(host: Host) -> int:
+    statuses = [_check_one(host, plugin) for plugin in host.usable]
+    problems = list(host.unmatched_entries)
+    report_problems(problems)
+    return INVALID if any(statuses) or problems else 0
+
+
+def _check_one(host: Host, plugin: Plugin) -> int:
     faults = [plugin.fault] if plugin.fault else list(manifest_mismatches(host, plugin))
     for fault in faults:
         report(f"{plugin.label}: {fault}")
     if not faults:
         write_lines([f"OK: {plugin.label} matches its manifest"])
     return INVALID if faults else 0
+
+
+def _freeze(host: Host) -> int:
+    entries = []
+    for id_ in host.installed:
+        reason = host.refusal(id_)
+        try:
+            if reason is None:
+                entries.append(freeze(host.installed[id_][0]))
+        except ValueError as error:
+            reason = str(error)
+        if reason is not None:
+            say(f"left out: {' and '.join(plugin.label for plugin in host.installed[id_])}: {reason}")
+    policy = {"policyVersion": 1, "plugins": entries}
+    write_lines(yaml.safe_dump(policy, sort_keys=False, width=1000).splitlines())
+    return 0
 
 
 def _digest(distribution: str) -> int:

@@ -1,7 +1,8 @@
 """``pai-runtime run``: all tasks of a job on this machine."""
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -11,23 +12,25 @@ from pai_runtime.cli.policy import given_host
 from pai_runtime.cli.user import user_name
 from pai_runtime.document import duration
 from pai_runtime.document.problems import InvalidInput, Problems
+from pai_runtime.engines.code import check_code, find_code
 from pai_runtime.engines.engine import IsolationMode, NewRun, RunRequest, View, find_engine
 from pai_runtime.engines.local.environment import is_name
 from pai_runtime.engines.local.storages import read_storages
 from pai_runtime.job.model import Job
 from pai_runtime.job.secrets import secret_values
-from pai_runtime.plan.environment import Placement
+from pai_runtime.plan.environment import Placement, TaskName
 from pai_runtime.plan.planning import JobFiles, plan_job
 from pai_runtime.runs.cannot_run import CannotRun
 from pai_runtime.runs.folder import RunFolder
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.summary import summarise
 from pai_runtime.task.masking import SHORTEST
+from pai_runtime.task.plan import Plan
 from pai_runtime.task.secret_forms import is_too_short
 from pai_runtime.terminal.output import report_problems, say
 from pai_runtime.terminal.summary import summary_lines
 from pai_runtime.terminal.view import choose_view
-from pai_runtime.terminal.words import short_path
+from pai_runtime.terminal.words import counted, short_path
 
 _ENGINE = "local"
 
@@ -40,10 +43,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--out", type=Path, metavar="DIR", help="directory of the run (default: .pai-runs/<job>-<n>)"
     )
     parser.add_argument(
+        "--code",
+        type=Path,
+        metavar="DIR",
+        help="directory whose files each task starts with; takes precedence over extras.code of the job",
+    )
+    parser.add_argument(
         "--timeout",
         type=_seconds,
         metavar="T",
         help="stop the tasks after this time, such as 90, 90s, 15m or 2h",
+    )
+    parser.add_argument(
+        "--strict-callbacks",
+        action="store_true",
+        help="let a callback that fails after the command fail its task, as extras.strictCallbacks does",
+    )
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="check the job, its plans and what it needs of this machine; start nothing and leave nothing",
     )
     parser.add_argument(
         "--plain", action="store_true", help="print plain lines instead of the live view, even on a terminal"
@@ -79,7 +98,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Exit status: the job's, or 2 if nothing was started."""
+    """Exit status: the job's; 2 if it cannot be started; with ``--dry-run`` 0 if it could be."""
     try:
         host = given_host(args.policy)
         problems, new = Problems(), _New(args)
@@ -88,6 +107,11 @@ def main(args: argparse.Namespace) -> int:
             plans = planner.plans()
             problems.check()
             report_problems(problems.in_order)
+            new.check_code()
+            if args.strict_callbacks:
+                plans = {name: replace(plan, strict_callbacks=True) for name, plan in plans.items()}
+            if args.dry_run:
+                return _could_run(new, plans)
             secrets = secret_values(new.job.secrets)
             new.run.prepare(plans, secrets)
         except BaseException:
@@ -108,6 +132,15 @@ def main(args: argparse.Namespace) -> int:
     return status
 
 
+def _could_run(new: "_New", plans: Mapping[TaskName, Plan]) -> int:
+    """Check what is left to check, and take back the directory of the run; raises `CannotRun`."""
+    new.run.check(plans)
+    new.discard()
+    count = counted(len(plans), "task", "tasks")
+    say(f"{new.job.name} can be run, with {count}; nothing was started")
+    return 0
+
+
 class _New:
     """The new run; there is one once the job is known and has a place."""
 
@@ -124,22 +157,31 @@ class _New:
 
     def place(self, job: Job) -> Placement:
         """Make the directory of the run, and have the engine say where its tasks go; raises `CannotRun`."""
-        engine = find_engine(_ENGINE)
+        args, engine = self._args, find_engine(_ENGINE)
         self.job = job
-        self.folder = RunFolder(job, self._args.out)
+        self.folder = RunFolder(job, args.out)
         self.reader = engine.open_run(self.folder.path)
-        self.view = choose_view(self.reader, plain=self._args.plain)
+        self.view = choose_view(self.reader, plain=args.plain)
+        left_out = (args.job, *filter(None, [args.secrets]), self.folder.path)
+        self._code = find_code(job, args.code, left_out)
         wanted = RunRequest(
             folder=self.folder.path,
             user=user_name(),
             view=self.view,
-            timeout=self._args.timeout,
-            isolation=self._args.isolation,
+            timeout=args.timeout,
+            isolation=args.isolation,
             storages=self._storages,
-            environment=tuple(self._args.env),
+            environment=tuple(args.env),
+            code=self._code,
         )
         self.run = engine.new_run(job, wanted)
         return self.run.place()
+
+    def check_code(self) -> None:
+        """Check the code of the job, if it has any, and tell about it; raises `CannotRun`."""
+        if self._code is not None:
+            for note in check_code(self._code):
+                self.view.say(f"note: {note}")
 
     def discard(self) -> None:
         """Take back what was made, if nothing is in it."""

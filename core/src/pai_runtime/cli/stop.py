@@ -21,12 +21,12 @@ def main(args: argparse.Namespace) -> int:
         say(f"{error}")
         return CANNOT_RUN
     if run.over:
-        say(f"{args.run} is {run.state} already")
+        say(f"{reader.folder} is {run.state} already")
         return 0
     try:
         reader.cancel()
     except (OSError, ValueError) as error:
-        say(f"cannot stop {args.run}: {error.strerror if isinstance(error, OSError) else error}")
+        say(f"cannot stop {reader.folder}: {error.strerror if isinstance(error, OSError) else error}")
         return CANNOT_RUN
-    say(f"stopping {args.run}; run this again to kill all tasks now")
+    say(f"stopping {reader.folder}; run this again to kill all tasks now")
     return 0

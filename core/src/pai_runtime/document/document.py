@@ -12,7 +12,8 @@ from typing import Any
 
 import yaml
 
-from pai_runtime.document.problems import InvalidInput, Position, Problem, in_order
+from pai_runtime.document.mistakes import Fault, command_problem, is_commands, syntax_problem
+from pai_runtime.document.problems import MOST_SHOWN, InvalidInput, Position, Problem, in_order
 from pai_runtime.document.value import CHARACTERS_PER_NODE, Node, Source, Value
 
 MAX_BYTES = 4 * 1024 * 1024
@@ -67,9 +68,7 @@ def parse_document(text: str, file: str) -> Value:
         for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
             builder.feed(event)
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        position = Position(file, mark.line + 1, mark.column + 1) if mark else Position(file)
-        raise _invalid("not-yaml", f"invalid YAML: {error.problem or error.context}", position) from None
+        raise InvalidInput([builder.syntax_problem(error)]) from None
     return Value(builder.document())
 
 
@@ -97,6 +96,7 @@ class _Builder:
         self._anchors: dict[str | None, Node | None] = {}
         self._roots: list[Node] = []
         self._problems: list[Problem] = []
+        self._scalar_read: Any = None
 
     def document(self) -> Node:
         if not self._roots:
@@ -116,14 +116,52 @@ class _Builder:
             case yaml.MappingEndEvent() | yaml.SequenceEndEvent():
                 self._end(event)
             case yaml.ScalarEvent():
+                self._scalar_read = event
                 self._scalar(event)
             case yaml.AliasEvent():
                 node = self._anchors.get(event.anchor)
                 if node is None:
                     # Its name is not shown, nor a tag: a secret that begins with * or ! looks like one.
                     message = "undefined alias, or an alias inside its own value"
-                    raise _invalid("unknown-alias", message, self._at(event))
+                    raise InvalidInput([self._of_value("unknown-alias", message, event)])
                 self._add(node, event)
+
+    def syntax_problem(self, error: yaml.MarkedYAMLError) -> Problem:
+        """What is wrong where the parser gives up."""
+        at = error.problem_mark or error.context_mark
+        if at is None:
+            message = f"invalid YAML: {error.problem or error.context}"
+            return Problem("not-yaml", message, Position(self._source.file))
+        scalar = self._scalar_read
+        starts = (top.event.start_mark.index for top in reversed(self._open) if top.event.flow_style)
+        return syntax_problem(
+            Fault(
+                source=self._source,
+                says=error.problem or error.context or "",
+                index=at.index,
+                context=(error.context_mark or at).index,
+                commands=self._commands_column(),
+                # A single pair in a list is a mapping that no bracket opens.
+                bracket=next((start for start in starts if self._source.text[start] in "[{"), None),
+                quoted=(scalar.start_mark.index, scalar.end_mark.index)
+                if scalar and scalar.style in ("'", '"')
+                else None,
+            )
+        )
+
+    def _commands_column(self) -> int | None:
+        """The column, from 0, of the innermost list of lines that is open, if it is one of commands."""
+        for depth in range(len(self._open) - 1, 0, -1):
+            start = self._open[depth].event
+            if isinstance(start, yaml.SequenceStartEvent) and not start.flow_style:
+                mark: Any = start.start_mark
+                return mark.column if is_commands(self._open[depth - 1].key) else None
+        return None
+
+    def _is_command(self) -> bool:
+        """Whether what comes is an item of a list of commands."""
+        is_item = len(self._open) > 1 and isinstance(self._open[-1].event, yaml.SequenceStartEvent)
+        return is_item and is_commands(self._open[-2].key)
 
     def _begin(self, event: Any) -> None:
         if len(self._open) >= MAX_DEPTH:
@@ -131,7 +169,8 @@ class _Builder:
             raise _invalid("too-deep", message, self._at(event))
         self._check_tag(event, "map" if isinstance(event, yaml.MappingStartEvent) else "seq")
         if self._expects_key():
-            raise _invalid("wrong-key", "a list or mapping cannot be a key", self._at(event))
+            message = "a list or mapping cannot be a key; put text that begins with '{{' in quotes"
+            raise InvalidInput([self._of_value("wrong-key", message, event)])
         if event.anchor:
             self._anchors[event.anchor] = None
         self._open.append(_Open(event))
@@ -153,6 +192,11 @@ class _Builder:
     def _scalar(self, event: Any) -> None:
         text: str = event.value
         data = _scalar_data(text, event)
+        if event.tag == "!" and not event.style and self._is_command():
+            # YAML would drop it, which turns the condition of a command into its opposite.
+            self._problems.append(
+                self._of_value("wrong-tag", "in YAML, '!' at the start begins a tag", event)
+            )
         self._check_tag(event, "str", *_KINDS[type(data)])
         if "\0" in text:
             message = "the character NUL is not allowed"
@@ -216,10 +260,16 @@ class _Builder:
         kind = _CORE_TAGS.get(event.tag)
         if event.tag not in (None, "!") and kind is None:
             message = "this YAML tag is not allowed; values are plain data"
-            self._problems.append(Problem("wrong-tag", message, self._at(event)))
+            self._problems.append(self._of_value("wrong-tag", message, event))
         elif kind is not None and kind not in kinds:
             message = f"expected a value of type {kind}, as its tag says"
             self._problems.append(Problem("wrong-tag", message, self._at(event)))
+
+    def _of_value(self, code: str, message: str, event: Any) -> Problem:
+        """A problem in what is a value to YAML, or was meant as a command."""
+        column = self._commands_column() if len(self._problems) < MOST_SHOWN else None
+        meant = column is not None and command_problem(self._source, event.start_mark.index, column)
+        return meant or Problem(code, message, self._at(event))
 
     def _at(self, event: Any) -> Position:
         return Position(self._source.file, event.start_mark.line + 1, event.start_mark.column + 1)

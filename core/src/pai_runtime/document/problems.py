@@ -15,6 +15,8 @@ MOST_LOOKED_FOR = 1000
 
 _LONGEST = 1000
 _MOST_COMPARED = 2000
+_MOST_LISTED = 10
+_LONGEST_LISTED = 50
 _LONGEST_COMPARED = 100
 _MOST_SUGGESTED = 100
 _NEAR = 0.7
@@ -40,11 +42,15 @@ class Position:
 
 @record(frozen=True)
 class Location:
-    """Where a value is written, and its key, and the name of its field."""
+    """Where a value is written, and its key, and the name of its field.
+
+    `written` is how it is written, if that is known and on one line.
+    """
 
     position: Position
     key_position: Position
     field: str
+    written: str = ""
 
 
 @record(frozen=True)
@@ -204,6 +210,12 @@ def near_miss(word: str, known: Iterable[str]) -> str | None:
 
     matches: Sequence[str] = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=_NEAR)
     return by_lower[matches[0]] if matches else None
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names as a message lists them: so many of them, and so much of each."""
+    shown = [name[:_LONGEST_LISTED] for name in names[:_MOST_LISTED]]
+    return ", ".join(shown) + (", …" if len(names) > _MOST_LISTED else "")
 
 
 def field_name(path: Iterable[str | int]) -> str:

@@ -23,6 +23,7 @@ _ANNOTATIONS: Final = frozenset(
         "else",
         "examples",
         "format",
+        "hints",
         "then",
         "title",
     }

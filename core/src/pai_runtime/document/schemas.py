@@ -1,6 +1,7 @@
 """Checking data against a JSON Schema, with messages for users.
 
-In a schema, ``title`` says in a few words what is expected there; messages use it.
+In a schema, ``title`` says in a few words what is expected there; messages use it. Our own keyword ``hints``
+says of fields that are not in ``properties``, but that people expect there, what to do instead.
 """
 
 import json
@@ -12,6 +13,7 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from pai_runtime.document.mistakes import is_commands, meant_as_text, missing_space
 from pai_runtime.document.problems import (
     MOST_LOOKED_FOR,
     DocumentPath,
@@ -46,6 +48,7 @@ _TYPES = {
     "null": "nothing",
 }
 _LONGEST_FOUND = 60
+_HIDDEN = "a hidden value"
 
 
 @cache
@@ -80,15 +83,38 @@ def _problems(
         found = _shown(error.instance, path, problems.mask)
         for each in _explain(error, found, problems.suggestions):
             where = locate((*path, *each.below))
+            why, meant = _mistake(error, path, where, problems.mask) if found != _HIDDEN else ("", None)
             yield Problem(
                 each.code,
-                each.message,
+                f"{each.message}: {why}" if why else each.message,
                 where.key_position if each.below else where.position,
                 where.field,
                 found=each.found,
                 expected=each.expected,
-                suggestion=each.suggestion,
+                suggestion=each.suggestion or meant,
             )
+
+
+def _mistake(
+    error: "ValidationError", path: DocumentPath, where: Location, mask: Callable[[str], str]
+) -> tuple[str, str | None]:
+    """What YAML made of what was meant as another type, and how to write that, if it can be told."""
+    schema: Schema = error.schema if isinstance(error.schema, Mapping) else {}
+    data: Any = error.instance
+    if error.validator != "type":
+        return "", None
+    if "string" not in schema.get("type", ()):
+        text = data if isinstance(data, str) and len(data) <= _LONGEST_FOUND else ""
+        why, meant = missing_space(text)
+    else:
+        text = where.written.removeprefix("- ")
+        is_command = len(path) > 1 and isinstance(path[-1], int) and is_commands(path[-2])
+        # Elsewhere than among commands, a list or mapping is hardly meant as text.
+        is_text = is_command or not isinstance(data, (dict, list))
+        why, meant = meant_as_text(where.written) if is_text else ("", None)
+        if not text or not is_surely_valid(text, schema):
+            return "", None
+    return why, meant if mask(text) == text else None
 
 
 def _errors(data: Any, schema: Schema) -> Iterator["ValidationError"]:
@@ -98,9 +124,21 @@ def _errors(data: Any, schema: Schema) -> Iterator["ValidationError"]:
         found = list(islice(at_one_place, MOST_LOOKED_FOR + 1))
         # That it is too small, too, helps nobody.
         for error in [each for each in found if each.validator == "type"] or found:
-            # The value of a secret is not known here.
-            if error.validator == "type" or not _is_secret(error.instance):
+            if not _depends_on_secret(error):
                 yield error
+
+
+def _depends_on_secret(error: "ValidationError") -> bool:
+    """Whether the value of a secret, which is not known here, may be right.
+
+    It is always text. It is no choice of a few words: those decide what a plan has.
+    """
+    if error.validator in ("type", "enum", "const"):
+        return False
+    if error.context:
+        branches = groupby(error.context, lambda inner: inner.schema_path[0])  # those of anyOf and oneOf
+        return any(all(map(_depends_on_secret, branch)) for _, branch in branches)
+    return isinstance(error.instance, str) and bool(placeholders.paths(error.instance))
 
 
 @cache
@@ -133,10 +171,6 @@ def _unlisted(data: Mapping[str, Any], schema: Schema) -> Iterator[str]:
     return (
         name for name in data if name not in known and not any(re.search(each, name) for each in patterns)
     )
-
-
-def _is_secret(value: Any) -> bool:
-    return isinstance(value, str) and bool(placeholders.paths(value))
 
 
 def schema_error(schema: Any) -> str | None:
@@ -189,23 +223,32 @@ def _explain(error: "ValidationError", found: str, suggestions: Suggestions) -> 
 def _missing(error: "ValidationError", schema: Schema, suggestions: Suggestions) -> Iterator[_Explained]:
     known: Mapping[str, Any] = schema.get("properties", {})
     instance = cast("Any", error.instance)
-    meant = {suggestions.near_miss(name, known) for name in instance if name not in known}
+    misspelt = {suggestions.near_miss(name, known): name for name in instance if name not in known}
     for name in cast("Any", error.validator_value):
-        if name not in instance and name not in meant:
-            expected = expectation(known.get(name, {}))
-            message = f"missing field '{name}'"
-            yield _Explained(
-                "missing-field", f"{message}; expected {expected}" if expected else message, None, expected
-            )
+        if name in instance or (name in misspelt and schema.get("additionalProperties") is False):
+            continue  # the misspelt one is reported as an unknown field
+        expected = expectation(known.get(name, {}))
+        message = f"missing field '{name}'; expected {expected}" if expected else f"missing field '{name}'"
+        written = misspelt.get(name)
+        yield _Explained(
+            "missing-field",
+            message if written is None else f"{message}, found a field '{written}'",
+            found=None if written is None else f"'{written}'",
+            expected=expected,
+            suggestion=None if written is None else name,
+            below=() if written is None else (written,),
+        )
 
 
 def _unknown(error: "ValidationError", schema: Schema, suggestions: Suggestions) -> Iterator[_Explained]:
     known: Mapping[str, Any] = schema.get("properties", {})
-    message = f"unknown field; known: {', '.join(known)}" if known else "unknown field"
+    hints: Mapping[str, str] = schema.get("hints", {})
+    listed = f"unknown field; known: {', '.join(known)}" if known else "unknown field"
     for name in _unlisted(cast("Any", error.instance), schema):
-        yield _Explained(
-            "unknown-field", message, suggestion=suggestions.near_miss(name, known), below=(name,)
-        )
+        hint = hints.get(name)
+        meant = None if hint else suggestions.near_miss(name, known)
+        message = f"unknown field; {hint}" if hint else listed
+        yield _Explained("unknown-field", message, suggestion=meant, below=(name,))
 
 
 def expectation(schema: Any, failed: str | None = None) -> str | None:
@@ -236,7 +279,7 @@ def expectation(schema: Any, failed: str | None = None) -> str | None:
 def _shown(value: Any, path: DocumentPath, mask: Callable[[str], str]) -> str:
     name, equals, _ = value.partition("=") if isinstance(value, str) else ("", "", "")
     if any(names_secret(str(part)) for part in path) or (equals and names_secret(name)):
-        return "a hidden value"
+        return _HIDDEN
     if isinstance(value, Mapping):
         return "a mapping"
     if isinstance(value, list):

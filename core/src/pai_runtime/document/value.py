@@ -11,6 +11,8 @@ from pai_runtime.document.problems import DocumentPath, Location, Position, Prob
 CHARACTERS_PER_NODE = 100
 """A longer text counts as several values: an alias could repeat it a hundred thousand times."""
 
+_LONGEST_WRITTEN = 1000
+_ITEM = re.compile(" *(- +)*- *")
 _LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 
 
@@ -25,6 +27,14 @@ class Source:
         """The position of a character."""
         line = bisect_right(self._line_starts, index)
         return Position(self.file, line, index - self._line_starts[line - 1] + 1)
+
+    def start_of(self, line: int) -> int:
+        """The index of the first character of a line; that of the end of the text after the last."""
+        return self._line_starts[line - 1] if line <= len(self._line_starts) else len(self.text)
+
+    def line(self, number: int) -> str:
+        """A line without what ends it."""
+        return self.text[self.start_of(number) : self.start_of(number + 1)].rstrip("\r\n\x85\u2028\u2029")
 
     @cached_property
     def _line_starts(self) -> list[int]:
@@ -50,6 +60,20 @@ class Node:
         self.children: Mapping[str | int, Node] = {}
         self.keys: Mapping[str | int, int] = {}
         self.size = 1 + len(text) // CHARACTERS_PER_NODE
+
+    @property
+    def written(self) -> str:
+        """How it is written; empty if that is long. Of an item with a dash, all of its line."""
+        source, line = self.source, self.source.position(self.start).line
+        start, stop = source.start_of(line), source.start_of(line + 1)
+        if stop - start > _LONGEST_WRITTEN or self.size > _LONGEST_WRITTEN:
+            return ""
+        is_item = _ITEM.fullmatch(source.text, start, self.start)
+        ends = [node.end for _, node in walk(self)] if is_item else [self.end]
+        if any(end > stop for end in ends):
+            return ""
+        written = source.text[self.start : stop if is_item else self.end].strip()
+        return f"- {written}" if is_item else written
 
     def replaced(
         self, data: Any, text: str = "", children: "Mapping[str | int, Node] | None" = None
@@ -134,7 +158,8 @@ class Value:
             child = value.get(key) if found else None
             value, found = (value, False) if child is None else (child, True)
         key_position = value.key_position if found else value.position
-        return Location(value.position, key_position, field_name((*self.path, *path)))
+        written = value.node.written if found else ""
+        return Location(value.position, key_position, field_name((*self.path, *path)), written)
 
     def problem(
         self, code: str, message: str, found: str | None = None, expected: str | None = None

@@ -13,6 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
 
+from pai_runtime.engines.code import Code
 from pai_runtime.host.metadata import distributions_with, entry_points, name_and_version
 from pai_runtime.job.model import Job
 from pai_runtime.plan.environment import Placement, TaskName
@@ -43,10 +44,16 @@ class Engine(Protocol):
 
 
 class NewRun(Protocol):
-    """A run that has not started. `place` and `prepare` come before, in this order, and raise `CannotRun`."""
+    """A run that has not started.
+
+    `place` comes first, then `prepare` and `run`; or `check` alone. All but `run` raise `CannotRun`.
+    """
 
     def place(self) -> Placement:
         """Where its tasks are going to run, as far as that is known by now."""
+
+    def check(self, plans: Mapping[TaskName, Plan]) -> None:
+        """Check all that `prepare` checks, and tell the view the same, without making anything."""
 
     def prepare(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str]) -> None:
         """Make all that the tasks need. `secrets`: the values, by the paths that the plans name."""
@@ -77,7 +84,7 @@ class RunRequest:
 
     `folder` is that of the run, and empty; `timeout` in seconds, for the whole run. `storages`: directories
     of this machine by storage name; `environment`: names of variables of ours that tasks are to have, beside
-    those that the job asks for.
+    those that the job asks for. `code`: what is in the working directory of each task when it starts.
     """
 
     folder: Path
@@ -87,6 +94,7 @@ class RunRequest:
     isolation: IsolationMode
     storages: Mapping[str, Path]
     environment: tuple[str, ...]
+    code: Code | None
 
 
 def open_run(folder: Path) -> RunReader | Unreadable:

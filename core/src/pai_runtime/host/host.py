@@ -7,13 +7,13 @@ from functools import cached_property
 from types import FrameType
 from typing import Any
 
-from pai_runtime.document.problems import DocumentPath, Location, Problem, Problems, Suggestions
+from pai_runtime.document.problems import DocumentPath, Location, Problem, Problems, Suggestions, near_miss
 from pai_runtime.document.schemas import check
 from pai_runtime.host.blame import PluginError
 from pai_runtime.host.discovery import InstalledPlugins, Plugin
 from pai_runtime.host.loading import LoadedPlugin, load
 from pai_runtime.host.own_modules import register
-from pai_runtime.host.policy import Policy, refusal
+from pai_runtime.host.policy import Policy, refusal, unmatched
 
 LONGEST_CHECK = 10
 """Seconds that checking the parameters of one use may take; a pattern may backtrack for ever."""
@@ -22,13 +22,17 @@ LONGEST_CHECK = 10
 class Unavailable(Exception):
     """Why a plugin cannot be used; `suggestion` is an id that was perhaps meant.
 
-    `installed` tells a plugin that is not there at all from one that is and is refused.
+    `installed` tells a plugin that is not there at all from one that is and is refused; `misspelt` says that
+    the whole id is so near to the suggestion that hardly another plugin is meant.
     """
 
-    def __init__(self, message: str, suggestion: str | None = None, *, installed: bool = True) -> None:
+    def __init__(
+        self, message: str, suggestion: str | None = None, *, installed: bool = True, misspelt: bool = False
+    ) -> None:
         super().__init__(message)
         self.suggestion = suggestion
         self.installed = installed
+        self.misspelt = misspelt
 
 
 class Host:
@@ -58,16 +62,25 @@ class Host:
     def find(self, id_: str) -> Plugin:
         """The plugin with this id, not imported; raises `Unavailable`."""
         if id_ not in self.installed:
+            namespace, _, name = id_.rpartition(".")
             namesakes = {known.rpartition(".")[2]: known for known in self.installed}
-            meant = self._suggestions.near_miss(id_.rpartition(".")[2], namesakes)
+            meant = self._suggestions.near_miss(name, namesakes)
+            suggestion = namesakes[meant] if meant else None
+            misspelt = suggestion and near_miss(namespace, [suggestion.rpartition(".")[0]])
             message = f"plugin {id_} is not installed"
-            raise Unavailable(message, namesakes[meant] if meant else None, installed=False)
+            raise Unavailable(message, suggestion, installed=False, misspelt=bool(misspelt))
         if reason := self.refusal(id_):
             labels = " and ".join(plugin.label for plugin in self.installed[id_])
             raise Unavailable(
                 f"{labels} {'is' if len(self.installed[id_]) == 1 else 'are'} refused: {reason}"
             )
         return self.installed[id_][0]
+
+    @property
+    def unmatched_entries(self) -> Iterator[Problem]:
+        """What is wrong with entries of the policies that allow nothing of what is installed."""
+        for policy in self._policies:
+            yield from unmatched(policy, self.installed)
 
     @property
     def usable(self) -> Iterator[Plugin]:

@@ -1,10 +1,10 @@
 """The policy: which plugins a cluster allows, decided from metadata before any import; refuses in doubt."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pai_runtime.document.document import read_document
-from pai_runtime.document.problems import Problem, Problems, unexpected
+from pai_runtime.document.problems import Location, Problem, Problems, listed, near_miss, unexpected
 from pai_runtime.document.schemas import check_value, package_schema
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.metadata import normalized
@@ -16,12 +16,16 @@ EVERY = "*"
 
 @record(frozen=True)
 class AllowedPlugin:
-    """One allowed plugin. `versions` are PEP 440 specifiers, or `EVERY`; `digest` None allows any code."""
+    """One allowed plugin. `versions` are PEP 440 specifiers, or `EVERY`; `digest` None allows any code.
+
+    `where` is the place of its id in the policy.
+    """
 
     id: str
     distribution: str
     versions: str
     digest: str | None
+    where: Location
 
 
 @record(frozen=True)
@@ -42,8 +46,9 @@ def read_policy(path: Path) -> Policy:
     problems.check()
     allowed = []
     for index, entry in enumerate(root.data["plugins"]):
+        where = root.at(("plugins", index, "id"))
         allowed.append(
-            AllowedPlugin(entry["id"], entry["distribution"], entry["versions"], entry.get("digest"))
+            AllowedPlugin(entry["id"], entry["distribution"], entry["versions"], entry.get("digest"), where)
         )
         if not _are_versions(entry["versions"]):
             where = root.at(("plugins", index, "versions"))
@@ -68,6 +73,44 @@ def _are_versions(text: str) -> bool:
         return False
 
 
+def unmatched(policy: Policy, installed: Mapping[str, Sequence[Plugin]]) -> Iterator[Problem]:
+    """A warning for each entry that allows nothing of what is installed: it is misspelt or out of date."""
+    for entry in policy.allowed or ():
+        claimants, suggestion = installed.get(entry.id, ()), None
+        reasons = [_mismatch(entry, plugin) for plugin in claimants]
+        if claimants and None in reasons:
+            continue
+        if claimants:
+            message = f"matches nothing that is installed: for {claimants[0].label}, it {reasons[0]}"
+        else:
+            message, suggestion = "no plugin with this id is installed", near_miss(entry.id, installed)
+        yield Problem(
+            "unmatched-entry",
+            message,
+            entry.where.position,
+            entry.where.field,
+            found=f"'{entry.id}'",
+            suggestion=suggestion,
+            severity="warning",
+        )
+
+
+def freeze(plugin: Plugin) -> dict[str, str]:
+    """The entry of a policy that allows a plugin as it is installed, and nothing else.
+
+    Raises ValueError where there can be none: its version cannot be compared, or its code has no digest.
+    """
+    from packaging.specifiers import SpecifierSet  # noqa: PLC0415 - only a policy needs it
+
+    versions = str(SpecifierSet(f"=={plugin.version}"))
+    return {
+        "id": plugin.id,
+        "distribution": plugin.distribution,
+        "versions": versions,
+        "digest": plugin.code.digest,
+    }
+
+
 def refusal(policies: Iterable[Policy], claimants: Sequence[Plugin]) -> str | None:
     """Why the id that `claimants` have in common may not be used; None if it may, under each policy."""
     if len(claimants) > 1:
@@ -84,7 +127,8 @@ def _refusal(policy: Policy, plugin: Plugin) -> str | None:
         return None
     allowed = [entry for entry in policy.allowed if entry.id == plugin.id]
     if not allowed:
-        return f"policy {policy.file} does not list it"
+        ids = list(dict.fromkeys(entry.id for entry in policy.allowed))
+        return f"policy {policy.file} does not list it; it lists {listed(ids) or 'no plugin'}"
     reasons = [_mismatch(entry, plugin) for entry in allowed]
     if None in reasons:
         return None

@@ -12,6 +12,7 @@ from pai_runtime.job.model import (
     Extra,
     Job,
     Prerequisite,
+    PrerequisiteKey,
     TaskRole,
     plugin_id,
 )
@@ -66,17 +67,21 @@ def build_job(root: Value, secrets: Mapping[str, Value], plugins: JobPlugins, pr
         nounset=_is_on(extras, "nounset"),
         strict_callbacks=_is_on(extras, "strictCallbacks"),
         retry_on="always" if text(extras, "retryOn") == "always" else "retryable",
+        hides_secrets=bool(text(root, "secrets")),
         secrets={**_values(own_secrets), **secrets},
     )
 
 
-def _prerequisites(root: Value, plugins: JobPlugins, problems: Problems) -> dict[str, Prerequisite]:
-    found: dict[str, Prerequisite] = {}
+def _prerequisites(
+    root: Value, plugins: JobPlugins, problems: Problems
+) -> dict[PrerequisiteKey, Prerequisite]:
+    found: dict[PrerequisiteKey, Prerequisite] = {}
     for value in mappings(root, "prerequisites"):
         prerequisite = _prerequisite(value, plugins)
-        first = found.setdefault(prerequisite.name, prerequisite)
+        first = found.setdefault(prerequisite.key, prerequisite)
         if first is not prerequisite:
-            _report_second(value, first.value, "prerequisite", problems)
+            what = f"prerequisite of type {kind}" if (kind := prerequisite.kind) else "prerequisite"
+            _report_second(value, first.value, what, problems)
     return found
 
 
@@ -117,8 +122,8 @@ def _role(value: Value) -> TaskRole:
     return TaskRole(
         name=str(value.key),
         instances=whole(value, "instances") or 1,
-        min_failed=whole(completion, "minFailedInstances"),
-        min_succeeded=whole(completion, "minSucceededInstances"),
+        min_failed=whole(completion, "minFailedInstances") or None,
+        min_succeeded=whole(completion, "minSucceededInstances") or None,
         retries=whole(value, "taskRetryCount") or 0,
         docker_image=string(value, "dockerImage"),
         refers={key: name for key, name in refers.items() if name},

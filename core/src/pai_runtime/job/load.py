@@ -9,6 +9,7 @@ from pai_runtime.document.schemas import check_value, package_schema
 from pai_runtime.document.value import Value
 from pai_runtime.job.build import build_job
 from pai_runtime.job.model import Job, RoleUses
+from pai_runtime.job.no_effect import warn_of_no_effect
 from pai_runtime.job.plugins import JobPlugins
 from pai_runtime.job.references import References, Renderer
 from pai_runtime.job.rules import check_rules
@@ -32,9 +33,12 @@ def load_job(path: Path, secrets_file: Path | None, plugins: JobPlugins, problem
     problems.mask = masks(job.secrets, root)
     check_value(root, package_schema("pai_runtime.job", "job.schema.json"), problems)
     check_rules(job, problems)
+    warn_of_no_effect(job, root, plugins, problems)
     in_job = root.at(("secrets",)).position
     check_size(job.secrets, Position(str(secrets_file)) if secrets_file else in_job, problems)
     references = References(job, problems)
+    if job.parameters:
+        Renderer(references).data(job.parameters)
     for prerequisite in job.prerequisites.values():
         Renderer(references, prerequisite=prerequisite).data(prerequisite.value)
     return resolved(references, plugins)

@@ -5,19 +5,28 @@ refuses are left out or take their default: they have been reported, and what is
 in the same round.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Final
 
 from pai_runtime.document.problems import DocumentPath, Location, Position
 from pai_runtime.document.value import Value
+from pai_runtime.job.order import dependencies_first
 from pai_runtime.task.plan import Command
 from pai_runtime.task.record import field, record
 from pai_runtime.task.vocabulary import FailurePolicy, RetryOn
 
 PLUGIN_PREFIX: Final = "com.microsoft.pai.runtimeplugin."
 
+PROTOCOL_TYPES: Final = ("dockerimage", "data", "script", "output")
+"""The types of prerequisites that the protocol gives a meaning; there may be others."""
+
 _OTHER_SPELLING: Final = {"mountPath": "mountPoint", "mountPoint": "mountPath"}
 """A storage has one or the other."""
+
+
+PrerequisiteKey = tuple[str, str]
+"""The name and the type of a prerequisite, which no two of a job have in common."""
 
 
 @record(frozen=True)
@@ -37,6 +46,11 @@ class Prerequisite:
     parameters: Mapping[str, Value]
     storages: tuple[Value, ...]
     value: Value
+
+    @property
+    def key(self) -> PrerequisiteKey:
+        """What tells it from all others."""
+        return self.name, self.kind
 
     def property(self, name: str) -> Value | None:
         """A property by its name, or by its other one."""
@@ -96,9 +110,10 @@ class TaskRole:
     value: Value
 
     @property
-    def roots(self) -> tuple[str, ...]:
-        """The prerequisites that it names, in the order in which they start."""
-        return tuple(each.text for each in (*self.refers.values(), *self.prerequisites))
+    def names(self) -> Iterator[tuple[Value, str]]:
+        """The names of prerequisites in it, in the order in which they start, with the types expected."""
+        yield from ((name, key[1:]) for key, name in self.refers.items())
+        yield from ((name, "") for name in self.prerequisites)
 
 
 @record(frozen=True)
@@ -139,6 +154,7 @@ class Job:
     task that failed is kept. `gang` says that its tasks live together: none is tried again by itself.
     `code` is a directory, relative to the job file. `nounset` is an option of the user's shell;
     `strict_callbacks` says that a callback that fails after the command fails the task.
+    `hides_secrets` says that the file has ``******`` in the place of its secrets, as the platform returns it.
     `storages` is what every task mounts, `uses` what each role uses and runs.
     """
 
@@ -147,7 +163,7 @@ class Job:
     virtual_cluster: str
     retries: int
     parameters: Value | None
-    prerequisites: Mapping[str, Prerequisite]
+    prerequisites: Mapping[PrerequisiteKey, Prerequisite]
     roles: Mapping[str, TaskRole]
     deployments: Mapping[str, Deployment]
     deployment: Value | None
@@ -160,6 +176,7 @@ class Job:
     nounset: bool
     strict_callbacks: bool
     retry_on: RetryOn
+    hides_secrets: bool
     secrets: Mapping[str, Value] = field(repr=False)
     uses: Mapping[str, RoleUses] = field(default_factory=dict)
 
@@ -168,15 +185,51 @@ class Job:
         """The file that it was read from."""
         return self.position.file
 
-    def require(self, name: str) -> Sequence[str]:
-        """The names of what a prerequisite requires, as far as they are in the job."""
-        required = (each.text for each in self.prerequisites[name].require)
-        return [each for each in required if each in self.prerequisites]
+    @cached_property
+    def by_name(self) -> Mapping[str, Sequence[Prerequisite]]:
+        """The prerequisites of each name, which differ in their types."""
+        found: dict[str, list[Prerequisite]] = {}
+        for each in self.prerequisites.values():
+            found.setdefault(each.name, []).append(each)
+        return found
+
+    def named(self, name: str, kind: str = "") -> Sequence[Prerequisite]:
+        """What a name may mean where a prerequisite of a type, or of any, is expected: one, if it is clear.
+
+        A type that the protocol does not know goes for each that it does know but for an image.
+        """
+        found = self.by_name.get(name, ())
+        if not kind:
+            return [each for each in found if each.kind != "dockerimage"] or found
+        fitting = [each for each in found if each.kind == kind]
+        if fitting or kind == "dockerimage":
+            return fitting
+        return [each for each in found if each.kind not in PROTOCOL_TYPES]
+
+    def prerequisite(self, name: str, kind: str = "") -> Prerequisite | None:
+        """The one that a name means; see `named`."""
+        found = self.named(name, kind)
+        return found[0] if len(found) == 1 else None
+
+    def label(self, key: PrerequisiteKey) -> str:
+        """What messages call a prerequisite: its name, with its type where others have the same name."""
+        name, kind = key
+        return name if len(self.by_name[name]) == 1 else f"{name} ({kind or 'without a type'})"
+
+    def require(self, key: PrerequisiteKey) -> Sequence[PrerequisiteKey]:
+        """What a prerequisite requires, as far as it is in the job."""
+        required = (self.prerequisite(each.text) for each in self.prerequisites[key].require)
+        return [each.key for each in required if each]
+
+    def used(self, role: TaskRole) -> list[PrerequisiteKey]:
+        """What a role uses beside its image, as far as it is in the job, each after what it requires."""
+        named = (self.prerequisite(name.text, kind) for name, kind in role.names)
+        return dependencies_first((each.key for each in named if each), self.require)[0]
 
     def docker_images(self) -> Sequence[str]:
         """Each image that a role runs in, as its prerequisite names it."""
         names = [role.docker_image.text for role in self.roles.values() if role.docker_image]
-        return sorted({str(self.prerequisites[name].value.data.get("uri")) for name in names})
+        return sorted({str(self.prerequisites[name, "dockerimage"].value.data.get("uri")) for name in names})
 
 
 def plugin_id(name: str) -> str:

@@ -1,21 +1,24 @@
 """Ordering things by their dependencies."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import TypeVar
+
+_T = TypeVar("_T", bound=Hashable)
 
 
 def dependencies_first(
-    roots: Iterable[str], require: Callable[[str], Sequence[str]]
-) -> tuple[list[str], list[str] | None]:
+    roots: Iterable[_T], require: Callable[[_T], Sequence[_T]]
+) -> tuple[list[_T], list[_T] | None]:
     """`roots` and all that they require, each once, after what it requires; otherwise in the order given.
 
     With it the first cycle there is, from a name back to it (``[a, b, a]``); its last link does not count
     for the order. Without recursion: a chain may be as long as its writer likes.
     """
-    order: dict[str, None] = {}
-    cycle: list[str] | None = None
-    open_: dict[str, Iterator[str]] = {}
+    order: dict[_T, None] = {}
+    cycle: list[_T] | None = None
+    open_: dict[_T, Iterator[_T]] = {}
     for root in roots:
-        following: str | None = root
+        following: _T | None = root
         while following is not None or open_:
             if following is None:
                 name = next(reversed(open_))

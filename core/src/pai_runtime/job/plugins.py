@@ -19,9 +19,11 @@ class JobPlugins:
 
     `storage_fields` of a plugin's id is None for one that is not for storage. `for_storages` is the id of the
     one for what ``extras.storages`` and ``requireStorages`` list, `for_callbacks` that of a prerequisite that
-    has callbacks and names no plugin.
+    has callbacks and names no plugin. `namesake` is the short name of the plugin that is called so, in
+    whatever case, if there is one.
     """
 
     storage_fields: Callable[[str], StorageFields | None]
     for_storages: Callable[[], str]
     for_callbacks: Callable[[], str]
+    namesake: Callable[[str], str | None]

@@ -1,9 +1,9 @@
 """References such as ``<% $parameters.x %>``: what they mean where they are used, and their rendering.
 
 A text that is one reference and nothing else becomes the value itself, of its own type; inside other text
-a scalar is inserted as it was written. Rendering works on values, so that no value becomes syntax, of YAML
-or of another reference: parameters and secrets are never looked into. The fields of prerequisites are
-templates too. A secret becomes a placeholder (`pai_runtime.task.placeholders`).
+a scalar is inserted as it was written. Parameters and the fields of prerequisites are templates in turn.
+Rendering works on values, so that no value becomes syntax, of YAML or of another reference; a secret becomes
+a placeholder (`pai_runtime.task.placeholders`), and is never looked into.
 """
 
 import re
@@ -11,42 +11,49 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from pai_runtime.document.problems import Problem, Problems, near_miss
+from pai_runtime.document.problems import Problem, Problems, Severity, near_miss
 from pai_runtime.document.value import Node, Value
 from pai_runtime.job.budget import Budget
 from pai_runtime.job.build import OWN_FIELDS
-from pai_runtime.job.model import Job, Prerequisite, TaskRole
+from pai_runtime.job.model import Job, Prerequisite, PrerequisiteKey, TaskRole
 from pai_runtime.job.order import dependencies_first
 from pai_runtime.job.secrets import as_placeholders
 from pai_runtime.task.record import record
 
 ROOTS = ("$parameters", "$secrets", "$data", "$script", "$output", "this")
 
-_REFERENCE = re.compile(r"<%\s*(\$\w+|this)\s*([.\[][^<>%]*)?%>")
+_REFERENCE = re.compile(r"<%\s*(\$\w+|this|parameters|secrets)\s*([.\[][^<>%]*)?%>")
 _KEYS = re.compile(r"(?:\s*\.\s*[\w-]+|\s*\[\s*[0-9]+\s*\])*\s*")
 _KEY = re.compile(r"[\w-]+")
 
 _MOST_NESTED = 50
 _LONGEST_INDEX = 9
 
+_COMMANDS = ("commands", "preCommands", "postCommands")
+"""Lists of shell commands."""
+
 
 class _NothingThere(Exception):
     """A reference to nothing: what to tell the person, the word that was not found, and those there are."""
 
-    def __init__(self, message: str, word: str = "", known: Iterable[str] = ()) -> None:
+    def __init__(
+        self, message: str, word: str = "", known: Iterable[str] = (), severity: Severity = "error"
+    ) -> None:
         super().__init__(message)
         self.word = word
         self.known = known
+        self.severity: Severity = severity
 
 
 @record(frozen=True)
 class _Found:
     """What a reference means.
 
-    A part of a prerequisite is a template, which is rendered in its turn: `this` means `owner` in it.
+    A `template` is rendered in its turn: `this` means `owner` in it, if it is a part of a prerequisite.
     """
 
     value: Value
+    template: bool
     owner: Prerequisite | None = None
 
 
@@ -57,8 +64,10 @@ class References:
         self.job = job
         self.problems = problems
         self.budget = Budget()
+        self.cycles: set[frozenset[Node]] = set()
+        """Those that are reported; each is met from each of its parts."""
         self.secrets = as_placeholders(job.secrets)
-        self._owners: dict[str, dict[str, Prerequisite | None]] = {}
+        self._owners: dict[str, dict[PrerequisiteKey, Prerequisite | None]] = {}
 
     def owner(self, prerequisite: Prerequisite, name: str) -> Prerequisite | None:
         """Who has the property `name`: the prerequisite itself, or the first of those that it requires."""
@@ -66,17 +75,17 @@ class References:
             return prerequisite
         job, owners = self.job, self._owners.setdefault(name, {})
 
-        def unknown(each: str) -> Sequence[str]:
+        def unknown(each: PrerequisiteKey) -> Sequence[PrerequisiteKey]:
             return [] if each in owners or job.prerequisites[each].property(name) else job.require(each)
 
-        order, _ = dependencies_first([prerequisite.name], unknown)
+        order, _ = dependencies_first([prerequisite.key], unknown)
         self.budget.add(len(order), prerequisite.value.position)
         for each in order:
             if each not in owners:
                 candidate = job.prerequisites[each]
                 inherited = (owners[required] for required in job.require(each) if owners.get(required))
                 owners[each] = candidate if candidate.property(name) else next(inherited, None)
-        return owners[prerequisite.name]
+        return owners[prerequisite.key]
 
 
 class Renderer:
@@ -93,7 +102,7 @@ class Renderer:
         self._job = references.job
         self._role = role
         self._prerequisite = prerequisite
-        self._inside: list[Node] = []
+        self._inside: list[Value] = []
 
     def data(self, value: Value) -> Any:
         """The value as data, with all references in it resolved."""
@@ -131,13 +140,16 @@ class Renderer:
             source, problems = value.node.source, self._references.problems
             # It is not in the source as it is if it was written with escapes, or over two lines.
             index = source.text.find(match[0], start, value.node.end)
+            is_comment = _is_in_comment(match, value)
+            consequence = "; in a comment, it does no harm" if is_comment else ""
             problems.add(
                 Problem(
                     "reference-to-nothing",
-                    f"cannot resolve {match[0]}: {error}",
+                    f"cannot resolve {match[0]}: {error}{consequence}",
                     value.position if index < 0 else source.position(index),
                     value.field,
                     suggestion=problems.suggestions.near_miss(error.word, error.known),
+                    severity="warning" if is_comment else error.severity,
                 )
             )
             return match[0]
@@ -150,19 +162,32 @@ class Renderer:
             kind = "list" if isinstance(value.data, list) else "mapping"
             raise _NothingThere(f"it is a {kind}, and a string can contain only a single value")
         self._references.budget.add(value.node.size, value.position)
-        if found.owner is None:
+        if not found.template:
             return value.text if as_text else value.data
-        if any(value.node is outer for outer in self._inside):
-            raise _NothingThere("it refers to itself")
+        if self._is_cycle(value):
+            return ""
         if len(self._inside) >= _MOST_NESTED:
             raise _NothingThere(f"it is nested in more than {_MOST_NESTED} references")
         outer_owner, self._prerequisite = self._prerequisite, found.owner
-        self._inside.append(value.node)
+        self._inside.append(value)
         try:
             return self.text(value) if as_text else self.data(value)
         finally:
             self._inside.pop()
             self._prerequisite = outer_owner
+
+    def _is_cycle(self, value: Value) -> bool:
+        """Whether a template contains itself; raises the fault for a cycle that is not reported yet."""
+        nodes = [outer.node for outer in self._inside]
+        if value.node not in nodes:
+            return False
+        cycle = self._inside[nodes.index(value.node) :]
+        known, parts = self._references.cycles, frozenset(each.node for each in cycle)
+        if parts not in known:
+            known.add(parts)
+            links = " → ".join(each.field for each in (*cycle, value))
+            raise _NothingThere(f"it refers to itself: {links}")
+        return True
 
     def _find(self, root: str, written: str) -> _Found | None:
         """What a reference means; None for text that is not ours, or whose meaning is not decided here."""
@@ -172,21 +197,23 @@ class Renderer:
             raise _NothingThere(f"expected names or indexes after {root}, such as .name or [0]")
         keys = _KEY.findall(written)
         if root == "$parameters":
-            parameters = self._job.parameters
-            if parameters is None or parameters.data is None:
-                raise _NothingThere("the job has no parameters")
-            return _Found(_descend(parameters, keys, root))
+            return _Found(self._find_parameter(keys), template=True)
         if root == "$secrets":
-            return _Found(self._find_secret(keys))
+            return _Found(self._find_secret(keys), template=False)
         if root == "this":
             if self._prerequisite is None:
                 raise _NothingThere("'this' is available in a prerequisite only")
             return self._find_property(self._prerequisite, keys, root)
         if root in ROOTS:
             return self._find_referred(root, keys)
-        if _is_misspelt(root):
-            raise _NothingThere(f"unknown name '{root}'", root, ROOTS)
+        _check_spelling(root, keys)
         return None
+
+    def _find_parameter(self, keys: list[str]) -> Value:
+        parameters = self._job.parameters
+        if parameters is None or parameters.data is None:
+            raise _NothingThere("the job has no parameters")
+        return _descend(parameters, keys, "$parameters")
 
     def _find_secret(self, keys: list[str]) -> Value:
         secrets = self._references.secrets
@@ -194,6 +221,9 @@ class Renderer:
             raise _NothingThere("'$secrets' needs the name of a secret")
         if keys[0] not in secrets:
             message = f"neither the job nor a secrets file has a secret '{keys[0]}'"
+            if self._job.hides_secrets:
+                hidden = "the job's secrets are hidden"
+                message = f"{hidden}, and no secrets file has '{keys[0]}'; give one with --secrets"
             raise _NothingThere(message, keys[0], secrets)
         return _descend(secrets[keys[0]], keys[1:], f"$secrets.{keys[0]}")
 
@@ -203,7 +233,7 @@ class Renderer:
         name = self._role.refers.get(root)
         if name is None:
             raise _NothingThere(f"the task role '{self._role.name}' has no {root[1:]}")
-        target = self._job.prerequisites.get(name.text)
+        target = self._job.prerequisite(name.text, root[1:])
         return None if target is None else self._find_property(target, keys, root)
 
     def _find_property(self, prerequisite: Prerequisite, keys: list[str], root: str) -> _Found:
@@ -216,7 +246,23 @@ class Renderer:
         if value is None:
             message = f"neither '{prerequisite.name}' nor any prerequisite that it requires has '{keys[0]}'"
             raise _NothingThere(message, keys[0], map(str, prerequisite.value.node.children))
-        return _Found(_descend(value, keys[1:], f"{root}.{keys[0]}"), owner)
+        return _Found(_descend(value, keys[1:], f"{root}.{keys[0]}"), template=True, owner=owner)
+
+
+def _is_in_comment(match: re.Match[str], value: Value) -> bool:
+    """Whether a reference stands in a line of shell commands that is a comment."""
+    if value.above is None or value.above.key not in _COMMANDS:
+        return False
+    return match.string[: match.start()].rpartition("\n")[2].lstrip().startswith("#")
+
+
+def _check_spelling(root: str, keys: list[str]) -> None:
+    """Raise the fault that a name is probably meant to be one of `ROOTS`."""
+    if f"${root}" in ROOTS:
+        if keys:
+            raise _NothingThere("without '$' it is plain text", root, ROOTS, "warning")
+    elif _is_misspelt(root):
+        raise _NothingThere(f"unknown name '{root}'", root, ROOTS)
 
 
 @lru_cache(maxsize=4096)

@@ -3,14 +3,11 @@
 from collections.abc import Iterable
 from typing import Final
 
-from pai_runtime.document.problems import Problem, Problems, unexpected
+from pai_runtime.document.problems import Problem, Problems, listed, unexpected
 from pai_runtime.document.value import Value
-from pai_runtime.job.framework_name import framework_name
-from pai_runtime.job.model import Job, Prerequisite, TaskRole
+from pai_runtime.job.model import PROTOCOL_TYPES, Job, Prerequisite
 from pai_runtime.job.order import dependencies_first
-
-_MOST_LISTED: Final = 10
-_LONGEST_LISTED: Final = 50
+from pai_runtime.task.framework_name import framework_name
 
 _LIKELY_MISSPELT: Final = {
     "callback": "callbacks",
@@ -21,6 +18,23 @@ _LIKELY_MISSPELT: Final = {
     "plugin": "plugin",
 }
 """A prerequisite may have properties of any name, so only what is hardly a property is refused."""
+
+_LIKELY_MISSPELT_IN_IMAGE: Final = {
+    **_LIKELY_MISSPELT,
+    **dict.fromkeys(
+        (
+            "auth",
+            "authentication",
+            "authenticate",
+            "authorization",
+            "authorisation",
+            "credential",
+            "login",
+        ),
+        "auth",
+    ),
+}
+"""A docker image has no properties for a plugin; without its login, it cannot be pulled."""
 
 
 class _Names:
@@ -34,9 +48,7 @@ class _Names:
         self._code = f"no-such-{what.partition(' of ')[0].replace(' ', '-')}"
         self._names = dict.fromkeys(names)
         self._offered = list(self._names if offered is None else offered)
-        listed = [name[:_LONGEST_LISTED] for name in self._offered[:_MOST_LISTED]]
-        more = ", …" if len(self._offered) > _MOST_LISTED else ""
-        self._known = f"known: {', '.join(listed)}{more}" if listed else "the job has none"
+        self._known = f"known: {listed(self._offered)}" if self._offered else "the job has none"
 
     def check(self, name: Value) -> None:
         """Check that there is something with this name."""
@@ -60,21 +72,46 @@ class _Names:
             )
 
 
+class _PrerequisiteNames:
+    """The names of the prerequisites that a job has, for each type of which something may be expected."""
+
+    def __init__(self, job: Job, problems: Problems) -> None:
+        self._job = job
+        self._problems = problems
+        known = job.prerequisites.values()
+        others = [each.name for each in known if each.kind != "dockerimage"]
+        self._names = {"": _Names(problems, "prerequisite", job.by_name, others)}
+        for kind in PROTOCOL_TYPES:
+            fitting = [each.name for each in known if job.named(each.name, kind)]
+            self._names[kind] = _Names(problems, f"prerequisite of type {kind}", fitting)
+
+    def check(self, name: Value, kind: str = "") -> None:
+        """Check that there is one with this name, of this type if one is expected, and no more than one."""
+        meant = self._job.named(name.text, kind)
+        if kind != "dockerimage" and "://" in name.text:
+            found, expected = f"'{name.text}'", "the name of a prerequisite in this job"
+            message = (
+                f"prerequisites from outside the job are not supported yet; {unexpected(expected, found)}"
+            )
+            self._problems.add(name.problem("unsupported-reference", message, found, expected))
+        elif len(meant) > 1:
+            types = " and ".join(each.kind or "none" for each in meant)
+            message = (
+                f"several prerequisites are named '{name.text}', of the types {types}; rename all but one"
+            )
+            self._problems.add(name.problem("ambiguous-name", message, found=f"'{name.text}'"))
+        else:
+            self._names[kind].check(name)
+
+
 def check_rules(job: Job, problems: Problems) -> None:
     """Check every rule of the protocol beyond its schema."""
-    images = [each.name for each in job.prerequisites.values() if each.kind == "dockerimage"]
-    others = [each.name for each in job.prerequisites.values() if each.kind != "dockerimage"]
-    known_images = _Names(problems, "prerequisite of type dockerimage", images)
-    known_prerequisites = _Names(problems, "prerequisite", job.prerequisites, others)
-    known_roles = _Names(problems, "task role", job.roles)
     for prerequisite in job.prerequisites.values():
-        _check_prerequisite(prerequisite, known_prerequisites, problems)
+        _check_prerequisite(prerequisite, problems)
     _check_circles(job, problems)
     _check_framework_names(job, problems)
-    for role in job.roles.values():
-        _check_role(job, role, known_prerequisites, problems)
-        if role.docker_image:
-            known_images.check(role.docker_image)
+    _check_prerequisite_names(job, problems)
+    known_roles = _Names(problems, "task role", job.roles)
     for extra in job.extras:
         for name in extra.roles or ():
             known_roles.check(name)
@@ -85,15 +122,27 @@ def check_rules(job: Job, problems: Problems) -> None:
         _Names(problems, "deployment", filter(None, job.deployments)).check(job.deployment)
 
 
-def _check_prerequisite(prerequisite: Prerequisite, known: _Names, problems: Problems) -> None:
-    for name in prerequisite.require:
-        _check_known(name, known, problems)
+def _check_prerequisite_names(job: Job, problems: Problems) -> None:
+    known = _PrerequisiteNames(job, problems)
+    for prerequisite in job.prerequisites.values():
+        for name in prerequisite.require:
+            known.check(name)
+    for role in job.roles.values():
+        for name, kind in role.names:
+            known.check(name, kind)
+        if role.docker_image:
+            known.check(role.docker_image, "dockerimage")
+
+
+def _check_prerequisite(prerequisite: Prerequisite, problems: Problems) -> None:
     callbacks = prerequisite.properties.get("callbacks")
-    if prerequisite.kind == "dockerimage" and callbacks:
+    is_image = prerequisite.kind == "dockerimage"
+    if is_image and callbacks:
         problems.add(callbacks.problem("image-with-callbacks", "a docker image has no callbacks"))
+    misspelt = _LIKELY_MISSPELT_IN_IMAGE if is_image else _LIKELY_MISSPELT
     for value in prerequisite.value.values():
         key = str(value.key)
-        meant = _LIKELY_MISSPELT.get(key.lower().rstrip("s"))
+        meant = misspelt.get(key.lower().rstrip("s"))
         if meant and key != meant:
             problems.add(
                 Problem("unknown-field", "unknown field", value.key_position, value.field, suggestion=meant)
@@ -103,7 +152,7 @@ def _check_prerequisite(prerequisite: Prerequisite, known: _Names, problems: Pro
 def _check_circles(job: Job, problems: Problems) -> None:
     _, cycle = dependencies_first(job.prerequisites, job.require)
     if cycle:
-        links = " → ".join(cycle)
+        links = " → ".join(map(job.label, cycle))
         where = job.prerequisites[cycle[0]].value.at(("require",))
         message = f"circular requirement of prerequisites: {links}"
         problems.add(Problem("circle", message, where.position, where.field, found=links))
@@ -123,21 +172,3 @@ def _check_framework_names(job: Job, problems: Problems) -> None:
                 " expected names that differ in more than '_' and case"
             )
             problems.add(Problem("same-role-name", message, position, field, found=f"'{name}'"))
-
-
-def _check_role(job: Job, role: TaskRole, known: _Names, problems: Problems) -> None:
-    for name in (*role.refers.values(), *role.prerequisites):
-        _check_known(name, known, problems)
-    if role.retries and job.gang:
-        where = role.value.at(("taskRetryCount",))
-        message = "has no effect while the tasks start together; set extras.gangAllocation to false"
-        problems.add(Problem("no-effect", message, where.position, where.field, severity="warning"))
-
-
-def _check_known(name: Value, known: _Names, problems: Problems) -> None:
-    if "://" in name.text:
-        found, expected = f"'{name.text}'", "the name of a prerequisite in this job"
-        message = f"prerequisites from outside the job are not supported yet; {unexpected(expected, found)}"
-        problems.add(name.problem("unsupported-reference", message, found, expected))
-    else:
-        known.check(name)

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 
 from pai_runtime.document.value import Value
 from pai_runtime.job.model import JobUse, Prerequisite, TaskRole
-from pai_runtime.job.order import dependencies_first
 from pai_runtime.job.references import References, Renderer
+from pai_runtime.task.placeholders import show
 from pai_runtime.task.plan import Command
 
 
@@ -21,15 +21,12 @@ class RoleResolver:
     def uses(self) -> Iterator[JobUse]:
         """What the role uses: dependencies first, then as the role lists them, then those of ``extras``."""
         job = self._job
-        order, _ = dependencies_first(
-            (name for name in self._role.roots if name in job.prerequisites), job.require
-        )
-        for name in order:
-            self._references.budget.add(job.prerequisites[name].value.node.size, self._role.value.position)
+        used = [job.prerequisites[key] for key in job.used(self._role)]
+        for prerequisite in used:
+            self._references.budget.add(prerequisite.value.node.size, self._role.value.position)
         for storage in job.storages:
             yield self._of_storage(storage, None)
-        for name in order:
-            prerequisite = job.prerequisites[name]
+        for prerequisite in used:
             for storage in prerequisite.storages:
                 yield self._of_storage(storage, prerequisite)
             if prerequisite.plugin:
@@ -42,10 +39,11 @@ class RoleResolver:
         source = str(role.value.at(("commands",)).position)
         deployment = job.deployments.get(job.deployment.text) if job.deployment else None
         deployed = deployment.roles.get(role.name) if deployment else None
-        if deployment is None or deployed is None:
-            return Command(self._script(role.commands), source)
-        source += f", deployment '{deployment.name}' {deployed.value.position}"
-        return Command(self._script((*deployed.before, *role.commands, *deployed.after)), source)
+        commands = role.commands
+        if deployment and deployed:
+            source += f", deployment '{deployment.name}' {deployed.value.position}"
+            commands = (*deployed.before, *commands, *deployed.after)
+        return Command(self._script(commands), source, job.nounset)
 
     def _of_storage(self, storage: Value, prerequisite: Prerequisite | None) -> JobUse:
         self._references.budget.add(storage.node.size, storage.position)
@@ -53,7 +51,7 @@ class RoleResolver:
         parameters = self._rendered(fields, prerequisite)
         return JobUse(
             plugin=self._storage_plugin,
-            name=str(parameters.get("name")),
+            name=show(str(parameters.get("name"))),
             parameters=parameters,
             failure_policy=prerequisite.failure_policy if prerequisite else "fail",
             position=storage.position,

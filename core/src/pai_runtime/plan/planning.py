@@ -36,7 +36,7 @@ def plan_job(
 
     All that is wrong is reported in `problems`; raises `InvalidInput` with it if there are errors. A plugin
     that is not there is one; only a warning if the use's failure policy ignores it, or if `lenient`: a job
-    file is not wrong because this machine lacks a plugin.
+    file is not wrong because this machine lacks a plugin, unless it is one of this machine's, misspelt.
     """
     job = load_job(files.job, files.secrets, job_plugins(host), problems)
     roles = planned_roles(job, host, problems, lenient=lenient)
@@ -58,10 +58,15 @@ def job_plugins(host: Host) -> JobPlugins:
         ids = (plugin.id for plugin in chain(host.usable, installed) if is_for(plugin.manifest))
         return next(ids, what)
 
+    def namesake(name: str) -> str | None:
+        short = (id_.rpartition(".")[2] for id_ in host.installed)
+        return next((each for each in short if each.lower() == name.lower()), None)
+
     return JobPlugins(
         storage_fields,
         for_storages=lambda: first("for extras.storages and requireStorages", _is_for_storages),
         for_callbacks=lambda: first("for callbacks", _is_for_callbacks),
+        namesake=namesake,
     )
 
 
@@ -110,7 +115,7 @@ def _defaults(job: Job, host: Host) -> Iterator[tuple[JobUse, Plugin]]:
 
 
 def _unavailable(use: JobUse, error: Unavailable, *, lenient: bool) -> Problem:
-    is_warning = use.failure_policy == "ignore" or (lenient and not error.installed)
+    is_warning = use.failure_policy == "ignore" or (lenient and not error.installed and not error.misspelt)
     consequence = "its parameters were not checked" if lenient else LEFT_OUT
     code = "plugin-refused" if error.installed else "no-such-plugin"
     return use_problem(use, code, str(error), consequence if is_warning else None, error.suggestion)

@@ -50,7 +50,8 @@ def plan_lines(plan: Plan, alike: int = 1) -> Iterator[str]:
 
 def _phase(plan: Plan, phase: Phase) -> Iterator[str]:
     if phase == "command":
-        yield f"  command  {plan.command.source}"
+        nounset = ", unset variables are errors" if plan.command.nounset else ""
+        yield f"  command  {plan.command.source}{nounset}"
         yield from _indented(plan.command.script)
     if phase == "analysis" and plan.exit_rules:
         names = dict.fromkeys(plan.uses[planned.use].name for planned in plan.exit_rules)

@@ -33,6 +33,8 @@ from pai_runtime.plugin.scripts import port_is_taken
 from pai_runtime.plugin.use import Task, Use
 from pai_runtime.plugin.user_error import UserError
 from pai_runtime.task.analysis import Analysis
+from pai_runtime.task.framework_name import framework_name
+from pai_runtime.task.placeholders import has_secret
 from pai_runtime.task.plan import EVENTS, Mount, Service
 
 TYPE_CHECKING = False
@@ -63,6 +65,8 @@ __all__ = [
     "UserError",
     "YamlFile",
     "backoff",
+    "framework_name",
+    "has_secret",
     "hookimpl",
     "port_is_taken",
     "read_logs",

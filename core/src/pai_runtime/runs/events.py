@@ -22,6 +22,10 @@ class RunEvents:
         """The job, which `failed_task` failed with `code`, is retried; `number` counts its retries."""
         self._file.add("jobRestarted", number=number, failedTask=failed_task, exitCode=code)
 
+    def not_retried(self, task: str, code: int) -> None:
+        """A task failed with `code`; neither it nor the job is retried, because that failure is permanent."""
+        self._file.add("notRetried", task=task, exitCode=code)
+
     def decided(self, code: int, failed_task: str | None) -> None:
         """The tasks that have ended decide the job. `failed_task`: by whose end it has failed."""
         self._file.add("decided", exitCode=code, failedTask=failed_task)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from pai_runtime.job.model import Job
 from pai_runtime.runs.cannot_run import CannotRun
+from pai_runtime.runs.names import RUNS
 
 
 class RunFolder:
@@ -33,7 +34,7 @@ class RunFolder:
         return out
 
     def _numbered(self, name: str) -> Path:
-        runs = Path(".pai-runs").absolute()
+        runs = RUNS.absolute()
         if not runs.exists():
             self._make(runs)
         number = 1
@@ -44,6 +45,7 @@ class RunFolder:
                 number += 1
 
     def _make(self, folder: Path) -> Path:
+        missing = [each for each in (*reversed(folder.parents), folder) if not each.exists()]
         folder.mkdir(parents=True)
-        self._made.append(folder)
+        self._made += missing
         return folder

@@ -62,6 +62,13 @@ class RunReader(Protocol):
     def cancel(self) -> None:
         """Have the run cancelled, as Ctrl-C does where it was started; raises OSError if that cannot be."""
 
+    def exec(self, task: RunTask, argv: Sequence[str]) -> int:
+        """Run a program in a task that runs or is held; its exit status. Raises `CannotEnter`.
+
+        It has the task's files, variables and working directory, and our standard streams; without `argv` it
+        is a shell. It ends with the task at the latest.
+        """
+
 
 def activity(reader: RunReader, run: Run) -> Activity:
     """What every task of a run is doing."""

@@ -34,6 +34,8 @@ class RunTask:
     """A task as ``run.json`` has it. Times in seconds since 1970; None: not yet.
 
     `stopped`: ended because the job was decided or cancelled. `retries`: how often it was restarted.
+    `failed_callbacks`: how many of its last attempt failed after the command.
+    `not_retried`: it, or the job because of it, could have been once more, but its failure is permanent.
     """
 
     role: str
@@ -43,6 +45,8 @@ class RunTask:
     retries: int
     started: float | None
     ended: float | None
+    failed_callbacks: int = 0
+    not_retried: bool = False
 
     @property
     def name(self) -> str:
@@ -59,8 +63,8 @@ class RunTask:
 class Run:
     """``run.json``: a run of a job, with every task of it, and the name of the engine that has it.
 
-    `file` is the job file, `retries` how often all of it was restarted. `lost`, which is not in the file:
-    nobody goes on with it.
+    `file` is the job file, `retries` how often all of it was restarted. What is not in the file: `stopping`,
+    it was told to end and has not yet; `lost`, nobody goes on with it.
     """
 
     job: str
@@ -72,6 +76,7 @@ class Run:
     ended: float | None = None
     outcome: RunOutcome | None = None
     failed_task: str | None = None
+    stopping: bool = False
     lost: bool = False
 
     @property
@@ -177,6 +182,8 @@ def _task(document: Mapping[str, Any]) -> RunTask:
         retries=_whole(document["retries"]),
         started=_seconds(started) if started is not None else None,
         ended=_seconds(ended) if ended is not None else None,
+        failed_callbacks=_whole(document.get("failedCallbacks", 0)),
+        not_retried=document.get("notRetried") is True,
     )
 
 
@@ -189,6 +196,8 @@ def _task_to_json(task: RunTask) -> dict[str, Any]:
         "retries": task.retries,
         "started": task.started and _timestamp(task.started),
         "ended": task.ended and _timestamp(task.ended),
+        "failedCallbacks": task.failed_callbacks,
+        **({"notRetried": True} if task.not_retried else {}),
     }
 
 

@@ -4,16 +4,21 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pai_runtime.runs.failed_callbacks import FailedCallback, failed_callbacks
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.state import Run, RunTask
 from pai_runtime.task.runtime_log import text_of
+
+NOT_RETRIED = "not retried, because the failure is permanent; extras.retryOn: always retries it too"
+"""Why a task, or the job, has retries left."""
 
 
 @dataclass(frozen=True)
 class Failure:
     """A task that failed, by its exit record; without `message`: it left none.
 
-    `quote` is the line of a log by which a rule explained it. `in_setup`: its command did not run.
+    `quote` is the line of a log by which a rule explained it. `beside_command`: not the command failed, but
+    the setup before it or a callback after it.
     """
 
     task: RunTask
@@ -23,7 +28,7 @@ class Failure:
     quote: str = ""
     solutions: tuple[str, ...] = ()
     because_of_peer: bool = False
-    in_setup: bool = False
+    beside_command: bool = False
 
 
 @dataclass(frozen=True)
@@ -36,11 +41,20 @@ class Service:
 
 
 @dataclass(frozen=True)
+class Callbacks:
+    """Callbacks of a task that failed after its command: how many, and those that are known."""
+
+    task: RunTask
+    count: int
+    known: tuple[FailedCallback, ...]
+
+
+@dataclass(frozen=True)
 class Summary:
     """A run that has ended.
 
     `failure` is that of the task that failed the job; `others` failed beside it. `restarted` has tasks that
-    were restarted by themselves, and how often.
+    were restarted by themselves, and how often. `callbacks` has the tasks of which some failed.
     """
 
     run: Run
@@ -48,6 +62,7 @@ class Summary:
     others: tuple[Failure, ...]
     restarted: Mapping[str, int]
     services: tuple[Service, ...]
+    callbacks: tuple[Callbacks, ...]
 
 
 def summarise(reader: RunReader, run: Run) -> Summary:
@@ -59,7 +74,18 @@ def summarise(reader: RunReader, run: Run) -> Summary:
     }
     first = failures.pop(run.failed_task, None) if run.failed_task is not None else None
     restarted = {task.name: task.retries - run.retries for task in run.tasks if task.retries > run.retries}
-    return Summary(run, first, tuple(failures.values()), restarted, tuple(_services(reader, run)))
+    return Summary(
+        run=run,
+        failure=first,
+        others=tuple(failures.values()),
+        restarted=restarted,
+        services=tuple(_services(reader, run)),
+        callbacks=tuple(
+            Callbacks(task, task.failed_callbacks, failed_callbacks(reader.exit_record(task)))
+            for task in run.tasks
+            if task.failed_callbacks
+        ),
+    )
 
 
 def _services(reader: RunReader, run: Run) -> Iterator[Service]:
@@ -79,8 +105,12 @@ def _failure(task: RunTask, record: Mapping[str, Any]) -> Failure:
         quote=_quote(record),
         solutions=tuple(map(str, solutions)) if isinstance(solutions, list) else (),
         because_of_peer=record.get("becauseOfPeer") is True,
-        in_setup=record.get("outcome") == "setup-failed",
+        beside_command=record.get("outcome") == "setup-failed" or _failed_by_callback(record),
     )
+
+
+def _failed_by_callback(record: Mapping[str, Any]) -> bool:
+    return record.get("phase") in ("taskSucceeds", "taskFails", "taskExits")
 
 
 def _text(record: Mapping[str, Any], key: str) -> str:

@@ -8,12 +8,13 @@
 4. A task that failed is held, if its plan says so.
 5. ``taskSucceeds`` after ``ok``, ``taskFails`` after anything else but ``cancelled``, then ``taskExits``
    always: for every use that was started, in reverse order, whatever else fails.
+6. With strict callbacks, ``ok`` becomes ``failed`` if any of these has failed.
 """
 
 from __future__ import annotations
 
-from pai_runtime.task.exit_codes import RUNTIME_ERROR, SETUP_FAILED, TIMEOUT
-from pai_runtime.task.outcome import CallbackFailure, Result
+from pai_runtime.task.exit_codes import CALLBACK_FAILED, RUNTIME_ERROR, SETUP_FAILED, TIMEOUT
+from pai_runtime.task.outcome import CallbackFailure, Result, how_it_failed
 from pai_runtime.task.runtime_log import EXPLAINED
 
 TYPE_CHECKING = False
@@ -95,7 +96,20 @@ def run_task(
         _say_why(result.analysis, say)
     if plan.hold and result.outcome in ("failed", "setup-failed"):
         runner.hold(result)
-    return result, tuple(_finish(plan, set_up.started, result, runner, say))
+    failures = tuple(_finish(plan, set_up.started, result, runner, say))
+    if plan.strict_callbacks and result.outcome == "ok" and failures:
+        result = _failed_by(failures[0], result)
+        runner.decided(result)
+    return result, failures
+
+
+def _failed_by(failure: CallbackFailure, result: Result) -> Result:
+    """The result of a task whose command succeeded, and a callback after it did not."""
+    how = how_it_failed(failure.code, failure.cut_short)
+    message = f"the command succeeded, but {failure.phase} of {failure.use.label} {how}"
+    return Result(
+        "failed", CALLBACK_FAILED, failure.phase, result.user_code, failed=failure.use, message=message
+    )
 
 
 def _explained(plan: Plan, result: Result, runner: Runner) -> Result:
@@ -220,7 +234,7 @@ def _finish(
                 if ended.code:
                     _say_failed(step, plan.uses[use], ended, say)
                     if step.failure_policy == "fail":
-                        yield CallbackFailure(plan.uses[use], event, ended.code)
+                        yield CallbackFailure(plan.uses[use], event, ended.code, ended.cut_short)
 
 
 def exit_events(outcome: Outcome) -> tuple[Event, ...]:
@@ -235,4 +249,5 @@ def exit_events(outcome: Outcome) -> tuple[Event, ...]:
 def _say_failed(step: Step, use: UseRecord, ended: ExitStatus, say: Callable[[str], None]) -> None:
     kind = "WARNING" if step.failure_policy == "ignore" else "ERROR"
     ignored = ", ignored by its failurePolicy" if step.failure_policy == "ignore" else ""
-    say(f"[{kind}] {step.phase} of {use.label} ended with exit code {ended.code}{ignored}")
+    how = how_it_failed(ended.code, ended.cut_short)
+    say(f"[{kind}] {step.phase} of {use.label} {how}{ignored}")

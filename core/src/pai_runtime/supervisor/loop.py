@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dataclasses import dataclass as record
 
     from pai_runtime.supervisor.logs import Sink
+    from pai_runtime.task.vocabulary import CutShort
 else:
     from pai_runtime.task.record import record
 
@@ -39,10 +40,11 @@ _QUIET = 0.2
 
 @record(frozen=True)
 class ExitStatus:
-    """How a process ended: its exit code, with 128 + n for signal n."""
+    """How a process ended: its exit code, with 128 + n for signal n, and whether that was our doing."""
 
     code: int
     signal: int | None = None
+    cut_short: CutShort | None = None
 
 
 CANNOT_START = ExitStatus(126)
@@ -75,6 +77,7 @@ class Loop:
         self._timers: list[tuple[float, Callable[[], None]]] = []
         self._quiet_at: dict[Sink, float] = {}
         self._heard: tuple[int, Callable[[bytes], None]] | None = None
+        self._watched: dict[int, Callable[[], None]] = {}
         self._wake = WakePipe()
         self._poll.register(self._wake.fd, select.POLLIN)
         adopt_orphans()
@@ -107,6 +110,16 @@ class Loop:
                 pass
             if data:
                 hear(data)
+
+    def watch(self, fd: int, on_ready: Callable[[], None]) -> None:
+        """Call `on_ready` whenever there is something to read."""
+        self._poll.register(fd, select.POLLIN)
+        self._watched[fd] = on_ready
+
+    def unwatch(self, fd: int) -> None:
+        """The end of `watch`."""
+        self._poll.unregister(fd)
+        del self._watched[fd]
 
     def spawn(
         self,
@@ -163,8 +176,10 @@ class Loop:
                 self._wake.clear()
             elif self._heard and fd == self._heard[0]:
                 self.hear()
-            else:
+            elif fd in self._sinks:
                 moved = self._pass_on(fd) or moved
+            elif fd in self._watched:
+                self._watched[fd]()
         return moved
 
     def _pass_on(self, fd: int) -> bool:

@@ -38,11 +38,16 @@ class TaskRunner:
         self._services: Services | None = None
         self._oom_kills: OomKills | None = None
         self._phase: Phase | None = None
+        if task.options.sessions_fd is not None:
+            from pai_runtime.supervisor.sessions import Sessions
+
+            shell = self._environment.shell.path
+            Sessions(task.options.sessions_fd, task.loop, self._variables, shell)
 
     def step(self, step: Step, use: UseRecord, result: Result | None) -> ExitStatus:
         """Run a script, or the plugin's hook in an interpreter of its own."""
         if self._task.stop.at_once:
-            return ExitStatus(128 + signal.SIGKILL, signal.SIGKILL)
+            return ExitStatus(128 + signal.SIGKILL, signal.SIGKILL, "skipped")
         where = self._begin(step, use)
         self._environment.before_step()
         stop = self._task.stop
@@ -66,19 +71,14 @@ class TaskRunner:
 
             self._services = Services(self._task, self._environment.shell)
         python = self._task.options.python or sys.executable
-        environment = {
-            **self._environment.variables,
-            **self._task.paths(),
-            "PAI_RUNTIME_PYTHON": python,
-        }
+        environment = {**self._variables(), "PAI_RUNTIME_PYTHON": python}
         return self._services.start(service, environment)
 
     def command(self, command: Command) -> ExitStatus | None:
         """Run the user's command; None if it cannot be started."""
         self._enter("command")
-        argv = self._environment.shell.command("command", stop_at_error=True)
-        variables = {**self._environment.variables, **self._task.paths()}
-        program = Program(argv, variables, self._task.script(command.script))
+        argv = self._environment.shell.command("command", stop_at_error=True, nounset=command.nounset)
+        program = Program(argv, self._variables(), self._task.script(command.script))
         streams = self._task.logs.stdout, self._task.logs.stderr
         self._task.journal.add("commandStarted")
         try:
@@ -119,8 +119,7 @@ class TaskRunner:
 
         where = self._begin(step, use)
         failure = failure_of(result, self._count_oom_kills().since(), self._task.logs.tails())
-        environment = {**self._environment.variables, **self._task.paths()}
-        found = ask(self._task, step, use, failure, environment)
+        found = ask(self._task, step, use, failure, self._variables())
         self._task.journal.add("stepEnded", **where)
         return found
 
@@ -170,12 +169,11 @@ class TaskRunner:
             self._phase = phase
             self._task.journal.add("phaseStarted", phase=phase)
 
+    def _variables(self) -> dict[str, str]:
+        return {**self._environment.variables, **self._task.paths()}
+
     def _program(self, step: Step, use: UseRecord, result: Result | None) -> Program:
-        environment = {
-            **self._environment.variables,
-            **self._task.paths(),
-            "PAI_TASK_PHASE": step.phase,
-        }
+        environment = {**self._variables(), "PAI_TASK_PHASE": step.phase}
         if result is not None:
             environment |= {"PAI_TASK_OUTCOME": result.outcome, "PAI_TASK_EXIT_CODE": str(result.code)}
         files = {"PAI_ENV": self._environment.settings_fd}

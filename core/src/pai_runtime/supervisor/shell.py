@@ -25,16 +25,17 @@ class NoShell(Exception):
 
 
 class Shell:
-    """The task's shell: bash where the image has it, else sh."""
+    """The task's shell, at `path`: bash where the image has it, else sh."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         path = environment.get("PATH", os.defpath)
-        bash = _which("bash", path)
-        shell = bash or _which("sh", path)
+        bash = which("bash", path)
+        shell = bash or which("sh", path)
         if shell is None:
             raise NoShell(f"neither bash nor sh was found on PATH ({path}): the commands cannot be run")
+        self.path = shell
         self._argv = [shell, "-c"]
-        self._cat = quoted(_which("cat", path) or "cat")
+        self._cat = quoted(which("cat", path) or "cat")
         # Not in the argument of eval, where a failure counts for nothing: the script would be empty.
         self._run = (
             f"__pai_script=$({self._cat} <&{SCRIPT_FD}) || exit {_NOT_READ}; "
@@ -42,9 +43,10 @@ class Shell:
         )
         self._stop_at_error = "set -eo pipefail" if bash else "set -e"
 
-    def command(self, name: str, *, stop_at_error: bool) -> list[str]:
+    def command(self, name: str, *, stop_at_error: bool, nounset: bool = False) -> list[str]:
         """The argv that runs the script at `SCRIPT_FD` and ends with its status; `name` is its ``$0``."""
-        return [*self._argv, "; ".join([*self._options(stop_at_error=stop_at_error), self._run]), name]
+        options = [*self._options(stop_at_error=stop_at_error), *(["set -u"] if nounset else [])]
+        return [*self._argv, "; ".join([*options, self._run]), name]
 
     def step(self, name: str, files: Files, environment_fd: int, *, stop_at_error: bool) -> list[str]:
         """The same, leaving the environment that the script exported in `environment_fd`.
@@ -68,7 +70,7 @@ class Shell:
         return [self._stop_at_error] if stop_at_error else []
 
 
-def _which(program: str, path: str) -> str | None:
+def which(program: str, path: str) -> str | None:
     """Where the program is on a search path."""
     for folder in path.split(os.pathsep):
         file = f"{folder}/{program}"

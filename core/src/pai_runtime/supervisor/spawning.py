@@ -1,4 +1,4 @@
-"""Starting a process: in its own session, with no standard input, and killed when its parent dies.
+"""Starting a process: in its own session, and killed when its parent dies.
 
 `subprocess` would do, but takes as long to import as all of the supervisor.
 """
@@ -33,18 +33,23 @@ class CannotStart(Exception):
 
 @record(frozen=True)
 class Program:
-    """What a process executes. It finds `script` at `SCRIPT_FD`, and `fds` by their numbers."""
+    """What a process executes. It finds `script`, if any, at `SCRIPT_FD`, and `fds` by their numbers.
+
+    Its standard input is empty unless `stdin` is given; with `terminal`, that is its controlling terminal.
+    """
 
     argv: list[str]
     environment: Mapping[str, str]
-    script: bytes
+    script: bytes | None
     fds: tuple[int, ...] = ()
+    stdin: int | None = None
+    terminal: bool = False
 
 
 def spawn(program: Program, stdout: int, stderr: int) -> int:
     """Start a process with these two open files as its output; its process id. Raises `CannotStart`."""
     try:
-        hand_over_script(program.script)
+        hand_over_script(program.script or b"")
         told, tell = os.pipe()  # closed by the kernel once the program has begun
     except OSError as error:
         raise CannotStart(f"{program.argv[0]}: {error.strerror}") from None
@@ -88,10 +93,13 @@ def _become(program: Program, output: tuple[int, int], tell: int, parent: int) -
                 os._exit(_CANNOT_EXECUTE)
         for number in _IGNORED_BY_PYTHON:
             signal.signal(number, signal.SIG_DFL)
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(os.open(os.devnull, os.O_RDONLY) if program.stdin is None else program.stdin, 0)
+        if program.terminal:
+            _take_terminal()
         for fd, standard in zip(output, (1, 2), strict=True):
             os.dup2(fd, standard)
-        for fd in (SCRIPT_FD, *program.fds):
+        os.set_inheritable(SCRIPT_FD, program.script is not None)
+        for fd in program.fds:
             os.set_inheritable(fd, True)  # noqa: FBT003 - positional only
         os.execve(program.argv[0], program.argv, program.environment)  # noqa: S606 - no shell, as it should
     except OSError as error:
@@ -100,3 +108,11 @@ def _become(program: Program, output: tuple[int, int], tell: int, parent: int) -
         os.write(tell, b"%d" % errno.EINVAL)
     finally:
         os._exit(_CANNOT_EXECUTE)
+
+
+def _take_terminal() -> None:
+    """Have standard input control our session: its keys send signals, and it runs jobs."""
+    from fcntl import ioctl  # noqa: PLC0415 - hardly ever needed
+    from termios import TIOCSCTTY  # noqa: PLC0415 - as above
+
+    ioctl(0, TIOCSCTTY, 0)

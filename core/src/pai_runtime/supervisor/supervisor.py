@@ -101,5 +101,6 @@ def load_all() -> None:
     import pai_runtime.supervisor.recording
     import pai_runtime.supervisor.resuming
     import pai_runtime.supervisor.services
+    import pai_runtime.supervisor.sessions
     import pai_runtime.task.removal
     import pai_runtime.task.secret_forms  # noqa: F401 - as are all of these

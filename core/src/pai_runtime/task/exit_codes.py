@@ -6,3 +6,5 @@ RUNTIME_ERROR = 241
 """The runtime itself could not run the task."""
 TIMEOUT = 242
 """The time limit ended the task."""
+CALLBACK_FAILED = 243
+"""The command succeeded, but a callback after it failed, and the job has strict callbacks."""

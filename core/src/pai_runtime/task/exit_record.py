@@ -73,10 +73,14 @@ def exit_record(
         record["caughtException"] = _first(mask(result.message), _EXCEPTION_BYTES)
     if result.failed:
         record["failedUse"] = _use(result.failed)
+    if failures:
+        record["callbackFailureCount"] = len(failures)
     if result.analysis:
         _add_analysis(record, result.analysis, mask)
     for failure in failures:
         entry = {"phase": failure.phase, "exitCode": failure.code, **_use(failure.use)}
+        if failure.cut_short:
+            entry["cutShort"] = failure.cut_short
         longer = {**record, "callbackFailures": [*record.get("callbackFailures", []), entry]}
         if _room(longer) < _LEAST_FOR_LOGS:
             break
@@ -198,4 +202,5 @@ def _use(use: UseRecord) -> dict[str, str]:
         "use": _first(use.name, _NAME_BYTES),
         "plugin": _first(use.plugin, _NAME_BYTES),
         "distribution": _first(f"{use.distribution} {use.version}", _NAME_BYTES),
+        "source": _last(use.source, _NAME_BYTES),
     }

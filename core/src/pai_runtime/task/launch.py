@@ -30,6 +30,7 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
     "termination_log": (str, _NONE),
     "folder_fd": (int, _NONE),
     "secrets_fd": (int, _NONE),
+    "sessions_fd": (int, _NONE),
     "pid": (int, _NONE),
     "python": (str, _NONE),
     "hook_argv": (list,),
@@ -67,6 +68,8 @@ class LaunchOptions:
       ``/tmp/pai-termination-log``.
     - `folder_fd`: a descriptor of the task's folder, where the task cannot see it.
     - `secrets_fd`: a descriptor of a JSON object, the value of each secret by its path.
+    - `sessions_fd`: a descriptor of a listening socket by which people run programs in the task
+      (`pai_runtime.task.session`).
     - `pid`: the supervisor's process id as others see it; None: as it sees itself.
     - `python`: an interpreter for services; None: the supervisor's own.
     - `hook_argv`: the program that calls a plugin's hook; the hook's name is added. Empty: no plan with hooks
@@ -85,6 +88,7 @@ class LaunchOptions:
     termination_log: str | None = None
     folder_fd: int | None = None
     secrets_fd: int | None = None
+    sessions_fd: int | None = None
     pid: int | None = None
     python: str | None = None
     hook_argv: tuple[str, ...] = ()

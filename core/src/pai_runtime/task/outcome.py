@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from pai_runtime.task.analysis import Analysis
     from pai_runtime.task.plan import UseRecord
-    from pai_runtime.task.vocabulary import Outcome, Phase
+    from pai_runtime.task.vocabulary import CutShort, Outcome, Phase
 else:
     from pai_runtime.task.record import field, record
 
@@ -38,8 +38,19 @@ class Result:
 
 @record(frozen=True)
 class CallbackFailure:
-    """A callback that failed after the outcome was decided; reported beside the result."""
+    """A callback that failed after the command; reported beside the result.
+
+    `cut_short`: it failed because the runtime stopped or skipped it.
+    """
 
     use: UseRecord
     phase: Phase
     code: int
+    cut_short: CutShort | None = None
+
+
+def how_it_failed(code: int, cut_short: CutShort | None) -> str:
+    """How a step failed, for a person."""
+    if cut_short is not None:
+        return f"was {cut_short}, as the task had to end"
+    return f"ended with exit code {code}"

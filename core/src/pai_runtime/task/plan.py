@@ -59,6 +59,7 @@ class SharedVariables:
 class UseRecord:
     """One use of a plugin: who it is, for which roles, what it was given, and where it came from.
 
+    `roles` have this use, `plugin_roles` any use of the plugin.
     `digest` is that of the distribution's code, None for an editable one. `secrets` names the platform's
     secrets that its hooks are given.
     """
@@ -72,6 +73,7 @@ class UseRecord:
     failure_policy: FailurePolicy
     source: str
     roles: tuple[str, ...] = ()
+    plugin_roles: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
 
     @property
@@ -91,6 +93,7 @@ class UseRecord:
             "failurePolicy": self.failure_policy,
             "source": self.source,
             "roles": list(self.roles),
+            "pluginRoles": list(self.plugin_roles),
             "secrets": list(self.secrets),
         }
 
@@ -98,7 +101,8 @@ class UseRecord:
     def from_json(cls, document: Mapping[str, Any]) -> UseRecord:
         """Read what `to_json` gave."""
         fields = {**document, "roles": tuple(document["roles"]), "secrets": tuple(document["secrets"])}
-        return cls(failure_policy=fields.pop("failurePolicy"), **fields)
+        policy, plugin_roles = fields.pop("failurePolicy"), tuple(fields.pop("pluginRoles"))
+        return cls(failure_policy=policy, plugin_roles=plugin_roles, **fields)
 
 
 @record(frozen=True)
@@ -180,10 +184,14 @@ class PlannedRule:
 
 @record(frozen=True)
 class Command:
-    """The user's command: one shell script. `source` is where its role's commands stand."""
+    """The user's command: one shell script. `source` is where its role's commands stand.
+
+    `nounset` says that the shell treats a variable that is not set as an error.
+    """
 
     script: str
     source: str
+    nounset: bool = False
 
 
 @record(frozen=True)
@@ -193,6 +201,7 @@ class Plan:
     `environment` is what this task alone has, and comes after what is `shared`.
     `gang` says that all tasks of the job live together.
     `hold` says for how many seconds a task that failed is kept as it is, for somebody to look at it.
+    `strict_callbacks` says that a callback that fails after the command fails the task.
     """
 
     job: str
@@ -210,6 +219,7 @@ class Plan:
     exit_rules: tuple[PlannedRule, ...] = ()
     hold: float = 0
     gang: bool = True
+    strict_callbacks: bool = False
     warnings: tuple[str, ...] = ()
     shared: SharedVariables = field(default_factory=SharedVariables)
 
@@ -252,12 +262,17 @@ class Plan:
             ],
             "uses": [use.to_json() for use in self.uses],
             "steps": [_step_to_json(step) for step in self.steps],
-            "command": {"script": self.command.script, "source": self.command.source},
+            "command": {
+                "script": self.command.script,
+                "source": self.command.source,
+                "nounset": self.command.nounset,
+            },
             "services": [_service_to_json(planned) for planned in self.services],
             "mounts": [_mount_to_json(planned) for planned in self.mounts],
             "exitRules": [{"use": planned.use, "rule": dict(planned.rule)} for planned in self.exit_rules],
             "hold": self.hold,
             "gang": self.gang,
+            "strictCallbacks": self.strict_callbacks,
             "warnings": list(self.warnings),
         }
 
@@ -287,6 +302,7 @@ class Plan:
                 exit_rules=tuple(PlannedRule(**planned) for planned in document["exitRules"]),
                 hold=document["hold"],
                 gang=document["gang"],
+                strict_callbacks=document["strictCallbacks"],
                 warnings=tuple(document["warnings"]),
                 shared=SharedVariables(**document["shared"]),
             )

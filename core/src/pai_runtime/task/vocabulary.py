@@ -16,13 +16,16 @@ FailedOutcome = Literal["failed", "setup-failed", "timeout"]
 """How a task ended of which a plugin is asked why."""
 Outcome = Literal["ok", "cancelled", FailedOutcome]
 StopReason = Literal["cancelled", "timeout"]
+CutShort = Literal["stopped", "skipped"]
+"""Why a step has not come to its own end: the runtime stopped it, or never started it."""
 Behavior = Literal["TRANSIENT", "PERMANENT", "UNKNOWN"]
 
 RetryOn = Literal["retryable", "always"]
 """Which failed tasks and jobs are retried."""
 
 Kept = Literal["held", "lingering"]
-StatePhase = Literal[Phase, Kept, "ended"]
+StatePhase = Literal[Phase, Kept, "ending", "ended"]
+"""What a task is doing; `ending`: its services are told to end."""
 
 Phases = Literal["all", "init", "rest"]
 """Which part of a plan a supervisor runs."""

@@ -3,10 +3,12 @@
 from collections.abc import Iterator, Sequence
 
 from pai_runtime.runs.reader import RunReader
-from pai_runtime.runs.summary import Failure, Summary
+from pai_runtime.runs.summary import NOT_RETRIED, Callbacks, Failure, Summary
+from pai_runtime.task.outcome import how_it_failed
 from pai_runtime.task.runtime_log import before_explanation
 from pai_runtime.terminal.text import shown_line
-from pai_runtime.terminal.words import counts, logs_command, short_path, tail
+from pai_runtime.terminal.times import elapsed
+from pai_runtime.terminal.words import counted, counts, logs_command, short_path, tail
 
 _LAST_LINES = 5
 _SEARCHED_LINES = 40
@@ -16,13 +18,19 @@ _MOST_NAMED = 10
 def summary_lines(reader: RunReader, summary: Summary) -> Iterator[str]:
     """The lines about a run that has ended."""
     run = summary.run
+    failed = sum(each.count for each in summary.callbacks)
+    callbacks = f", but {counted(failed, 'callback', 'callbacks')} failed" if failed else ""
+    took = elapsed(run.started, run.ended, run.started)
+    logs = f"{callbacks}; its logs are in {short_path(reader.folder)}"
     if summary.failure is not None:
-        yield from _failed(reader, summary, summary.failure)
+        yield from _failed(reader, summary, summary.failure, took)
     elif run.outcome == "succeeded":
-        yield f"the job succeeded; its logs are in {short_path(reader.folder)}"
+        yield f"the job succeeded in {took}{logs}"
         yield from _failed_on_the_way(summary.others)
     else:
-        yield f"the job was cancelled; its logs are in {short_path(reader.folder)}"
+        yield f"the job was cancelled after {took}{logs}"
+    if failed:
+        yield from _failed_callbacks(reader, summary.callbacks, failed)
     if run.retries:
         yield f"  the job was restarted {_times(run.retries)}"
     if summary.restarted:
@@ -33,7 +41,7 @@ def summary_lines(reader: RunReader, summary: Summary) -> Iterator[str]:
         yield f"  services during the run: {_some(found)}"
 
 
-def _failed(reader: RunReader, summary: Summary, failure: Failure) -> Iterator[str]:
+def _failed(reader: RunReader, summary: Summary, failure: Failure, took: str) -> Iterator[str]:
     task, tasks = failure.task, summary.run.tasks
     yield f"the job failed: task {task.name}, exit code {task.exit_code}{_phrase(failure)}"
     yield f"  {_line(failure.message) or 'it left no exit record'}"
@@ -44,10 +52,12 @@ def _failed(reader: RunReader, summary: Summary, failure: Failure) -> Iterator[s
     if failure.solutions:
         yield "  what to do:"
         yield from (f"  - {_line(text)}" for text in failure.solutions)
-    if failure.in_setup:
+    if task.not_retried:
+        yield f"  {NOT_RETRIED}"
+    if failure.beside_command:
         lines = tail(reader, task, "runtime", _SEARCHED_LINES)
         yield from (f"  | {line}" for line in before_explanation(lines)[-_LAST_LINES:])
-    yield f"  its log: {logs_command(reader.folder, task.name, *['--runtime'] * failure.in_setup)}"
+    yield f"  its log: {logs_command(reader.folder, task.name, *['--runtime'] * failure.beside_command)}"
     if len(tasks) > 1:
         yield f"  of {len(tasks)} tasks: {counts(each.state for each in tasks)}"
     for what, others in (
@@ -57,6 +67,7 @@ def _failed(reader: RunReader, summary: Summary, failure: Failure) -> Iterator[s
         if others:
             named = [f"{each.task.name} (exit code {each.task.exit_code})" for each in others]
             yield f"  {what}: {_some(named)}"
+    yield f"  the run took {took}"
 
 
 def _failed_on_the_way(failures: Sequence[Failure]) -> Iterator[str]:
@@ -66,6 +77,17 @@ def _failed_on_the_way(failures: Sequence[Failure]) -> Iterator[str]:
         yield f"  {task.name} failed, exit code {task.exit_code}{_phrase(failure)}: {_line(why)}"
     if len(failures) > _MOST_NAMED:
         yield f"  {len(failures) - _MOST_NAMED} more failed"
+
+
+def _failed_callbacks(reader: RunReader, callbacks: Sequence[Callbacks], count: int) -> Iterator[str]:
+    known = [(each.task, callback) for each in callbacks for callback in each.known]
+    for task, callback in known[:_MOST_NAMED]:
+        where = f"{callback.event} of '{_line(callback.use)}' ({_line(callback.source)})"
+        yield f"  callback of {task.name}: {where} {how_it_failed(callback.exit_code, callback.cut_short)}"
+    if count > len(known[:_MOST_NAMED]):
+        yield f"  {counted(count - len(known[:_MOST_NAMED]), 'more callback', 'more callbacks')} failed"
+    only = [callbacks[0].task.name] if len(callbacks) == 1 else []
+    yield f"  log of callbacks: {logs_command(reader.folder, *only, '--runtime')}"
 
 
 def _phrase(failure: Failure) -> str:

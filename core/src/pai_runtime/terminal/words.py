@@ -1,10 +1,12 @@
 """Short texts about a run: for the live view, ``ps`` and the messages of a run."""
 
 import shlex
+import signal
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from pai_runtime.runs.failed_callbacks import failed_callbacks
 from pai_runtime.runs.progress import Progress
 from pai_runtime.runs.reader import LogName, RunReader
 from pai_runtime.runs.state import Run, RunTask
@@ -12,7 +14,7 @@ from pai_runtime.task.runtime_log import text_of
 from pai_runtime.terminal.text import shown_line
 from pai_runtime.terminal.times import clock, elapsed, time_span
 
-TASK_TITLES = ("TASK", "STATE", "PHASE", "ELAPSED", "RETRIES", "LAST LINE")
+TASK_TITLES = ("TASK", "STATE", "PHASE", "ELAPSED", "ATTEMPTS", "LAST LINE")
 
 _KEPT = {
     "held": "has failed and is held for debugging",
@@ -39,6 +41,13 @@ def counts(states: Iterable[str]) -> str:
     return ", ".join(f"{number[state]} {state}" for state in _STATES if number[state])
 
 
+def task_counts(run: Run) -> str:
+    """How many tasks of a run are in which state, and how many callbacks failed after their commands."""
+    failed = sum(task.failed_callbacks for task in run.tasks)
+    states = counts(run.state_of(task) for task in run.tasks)
+    return f"{states}, {counted(failed, 'callback', 'callbacks')} failed" if failed else states
+
+
 def counted(number: int, one: str, many: str) -> str:
     """Such as ``1 retry`` or ``2 retries``."""
     return f"{number} {one if number == 1 else many}"
@@ -55,16 +64,29 @@ def retries(run: Run) -> int:
     return run.retries + sum(max(0, task.retries - run.retries) for task in run.tasks)
 
 
-def task_row(reader: RunReader, task: RunTask, progress: Progress | None, now: float) -> Sequence[str]:
-    """What `TASK_TITLES` are the titles of."""
+def task_row(
+    reader: RunReader, run: Run, task: RunTask, progress: Progress | None, now: float
+) -> Sequence[str]:
+    """What `TASK_TITLES` are the titles of; the time is that of the last attempt."""
+    state = run.state_of(task)
     return (
         task.name,
-        task.state,
-        phase(task, progress, now),
-        elapsed(task.started, task.ended, now),
-        str(task.retries or ""),
+        state,
+        phase(task, progress, now) + _callbacks(reader, task),
+        elapsed(task.started, task.ended, now) if state != "lost" else "",
+        str(task.retries + 1) if task.started or task.retries else "",
         last_line(reader, task, progress),
     )
+
+
+def _callbacks(reader: RunReader, task: RunTask) -> str:
+    """Which callback of a task failed after its command, and how many more."""
+    if not task.failed_callbacks:
+        return ""
+    for first in failed_callbacks(reader.exit_record(task)):
+        more = f" and {task.failed_callbacks - 1} more" if task.failed_callbacks > 1 else ""
+        return f"; {first.event} {first.use}{more} failed"
+    return f"; {counted(task.failed_callbacks, 'callback', 'callbacks')} failed"
 
 
 def phase(task: RunTask, progress: Progress | None, now: float) -> str:
@@ -75,9 +97,17 @@ def phase(task: RunTask, progress: Progress | None, now: float) -> str:
         return ""
     if progress.phase in _KEPT and progress.held_until is not None:
         return f"{progress.phase} until {clock(progress.held_until)}"
-    if progress.phase == "command":
+    if progress.phase == "command" and progress.stopping is None:
         return "command"
-    return " ".join((progress.phase, *filter(None, [progress.use]), time_span(now - progress.since)))
+    took = time_span(now - progress.since)
+    return " ".join(filter(None, (stopping(progress), progress.phase, progress.use, took)))
+
+
+def stopping(progress: Progress) -> str:
+    """Whether what a task is doing is being ended, and how."""
+    if progress.stopping is None:
+        return ""
+    return "killing" if progress.stopping == signal.SIGKILL else "stopping"
 
 
 def last_line(reader: RunReader, task: RunTask, progress: Progress | None = None) -> str:

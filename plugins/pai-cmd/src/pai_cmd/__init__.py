@@ -24,7 +24,7 @@ def pai_prerequisite(use: Use, task: Task) -> Contribution:  # noqa: ARG001 - pl
 
 
 def _scripts(use: Use) -> Iterator[ShellStep]:
-    for event, key in (("taskStarts", "preCommands"), ("taskExits", "postCommands")):
+    for event, key in (("taskStarts", "preCommands"), ("taskSucceeds", "postCommands")):
         if use.parameters.get(key):
             yield ShellStep(EVENTS[event], _script(use.parameters[key]))
     for callback in use.parameters.get("callbacks", ()):

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from pai_failure_analysis.evidence import LOG_BYTES, Evidence
 from pai_failure_analysis.matching import Found, Match, first_match, searchable
@@ -19,6 +19,9 @@ CONTEXT = 3
 
 MOST_LINES = 10
 """Lines of a match that are shown."""
+
+MOST_NAMED = 5
+"""Entries of a spec that a message names."""
 
 COLUMNS = 160
 BEFORE_MATCH = 60
@@ -32,6 +35,9 @@ BEHAVIORS = {
 
 NOT_FOUND = 1
 """Exit status: no rule matches."""
+
+if TYPE_CHECKING:
+    from pai_failure_analysis.spec_file import SpecFile
 
 
 @dataclass(frozen=True)
@@ -101,7 +107,7 @@ def main(args: argparse.Namespace, output: Output) -> int:
         from pai_failure_analysis.spec_file import read_spec_file  # noqa: PLC0415 - slow to import
 
         spec = read_spec_file(args.spec)
-        output.report(*(f"warning: {fault}" for fault in spec.faults))
+        output.report(*(f"warning: {fault}" for fault in spec.faults), *_left_out(args.spec, spec))
         rules = [*spec.rules, *rules]
     code = args.exit_code if args.exit_code is not None else 128 + args.signal if args.signal else 1
     evidence = Evidence(code, args.signal, user_log=logs.text, platform_log=logs.text)
@@ -113,6 +119,13 @@ def main(args: argparse.Namespace, output: Output) -> int:
     else:
         output.write_lines([f"No rule matches exit code {code} and these logs."])
     return 0 if match else NOT_FOUND
+
+
+def _left_out(path: Path, spec: "SpecFile") -> Iterator[str]:
+    if spec.for_controller:
+        number, phrases = len(spec.for_controller), ", ".join(spec.for_controller[:MOST_NAMED])
+        more = ", …" if number > MOST_NAMED else ""
+        yield f"note: {path}: {number} entries are only for the platform's controller: {phrases}{more}"
 
 
 def _exit_code(text: str) -> int:

@@ -3,37 +3,53 @@
 import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from difflib import get_close_matches
 
 from pai_failure_analysis.rules import Rule, shipped_rules
 from pai_runtime.plugin import Output
 
 NOT_FOUND = 1
-"""Exit status: no rule gives this code."""
+"""Exit status: no rule gives this code, or has this name."""
+
+MOST_SUGGESTED = 5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command is given."""
-    parser.add_argument("code", nargs="?", type=int, metavar="CODE", help="one of them, in full")
+    parser.add_argument(
+        "failure", nargs="?", metavar="CODE|NAME", help="one in full, such as 226 or CudaOutOfMemory"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def main(args: argparse.Namespace, output: Output) -> int:
-    """Exit status 0, or 1 if no rule gives this code."""
-    rules = [rule for rule in shipped_rules() if args.code in (None, rule.code)]
+    """Exit status 0, or 1 if no rule gives this code or has this name."""
+    every, wanted = shipped_rules(), args.failure
+    rules = [
+        rule for rule in every if wanted is None or wanted.lower() in (str(rule.code), rule.phrase.lower())
+    ]
     if args.json:
         output.write_json([_document(rule) for rule in rules])
-    elif not rules:
-        output.write_lines([f"No rule gives exit code {args.code}: it is the command's own."])
-    elif args.code is None:
+    elif wanted is None:
         output.write_lines(line[: output.columns] for line in _table(rules))
-    else:
+    elif rules:
         output.write_lines(_in_full(rules))
+    elif wanted.isdecimal():
+        output.write_lines([f"No rule gives exit code {wanted}: it is the command's own."])
+    else:
+        output.write_lines([f"No rule is called '{wanted}'{_similar(wanted, every)}"])
     return 0 if rules else NOT_FOUND
 
 
 def by_code(rules: Sequence[Rule]) -> list[Rule]:
     """The rules as tables have them: those of one code together, in the order in which they are tried."""
     return sorted(rules, key=lambda rule: rule.code)
+
+
+def _similar(wanted: str, rules: Sequence[Rule]) -> str:
+    names = {rule.phrase.lower(): rule.phrase for rule in rules}
+    near = [name for name in names if wanted.lower() in name] or get_close_matches(wanted.lower(), names)
+    return f"; did you mean {', '.join(names[name] for name in near[:MOST_SUGGESTED])}?" if near else "."
 
 
 def _table(rules: Sequence[Rule]) -> Iterator[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import FrameType
 
 from pai_runtime.engines.engine import RunRequest
+from pai_runtime.engines.local.code_copy import COPY, copy_code
 from pai_runtime.engines.local.launcher import Launcher
 from pai_runtime.engines.local.placement import placement, ports_needed
 from pai_runtime.engines.local.ports import NoFreePorts, free_ports
@@ -86,11 +87,26 @@ class LocalRun:
         places = placement(self._job, path.name, self._wanted.user, path, ports)
         return replace(places, storages=frozenset(self._wanted.storages))
 
+    def check(self, plans: Mapping[TaskName, Plan]) -> None:
+        """Check what the tasks need of this machine; raises `CannotRun`."""
+        Preparation(self._job, self._folder, self._wanted).check(plans)
+        self._note_what_is_missing()
+
     def prepare(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str]) -> None:
-        """Make all that the tasks need; raises `CannotRun`."""
+        """Make all that the tasks need, or nothing; raises `CannotRun`."""
+        try:
+            self._prepare(plans, secrets)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                for name in self._folder.names():
+                    self._folder.remove(name)
+            raise
+
+    def _prepare(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str]) -> None:
         self._launcher.start()  # it gets ready meanwhile
         preparation = Preparation(self._job, self._folder, self._wanted)
         settings = preparation.settings(plans, secrets, self._launcher)
+        self._copy_code()
         self._write_shared(next(iter(plans.values())))
         for (role, index), plan in plans.items():
             framework = self._folder.path.name
@@ -101,8 +117,20 @@ class LocalRun:
                 message = "cannot write the directory of a task"
                 where = error.filename or self._folder.path / task.label
                 raise CannotRun(f"{message}: {where}: {error.strerror}") from None
+        self._note_what_is_missing()
+
+    def _note_what_is_missing(self) -> None:
         for missing in _not_given_here(self._job):
             self._view.say(f"note: {missing}")
+
+    def _copy_code(self) -> None:
+        if self._wanted.code is None:
+            return
+        try:
+            with self._folder.folder(COPY, make=True) as copy:
+                copy_code(self._wanted.code, copy)
+        except OSError as error:
+            raise CannotRun(f"cannot copy the code: {error.filename}: {error.strerror}") from None
 
     def _write_shared(self, plan: Plan) -> None:
         try:
@@ -223,6 +251,7 @@ class LocalRun:
             ended=self._ended_at,
             outcome=self._outcome() if self._ended_at else None,
             failed_task=self._tasks[failed].label if failed else None,
+            stopping=self._cancelled_by is not None and self._ended_at is None,
         )
 
     def _outcome(self) -> RunOutcome:

@@ -21,6 +21,7 @@ from pai_runtime.engines.local.isolation import Isolation
 from pai_runtime.engines.local.launcher import Launch
 from pai_runtime.engines.local.namespaces import CLONE_PARENT, Refused, clone
 from pai_runtime.engines.local.runtime_copy import run_from_copy, runtime_binds
+from pai_runtime.engines.local.sessions import listen
 from pai_runtime.supervisor.process_tree import end_with_parent, keep_to_ourselves
 from pai_runtime.supervisor.recording import cannot_run
 from pai_runtime.supervisor.supervisor import load_all, supervise
@@ -116,7 +117,9 @@ def _supervise(request: int, folder: int, secrets: int) -> int:
         launch = Launch.from_json(file.read())
     own = Folder(folder, Path(launch.folder))
     pid = int(Path("/proc/self").readlink().name)  # as the engine's own namespace has it
-    options = replace(LaunchOptions.from_argument(launch.options), secrets_fd=secrets, pid=pid)
+    options = replace(
+        LaunchOptions.from_argument(launch.options), secrets_fd=secrets, pid=pid, sessions_fd=listen(own)
+    )
     os.environ.clear()
     os.environ.update(launch.environment)
     if launch.silent:

@@ -27,26 +27,41 @@ class Preparation:
     folder: Folder
     wanted: RunRequest
 
+    def check(self, plans: Mapping[TaskName, Plan]) -> int:
+        """Check what `settings` needs; the namespaces by which the tasks are isolated, 0 if they are not.
+
+        Raises `CannotRun`.
+        """
+        for missing in check_storages(plans.values(), self.wanted.storages):
+            self.wanted.view.say(missing)
+        namespaces = self._namespaces(plans)
+        if namespaces:
+            self._binds(plans, make=False)
+        for name in not_set(self._asked):
+            self.wanted.view.say(f"the variable {name} is unset here, so the tasks do not get it")
+        return namespaces
+
     def settings(
         self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str], launcher: Launcher
     ) -> TaskSettings:
         """What the tasks with these plans have in common; raises `CannotRun`."""
-        for missing in check_storages(plans.values(), self.wanted.storages):
-            self.wanted.view.say(missing)
-        namespaces = self._namespaces(plans)
-        asked = (*self.job.environment, *self.wanted.environment)
-        for name in not_set(asked):
-            self.wanted.view.say(f"the variable {name} is unset here, so the tasks do not get it")
-        hidden = {platform_path(name): value for name, value in secrets_among(asked).items()}
+        namespaces = self.check(plans)
+        hidden = {platform_path(name): value for name, value in secrets_among(self._asked).items()}
         return TaskSettings(
             secrets={**secrets, **_platform_secrets(plans), **hidden},
-            environment=local_environment(asked),
+            environment=local_environment(self._asked),
             prefixed=len(plans) > 1,
             shown_elsewhere=self.wanted.view.shows_output,
             namespaces=namespaces,
-            storage=self._binds(plans) if namespaces else {},
+            storage=self._binds(plans, make=True) if namespaces else {},
+            has_code=self.wanted.code is not None,
             launcher=launcher,
         )
+
+    @property
+    def _asked(self) -> tuple[str, ...]:
+        """The variables of the user's environment that the tasks are to have."""
+        return (*self.job.environment, *self.wanted.environment)
 
     def _namespaces(self, plans: Mapping[TaskName, Plan]) -> int:
         """Those by which tasks are isolated; 0 if they are not."""
@@ -70,10 +85,10 @@ class Preparation:
         self.wanted.view.say(f"tasks are not isolated ({reason}): they can change every file that you can")
         return 0
 
-    def _binds(self, plans: Mapping[TaskName, Plan]) -> dict[TaskName, list[Bind]]:
+    def _binds(self, plans: Mapping[TaskName, Plan], *, make: bool) -> dict[TaskName, list[Bind]]:
         storages, run = self.wanted.storages, self.folder.path
         try:
-            return {name: binds(plan, storages, run) for name, plan in plans.items()}
+            return {name: binds(plan, storages, run, make=make) for name, plan in plans.items()}
         except OSError as error:
             raise CannotRun(f"the directory of a storage: {error.filename}: {error.strerror}") from None
 

@@ -4,12 +4,13 @@ import errno
 import json
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pai_runtime.engines.local.run_lock import is_unlocked, lock_holder
+from pai_runtime.runs.cannot_enter import CannotEnter
 from pai_runtime.runs.log_follower import LogFollower
 from pai_runtime.runs.progress import Progress, read_progress
 from pai_runtime.runs.reader import LogName
@@ -72,6 +73,17 @@ class LocalRunReader:
         if pid is None:
             raise ProcessLookupError(errno.ESRCH, "no process here holds its lock", str(self.folder))
         os.kill(pid, signal.SIGINT)
+
+    def exec(self, task: RunTask, argv: Sequence[str]) -> int:
+        """By way of its supervisor."""
+        from pai_runtime.engines.local.entering import enter  # noqa: PLC0415 - other commands start faster
+
+        try:
+            own = self._folder_of(task)
+        except OSError as error:
+            raise CannotEnter(f"{error.filename}: {error.strerror}") from None
+        with own:
+            return enter(own, argv)
 
     def _folder_of(self, task: RunTask) -> Folder:
         with Folder.at(self.folder) as run:

@@ -8,12 +8,14 @@ from pai_runtime.engines.local.framework_controller import Attempt
 from pai_runtime.engines.local.task import LocalTask
 from pai_runtime.job.model import Job
 from pai_runtime.runs.events import RunEvents
+from pai_runtime.runs.summary import NOT_RETRIED
 
 
 class Retries:
     """The retries of a run, until `deadline` (monotonic clock); `of_job` counts those of the job.
 
-    A task is tried again only if the job's tasks need not live together.
+    A task is tried again only if the job's tasks need not live together. A failure that is known to be
+    permanent is not retried, unless the job says so.
     """
 
     def __init__(self, job: Job, deadline: float, events: RunEvents, view: View) -> None:
@@ -27,7 +29,7 @@ class Retries:
         """Make a task that failed with `code` ready for another attempt; whether there is to be one."""
         most = 0 if self._job.gang else self._job.roles[task.name[0]].retries
         number = task.attempt.of_task + 1
-        if number > most or time.monotonic() >= self._deadline:
+        if number > most or time.monotonic() >= self._deadline or self._is_permanent(task, code):
             return False
         self._view.say(f"{_failure(task)}; retrying it ({number} of {most})")
         try:
@@ -43,6 +45,8 @@ class Retries:
         """The same for all tasks of the job, which `failed` has failed with `code`."""
         if self.of_job == self._job.retries or time.monotonic() >= self._deadline:
             return False
+        if self._is_permanent(failed, code):
+            return False
         self.of_job += 1
         self._view.say(f"{_failure(failed)}; restarting the job ({self.of_job} of {self._job.retries})")
         try:
@@ -52,6 +56,16 @@ class Retries:
             self._view.say(f"cannot restart the job: {error.filename}: {error.strerror}")
             return False
         self._events.job_restarted(self.of_job, failed.label, code)
+        return True
+
+    def _is_permanent(self, task: LocalTask, code: int) -> bool:
+        """Whether a failure is not retried because of what it is; said once, of the task and the job."""
+        if self._job.retry_on == "always" or task.record().get("behavior") != "PERMANENT":
+            return False
+        if not task.not_retried:
+            task.not_retried = True
+            self._view.say(f"{_failure(task)}; {NOT_RETRIED}")
+            self._events.not_retried(task.label, code)
         return True
 
 

@@ -76,8 +76,8 @@ def not_mounted(plans: Iterable[Plan], reason: str) -> list[str]:
     ]
 
 
-def binds(plan: Plan, storages: Mapping[str, Path], run: Path) -> list[Bind]:
-    """The bind mounts of a task, outer ones before those inside them. Missing directories are created.
+def binds(plan: Plan, storages: Mapping[str, Path], run: Path, *, make: bool) -> list[Bind]:
+    """The bind mounts of a task, outer ones before those inside them; `make` creates missing directories.
 
     Raises `CannotRun` for one inside of a storage that is read-only and has no place for it, for one that
     would hide or show the folder of the `run`, and OSError, also where a link is in the way, as anybody may
@@ -97,12 +97,12 @@ def binds(plan: Plan, storages: Mapping[str, Path], run: Path) -> list[Bind]:
                 f"the directory of the run, {run}, is inside the storage {mount.source}, {storage}, where "
                 "a task would see it; choose another directory with --out"
             )
-        if mount.sub_path:
+        if mount.sub_path and make:
             with Folder.at(storage) as folder:
                 folder.make(mount.sub_path)
         outer = next((bind for bind in reversed(found) if Path(mount.path).is_relative_to(bind.target)), None)
         if outer:
-            _make_mount_point(outer, mount)
+            _make_mount_point(outer, mount, make=make)
         found.append(Bind(str(storage), mount.path, mount.read_only, mount.sub_path))
     return found
 
@@ -111,7 +111,7 @@ def _given(plan: Plan, storages: Mapping[str, Path]) -> Iterator[Mount]:
     return (planned.mount for planned in plan.mounts if planned.mount.source in storages)
 
 
-def _make_mount_point(outer: Bind, mount: Mount) -> None:
+def _make_mount_point(outer: Bind, mount: Mount, *, make: bool) -> None:
     name = str(Path(outer.below) / Path(mount.path).relative_to(outer.target))
     with Folder.at(Path(outer.source)) as folder:
         if outer.read_only and not folder.exists(name):
@@ -119,4 +119,5 @@ def _make_mount_point(outer: Bind, mount: Mount) -> None:
                 f"{mount.source} is mounted at {mount.path}, inside a read-only storage: "
                 f"create the directory {folder.path / name} for it"
             )
-        folder.make(name)
+        if make:
+            folder.make(name)

@@ -11,18 +11,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
+from pai_runtime.engines.code import Code
+from pai_runtime.engines.local.code_copy import COPY, copy_code
 from pai_runtime.engines.local.framework_controller import Attempt, attempt_variables
 from pai_runtime.engines.local.isolation import Bind, Isolated, clean_up, make_folders
 from pai_runtime.engines.local.launcher import Launch, Launcher
 from pai_runtime.plan.environment import TaskName
+from pai_runtime.runs.failed_callbacks import count_failed_callbacks
 from pai_runtime.runs.state import RunTask, TaskStatus
-from pai_runtime.task.exit_codes import TIMEOUT
+from pai_runtime.task.exit_codes import CALLBACK_FAILED, TIMEOUT
 from pai_runtime.task.exit_record import exit_record, noted, read_exit_record
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.launch import LaunchOptions
 from pai_runtime.task.layout import ATTEMPTS, PLAN, PRIVATE, RECORD, SHARED, WORK
 from pai_runtime.task.outcome import Result
 from pai_runtime.task.plan import Plan
+from pai_runtime.task.session import SESSIONS
 from pai_runtime.task.state import read_state
 from pai_runtime.task.vocabulary import Outcome, Phase
 
@@ -43,8 +47,8 @@ class TaskSettings:
     """How the tasks of a run are run.
 
     `environment` is what all of them begin with. `namespaces` 0: not isolated. `storage` is what each task is
-    to see where. With `shown_elsewhere` a task's output goes to its logs only; `prefixed`: each line that is
-    passed on says whose it is.
+    to see where. `has_code`: the folder of the run has a copy of the job's code. With `shown_elsewhere` a
+    task's output goes to its logs only; `prefixed`: each line that is passed on says whose it is.
     """
 
     secrets: Mapping[str, str] = field(repr=False)
@@ -53,6 +57,7 @@ class TaskSettings:
     shown_elsewhere: bool
     namespaces: int
     storage: Mapping[TaskName, Sequence[Bind]]
+    has_code: bool
     launcher: Launcher
 
 
@@ -68,6 +73,7 @@ class LocalTask:
         self.name: TaskName = (plan.role, plan.index)
         self._layers = f"{LAYERS}/{plan.role}-{plan.index}"
         self.retries = 0
+        self.not_retried = False
         self.attempt = Attempt()
         self.state: TaskStatus = "waiting"
         self.code: int | None = None
@@ -78,6 +84,7 @@ class LocalTask:
         self._pid: int | None = None
         self._started: float | None = None
         self._ended: float | None = None
+        self._failed_callbacks = 0
         self._overdue_at = math.inf
         self._is_overdue = self._is_told = False
 
@@ -92,6 +99,8 @@ class LocalTask:
             retries=self.retries,
             started=self._started,
             ended=self._ended,
+            failed_callbacks=self._failed_callbacks,
+            not_retried=self.not_retried,
         )
 
     def prepare(self) -> None:
@@ -119,6 +128,8 @@ class LocalTask:
         self.retries += 1
         self.attempt = attempt
         self.state, self.code, self._started, self._ended = "waiting", None, None, None
+        self._failed_callbacks = 0
+        self.not_retried = False
         self._overdue_at = math.inf
         self._is_overdue = self._is_told = False
 
@@ -126,7 +137,9 @@ class LocalTask:
         if self._options.namespaces:
             make_folders(folder)
         else:
-            folder.make(WORK)
+            with folder.folder(WORK, make=True) as work:
+                if self._options.has_code:
+                    copy_code(Code(self._run.path / COPY), work)
         plan = self._plan.to_json(whole=False)
         folder.write(PLAN, json.dumps(plan, ensure_ascii=False) + "\n", sync=False)
         try:
@@ -155,10 +168,12 @@ class LocalTask:
         code = os.waitstatus_to_exitcode(status)
         self._ended = time.time()
         self.code = self._code_of_killed(-code) if code < 0 else code
+        self._failed_callbacks = count_failed_callbacks(self.record())
         by_itself = not stopped or self._had_ended(self.code)
         self.state = "stopped" if not by_itself else "failed" if self.code else "succeeded"
         with contextlib.suppress(OSError):  # if it is not isolated, it may even have taken its folder away
             self._leave_record(self.code)
+            self._run.unlink(f"{self.label}/{SESSIONS}")
             if self._options.namespaces:
                 clean_up(self._run, self.label, self._layers)
         return self.code
@@ -208,7 +223,8 @@ class LocalTask:
         if self._options.namespaces:
             run, layers = str(self._run.path), str(self._run.path / self._layers)
             storage = self._options.storage[self.name]
-            isolated = Isolated(self._options.namespaces, run, layers, storage)
+            code = str(self._run.path / COPY) if self._options.has_code else ""
+            isolated = Isolated(self._options.namespaces, run, layers, storage, code)
         invented = attempt_variables(self._framework, *self.name, self.attempt)
         return Launch(
             folder=str(self._run.path / self.label),
@@ -226,6 +242,11 @@ class LocalTask:
         code = record.get("exitCode")
         if isinstance(code, int) and 0 <= code <= _MOST_CODE:
             with contextlib.suppress(OSError), self._run.folder(self.label) as own:
+                if read_state(own).get("phase") in ("taskSucceeds", "taskFails", "taskExits"):
+                    record = {**record, "callbackFailureCount": 1}
+                    if code == 0 and self._plan.strict_callbacks:
+                        code = CALLBACK_FAILED
+                        record = {**record, "exitCode": code, "outcome": "failed"}
                 own.write(RECORD, noted(record, _NOT_HEARD))
             return code
         return TIMEOUT if self._is_overdue and not self._is_told else 128 + number

@@ -1,0 +1,35 @@
+"""``pai-runtime exec``: run a program in a task that is running or held, such as a shell."""
+
+import argparse
+
+from pai_runtime.cli import CANNOT_RUN
+from pai_runtime.cli.arguments import add_run, task_name
+from pai_runtime.cli.given_run import NotThere, given_run, given_task
+from pai_runtime.runs.cannot_enter import CannotEnter
+from pai_runtime.terminal.output import say
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    add_run(parser)
+    parser.add_argument("task", type=task_name, metavar="ROLE/INDEX", help="a task, such as worker/0")
+    parser.add_argument(
+        "argv",
+        nargs=argparse.REMAINDER,
+        metavar="-- COMMAND",
+        help="a program and its arguments (default: a shell); its standard streams are yours",
+    )
+
+
+def main(args: argparse.Namespace) -> int:
+    """Exit status: the program's, 127 if there is no such program, 126 if it cannot be executed, else 2."""
+    argv = args.argv[1:] if args.argv[:1] == ["--"] else args.argv
+    try:
+        reader, run = given_run(args.run)
+        return reader.exec(given_task(reader.folder, run, args.task), argv)
+    except NotThere as error:
+        say(f"{error}")
+    except CannotEnter as error:
+        say(f"{args.task[0]}/{args.task[1]}: {error}")
+        return error.status
+    return CANNOT_RUN

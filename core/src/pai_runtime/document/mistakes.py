@@ -1,0 +1,286 @@
+"""What was probably meant where a text is no sound YAML: the commonest mistakes, and how each is put right.
+
+A message shows nothing of the text but commands: everything else in a file may be a secret.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from pai_runtime.document.problems import Problem
+from pai_runtime.document.secret_names import names_secret
+from pai_runtime.document.value import Source
+from pai_runtime.task.record import record
+
+_BEGINS: Final = {
+    "*": "an alias",
+    "&": "an anchor",
+    "!": "a tag",
+    "[": "a list",
+    "{": "a mapping",
+    "|": "a block of text",
+    ">": "a block of text",
+    "#": "a comment",
+    "-": "a list item",
+    "?": "a key",
+}
+_BEGINS_NOTHING: Final = frozenset("%@`,]}")
+_LONGEST_QUOTED: Final = 300
+_MOST_LINES: Final = 10_000
+_NAMED_VALUE = re.compile(r"""--[\w-]+|[\w-]+(?=["']?\s?[=:])""")
+
+_ITEM = re.compile(r"( *)- +(\S.*)")
+_FIRST_KEY = re.compile(r""" *(?:- +)*[^\s'"#-][^#]*?:\s""")
+_NO_SPACE = re.compile(r" *(?:- +)*(?:[\w.-]+:(?!//)(?=\S)|-(?=[\w./$\"']))")
+_NO_SPACE_AGAIN = re.compile(r"\s(-|[\w.-]+:)\S")
+_DASHES = re.compile(r" *(?:- +)*")
+
+
+@record(frozen=True)
+class Fault:
+    """Where a parser gave up: what it says, and the index of the character at which it did.
+
+    `context` is where what it was reading begins. `commands` is the column, from 0, of the list of commands
+    that it was in, `bracket` the index of the innermost bracket that was open, `quoted` where the quoted text
+    that it had read last starts and ends; each None if there is none.
+    """
+
+    source: Source
+    says: str
+    index: int
+    context: int
+    commands: int | None
+    bracket: int | None
+    quoted: tuple[int, int] | None
+
+    @property
+    def character(self) -> str:
+        """The character at which it gave up; empty at the end of the text."""
+        return self.source.text[self.index : self.index + 1]
+
+    def problem(
+        self,
+        code: str,
+        message: str,
+        at: int | None = None,
+        found: str | None = None,
+        expected: str | None = None,
+    ) -> Problem:
+        """A problem at a character, by default the one at which it gave up."""
+        position = self.source.position(self.index if at is None else at)
+        return Problem(code, message, position, found=found, expected=expected)
+
+
+def syntax_problem(fault: Fault) -> Problem:
+    """What is wrong with a text that is not YAML."""
+    for diagnosis in (_tab, _quote, _command, _escape, _start, _colon, _bracket, _indentation):
+        if problem := diagnosis(fault):
+            return problem
+    return fault.problem("not-yaml", f"invalid YAML: {fault.says}")
+
+
+def is_commands(key: object) -> bool:
+    """Whether what has this key is a list of commands: ``commands``, ``preCommands`` and the like."""
+    return isinstance(key, str) and key.lower().endswith("commands")
+
+
+def needs_quotes(text: str) -> str | None:
+    """Why a text that is not in quotes does not mean itself; None if it does."""
+    first = text[:1]
+    if first in ("'", '"'):
+        return "the text in quotes ends before the end of the line"
+    if first in _BEGINS and not re.match(r"-\S|\?\S", text):
+        return f"in YAML, '{first}' at the start begins {_BEGINS[first]}"
+    if first in _BEGINS_NOTHING:
+        return f"in YAML, no text starts with '{first}'"
+    if re.search(r":(\s|$)", text):
+        return "in YAML, ': ' makes it a mapping"
+    return None
+
+
+def quoted(text: str) -> str | None:
+    """A text as it can be pasted into a file; None for one that is too long, or may hold a secret."""
+    if len(text) > _LONGEST_QUOTED or any(map(names_secret, _NAMED_VALUE.findall(text))):
+        return None
+    if "'" in text and not set('"\\') & set(text):
+        return f'"{text}"'
+    return "'" + text.replace("'", "''") + "'"
+
+
+def command_problem(source: Source, index: int, column: int) -> Problem | None:
+    """That the line of a character needs quotes, if it is an item of the list of commands in this column."""
+    line = source.position(index).line
+    item = _ITEM.fullmatch(source.line(line))
+    if item is None or len(item[1]) != column:
+        return None
+    text = item[2].rstrip()
+    why, fixed = needs_quotes(text), quoted(text)
+    if why is None:
+        return None
+    position = source.position(source.start_of(line) + item.start(2))
+    suggestion = fixed and f"- {fixed}"
+    return Problem("needs-quotes", f"{why}; put the command in quotes", position, suggestion=suggestion)
+
+
+def meant_as_text(written: str) -> tuple[str, str | None]:
+    """Why what is written, an item with its dash, is no text to YAML, and how it would be one."""
+    dash, text = ("- ", written[2:]) if written.startswith("- ") else ("", written)
+    why, fixed = needs_quotes(text), quoted(text)
+    if text.startswith("#"):
+        return f"{why}; remove the '-'", text
+    return f"{why}; put it in quotes" if why else "put it in quotes", fixed and dash + fixed
+
+
+def missing_space(text: str) -> tuple[str, str | None]:
+    """That a text was meant as a key with its value, or as a list, and how it would be one."""
+    match = _NO_SPACE.match(text)
+    if match is None:
+        return "", None
+    is_one = not _NO_SPACE_AGAIN.search(text, match.end())
+    meant = f"{match[0]} {text[match.end() :]}" if is_one else None
+    return f"a space is missing after '{match[0][-1]}'", meant
+
+
+def _tab(fault: Fault) -> Problem | None:
+    if fault.character != "\t" or not ("tab" in fault.says or "cannot start any token" in fault.says):
+        return None
+    message = "a tab cannot indent in YAML; use spaces"
+    return fault.problem("tab", message, found="a tab", expected="spaces")
+
+
+def _quote(fault: Fault) -> Problem | None:
+    source, text = fault.source, fault.source.text
+    if text[fault.context : fault.context + 1] in ("'", '"') and "unexpected" in fault.says:
+        line = source.position(fault.context).line
+        if fault.commands is not None and text[source.start_of(line) : fault.context].strip(" -"):
+            return None  # it is inside a command
+        return fault.problem("unclosed-quote", "the quote that opens here is never closed", fault.context)
+    if fault.quoted is None:
+        return None
+    start, end = fault.quoted
+    first, last = source.position(start), source.position(end)
+    if first.line == last.line or text[end : fault.index].strip(" "):
+        return None
+    message = f"the quote that opens here closes only at {last.line}:{last.column - 1}, and more text follows"
+    return fault.problem("unclosed-quote", message, start)
+
+
+def _command(fault: Fault) -> Problem | None:
+    if fault.commands is None:
+        return None
+    found = (command_problem(fault.source, index, fault.commands) for index in (fault.index, fault.context))
+    return next(filter(None, found), None)
+
+
+def _escape(fault: Fault) -> Problem | None:
+    if "unknown escape" not in fault.says:
+        return None
+    at = fault.index if fault.character == "\\" else fault.index - 1
+    message = "unknown escape in double quotes; double the backslash, or use single quotes"
+    return fault.problem("unknown-escape", message, at)
+
+
+def _start(fault: Fault) -> Problem | None:
+    """An indicator at the start of what is meant as text."""
+    is_reserved = "cannot start any token" in fault.says
+    at = fault.index if is_reserved else fault.context
+    first = fault.source.text[at : at + 1]
+    if is_reserved or (first and first in "*&!|>" and at != fault.index):
+        return fault.problem("needs-quotes", f"{needs_quotes(first)}; put the text in quotes", at)
+    return None
+
+
+def _colon(fault: Fault) -> Problem | None:
+    """A ``:`` too many or too few, or a space too few beside it."""
+    is_many = "mapping values" in fault.says
+    if not is_many and "could not find expected ':'" not in fault.says:
+        return _second_colon(fault)
+    at = fault.source.position(fault.index if is_many else fault.context)
+    line = fault.source.line(at.line)
+    if is_many and _FIRST_KEY.match(line[: at.column - 1]):
+        return fault.problem("needs-quotes", "the value contains ': '; put it in quotes")
+    suspects = range(at.line - 1, at.line - 2, -1) if is_many else range(at.line, at.line + 1)
+    for number in suspects:
+        if number and (match := _NO_SPACE.match(fault.source.line(number))):
+            where = fault.source.start_of(number) + match.end()
+            message = f"a space is missing after '{match[0][-1]}'"
+            return fault.problem("missing-space", message, where)
+    if is_many:
+        return _wrong_column(fault, fault.source.start_of(at.line) + _margin(line))
+    return fault.problem("missing-colon", "expected 'key: value' or '- item'; found neither", fault.context)
+
+
+def _second_colon(fault: Fault) -> Problem | None:
+    if fault.character != ":" or fault.bracket is None:
+        return None
+    if fault.source.position(fault.bracket).line != fault.source.position(fault.index).line:
+        return None
+    return fault.problem("needs-quotes", "the value contains ': '; put it in quotes")
+
+
+def _bracket(fault: Fault) -> Problem | None:
+    if fault.bracket is not None:
+        opened, at = fault.source.text[fault.bracket], fault.source.position(fault.index)
+        closing = "}" if opened == "{" else "]"
+        message = f"'{opened}' is not closed; expected ',' or '{closing}' at {at.line}:{at.column}"
+        return fault.problem("unclosed-bracket", message, fault.bracket)
+    if fault.character and fault.character in "]}":
+        message = f"'{fault.character}' closes nothing; put text that contains it in quotes"
+        return fault.problem("unopened-bracket", message)
+    return None
+
+
+def _indentation(fault: Fault) -> Problem | None:
+    if not re.search(r"expected (key|'-' indicator|<block end>)", fault.says):
+        return None
+    at = fault.source.position(fault.index)
+    if _margin(fault.source.line(at.line)) < at.column - 1:
+        return fault.problem("needs-quotes", "the value ends before this text; put all of it in quotes")
+    return _wrong_column(fault, fault.index)
+
+
+def _wrong_column(fault: Fault, index: int) -> Problem | None:
+    """That a line starts in another column than all that it could belong to."""
+    at = fault.source.position(index)
+    columns: dict[int, int] = {}
+    for column, line in _columns_above(fault.source, at.line):
+        columns.setdefault(column, line)
+    if not columns:
+        return None
+    nearest = min(columns, key=lambda column: (abs(column - at.column), -column))
+    line = columns[nearest]
+    if nearest == at.column:
+        one, many = (
+            ("list item", "the keys of a mapping")
+            if fault.character == "-"
+            else ("key", "the items of a list")
+        )
+        return fault.problem("wrong-indentation", f"a {one} among {many}, such as line {line}", index)
+    expected, found = f"column {nearest}, as in line {line}", f"column {at.column}"
+    message = f"wrong indentation: expected {expected}, found {found}"
+    return fault.problem("wrong-indentation", message, index, expected=expected, found=found)
+
+
+def _columns_above(source: Source, line: int) -> Iterator[tuple[int, int]]:
+    """The columns in which what is open above a line starts, innermost first, each with one of its lines."""
+    limit = 1 << 30
+    for number in range(line - 1, max(0, line - _MOST_LINES), -1):
+        text = source.line(number)
+        margin = _margin(text)
+        if margin >= limit or not text.strip() or text.lstrip().startswith("#"):
+            continue
+        dashes = [match.start() for match in re.finditer("-", _dashes(text))]
+        content = len(_dashes(text))
+        yield from ((column + 1, number) for column in (content, *reversed(dashes)) if column < limit)
+        limit = margin
+        if not margin:
+            return
+
+
+def _margin(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))
+
+
+def _dashes(line: str) -> str:
+    match = _DASHES.match(line)
+    return match[0] if match else ""

@@ -1,0 +1,181 @@
+"""A program in a task of this machine, on the terminal or the pipes of whoever runs it."""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import termios
+import tty
+from collections.abc import Sequence
+from fcntl import ioctl
+from types import FrameType
+from typing import Any, NoReturn
+
+from pai_runtime.engines.local.sessions import connect
+from pai_runtime.runs.cannot_enter import CannotEnter
+from pai_runtime.supervisor.stop import on_stop_signals
+from pai_runtime.task.folder import Folder
+from pai_runtime.task.session import MOST_MESSAGE
+
+_STANDARD = (0, 1, 2)
+_FORWARDED = (signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+_PIECE = 65536
+_MOST_KEYS = 4096
+"""Bytes of input that wait for the program to take them."""
+_LAST_OUTPUT = 2000
+"""Milliseconds without output after which the terminal of an ended program is given up."""
+_KILLED = 128 + signal.SIGKILL
+
+
+def enter(task: Folder, argv: Sequence[str]) -> int:
+    """Run a program in a task, or a shell, with our standard streams; its exit status.
+
+    If they are a terminal it gets one of its own, which ours shows. Signals that we get are passed on. Raises
+    `CannotEnter`.
+    """
+    try:
+        with connect(task) as connection:
+            if os.isatty(0) and os.isatty(1):
+                return _status(_with_terminal(connection, argv))
+            _ask(connection, argv, _STANDARD, terminal=False)
+            _forward_signals(connection)
+            return _status(_answer(connection))
+    except (FileNotFoundError, ConnectionRefusedError):
+        raise CannotEnter("not running now; only a task that is running or held can be entered") from None
+    except PermissionError:
+        raise CannotEnter("only the user who has started the run can enter its tasks") from None
+    except OSError as error:
+        raise CannotEnter(f"cannot be entered: {error.strerror}") from None
+
+
+def _ask(connection: socket.socket, argv: Sequence[str], streams: Sequence[int], *, terminal: bool) -> None:
+    variables = {"TERM": os.environ["TERM"]} if terminal and "TERM" in os.environ else {}
+    message = json.dumps({"argv": argv, "terminal": terminal, "variables": variables}).encode()
+    if len(message) > MOST_MESSAGE:
+        raise CannotEnter(f"the command is longer than {MOST_MESSAGE} bytes")
+    socket.send_fds(connection, [message], list(streams))
+
+
+def _answer(connection: socket.socket) -> bytes:
+    try:
+        return connection.recv(MOST_MESSAGE)
+    except ConnectionResetError:  # the supervisor was killed
+        return b""
+
+
+def _status(answer: bytes) -> int:
+    if not answer:
+        return _KILLED  # with all that is left of a task when it ends
+    said: dict[str, Any] = json.loads(answer)
+    if "message" in said:
+        raise CannotEnter(str(said["message"]), int(said["exitCode"]))
+    return int(said["exitCode"])
+
+
+def _forward_signals(connection: socket.socket) -> None:
+    def send(number: int, _frame: FrameType | None) -> None:
+        with contextlib.suppress(OSError):
+            connection.send(json.dumps({"signal": number}).encode())
+
+    on_stop_signals(send)
+    for number in _FORWARDED:
+        signal.signal(number, send)
+
+
+class _HangUp(BaseException):
+    """We have got a signal to end."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+def _with_terminal(connection: socket.socket, argv: Sequence[str]) -> bytes:
+    """The same with a terminal of the program's own; what is answered in the end."""
+    ours, its = os.openpty()
+
+    def resize(_number: int, _frame: FrameType | None) -> None:
+        with contextlib.suppress(OSError):
+            ioctl(ours, termios.TIOCSWINSZ, ioctl(0, termios.TIOCGWINSZ, bytes(8)))
+
+    def hang_up(told: int, _frame: FrameType | None) -> NoReturn:
+        raise _HangUp(told)
+
+    with os.fdopen(ours, "rb", buffering=0):
+        resize(0, None)
+        try:
+            _ask(connection, argv, (its, its, its), terminal=True)
+        finally:
+            os.close(its)
+        before = termios.tcgetattr(0)
+        try:
+            on_stop_signals(hang_up)
+            signal.signal(signal.SIGWINCH, resize)
+            tty.setraw(0, termios.TCSADRAIN)  # what has been typed by now is for the program
+            return _Proxy(connection, ours).run()
+        except _HangUp as told:
+            return json.dumps({"exitCode": 128 + told.number}).encode()
+        finally:
+            termios.tcsetattr(0, termios.TCSADRAIN, before)
+
+
+class _Proxy:
+    """Passes on keys to a program's terminal, and what it writes to ours, until it has ended."""
+
+    def __init__(self, connection: socket.socket, terminal: int) -> None:
+        self._connection = connection
+        self._terminal = terminal
+        self._keys = b""
+        self._answer: bytes | None = None
+        self._is_open = self._has_input = True
+        self._poll = select.poll()
+        for fd in (0, terminal, connection.fileno()):
+            self._poll.register(fd, select.POLLIN)
+        os.set_blocking(terminal, False)
+
+    def run(self) -> bytes:
+        """What is answered in the end."""
+        while self._answer is None or self._is_open:
+            ready = self._poll.poll(None if self._answer is None else _LAST_OUTPUT)
+            if not ready:
+                break
+            for fd, _ in ready:
+                if fd == 0:
+                    self._read_keys()
+                elif fd == self._terminal:
+                    self._write_keys()
+                    self._show()
+                else:
+                    self._answer = _answer(self._connection)
+                    self._poll.unregister(fd)
+            if self._has_input:
+                self._poll.modify(0, select.POLLIN if len(self._keys) < _MOST_KEYS else 0)
+            if self._is_open:
+                self._poll.modify(self._terminal, select.POLLIN | (select.POLLOUT if self._keys else 0))
+        return self._answer or b""
+
+    def _read_keys(self) -> None:
+        keys = os.read(0, _MOST_KEYS)
+        self._keys += keys
+        if not keys:  # our terminal is gone
+            self._has_input = False
+            self._poll.unregister(0)
+        self._write_keys()
+
+    def _write_keys(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            self._keys = self._keys[os.write(self._terminal, self._keys) :] if self._keys else b""
+
+    def _show(self) -> None:
+        try:
+            output = os.read(self._terminal, _PIECE)
+        except BlockingIOError:
+            return
+        except OSError:  # nobody has it open at the other end
+            output = b""
+        if not output:
+            self._poll.unregister(self._terminal)
+            self._is_open = False
+        while output:
+            output = output[os.write(1, output) :]

@@ -1,0 +1,48 @@
+"""The socket by which the supervisor of a task of this machine is asked to run a program there."""
+
+import contextlib
+import os
+import socket
+
+from pai_runtime.task.folder import Folder
+from pai_runtime.task.session import SESSIONS
+
+_WAITING = 16
+"""Callers that are not heard yet."""
+
+
+def listen(task: Folder) -> int | None:
+    """A descriptor of the socket of a task, for its supervisor; None on a file system that has no sockets."""
+    # By way of the descriptor: a socket's path must be short.
+    path = f"/proc/self/fd/{task.fd}/{SESSIONS}"
+    with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)) as listening:
+        task.remove(SESSIONS)  # left by a supervisor that was killed
+        before = os.umask(0o177)
+        try:
+            listening.bind(path)
+        except OSError:
+            return None
+        finally:
+            os.umask(before)
+        listening.listen(_WAITING)
+        return listening.detach()
+
+
+def connect(task: Folder) -> socket.socket:
+    """A connection to the supervisor of a task; raises OSError, such as ECONNREFUSED if there is none."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        connection.connect(f"/proc/self/fd/{task.fd}/{SESSIONS}")
+    except OSError:
+        connection.close()
+        raise
+    return connection
+
+
+def is_alive(task: Folder) -> bool:
+    """Whether the supervisor of a task runs."""
+    try:
+        connect(task).close()
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,95 @@
+"""What a job says to no effect, and should be told: most of it is a mistake, some of it other tools write."""
+
+from collections.abc import Iterator
+
+from pai_runtime.document.problems import Problem, Problems
+from pai_runtime.document.schemas import package_schema
+from pai_runtime.document.value import Value
+from pai_runtime.job.build import PLUGIN_LIST
+from pai_runtime.job.model import Job, TaskRole
+from pai_runtime.job.order import dependencies_first
+from pai_runtime.job.plugins import JobPlugins
+from pai_runtime.job.reading import mapping
+
+
+def warn_of_no_effect(job: Job, root: Value, plugins: JobPlugins, problems: Problems) -> None:
+    """Warn of all of it; `root` is the document of the job."""
+    _check_extras(mapping(root, "extras"), plugins, problems)
+    for ignored in _ignored(job):
+        problems.add(_warning(ignored, "has no effect"))
+    for role in job.roles.values():
+        _check_counts(role, problems)
+        retries = role.value.get("taskRetryCount")
+        if retries and role.retries and job.gang:
+            message = "has no effect while the tasks start together; set extras.gangAllocation to false"
+            problems.add(_warning(retries, message))
+    _check_unused(job, problems)
+
+
+def _ignored(job: Job) -> Iterator[Value]:
+    """Fields that the platform's portal writes, and nothing reads."""
+    versions = [each.value.get("protocolVersion") for each in job.roles.values()]
+    versions += [each.value.get("protocolVersion") for each in job.deployments.values()]
+    hooks = [extra.value.get("hook") for extra in job.extras]
+    yield from filter(None, [*versions, *hooks])
+
+
+def _check_extras(extras: Value | None, plugins: JobPlugins, problems: Problems) -> None:
+    """Only of what is probably meant for us: other tools have fields of their own in ``extras``."""
+    schema = package_schema("pai_runtime.job", "job.schema.json")
+    known = schema["properties"]["extras"]["properties"]
+    for value in extras.values() if extras else ():
+        name = str(value.key)
+        if name in known:
+            continue
+        meant = problems.suggestions.near_miss(name, known)
+        if meant and meant[0] == name[0].lower():  # `mode` is not `code`
+            message = "unknown field, which has no effect"
+            problems.add(_warning(value, message, code="unknown-field", suggestion=meant))
+        elif plugin := plugins.namesake(name):
+            message = f"has no effect here; to use the plugin, add it to the list extras.{PLUGIN_LIST}"
+            problems.add(_warning(value, f"{message}, as {{plugin: {plugin}, parameters: …}}"))
+
+
+def _check_counts(role: TaskRole, problems: Problems) -> None:
+    counts = {"minFailedInstances": role.min_failed, "minSucceededInstances": role.min_succeeded}
+    for name, count in counts.items():
+        value = role.value.get("completion", name)
+        if value and count and count > role.instances:
+            message = (
+                f"has no effect: {count} of the role's instances are expected, and it has {role.instances}"
+            )
+            problems.add(_warning(value, message, found=str(count), expected=f"at most {role.instances}"))
+
+
+def _check_unused(job: Job, problems: Problems) -> None:
+    """Of prerequisites that only unused ones require, these are named."""
+    if problems.has_errors:  # perhaps it is meant where a name is wrong
+        return
+    named = [
+        *(names for role in job.roles.values() for names in role.names),
+        *((role.docker_image, "dockerimage") for role in job.roles.values() if role.docker_image),
+    ]
+    roots = (job.prerequisite(name.text, kind) for name, kind in named)
+    used = set(dependencies_first((each.key for each in roots if each), job.require)[0])
+    unused = [key for key in job.prerequisites if key not in used]
+    required = {other for key in unused for other in job.require(key)}
+    for key in unused:
+        if key not in required:
+            message = "is not used: no task role names it, nor anything that requires it"
+            value = job.prerequisites[key].value
+            problems.add(_warning(value, f"'{job.label(key)}' {message}", code="unused-prerequisite"))
+
+
+def _warning(
+    value: Value,
+    message: str,
+    *,
+    code: str = "no-effect",
+    found: str | None = None,
+    expected: str | None = None,
+    suggestion: str | None = None,
+) -> Problem:
+    return Problem(
+        code, message, value.key_position, value.field, found, expected, suggestion, severity="warning"
+    )
