@@ -57,10 +57,12 @@ def record(run: Path, task: str) -> dict[str, Any]:
 
 
 def told(ended: subprocess.CompletedProcess[str]) -> list[str]:
-    """What the end of a run says."""
+    """What the end of a run that failed says, without how long it took."""
     lines = [line.removeprefix("pai-runtime: ") for line in ended.stderr.splitlines()]
     (start,) = (number for number, line in enumerate(lines) if line.startswith("the job "))
-    return [line.strip() for line in lines[start:]]
+    *lines, took = (line.strip() for line in lines[start:])
+    assert took.startswith("the run took ")
+    return lines
 
 
 def every_way(folder: Path) -> dict[str, Any]:
