@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import os
 import re
+import select
 import signal
 import struct
 import subprocess
@@ -161,9 +162,8 @@ class Terminal:
     def wait_for(self, pattern: str) -> str:
         """Read until what matches is shown, and forget all up to its end."""
         while not (match := re.search(pattern.encode(), self.seen)):
-            piece = os.read(self.fd, 65536)
-            assert piece, self.seen
-            self.seen += piece
+            assert select.select([self.fd], [], [], 60)[0], self.seen
+            self.seen += os.read(self.fd, 65536)
         self.seen = self.seen[match.end() :]
         return match[0].decode()
 
@@ -184,7 +184,7 @@ def test_on_a_terminal_it_has_one_of_its_own_with_keys_jobs_and_a_size(run: Path
     terminal.type("until test \"$(stty size)\" = '30 111'; do sleep 0.01; done; echo sized-$?\n")
     terminal.wait_for("sized-0")
     says = "trap 'echo continued-$((1 + 1))' CONT; echo begun-$((1 + 1))"
-    terminal.type(f"({says}; while :; do sleep 0.01; done)\n")
+    terminal.type(f"({says}; sleep 1000 & while :; do wait; done)\n")
     terminal.wait_for("begun-2")
     terminal.type("\x1a")
     terminal.wait_for("Stopped")

@@ -114,6 +114,7 @@ def test_a_directory_that_is_no_code_is_found_before_anything_starts(tmp_path: P
         "absent": "no-such-directory",
         "file": "no-such-directory",
         "fifo": "no-such-directory",
+        "a" * 5000: "no-such-directory",
         "/etc": "absolute-path",
         "\u0000": "nul",
     }

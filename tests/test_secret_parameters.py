@@ -14,7 +14,7 @@ from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.job.model import PLUGIN_PREFIX
 from pai_runtime.task.placeholders import placeholder
 from tests.job_harness import validated, yaml_text
-from tests.support import job
+from tests.support import callback, job
 
 SECRET = "<% $secrets.s %>"
 HOST = Host(NO_POLICY)
@@ -85,6 +85,34 @@ def test_a_secret_anywhere_is_accepted_or_refused_with_a_reason(tmp_path: Path) 
             assert problem.code in ("plugin-error", "wrong-value", "missing-field"), (plugin, parameters)
             assert not re.search(r"\b[A-Z]\w*Error: ", problem.message), (plugin, parameters, problem.message)
             assert "hunter2" not in str(problem)
+
+
+def test_a_secret_may_be_any_text_of_a_prerequisite(tmp_path: Path) -> None:
+    image = {
+        "uri": SECRET,
+        "auth": {"username": SECRET, "password": SECRET, "registryuri": SECRET},
+        "description": SECRET,
+        "contributor": SECRET,
+        "version": SECRET,
+    }
+    data = {
+        "uri": [SECRET, f"https://{SECRET}@host/"],
+        "folder": SECRET,
+        "parameters": {"a": {"b": [SECRET]}},
+    }
+    document = job(
+        prerequisites=[
+            {"name": "i", "type": "dockerimage", **image},
+            {"name": "d", "type": "data", **data},
+            {"name": "c", "type": "script", "callbacks": [callback("taskStarts", f"echo {SECRET}")]},
+        ],
+        worker={"dockerImage": "i", "data": "d", "prerequisites": ["c"], "commands": [SECRET]},
+        secrets={"s": "hunter2"},
+    )
+    del document["prerequisites"][0]
+    path = tmp_path / "job.yaml"
+    path.write_text(yaml_text(document))
+    assert validated(path) == ()
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Any
 
 from pai_runtime.cli import INVALID
 from pai_runtime.cli.arguments import add_jobs, add_json, add_policy
+from pai_runtime.cli.overrides import add_overrides, given_overrides
 from pai_runtime.cli.policy import given_host
 from pai_runtime.cli.user import user_name
 from pai_runtime.document.problems import MOST_SHOWN, Problem, Problems, errors
@@ -21,6 +22,7 @@ from pai_runtime.terminal.output import report, report_problems, write_json, wri
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
     add_jobs(parser)
+    add_overrides(parser)
     add_policy(parser)
     parser.add_argument("--strict", action="store_true", help="treat warnings as errors")
     add_json(parser)
@@ -30,7 +32,7 @@ def main(args: argparse.Namespace) -> int:
     """Exit status 0 if all jobs are valid, 1 if one is not."""
     host, documents = given_host(args.policy), []
     for job in args.jobs:
-        problems = _problems(JobFiles(job, args.secrets), host)
+        problems = _problems(JobFiles(job, args.secrets, given_overrides(args)), host)
         if args.strict:
             problems = tuple(replace(problem, severity="error") for problem in problems)
         documents.append(_document(problems))

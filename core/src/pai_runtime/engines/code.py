@@ -98,7 +98,7 @@ def find_code(job: Job, given: Path | None, apart: Sequence[Path]) -> Code | Non
     the one given.
     """
     if given is not None:
-        if not given.is_dir():
+        if not _is_folder(given):
             raise CannotRun(f"--code {given}: not a directory")
         folder = given
     elif job.code is not None:
@@ -107,7 +107,7 @@ def find_code(job: Job, given: Path | None, apart: Sequence[Path]) -> Code | Non
         if Path(job.code.text).is_absolute():
             message = f"{unexpected(expected, found)}; for any other directory, use run --code"
             raise InvalidInput([job.code.problem("absolute-path", message, found, expected)])
-        if not folder.is_dir():
+        if not _is_folder(folder):
             message = f"{unexpected(expected, found)}: {folder} is none"
             raise InvalidInput([job.code.problem("no-such-directory", message, found, expected)])
     else:
@@ -175,6 +175,13 @@ def _read_patterns(folder: Path) -> list[str]:
     if wrong:
         raise InvalidInput(wrong)
     return lines
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:  # its name is too long, or we may not look there
+        return False
 
 
 def _identity(status: os.stat_result) -> tuple[int, int]:

@@ -56,7 +56,10 @@ class NewRun(Protocol):
         """Check all that `prepare` checks, and tell the view the same, without making anything."""
 
     def prepare(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str]) -> None:
-        """Make all that the tasks need. `secrets`: the values, by the paths that the plans name."""
+        """Make all that the tasks with these plans need; the job's others do not run.
+
+        `secrets`: the values, by the paths that the plans name.
+        """
 
     def run(self) -> tuple[Run, int]:
         """Start the tasks and follow them to their end: the run as it was then, and its exit status."""

@@ -28,7 +28,7 @@ from pai_runtime.plugin.backoff import backoff
 from pai_runtime.plugin.contribution import Contribution, ShellStep
 from pai_runtime.plugin.failure import ContributedRule, Failure
 from pai_runtime.plugin.files import YamlFile, read_logs, read_yaml
-from pai_runtime.plugin.output import Output
+from pai_runtime.plugin.output import FailedTask, Output, TaskLog
 from pai_runtime.plugin.scripts import port_is_taken
 from pai_runtime.plugin.use import Task, Use
 from pai_runtime.plugin.user_error import UserError
@@ -54,6 +54,7 @@ __all__ = [
     "ContributedRule",
     "Contribution",
     "Event",
+    "FailedTask",
     "Failure",
     "FailurePolicy",
     "Mount",
@@ -61,6 +62,7 @@ __all__ = [
     "Service",
     "ShellStep",
     "Task",
+    "TaskLog",
     "Use",
     "UserError",
     "YamlFile",

@@ -54,9 +54,14 @@ def counted(number: int, one: str, many: str) -> str:
 
 
 def task_ranges(run: Run) -> str:
-    """The tasks that there are: ``worker/0 to worker/3, server/0``."""
-    last = {task.role: task.index for task in run.tasks}
-    return ", ".join(f"{role}/0" + f" to {role}/{index}" * bool(index) for role, index in last.items())
+    """The tasks that there are: ``worker/0 to worker/3, server/0``; a range may have gaps."""
+    indexes: dict[str, list[int]] = {}
+    for task in run.tasks:
+        indexes.setdefault(task.role, []).append(task.index)
+    return ", ".join(
+        f"{role}/{first}" + (f" to {role}/{last}" if last != first else "")
+        for role, (first, *_, last) in ((role, [found[0], *found]) for role, found in indexes.items())
+    )
 
 
 def retries(run: Run) -> int:

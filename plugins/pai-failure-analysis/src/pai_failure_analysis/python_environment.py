@@ -14,7 +14,5 @@ def advice(environment: Mapping[str, str]) -> tuple[str, ...]:
     python = shutil.which("python3", path=environment.get("PATH", ""))
     if python is None or any(map(environment.get, _ACTIVATED)):
         return ()
-    return (
-        f"The task began with {python}, as no environment (venv, conda) was activated; activate the one with "
-        "the module before pai-runtime run, or in the commands",
-    )
+    began = f"The task began with {python}, as no environment (venv, conda) was activated"
+    return (f"{began}; activate the one with the module before pai-runtime run, or in the commands",)

@@ -19,10 +19,10 @@ from pai_runtime.engines.local.run_lock import run_lock
 from pai_runtime.engines.local.run_record import SHOW_EVERY, RunRecord
 from pai_runtime.engines.local.supervisors import Supervisors
 from pai_runtime.engines.local.task import LAYERS, LocalTask, shared_text
-from pai_runtime.job.model import Job
+from pai_runtime.job.model import Job, TaskRole
 from pai_runtime.plan.environment import Placement, TaskName
 from pai_runtime.runs.cannot_run import CannotRun
-from pai_runtime.runs.completion import Decision, decision
+from pai_runtime.runs.completion import Decision, decision, roles_of
 from pai_runtime.runs.events import RunEvents
 from pai_runtime.runs.first_failure import first_failure
 from pai_runtime.runs.state import Run, RunOutcome
@@ -71,6 +71,7 @@ class LocalRun:
         self._supervisors = Supervisors(self._launcher)
         self._retries = Retries(job, self._deadline, self._events, self._view)
         self._record = RunRecord(self._folder, self._view)
+        self._roles: Mapping[str, TaskRole] = {}
         self._tasks: dict[TaskName, LocalTask] = {}
         self._ended: dict[TaskName, int] = {}
         self._decision: Decision | None = None
@@ -107,6 +108,7 @@ class LocalRun:
         preparation = Preparation(self._job, self._folder, self._wanted)
         settings = preparation.settings(plans, secrets, self._launcher)
         self._copy_code()
+        self._roles = roles_of(self._job.roles, plans)
         self._write_shared(next(iter(plans.values())))
         for (role, index), plan in plans.items():
             framework = self._folder.path.name
@@ -196,7 +198,7 @@ class LocalRun:
             self._start(task)
             return
         self._ended[task.name] = code
-        if decided := decision(self._job.roles, self._ended):
+        if decided := decision(self._roles, self._ended):
             self._decide(decided)
 
     def _decide(self, decided: Decision) -> None:
