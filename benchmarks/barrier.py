@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pai_runtime.engines.local.ports import free_ports
 from pai_runtime.plugin import UserError
-from pai_ssh.barrier import wait_for_all
+from pai_ssh.barrier import Barrier
 from pai_ssh.files import write_files
 from pai_ssh.keys import keys_of_run
 from pai_ssh.peers import Peer
@@ -36,16 +36,17 @@ def _serve(folder: Path, running: ExitStack) -> None:
 def main() -> list[str]:
     with tempfile.TemporaryDirectory() as name, ExitStack() as running:
         ports = free_ports(TASKS)
-        peers = [Peer("task", f"task-{index}", "127.0.0.1", port) for index, port in enumerate(ports)]
+        peers = [Peer("task", index, "127.0.0.1", port) for index, port in enumerate(ports)]
         keys = keys_of_run({"run": "a text that nobody knows"})
         for peer in peers:
             write_files(Path(name, peer.name), keys, [], peer.port, peers)
             _serve(Path(name, peer.name), running)
+        barrier = Barrier(peers, ["task"], SECONDS)
         began, cpu = time.monotonic(), time.process_time()
 
         def wait(peer: Peer) -> bool:
             try:
-                wait_for_all(peers, peer.name, Path(name, peer.name), SECONDS, lambda _: None)
+                barrier.wait(peer.name, Path(name, peer.name), lambda _: None)
             except UserError:
                 return False
             return True

@@ -1,4 +1,4 @@
-"""One task, isolated as a local run does it: ``isolated_task.py RUN BINDS``, with a plan in ``RUN/task``.
+"""One task, isolated as a local run does it: ``isolated_task.py RUN BINDS [CODE]``, the plan in ``RUN/task``.
 
 It needs no more than the supervisor does, so that any Python and any user can run it.
 """
@@ -23,7 +23,8 @@ def main() -> int:
     with Folder.at(run) as opened:
         with opened.folder("task") as own:
             make_folders(own)
-            isolated = Isolated(namespaces, str(run), str(run / "layers"), storage)
+            code = sys.argv[3] if len(sys.argv) > 3 else ""
+            isolated = Isolated(namespaces, str(run), str(run / "layers"), storage, code)
             launch = Launch(str(own.path), dict(os.environ), LaunchOptions().to_argument(), isolated=isolated)
             pid = launcher.launch(launch, own, {})
         _, status = os.waitpid(pid, 0)

@@ -15,6 +15,7 @@ from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.job.build import build_job
 from pai_runtime.job.load import load_job, resolved
 from pai_runtime.job.model import Job, JobUse
+from pai_runtime.job.overrides import NO_OVERRIDES, Overrides, overridden
 from pai_runtime.job.references import References
 from pai_runtime.job.uses import RoleResolver
 from pai_runtime.plan.build import PlannedRole, Planner
@@ -45,12 +46,16 @@ def yaml_text(data: Any) -> str:
 _PLUGINS = job_plugins(Host(NO_POLICY))
 
 
-def build(document: Mapping[str, Any] | str, secrets: Mapping[str, Any] | None = None) -> Job:
+def build(
+    document: Mapping[str, Any] | str,
+    secrets: Mapping[str, Any] | None = None,
+    overrides: Overrides = NO_OVERRIDES,
+) -> Job:
     """The job, as far as it can be built; not checked. `secrets` is what a secrets file holds."""
     text = document if isinstance(document, str) else yaml_text(document)
     given = parse_document(yaml_text(secrets), "secrets.yaml").values() if secrets else ()
     return build_job(
-        parse_document(text, "job.yaml"),
+        overridden(parse_document(text, "job.yaml"), overrides, Problems()),
         {str(secret.key): secret for secret in given},
         _PLUGINS,
         Problems(),

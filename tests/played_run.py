@@ -8,12 +8,14 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from pai_runtime.engines.local.reader import LocalRunReader
 from pai_runtime.runs.state import Run, read_run
-from pai_runtime.supervisor.log_file import LogFile
+from pai_runtime.supervisor.log_file import LogFile, TimedLogFile
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.launch import Rotation
+from pai_runtime.task.layout import USER_LOG, USER_LOG_TIMES
 
 
 def timestamp(seconds: float) -> str:
@@ -109,6 +111,14 @@ class PlayedRun:
             **fields,
         }
         (self.task_folder(name) / "state.json").write_text(json.dumps(document), "utf-8")
+
+    def output_at(self, moment: float, name: str, data: bytes) -> None:
+        """A task writes at this time of the day on which Unix time began, which the supervisor notes."""
+        task = self.task_folder(name)
+        if name not in self._logs:
+            self._logs[name] = TimedLogFile(Folder.at(task), USER_LOG, USER_LOG_TIMES, self._rotation)
+        with patch("time.time", return_value=moment):
+            self._logs[name].write(data)
 
     def output(self, name: str, data: bytes, log: str = "user-all/current") -> None:
         """A task writes to its log, which is rotated as the supervisor does it."""

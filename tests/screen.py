@@ -40,6 +40,11 @@ class Screen:
         self._wait()
         return self._trimmed([line.rstrip() for line in self._screen.display])
 
+    def wait_for(self, text: str) -> None:
+        """Wait until the window shows a text."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: text in "\n".join(self._screen.display), timeout=60)
+
     def everything(self) -> list[str]:
         """The same, and above it all that has scrolled out of the window."""
         lines = self.lines()

@@ -190,8 +190,9 @@ def test_a_log_may_have_a_name_that_is_no_text(tmp_path: Path, spec: str, analyz
 
 
 def test_a_log_that_cannot_be_read_is_told(tmp_path: Path, analyze: Any) -> None:
-    assert analyze("none.log") == (2, "", "error: none.log cannot be read: No such file or directory\n")
-    assert analyze(str(tmp_path)) == (2, "", f"error: {tmp_path} cannot be read: Is a directory\n")
+    (tmp_path / "log").touch()
+    for name, why in (("none.log", "No such file or directory"), (str(tmp_path), "Is a directory")):
+        assert analyze("log", name) == (2, "", f"error: {name} cannot be read: {why}\n")
 
 
 def test_several_logs_are_one_text_and_each_match_is_in_its_own(
@@ -227,7 +228,7 @@ def test_what_is_wrong_with_a_spec_is_told_with_its_place_and_the_rest_of_it_hol
     ("content", "told"),
     [
         (None, "warning: spec.yaml: cannot be read: No such file or directory"),
-        ("a: [", "warning: spec.yaml:2:1: invalid YAML"),
+        ("a: [", "warning: spec.yaml:1:4: '[' is not closed"),
         ("a: b", "warning: spec.yaml:1:1: expected a list of entries, found a mapping"),
     ],
 )
@@ -338,7 +339,7 @@ def test_of_a_match_over_very_many_lines_some_are_shown(tmp_path: Path, analyze:
 def test_the_end_of_a_log_is_searched_and_its_lines_are_counted_from_the_beginning(
     tmp_path: Path, spec: str, analyze: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pai_failure_analysis.analyze_command.LOG_BYTES", 30)
+    monkeypatch.setattr("pai_failure_analysis.searched_logs.LOG_BYTES", 30)
     assert evidence.LOG_BYTES == 10 * 1024 * 1024
     (tmp_path / "log").write_text("user platform\n" + "\n" * 100 + "user platform x\nend\n")
     _, out, _ = analyze("--spec", spec, "log")
@@ -395,7 +396,7 @@ def test_a_failure_is_explained_by_its_name(
         ("cudnnerr", "CudnnError"),
         ("OutOfMemory", "HostOutOfMemory"),
         ("qqqqqqq", None),
-        ("２２６", None),
+        ("226\u0662", None),
         ("\x1b[2J", None),
     ],
 )

@@ -23,7 +23,7 @@ from tests.support import JOBS, PROGRAM, callback, cli, cli_each, job, made_once
 from tools import reference
 
 ROOT = Path(__file__).resolve().parents[1]
-EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
+EXAMPLES = sorted((ROOT / "examples").rglob("*.yaml"))
 DOCUMENTS = [
     ROOT / "README.md",
     ROOT / "SECURITY.md",
@@ -185,7 +185,7 @@ def test_a_job_that_is_shown_and_run_is_the_one_that_is_run() -> None:
     document = blocks(ROOT / "docs/writing-jobs.md")
     compared = set()
     for block, following in pairwise(document):
-        run = re.search(r"run (?:.* )?(examples/\w+\.yaml)", following.text)
+        run = re.search(r"run (?:.* )?(examples/[\w/]+\.yaml)", following.text)
         if block.language == "yaml" and not block.file and run:
             example = yaml.safe_load((ROOT / run[1]).read_text("utf-8"))
             shown = yaml.safe_load(block.text)

@@ -29,6 +29,10 @@ class Log:
         self.offset += len(piece)
         return piece
 
+    def read_timed(self, most):
+        piece = self.read(most)
+        return [(None, piece)] if piece else []
+
     def size(self):
         return len(self.data)
 
@@ -57,7 +61,7 @@ class RunReader:
     def exit_record(self, task):
         return self._pod(task)["record"]
 
-    def log(self, task, log):
+    def log(self, task, log, attempt=None):
         return Log(f"pod {task.name}, {log}", self._pod(task)[log].encode())
 
     def variables(self, task):

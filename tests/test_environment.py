@@ -48,7 +48,7 @@ def _environment(role: str, index: int, where: Placement = _PLACEMENT) -> dict[s
     ("name", "value"),
     [
         ("PAI_FRAMEWORK_NAME", "alice~test"),
-        ("PAI_JOB_NAME", "alice~test"),
+        ("PAI_JOB_NAME", "test"),
         ("PAI_USER_NAME", "alice"),
         ("PAI_USERNAME", "alice"),
         ("PAI_VIRTUAL_CLUSTER", "vc1"),

@@ -1,6 +1,7 @@
 """What happened in a task, and its state as a view of that."""
 
 import json
+import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,7 @@ def test_all_that_happens_in_a_task_is_told_in_order(whole: TaskRun) -> None:
         ("phaseStarted", "taskExits"),
         ("stepStarted", "taskExits", "b"),
         ("stepEnded", "taskExits", "b", 137, 9),
+        ("ending",),
         ("serviceEnded", "web", 143, 15),
         ("ended", 7),
     ]
@@ -85,6 +87,25 @@ def test_the_state_is_what_its_events_add_up_to(whole: TaskRun) -> None:
         if state["phase"]:
             validator("pai_runtime.task", "state.schema.json").validate(state)
     assert state == json.loads((whole.folder / "state.json").read_text())
+
+
+def test_each_signal_by_which_a_command_is_stopped_is_told_and_in_the_state_meanwhile(tmp_path: Path) -> None:
+    for fifo in ("ready", "told"):
+        make_fifo(tmp_path, fifo)
+    run = TaskRun(plan(tmp_path, "trap 'echo > told' TERM\necho > ready\nwhile :; do sleep 0.01 || :; done"))
+    run.wait_for("ready")
+    run.send(signal.SIGTERM)
+    run.wait_for("told")
+    run.send(signal.SIGINT)
+    run.end()
+    state: dict[str, Any] = {}
+    stopping = []
+    for event in _events(run):
+        state = state_after(state, event)
+        if event["event"] == "stopping":
+            stopping.append((state["phase"], state["stopping"]))
+    assert stopping == [("command", signal.SIGTERM), ("command", signal.SIGKILL)]
+    assert state["stopping"] is None
 
 
 def test_a_task_that_cannot_run_says_that_it_has_ended(tmp_path: Path) -> None:

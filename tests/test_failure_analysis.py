@@ -148,6 +148,28 @@ def test_the_clusters_spec_is_read_when_the_plan_is_made_and_its_faults_are_warn
     assert pai_prerequisite(use(), task) is None
 
 
+@pytest.mark.parametrize("active", [None, "VIRTUAL_ENV", "CONDA_PREFIX"])
+def test_a_missing_module_without_an_activated_environment_names_the_python_of_the_task(
+    active: str | None, task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)
+    monkeypatch.delenv("CONDA_PREFIX", raising=False)
+    (tmp_path / "python3").touch(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    if active:
+        monkeypatch.setenv(active, "/somewhere")
+
+    def first_advice() -> str:
+        analysis = pai_analyze(use(), task, Failure("failed", 1, "command", 1))
+        assert analysis is not None
+        assert analysis.phrase == "ModuleNotFound"
+        return analysis.solution[0]
+
+    assert (str(tmp_path / "python3") in first_advice()) == (active is None)
+    monkeypatch.setenv("PATH", "")
+    assert "activated" not in first_advice()
+
+
 def test_of_the_operators_spec_the_entries_for_a_runtime_are_the_clusters_rules(
     task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:

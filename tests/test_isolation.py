@@ -122,6 +122,29 @@ def test_so_does_the_job_of_an_ordinary_user(anybodys: Path) -> None:
     _assert_kept(task, home)
 
 
+@pytest.mark.skipif(
+    os.geteuid() != 0, reason="only root can be somebody else; tests/test_local_code.py is an ordinary user's"
+)
+def test_the_code_of_an_ordinary_users_job_is_below_a_layer_of_the_task(anybodys: Path) -> None:
+    own, package = anybodys / "own", anybodys / "package"
+    task, code = own / "run/task", own / "run/a code: of, mine"
+    shutil.copytree(Path(pai_runtime.__file__).parent, package / "pai_runtime")
+    (task / "work").mkdir(parents=True)
+    (code / "package").mkdir(parents=True)
+    (code / "known").write_text("as it was\n")
+    script = "cat known; echo changed > known; rmdir package; cat /usr/local/pai/work/*"
+    (task / "plan.json").write_text(json.dumps(plan(task, script).to_json()))
+    for path in (own, *own.rglob("*")):
+        os.chown(path, NOBODY, NOBODY)
+    before = _checksums(code)
+    argv = [_ordinary_python(), "-I", "-c", isolating(package), str(task.parent), "[]", str(code)]
+    ended = _as_nobody(*argv)
+    assert (ended.returncode, ended.stdout) == (0, "as it was\nchanged\n"), ended.stderr
+    assert _checksums(code) == before
+    assert (task / "work/known").read_text() == "changed\n"
+    assert {path.name for path in own.glob("run/*")} == {"task", code.name}
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else, and mount something first")
 @pytest.mark.parametrize("mode", ["0700", "0710", "0711"])
 def test_what_is_mounted_where_an_ordinary_user_may_not_look_is_no_hindrance(

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from pai_runtime.job.framework_name import framework_name
-from tests.job_harness import load, load_file
+from pai_runtime.task.framework_name import framework_name
+from tests.job_harness import build, command, load, load_file, uses
 from tests.support import callback, job, write_job
 
 ROLE = job()["taskRoles"]["worker"]
@@ -21,6 +21,31 @@ def roles(**each: dict[str, Any]) -> dict[str, Any]:
 
 def script(name: str, *require: str | int, **fields: Any) -> dict[str, Any]:
     return {"name": name, "type": "script", "require": list(require), **fields}
+
+
+@pytest.mark.parametrize(
+    "key", ["Auth", "auths", "AUTH", "authentication", "Authorization", "credentials", "login"]
+)
+def test_a_docker_image_whose_login_is_misspelt_is_refused(tmp_path: Path, key: str) -> None:
+    image = {"name": "i", "type": "dockerimage", "uri": "x", key: {"username": "u"}}
+    (problem,) = load(tmp_path, job(prerequisites=[image], worker={"dockerImage": "i"}))[:1]
+    assert (problem.code, problem.field, problem.suggestion) == (
+        "unknown-field",
+        f"prerequisites[1].{key}",
+        "auth",
+    )
+
+
+@pytest.mark.parametrize("key", ["author", "authors", "authority", "path", "oauth", "logins_at"])
+def test_other_properties_of_a_docker_image_are_its_own(tmp_path: Path, key: str) -> None:
+    image = {"name": "i", "type": "dockerimage", "uri": "x", key: "y"}
+    problems = load(tmp_path, job(prerequisites=[image]))
+    assert [problem.code for problem in problems] == ["unused-prerequisite"]
+
+
+def test_a_property_named_like_a_login_is_one_of_other_prerequisites(tmp_path: Path) -> None:
+    document = job(prerequisites=[script("a", authentication="x", Auth="y")], worker={"prerequisites": ["a"]})
+    assert load(tmp_path, document) == ()
 
 
 @pytest.mark.parametrize(
@@ -158,7 +183,91 @@ def test_a_diamond_is_no_circle(tmp_path: Path) -> None:
     assert load(tmp_path, job(prerequisites=diamond, worker={"prerequisites": ["a"]})) == ()
 
 
-def test_two_prerequisites_of_one_name_are_refused_with_both_positions(tmp_path: Path) -> None:
+# One name, several types
+
+
+def items(*names_and_types: str) -> list[dict[str, Any]]:
+    """Prerequisites, such as ``a data``, each with callbacks that say its type."""
+    found = []
+    for name, kind in (each.split() for each in names_and_types):
+        rest = {"uri": "x"} if kind == "dockerimage" else {"callbacks": [callback("taskStarts", kind)]}
+        found.append({"name": name, "type": kind, **rest})
+    return found
+
+
+@pytest.mark.parametrize(
+    ("known", "role", "used"),
+    [
+        (
+            ["a data", "a script", "a output"],
+            {"data": "a", "script": "a", "output": "a"},
+            "data script output",
+        ),
+        (["a output", "a script", "a data"], {"data": "a"}, "data"),
+        (["a storage", "a data"], {"data": "a"}, "data"),
+        (["a storage", "a script"], {"data": "a"}, "storage"),
+        (["a dockerimage", "a script"], {"dockerImage": "a", "prerequisites": ["a"]}, "script"),
+        (["image data"], {"prerequisites": ["image"]}, "data"),
+    ],
+)
+def test_prerequisites_of_one_name_are_told_apart_by_their_types(
+    tmp_path: Path, known: list[str], role: dict[str, Any], used: str
+) -> None:
+    document = job(prerequisites=items(*known), worker=role)
+    problems = load(tmp_path, document)
+    assert all(problem.code == "unused-prerequisite" for problem in problems)
+    found, _ = uses(build(document))
+    assert [use.parameters["callbacks"][0]["commands"] for use in found] == [[kind] for kind in used.split()]
+
+
+def test_a_reference_means_the_prerequisite_of_its_type() -> None:
+    document = job(
+        prerequisites=[
+            {"name": "a", "type": kind, "uri": f"of {kind}"} for kind in ("script", "data", "output")
+        ],
+        worker={"data": "a", "output": "a", "commands": ["<% $data.uri %>, <% $output.uri %>"]},
+    )
+    assert command(build(document)) == "of data, of output\n"
+
+
+@pytest.mark.parametrize(
+    ("known", "role", "field"),
+    [
+        (["a data", "a script"], {"prerequisites": ["a"]}, "taskRoles.worker.prerequisites[0]"),
+        (["a storage", "a custom"], {"data": "a"}, "taskRoles.worker.data"),
+    ],
+)
+def test_a_name_that_may_mean_several_is_refused_with_their_types(
+    tmp_path: Path, known: list[str], role: dict[str, Any], field: str
+) -> None:
+    (problem,) = load(tmp_path, job(prerequisites=items(*known), worker=role))
+    assert (problem.code, problem.field, problem.found) == ("ambiguous-name", field, "'a'")
+    assert all(each.split()[1] in problem.message for each in known)
+
+
+def test_a_requirement_that_may_mean_several_is_refused(tmp_path: Path) -> None:
+    known = [*items("a data", "a output"), script("b", "a")]
+    (problem,) = load(tmp_path, job(prerequisites=known, worker={"prerequisites": ["b"]}))
+    assert (problem.code, problem.field) == ("ambiguous-name", "prerequisites[3].require[0]")
+
+
+@pytest.mark.parametrize("kind", ["data", "script", "output"])
+def test_what_a_role_calls_its_data_is_no_script_or_image(tmp_path: Path, kind: str) -> None:
+    for other in {"data", "script", "output", "dockerimage"} - {kind}:
+        problems = load(tmp_path, job(prerequisites=items(f"a {other}", f"aa {kind}"), worker={kind: "a"}))
+        (problem,) = [each for each in problems if each.severity == "error"]
+        assert (problem.code, problem.field) == ("no-such-prerequisite", f"taskRoles.worker.{kind}")
+        assert f"which is of type {other}" in problem.message
+        assert problem.found == "'a'"
+
+
+def test_a_circle_of_one_name_says_the_types(tmp_path: Path) -> None:
+    circle = [{**items("a data")[0], "require": ["b"]}, *items("a dockerimage"), script("b", "a")]
+    (problem,) = load(tmp_path, job(prerequisites=circle))
+    assert (problem.code, problem.found) == ("circle", "a (data) → b → a (data)")
+
+
+def test_two_prerequisites_of_one_name_and_type_are_refused_with_both_positions(tmp_path: Path) -> None:
     (problem,) = load(tmp_path, job(prerequisites=[script("a"), script("a")]))
     assert (problem.code, problem.field) == ("duplicate-name", "prerequisites[2].name")
     assert f"{tmp_path / 'job.yaml'}:8:9" in problem.message

@@ -249,6 +249,34 @@ def test_a_field_that_is_missing_is_named(tmp_path: Path, name: str, above: str)
     assert any(f"'{name}'" in problem.message for problem in missing)
 
 
+@pytest.mark.parametrize(
+    ("prerequisite", "written", "missing"),
+    [
+        ({"name": "i", "type": "dockerimage", "URI": "x"}, "URI", "uri"),
+        ({"Name": "ds", "type": "data"}, "Name", "name"),
+    ],
+)
+def test_a_field_that_is_missing_since_it_is_misspelt_is_an_error(
+    tmp_path: Path, prerequisite: dict[str, Any], written: str, missing: str
+) -> None:
+    """Although a prerequisite may have any other field."""
+    (problem,) = load(tmp_path, job(prerequisites=[prerequisite]))
+    assert (problem.code, problem.severity, problem.field) == (
+        "missing-field",
+        "error",
+        f"prerequisites[1].{written}",
+    )
+    assert (problem.found, problem.suggestion) == (f"'{written}'", missing)
+
+
+@pytest.mark.parametrize("key", ["env", "environment"])
+def test_who_looks_for_variables_of_a_role_is_told_how_to_set_them(tmp_path: Path, key: str) -> None:
+    (problem,) = load(tmp_path, job(worker={key: {"A": "b"}}))
+    assert (problem.code, problem.field) == ("unknown-field", f"taskRoles.worker.{key}")
+    assert "export NAME=value" in problem.message
+    assert "extras.environment" in problem.message
+
+
 def test_whole_numbers_written_with_a_point_are_meant_as_they_are() -> None:
     resources = {"cpu": 2.0, "memoryMB": 100.0, "gpu": 3.0, "ports": {"a": 4.0}}
     completion = {"minFailedInstances": -1.0, "minSucceededInstances": 2.0}

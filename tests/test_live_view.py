@@ -5,6 +5,7 @@ import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -46,12 +47,40 @@ def test_output_scrolls_above_and_the_run_stands_below(tmp_path: Path, screen: S
     assert lines[1:101] == [f"worker/0 | line {number}" for number in range(100)]
     job, title, *tasks = lines[101:]
     assert re.fullmatch(r"demo: running, 1m\d\ds: 3 running", job)
-    assert title.split() == ["TASK", "STATE", "PHASE", "ELAPSED", "RETRIES", "LAST", "LINE"]
+    assert title.split() == ["TASK", "STATE", "PHASE", "ELAPSED", "ATTEMPTS", "LAST", "LINE"]
     assert [re.sub(r"\d+m\d\ds", "…", line).split() for line in tasks] == [
-        ["worker/0", "running", "command", "…", "40%"],
-        ["worker/1", "running", "taskStarts", "cars", "…", "…"],
-        ["server/0", "running", "…"],
+        ["worker/0", "running", "command", "…", "1", "40%"],
+        ["worker/1", "running", "taskStarts", "cars", "…", "…", "1"],
+        ["server/0", "running", "…", "1"],
     ]
+
+
+def test_while_the_run_is_stopped_each_task_says_what_it_still_does(tmp_path: Path, screen: Screen) -> None:
+    played, view = PlayedRun(tmp_path, worker=4), LiveView(LocalRunReader(tmp_path), screen.fd)
+    played.all("running")
+    played.progress("worker/0", "command", stopping=15, ago=200)
+    played.progress("worker/1", "command", stopping=9, ago=200)
+    played.progress("worker/2", "taskExits", "copy", ago=200)
+    played.progress("worker/3", "taskExits", "copy", stopping=15, ago=200)
+    view.show(replace(played.run, stopping=True))
+    job, _, *tasks = screen.lines()
+    assert job.startswith("demo: stopping, ")
+    assert [re.sub(r"\d+m\d\ds", "…", line).split()[2:-2] for line in tasks] == [
+        ["stopping", "command", "…"],
+        ["killing", "command", "…"],
+        ["taskExits", "copy", "…"],
+        ["stopping", "taskExits", "copy", "…"],
+    ]
+
+
+def test_a_callback_that_failed_is_marked(tmp_path: Path, screen: Screen) -> None:
+    played, view = PlayedRun(tmp_path, worker=1), LiveView(LocalRunReader(tmp_path), screen.fd)
+    played.set("worker/0", "succeeded", exitCode=0, failedCallbacks=2)
+    view.show(played.run)
+    job, _, task = screen.lines()
+    assert job.endswith("1 succeeded, 2 callbacks failed")
+    assert "exit code 0; 2 callbacks failed" in task
+    assert (screen.colour(2), screen.colour(0)) == ("brown", "default")
 
 
 def test_at_the_end_everything_was_shown_and_the_block_stays(tmp_path: Path, screen: Screen) -> None:

@@ -1,11 +1,13 @@
 """The environment of tasks that run here: what programs need, what was asked for, and nothing else."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from pai_runtime.engines.local.environment import PASSED, is_name, local_environment
-from tests.support import cli, job, write_job
+from tests.support import PROGRAM, cli, job, write_job
 
 KEY = "sesame-open-key"
 
@@ -42,6 +44,22 @@ def test_a_proxy_with_a_password_stays_outside(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("name", ["", "A-B", "1A", "A=b", "A\n", "Ä"])
 def test_what_is_no_name_cannot_be_asked_for(name: str) -> None:
     assert not is_name(name)
+
+
+def test_the_environment_that_the_program_is_installed_in_is_not_that_of_its_tasks(tmp_path: Path) -> None:
+    # As somebody starts it by its path, without having activated anything.
+    path = write_job(tmp_path, job(worker={"commands": ["env"]}))
+    ended = subprocess.run(
+        [PROGRAM, "run", path, "--out", tmp_path / "run"],
+        env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "PATH=/usr/bin:/bin" in ended.stdout.splitlines()
+    assert sys.prefix not in ended.stdout
+    assert "PYTHON" not in ended.stdout
+    assert "VIRTUAL_ENV" not in ended.stdout
 
 
 def test_a_job_and_the_command_line_ask_for_variables_by_their_names(tmp_path: Path) -> None:

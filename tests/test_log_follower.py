@@ -2,13 +2,14 @@
 
 from pathlib import Path
 from threading import Thread
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pai_runtime.runs.log_follower import LogFollower
-from pai_runtime.supervisor.log_file import LogFile
+from pai_runtime.supervisor.log_file import LogFile, TimedLogFile
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.launch import Rotation
 
@@ -162,3 +163,67 @@ def test_what_is_no_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "current").mkdir()
     with pytest.raises(OSError, match="not a regular file"):
         LogFollower(tmp_path, "current").read(10)
+
+
+@given(
+    pieces=st.lists(st.tuples(st.integers(1, 9), st.binary(min_size=1, max_size=8))),
+    size=st.integers(16, 48),
+    most=st.integers(1, 30),
+    looks=st.lists(st.booleans()),
+)
+def test_every_byte_has_the_time_at_which_it_was_written_however_it_was_rotated_and_read(
+    tmp_path_factory: pytest.TempPathFactory,
+    pieces: list[tuple[int, bytes]],
+    size: int,
+    most: int,
+    looks: list[bool],
+) -> None:
+    folder = tmp_path_factory.mktemp("log")
+    log = TimedLogFile(Folder.at(folder), "current", "times", Rotation(size, 40))
+    follower = LogFollower(folder, "current", "times")
+    now = 0.0
+    expected: list[tuple[float, int]] = []
+    read: list[tuple[float | None, int]] = []
+
+    def look() -> None:
+        while new := follower.read_timed(most):
+            read.extend((moment, byte) for moment, data in new for byte in data)
+
+    for number, (later, data) in enumerate(pieces):
+        now += later
+        with patch("time.time", return_value=now):
+            log.write(data)
+        expected += [(now, byte) for byte in data]
+        if looks[number : number + 1] == [True]:
+            look()
+    look()
+    assert read == expected
+    follower.close()
+
+
+def test_times_that_were_half_written_or_are_of_a_removed_log_are_not_gone_on_with(tmp_path: Path) -> None:
+    (tmp_path / "times").write_bytes(bytes(16) + b"half")
+    (tmp_path / "current").write_bytes(b"old")
+    log = TimedLogFile(Folder.at(tmp_path), "current", "times", Rotation())
+    with patch("time.time", return_value=5.0):
+        log.write(b"new")
+        assert LogFollower(tmp_path, "current", "times").read_timed(10) == [(0.0, b"old"), (5.0, b"new")]
+        (tmp_path / "current").unlink()
+        log.write(b"newer")
+    assert LogFollower(tmp_path, "current", "times").read_timed(10) == [(5.0, b"newer")]
+
+
+def test_what_is_written_within_a_moment_has_one_time_so_that_times_stay_small(tmp_path: Path) -> None:
+    log = TimedLogFile(Folder.at(tmp_path), "current", "times", Rotation())
+    for number in range(1000):
+        with patch("time.time", return_value=7 + number / 100_000):
+            log.write(b"x")
+    assert (tmp_path / "times").stat().st_size == 16
+    assert LogFollower(tmp_path, "current", "times").read_timed(2000) == [(7.0, b"x" * 1000)]
+
+
+def test_a_log_goes_on_without_times_where_they_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "times").mkdir()
+    log = TimedLogFile(Folder.at(tmp_path), "current", "times", Rotation(4, 2))
+    log.write(b"abcdef")
+    assert LogFollower(tmp_path, "current", "times").read_timed(10) == [(None, b"abcd")]

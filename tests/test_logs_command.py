@@ -47,6 +47,140 @@ def test_a_job_of_one_task_has_no_prefix(tmp_path: Path) -> None:
     assert logs(tmp_path) == b"one\ntwo"
 
 
+_NINE, _TEN = 9 * 3600.0, 10 * 3600.0  # of 1970-01-01, UTC
+
+
+def timed(folder: Path) -> PlayedRun:
+    """Two tasks that have written in turn."""
+    played = PlayedRun(folder, worker=2)
+    played.output_at(_NINE, "worker/0", b"load\n")
+    played.output_at(_NINE + 1, "worker/1", b"load\nstep 1\n")
+    played.output_at(_TEN, "worker/0", b"step 1\n")
+    played.output_at(_TEN + 0.5, "worker/1", b"step 2\n")
+    played.output_at(_TEN + 2, "worker/0", b"step 2\nend")
+    played.end("succeeded")
+    return played
+
+
+@pytest.mark.parametrize("more", [(), ("-f",)])
+def test_lines_of_several_tasks_are_in_the_order_of_their_times(tmp_path: Path, more: tuple[str]) -> None:
+    timed(tmp_path)
+    assert logs(tmp_path, *more).decode().splitlines() == [
+        "worker/0 | load",
+        "worker/1 | load",
+        "worker/1 | step 1",
+        "worker/0 | step 1",
+        "worker/1 | step 2",
+        "worker/0 | step 2",
+        "worker/0 | end",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [
+        (["worker/1", "--tail", "2"], b"step 1\nstep 2\n"),
+        (["worker/0", "--tail", "2"], b"step 2\nend"),
+        (["worker/0", "--tail", "0"], b""),
+        (["worker/0", "--tail", "9"], b"load\nstep 1\nstep 2\nend"),
+        (["worker/0", "--tail", "1", "-f"], b"end"),
+        (["--tail", "1"], b"worker/1 | step 2\nworker/0 | end\n"),
+        (["worker/0", "--since", "1970-01-01T10:00:00Z"], b"step 1\nstep 2\nend"),
+        (["worker/0", "--since", "1970-01-01T12:00:01.5+02:00"], b"step 2\nend"),
+        (["worker/0", "--since", "10m"], b""),
+        (["--since", "1970-01-01T10:00:00Z", "--tail", "1"], b"worker/1 | step 2\nworker/0 | end\n"),
+        (
+            ["worker/0", "--timestamps", "--tail", "2"],
+            b"1970-01-01T10:00:02.000Z step 2\n1970-01-01T10:00:02.000Z end\n",
+        ),
+        (
+            ["--timestamps", "--tail=1"],
+            b"worker/1 | 1970-01-01T10:00:00.500Z step 2\nworker/0 | 1970-01-01T10:00:02.000Z end\n",
+        ),
+    ],
+)
+def test_a_part_of_the_logs_can_be_had_and_the_times_of_lines(
+    tmp_path: Path, args: list[str], expected: bytes
+) -> None:
+    timed(tmp_path)
+    assert logs(tmp_path, *args) == expected
+
+
+def test_times_go_on_over_rotations(tmp_path: Path) -> None:
+    played = PlayedRun(tmp_path, Rotation(size=64, count=3), worker=1)
+    for number in range(20):
+        played.output_at(_NINE + number, "worker/0", b"line %02d\n" % number)
+    lines = logs(tmp_path, "--timestamps").splitlines()
+    assert 8 < len(lines) < 20
+    assert lines == [
+        b"1970-01-01T09:00:%02d.000Z line %02d" % (number, number) for number in range(20 - len(lines), 20)
+    ]
+
+
+def test_without_times_it_shows_all_and_says_so(tmp_path: Path) -> None:
+    PlayedRun(tmp_path, worker=1).output("worker/0", b"one\ntwo\n")
+    done = cli("logs", tmp_path, "--since", "10m", "--timestamps")
+    assert (done.returncode, done.stdout) == (0, "- one\n- two\n")
+    assert done.stderr.count("worker/0") == 1
+
+
+@pytest.mark.parametrize("kind", ["fifo", "folder", "noise", "link"])
+def test_whatever_is_in_the_place_of_the_times_the_log_is_shown(tmp_path: Path, kind: str) -> None:
+    played = PlayedRun(tmp_path, worker=1)
+    played.output("worker/0", b"one\ntwo\n")
+    times = tmp_path / "worker/0/logs/user-all/times"
+    if kind == "fifo":
+        os.mkfifo(times)
+    elif kind == "folder":
+        times.mkdir()
+    elif kind == "link":
+        times.symlink_to("/dev/zero")
+    else:
+        times.write_bytes(b"\xff" * 1000 + bytes(5))
+    done = cli("logs", tmp_path, "--timestamps")
+    assert (done.returncode, done.stdout) == (0, "- one\n- two\n")
+
+
+def test_the_runtimes_own_log_has_times_too(tmp_path: Path) -> None:
+    played = PlayedRun(tmp_path, worker=2)
+    mark = b"[Thu Jan  1 %02d:00:00 UTC 1970] [openpai-runtime] "
+    played.output("worker/0", mark % 9 + b"a\n" + mark % 11 + b"c\n", log="runtime.log")
+    played.output("worker/1", mark % 10 + b"b\n", log="runtime.log")
+    assert logs(tmp_path, "--runtime") == (
+        b"worker/0 | " + mark % 9 + b"a\nworker/1 | " + mark % 10 + b"b\nworker/0 | " + mark % 11 + b"c\n"
+    )
+    since = ["--since", "1970-01-01T10:30:00Z"]
+    assert logs(tmp_path, "worker/0", "--runtime", *since) == mark % 11 + b"c\n"
+
+
+def test_earlier_attempts_can_be_had(tmp_path: Path) -> None:
+    played = two_workers(tmp_path)
+    played.output("worker/1", b"first\n")
+    played.new_attempt("worker/1", "exitCode: 1")
+    played.output("worker/1", b"second\n")
+    played.output("worker/0", b"only\n")
+    played.set("worker/1", "succeeded", exitCode=0, retries=1)
+    assert logs(tmp_path, "worker/1", "--attempt", "0") == b"first\n"
+    assert logs(tmp_path, "worker/1", "--attempt", "0", "-f") == b"first\n"
+    assert logs(tmp_path, "worker/1", "--attempt", "1") == logs(tmp_path, "worker/1") == b"second\n"
+    assert logs(tmp_path, "--attempt", "1") == b"worker/1 | second\n"
+    done = cli("logs", tmp_path, "worker/1", "--attempt", "2")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "attempt 2" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "option",
+    [["--tail", "-1"], ["--tail", "x"], ["--since", "soon"], ["--since", "2026-13-01"], ["--attempt", "x"]],
+)
+def test_an_option_that_is_not_understood_is_said(tmp_path: Path, option: list[str]) -> None:
+    two_workers(tmp_path)
+    done = cli("logs", tmp_path, *option)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert option[0] in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_the_runtimes_own_log_can_be_had_instead(tmp_path: Path) -> None:
     played = two_workers(tmp_path)
     played.output("worker/0", b"[date] [openpai-runtime] x\n", log="runtime.log")

@@ -2,6 +2,7 @@
 
 import io
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,48 @@ def test_a_step_that_takes_long_is_told_at_doubling_times(
             lines.append(told(view, played, capfd))
     said = "pai-runtime: worker/0 has been in taskStarts, 'cars', for"
     assert lines == [[], [f"{said} 20m00s"], [f"{said} 21m40s"], [f"{said} 43m20s"], []]
+
+
+def test_after_ctrl_c_it_tells_soon_what_each_task_still_does_and_when_it_has_ended(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    played, view = PlayedRun(tmp_path, worker=5), PlainView(LocalRunReader(tmp_path))
+    played.all("running")
+    played.progress("worker/0", "command", stopping=15, ago=2)
+    played.progress("worker/1", "command", stopping=9, ago=2)
+    played.progress("worker/2", "taskExits", "copy", ago=2)
+    played.progress("worker/3", "ending", ago=2)
+    played.progress("worker/4", "taskExits", "copy")
+    view.show(replace(played.run, stopping=True))
+    assert capfd.readouterr().err.splitlines() == [
+        "pai-runtime: worker/0 has been stopping its command for 2s",
+        "pai-runtime: worker/1 has been killing its command for 2s",
+        "pai-runtime: worker/2 has been in taskExits, 'copy', for 2s",
+        "pai-runtime: worker/3 has been stopping its services for 2s",
+    ]
+    played.set("worker/0", "stopped", exitCode=143)
+    view.show(replace(played.run, stopping=True))
+    assert capfd.readouterr().err == "pai-runtime: worker/0 has ended: stopped, exit code 143\n"
+
+
+def test_a_command_that_is_stopped_by_itself_is_told_too(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    played, view = PlayedRun(tmp_path, worker=1), PlainView(LocalRunReader(tmp_path))
+    played.all("running")
+    played.progress("worker/0", "command", stopping=15, ago=2)
+    assert told(view, played, capfd) == ["pai-runtime: worker/0 has been stopping its command for 2s"]
+
+
+def test_of_many_tasks_that_are_stopped_some_are_named(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    played, view = PlayedRun(tmp_path, worker=200), PlainView(LocalRunReader(tmp_path))
+    played.all("running")
+    for index in range(200):
+        played.progress(f"worker/{index}", "command", stopping=15, ago=2)
+    lines = told(view, played, capfd)
+    assert (len(lines), lines[-1]) == (11, "pai-runtime: and so on for 190 more tasks")
 
 
 class _Stream(io.StringIO):

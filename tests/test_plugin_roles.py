@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.plugin_factory import Site, policy_rule, uses, write_policy
-from tests.support import job, write_job
+from tests.support import job, runtime_log, write_job
 
 TELLS = """
 @hookimpl
@@ -60,6 +60,30 @@ def test_a_storage_of_any_plugin_says_where_it_is_mounted(tmp_path: Path) -> Non
     found = plan(site, tmp_path, document)
     assert found["command"]["script"] == "ls /mnt/big\n"
     assert told(found) == "[('volume', 'big'), ('where', '/mnt/big')]"
+
+
+def test_a_use_knows_its_own_roles_and_those_that_have_the_plugin_by_another_use(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    tells = """
+@hookimpl
+def pai_prerequisite(use, task):
+    return Contribution({"TOLD": repr((use.roles, use.plugin_roles))})
+
+@hookimpl
+def pai_task_starts(use, task):
+    print(f"{task.role} {use.roles} {use.plugin_roles}", flush=True)
+"""
+    site.add("org.example.tells", tells, hooks=["pai_prerequisite", "pai_task_starts"])
+    document = job(worker={"completion": {"minSucceededInstances": -1}})  # the job ends with its last task
+    worker = document["taskRoles"]["worker"]
+    document["taskRoles"] = {"other": worker, "worker": worker, "without": worker}
+    listed = [{"plugin": "org.example.tells", "taskroles": [role]} for role in ("worker", "other")]
+    document["extras"] = {"com.microsoft.pai.runtimeplugin": listed}
+    found = plan(site, tmp_path, document)
+    assert told(found) == repr((("worker",), ("other", "worker")))
+    ended = site.cli("run", tmp_path / "job.yaml", "--out", tmp_path / "run")
+    assert ended.returncode == 0, ended.stderr
+    assert "worker ('worker',) ('other', 'worker')" in runtime_log(tmp_path / "run/worker/0")
 
 
 @pytest.mark.parametrize("field", ["extras", "requireStorages"])

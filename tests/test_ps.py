@@ -1,7 +1,12 @@
 """``pai-runtime ps``: which runs there are, and what the tasks of one do."""
 
 import json
+import os
+import signal
+import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +14,8 @@ import pytest
 
 from pai_runtime import cli as command_line
 from tests.played_run import PlayedRun
+from tests.screen import Screen
+from tests.support import PROGRAM
 
 
 @pytest.fixture(autouse=True)
@@ -120,7 +127,7 @@ def test_a_run_shows_what_each_of_its_tasks_does(tmp_path: Path, capsys: pytest.
     with played.engine():
         lines = ps(capsys, "run")
     assert lines[1].split()[:3] == ["run", "demo", "running"]
-    assert lines[3].split() == ["TASK", "STATE", "PHASE", "ELAPSED", "RETRIES", "LAST", "LINE"]
+    assert lines[3].split() == ["TASK", "STATE", "PHASE", "ELAPSED", "ATTEMPTS", "LAST", "LINE"]
     shown = {line.split()[0]: line.split()[1:] for line in lines[4:10]}
     assert shown["worker/0"][:2] == ["running", "command"]
     assert shown["worker/0"][-3:] == ["epoch", "2", "20%"]
@@ -130,7 +137,7 @@ def test_a_run_shows_what_each_of_its_tasks_does(tmp_path: Path, capsys: pytest.
     assert shown["worker/2"][:3] == ["running", "held", "until"]
     assert shown["worker/3"][0] == "running"
     assert shown["worker/4"] == ["waiting"]
-    assert shown["server/0"] == ["failed", "exit", "code", "3", "30s", "2"]
+    assert shown["server/0"] == ["failed", "exit", "code", "3", "30s", "3"]
     assert lines[10].startswith("worker/2 has failed and is held for debugging until ")
     assert lines[10].endswith("; to release it: touch '/there/let go'")
     assert len(lines) == 11
@@ -154,6 +161,7 @@ def test_of_a_lost_run_no_task_is_said_to_run(tmp_path: Path, capsys: pytest.Cap
     assert lines[1].split()[2] == "lost"
     assert "5 lost" in lines[1]
     assert [line.split()[1] for line in lines[4:10]] == ["lost"] * 5 + ["failed"]
+    assert lines[4].split()[2] == "1", "attempts; how long it has run is not known"
     assert "held" not in "".join(lines)
 
 
@@ -163,6 +171,56 @@ def test_a_run_that_cannot_be_read_is_shown_as_such(
     (tmp_path / "run.json").write_text("{")
     assert "unreadable" in ps(capsys, ".")[1]
     assert json.loads("".join(ps(capsys, ".", "--json")))["state"] == "unreadable"
+
+
+@pytest.mark.parametrize("args", [["--watch"], ["--watch", "--json"]])
+def test_without_a_terminal_there_is_nothing_to_watch_on(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, args: list[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["pai-runtime", "ps", ".", *args])
+    assert command_line.main() == 2
+    assert "--watch" in capsys.readouterr().err
+
+
+@contextmanager
+def watching(folder: Path, *args: str) -> Iterator[tuple[subprocess.Popen[bytes], Screen]]:
+    """`ps --watch` on a terminal."""
+    with closing(Screen()) as screen:
+        argv: list[str | Path] = [PROGRAM, "ps", "--watch", *args]
+        environment = {**os.environ, "TERM": "xterm"}
+        with subprocess.Popen(
+            argv, cwd=folder, env=environment, stdin=screen.fd, stdout=screen.fd
+        ) as process:
+            try:
+                yield process, screen
+            finally:
+                process.kill()
+
+
+def test_a_run_is_watched_until_it_has_ended(tmp_path: Path) -> None:
+    played = PlayedRun(tmp_path / "run", worker=2)
+    with played.engine(), watching(tmp_path, "run") as (process, screen):
+        screen.wait_for("demo: running, 1m")
+        played.all("succeeded", exitCode=0)
+        screen.wait_for("2 succeeded")
+        played.end("succeeded")
+        assert process.wait(60) == 0
+        lines = screen.everything()
+    assert lines[0] == "demo: succeeded, 45s: 2 succeeded"
+    assert [line.split()[0] for line in lines[1:]] == ["TASK", "worker/0", "worker/1"]
+
+
+def test_all_runs_are_watched_until_ctrl_c(tmp_path: Path) -> None:
+    (tmp_path / ".pai-runs").mkdir()
+    with watching(tmp_path) as (process, screen):
+        screen.wait_for("no runs in .pai-runs")
+        for name in ("one", "two"):
+            PlayedRun(tmp_path / ".pai-runs" / name, worker=1).end("succeeded")
+            screen.wait_for(f".pai-runs/{name}")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+        lines = screen.everything()
+    assert sorted(line.split()[0] for line in lines) == [".pai-runs/one", ".pai-runs/two", "RUN"]
 
 
 def test_a_folder_that_is_not_there_is_an_error(

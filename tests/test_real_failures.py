@@ -57,10 +57,10 @@ def record(run: Path, task: str) -> dict[str, Any]:
 
 
 def told(ended: subprocess.CompletedProcess[str]) -> list[str]:
-    """What the end of a run says."""
+    """What the end of a run says of a failure."""
     lines = [line.removeprefix("pai-runtime: ") for line in ended.stderr.splitlines()]
     (start,) = (number for number, line in enumerate(lines) if line.startswith("the job "))
-    return [line.strip() for line in lines[start:]]
+    return [line.strip() for line in lines[start:] if not line.startswith("  the run took ")]
 
 
 def every_way(folder: Path) -> dict[str, Any]:
@@ -140,7 +140,7 @@ def test_the_end_of_a_run_tells_a_newcomer_what_to_do(tmp_path: Path) -> None:
     assert told(ended) == [
         "the job failed: task worker/0, exit code 232, ModuleNotFound",
         "the command ended with exit code 1",
-        "why: The program needs a Python module that the image does not have.",
+        "why: The program needs a Python module that its Python does not have.",
         "it said: ModuleNotFoundError: No module named 'torchvision_of_mine'",
         "what to do:",
         *(f"- {text}" for text in record(tmp_path / "run", "worker/0")["solution"]),

@@ -117,7 +117,7 @@ def test_the_specifications_data_is_listed(tmp_path: Path) -> None:
 BETWEEN = [
     "set -e",
     "ssh ps_server-0 'echo \"$PAI_CURRENT_TASK_ROLE_NAME knows $GREETING and $TOKEN in $PWD\"'",
-    "ssh ps_server-0 exit 7 || echo ended with $?",
+    "ssh psserver-0 exit 7 || echo ended with $?",
     "echo content > file",
     "scp -q file ps_server-0:by-scp",
     "echo 'put file by-sftp' | sftp -q -b - ps_server-0 > /dev/null",
@@ -334,6 +334,25 @@ def test_the_barrier_waits_for_a_task_that_comes_late(tmp_path: Path) -> None:
         )
 
 
+def test_the_barrier_waits_for_tasks_that_have_ssh_by_another_use_and_not_for_those_without(
+    tmp_path: Path,
+) -> None:
+    document = _with_a_late_task(tmp_path, LATE)
+    worker = document["taskRoles"]["worker"]
+    document["taskRoles"]["late"]["commands"] = ["exec sleep 1000"]
+    document["taskRoles"]["none"] = {**worker, "commands": ["exec sleep 1000"]}
+    worker["completion"] = {"minSucceededInstances": 1}
+    document["extras"]["com.microsoft.pai.runtimeplugin"] = [
+        {"plugin": "ssh", "taskroles": ["worker"], "parameters": {"jobssh": True, "sshbarrier": True}},
+        {"plugin": "ssh", "taskroles": ["late"], "parameters": {"jobssh": True}},
+    ]
+    ended = cli("run", write_job(tmp_path, document), "--out", tmp_path / "run", "--isolation", "none")
+    assert ended.returncode == 0, ended.stderr
+    assert "sshbarrier does not wait for none, where there is no ssh" in ended.stderr
+    log = runtime_log(tmp_path / "run/worker/0")
+    assert_in_order(log, ["[INFO] ssh barrier: all 2 tasks answer", "[INFO] USER COMMAND START"])
+
+
 @pytest.mark.parametrize("policy", ["fail", "ignore"])
 def test_the_barrier_names_a_task_that_does_not_come(tmp_path: Path, policy: str) -> None:
     document = _with_a_late_task(tmp_path, ["sleep 1000"], sshbarrierTimeout=0.03)
@@ -439,7 +458,7 @@ def test_without_gang_allocation_there_is_no_jobssh_and_that_is_said(tmp_path: P
     assert ended.returncode == 0
     assert not {"key", "config", "bin"} & set(ended.stdout.split())
     log = runtime_log(tmp_path / "run/worker/0")
-    assert any("[WARNING] ssh: jobssh is off, because with gangAllocation: false" in line for line in log)
+    assert any("jobssh is off, because with gangAllocation: false" in line for line in log)
 
 
 @needs_root
@@ -471,7 +490,7 @@ def _write_plan(task: Path) -> None:
     ssh_folder = task / "ssh"
     (task / "work").mkdir(parents=True)
     keys = keys_of_run({"run": "a text that nobody knows"})
-    write_files(ssh_folder, keys, [], port, [Peer("worker", "worker-0", "127.0.0.1", port)])
+    write_files(ssh_folder, keys, [], port, [Peer("worker", 0, "127.0.0.1", port)])
     (task / "files").mkdir()
     ssh_folder.rename(task / "files" / "ssh")  # which the task has in the place of its folder
     whole = replace(

@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,9 @@ from typing import Any
 import pytest
 
 from pai_runtime.plugin import Task, Use, UserError
+from pai_runtime.task.placeholders import placeholder
 from pai_ssh import barrier
-from pai_ssh.barrier import VERDICT, wait_for_all
+from pai_ssh.barrier import VERDICT, Barrier
 from pai_ssh.files import write_files
 from pai_ssh.keys import Keys, keys_of_run
 from pai_ssh.peers import Peer, find_peers
@@ -24,11 +26,13 @@ from tests.support import cli
 
 ID = "com.microsoft.pai.runtimeplugin.ssh"
 ED25519 = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIO6u3/qYJQy1+kUGbyeZfVfT5mXP0rLVpyqHkW9GY1fJ"
+ROLES = ("worker", "ps_server", "Chief")
 TASK = Task("job", "worker", 0, {"worker": 2, "ps_server": 1, "Chief": 1}, {"ssh": (15000,)}, Path("/task"))
 
 
-def use(**parameters: Any) -> Use:
-    return Use(ID, "ssh", parameters, "fail", "job.yaml:1:1", ("worker", "ps_server"))
+def use(plugin_roles: tuple[str, ...] = ROLES, **parameters: Any) -> Use:
+    """A use in two of the roles; `plugin_roles` have that or another one of ssh."""
+    return Use(ID, "ssh", parameters, "fail", "job.yaml:1:1", ("worker", "ps_server"), plugin_roles)
 
 
 def problems(**parameters: Any) -> list[str]:
@@ -49,6 +53,9 @@ def test_the_plugin_holds_what_its_manifest_declares() -> None:
         {"jobssh": "true", "sshbarrier": "true", "sshbarrierTimeout": 0.5},
         {"jobssh": True, "userssh": {"type": "custom", "value": ""}},
         {"userssh": {"type": "none"}},
+        {"userssh": {"type": "none", "value": None}},
+        {"userssh": {"value": None}},
+        {"userssh": None},
         {"userssh": {"type": "system"}},
         {"userssh": {"type": "custom", "value": f"{ED25519} me@example.com\n{ED25519}\r\n\n"}},
         {"publicKeys": [ED25519, f"  {ED25519} two words\n"]},
@@ -90,8 +97,8 @@ def test_what_is_no_public_key_is_a_validation_error(key: str, where: str) -> No
     ],
 )
 def test_a_damaged_public_key_is_refused_before_anything_is_started(key: str) -> None:
-    with pytest.raises(UserError, match=r"is damaged; copy the whole line of its \.pub file"):
-        read_request(use(publicKeys=[key]), TASK)
+    with pytest.raises(UserError, match=r"^publicKeys\[1\]: line 2 is damaged, .* of its \.pub file$"):
+        read_request(use(publicKeys=[ED25519, f"{ED25519}\n{key}"]), TASK)
 
 
 @pytest.mark.parametrize("kind", ["rsa", "ecdsa", "ed25519"])
@@ -104,35 +111,97 @@ def test_keys_of_every_usual_kind_are_public_keys(tmp_path: Path, kind: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("parameters", "gang", "reached", "barrier", "warning"),
+    ("where", "parameters"),
     [
-        ({"jobssh": True}, "gang", "tasks", (), None),
-        ({"jobssh": False}, "gang", "users", (), None),
-        ({"jobssh": True, "sshbarrier": True}, "gang", "tasks", ("worker", "ps_server"), None),
-        ({"jobssh": True, "sshbarrier": "false"}, "gang", "tasks", (), None),
-        ({"jobssh": True, "sshbarrier": True, "taskroles": ["worker"]}, "gang", "tasks", ("worker",), None),
-        ({"jobssh": True, "sshbarrier": True, "taskroles": ["ps_server"]}, "gang", "tasks", (), None),
-        ({"sshbarrier": True}, "gang", "users", (), "sshbarrier is off, because it needs jobssh"),
-        (
-            {"jobssh": True, "sshbarrier": True},
-            "no gang",
-            "users",
-            (),
-            "jobssh is off, because with gangAllocation: false",
-        ),
+        ("userssh.value", lambda key: {"userssh": {"type": "custom", "value": key}}),
+        ("userssh.value", lambda key: {"userssh": {"value": key}}),
+        ("publicKeys[1]", lambda key: {"publicKeys": [ED25519, key]}),
     ],
 )
-def test_who_is_reached_and_who_waits(
-    parameters: dict[str, Any], gang: str, reached: str, barrier: tuple[str, ...], warning: str | None
+def test_a_key_in_a_secret_is_checked_where_it_is_known_and_never_shown(
+    where: str, parameters: Callable[[str], dict[str, Any]]
 ) -> None:
-    request = read_request(use(**parameters), replace(TASK, gang=gang == "gang"))
-    assert (request.job, request.barrier) == (reached == "tasks", barrier)
+    planned = parameters(placeholder("my.key"))
+    assert problems(**planned) == []
+    assert read_request(use(**planned), TASK).keys == ((ED25519,) if "publicKeys" in planned else ())
+    assert read_request(use(**parameters(ED25519)), TASK).keys[-1] == ED25519
+    for value in ("not-a-key", "ssh-ed25519", "ssh-ed25519 not-a-key", "-----BEGIN not-a-key"):
+        with pytest.raises(UserError) as caught:
+            read_request(use(**parameters(value)), TASK)
+        assert str(caught.value).startswith(f"{where}: line 1 ")
+        assert "not-a-key" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "field"),
+    [
+        ({"jobssh": placeholder("s")}, "jobssh"),
+        ({"sshbarrier": placeholder("s")}, "sshbarrier"),
+        ({"userssh": {"type": placeholder("s")}}, "userssh.type"),
+        ({"userssh": placeholder("s")}, "userssh"),
+        ({"sshbarrierTimeout": placeholder("s")}, "sshbarrierTimeout"),
+    ],
+)
+def test_what_is_no_free_text_is_no_secret(parameters: dict[str, Any], field: str) -> None:
+    (problem,) = parameter_problems(ID, parameters)
+    assert problem.field.endswith(field)
+    assert problem.found == '"<% $secrets.s %>"'
+
+
+BARRIER: dict[str, Any] = {"jobssh": True, "sshbarrier": True}
+ALONE = ("worker", "ps_server")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "plugin_roles", "barrier", "waiting"),
+    [
+        ({"jobssh": True}, ROLES, (), ()),
+        ({"jobssh": True, "sshbarrier": "false"}, ROLES, (), ()),
+        (BARRIER, ROLES, ROLES, ALONE),
+        (BARRIER, ALONE, ALONE, ALONE),
+        ({**BARRIER, "taskroles": ["worker"]}, ROLES, ("worker",), ("worker",)),
+        ({**BARRIER, "taskroles": ["Chief", "worker"]}, ROLES, ("worker", "Chief"), ("worker",)),
+        ({**BARRIER, "taskroles": ["ps_server"]}, ROLES, (), ()),
+    ],
+)
+def test_a_task_waits_for_all_tasks_of_the_job_that_have_ssh_whatever_use_they_have_it_by(
+    parameters: dict[str, Any],
+    plugin_roles: tuple[str, ...],
+    barrier: tuple[str, ...],
+    waiting: tuple[str, ...],
+) -> None:
+    request = read_request(use(plugin_roles, **parameters), TASK)
+    assert (request.barrier, request.waiting) == (barrier, waiting)
+
+
+def test_the_barrier_waits_for_half_an_hour_unless_told_otherwise() -> None:
+    assert read_request(use(**BARRIER), TASK).seconds == 30 * 60
+    assert read_request(use(**BARRIER, sshbarrierTimeout=0.5), TASK).seconds == 30
+
+
+@pytest.mark.parametrize(
+    ("parameters", "gang", "reached", "warning"),
+    [
+        ({"jobssh": True}, "gang", "tasks", None),
+        ({"jobssh": False}, "gang", "users", None),
+        (BARRIER, "gang", "tasks", "sshbarrier does not wait for Chief"),
+        ({**BARRIER, "taskroles": ["worker"]}, "gang", "tasks", None),
+        ({"sshbarrier": True}, "gang", "users", "sshbarrier is off, because it needs jobssh"),
+        (BARRIER, "no gang", "users", "jobssh is off, because with gangAllocation: false"),
+    ],
+)
+def test_what_is_not_given_as_asked_for_is_a_warning(
+    parameters: dict[str, Any], gang: str, reached: str, warning: str | None
+) -> None:
+    request = read_request(use(ALONE, **parameters), replace(TASK, gang=gang == "gang"))
+    assert request.job == (reached == "tasks")
+    assert bool(request.barrier) == (reached == "tasks" and "sshbarrier" in parameters)
     assert [text.startswith(warning or "") for text in request.warnings] == ([True] if warning else [])
 
 
 def test_a_role_that_has_no_ssh_cannot_be_waited_for() -> None:
-    with pytest.raises(UserError, match="taskroles: Chief without this use; known: worker, ps_server"):
-        read_request(use(taskroles=["worker", "Chief"]), TASK)
+    with pytest.raises(UserError, match="taskroles: Chief without ssh, which has worker, ps_server"):
+        read_request(use(ALONE, taskroles=["worker", "Chief"]), TASK)
 
 
 def test_all_tasks_of_a_run_make_the_same_keys_and_other_runs_others() -> None:
@@ -169,9 +238,9 @@ ADDRESSES = {
     "PAI_PORT_LIST_Chief_0_ssh": "15003",
 }
 PEERS = [
-    Peer("worker", "worker-0", "10.0.0.1", 15000),
-    Peer("ps_server", "ps_server-0", "10.0.0.2", 15002),
-    Peer("Chief", "Chief-0", "10.0.0.3", 15003),
+    Peer("worker", 0, "10.0.0.1", 15000),
+    Peer("ps_server", 0, "10.0.0.2", 15002),
+    Peer("Chief", 0, "10.0.0.3", 15003),
 ]
 
 
@@ -210,6 +279,8 @@ def test_without_jobssh_there_is_no_way_from_task_to_task(tmp_path: Path, keys: 
     [
         (["worker-0"], {"hostname 10.0.0.1", "port 15000", "batchmode yes", "hostkeyalias pai-job"}),
         (["-v", "me@ps_server-0", "true"], {"hostname 10.0.0.2", "port 15002", "stricthostkeychecking true"}),
+        (["psserver-0", "true"], {"hostname 10.0.0.2", "port 15002", "hostkeyalias pai-job"}),
+        (["chief-0"], {"hostname 10.0.0.3", "port 15003", "batchmode yes"}),
         (["ssh://Chief-0"], {"hostname 10.0.0.3", "port 15003", "batchmode yes"}),
         (["elsewhere.example"], {"hostname elsewhere.example", "port 22", "batchmode no"}),
         (["worker-night.example"], {"hostname worker-night.example", "batchmode no"}),
@@ -245,7 +316,7 @@ def test_a_peer_that_hangs_up_is_named_and_leaves_no_traceback(
     tmp_path: Path, keys: Keys, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        peers = [Peer("worker", "worker-0", "127.0.0.1", server.getsockname()[1])]
+        peers = [Peer("worker", 0, "127.0.0.1", server.getsockname()[1])]
         write_files(tmp_path, keys, [], 15000, peers)
 
         def hang_up() -> None:
@@ -257,7 +328,7 @@ def test_a_peer_that_hangs_up_is_named_and_leaves_no_traceback(
 
         threading.Thread(target=hang_up, daemon=True).start()
         with pytest.raises(UserError, match=r"no answer by ssh within 0.5 seconds from worker-0"):
-            wait_for_all(peers, "worker-0", tmp_path, 0.5, lambda _: None)
+            Barrier(peers, ["worker"], 0.5).wait("worker-0", tmp_path, lambda _: None)
         server.shutdown(socket.SHUT_RDWR)
     assert capfd.readouterr() == ("", "")
 
@@ -265,11 +336,11 @@ def test_a_peer_that_hangs_up_is_named_and_leaves_no_traceback(
 def test_those_who_do_not_lead_hear_from_the_leader_how_it_went(tmp_path: Path) -> None:
     said: list[str] = []
     (tmp_path / VERDICT).write_text("[]")
-    wait_for_all(PEERS, "Chief-0", tmp_path, 60, said.append)
+    Barrier(PEERS, ROLES, 60).wait("Chief-0", tmp_path, said.append)
     assert said[-1] == "[INFO] ssh barrier: all 3 tasks answer"
     (tmp_path / VERDICT).write_text('["ps_server-0"]')
     with pytest.raises(UserError, match=r"from ps_server-0$"):
-        wait_for_all(PEERS, "Chief-0", tmp_path, 60, said.append)
+        Barrier(PEERS, ROLES, 60).wait("Chief-0", tmp_path, said.append)
 
 
 def test_a_leader_that_tells_nothing_is_the_one_who_is_missing(
@@ -277,4 +348,4 @@ def test_a_leader_that_tells_nothing_is_the_one_who_is_missing(
 ) -> None:
     monkeypatch.setattr(barrier, "LATE", 0)
     with pytest.raises(UserError, match=r"from worker-0$"):
-        wait_for_all(PEERS, "Chief-0", tmp_path, 0.1, lambda _: None)
+        Barrier(PEERS, ROLES, 0.1).wait("Chief-0", tmp_path, lambda _: None)

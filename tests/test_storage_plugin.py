@@ -156,7 +156,6 @@ def test_what_requires_a_storage_finds_where_it_is_mounted_by_both_names(
         (storages({"name": "a", "mountpath": "/b"}), "did you mean mountPath?"),
         (job(extras={"storages": ["a"]}), "expected a mapping with the name of a storage"),
         (used(requireStorages=[{"name": ".."}]), "prerequisites[1].requireStorages[0].name: expected"),
-        (extra("teamwise_storage"), "missing field 'storageConfigNames'"),
         (extra("teamwise_storage", storageConfigNames=[".."]), "expected the name of a storage"),
         (used(plugin="com.microsoft.pai.rest.storage"), "missing field 'config'"),
         (extra("pvc_storage"), "parameters.name is missing: the name of the storage"),
@@ -182,6 +181,47 @@ def test_what_cannot_be_mounted_is_a_validation_error(
     with pytest.raises(InvalidInput) as caught:
         planned(tmp_path, document)
     assert words in str(caught.value)
+
+
+SECRET = "<% $secrets.s %>"
+
+
+@pytest.mark.parametrize(
+    ("document", "name"),
+    [
+        (extra("pvc_storage", name=SECRET), "name"),
+        (extra("pvc_storage", name="a", mountPath=f"/{SECRET}"), "mountPath"),
+        (extra("storage", server=SECRET, path="/e"), "server"),
+        (extra("storage", server="s", path=SECRET), "path"),
+        (extra("storage", server="s", path="/e", options=SECRET), "options"),
+        (extra("com.microsoft.pai.rest.storage", config=SECRET), "config"),
+        (extra("com.microsoft.pai.rest.storage", config="a", mountPoint=SECRET), "mountPoint"),
+        (extra("teamwise_storage", storageConfigNames=["a", SECRET]), "storageConfigNames"),
+        (storages({"name": SECRET}), "name"),
+        (used(requireStorages=[{"name": "a", "mountPath": SECRET}]), "mountPath"),
+    ],
+    ids=repr,
+)
+def test_a_secret_cannot_say_what_is_mounted_because_mounts_are_in_the_plan(
+    tmp_path: Path, document: dict[str, Any], name: str
+) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        planned(tmp_path, {**document, "secrets": {"s": "nobody-knows"}})
+    (problem,) = caught.value.problems
+    assert problem.code == "plugin-error"
+    assert f"hook pai_prerequisite: {name} contains a secret" in problem.message
+    assert "\0" not in problem.field
+
+
+@pytest.mark.parametrize("parameters", [None, {}, {"storageConfigNames": None}, {"storageConfigNames": []}])
+def test_the_users_default_storage_is_not_known_and_asking_for_it_is_a_warning(
+    tmp_path: Path, parameters: dict[str, Any] | None
+) -> None:
+    use = {"plugin": "teamwise_storage", "parameters": parameters}
+    plan = planned(tmp_path, job(extras={PLUGINS: [use]}))
+    (warning,) = plan.warnings
+    assert "the user's default storage" in warning
+    assert not plan.mounts
 
 
 @pytest.mark.parametrize(
@@ -337,10 +377,10 @@ def test_the_name_of_a_user_leads_to_no_other_folder(user: str) -> None:
 
 def test_a_folder_may_stand_for_an_export_and_nobody_asks_the_server(tmp_path: Path) -> None:
     document = used(plugin="storage", server="nowhere.invalid", path="/e/%JOB", mountPath="//mnt/%JOB")
-    document["taskRoles"]["worker"]["commands"] = ["echo hello > /mnt/run/file"]
+    document["taskRoles"]["worker"]["commands"] = ["echo hello > /mnt/test/file"]
     export = tmp_path / "export"
     export.mkdir()
-    ended = _run(tmp_path, document, "--storage", f"nowhere.invalid:/e/run={export}")
+    ended = _run(tmp_path, document, "--storage", f"nowhere.invalid:/e/test={export}")
     assert ended.returncode == 0, ended.stderr
     assert (export / "file").read_text() == "hello\n"
 

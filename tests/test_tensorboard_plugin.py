@@ -22,7 +22,7 @@ from pai_runtime.host.planning import contribution_of
 from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.plugin import Contribution, Task, Use
 from pai_runtime.task.placeholders import placeholder
-from tests.job_harness import all_plans, build, checked_roles
+from tests.job_harness import all_plans, build, checked_roles, parameter_problems, planned
 from tests.support import PROGRAM, callback, cli, job, write_job
 
 ID = "com.microsoft.pai.runtimeplugin.tensorboard"
@@ -140,6 +140,29 @@ def test_parameters_that_make_no_sense_are_refused(parameters: dict[str, Any], m
     document = job(extras=extra(**parameters))
     _, problems = checked_roles(build(document))
     assert [problem.field.rpartition("parameters.")[2] for problem in problems] == [message]
+
+
+@pytest.mark.parametrize("parameters", [{}, {"parameters": None}, {"parameters": {}}])
+def test_without_parameters_it_has_no_effect_and_that_is_a_warning(
+    tmp_path: Path, parameters: dict[str, Any]
+) -> None:
+    use = {"plugin": "tensorboard", **parameters}
+    path = write_job(tmp_path, job(extras={"com.microsoft.pai.runtimeplugin": [use]}))
+    (plan,) = planned(path).values()
+    (warning,) = plan.warnings
+    assert "it has no effect without logdir" in warning
+    assert not plan.services
+
+
+def test_with_any_other_parameter_it_needs_to_know_what_to_show() -> None:
+    (problem,) = parameter_problems(ID, {"port": 6006})
+    assert (problem.code, "logdir" in problem.message) == ("missing-field", True)
+
+
+@pytest.mark.parametrize("port", [placeholder("s"), f"http{placeholder('s')}"])
+def test_a_port_is_no_secret(tmp_path: Path, port: str) -> None:
+    with pytest.raises(PluginError, match="no port of the task has the label"):
+        contribution(tmp_path, port=port)
 
 
 SHELLS = ["bash", pytest.param("dash", marks=pytest.mark.debian("dash"))]

@@ -27,11 +27,11 @@ from pai_runtime.engines.local.placement import example_placement
 from pai_runtime.host.discovery import Plugin, declared_commands
 from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY
-from pai_runtime.job.framework_name import framework_name
 from pai_runtime.job.model import PLUGIN_PREFIX
 from pai_runtime.plan.planning import JobFiles, plan_job
 from pai_runtime.plugin import API_VERSION
 from pai_runtime.task import exit_codes as own_exit_codes
+from pai_runtime.task.framework_name import framework_name
 from pai_runtime.task.vocabulary import Outcome, Phase
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -91,7 +91,7 @@ DOCUMENTS: Final = {
 
 VARIABLES: Final = {
     "PAI_FRAMEWORK_NAME": "Name of this run of the job",
-    "PAI_JOB_NAME": "Same as `PAI_FRAMEWORK_NAME`",
+    "PAI_JOB_NAME": "Name of the job",
     "PAI_USER_NAME": "Who runs the job",
     "PAI_USERNAME": "Same as `PAI_USER_NAME`",
     "PAI_VIRTUAL_CLUSTER": "Virtual cluster, from the job's `defaults`",

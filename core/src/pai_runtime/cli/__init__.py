@@ -115,6 +115,13 @@ class _Parser(argparse.ArgumentParser):
         super().__init__(formatter_class=partial(argparse.HelpFormatter, width=width - 2), **options)
         self.color = False  # Python 3.14 would put colours into the text
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        # argparse has the outermost parser refuse what a command does not know, with that parser's usage.
+        known, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return known, unknown
+
     def print_help(self, file: Any = None) -> None:  # noqa: ARG002 - the signature is the base class's
         write_lines(self.format_help().removesuffix("\n").split("\n"))
 

@@ -46,6 +46,11 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN", help=RUN_HELP)
 
 
+def task_or_role(text: str) -> tuple[str, int | None]:
+    """A task as for `task_name`, or all tasks of a role, whose index is then None."""
+    return task_name(text) if "/" in text else (text, None)
+
+
 def task_name(text: str) -> tuple[str, int]:
     """The role and the index of a task, as people write it."""
     role, _, index = text.rpartition("/")

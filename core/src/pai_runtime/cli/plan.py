@@ -4,13 +4,13 @@ import argparse
 
 from pai_runtime.cli import CANNOT_RUN, INVALID
 from pai_runtime.cli.arguments import add_job, add_json, add_policy, task_name
+from pai_runtime.cli.chosen_tasks import NoSuchTask, chosen_tasks
+from pai_runtime.cli.overrides import add_overrides, given_overrides
 from pai_runtime.cli.policy import given_host
 from pai_runtime.cli.user import user_name
 from pai_runtime.document.problems import InvalidInput, Problems
 from pai_runtime.engines.local.placement import example_placement
-from pai_runtime.job.model import Job
 from pai_runtime.plan.build import Planner
-from pai_runtime.plan.environment import TaskName
 from pai_runtime.plan.planning import JobFiles, plan_job
 from pai_runtime.plan.show import plan_lines
 from pai_runtime.task.plan import Plan, plans_to_json
@@ -20,6 +20,7 @@ from pai_runtime.terminal.output import report_problems, say, write_json, write_
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
     add_job(parser)
+    add_overrides(parser)
     add_policy(parser)
     add_json(parser)
     parser.add_argument(
@@ -31,15 +32,15 @@ def main(args: argparse.Namespace) -> int:
     """Exit status 0, or 1 if there is no plan."""
     host, problems, user = given_host(args.policy), Problems(), user_name()
     try:
-        files = JobFiles(args.job, args.secrets)
+        files = JobFiles(args.job, args.secrets, given_overrides(args))
         planner = plan_job(files, host, lambda job: example_placement(job, user), problems)
         groups = _groups(planner, args)
         problems.check()
     except InvalidInput as error:
         report_problems(error.problems)
         return INVALID
-    except LookupError as error:
-        say(f"{error.args[0]}")
+    except NoSuchTask as error:
+        say(str(error))
         return CANNOT_RUN
     if args.json:
         plans = [plan for _, plan in groups]
@@ -53,19 +54,6 @@ def main(args: argparse.Namespace) -> int:
 def _groups(planner: Planner, args: argparse.Namespace) -> list[tuple[int, Plan]]:
     """The requested plans, each with the number of tasks that it stands for."""
     if args.json or args.task:
-        only = [_existing(planner.job, args.task)] if args.task else []
+        only = chosen_tasks(planner.job, [args.task]) if args.task else []
         return [(1, plan) for plan in planner.plans(*only).values()]
     return planner.groups()
-
-
-def _existing(job: Job, task: TaskName) -> TaskName:
-    role, index = task
-    if role not in job.roles:
-        raise LookupError(f"no task role is named '{role}'; known: {', '.join(job.roles)}")
-    count = job.roles[role].instances
-    if index >= count:
-        raise LookupError(
-            f"no task is named '{role}/{index}'; known: {role}/0"
-            + (f" to {role}/{count - 1}" if count > 1 else "")
-        )
-    return task

@@ -1,16 +1,20 @@
 """Commands that plugins add to ``pai-runtime``, as their manifests say."""
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
+from pai_runtime.cli.arguments import task_name
+from pai_runtime.cli.given_run import NotThere, given_run, given_task
 from pai_runtime.cli.policy import given_host
 from pai_runtime.document.problems import InvalidInput, Problem
 from pai_runtime.host.blame import PluginError, blamed, stdout_is_stderr
 from pai_runtime.host.discovery import Plugin, PluginCommand, declared_commands, read_manifest
 from pai_runtime.host.host import Host
 from pai_runtime.host.own_modules import import_own
-from pai_runtime.plugin import Output, UserError
+from pai_runtime.plugin import FailedTask, Output, UserError
+from pai_runtime.task.vocabulary import FailedOutcome
 from pai_runtime.terminal import output
 from pai_runtime.terminal.output import CannotWrite
 from pai_runtime.terminal.text import cut, shown_line
@@ -46,6 +50,21 @@ class _Output:
     @staticmethod
     def log_line(line: bytes, columns: int) -> str:
         return cut(shown_line(line), columns)
+
+    @staticmethod
+    def failed_tasks(run: str, task: str | None = None) -> Sequence[FailedTask]:
+        try:
+            reader, found = given_run(run)
+            tasks = found.tasks if task is None else (given_task(reader.folder, found, task_name(task)),)
+        except (NotThere, argparse.ArgumentTypeError) as error:
+            raise UserError(str(error)) from None
+        first = sorted(tasks, key=lambda each: each.name != found.failed_task)
+        # A task that is held after its failure still runs; one that left no record may have failed too.
+        return [
+            FailedTask(each.name, record, reader.log(each, "user"), reader.log(each, "runtime"))
+            for each, record in ((each, reader.exit_record(each)) for each in first)
+            if each.state == "failed" or record.get("outcome") in get_args(FailedOutcome)
+        ]
 
 
 def main(args: argparse.Namespace) -> int:

@@ -45,7 +45,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _ended_before(moment: float) -> Iterator[Path]:
-    """The runs that ended before a time; a lost one did when its state was last written, as far as is known."""
+    """The runs that ended before a time; a lost one when its state was last written, as far as is known."""
     for folder in RUNS.iterdir() if RUNS.is_dir() else ():
         reader = open_run(folder)
         run = reader if isinstance(reader, Unreadable) else reader.run()

@@ -4,7 +4,7 @@ import argparse
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,8 @@ from pai_runtime.runs.names import RUNS, NoSuchRun, named_run
 from pai_runtime.runs.reader import RunReader, activity
 from pai_runtime.runs.state import RUN, Run, RunTask, Unreadable
 from pai_runtime.task.layout import PLAN
+from pai_runtime.terminal.block import Block, can_redraw
+from pai_runtime.terminal.live_frame import frame
 from pai_runtime.terminal.output import columns, say, write_json, write_lines
 from pai_runtime.terminal.table import table
 from pai_runtime.terminal.times import elapsed
@@ -31,11 +33,17 @@ from pai_runtime.terminal.words import (
 )
 
 _TITLES = ("RUN", "JOB", "STATE", "ELAPSED", "RETRIES", "TASKS")
+_WATCH_EVERY = 1.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
     add_json(parser)
+    parser.add_argument(
+        "--watch",
+        action="store_true",
+        help="on a terminal: show it anew each second, one run until it has ended",
+    )
     parser.add_argument(
         "runs",
         nargs="?",
@@ -45,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Exit status 0, or 2 if there is no such directory."""
+    """Exit status 0, or 2 if there is no such directory, or no terminal to watch it on."""
     try:
         folder = RUNS if args.runs is None else named_run(args.runs)
     except NoSuchRun as error:
@@ -54,6 +62,8 @@ def main(args: argparse.Namespace) -> int:
     if args.runs is not None and not os.access(folder, os.R_OK | os.X_OK):
         say(f"{folder} is not a readable directory")
         return CANNOT_RUN
+    if args.watch:
+        return _watch(folder, as_json=args.json)
     now = time.time()
     width = columns()
     if os.path.exists(folder / RUN):  # noqa: PTH110 - pathlib's raises where permission is missing
@@ -61,15 +71,50 @@ def main(args: argparse.Namespace) -> int:
         document: Any = {**_summary(found), **_details(found)} if args.json else None
         lines: Iterable[str] = _details_text(found, now, width)
     else:
-        runs = sorted(map(_look, _folders(folder)), key=_order)
+        runs = _runs(folder)
         document = [_summary(found) for found in runs]
-        rows = [_TITLES, *(_row(found, now) for found in runs)]
-        lines = table(rows, width) if runs else [f"no runs in {folder}"]
+        lines = _list_text(folder, runs, now, width)
     if args.json:
         write_json(document)
     else:
         write_lines(lines)
     return 0
+
+
+def _watch(folder: Path, *, as_json: bool) -> int:
+    if as_json or not can_redraw():
+        say("--watch needs a terminal, and shows no JSON; for programs: pai-runtime ps --json")
+        return CANNOT_RUN
+    block = Block()
+    is_one = os.path.exists(folder / RUN)  # noqa: PTH110 - as above
+    while True:
+        columns, rows = block.size()
+        if is_one:
+            lines, is_over = _watched(_look(folder), (columns, rows))
+        else:
+            lines, is_over = _list_text(folder, _runs(folder), time.time(), columns - 1), False
+        block.draw([], lines[: max(1, rows - 1)])
+        if is_over:
+            return 0
+        time.sleep(_WATCH_EVERY)
+
+
+def _watched(found: "_Found", size: tuple[int, int]) -> tuple[list[str], bool]:
+    """A run as it fits a terminal, and whether nothing more happens in it."""
+    run, reader = found.run, found.reader
+    if isinstance(run, Unreadable) or reader is None:
+        return table([_TITLES, _row(found, time.time())], size[0] - 1), True
+    colours = not os.environ.get("NO_COLOR")
+    return frame(reader, run, activity(reader, run), size, colours=colours), run.over
+
+
+def _runs(folder: Path) -> list["_Found"]:
+    return sorted(map(_look, _folders(folder)), key=_order)
+
+
+def _list_text(folder: Path, runs: Sequence["_Found"], now: float, width: int | None) -> list[str]:
+    rows = [_TITLES, *(_row(found, now) for found in runs)]
+    return table(rows, width) if runs else [f"no runs in {folder}"]
 
 
 def _folders(folder: Path) -> Iterator[Path]:
@@ -119,12 +164,7 @@ def _details_text(found: _Found, now: float, width: int | None) -> Iterator[str]
     if isinstance(run, Unreadable) or reader is None:
         return
     activities = activity(reader, run)
-    rows = []
-    for task in run.tasks:
-        row = list(task_row(reader, task, activities[task.name], now))
-        if run.state_of(task) == "lost":
-            row[TASK_TITLES.index("STATE")], row[TASK_TITLES.index("ELAPSED")] = "lost", ""
-        rows.append(row)
+    rows = [task_row(reader, run, task, activities[task.name], now) for task in run.tasks]
     yield ""
     yield from table([TASK_TITLES, *rows], width)
     yield from filter(None, (kept(task, activities[task.name]) for task in run.tasks))

@@ -16,13 +16,13 @@ _BLOCK = 512
 
 
 def remove(folder: Path) -> int:
-    """Remove the run in a directory; how many bytes it took. Raises `CannotRemove`, or `NotThere` for no run."""
+    """Remove the run in a directory; how many bytes it took. Raises `CannotRemove`, or `NotThere`."""
     reader = open_run(folder)
     run = reader if isinstance(reader, Unreadable) else reader.run()
     if isinstance(run, Run) and not run.over:
         raise CannotRemove(f"it is running; stop it first: pai-runtime stop {short_path(folder)}")
     if isinstance(run, Unreadable) and folder.absolute().parent.name != RUNS.name:
-        # There, it was killed before it had begun, or spoilt since; any directory may have a file of that name.
+        # There, it was killed before it had begun, or spoilt since; elsewhere, it may be anything.
         raise NotThere(f"{folder} is not the directory of a run: {run.reason}")
     size = _size(folder)
     if isinstance(reader, Unreadable):

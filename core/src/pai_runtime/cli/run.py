@@ -1,17 +1,20 @@
 """``pai-runtime run``: all tasks of a job on this machine."""
 
 import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
 from pai_runtime.cli import CANNOT_RUN
-from pai_runtime.cli.arguments import add_job, add_policy
+from pai_runtime.cli.arguments import add_job, add_policy, task_or_role
+from pai_runtime.cli.chosen_tasks import NoSuchTask, chosen_tasks
+from pai_runtime.cli.overrides import add_overrides, given_overrides
 from pai_runtime.cli.policy import given_host
 from pai_runtime.cli.user import user_name
 from pai_runtime.document import duration
 from pai_runtime.document.problems import InvalidInput, Problems
+from pai_runtime.engines.code import check_code, find_code
 from pai_runtime.engines.engine import IsolationMode, NewRun, RunRequest, View, find_engine
 from pai_runtime.engines.local.environment import is_name
 from pai_runtime.engines.local.storages import read_storages
@@ -37,9 +40,24 @@ _ENGINE = "local"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
     add_job(parser)
+    add_overrides(parser)
     add_policy(parser)
     parser.add_argument(
         "--out", type=Path, metavar="DIR", help="directory of the run (default: .pai-runs/<job>-<n>)"
+    )
+    parser.add_argument(
+        "--code",
+        type=Path,
+        metavar="DIR",
+        help="directory whose files each task starts with; takes precedence over extras.code of the job",
+    )
+    parser.add_argument(
+        "--task",
+        type=task_or_role,
+        action="append",
+        default=[],
+        metavar="ROLE[/INDEX]",
+        help="run only this task, or the tasks of this role; repeatable",
     )
     parser.add_argument(
         "--timeout",
@@ -96,10 +114,12 @@ def main(args: argparse.Namespace) -> int:
         host = given_host(args.policy)
         problems, new = Problems(), _New(args)
         try:
-            planner = plan_job(JobFiles(args.job, args.secrets), host, new.place, problems)
-            plans = planner.plans()
+            files = JobFiles(args.job, args.secrets, given_overrides(args))
+            planner = plan_job(files, host, new.place, problems)
+            plans = planner.plans(*chosen_tasks(new.job, args.task))
             problems.check()
             report_problems(problems.in_order)
+            new.check_code()
             if args.strict_callbacks:
                 plans = {name: replace(plan, strict_callbacks=True) for name, plan in plans.items()}
             if args.dry_run:
@@ -113,10 +133,10 @@ def main(args: argparse.Namespace) -> int:
         report_problems(error.problems)
         say("nothing was started")
         return CANNOT_RUN
-    except CannotRun as error:
+    except (CannotRun, NoSuchTask) as error:
         say(f"{error}; nothing was started")
         return CANNOT_RUN
-    for text in _beforehand(new.job, new.folder.path, secrets):
+    for text in _beforehand(new, args.task, secrets):
         new.view.say(text)
     run, status = new.run.run()
     for text in summary_lines(new.reader, summarise(new.reader, run)):
@@ -149,22 +169,31 @@ class _New:
 
     def place(self, job: Job) -> Placement:
         """Make the directory of the run, and have the engine say where its tasks go; raises `CannotRun`."""
-        engine = find_engine(_ENGINE)
+        args, engine = self._args, find_engine(_ENGINE)
         self.job = job
-        self.folder = RunFolder(job, self._args.out)
+        self.folder = RunFolder(job, args.out)
         self.reader = engine.open_run(self.folder.path)
-        self.view = choose_view(self.reader, plain=self._args.plain)
+        self.view = choose_view(self.reader, plain=args.plain)
+        left_out = (args.job, *filter(None, [args.secrets]), self.folder.path)
+        self._code = find_code(job, args.code, left_out)
         wanted = RunRequest(
             folder=self.folder.path,
             user=user_name(),
             view=self.view,
-            timeout=self._args.timeout,
-            isolation=self._args.isolation,
+            timeout=args.timeout,
+            isolation=args.isolation,
             storages=self._storages,
-            environment=tuple(self._args.env),
+            environment=tuple(args.env),
+            code=self._code,
         )
         self.run = engine.new_run(job, wanted)
         return self.run.place()
+
+    def check_code(self) -> None:
+        """Check the code of the job, if it has any, and tell about it; raises `CannotRun`."""
+        if self._code is not None:
+            for note in check_code(self._code):
+                self.view.say(f"note: {note}")
 
     def discard(self) -> None:
         """Take back what was made, if nothing is in it."""
@@ -197,7 +226,10 @@ def _storage(text: str) -> tuple[str, Path]:
     return name, Path(folder)
 
 
-def _beforehand(job: Job, folder: Path, secrets: dict[str, str]) -> Iterator[str]:
+def _beforehand(new: _New, only: Sequence[tuple[str, int | None]], secrets: dict[str, str]) -> Iterator[str]:
     for name in sorted(name for name, value in secrets.items() if value and is_too_short(value)):
         yield f"the secret '{name}' is shorter than {SHORTEST} bytes and cannot be masked in logs"
-    yield f"running {job.name} in {short_path(folder)}"
+    if only:
+        names = ", ".join(role if index is None else f"{role}/{index}" for role, index in only)
+        yield f"note: only {names} will run, and completion policies count no other tasks"
+    yield f"running {new.job.name} in {short_path(new.folder.path)}"

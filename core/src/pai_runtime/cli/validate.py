@@ -7,9 +7,11 @@ from typing import Any
 
 from pai_runtime.cli import INVALID
 from pai_runtime.cli.arguments import add_jobs, add_json, add_policy
+from pai_runtime.cli.overrides import add_overrides, given_overrides
 from pai_runtime.cli.policy import given_host
 from pai_runtime.cli.user import user_name
 from pai_runtime.document.problems import MOST_SHOWN, Problem, Problems, errors
+from pai_runtime.engines.code import find_code
 from pai_runtime.engines.local.placement import example_placement
 from pai_runtime.host.host import Host
 from pai_runtime.plan.planning import JobFiles, plan_job
@@ -20,6 +22,7 @@ from pai_runtime.terminal.output import report, report_problems, write_json, wri
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
     add_jobs(parser)
+    add_overrides(parser)
     add_policy(parser)
     parser.add_argument("--strict", action="store_true", help="treat warnings as errors")
     add_json(parser)
@@ -29,7 +32,7 @@ def main(args: argparse.Namespace) -> int:
     """Exit status 0 if all jobs are valid, 1 if one is not."""
     host, documents = given_host(args.policy), []
     for job in args.jobs:
-        problems = _problems(JobFiles(job, args.secrets), host)
+        problems = _problems(JobFiles(job, args.secrets, given_overrides(args)), host)
         if args.strict:
             problems = tuple(replace(problem, severity="error") for problem in problems)
         documents.append(_document(problems))
@@ -66,4 +69,5 @@ def _problems(files: JobFiles, host: Host) -> tuple[Problem, ...]:
         planner = plan_job(files, host, lambda job: example_placement(job, user), problems, lenient=True)
         # What only plugins can tell, each from its own parameters, and what they add up to.
         planner.plans(*((role, 0) for role in planner.job.roles))
+        find_code(planner.job, None, ())
     return problems.in_order

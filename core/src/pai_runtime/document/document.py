@@ -288,13 +288,18 @@ def _scalar_data(text: str, event: Any) -> Any:
     kind = _CORE_TAGS.get(event.tag)
     if event.tag == "!" or kind == "str" or not (plain or kind):
         return text
+    data = plain_scalar(text)
+    return float(data) if kind == "float" and isinstance(data, int) else data
+
+
+def plain_scalar(text: str) -> Any:
+    """What a scalar without quotes and tag means, such as ``0.1``, ``true`` or ``null``."""
     if text in _NULL:
         return None
     if text in _BOOL:
         return _BOOL[text]
     if _INT.fullmatch(text):
-        number = int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))
-        return float(number) if kind == "float" else number
+        return int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))
     if _FLOAT.fullmatch(text) and math.isfinite(real := float(text)):
         return real
     return text

@@ -127,7 +127,7 @@ def meant_as_text(written: str) -> tuple[str, str | None]:
     dash, text = ("- ", written[2:]) if written.startswith("- ") else ("", written)
     why, fixed = needs_quotes(text), quoted(text)
     if text.startswith("#"):
-        return f"{why}; remove the '-'", text
+        return f"{why}; remove the '-'", fixed and text
     return f"{why}; put it in quotes" if why else "put it in quotes", fixed and dash + fixed
 
 
@@ -185,9 +185,8 @@ def _start(fault: Fault) -> Problem | None:
     is_reserved = "cannot start any token" in fault.says
     at = fault.index if is_reserved else fault.context
     first = fault.source.text[at : at + 1]
-    if is_reserved or (first and first in "*&!|>" and at != fault.index):
-        return fault.problem("needs-quotes", f"{needs_quotes(first)}; put the text in quotes", at)
-    return None
+    why = needs_quotes(first) if is_reserved or (first in {*"*&!|>"} and at != fault.index) else None
+    return fault.problem("needs-quotes", f"{why}; put the text in quotes", at) if why else None
 
 
 def _colon(fault: Fault) -> Problem | None:
@@ -199,12 +198,11 @@ def _colon(fault: Fault) -> Problem | None:
     line = fault.source.line(at.line)
     if is_many and _FIRST_KEY.match(line[: at.column - 1]):
         return fault.problem("needs-quotes", "the value contains ': '; put it in quotes")
-    suspects = range(at.line - 1, at.line - 2, -1) if is_many else range(at.line, at.line + 1)
-    for number in suspects:
-        if number and (match := _NO_SPACE.match(fault.source.line(number))):
-            where = fault.source.start_of(number) + match.end()
-            message = f"a space is missing after '{match[0][-1]}'"
-            return fault.problem("missing-space", message, where)
+    # Without its space, a key is a text, which goes on in the next line.
+    suspect = max(1, at.line - 1) if is_many else at.line
+    if match := _NO_SPACE.match(fault.source.line(suspect)):
+        message = f"a space is missing after '{match[0][-1]}'"
+        return fault.problem("missing-space", message, fault.source.start_of(suspect) + match.end())
     if is_many:
         return _wrong_column(fault, fault.source.start_of(at.line) + _margin(line))
     return fault.problem("missing-colon", "expected 'key: value' or '- item'; found neither", fault.context)

@@ -124,9 +124,21 @@ def _errors(data: Any, schema: Schema) -> Iterator["ValidationError"]:
         found = list(islice(at_one_place, MOST_LOOKED_FOR + 1))
         # That it is too small, too, helps nobody.
         for error in [each for each in found if each.validator == "type"] or found:
-            # The value of a secret is not known here.
-            if error.validator == "type" or not _is_secret(error.instance):
+            if not _depends_on_secret(error):
                 yield error
+
+
+def _depends_on_secret(error: "ValidationError") -> bool:
+    """Whether the value of a secret, which is not known here, may be right.
+
+    It is always text. It is no choice of a few words: those decide what a plan has.
+    """
+    if error.validator in ("type", "enum", "const"):
+        return False
+    if error.context:
+        branches = groupby(error.context, lambda inner: inner.schema_path[0])  # those of anyOf and oneOf
+        return any(all(map(_depends_on_secret, branch)) for _, branch in branches)
+    return isinstance(error.instance, str) and bool(placeholders.paths(error.instance))
 
 
 @cache
@@ -159,10 +171,6 @@ def _unlisted(data: Mapping[str, Any], schema: Schema) -> Iterator[str]:
     return (
         name for name in data if name not in known and not any(re.search(each, name) for each in patterns)
     )
-
-
-def _is_secret(value: Any) -> bool:
-    return isinstance(value, str) and bool(placeholders.paths(value))
 
 
 def schema_error(schema: Any) -> str | None:

@@ -46,10 +46,11 @@ class Node:
 
     `start` and `end` are its first and last character in the source; `children` and `keys` (where each key
     starts) are those of a list or mapping, `size` is the number of values in it, a long text counted
-    as several. Not shown by ``repr``: a node may be a secret.
+    as several. What is no template contains no references, whatever it looks like. Not shown by ``repr``: a
+    node may be a secret.
     """
 
-    __slots__ = ("children", "data", "end", "keys", "size", "source", "start", "text")
+    __slots__ = ("children", "data", "end", "is_template", "keys", "size", "source", "start", "text")
 
     def __init__(self, source: Source, start: int, end: int, data: Any, text: str = "") -> None:
         self.source = source
@@ -60,6 +61,7 @@ class Node:
         self.children: Mapping[str | int, Node] = {}
         self.keys: Mapping[str | int, int] = {}
         self.size = 1 + len(text) // CHARACTERS_PER_NODE
+        self.is_template = True
 
     @property
     def written(self) -> str:

@@ -13,6 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
 
+from pai_runtime.engines.code import Code
 from pai_runtime.host.metadata import distributions_with, entry_points, name_and_version
 from pai_runtime.job.model import Job
 from pai_runtime.plan.environment import Placement, TaskName
@@ -55,7 +56,10 @@ class NewRun(Protocol):
         """Check all that `prepare` checks, and tell the view the same, without making anything."""
 
     def prepare(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str]) -> None:
-        """Make all that the tasks need. `secrets`: the values, by the paths that the plans name."""
+        """Make all that the tasks with these plans need; the job's others do not run.
+
+        `secrets`: the values, by the paths that the plans name.
+        """
 
     def run(self) -> tuple[Run, int]:
         """Start the tasks and follow them to their end: the run as it was then, and its exit status."""
@@ -83,7 +87,7 @@ class RunRequest:
 
     `folder` is that of the run, and empty; `timeout` in seconds, for the whole run. `storages`: directories
     of this machine by storage name; `environment`: names of variables of ours that tasks are to have, beside
-    those that the job asks for.
+    those that the job asks for. `code`: what is in the working directory of each task when it starts.
     """
 
     folder: Path
@@ -93,6 +97,7 @@ class RunRequest:
     isolation: IsolationMode
     storages: Mapping[str, Path]
     environment: tuple[str, ...]
+    code: Code | None
 
 
 def open_run(folder: Path) -> RunReader | Unreadable:

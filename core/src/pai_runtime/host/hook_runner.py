@@ -140,13 +140,14 @@ def _use(record: UseRecord, secrets: dict[str, str]) -> Use:
         failure_policy=record.failure_policy,
         source=record.source,
         roles=record.roles,
+        plugin_roles=record.plugin_roles,
         secrets={name: secrets[path] for name, path in own if path in secrets},
     )
 
 
 def _task(given: dict[str, Any]) -> Task:
     ports = {label: tuple(ports) for label, ports in given["ports"].items()}
-    names = {"user": os.environ.get("PAI_USER_NAME", ""), "run": os.environ.get("PAI_JOB_NAME", "")}
+    names = {"user": os.environ.get("PAI_USER_NAME", ""), "run": os.environ.get("PAI_FRAMEWORK_NAME", "")}
     return Task(**{**given, **names, "ports": ports, "folder": Path(given["folder"])})
 
 

@@ -10,6 +10,7 @@ from pai_runtime.document.value import Value
 from pai_runtime.job.build import build_job
 from pai_runtime.job.model import Job, RoleUses
 from pai_runtime.job.no_effect import warn_of_no_effect
+from pai_runtime.job.overrides import NO_OVERRIDES, Overrides, overridden
 from pai_runtime.job.plugins import JobPlugins
 from pai_runtime.job.references import References, Renderer
 from pai_runtime.job.rules import check_rules
@@ -18,7 +19,13 @@ from pai_runtime.job.uses import RoleResolver
 from pai_runtime.task.record import replace
 
 
-def load_job(path: Path, secrets_file: Path | None, plugins: JobPlugins, problems: Problems) -> Job:
+def load_job(
+    path: Path,
+    secrets_file: Path | None,
+    plugins: JobPlugins,
+    problems: Problems,
+    overrides: Overrides = NO_OVERRIDES,
+) -> Job:
     """The job in a file. Raises `InvalidInput` for a file that is no document, or a job that grows too large.
 
     `secrets_file` is YAML, a mapping from names to values; it completes and overrides the job's own. From
@@ -28,6 +35,7 @@ def load_job(path: Path, secrets_file: Path | None, plugins: JobPlugins, problem
     if not isinstance(root.data, dict):
         message = "expected a job: a mapping that starts with protocolVersion: 2"
         raise InvalidInput([root.problem("not-a-mapping", message)])
+    root = overridden(root, overrides, problems)
     secrets = _read_secrets(secrets_file) if secrets_file else {}
     job = build_job(root, secrets, plugins, problems)
     problems.mask = masks(job.secrets, root)

@@ -196,7 +196,7 @@ class Job:
     def named(self, name: str, kind: str = "") -> Sequence[Prerequisite]:
         """What a name may mean where a prerequisite of a type, or of any, is expected: one, if it is clear.
 
-        A type that the protocol does not know goes for each that it does know but for an image.
+        One of a type that the protocol does not know may be the data, script or output of a role.
         """
         found = self.by_name.get(name, ())
         if not kind:

@@ -110,7 +110,7 @@ class Renderer:
             return {child.key: self.data(child) for child in value.values()}
         if isinstance(value.data, list):
             return [self.data(child) for child in value.values()]
-        if not isinstance(value.data, str) or "<%" not in value.data:
+        if not _may_have_references(value):
             return value.data
         whole = _REFERENCE.fullmatch(value.data.strip())
         if whole is None:
@@ -119,7 +119,7 @@ class Renderer:
 
     def text(self, value: Value) -> str:
         """The same as text, for a scalar."""
-        if not isinstance(value.data, str) or "<%" not in value.data:
+        if not _may_have_references(value):
             return value.text
         node = value.node
         start = node.start
@@ -247,6 +247,10 @@ class Renderer:
             message = f"neither '{prerequisite.name}' nor any prerequisite that it requires has '{keys[0]}'"
             raise _NothingThere(message, keys[0], map(str, prerequisite.value.node.children))
         return _Found(_descend(value, keys[1:], f"{root}.{keys[0]}"), template=True, owner=owner)
+
+
+def _may_have_references(value: Value) -> bool:
+    return isinstance(value.data, str) and "<%" in value.data and value.node.is_template
 
 
 def _is_in_comment(match: re.Match[str], value: Value) -> bool:

@@ -5,9 +5,9 @@ from typing import Final
 
 from pai_runtime.document.problems import Problem, Problems, listed, unexpected
 from pai_runtime.document.value import Value
-from pai_runtime.job.framework_name import framework_name
 from pai_runtime.job.model import PROTOCOL_TYPES, Job, Prerequisite
 from pai_runtime.job.order import dependencies_first
+from pai_runtime.task.framework_name import framework_name
 
 _LIKELY_MISSPELT: Final = {
     "callback": "callbacks",
@@ -47,23 +47,23 @@ class _Names:
         self._what = what
         self._code = f"no-such-{what.partition(' of ')[0].replace(' ', '-')}"
         self._names = dict.fromkeys(names)
-        self._offered = list(self._names if offered is None else offered)
+        self._offered = list(dict.fromkeys(self._names if offered is None else offered))
         self._known = f"known: {listed(self._offered)}" if self._offered else "the job has none"
 
-    def check(self, name: Value) -> None:
-        """Check that there is something with this name."""
-        self._check(name.text, name)
+    def check(self, name: Value, hint: str = "") -> None:
+        """Check that there is something with this name; the message goes on with the hint."""
+        self._check(name.text, name, hint)
 
     def check_key(self, value: Value) -> None:
         """Check that there is something with the name that is the value's key."""
         self._check(str(value.key), value, is_key=True)
 
-    def _check(self, name: str, value: Value, *, is_key: bool = False) -> None:
+    def _check(self, name: str, value: Value, hint: str = "", *, is_key: bool = False) -> None:
         if name not in self._names:
             self._problems.add(
                 Problem(
                     self._code,
-                    f"no {self._what} is named '{name}'; {self._known}",
+                    f"no {self._what} is named '{name}'{hint}; {self._known}",
                     value.key_position if is_key else value.position,
                     value.field,
                     found=f"'{name}'",
@@ -95,13 +95,13 @@ class _PrerequisiteNames:
             )
             self._problems.add(name.problem("unsupported-reference", message, found, expected))
         elif len(meant) > 1:
-            types = " and ".join(each.kind or "none" for each in meant)
-            message = (
-                f"several prerequisites are named '{name.text}', of the types {types}; rename all but one"
-            )
+            types = listed([each.kind or "none" for each in meant])
+            message = f"'{name.text}' may mean prerequisites of the types {types}; rename all but one"
             self._problems.add(name.problem("ambiguous-name", message, found=f"'{name.text}'"))
         else:
-            self._names[kind].check(name)
+            others = self._job.by_name.get(name.text, ())
+            types = listed([each.kind for each in others])
+            self._names[kind].check(name, f", which is of type {types}" if others else "")
 
 
 def check_rules(job: Job, problems: Problems) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from pai_runtime.document.value import Value
 from pai_runtime.job.model import JobUse, Prerequisite, TaskRole
 from pai_runtime.job.references import References, Renderer
+from pai_runtime.task.placeholders import show
 from pai_runtime.task.plan import Command
 
 
@@ -50,7 +51,7 @@ class RoleResolver:
         parameters = self._rendered(fields, prerequisite)
         return JobUse(
             plugin=self._storage_plugin,
-            name=str(parameters.get("name")),
+            name=show(str(parameters.get("name"))),
             parameters=parameters,
             failure_policy=prerequisite.failure_policy if prerequisite else "fail",
             position=storage.position,

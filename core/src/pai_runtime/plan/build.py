@@ -1,6 +1,6 @@
 """Making plans from the contributions of the uses."""
 
-from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -81,10 +81,8 @@ class Planner:
         self._placement = placement
         self._environment = JobEnvironment(job, placement)
         self._instances = {role.name: role.instances for role in job.roles.values()}
-        self._roles_of: dict[Hashable, tuple[str, ...]] = {}
-        for each in roles:
-            for use, _ in each.uses:
-                self._roles_of[_key(use)] = (*self._roles_of.get(_key(use), ()), each.role.name)
+        self._roles_of = _roles_by(_key, roles)
+        self._roles_with = _roles_by(lambda use: use.plugin, roles)
         self._problems = problems
         self._warnings = problems.in_order
 
@@ -190,6 +188,7 @@ class Planner:
             failure_policy=use.failure_policy,
             source=str(use.position),
             roles=self._roles_of[_key(use)],
+            plugin_roles=self._roles_with[use.plugin],
         )
 
     def _record(self, use: JobUse, plugin: Plugin, contribution: Contribution) -> UseRecord:
@@ -203,6 +202,7 @@ class Planner:
             failure_policy=use.failure_policy,
             source=str(use.position),
             roles=self._roles_of[_key(use)],
+            plugin_roles=self._roles_with[use.plugin],
             secrets=tuple(contribution.secrets),
         )
 
@@ -245,6 +245,17 @@ class _Draft:
         ]
         if paths:
             self.variables[FOLDERS_VARIABLE] = Variable(FOLDERS_VARIABLE, "\n".join(paths), PLATFORM)
+
+
+def _roles_by(
+    key: Callable[[JobUse], Hashable], roles: Iterable[PlannedRole]
+) -> Mapping[Hashable, tuple[str, ...]]:
+    """The task roles that have uses with each key, in the job's order."""
+    found: dict[Hashable, dict[str, None]] = {}
+    for each in roles:
+        for use, _ in each.uses:
+            found.setdefault(key(use), {})[each.role.name] = None
+    return {one: tuple(names) for one, names in found.items()}
 
 
 def _key(use: JobUse) -> Hashable:

@@ -9,8 +9,8 @@ starts.
 from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 
-from pai_runtime.job.framework_name import framework_name
 from pai_runtime.job.model import Job, TaskRole
+from pai_runtime.task.framework_name import framework_name
 from pai_runtime.task.plan import PLATFORM, SharedVariables, Variable
 from pai_runtime.task.record import record
 
@@ -88,7 +88,7 @@ class JobEnvironment:
         names, tasks = ",".join(roles), str(sum(role.instances for role in roles.values()))
         variables = {
             "PAI_FRAMEWORK_NAME": self.placement.framework,
-            "PAI_JOB_NAME": self.placement.framework,
+            "PAI_JOB_NAME": self.job.name,
             "PAI_USER_NAME": self.placement.user,
             "PAI_USERNAME": self.placement.user,
             "PAI_VIRTUAL_CLUSTER": self.job.virtual_cluster,

@@ -10,6 +10,7 @@ from pai_runtime.host.discovery import Manifest, Plugin
 from pai_runtime.host.host import Host, Unavailable, check_parameters
 from pai_runtime.job.load import load_job
 from pai_runtime.job.model import Job, JobUse
+from pai_runtime.job.overrides import NO_OVERRIDES, Overrides
 from pai_runtime.job.plugins import JobPlugins, StorageFields
 from pai_runtime.plan.build import LEFT_OUT, PlannedRole, Planner, use_problem
 from pai_runtime.plan.environment import Placement
@@ -18,10 +19,11 @@ from pai_runtime.task.record import record
 
 @record(frozen=True)
 class JobFiles:
-    """A job file, and a YAML file with values for its secrets."""
+    """A job file, a YAML file with values for its secrets, and what the command line changes."""
 
     job: Path
     secrets: Path | None = None
+    overrides: Overrides = NO_OVERRIDES
 
 
 def plan_job(
@@ -38,7 +40,7 @@ def plan_job(
     that is not there is one; only a warning if the use's failure policy ignores it, or if `lenient`: a job
     file is not wrong because this machine lacks a plugin, unless it is one of this machine's, misspelt.
     """
-    job = load_job(files.job, files.secrets, job_plugins(host), problems)
+    job = load_job(files.job, files.secrets, job_plugins(host), problems, files.overrides)
     roles = planned_roles(job, host, problems, lenient=lenient)
     problems.check()
     return Planner(job, host, roles, place(job), problems)

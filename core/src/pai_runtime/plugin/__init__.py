@@ -28,11 +28,13 @@ from pai_runtime.plugin.backoff import backoff
 from pai_runtime.plugin.contribution import Contribution, ShellStep
 from pai_runtime.plugin.failure import ContributedRule, Failure
 from pai_runtime.plugin.files import YamlFile, read_logs, read_yaml
-from pai_runtime.plugin.output import Output
+from pai_runtime.plugin.output import FailedTask, Output, TaskLog
 from pai_runtime.plugin.scripts import port_is_taken
 from pai_runtime.plugin.use import Task, Use
 from pai_runtime.plugin.user_error import UserError
 from pai_runtime.task.analysis import Analysis
+from pai_runtime.task.framework_name import framework_name
+from pai_runtime.task.placeholders import has_secret
 from pai_runtime.task.plan import EVENTS, Mount, Service
 
 TYPE_CHECKING = False
@@ -52,6 +54,7 @@ __all__ = [
     "ContributedRule",
     "Contribution",
     "Event",
+    "FailedTask",
     "Failure",
     "FailurePolicy",
     "Mount",
@@ -59,10 +62,13 @@ __all__ = [
     "Service",
     "ShellStep",
     "Task",
+    "TaskLog",
     "Use",
     "UserError",
     "YamlFile",
     "backoff",
+    "framework_name",
+    "has_secret",
     "hookimpl",
     "port_is_taken",
     "read_logs",

@@ -6,7 +6,8 @@ from posixpath import normpath
 from typing import Any, Final, get_args
 
 from pai_runtime.plugin.contribution import Contribution, ShellStep
-from pai_runtime.task.placeholders import show
+from pai_runtime.plugin.user_error import UserError
+from pai_runtime.task.placeholders import paths, show
 from pai_runtime.task.plan import EVENTS, Mount, Service
 from pai_runtime.task.vocabulary import FailurePolicy, MountKind, Restart
 
@@ -22,7 +23,7 @@ def check_step(step: ShellStep) -> None:
 
 
 def check_contribution(contribution: Contribution) -> None:
-    """Raise TypeError or ValueError for what is wrong with a contribution."""
+    """Raise TypeError or ValueError for what is wrong with a contribution, `UserError` for secrets in it."""
     _check_type("Contribution.environment", contribution.environment, Mapping, "a mapping")
     for name, value in contribution.environment.items():
         _check_variable(name, value)
@@ -113,9 +114,11 @@ def _check_word(field: str, value: Any, words: Sequence[str]) -> None:
 def _check_text(field: str, value: Any, *, with_secrets: bool = True) -> None:
     """Refuse what no program can be given: a NUL that is not a placeholder's, an unpaired surrogate."""
     _check_type(field, value, str, "text")
-    if "\0" in (show(value) if with_secrets else value) or _has_surrogate(value):
-        what = "NUL" if with_secrets else "a secret, NUL"
-        raise ValueError(f"{field}: expected a string without {what} or unpaired surrogates")
+    if "\0" in show(value) or _has_surrogate(value):
+        raise ValueError(f"{field}: expected a string without NUL or unpaired surrogates")
+    if paths(value) and not with_secrets:
+        message = "cannot hold a secret: it has to be known before the task starts"
+        raise UserError(f"{field}: {show(value)} {message}")
 
 
 def _has_surrogate(text: str) -> bool:

@@ -23,10 +23,11 @@ class Use:
 
     `name` is that of the prerequisite, or the plugin's short name for a use in ``extras``. `parameters` match
     the schema in the plugin's manifest; all references in them are resolved. A secret in them is a
-    placeholder while the plan is made (treat it as an opaque string), and its value in `pai_init` and the
-    lifecycle hooks. `source` is ``file:line:column``. `roles` are the task roles that it applies to, in the
-    job's order. `secrets` are the platform's secrets that the use's `Contribution` requests, as far as the
-    platform has them, in the same hooks; it is empty while the plan is made.
+    placeholder while the plan is made (treat it as an opaque string; `has_secret` tells), and its value in
+    `pai_init` and the lifecycle hooks. `source` is ``file:line:column``. `roles` are the task roles that it
+    applies to, in the job's order; `plugin_roles` those that any use of the plugin applies to. `secrets` are
+    the platform's secrets that the use's `Contribution` requests, as far as the platform has them, in the
+    same hooks; it is empty while the plan is made.
     """
 
     plugin: str
@@ -35,6 +36,7 @@ class Use:
     failure_policy: FailurePolicy
     source: str
     roles: tuple[str, ...] = ()
+    plugin_roles: tuple[str, ...] = ()
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
@@ -45,7 +47,7 @@ class Task:
     `instances` has the number of tasks of every role, `ports` this task's ports by label. `folder` is the
     task's own directory in its container; hooks write only below it. `gang` says that all tasks of the job
     start together: none is started, or retried, on its own. `user` is who runs the job, and `run` the name of
-    this run of it: `PAI_USER_NAME` and `PAI_JOB_NAME` in the task.
+    this run of it: `PAI_USER_NAME` and `PAI_FRAMEWORK_NAME` in the task.
     """
 
     job: str

@@ -5,10 +5,12 @@ As FrameworkController does: a role with `minFailedInstances` failed tasks fails
 completed without either has succeeded.
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from pai_runtime.job.model import TaskRole
+from pai_runtime.task.record import replace
 
 
 @dataclass(frozen=True)
@@ -17,6 +19,19 @@ class Decision:
 
     code: int
     failed_task: tuple[str, int] | None = None
+
+
+def roles_of(roles: Mapping[str, TaskRole], tasks: Iterable[tuple[str, int]]) -> dict[str, TaskRole]:
+    """The roles as if only these tasks were there: then no policy waits for more than there are."""
+    counts = Counter(role for role, _ in tasks)
+    return {name: _reduced(roles[name], count) for name, count in counts.items()}
+
+
+def _reduced(role: TaskRole, count: int) -> TaskRole:
+    if count == role.instances:
+        return role
+    failed, succeeded = (each and min(each, count) for each in (role.min_failed, role.min_succeeded))
+    return replace(role, instances=count, min_failed=failed, min_succeeded=succeeded)
 
 
 def decision(roles: Mapping[str, TaskRole], ended: Mapping[tuple[str, int], int]) -> Decision | None:

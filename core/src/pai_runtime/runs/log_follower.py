@@ -4,6 +4,7 @@ import contextlib
 import os
 from pathlib import Path
 
+from pai_runtime.runs.log_times import LogTimes, Piece
 from pai_runtime.task.folder import Folder
 
 
@@ -12,15 +13,19 @@ class LogFollower:
 
     It keeps the file that it has come to open, and reads that to its end also when it has been renamed or
     removed. What is rotated away before it comes to it is lost. A file that has become shorter is read anew.
+    The file `times` of the same folder, if the log has one, has its times.
     """
 
-    def __init__(self, run: Path, name: str) -> None:
+    def __init__(self, run: Path, name: str, times: str | None = None) -> None:
         self.name = str(run / name)
         self._run = run
         self._above, _, self._name = name.rpartition("/")
         self._fd: int | None = None
         self._offset = 0
         self._passed: os.stat_result | None = None
+        self._times_name = times
+        self._is_timed = False  # until somebody asks for times: they take one more open file
+        self._times = LogTimes(None)
 
     def read(self, most: int) -> bytes:
         """The next bytes, at most so many; none if nothing has come, or there is no log yet.
@@ -29,12 +34,21 @@ class LogFollower:
         """
         data = b""
         while len(data) < most:
-            piece = b"" if self._fd is None else os.pread(self._fd, most - len(data), self._offset)
-            self._offset += len(piece)
+            piece = self._read_here(most - len(data))
             data += piece
             if not piece and not self._go_on():
                 break
         return data
+
+    def read_timed(self, most: int) -> list[Piece]:
+        """As `read`, in pieces that were written at different times."""
+        self._is_timed = True
+        while True:
+            offset = self._offset
+            if data := self._read_here(most):
+                return self._times.split(offset, data)
+            if not self._go_on():
+                return []
 
     def size(self) -> int:
         """How many bytes are kept of it now."""
@@ -60,6 +74,12 @@ class LogFollower:
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
+        self._times.close()
+
+    def _read_here(self, most: int) -> bytes:
+        data = b"" if self._fd is None else os.pread(self._fd, most, self._offset)
+        self._offset += len(data)
+        return data
 
     def _go_on(self) -> bool:
         """At the end of a file: whether there is more to read, in it or in the one that follows."""
@@ -84,22 +104,37 @@ class LogFollower:
                 return here.st_size > 0
         return following is not None and self._open(folder, *following)
 
-    def _open(self, folder: Folder, name: str, expected: os.stat_result) -> bool:
+    def _open(self, folder: Folder, number: int, expected: os.stat_result) -> bool:
         """Open the next file; not if it has been renamed since it was found, for then it is found again."""
         try:
-            fd = folder.open(name)
+            fd = folder.open(self._numbered(number))
         except FileNotFoundError:
             return False
-        if not os.path.samestat(os.fstat(fd), expected):
+        times = self._open_times(folder, number)
+        now = self._stat(
+            folder, number
+        )  # after its times were opened: they are of the file that has its number
+        if now is None or not os.path.samestat(now, expected) or not os.path.samestat(os.fstat(fd), expected):
             os.close(fd)
+            times.close()
             return False
         if self._fd is not None:
             self._passed = os.fstat(self._fd)
             self.close()
-        self._fd, self._offset = fd, 0
+        self._fd, self._offset, self._times = fd, 0, times
         return True
 
-    def _following(self, folder: Folder) -> tuple[str, os.stat_result] | None:
+    def _open_times(self, folder: Folder, number: int) -> LogTimes:
+        """The times of the file of this number."""
+        # While there is no live file, a rotation has renamed the log, and maybe not yet its times.
+        if not self._is_timed or self._times_name is None or not folder.exists(self._name):
+            return LogTimes(None)
+        try:
+            return LogTimes(folder.open(_numbered(self._times_name, number)))
+        except OSError:
+            return LogTimes(None)
+
+    def _following(self, folder: Folder) -> tuple[int, os.stat_result] | None:
         """The file after the one that is open; if that one is not kept any more, the oldest one."""
         # From the youngest on, so that a rotation meanwhile shows a file twice, and hides none.
         following = None
@@ -110,7 +145,7 @@ class LogFollower:
                 return following
             if found and self._passed is not None and _unchanged(found, self._passed):
                 return following
-            following = (self._numbered(number), found) if found else None
+            following = (number, found) if found else None
             number += 1
         # While files are renamed there is a gap among them. What is behind it is found the next time.
         return None if self._stat(folder, number + 1) else following
@@ -122,8 +157,12 @@ class LogFollower:
             return None
 
     def _numbered(self, number: int) -> str:
-        """The live file, and those before it, the youngest first."""
-        return f"{self._name}.{number}" if number else self._name
+        return _numbered(self._name, number)
+
+
+def _numbered(name: str, number: int) -> str:
+    """The live file, and those before it, the youngest first."""
+    return f"{name}.{number}" if number else name
 
 
 def _unchanged(found: os.stat_result, passed: os.stat_result) -> bool:

@@ -15,6 +15,7 @@ _FAR_FUTURE = 1e11
 class Progress:
     """``state.json``: what a task is doing, of which use, since when (seconds since 1970).
 
+    `stopping` is the signal by which that was told to end at that time; None: it was not.
     A task that is held for debugging, or lingers for its services, does so until the time `held_until`, or
     until the file `release` exists. `addresses` are those of its services that are ready, by their names.
     """
@@ -22,6 +23,7 @@ class Progress:
     phase: StatePhase
     use: str | None
     since: float
+    stopping: int | None = None
     held_until: float | None = None
     release: str | None = None
     addresses: Mapping[str, str] = field(default_factory=dict)
@@ -33,11 +35,13 @@ def read_progress(task: Folder) -> Progress | None:
     try:
         if state["phase"] not in get_args(StatePhase):
             return None
-        use, held_until, release = (state.get(key) for key in ("use", "heldUntil", "release"))
+        use, stopping = state.get("use"), state.get("stopping")
+        held_until, release = state.get("heldUntil"), state.get("release")
         return Progress(
             phase=state["phase"],
             use=_text(use) if use is not None else None,
             since=_moment(state["since"]),
+            stopping=int(stopping) if stopping is not None else None,
             held_until=_moment(held_until) if held_until is not None else None,
             release=_text(release) if release is not None else None,
             addresses={_text(name): _text(address) for name, address in state.get("addresses", {}).items()},

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from pai_runtime.runs.log_times import Piece
 from pai_runtime.runs.progress import Progress
 from pai_runtime.runs.state import Run, RunTask, Unreadable
 
@@ -21,6 +22,9 @@ class LogReader(Protocol):
 
     def read(self, most: int) -> bytes:
         """The next bytes, at most so many; none if nothing has come. Raises OSError."""
+
+    def read_timed(self, most: int) -> Sequence[Piece]:
+        """As `read`, in pieces that were written at different times."""
 
     def size(self) -> int:
         """How many bytes are kept of it now."""
@@ -46,8 +50,11 @@ class RunReader(Protocol):
     def exit_record(self, task: RunTask) -> Mapping[str, Any]:
         """Its exit record; empty if there is none that can be read."""
 
-    def log(self, task: RunTask, log: LogName) -> LogReader:
-        """One of its logs, be there one yet or not, from the oldest byte that is kept."""
+    def log(self, task: RunTask, log: LogName, attempt: int | None = None) -> LogReader:
+        """One of its logs, be there one yet or not, from the oldest byte that is kept.
+
+        `attempt`: as an earlier attempt left it, counted from 0; None: that of the last one.
+        """
 
     def variables(self, task: RunTask) -> Mapping[str, Any]:
         """The content of its ``variables.json``; raises OSError, or ValueError if it is not understood."""

@@ -63,8 +63,8 @@ class RunTask:
 class Run:
     """``run.json``: a run of a job, with every task of it, and the name of the engine that has it.
 
-    `file` is the job file, `retries` how often all of it was restarted. `lost`, which is not in the file:
-    nobody goes on with it.
+    `file` is the job file, `retries` how often all of it was restarted. What is not in the file: `stopping`,
+    it was told to end and has not yet; `lost`, nobody goes on with it.
     """
 
     job: str
@@ -76,6 +76,7 @@ class Run:
     ended: float | None = None
     outcome: RunOutcome | None = None
     failed_task: str | None = None
+    stopping: bool = False
     lost: bool = False
 
     @property

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import time
 
 from pai_runtime.task.console import Console
+from pai_runtime.task.log_times import RECORD_BYTES, record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,16 +36,23 @@ class LogFile:
             self._ensure_open()
             while data:
                 room = self._rotation.size - self._size
-                if room <= 0:
+                if room <= 0 or self._is_full():
                     self._rotate()
                     continue
-                written = os.write(self._open_fd(), data[:room])
+                written = self._write_some(data[:room])
                 self._size += written
                 data = data[written:]
         except OSError as error:
             self._say_lost(error)
         else:
             self._troubled = False
+
+    def _is_full(self) -> bool:
+        """Whether it has to be rotated though it has not grown to its size."""
+        return False
+
+    def _write_some(self, data: bytes) -> int:
+        return os.write(self._open_fd(), data)
 
     def _open_fd(self) -> int:
         if self._fd is None:
@@ -59,14 +68,18 @@ class LogFile:
 
     def _rotate(self) -> None:
         self._close()
-        above, _, name = self._name.rpartition("/")
+        self._make_room(self._name)
+        self._open_fd()
+
+    def _make_room(self, path: str) -> None:
+        """Give a file and the earlier ones their next names."""
+        above, _, name = path.rpartition("/")
         with self._folder.folder(above) as folder:
             for number in range(self._rotation.count - 1, 0, -1):
                 younger = f"{name}.{number - 1}" if number > 1 else name
                 if folder.exists(younger):
                     folder.move(younger, folder, f"{name}.{number}")
             folder.unlink(name)
-        self._open_fd()
 
     @property
     def _path(self) -> str:
@@ -86,3 +99,74 @@ class LogFile:
 
     def _say(self, text: str) -> None:
         Console(2, b"").write(f"pai-runtime: {text}.\n".encode())
+
+
+_RESOLUTION = 0.01
+"""Seconds within which all that is written has one time: a task may write a million times a second."""
+
+
+class TimedLogFile(LogFile):
+    """A log whose times are in the file `times`: they are rotated with it, and at most as large."""
+
+    def __init__(self, folder: Folder, name: str, times: str, rotation: Rotation) -> None:
+        self._times = times
+        self._times_fd: int | None = None
+        self._times_size = 0
+        self._noted = 0.0
+        super().__init__(folder, name, rotation)
+
+    def _is_full(self) -> bool:
+        return self._times_size >= self._rotation.size
+
+    def _write_some(self, data: bytes) -> int:
+        fd = self._open_fd()
+        now = time.time()
+        if not 0 <= now - self._noted < _RESOLUTION:
+            self._note(now)
+        return os.write(fd, data)
+
+    def _note(self, now: float) -> None:
+        try:
+            if self._times_fd is not None:
+                self._times_size += os.write(self._times_fd, record(self._size, now))
+                self._noted = now
+        except OSError:
+            self._close_times()  # the log goes on without
+        if self._times_size % RECORD_BYTES:
+            self._close_times()  # the disk is full
+
+    def _open_fd(self) -> int:
+        if self._fd is not None:
+            return self._fd
+        try:
+            # First: who finds the log, as `LogFollower` does, finds its times too.
+            self._times_fd = self._folder.append(self._times)
+            self._times_size = os.fstat(self._times_fd).st_size
+        except OSError:
+            self._close_times()
+        fd = super()._open_fd()
+        if self._times_fd is not None:
+            # None is left of a log that was removed, nor half of a record.
+            self._times_size -= self._times_size % RECORD_BYTES if self._size else self._times_size
+            os.ftruncate(self._times_fd, self._times_size)
+        self._noted = 0.0
+        return fd
+
+    def _rotate(self) -> None:
+        self._close()
+        self._make_room(self._name)
+        try:
+            self._make_room(self._times)  # before the log is there again, as `LogFollower` expects
+        except OSError:
+            pass  # the log goes on
+        self._open_fd()
+
+    def _close(self) -> None:
+        super()._close()
+        self._close_times()
+
+    def _close_times(self) -> None:
+        if self._times_fd is not None:
+            os.close(self._times_fd)
+            self._times_fd = None
+        self._times_size = 0

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pai_runtime.supervisor.log_file import LogFile
+from pai_runtime.supervisor.log_file import LogFile, TimedLogFile
 from pai_runtime.supervisor.user_log import LinesInTurn, UserLog
 from pai_runtime.task.console import Console, LinePrefix
-from pai_runtime.task.layout import LOGS, RUNTIME_LOG, USER_LOG
+from pai_runtime.task.layout import LOGS, RUNTIME_LOG, USER_LOG, USER_LOG_TIMES
 from pai_runtime.task.masking import Masker, Masks
 from pai_runtime.task.runtime_log import PRINTED, line_prefix
 
@@ -115,7 +115,7 @@ class Logs:
 
     def __init__(self, folder: Folder, masks: Masks, prefix: str, rotation: Rotation) -> None:
         self._tail = Tail()
-        both = LinesInTurn(LogFile(folder, USER_LOG, rotation), self._tail)
+        both = LinesInTurn(TimedLogFile(folder, USER_LOG, USER_LOG_TIMES, rotation), self._tail)
         self.masks = masks
         self._runtime_file = _RuntimeFile(LogFile(folder, RUNTIME_LOG, rotation))
         self.runtime = self.runtime_stream()

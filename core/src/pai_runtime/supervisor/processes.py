@@ -46,12 +46,16 @@ class Processes:
     A process that has to stop gets SIGTERM, and SIGKILL when `grace` seconds have passed, each for its
     whole group, which is waited for: a shell is gone at once, and the program that it ran saves its work.
     Background processes that one leaves behind which has ended by itself live on, and their output with them.
+    `on_stop` is told of either signal.
     """
 
-    def __init__(self, loop: Loop, stop: Stop, logs: Logs, grace: float) -> None:
+    def __init__(
+        self, loop: Loop, stop: Stop, logs: Logs, grace: float, on_stop: Callable[[int], None]
+    ) -> None:
         self._loop = loop
         self._grace = grace
         self._stop = stop
+        self._on_stop = on_stop
         self._steps_output = logs.runtime
         self._steps_pipe = loop.pipe(logs.runtime)
         self._child: Child | None = None
@@ -129,9 +133,12 @@ class Processes:
         if not self._stop.at_once:
             child.signal_group(signal.SIGTERM)
             child.signal_group(signal.SIGCONT)  # one that is stopped could not heed it
+            self._on_stop(signal.SIGTERM)
         while _is_left(child) and time.monotonic() < kill_at and not self._stop.at_once:
             self._loop.turn(kill_at)
         child.signal_group(signal.SIGKILL)
+        if child.ended is None:
+            self._on_stop(signal.SIGKILL)
         while child.ended is None:
             self._loop.turn()
         return ExitStatus(child.ended.code, child.ended.signal, "stopped")

@@ -176,6 +176,8 @@ class Services:
         until = time.monotonic() + self._task.options.grace
         for service in self._running:
             service.stop()
+        if not all(service.has_ended for service in self._running):
+            self._task.journal.add("ending")
         while not all(service.has_ended for service in self._running) and time.monotonic() < until:
             if self._task.stop.at_once:
                 return

@@ -128,10 +128,12 @@ def set_up(inputs: Inputs, folder: Folder, stop: Stop) -> Task:
     logs = Logs(folder, Masks(inputs.secrets.values()), options.prefix, options.rotation)
     loop = Loop()
     mask_pipe = inside.fifo(MASK)
-    processes = Processes(loop, stop, logs, options.grace)
+    journal = Journal(folder, EventFile(folder))
+    processes = Processes(
+        loop, stop, logs, options.grace, lambda number: journal.add("stopping", signal=number)
+    )
     processes.listen(mask_pipe, logs)
     folder.reserve(RECORD, RECORD_BYTES)
-    journal = Journal(folder, EventFile(folder))
     return Task(
         inputs=inputs,
         folder=folder,

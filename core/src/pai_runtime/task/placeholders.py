@@ -38,6 +38,11 @@ def paths(value: Any) -> set[str]:
     return {path for item in value for path in paths(item)}
 
 
+def has_secret(value: Any) -> bool:
+    """Whether a parameter, or anything in it, has the placeholder of a secret in the place of its value."""
+    return bool(paths(value))
+
+
 def fill(value: Any, secrets: Mapping[str, str]) -> Any:
     """`value` with every placeholder replaced; raises KeyError with the path of a missing secret."""
     if isinstance(value, str):

@@ -59,6 +59,7 @@ class SharedVariables:
 class UseRecord:
     """One use of a plugin: who it is, for which roles, what it was given, and where it came from.
 
+    `roles` have this use, `plugin_roles` any use of the plugin.
     `digest` is that of the distribution's code, None for an editable one. `secrets` names the platform's
     secrets that its hooks are given.
     """
@@ -72,6 +73,7 @@ class UseRecord:
     failure_policy: FailurePolicy
     source: str
     roles: tuple[str, ...] = ()
+    plugin_roles: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
 
     @property
@@ -91,6 +93,7 @@ class UseRecord:
             "failurePolicy": self.failure_policy,
             "source": self.source,
             "roles": list(self.roles),
+            "pluginRoles": list(self.plugin_roles),
             "secrets": list(self.secrets),
         }
 
@@ -98,7 +101,8 @@ class UseRecord:
     def from_json(cls, document: Mapping[str, Any]) -> UseRecord:
         """Read what `to_json` gave."""
         fields = {**document, "roles": tuple(document["roles"]), "secrets": tuple(document["secrets"])}
-        return cls(failure_policy=fields.pop("failurePolicy"), **fields)
+        policy, plugin_roles = fields.pop("failurePolicy"), tuple(fields.pop("pluginRoles"))
+        return cls(failure_policy=policy, plugin_roles=plugin_roles, **fields)
 
 
 @record(frozen=True)

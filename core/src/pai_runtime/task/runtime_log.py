@@ -22,6 +22,12 @@ def line_prefix() -> bytes:
     return time.strftime(f"[%a %b %e %H:%M:%S UTC %Y{_MARK}", time.gmtime()).encode()
 
 
+def date_of(line: bytes) -> str | None:
+    """The date of a line, as it is written there; None if it has none."""
+    date, mark, _ = line.partition(_MARK.encode())
+    return date[1:].decode("ascii", "replace") if mark and date.startswith(b"[") else None
+
+
 def before_explanation(texts: Sequence[str]) -> Sequence[str]:
     """Those before the log says why the task failed: what follows is of that, or of callbacks."""
     explained = (number for number, text in enumerate(texts) if text.startswith(EXPLAINED))

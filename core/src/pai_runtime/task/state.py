@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 VERSION = 1
 
 _MOST_BYTES = 1024 * 1024
-_KEPT = ("held", "lingering")
+_PHASES = ("held", "lingering", "ending", "ended")
+"""Phases that have the name of the event with which they begin."""
 
 
 class Journal:
@@ -45,17 +46,26 @@ class Journal:
 def state_after(state: Mapping[str, Any], event: Mapping[str, Any]) -> dict[str, Any]:
     """The state of a task after one more event; of ``{}`` before the first, and without a phase at first."""
     kind, now = event["event"], event["time"]
-    base = {"stateVersion": VERSION, "phase": None, "use": None, "since": now, "heldUntil": None}
+    base = {
+        "stateVersion": VERSION,
+        "phase": None,
+        "use": None,
+        "since": now,
+        "stopping": None,
+        "heldUntil": None,
+    }
     if kind == "supervisorStarted":
         return {**base, "release": None, "pid": event["pid"], "addresses": {}}
     if kind == "serviceReady" and "address" in event:
         addresses = {**state["addresses"], event["service"]: event["address"]}
         return {**state, "addresses": addresses}
+    if kind == "stopping":
+        return {**state, "since": now, "stopping": event["signal"]}
     if kind == "stepStarted":
         phase = event["phase"]
     elif kind == "commandStarted":
         phase = "command"
-    elif kind == "ended" or kind in _KEPT:
+    elif kind in _PHASES:
         phase = kind
     else:
         return dict(state)
@@ -64,6 +74,7 @@ def state_after(state: Mapping[str, Any], event: Mapping[str, Any]) -> dict[str,
         "phase": phase,
         "use": event.get("use"),
         "since": now,
+        "stopping": None,
         "heldUntil": event.get("until"),
         "release": event.get("release"),
     }

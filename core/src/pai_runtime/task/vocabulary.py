@@ -24,7 +24,8 @@ RetryOn = Literal["retryable", "always"]
 """Which failed tasks and jobs are retried."""
 
 Kept = Literal["held", "lingering"]
-StatePhase = Literal[Phase, Kept, "ended"]
+StatePhase = Literal[Phase, Kept, "ending", "ended"]
+"""What a task is doing; `ending`: its services are told to end."""
 
 Phases = Literal["all", "init", "rest"]
 """Which part of a plan a supervisor runs."""

@@ -11,7 +11,7 @@ from pai_runtime.terminal.text import cut
 from pai_runtime.terminal.times import elapsed
 from pai_runtime.terminal.words import TASK_TITLES, counted, counts, retries, task_counts, task_row
 
-_COLOURS = {"failed": "31", "held": "33", "succeeded": "32"}
+_COLOURS = {"failed": "31", "held": "33", "succeeded": "32", "callbacks failed": "33"}
 
 
 def frame(
@@ -25,7 +25,7 @@ def frame(
     columns, rows = size
     room = max(1, rows * 2 // 3) - 2
     shown, rest = _chosen(run.tasks, activities, room)
-    tasks = table([TASK_TITLES, *(task_row(reader, task, activities[task.name], now) for task in shown)])
+    tasks = table([TASK_TITLES, *(task_row(reader, run, task, activities[task.name], now) for task in shown)])
     lines = [cut(line, columns - 1) for line in (_job_line(run, now), *tasks, *rest)][: max(1, room + 2)]
     if not colours:
         return lines
@@ -38,7 +38,7 @@ def frame(
 
 def _job_line(run: Run, now: float) -> str:
     again = f", {counted(retries(run), 'retry', 'retries')}" if retries(run) else ""
-    state = run.outcome or "running"
+    state = "stopping" if run.stopping else run.state
     took = elapsed(run.started, run.ended, now)
     return f"{run.job}: {state}, {took}: {task_counts(run)}{again}"
 
@@ -65,14 +65,16 @@ def _chosen(tasks: Sequence[RunTask], activities: Activity, room: int) -> tuple[
 
 
 def _rank(task: RunTask, progress: Progress | None) -> tuple[int, float]:
-    """By what matters most: held, failed, on its way into or out of the command; then the latest change."""
-    order = ["held", "failed", "step"]
+    """By what matters most, such as on its way into or out of the command; then the latest change."""
+    order = ["held", "failed", "callbacks failed", "step"]
     word = _word(task, progress)
     changed = max(task.started or 0, task.ended or 0, progress.since if progress else 0)
     return order.index(word) if word in order else len(order), -changed
 
 
 def _word(task: RunTask, progress: Progress | None) -> str:
-    if progress is None or progress.phase in ("command", "ended"):
+    if task.state != "failed" and task.failed_callbacks:
+        return "callbacks failed"
+    if progress is None or (progress.phase in ("command", "ended") and progress.stopping is None):
         return task.state
     return "held" if progress.phase == "held" else "step"

@@ -7,12 +7,14 @@ where this never changes how the terminal is set.
 
 import os
 import time
+from collections.abc import Sequence
 from resource import RLIMIT_NOFILE, getrlimit
 
 from pai_runtime.document.printable import printable
 from pai_runtime.runs.reader import LogReader, RunReader, activity
 from pai_runtime.runs.state import Run, RunTask
-from pai_runtime.task.console import Console, LinePrefix
+from pai_runtime.task.console import LinePrefix
+from pai_runtime.terminal.block import Block
 from pai_runtime.terminal.live_frame import frame
 from pai_runtime.terminal.news import Announcements
 from pai_runtime.terminal.text import shown_line
@@ -51,25 +53,19 @@ class _Output:
 
 
 class LiveView:
-    """A block of lines at the end of the terminal, drawn anew in place, above which all else scrolls.
-
-    The cursor stands below the block. Whatever the terminal is told is told in one piece, without a state
-    that would have to be restored: a runtime that is killed leaves an old block, and nothing worse.
-    """
+    """The status as a block at the end of the terminal, above which the output of the tasks scrolls."""
 
     shows_output = True
 
     def __init__(self, reader: RunReader, terminal: int = 1) -> None:
         self._reader = reader
-        self._terminal = terminal
-        self._console = Console(terminal, b"")
+        self._block = Block(terminal)
         self._colours = not os.environ.get("NO_COLOR")
         self._announcements = Announcements()
         self._said: list[str] = []
         self._run: Run | None = None
         self._outputs: dict[str, _Output] = {}
-        self._block: list[str] = []
-        self._size = _size(terminal)
+        self._size = self._block.size()
         self._draw_at = 0.0
 
     def say(self, text: str) -> None:
@@ -84,7 +80,7 @@ class LiveView:
         if time.monotonic() < self._draw_at:
             return
         self._draw_at = time.monotonic() + _DRAW_EVERY
-        size = _size(self._terminal)
+        size = self._block.size()
         if size == self._size:
             self._update(run)
         self._size = size  # while the window is dragged, each block would be left behind, wrapped anew
@@ -98,10 +94,10 @@ class LiveView:
             left -= shown
         if left <= 0:
             self.say(f"not all output is shown; to see all of it: {logs_command(self._reader.folder)}")
-        self._size = _size(self._terminal)
+        self._size = self._block.size()
         self._update(run)
         self._run = None
-        self._block = []
+        self._block.leave()
         for output in self._outputs.values():
             output.close()
 
@@ -132,27 +128,12 @@ class LiveView:
         many = len(run.tasks)
         if many <= getrlimit(RLIMIT_NOFILE)[0] // 2:
             return False
-        if not self._block:
+        if not self._block.lines:
             logs = logs_command(self._reader.folder, "-f")
             self._said.append(f"the output of {many} tasks is not shown here; to see it: {logs}")
         return True
 
-    def _draw(self, lines: list[str], block: list[str] | None = None) -> None:
+    def _draw(self, lines: list[str], block: Sequence[str] = ()) -> None:
         said, self._said = self._said, []
         above = [*lines, *(f"pai-runtime: {printable(text)}" for text in said)]
-        block = block or []
-        if not above and block == self._block:
-            return
-        to_begin = f"\x1b[{len(self._block)}A\r\x1b[J" if self._block else ""
-        text = to_begin + "".join(f"{line}\n" for line in (*above, *block))
-        self._block = block
-        self._console.write(text.encode("utf-8", "backslashreplace"))
-
-
-def _size(terminal: int) -> tuple[int, int]:
-    """Columns and rows of the terminal."""
-    try:
-        columns, rows = os.get_terminal_size(terminal)
-    except OSError:
-        return 80, 24
-    return columns or 80, rows or 24
+        self._block.draw(above, block)

@@ -2,13 +2,17 @@
 
 from collections.abc import Iterator
 
+from pai_runtime.runs.progress import Progress
 from pai_runtime.runs.reader import Activity
 from pai_runtime.runs.state import Run
 from pai_runtime.terminal.times import time_span
-from pai_runtime.terminal.words import kept
+from pai_runtime.terminal.words import counted, kept, stopping
 
 LONG = 10.0
 """Seconds that a step of the setup, or a callback, takes before that is news."""
+SOON = 1.0
+"""The same once somebody waits for the task to end."""
+_MOST_NAMED = 10
 
 
 class Announcements:
@@ -32,21 +36,50 @@ class Announcements:
 
 
 class LongSteps:
-    """Tells of each step beside the command that takes long: after `LONG`, then each time twice as late."""
+    """Tells of each step beside the command that takes long, and of all that is being stopped.
+
+    After `LONG`, or `SOON` for what is being stopped, then each time twice as late; and when a task has ended
+    that was told of as being stopped. Of many tasks at once only some are named.
+    """
 
     def __init__(self) -> None:
         self._next: dict[tuple[str, float], float] = {}
+        self._stopping: set[str] = set()
 
     def of(self, run: Run, activities: Activity, now: float) -> Iterator[str]:
         """The steps to tell of at the time `now` (seconds since 1970)."""
+        texts = list(self._all(run, activities, now))
+        yield from texts[:_MOST_NAMED]
+        if len(texts) > _MOST_NAMED:
+            yield f"and so on for {counted(len(texts) - _MOST_NAMED, 'more task', 'more tasks')}"
+
+    def _all(self, run: Run, activities: Activity, now: float) -> Iterator[str]:
         for task in run.tasks:
             progress = activities[task.name]
-            if progress is None or progress.phase in ("command", "held", "lingering", "ended"):
+            if task.over and task.name in self._stopping:
+                self._stopping.remove(task.name)
+                yield f"{task.name} has ended: {task.state}, exit code {task.exit_code}"
+            if progress is None or progress.phase in ("held", "lingering", "ended"):
                 continue
+            is_stopped = run.stopping or progress.stopping is not None
+            if progress.phase == "command" and progress.stopping is None:
+                continue
+            first = SOON if is_stopped else LONG
             step, took = (task.name, progress.since), now - progress.since
-            if took >= self._next.get(step, LONG):
-                self._next[step] = LONG
+            if took >= self._next.get(step, first):
+                self._next[step] = first
                 while self._next[step] <= took:
                     self._next[step] *= 2
-                use = f", '{progress.use}'," if progress.use else ""
-                yield f"{task.name} has been in {progress.phase}{use} for {time_span(took)}"
+                if is_stopped:
+                    self._stopping.add(task.name)
+                yield f"{task.name} has been {_doing(progress)} for {time_span(took)}"
+
+
+def _doing(progress: Progress) -> str:
+    """What a task has been doing."""
+    if progress.phase == "ending":
+        return "stopping its services"
+    use = f", '{progress.use}'," if progress.use else ""
+    if how := stopping(progress):
+        return f"{how} its {progress.phase}{use}"
+    return f"in {progress.phase}{use}"

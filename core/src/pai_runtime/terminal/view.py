@@ -1,6 +1,5 @@
 """How a run is shown to the user who started it."""
 
-import os
 import sys
 import time
 
@@ -8,6 +7,7 @@ from pai_runtime.document.printable import printable
 from pai_runtime.runs.reader import RunReader, activity
 from pai_runtime.runs.state import Run
 from pai_runtime.task.console import Console
+from pai_runtime.terminal.block import can_redraw
 from pai_runtime.terminal.live_view import LiveView
 from pai_runtime.terminal.news import Announcements, LongSteps
 
@@ -16,8 +16,8 @@ _LOOK_EVERY = 1.0
 
 def choose_view(reader: RunReader, *, plain: bool) -> "LiveView | PlainView":
     """The view of a running job: live, if standard output is a capable terminal."""
-    terminal = sys.stdout.isatty() and sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
-    return LiveView(reader) if terminal and not plain else PlainView(reader)
+    live = not plain and can_redraw() and sys.stderr.isatty()
+    return LiveView(reader) if live else PlainView(reader)
 
 
 class PlainView:

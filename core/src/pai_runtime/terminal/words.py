@@ -1,6 +1,7 @@
 """Short texts about a run: for the live view, ``ps`` and the messages of a run."""
 
 import shlex
+import signal
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -13,7 +14,7 @@ from pai_runtime.task.runtime_log import text_of
 from pai_runtime.terminal.text import shown_line
 from pai_runtime.terminal.times import clock, elapsed, time_span
 
-TASK_TITLES = ("TASK", "STATE", "PHASE", "ELAPSED", "RETRIES", "LAST LINE")
+TASK_TITLES = ("TASK", "STATE", "PHASE", "ELAPSED", "ATTEMPTS", "LAST LINE")
 
 _KEPT = {
     "held": "has failed and is held for debugging",
@@ -53,9 +54,14 @@ def counted(number: int, one: str, many: str) -> str:
 
 
 def task_ranges(run: Run) -> str:
-    """The tasks that there are: ``worker/0 to worker/3, server/0``."""
-    last = {task.role: task.index for task in run.tasks}
-    return ", ".join(f"{role}/0" + f" to {role}/{index}" * bool(index) for role, index in last.items())
+    """The tasks that there are: ``worker/0 to worker/3, server/0``; a range may have gaps."""
+    indexes: dict[str, list[int]] = {}
+    for task in run.tasks:
+        indexes.setdefault(task.role, []).append(task.index)
+    return ", ".join(
+        f"{role}/{first}" + (f" to {role}/{last}" if last != first else "")
+        for role, (first, *_, last) in ((role, [found[0], *found]) for role, found in indexes.items())
+    )
 
 
 def retries(run: Run) -> int:
@@ -63,14 +69,17 @@ def retries(run: Run) -> int:
     return run.retries + sum(max(0, task.retries - run.retries) for task in run.tasks)
 
 
-def task_row(reader: RunReader, task: RunTask, progress: Progress | None, now: float) -> Sequence[str]:
-    """What `TASK_TITLES` are the titles of."""
+def task_row(
+    reader: RunReader, run: Run, task: RunTask, progress: Progress | None, now: float
+) -> Sequence[str]:
+    """What `TASK_TITLES` are the titles of; the time is that of the last attempt."""
+    state = run.state_of(task)
     return (
         task.name,
-        task.state,
+        state,
         phase(task, progress, now) + _callbacks(reader, task),
-        elapsed(task.started, task.ended, now),
-        str(task.retries or ""),
+        elapsed(task.started, task.ended, now) if state != "lost" else "",
+        str(task.retries + 1) if task.started or task.retries else "",
         last_line(reader, task, progress),
     )
 
@@ -93,9 +102,17 @@ def phase(task: RunTask, progress: Progress | None, now: float) -> str:
         return ""
     if progress.phase in _KEPT and progress.held_until is not None:
         return f"{progress.phase} until {clock(progress.held_until)}"
-    if progress.phase == "command":
+    if progress.phase == "command" and progress.stopping is None:
         return "command"
-    return " ".join((progress.phase, *filter(None, [progress.use]), time_span(now - progress.since)))
+    took = time_span(now - progress.since)
+    return " ".join(filter(None, (stopping(progress), progress.phase, progress.use, took)))
+
+
+def stopping(progress: Progress) -> str:
+    """Whether what a task is doing is being ended, and how."""
+    if progress.stopping is None:
+        return ""
+    return "killing" if progress.stopping == signal.SIGKILL else "stopping"
 
 
 def last_line(reader: RunReader, task: RunTask, progress: Progress | None = None) -> str:

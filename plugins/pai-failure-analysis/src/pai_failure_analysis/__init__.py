@@ -46,17 +46,19 @@ def pai_analyze(use: Use, task: Task, failure: Failure) -> Analysis | None:
     # RE2 and YAML are not for every job that only has this plugin beside it.
     from pai_failure_analysis.gathering import gather_evidence  # noqa: PLC0415
     from pai_failure_analysis.matching import LONGEST_MATCH, first_match  # noqa: PLC0415
+    from pai_failure_analysis.python_environment import MODULE_NOT_FOUND, advice  # noqa: PLC0415
 
     evidence = gather_evidence(task, failure)
     match = first_match(_rules(use, failure), evidence)
     if match is None:
         return None
     rule = match.rule
+    advised = advice(os.environ) if rule.phrase == MODULE_NOT_FOUND else ()
     return Analysis(
         code=rule.code,
         phrase=rule.phrase,
         reason=rule.reason,
-        solution=rule.solution,
+        solution=(*advised, *rule.solution),
         behavior=rule.behavior,
         trigger=match.trigger[:LONGEST_MATCH],
         because_of_peer=rule.because_of_peer and sum(task.instances.values()) > 1,

@@ -1,94 +1,42 @@
-"""``pai-runtime analyze``: why a job failed, from its logs."""
+"""``pai-runtime analyze``: why a job failed, from its logs or by the run of it."""
 
 import argparse
 import signal
-import sys
-from bisect import bisect_right
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-from pai_failure_analysis.evidence import LOG_BYTES, Evidence
-from pai_failure_analysis.matching import Found, Match, first_match, searchable
-from pai_failure_analysis.rules import MOST_CODE, shipped_rules
-from pai_runtime.plugin import Output, UserError
-
-CONTEXT = 3
-"""Lines that are shown before and after a match."""
-
-MOST_LINES = 10
-"""Lines of a match that are shown."""
-
-MOST_NAMED = 5
-"""Entries of a spec that a message names."""
-
-COLUMNS = 160
-BEFORE_MATCH = 60
-"""Columns of a line that are shown; of a match beyond them, how many bytes are shown before it."""
-
-BEHAVIORS = {
-    "TRANSIENT": "a retry may help",
-    "PERMANENT": "a retry fails again unless something is changed",
-    "UNKNOWN": "a retry may or may not help",
-}
-
-NOT_FOUND = 1
-"""Exit status: no rule matches."""
+from pai_failure_analysis.evidence import Evidence
+from pai_failure_analysis.explanation import by_match
+from pai_failure_analysis.matching import first_match
+from pai_failure_analysis.rules import MOST_CODE, Rule, shipped_rules
+from pai_failure_analysis.searched_logs import Logs, read_logs
+from pai_runtime.plugin import FailedTask, Output, UserError
 
 if TYPE_CHECKING:
     from pai_failure_analysis.spec_file import SpecFile
 
+MOST_NAMED = 5
+"""Entries of a spec that a message names."""
 
-@dataclass(frozen=True)
-class Log:
-    """The end of one log: where it begins in the text of all, and which of its lines that is, from 1."""
-
-    name: str
-    start: int
-    first_line: int
-
-
-@dataclass(frozen=True)
-class Logs:
-    """Several logs as one searchable text."""
-
-    text: bytes
-    logs: tuple[Log, ...]
-
-    def position(self, index: int) -> tuple[str, int]:
-        """The log and the line, from 1, of a byte in the text."""
-        log = self.logs[bisect_right([log.start for log in self.logs], index) - 1]
-        return log.name, log.first_line + self.text.count(b"\n", log.start, index)
-
-    def lines(self, found: Found, output: Output) -> list[tuple[int, bool, str]]:
-        """The lines of a match and those around it: the number, whether it is one of the match, the text."""
-        log = max((log for log in self.logs if log.start <= found.start), key=lambda log: log.start)
-        end = min((log.start for log in self.logs if log.start > found.start), default=len(self.text))
-        start = found.start
-        for _ in range(CONTEXT + 1):
-            start = self.text.rfind(b"\n", log.start, max(start, log.start))
-        start = max(start + 1, log.start)
-        number = log.first_line + self.text.count(b"\n", log.start, start)
-        shown: list[tuple[int, bool, str]] = []
-        after = 0
-        while start < end and len(shown) < CONTEXT + MOST_LINES and after <= CONTEXT:
-            stop = self.text.find(b"\n", start, end)
-            stop = end if stop < 0 else stop
-            matched = start <= max(found.start, found.end - 1) and stop >= found.start
-            begin = found.start - BEFORE_MATCH if start + COLUMNS < found.start < stop else start
-            line = output.log_line(self.text[begin : min(stop, begin + 4 * COLUMNS)], COLUMNS)
-            shown.append((number, matched, f"…{line}" if begin > start else line))
-            after += found.end <= stop
-            start, number = stop + 1, number + 1
-        return shown
+NOT_FOUND = 1
+"""Exit status: no rule matches, or nothing has failed."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command is given."""
-    parser.add_argument("logs", nargs="+", metavar="LOG", help="a log of any job; - is standard input")
     parser.add_argument(
-        "--exit-code", type=_exit_code, metavar="N", help="the exit code of the job (default: 1)"
+        "what",
+        nargs="+",
+        metavar="LOG|RUN",
+        help="logs of any job, - is standard input; or a run, and one of its tasks, such as latest worker/0",
+    )
+    parser.add_argument(
+        "--exit-code",
+        type=_exit_code,
+        metavar="N",
+        help="the exit code of the job whose logs these are (default: 1)",
     )
     parser.add_argument(
         "--signal", type=_signal, metavar="S", help="the signal that ended it: 9, KILL or SIGKILL"
@@ -100,25 +48,75 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace, output: Output) -> int:
-    """Exit status 0 if the failure is explained, 1 if no rule matches, 2 if a log cannot be read."""
-    logs = _read_logs(args.logs)
-    rules = shipped_rules()
-    if args.spec:
-        from pai_failure_analysis.spec_file import read_spec_file  # noqa: PLC0415 - slow to import
+    """Exit status 0 if all is explained, 1 if not or if nothing failed, 2 if there is no such log or run."""
+    rules = _rules(args.spec, output)
+    return _analyze_run(args, rules, output) if _is_run(args.what) else _analyze_logs(args, rules, output)
 
-        spec = read_spec_file(args.spec)
-        output.report(*(f"warning: {fault}" for fault in spec.faults), *_left_out(args.spec, spec))
-        rules = [*spec.rules, *rules]
+
+def _is_run(what: Sequence[str]) -> bool:
+    """Whether a run is meant, whose name may not be a file's."""
+    return what[0] != "-" and (Path(what[0]).is_dir() or not Path(what[0]).exists())
+
+
+def _analyze_logs(args: argparse.Namespace, rules: Sequence[Rule], output: Output) -> int:
+    logs = _read_logs(args.what)
     code = args.exit_code if args.exit_code is not None else 128 + args.signal if args.signal else 1
-    evidence = Evidence(code, args.signal, user_log=logs.text, platform_log=logs.text)
-    match = first_match(rules, evidence)
+    match = first_match(rules, Evidence(code, args.signal, user_log=logs.text, platform_log=logs.text))
+    found = by_match(match, logs, logs) if match else None
     if args.json:
-        output.write_json(_document(match, logs, output) if match else None)
-    elif match:
-        output.write_lines(_explained(match, logs, output))
+        output.write_json(found.document(output) if found else None)
+    elif found:
+        output.write_lines(found.lines(output))
     else:
         output.write_lines([f"No rule matches exit code {code} and these logs."])
-    return 0 if match else NOT_FOUND
+    return 0 if found else NOT_FOUND
+
+
+def _analyze_run(args: argparse.Namespace, rules: Sequence[Rule], output: Output) -> int:
+    from pai_failure_analysis.failed_tasks import explain  # noqa: PLC0415 - not for logs
+
+    run, *tasks = args.what
+    if len(tasks) > 1:
+        raise UserError(f"expected logs, or a run and one task at most; '{run}' is no log")
+    if args.exit_code is not None or args.signal is not None:
+        raise UserError(f"--exit-code and --signal are for logs; '{run}' is no log")
+    document, explained = [], []
+    for number, task in enumerate(_failed_tasks(run, tasks, output)):
+        found = explain(task, rules)
+        explained.append(found is not None)
+        if args.json:
+            document.append({"task": task.name, "explanation": found and found.document(output)})
+            continue
+        said = found.lines(output) if found else ["No rule matches its exit code and its logs."]
+        output.write_lines([*[""] * (number > 0), f"{task.name}: {_end(task.exit_record)}", *said])
+    if args.json:
+        output.write_json(document)
+    elif not explained:
+        output.write_lines([f"{' '.join(args.what)} has not failed."])
+    return 0 if explained and all(explained) else NOT_FOUND
+
+
+def _failed_tasks(run: str, tasks: Sequence[str], output: Output) -> Sequence[FailedTask]:
+    try:
+        return output.failed_tasks(run, *tasks)
+    except UserError as error:
+        if Path(run).exists():
+            raise
+        raise UserError(f"there is no log '{run}', and {error}") from None
+
+
+def _end(record: Mapping[str, Any]) -> str:
+    return str(record.get("message") or "it left no exit record")
+
+
+def _rules(spec: Path | None, output: Output) -> list[Rule]:
+    if spec is None:
+        return shipped_rules()
+    from pai_failure_analysis.spec_file import read_spec_file  # noqa: PLC0415 - slow to import
+
+    file = read_spec_file(spec)
+    output.report(*(f"warning: {fault}" for fault in file.faults), *_left_out(spec, file))
+    return [*file.rules, *shipped_rules()]
 
 
 def _left_out(path: Path, spec: "SpecFile") -> Iterator[str]:
@@ -145,82 +143,9 @@ def _signal(text: str) -> int:
         ) from None
 
 
-def _read_logs(names: list[str]) -> Logs:
-    text, logs = b"", []
-    for name in names:
-        try:
-            if name == "-":
-                end, lines = _end_of(sys.stdin.buffer)
-            else:
-                with Path(name).open("rb") as stream:
-                    end, lines = _end_of(stream)
-        except OSError as error:
-            raise UserError(f"{name} cannot be read: {error.strerror}") from None
-        if text and not text.endswith(b"\n"):
-            text += b"\n"
-        logs.append(Log("standard input" if name == "-" else name, len(text), lines + 1))
-        text += searchable(end)
-    return Logs(text, tuple(logs))
+def _read_logs(names: Sequence[str]) -> Logs:
+    return read_logs(("standard input" if name == "-" else name, partial(_opened, name)) for name in names)
 
 
-def _end_of(stream: IO[bytes]) -> tuple[bytes, int]:
-    """The last bytes of a log, and how many lines are before them."""
-    end, lines = b"", 0
-    while piece := stream.read(LOG_BYTES):
-        end += piece
-        lines += end.count(b"\n", 0, max(0, len(end) - LOG_BYTES))
-        end = end[-LOG_BYTES:]
-    return end, lines
-
-
-def _found_in(match: Match) -> list[Found]:
-    """What was found in the logs, each position once."""
-    return list(dict.fromkeys(filter(None, (match.user, match.platform))))
-
-
-def _explained(match: Match, logs: Logs, output: Output) -> Iterator[str]:
-    rule = match.rule
-    yield f"{rule.code} {rule.phrase}: {BEHAVIORS[rule.behavior]}"
-    yield ""
-    yield f"Why: {rule.reason or 'the rule does not say'}"
-    if rule.because_of_peer:
-        yield "Another task failed first: look there."
-    if rule.solution:
-        yield "What to do:"
-        yield from (f"  - {line}" for line in rule.solution)
-    for found in _found_in(match):
-        name, number = logs.position(found.start)
-        yield ""
-        yield f"{name}:{number}:"
-        yield from (
-            f"{'>' if matched else ' '} {line:>6} | {text}"
-            for line, matched, text in logs.lines(found, output)
-        )
-    yield ""
-    yield f"Found by {match.trigger}"
-
-
-def _document(match: Match, logs: Logs, output: Output) -> dict[str, Any]:
-    rule = match.rule
-    return {
-        "code": rule.code,
-        "phrase": rule.phrase,
-        "behavior": rule.behavior,
-        "reason": rule.reason,
-        "solution": rule.solution,
-        "becauseOfPeer": rule.because_of_peer,
-        "trigger": match.trigger,
-        "matches": [
-            {
-                "log": name,
-                "line": number,
-                "text": found.text,
-                "context": [
-                    {"line": line, "matched": matched, "text": text}
-                    for line, matched, text in logs.lines(found, output)
-                ],
-            }
-            for found in _found_in(match)
-            for name, number in [logs.position(found.start)]
-        ],
-    }
+def _opened(name: str) -> BinaryIO:
+    return open(0, "rb", closefd=False) if name == "-" else Path(name).open("rb")

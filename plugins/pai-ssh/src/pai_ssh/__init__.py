@@ -17,10 +17,14 @@ SECRETS = ("run", "jobSSH", "sshKeys")
 @hookimpl
 def pai_prerequisite(use: Use, task: Task) -> Contribution:
     """An sshd beside the command; parameters that make no sense are refused before anything is started."""
-    read_request(use, task)
+    warnings = read_request(use, task).warnings
     service = Service("ssh", SERVE, probe=PROBE, required=use.failure_policy == "fail")
     return Contribution(
-        {FOLDER: str(_folder(task))}, [ShellStep("taskStarts", PREPARE)], [service], secrets=SECRETS
+        {FOLDER: str(_folder(task))},
+        [ShellStep("taskStarts", PREPARE)],
+        [service],
+        secrets=SECRETS,
+        warnings=warnings,
     )
 
 
@@ -35,8 +39,6 @@ def pai_init(use: Use, task: Task) -> None:
             f"ssh is set up in this task by the use at {first.read_text('utf-8')} too; remove one of the two"
         )
     request = read_request(use, task)
-    for warning in request.warnings:
-        _say(f"[WARNING] ssh: {warning}")
     keys = keys_of_run(use.secrets)
     for pair in (keys.host, keys.job):
         _hide(pair.private)
@@ -59,10 +61,11 @@ def pai_task_starts(use: Use, task: Task) -> None:
         return
     if not (_folder(task) / CHECKED).exists():
         raise UserError("sshd was not started, so no task can reach this one")
-    from pai_ssh.barrier import wait_for_all  # noqa: PLC0415 - paramiko is slow to import
+    from pai_ssh.barrier import Barrier  # noqa: PLC0415 - paramiko is slow to import
 
     peers = [peer for peer in find_peers(task, os.environ) if peer.role in request.barrier]
-    wait_for_all(peers, f"{task.role}-{task.index}", _folder(task), request.seconds, _say)
+    barrier = Barrier(peers, request.waiting, request.seconds)
+    barrier.wait(f"{task.role}-{task.index}", _folder(task), _say)
 
 
 def _folder(task: Task) -> Path:

@@ -1,8 +1,9 @@
 """The barrier: the tasks of a job wait until every one of them can be reached by ssh.
 
-1. The first task, the leader, asks every one: it logs in with the job's key, again and again until it can.
-2. When all have answered, or the time is over, it tells each that answered how it went, over the connection
-   that it has kept. Nobody goes on, and perhaps ends, before the leader has reached all.
+1. The first task that waits, the leader, asks every one: it logs in with the job's key, again and again until
+   it can.
+2. When all have answered, or the time is over, it tells each that waits and answered how it went, over the
+   connection that it has kept. Nobody goes on, and perhaps ends, before the leader has reached all.
 3. The others only wait for a file in which they are told so. They ask nobody.
 
 So a job of n tasks has n logins and not n², and a task that is already done when a late one comes cannot
@@ -14,7 +15,7 @@ import logging
 import os
 import pwd
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,24 +44,29 @@ _TELL = f'cat >"${FOLDER}/{VERDICT}.part" && mv "${FOLDER}/{VERDICT}.part" "${FO
 Say = Callable[[str], None]
 
 
-def wait_for_all(peers: list[Peer], own: str, folder: Path, seconds: float, say: Say) -> None:
-    """Wait until all of `peers` answer; the task called `own` is one of them.
+@dataclass(frozen=True)
+class Barrier:
+    """All of `peers` have to answer within `seconds`; those of the roles in `waiting` wait for it."""
 
-    `folder` has the keys. Raises `UserError` after `seconds`.
-    """
-    # A login that does not succeed yet is no error, and needs no traceback in the log.
-    logging.getLogger("paramiko").addHandler(logging.NullHandler())
-    leader = peers[0].name
-    say(f"[INFO] ssh barrier: waiting up to {seconds:g} seconds for {len(peers)} tasks")
-    missing = _lead(peers, folder, seconds) if own == leader else _follow(leader, folder, seconds + LATE)
-    if missing:
-        raise UserError(f"no answer by ssh within {seconds:g} seconds from {', '.join(missing)}")
-    say(f"[INFO] ssh barrier: all {len(peers)} tasks answer")
+    peers: list[Peer]
+    waiting: Collection[str]
+    seconds: float
+
+    def wait(self, own: str, folder: Path, say: Say) -> None:
+        """Wait, in the task called `own`; `folder` has the keys. Raises `UserError` when the time is over."""
+        # A login that does not succeed yet is no error, and needs no traceback in the log.
+        logging.getLogger("paramiko").addHandler(logging.NullHandler())
+        leader = next(peer.name for peer in self.peers if peer.role in self.waiting)
+        say(f"[INFO] ssh barrier: waiting up to {self.seconds:g} seconds for {len(self.peers)} tasks")
+        missing = _lead(self, folder) if own == leader else _follow(leader, folder, self.seconds + LATE)
+        if missing:
+            raise UserError(f"no answer by ssh within {self.seconds:g} seconds from {', '.join(missing)}")
+        say(f"[INFO] ssh barrier: all {len(self.peers)} tasks answer")
 
 
-def _lead(peers: list[Peer], folder: Path, seconds: float) -> list[str]:
-    """The names of those who did not answer, after all others have been told."""
-    until = time.monotonic() + seconds
+def _lead(barrier: Barrier, folder: Path) -> list[str]:
+    """The names of those who did not answer, after all others that wait have been told."""
+    peers, until = barrier.peers, time.monotonic() + barrier.seconds
     login = _Login(folder)
     rounds = 0
     with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -72,7 +78,11 @@ def _lead(peers: list[Peer], folder: Path, seconds: float) -> list[str]:
                 break
             rounds += 1
             time.sleep(min(backoff(rounds, FIRST_PAUSE, LONGEST_PAUSE), max(until - time.monotonic(), 0)))
-        list(pool.map(lambda client: _tell(client, missing), login.clients.values()))
+        waiting = [peer.name for peer in peers if peer.role in barrier.waiting]
+        told = [client for name, client in login.clients.items() if name in waiting]
+        list(pool.map(lambda client: _tell(client, missing), told))
+    for client in login.clients.values():
+        client.close()
     return missing
 
 
@@ -130,5 +140,3 @@ def _tell(client: paramiko.SSHClient, missing: Iterable[str]) -> None:
         stdout.channel.recv_exit_status()
     except (OSError, EOFError, paramiko.SSHException):
         pass  # it has ended in the meantime, and its own record says why
-    finally:
-        client.close()

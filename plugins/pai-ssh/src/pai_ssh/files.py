@@ -7,7 +7,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from pai_ssh.peers import Peer
+from pai_ssh.peers import Peer, spellings
 
 if TYPE_CHECKING:
     from pai_ssh.keys import Keys
@@ -120,7 +120,7 @@ def _config(folder: Path, peers: list[Peer]) -> Iterator[str]:
     path = _expanded(folder)
     for peer in peers:
         yield f"""\
-Host {peer.name}
+Host {" ".join(f"{role}-{peer.index}" for role in spellings(peer.role))}
     HostName {peer.host}
     Port {peer.port}
     IdentityFile "{path}/key"
@@ -141,7 +141,8 @@ def _client(folder: Path, program: str, peers: list[Peer]) -> str:
     A configuration with both in it would have to include the machine's, and ssh refuses to if it does not
     trust the owner, as in a user namespace, where that is nobody.
     """
-    tasks = " | ".join(f"{role}-[0-9]*" for role in dict.fromkeys(peer.role for peer in peers)) or "-"
+    roles = dict.fromkeys(name for peer in peers for name in spellings(peer.role))
+    tasks = " | ".join(f"{role}-[0-9]*" for role in roles) or "-"
     return f"""\
 #!/bin/sh
 set -f

@@ -5,17 +5,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pai_runtime.plugin import Task
+from pai_runtime.plugin import Task, framework_name
 
 
 @dataclass(frozen=True)
 class Peer:
-    """A task that can be reached by ssh; `name` is what other tasks call it."""
+    """A task that can be reached by ssh."""
 
     role: str
-    name: str
+    index: int
     host: str
     port: int
+
+    @property
+    def name(self) -> str:
+        """What other tasks call it."""
+        return f"{self.role}-{self.index}"
+
+
+def spellings(role: str) -> list[str]:
+    """The role as the job spells it and, where it differs, as FrameworkController does."""
+    return list(dict.fromkeys([role, framework_name(role)]))
 
 
 def find_peers(task: Task, environment: Mapping[str, str]) -> list[Peer]:
@@ -29,5 +39,5 @@ def find_peers(task: Task, environment: Mapping[str, str]) -> list[Peer]:
             host = told.get(f"PAI_HOST_IP_{role}_{index}")
             ports = told.get(f"PAI_PORT_LIST_{role}_{index}_ssh")
             if host and ports:
-                peers.append(Peer(role, f"{role}-{index}", host, int(ports.split(",")[0])))
+                peers.append(Peer(role, index, host, int(ports.split(",")[0])))
     return peers

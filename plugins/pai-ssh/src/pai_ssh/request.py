@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pai_runtime.plugin import Task, Use, UserError
+from pai_runtime.plugin import Task, Use, UserError, has_secret
 
 NUMBERS_IN_A_KEY = {
     "ssh-rsa": 2,
@@ -20,7 +20,7 @@ NUMBERS_IN_A_KEY = {
 }
 """How many fields follow the name of its type in a public key."""
 
-MINUTES = 10.0
+MINUTES = 30.0
 """How long the barrier waits if nobody says so."""
 
 
@@ -28,14 +28,15 @@ MINUTES = 10.0
 class Request:
     """What one use wants of ssh in a task.
 
-    `job` says whether the tasks reach each other, `keys` whose users come in. `barrier` names the roles whose
-    tasks wait for each other, for `seconds` at most; it is empty in a task that waits for nobody. `warnings`
-    say what was asked for and is not given.
+    `job` says whether the tasks reach each other, `keys` whose users come in. `barrier` names the roles that
+    this task waits for, for `seconds` at most, and `waiting` those among them whose tasks wait as it does;
+    both are empty in a task that waits for nobody. `warnings` say what was asked for and is not given.
     """
 
     job: bool
     keys: tuple[str, ...]
     barrier: tuple[str, ...]
+    waiting: tuple[str, ...]
     seconds: float
     warnings: tuple[str, ...]
 
@@ -44,43 +45,52 @@ def read_request(use: Use, task: Task) -> Request:
     """What parameters that fit the manifest's schema ask for; raises `UserError`."""
     parameters = use.parameters
     asked, barrier = _is_true(parameters, "jobssh"), _is_true(parameters, "sshbarrier")
-    roles = parameters.get("taskroles", use.roles)
-    if strangers := [role for role in roles if role not in use.roles]:
-        message = f"taskroles: {', '.join(strangers)} without this use; known: {', '.join(use.roles)}"
-        raise UserError(message)
+    named = parameters.get("taskroles", task.instances)
+    roles = tuple(role for role in use.plugin_roles if role in named)
+    waits = asked and task.gang and barrier and task.role in roles
     warnings = []
     if asked and not task.gang:
         warnings.append("jobssh is off, because with gangAllocation: false tasks need not live together")
     elif barrier and not asked:
         warnings.append("sshbarrier is off, because it needs jobssh: true")
-    job = asked and task.gang
+    if without := [role for role in named if role not in roles]:
+        if "taskroles" in parameters:
+            known = ", ".join(use.plugin_roles)
+            raise UserError(f"taskroles: {', '.join(without)} without ssh, which has {known}")
+        if waits:
+            warnings.append(f"sshbarrier does not wait for {', '.join(without)}, where there is no ssh")
     return Request(
-        job=job,
+        job=asked and task.gang,
         keys=tuple(_keys(parameters)),
-        barrier=tuple(role for role in use.roles if role in roles)
-        if job and barrier and task.role in roles
-        else (),
+        barrier=roles if waits else (),
+        waiting=tuple(role for role in use.roles if role in roles) if waits else (),
         seconds=60 * parameters.get("sshbarrierTimeout", MINUTES),
         warnings=tuple(warnings),
     )
 
 
-def public_keys(text: str) -> Iterator[str]:
-    """The public keys in a text, one a line; raises `UserError`."""
-    for line in filter(None, map(str.strip, text.splitlines())):
-        kind, encoded, *_ = line.split()
-        if _kind_within(encoded) != kind:
-            shown = f"{kind} {encoded[:20]}…"
-            raise UserError(f"the public key '{shown}' is damaged; copy the whole line of its .pub file")
-        yield line
+def public_keys(text: str, where: str) -> Iterator[str]:
+    """The public keys in a text, one a line; raises `UserError`, without the text, which may be a secret."""
+    for number, line in enumerate(text.splitlines(), 1):
+        match line.split():
+            case []:
+                pass
+            case [kind, encoded, *_] if _kind_within(encoded) == kind:
+                yield line.strip()
+            case _:
+                message = "is damaged, or no public key; copy the whole line of its .pub file"
+                raise UserError(f"{where}: line {number} {message}")
 
 
 def _keys(parameters: Mapping[str, Any]) -> Iterator[str]:
-    user = parameters.get("userssh", {})
-    if user.get("type", "custom") != "none":
-        yield from public_keys(user.get("value", ""))
-    for text in parameters.get("publicKeys") or ():
-        yield from public_keys(text)
+    """The keys of users, as far as they are known: while the plan is made, those in secrets are not."""
+    user = parameters.get("userssh") or {}
+    texts = {f"publicKeys[{number}]": text for number, text in enumerate(parameters.get("publicKeys") or ())}
+    if user.get("type") != "none":
+        texts = {"userssh.value": user.get("value"), **texts}
+    for where, text in texts.items():
+        if text and not has_secret(text):
+            yield from public_keys(text, where)
 
 
 def _is_true(parameters: Mapping[str, Any], name: str) -> bool:

@@ -2,14 +2,24 @@
 
 import re
 import shlex
+from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 from posixpath import normpath
+from typing import Any
 
-from pai_runtime.plugin import Contribution, Mount, ShellStep, Task
+from pai_runtime.plugin import Contribution, Mount, ShellStep, Task, Use, UserError, has_secret
 
 SECONDS = 30
 """How long a storage may take to answer."""
+
+
+def public_parameters(use: Use) -> Mapping[str, Any]:
+    """The parameters of a use; raises `UserError` for a secret in them, because mounts are in the plan."""
+    for name, value in use.parameters.items():
+        if has_secret(value):
+            raise UserError(f"{name} contains a secret, but what is mounted, and where, is in the plan")
+    return use.parameters
 
 
 def named_storage(
@@ -55,8 +65,8 @@ def _path(text: str, task: Task) -> str:
 
 
 def _filled(text: str, task: Task) -> str:
-    """A text with the names of user and run; they must not lead to another folder."""
-    names = {"%USER": task.user, "%JOB": task.run}
+    """A text with the names of user and job; they must not lead to another folder."""
+    names = {"%USER": task.user, "%JOB": task.job}
     return re.sub(
         "%USER|%JOB",
         lambda match: names[match[0].upper()].replace("/", "_").lstrip("."),

@@ -6,13 +6,13 @@ itself whether it has it, and the check passes on what ``mount`` says.
 
 from pai_runtime.plugin import Contribution, Task, Use, hookimpl
 from pai_storage import pvc_storage
-from pai_storage.mounting import contribution, nfs_export
+from pai_storage.mounting import contribution, nfs_export, public_parameters
 
 
 @hookimpl
 def pai_prerequisite(use: Use, task: Task) -> Contribution:
     """One mount."""
-    given = use.parameters
+    given = public_parameters(use)
     if "server" not in given:
         return pvc_storage.pai_prerequisite(use, task)
     path = given.get("mountPath", f"/mnt/{use.name}")

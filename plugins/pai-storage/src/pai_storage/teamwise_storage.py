@@ -1,10 +1,17 @@
 """The plugin ``com.microsoft.pai.runtimeplugin.teamwise_storage``: the older way to ask for storages."""
 
 from pai_runtime.plugin import Contribution, Task, Use, hookimpl
-from pai_storage.mounting import contribution, named_storage
+from pai_storage.mounting import contribution, named_storage, public_parameters
+
+_NO_EFFECT = (
+    "nothing is mounted: without storageConfigNames it means the user's default storage, unknown here"
+)
 
 
 @hookimpl
 def pai_prerequisite(use: Use, task: Task) -> Contribution:
     """Each storage that it names, at its usual place."""
-    return contribution(*(named_storage(task, name) for name in use.parameters["storageConfigNames"]))
+    names = public_parameters(use).get("storageConfigNames")
+    if not names:
+        return Contribution(warnings=[_NO_EFFECT])
+    return contribution(*(named_storage(task, name) for name in names))

@@ -4,7 +4,7 @@ import re
 import shlex
 from collections.abc import Mapping
 
-from pai_runtime.plugin import Contribution, Service, ShellStep, Task, Use, UserError, hookimpl
+from pai_runtime.plugin import Contribution, Service, ShellStep, Task, Use, UserError, has_secret, hookimpl
 from pai_tensorboard import scripts
 
 READY_WITHIN = 600.0
@@ -19,6 +19,8 @@ def pai_prerequisite(use: Use, task: Task) -> Contribution | None:
 
     Nothing that happens in the task is allowed to fail it, whatever the failure policy.
     """
+    if not use.parameters:  # as the first runtime
+        return Contribution(warnings=["it has no effect without logdir, the directory that it is to show"])
     if use.roles[:1] != (task.role,) or task.index:
         return None
     port = _port(use.parameters.get("port"), task.ports)
@@ -52,7 +54,7 @@ def _port(given: float | str | None, ports: Mapping[str, tuple[int, ...]]) -> in
 
 def _shell_word(path: str) -> str:
     """A path, in which variables mean their values and nothing else means anything to a shell."""
-    if "\0" in path:  # as the placeholder of a secret has
+    if has_secret(path):
         raise UserError("logdir contains a secret, which TensorBoard would show")
     parts = _VARIABLE.split(path)
     return "".join(

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import FrameType
 
 from pai_runtime.engines.engine import RunRequest
+from pai_runtime.engines.local.code_copy import COPY, copy_code
 from pai_runtime.engines.local.launcher import Launcher
 from pai_runtime.engines.local.placement import placement, ports_needed
 from pai_runtime.engines.local.ports import NoFreePorts, free_ports
@@ -18,10 +19,10 @@ from pai_runtime.engines.local.run_lock import run_lock
 from pai_runtime.engines.local.run_record import SHOW_EVERY, RunRecord
 from pai_runtime.engines.local.supervisors import Supervisors
 from pai_runtime.engines.local.task import LAYERS, LocalTask, shared_text
-from pai_runtime.job.model import Job
+from pai_runtime.job.model import Job, TaskRole
 from pai_runtime.plan.environment import Placement, TaskName
 from pai_runtime.runs.cannot_run import CannotRun
-from pai_runtime.runs.completion import Decision, decision
+from pai_runtime.runs.completion import Decision, decision, roles_of
 from pai_runtime.runs.events import RunEvents
 from pai_runtime.runs.first_failure import first_failure
 from pai_runtime.runs.state import Run, RunOutcome
@@ -70,6 +71,7 @@ class LocalRun:
         self._supervisors = Supervisors(self._launcher)
         self._retries = Retries(job, self._deadline, self._events, self._view)
         self._record = RunRecord(self._folder, self._view)
+        self._roles: Mapping[str, TaskRole] = {}
         self._tasks: dict[TaskName, LocalTask] = {}
         self._ended: dict[TaskName, int] = {}
         self._decision: Decision | None = None
@@ -92,10 +94,21 @@ class LocalRun:
         self._note_what_is_missing()
 
     def prepare(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str]) -> None:
-        """Make all that the tasks need; raises `CannotRun`."""
+        """Make all that the tasks need, or nothing; raises `CannotRun`."""
+        try:
+            self._prepare(plans, secrets)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                for name in self._folder.names():
+                    self._folder.remove(name)
+            raise
+
+    def _prepare(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str]) -> None:
         self._launcher.start()  # it gets ready meanwhile
         preparation = Preparation(self._job, self._folder, self._wanted)
         settings = preparation.settings(plans, secrets, self._launcher)
+        self._copy_code()
+        self._roles = roles_of(self._job.roles, plans)
         self._write_shared(next(iter(plans.values())))
         for (role, index), plan in plans.items():
             framework = self._folder.path.name
@@ -111,6 +124,15 @@ class LocalRun:
     def _note_what_is_missing(self) -> None:
         for missing in _not_given_here(self._job):
             self._view.say(f"note: {missing}")
+
+    def _copy_code(self) -> None:
+        if self._wanted.code is None:
+            return
+        try:
+            with self._folder.folder(COPY, make=True) as copy:
+                copy_code(self._wanted.code, copy)
+        except OSError as error:
+            raise CannotRun(f"cannot copy the code: {error.filename}: {error.strerror}") from None
 
     def _write_shared(self, plan: Plan) -> None:
         try:
@@ -176,7 +198,7 @@ class LocalRun:
             self._start(task)
             return
         self._ended[task.name] = code
-        if decided := decision(self._job.roles, self._ended):
+        if decided := decision(self._roles, self._ended):
             self._decide(decided)
 
     def _decide(self, decided: Decision) -> None:
@@ -231,6 +253,7 @@ class LocalRun:
             ended=self._ended_at,
             outcome=self._outcome() if self._ended_at else None,
             failed_task=self._tasks[failed].label if failed else None,
+            stopping=self._cancelled_by is not None and self._ended_at is None,
         )
 
     def _outcome(self) -> RunOutcome:

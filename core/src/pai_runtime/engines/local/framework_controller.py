@@ -6,7 +6,7 @@ a cluster the real ones are in the container's environment, which nothing here m
 
 import uuid
 
-from pai_runtime.job.framework_name import framework_name
+from pai_runtime.task.framework_name import framework_name
 from pai_runtime.task.record import record
 
 _NAMESPACE = uuid.UUID("6f1d2b0e-5f3c-4a53-9b0e-7b3a4d1c2e90")

@@ -10,7 +10,8 @@ new root:
    entry by entry. What cannot be a layer is read-only.
 3. ``/proc`` has only the processes of the task; ``/sys`` and ``/dev`` are the machine's own, with a
    ``/dev/shm`` of the task's own. What can be set in the first two is read-only.
-4. Of the folder of the run there is only the task's own folder: in it ``work``; ``logs``, read-only;
+4. Of the folder of the run there is only the task's own folder: in it ``work``, which is a layer over the
+   job's code if it has any; ``logs``, read-only;
    ``private``, in memory; a copy of the runtime, read-only; and what else the task puts there, which `FILES`
    has outside. All else of the run, such as plans, records and `WRITTEN`, the task cannot see.
 5. Storage is bound on top.
@@ -72,14 +73,16 @@ class Bind:
 class Isolated:
     """What a task is isolated by: its kinds of namespaces, where what it writes is kept, and its storage.
 
-    `run` and `layers` are the folders of the run, and of what the kernel needs for this task; `user` is the
-    user and the group, which can only be told outside of the namespaces.
+    `run` and `layers` are the folders of the run, and of what the kernel needs for this task; `code` is the
+    folder, if any, over which its working directory is a layer; `user` is the user and the group, which can
+    only be told outside of the namespaces.
     """
 
     namespaces: int
     run: str
     layers: str
     storage: Sequence[Bind] = ()
+    code: str = ""
     user: tuple[int, int] = field(default_factory=lambda: (os.geteuid(), os.getegid()))
 
 
@@ -143,6 +146,7 @@ class Isolation:
         self._root = task / WRITTEN
         self._layers = Path(isolated.layers)
         self._storage = isolated.storage
+        self._code = isolated.code
         self._runtime = runtime
         # A link on the way would lead out of the new root while it is being made.
         self._run_inside = Path(os.path.realpath(run))
@@ -259,19 +263,22 @@ class Isolation:
                 self._bind(Bind(str(mounted), str(mounted), read_only=True))
 
     def _overlay(self, path: Path, *, on_another: bool = False) -> None:
-        self._overlays += 1
-        work = self._layers / str(self._overlays)
-        work.mkdir()
         upper = path.relative_to("/")
         if on_another:  # whose upper layer must not have this one's in it
-            upper = work.with_suffix(_UPPER)
+            upper = self._layers / f"{self._overlays + 1}{_UPPER}"
             upper.mkdir(mode=0o755)
             with Folder.at(upper) as made:
                 _like(made, path)
-            self._uppers.append((self._overlays, str(path)))
-        layers = f"lowerdir={_escaped(path)},upperdir={_escaped(upper)},workdir={_escaped(work)}"
+            self._uppers.append((self._overlays + 1, str(path)))
+        self._mount_layer(path, upper, str(self._inside(path)))
+
+    def _mount_layer(self, lower: Path, upper: Path, target: str) -> None:
+        self._overlays += 1
+        work = self._layers / str(self._overlays)
+        work.mkdir()
+        layers = f"lowerdir={_escaped(lower)},upperdir={_escaped(upper)},workdir={_escaped(work)}"
         options = ",userxattr" if self._in_user_namespace else ""
-        mount("overlay", str(self._inside(path)), "overlay", 0, layers + options)
+        mount("overlay", target, "overlay", 0, layers + options)
         for each in work.iterdir():  # made by the kernel so that its owner cannot look into it, nor can `du`
             each.chmod(stat.S_IRWXU)
 
@@ -300,7 +307,11 @@ class Isolation:
         inside = self._task_inside
         self._memory(self._run_inside, "mode=755,size=1m")
         self._bind(Bind(str(self._task / FILES), str(inside)))
-        self._bind(Bind(str(self._task / WORK), str(inside / WORK)))
+        if self._code:
+            with self._make(inside / WORK) as work:
+                self._mount_layer(Path(self._code), self._task / WORK, _path_of(work))
+        else:
+            self._bind(Bind(str(self._task / WORK), str(inside / WORK)))
         self._bind(Bind(str(self._task / LOGS), str(inside / LOGS), read_only=True))
         self._memory(inside / PRIVATE, f"mode=700,size={_MOST_PRIVATE}")
         self._memory(inside / RUNTIME, "mode=755,size=1m")

@@ -54,6 +54,7 @@ class Preparation:
             shown_elsewhere=self.wanted.view.shows_output,
             namespaces=namespaces,
             storage=self._binds(plans, make=True) if namespaces else {},
+            has_code=self.wanted.code is not None,
             launcher=launcher,
         )
 

@@ -17,9 +17,10 @@ from pai_runtime.runs.reader import LogName
 from pai_runtime.runs.state import Run, RunTask, Unreadable, read_run
 from pai_runtime.task.exit_record import read_exit_record
 from pai_runtime.task.folder import Folder
-from pai_runtime.task.layout import RUNTIME_LOG, USER_LOG, VARIABLES
+from pai_runtime.task.layout import ATTEMPTS, RUNTIME_LOG, USER_LOG, USER_LOG_TIMES, VARIABLES
 
 _LOGS = {"user": USER_LOG, "runtime": RUNTIME_LOG}
+_TIMES = {"user": USER_LOG_TIMES.rpartition("/")[2], "runtime": None}
 _MOST_BYTES = 64 * 1024 * 1024
 
 
@@ -53,9 +54,10 @@ class LocalRunReader:
         except OSError:
             return {}
 
-    def log(self, task: RunTask, log: LogName) -> LogFollower:
-        """From its ``logs``."""
-        return LogFollower(self.folder, f"{task.name}/{_LOGS[log]}")
+    def log(self, task: RunTask, log: LogName, attempt: int | None = None) -> LogFollower:
+        """From its ``logs``, or those of an attempt."""
+        folder = task.name if attempt is None else f"{task.name}/{ATTEMPTS}/{attempt}"
+        return LogFollower(self.folder, f"{folder}/{_LOGS[log]}", _TIMES[log])
 
     def variables(self, task: RunTask) -> Mapping[str, Any]:
         """From its ``variables.json``."""

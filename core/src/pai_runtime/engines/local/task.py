@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
+from pai_runtime.engines.code import Code
+from pai_runtime.engines.local.code_copy import COPY, copy_code
 from pai_runtime.engines.local.framework_controller import Attempt, attempt_variables
 from pai_runtime.engines.local.isolation import Bind, Isolated, clean_up, make_folders
 from pai_runtime.engines.local.launcher import Launch, Launcher
@@ -45,8 +47,8 @@ class TaskSettings:
     """How the tasks of a run are run.
 
     `environment` is what all of them begin with. `namespaces` 0: not isolated. `storage` is what each task is
-    to see where. With `shown_elsewhere` a task's output goes to its logs only; `prefixed`: each line that is
-    passed on says whose it is.
+    to see where. `has_code`: the folder of the run has a copy of the job's code. With `shown_elsewhere` a
+    task's output goes to its logs only; `prefixed`: each line that is passed on says whose it is.
     """
 
     secrets: Mapping[str, str] = field(repr=False)
@@ -55,6 +57,7 @@ class TaskSettings:
     shown_elsewhere: bool
     namespaces: int
     storage: Mapping[TaskName, Sequence[Bind]]
+    has_code: bool
     launcher: Launcher
 
 
@@ -134,7 +137,9 @@ class LocalTask:
         if self._options.namespaces:
             make_folders(folder)
         else:
-            folder.make(WORK)
+            with folder.folder(WORK, make=True) as work:
+                if self._options.has_code:
+                    copy_code(Code(self._run.path / COPY), work)
         plan = self._plan.to_json(whole=False)
         folder.write(PLAN, json.dumps(plan, ensure_ascii=False) + "\n", sync=False)
         try:
@@ -218,7 +223,8 @@ class LocalTask:
         if self._options.namespaces:
             run, layers = str(self._run.path), str(self._run.path / self._layers)
             storage = self._options.storage[self.name]
-            isolated = Isolated(self._options.namespaces, run, layers, storage)
+            code = str(self._run.path / COPY) if self._options.has_code else ""
+            isolated = Isolated(self._options.namespaces, run, layers, storage, code)
         invented = attempt_variables(self._framework, *self.name, self.attempt)
         return Launch(
             folder=str(self._run.path / self.label),

@@ -1,8 +1,8 @@
 """The names of task roles as FrameworkController spells them."""
 
-import re
+from __future__ import annotations
 
 
 def framework_name(role: str) -> str:
     """The name by which FrameworkController, which knows no capitals and no ``_``, calls a task role."""
-    return re.sub("[^a-z0-9]", "", role.lower())
+    return "".join(letter for letter in role.lower() if letter.isascii() and letter.isalnum())

@@ -1,0 +1,31 @@
+"""Which tasks of a job are meant on the command line."""
+
+from collections.abc import Sequence
+
+from pai_runtime.job.model import Job
+from pai_runtime.plan.environment import TaskName
+
+
+class NoSuchTask(Exception):
+    """The job has no task or task role of this name."""
+
+
+def chosen_tasks(job: Job, names: Sequence[tuple[str, int | None]]) -> list[TaskName]:
+    """The tasks with these names, in the order of the job; without an index, all of a role.
+
+    Raises `NoSuchTask`.
+    """
+    for role, index in names:
+        if role not in job.roles:
+            raise NoSuchTask(f"no task role is named '{role}'; known: {', '.join(job.roles)}")
+        count = job.roles[role].instances
+        if index is not None and index >= count:
+            last = f" to {role}/{count - 1}" if count > 1 else ""
+            raise NoSuchTask(f"no task is named '{role}/{index}'; known: {role}/0{last}")
+    meant = set(names)
+    return [
+        (role.name, index)
+        for role in job.roles.values()
+        for index in range(role.instances)
+        if not meant.isdisjoint({(role.name, None), (role.name, index)})
+    ]

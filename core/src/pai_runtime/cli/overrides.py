@@ -1,0 +1,45 @@
+"""Arguments that change a job without its file being changed."""
+
+import argparse
+import re
+
+from pai_runtime.job.overrides import Overrides
+
+
+def add_overrides(parser: argparse.ArgumentParser) -> None:
+    """Values of parameters, and instances of task roles."""
+    parser.add_argument(
+        "--set",
+        type=_setting,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="give a parameter of the job another value, such as lr=0.1 or model.depth=3; repeatable",
+    )
+    parser.add_argument(
+        "--role-instances",
+        type=_instances,
+        action="append",
+        default=[],
+        metavar="ROLE=NUMBER",
+        help="give a task role another number of instances, such as worker=2; repeatable",
+    )
+
+
+def given_overrides(args: argparse.Namespace) -> Overrides:
+    """What the command line changes of a job; of several values for one thing, the last one counts."""
+    return Overrides(dict(args.set), dict(args.role_instances))
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise argparse.ArgumentTypeError(f"expected NAME=VALUE, such as lr=0.1, found {text!r}")
+    return name, value
+
+
+def _instances(text: str) -> tuple[str, int]:
+    role, _, number = text.partition("=")
+    if not role or not re.fullmatch("[0-9]{1,9}", number):
+        raise argparse.ArgumentTypeError(f"expected ROLE=NUMBER, such as worker=2, found {text!r}")
+    return role, int(number)

@@ -1,0 +1,113 @@
+"""What the command line changes of a job, before anything of it is checked."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from pai_runtime.document.document import parse_document, plain_scalar
+from pai_runtime.document.problems import (
+    DocumentPath,
+    InvalidInput,
+    Position,
+    Problem,
+    Problems,
+    near_miss,
+    unexpected,
+)
+from pai_runtime.document.value import Node, Value
+from pai_runtime.task.record import field, record
+
+
+@record(frozen=True)
+class Overrides:
+    """Parameters as they are written on the command line, by their names, and instances of task roles.
+
+    A name with dots, such as ``model.depth``, is that of a parameter in another one.
+    """
+
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    instances: Mapping[str, int] = field(default_factory=dict)
+
+
+NO_OVERRIDES: Final = Overrides()
+
+
+def overridden(root: Value, overrides: Overrides, problems: Problems) -> Value:
+    """The document of a job with these changes; what cannot be changed is reported.
+
+    A changed value stands where the one was that it replaces.
+    """
+    for name, text in overrides.parameters.items():
+        with problems.caught():
+            root = _with_parameter(root, name, text)
+    for role, number in overrides.instances.items():
+        with problems.caught():
+            root = _with_instances(root, role, number)
+    return root
+
+
+def _with_parameter(root: Value, name: str, text: str) -> Value:
+    path: DocumentPath = ("parameters",)
+    found = root.get(*path)
+    for part in name.split("."):
+        is_index = found and isinstance(found.data, list) and re.fullmatch("[0-9]{1,9}", part)
+        key = int(part) if is_index else part
+        path = (*path, key)
+        if found is None or found.get(key) is None:
+            known = [str(each) for each in found.node.children] if found else []
+            raise InvalidInput([_unknown("parameter", name, part, known, Position("--set"))])
+        found = found.get(key)
+    expected = "the name of a single value"
+    if found is None or isinstance(found.data, (dict, list)):
+        message = f"{unexpected(expected, f'that of a list or mapping, {name}')}; set what is in it"
+        raise InvalidInput([Problem("wrong-type", message, Position("--set"), f"parameters.{name}")])
+    return Value(_with(root.node, path, _scalar(found.node, name, text)))
+
+
+def _scalar(old: Node, name: str, text: str) -> Node:
+    """A value in the place of another: typed as YAML does, unless it is quoted, and no template."""
+    where, is_quoted = f"--set {name}", text[:1] in ("'", '"')
+    given = parse_document(text if is_quoted else json.dumps(text, ensure_ascii=False), where)
+    if not isinstance(given.data, str):
+        message = unexpected("a value in quotes, and nothing after it", None)
+        raise InvalidInput([Problem("wrong-type", message, Position(where))])
+    data = given.data if is_quoted else plain_scalar(text)
+    node = old.replaced(data, "" if data is None else given.text)
+    node.is_template = False
+    return node
+
+
+def _with_instances(root: Value, role: str, number: int) -> Value:
+    roles = root.get("taskRoles")
+    found = roles.get(role) if roles else None
+    if found is None or not isinstance(found.data, dict):
+        known = [str(each) for each in roles.node.children] if roles else []
+        raise InvalidInput([_unknown("task role", role, role, known, Position("--role-instances"))])
+    old = found.get("instances") or found
+    path = ("taskRoles", role, "instances")
+    return Value(_with(root.node, path, old.node.replaced(number, str(number))))
+
+
+def _unknown(what: str, name: str, part: str, known: list[str], position: Position) -> Problem:
+    listed = f"known: {', '.join(known[:10])}" if known else "the job has none there"
+    return Problem(
+        f"no-such-{what.replace(' ', '-')}",
+        f"no {what} is named '{name}'; {listed}",
+        position,
+        found=f"'{name}'",
+        suggestion=near_miss(part, known),
+    )
+
+
+def _with(node: Node, path: DocumentPath, new: Node) -> Node:
+    """A node with another one at a path below it, where there may be nothing yet."""
+    if not path:
+        return new
+    key, *below = path
+    inner = _with(node.children[key], tuple(below), new) if below else new
+    children = {**node.children, key: inner}
+    data = [child.data for child in children.values()]
+    return node.replaced(
+        data if isinstance(node.data, list) else dict(zip(children, data, strict=True)), children=children
+    )

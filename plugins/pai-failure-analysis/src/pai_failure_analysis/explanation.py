@@ -1,0 +1,102 @@
+"""Why a task or a job failed, as ``pai-runtime analyze`` prints it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from pai_failure_analysis.matching import Found, Match
+from pai_failure_analysis.rules import Rule
+from pai_failure_analysis.searched_logs import Logs
+from pai_runtime.plugin import Behavior, Output
+
+BEHAVIORS = {
+    "TRANSIENT": "a retry may help",
+    "PERMANENT": "a retry fails again unless something is changed",
+    "UNKNOWN": "a retry may or may not help",
+}
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What a rule says, how it was found, and what it found in which logs."""
+
+    rule: Rule
+    trigger: str
+    places: Sequence[tuple[Found, Logs]] = ()
+
+    def lines(self, output: Output) -> Iterator[str]:
+        """For people."""
+        rule = self.rule
+        yield f"{rule.code} {rule.phrase}: {BEHAVIORS[rule.behavior]}"
+        yield ""
+        yield f"Why: {rule.reason or 'the rule does not say'}"
+        if rule.because_of_peer:
+            yield "Another task failed first: look there."
+        if rule.solution:
+            yield "What to do:"
+            yield from (f"  - {line}" for line in rule.solution)
+        for found, logs in self.places:
+            name, number = logs.position(found.start)
+            yield ""
+            yield f"{name}:{number}:"
+            yield from (
+                f"{'>' if matched else ' '} {line:>6} | {text}"
+                for line, matched, text in logs.lines(found, output)
+            )
+        yield ""
+        yield f"Found by {self.trigger}"
+
+    def document(self, output: Output) -> dict[str, Any]:
+        """For programs."""
+        rule = self.rule
+        return {
+            "code": rule.code,
+            "phrase": rule.phrase,
+            "behavior": rule.behavior,
+            "reason": rule.reason,
+            "solution": rule.solution,
+            "becauseOfPeer": rule.because_of_peer,
+            "trigger": self.trigger,
+            "matches": [
+                {
+                    "log": name,
+                    "line": number,
+                    "text": found.text,
+                    "context": [
+                        {"line": line, "matched": matched, "text": text}
+                        for line, matched, text in logs.lines(found, output)
+                    ],
+                }
+                for found, logs in self.places
+                for name, number in [logs.position(found.start)]
+            ],
+        }
+
+
+def by_match(match: Match, user: Logs, platform: Logs) -> Explanation:
+    """What was found now; the two logs may be one, and a position in it is shown once."""
+    places = [(match.user, user)] if match.user else []
+    if match.platform and not (platform is user and match.platform == match.user):
+        places.append((match.platform, platform))
+    return Explanation(match.rule, match.trigger, places)
+
+
+def by_record(record: Mapping[str, Any]) -> Explanation | None:
+    """What an exit record says, whatever is in it; None if it explains nothing."""
+    phrase, code = record.get("phrase"), record.get("exitCode")
+    behavior: Any = record.get("behavior")
+    if not isinstance(phrase, str) or not isinstance(code, int):
+        return None
+    solution = record.get("solution")
+    rule = Rule(
+        code=code,
+        phrase=phrase,
+        patterns=(),
+        source="",
+        number=0,
+        behavior=behavior if behavior in get_args(Behavior) else "UNKNOWN",
+        reason=str(record.get("reason") or ""),
+        solution=tuple(map(str, solution)) if isinstance(solution, list) else (),
+        because_of_peer=record.get("becauseOfPeer") is True,
+    )
+    return Explanation(rule, f"{record.get('trigger')}, when it failed")

@@ -1,0 +1,56 @@
+"""The tasks of a run that failed: their evidence, as far as it was kept, and how they are explained by it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pai_failure_analysis.evidence import Evidence
+from pai_failure_analysis.explanation import Explanation, by_match, by_record
+from pai_failure_analysis.matching import first_match
+from pai_failure_analysis.rules import OUTCOMES, PHASES, Rule
+from pai_failure_analysis.searched_logs import Logs, read_logs
+from pai_runtime.plugin import FailedTask, TaskLog
+
+
+def explain(task: FailedTask, rules: Sequence[Rule]) -> Explanation | None:
+    """By the rules, if they find it in the logs; otherwise as it was explained when it failed.
+
+    Then more was known: what the kernel, the disk and the GPUs said, and the rules of the job.
+    """
+    user, platform = _read(task.user_log), _read(task.runtime_log)
+    match = first_match(rules, _evidence(task.exit_record, user, platform))
+    found = by_match(match, user, platform) if match else None
+    recorded = by_record(task.exit_record)
+    if not recorded:
+        return found
+    is_foreign = recorded.rule.phrase not in {rule.phrase for rule in rules}
+    if found is None or not found.places or is_foreign:
+        return recorded
+    return _with_more_advice(found, recorded) if found.rule.phrase == recorded.rule.phrase else found
+
+
+def _with_more_advice(found: Explanation, recorded: Explanation) -> Explanation:
+    """With what was advised when it failed, unless the record has only a part of it."""
+    known = found.rule.solution
+    more = [line for line in recorded.rule.solution if line not in known and not line.endswith("…")]
+    return replace(found, rule=replace(found.rule, solution=(*more, *known)))
+
+
+def _read(log: TaskLog) -> Logs:
+    return read_logs([(log.name, lambda: log)])
+
+
+def _evidence(record: Mapping[str, Any], user: Logs, platform: Logs) -> Evidence:
+    use = record.get("failedUse")
+    plugin = use.get("plugin") if isinstance(use, Mapping) else None
+    own, code, signal = (record.get(key) for key in ("originUserExitCode", "exitCode", "signal"))
+    outcome, phase = record.get("outcome"), record.get("phase")
+    return Evidence(
+        exit_code=own if isinstance(own, int) else code if isinstance(code, int) else None,
+        signal=signal if isinstance(signal, int) else None,
+        outcome=outcome if outcome in OUTCOMES else "failed",
+        phase=phase if phase in PHASES else "command",
+        plugin=plugin if isinstance(plugin, str) else None,
+        user_log=user.text,
+        platform_log=platform.text,
+    )

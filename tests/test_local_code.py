@@ -1,0 +1,279 @@
+"""The code of a job: what its tasks find in their working directories, and what they leave of it."""
+
+import json
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pai_runtime.engines.code import MUCH, Code, CodeEntry, check_code
+from pai_runtime.engines.local.code_copy import copy_code
+from pai_runtime.runs.cannot_run import CannotRun
+from pai_runtime.task.folder import MOST_LEVELS, Folder
+from tests.support import PROGRAM, cli, cli_each, job, write_job
+
+MODES = pytest.mark.parametrize("isolation", ["auto", "none"])
+SECRET = "a-secret-of-the-job"
+
+
+def _project(folder: Path, worker: dict[str, Any], **fields: Any) -> Path:
+    """A job beside its code."""
+    for name, text in {
+        "train.py": "train\n",
+        "unwanted": "unwanted\n",
+        "package/module.py": "module\n",
+        "package/weights.ckpt": "weights\n",
+        "data/table": "table\n",
+        ".git/HEAD": "history\n",
+        ".pai-runs/other-1/run.json": "{}\n",
+        ".paiignore": "# what no task needs\n*.ckpt\n/data/\n!.pai-runs\n",
+    }.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    (folder / "link").symlink_to("train.py")
+    (folder / "outside").symlink_to("/etc/passwd")
+    os.mkfifo(folder / "fifo")
+    (folder / "secrets.yaml").write_text(f"key: {SECRET}\n")
+    return write_job(folder, job(worker=worker, **{"extras": {"code": "."}, **fields}))
+
+
+def _contents(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): path.read_text() if path.is_file() else str(path.lstat().st_mode)
+        for path in sorted(folder.rglob("*"))
+    }
+
+
+@MODES
+def test_every_task_has_the_code_for_itself_and_the_users_files_stay_as_they_are(
+    tmp_path: Path, isolation: str
+) -> None:
+    commands = [
+        'if [ "$PAI_TASK_INDEX" = 1 ]; then find . ! -name . | sort; readlink link; cat link; fi',
+        "echo changed > train.py; rm unwanted; rm -r package; mkdir package; echo new > package/new",
+        "cat train.py; ls package",
+    ]
+    project = tmp_path / "project"
+    path = _project(project, {"instances": 2, "commands": commands})
+    before = _contents(project)
+    run = project / "results"
+    options = ("--secrets", project / "secrets.yaml", "--isolation", isolation)
+    ended = cli("run", path, "--out", run, *options)
+    assert ended.returncode == 0, ended.stderr
+    found = ["./.paiignore", "./link", "./outside", "./package", "./package/module.py", "./train.py"]
+    lines = [line.partition(" | ")[2] for line in ended.stdout.splitlines() if line.startswith("worker/1")]
+    assert lines == [*found, "./unwanted", "train.py", "train", "changed", "new"]
+    for index in (0, 1):
+        assert (run / f"worker/{index}/work/train.py").read_text() == "changed\n"
+        assert (run / f"worker/{index}/work/package/new").read_text() == "new\n"
+    assert "fifo" in ended.stderr
+    after = {name: text for name, text in _contents(project).items() if not name.startswith("results")}
+    assert after == before
+
+
+def test_isolated_tasks_share_one_copy_of_the_code(tmp_path: Path) -> None:
+    path = _project(tmp_path / "project", {"instances": 3, "commands": ["test -s train.py", "echo > result"]})
+    ended = cli("run", path, "--out", tmp_path / "run", "--isolation", "required")
+    if "cannot isolate" in ended.stderr and "PAI_TEST_NOTHING_SKIPPED" not in os.environ:
+        pytest.skip("this kernel, or the container the tests are in, allows no namespaces")
+    assert ended.returncode == 0, ended.stderr
+    found = [str(each.relative_to(tmp_path / "run")) for each in (tmp_path / "run").rglob("train.py")]
+    assert found == [".code/train.py"]
+    for index in range(3):
+        assert [each.name for each in (tmp_path / f"run/worker/{index}/work").iterdir()] == ["result"]
+
+
+@MODES
+def test_another_attempt_starts_with_the_code_as_it_was_when_the_run_began(
+    tmp_path: Path, isolation: str
+) -> None:
+    project = tmp_path / "project"
+    change = f"echo changed | tee train.py > {project}/train.py"
+    commands = ["cat train.py", change, "exit $((1 - FC_TASK_ATTEMPT_ID))"]
+    extras = {"code": ".", "gangAllocation": False}
+    path = _project(project, {"taskRetryCount": 1, "commands": commands}, extras=extras)
+    ended = cli("run", path, "--out", tmp_path / "run", "--isolation", isolation)
+    assert (ended.returncode, ended.stdout) == (0, "train\ntrain\n"), ended.stderr
+    for attempt in ("worker/0", "worker/0/attempts/0"):
+        assert (tmp_path / "run" / attempt / "work/train.py").read_text() == "changed\n"
+
+
+def test_a_directory_that_is_given_takes_precedence(tmp_path: Path) -> None:
+    path = _project(tmp_path / "project", {"commands": ["cat other.py; ls -A"]}, extras={"code": "absent"})
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/other.py").write_text("other\n")
+    ended = cli("run", path, "--out", tmp_path / "run", "--code", tmp_path / "other")
+    assert (ended.returncode, ended.stdout) == (0, "other\nother.py\n"), ended.stderr
+
+
+def test_a_directory_that_is_no_code_is_found_before_anything_starts(tmp_path: Path) -> None:
+    wrong = {
+        "absent": "no-such-directory",
+        "file": "no-such-directory",
+        "fifo": "no-such-directory",
+        "a" * 5000: "no-such-directory",
+        "/etc": "absolute-path",
+        "\u0000": "nul",
+    }
+    (tmp_path / "file").touch()
+    os.mkfifo(tmp_path / "fifo")
+    paths = [
+        write_job(tmp_path, job(extras={"code": name}), f"{number}.yaml") for number, name in enumerate(wrong)
+    ]
+    lines: list[list[str | Path]] = [["validate", path, "--json"] for path in paths]
+    validated = cli_each(*lines)
+    for done, code in zip(validated, wrong.values(), strict=True):
+        problems = json.loads(done.stdout)["problems"]
+        assert [(each["code"], each["severity"]) for each in problems] == [(code, "error")]
+        assert code == "nul" or problems[0]["field"] == "extras.code"
+    run, given = cli_each(
+        ["run", paths[0], "--out", tmp_path / "run"],
+        ["run", paths[0], "--out", tmp_path / "run", "--code", tmp_path / "file"],
+    )
+    assert (run.returncode, given.returncode) == (2, 2)
+    assert "extras.code" in run.stderr
+    assert "--code" in given.stderr
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("kind", ["pattern", "fifo", "link", "large"])
+def test_an_ignore_file_that_is_of_no_use_is_an_error(tmp_path: Path, kind: str) -> None:
+    ignore = tmp_path / ".paiignore"
+    if kind == "fifo":
+        os.mkfifo(ignore)
+    elif kind == "link":
+        ignore.symlink_to("/dev/zero")
+    else:
+        ignore.write_text("fine\n!\n" if kind == "pattern" else "#" * 300_000)
+    (done,) = cli_each(["validate", write_job(tmp_path, job(extras={"code": "."})), "--json"])
+    (problem,) = json.loads(done.stdout)["problems"]
+    assert problem["file"] == str(ignore)
+    assert (problem["code"], problem.get("line")) == (
+        ("wrong-pattern", 2) if kind == "pattern" else ("unreadable", None)
+    )
+
+
+def test_what_cannot_be_copied_leaves_nothing_behind(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    path = _project(project, {})
+    (project / "large").write_bytes(bytes(1024 * 1024))
+    limited = f'ulimit -f 512; exec "{PROGRAM}" run "{path}" --out "{tmp_path}/run"'
+    ended = subprocess.run(["bash", "-c", limited], capture_output=True, text=True, check=False)
+    assert ended.returncode == 2
+    assert f"cannot copy the code: {project}/large" in ended.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def _paths(code: Code) -> list[str]:
+    faults: list[OSError] = []
+    found = [entry.path for entry in code.entries(faults.append)]
+    assert not faults
+    return found
+
+
+@pytest.mark.parametrize(
+    ("patterns", "left"),
+    [
+        ((), ["a", "a/keep.log", "a/x.log", "b", "b/a", "b/a/x.log"]),
+        (("*.log",), ["a", "b", "b/a"]),
+        (("*.log", "!keep.log"), ["a", "a/keep.log", "b", "b/a"]),
+        (("/a/",), ["b", "b/a", "b/a/x.log"]),
+        (("a/", "!a/keep.log"), ["b"]),
+        (("**/x.log", "b/"), ["a", "a/keep.log"]),
+        (("*",), []),
+    ],
+)
+def test_patterns_mean_what_they_mean_to_git(
+    tmp_path: Path, patterns: Sequence[str], left: list[str]
+) -> None:
+    for name in ("a/keep.log", "a/x.log", "b/a/x.log"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    assert _paths(Code(tmp_path, patterns)) == left
+
+
+def test_files_are_left_out_whatever_they_are_called(tmp_path: Path) -> None:
+    (tmp_path / "secrets").touch()
+    (tmp_path / "again").hardlink_to(tmp_path / "secrets")
+    (tmp_path / "train.py").touch()
+    assert _paths(Code(tmp_path, (), (tmp_path / "secrets", tmp_path / "absent"))) == ["train.py"]
+
+
+def test_a_copy_has_the_modes_and_times_of_the_files_and_can_be_removed(tmp_path: Path) -> None:
+    code, copy = tmp_path / "code", tmp_path / "copy"
+    (code / "locked").mkdir(parents=True)
+    (code / "locked/run.sh").write_text("echo\n")
+    (code / "locked/run.sh").chmod(0o4755)
+    (code / "empty").touch(0o640)
+    os.utime(code / "locked/run.sh", (1, 1))
+    (code / "locked").chmod(0o555)
+    copy.mkdir()
+    with Folder.at(copy) as folder:
+        copy_code(Code(code), folder)
+    modes = {str(path.relative_to(copy)): oct(path.stat().st_mode)[-4:] for path in copy.rglob("*")}
+    assert modes == {"locked": "0755", "locked/run.sh": "0755", "empty": "0640"}
+    assert (copy / "locked/run.sh").stat().st_mtime == 1
+    assert (copy / "locked/run.sh").read_text() == "echo\n"
+    (code / "locked").chmod(0o755)
+
+
+def test_what_is_removed_or_becomes_another_thing_meanwhile_harms_nobody(tmp_path: Path) -> None:
+    code, copy = tmp_path / "code", tmp_path / "copy"
+    code.mkdir()
+    copy.mkdir()
+    (code / "a").touch()
+    (code / "b").touch()
+    entries = Code(code).entries(lambda error: pytest.fail(str(error)))
+    next(entries)
+    (code / "b").unlink()
+    assert list(entries) == []
+
+    (code / "b").touch()
+
+    class Racing(Code):
+        def entries(self, on_error: Any) -> Any:
+            for entry in super().entries(on_error):
+                (code / entry.name).unlink()
+                (code / entry.name).symlink_to("/etc/passwd")
+                yield CodeEntry(entry.path, entry.name, entry.holder, entry.status)
+
+    with Folder.at(copy) as folder, pytest.raises(OSError, match="code/a"):
+        copy_code(Racing(code), folder)
+    assert list(copy.iterdir()) == []
+
+
+def test_much_code_is_told_with_what_is_largest(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    for name, size in {"data/a": MUCH, "data/b": MUCH, "train.py": 10, "model": MUCH // 2}.items():
+        (tmp_path / name).touch()
+        os.truncate(tmp_path / name, size)
+    _, note = check_code(Code(tmp_path))
+    assert "data (2.0 GiB), model (512.0 MiB), train.py (10 bytes)" in note
+    assert str(tmp_path / ".paiignore") in note
+    (note,) = check_code(Code(tmp_path, ["data/", "model"]))
+    assert "1 file, 10 bytes" in note
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_all_that_cannot_be_read_is_named_at_once(tmp_path: Path) -> None:
+    for number in range(7):
+        (tmp_path / f"file{number}").touch(0o200)
+    with pytest.raises(CannotRun, match=r"file0: .*; .*file4: .* and 2 more.*\.paiignore"):
+        check_code(Code(tmp_path))
+
+
+def test_directories_without_end_are_refused(tmp_path: Path) -> None:
+    fd = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(MOST_LEVELS + 1):
+        os.mkdir("d", dir_fd=fd)
+        inner = os.open("d", os.O_RDONLY, dir_fd=fd)
+        os.close(fd)
+        fd = inner
+    os.close(fd)
+    with pytest.raises(CannotRun, match="levels deep"):
+        check_code(Code(tmp_path))
+    with Folder.at(tmp_path) as folder:
+        folder.remove("d")

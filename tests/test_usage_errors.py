@@ -1,0 +1,32 @@
+"""A command line that is refused shows the usage of the command that refuses it."""
+
+import sys
+
+import pytest
+
+from pai_runtime import cli
+
+
+@pytest.mark.parametrize(
+    ("line", "refusing"),
+    [
+        ("run --nope job.yaml", "pai-runtime run"),
+        ("run job.yaml --nope", "pai-runtime run"),
+        ("run job.yaml other.yaml", "pai-runtime run"),
+        ("run job.yaml --timeout soon", "pai-runtime run"),
+        ("ps --nope", "pai-runtime ps"),
+        ("plugins list --nope", "pai-runtime plugins list"),
+        ("analyze --nope log", "pai-runtime analyze"),
+        ("nope", "pai-runtime"),
+    ],
+)
+def test_an_error_in_a_command_line_shows_that_commands_usage(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], line: str, refusing: str
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["pai-runtime", *line.split()])
+    with pytest.raises(SystemExit) as refused:
+        cli.main()
+    lines = capsys.readouterr().err.splitlines()
+    assert refused.value.code == cli.CANNOT_RUN
+    assert lines[0].startswith(f"usage: {refusing} [-h]")
+    assert lines[-1].startswith(f"{refusing}: error: ")
