@@ -151,6 +151,8 @@ def test_where_nothing_has_failed_that_is_said(played: PlayedRun, analyze: Any) 
         (["latest", "--signal", "9"], "--exit-code and --signal are for logs"),
         (["tran-1"], "there is no log 'tran-1'"),
         ([".pai-runs"], "not the directory of a run"),
+        (["x" * 300], "there is no log 'xxx"),
+        (["x" * 300 + "/log"], "there is no log 'xxx"),
         (["no/such.log"], "there is no log 'no/such.log'"),
     ],
 )

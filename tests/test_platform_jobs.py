@@ -13,11 +13,11 @@ from pai_runtime.job.model import PLUGIN_PREFIX, Job
 from pai_runtime.plan.environment import Placement, TaskPlace, port_counts
 from pai_runtime.plan.planning import JobFiles, plan_job
 from pai_runtime.task.placeholders import show
-from pai_runtime.task.plan import Mount, Plan, UseRecord
+from pai_runtime.task.plan import PEERS, PLATFORM, Mount, Plan, UseRecord
 from tests.support import JOBS
 
-PLATFORM = JOBS / "platform"
-NAMES = sorted(path.name.removesuffix(".expected.yaml") for path in PLATFORM.glob("*.expected.yaml"))
+FOLDER = JOBS / "platform"
+NAMES = sorted(path.name.removesuffix(".expected.yaml") for path in FOLDER.glob("*.expected.yaml"))
 
 _OWN = {"pvc_storage", "failure_analysis"}
 """What the platform has no use of a plugin for: storages are mounted, and failures analysed, beside them."""
@@ -35,7 +35,7 @@ def on_the_cluster(job: Job) -> Placement:
 
 def planned(name: str, secrets: Any, folder: Path) -> dict[str, Plan]:
     """The plan of the first task of each role."""
-    files = JobFiles(PLATFORM / f"{name}.yaml", folder / "secrets.yaml" if secrets else None)
+    files = JobFiles(FOLDER / f"{name}.yaml", folder / "secrets.yaml" if secrets else None)
     (folder / "secrets.yaml").write_text(yaml.safe_dump(secrets))
     problems = Problems()
     plans = plan_job(files, Host(NO_POLICY), on_the_cluster, problems).plans()
@@ -88,15 +88,9 @@ def parts(plan: Plan) -> dict[str, Any]:
     }
 
 
-_NOT_YET = pytest.mark.xfail(reason="the plugins do not accept these parameters yet", strict=False)
-_WAITING = {"keys_in_secrets", "nni", "portal_single", "tensorboard"}
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(each, marks=[_NOT_YET] if each in _WAITING else []) for each in NAMES]
-)
+@pytest.mark.parametrize("name", NAMES)
 def test_the_plan_is_what_the_platform_would_do(name: str, tmp_path: Path) -> None:
-    expected = yaml.safe_load((PLATFORM / f"{name}.expected.yaml").read_text())
+    expected = yaml.safe_load((FOLDER / f"{name}.expected.yaml").read_text())
     plans = planned(name, expected.get("secrets"), tmp_path)
     assert list(plans) == list(expected["roles"])
     for role, what in expected["roles"].items():
@@ -105,10 +99,11 @@ def test_the_plan_is_what_the_platform_would_do(name: str, tmp_path: Path) -> No
         given = {variable.name: variable.value for variable in plans[role].variables()}
         assert {variable: given.get(variable) for variable in variables} == variables
         if expected.get("environmentIsWhole"):
-            assert {each for each in given if each.startswith("PAI_")} - {"PAI_JOB_NAME"} == set(variables)
+            own = {each.name for each in plans[role].variables() if each.source in (PLATFORM, PEERS)}
+            assert own - {"PAI_JOB_NAME"} == set(variables)
 
 
 def test_each_job_has_what_is_expected_of_it() -> None:
-    jobs = {path.stem for path in PLATFORM.glob("*.yaml") if not path.stem.endswith(".expected")}
+    jobs = {path.stem for path in FOLDER.glob("*.yaml") if not path.stem.endswith(".expected")}
     assert jobs == set(NAMES)
     assert len(jobs) >= 12

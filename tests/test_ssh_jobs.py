@@ -409,7 +409,7 @@ def test_what_the_image_lacks_is_said_and_the_failure_policy_is_followed(
 IMPOSSIBLE: dict[str, tuple[dict[str, Any], str]] = {
     "a damaged key": (
         {"publicKeys": ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAA"]},
-        "is damaged; copy the whole line",
+        "is damaged, or no public key; copy the whole line",
     ),
     "a role without it": ({"jobssh": True, "taskroles": ["nobody"]}, "known: worker"),
 }

@@ -200,7 +200,7 @@ def test_what_is_not_given_as_asked_for_is_a_warning(
 
 
 def test_a_role_that_has_no_ssh_cannot_be_waited_for() -> None:
-    with pytest.raises(UserError, match="taskroles: Chief without ssh, which has worker, ps_server"):
+    with pytest.raises(UserError, match="taskroles: Chief without ssh; known: worker, ps_server"):
         read_request(use(ALONE, taskroles=["worker", "Chief"]), TASK)
 
 

@@ -84,7 +84,7 @@ def main(args: argparse.Namespace) -> int:
 
 def _with_attempt(tasks: Sequence[RunTask], attempt: int | None) -> Sequence[RunTask]:
     """Those that have had an attempt of this number."""
-    last = max(task.retries for task in tasks)
+    last = max((task.retries for task in tasks), default=0)
     if attempt is not None and attempt > last:
         raise NotThere(f"there is no attempt {attempt} yet; the last one is attempt {last}")
     return [task for task in tasks if attempt is None or attempt <= task.retries]

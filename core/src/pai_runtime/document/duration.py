@@ -1,10 +1,10 @@
-"""Times as users write them: 90, 90s, 15m or 2h."""
+"""Times as users write them: 90, 90s, 15m, 2h or 7d."""
 
 import re
 
-_PATTERN = r"(\d+(?:\.\d+)?)([smh]?)"
+_PATTERN = r"(\d+(?:\.\d+)?)([smhd]?)"
 
-_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def seconds(text: str) -> float | None:

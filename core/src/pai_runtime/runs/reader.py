@@ -62,6 +62,9 @@ class RunReader(Protocol):
     def cancel(self) -> None:
         """Have the run cancelled, as Ctrl-C does where it was started; raises OSError if that cannot be."""
 
+    def remove(self) -> None:
+        """Remove a run that is over, with all that is kept of it anywhere; raises `CannotRemove`."""
+
     def exec(self, task: RunTask, argv: Sequence[str]) -> int:
         """Run a program in a task that runs or is held; its exit status. Raises `CannotEnter`.
 

@@ -182,7 +182,7 @@ def _task(document: Mapping[str, Any]) -> RunTask:
         retries=_whole(document["retries"]),
         started=_seconds(started) if started is not None else None,
         ended=_seconds(ended) if ended is not None else None,
-        failed_callbacks=_whole(document.get("failedCallbacks", 0)),
+        failed_callbacks=max(0, _whole(document.get("failedCallbacks", 0))),
         not_retried=document.get("notRetried") is True,
     )
 

@@ -56,7 +56,7 @@ def read_request(use: Use, task: Task) -> Request:
     if without := [role for role in named if role not in roles]:
         if "taskroles" in parameters:
             known = ", ".join(use.plugin_roles)
-            raise UserError(f"taskroles: {', '.join(without)} without ssh, which has {known}")
+            raise UserError(f"taskroles: {', '.join(without)} without ssh; known: {known}")
         if waits:
             warnings.append(f"sshbarrier does not wait for {', '.join(without)}, where there is no ssh")
     return Request(

@@ -74,6 +74,12 @@ class LocalRunReader:
             raise ProcessLookupError(errno.ESRCH, "no process here holds its lock", str(self.folder))
         os.kill(pid, signal.SIGINT)
 
+    def remove(self) -> None:
+        """Remove its folder."""
+        from pai_runtime.engines.local.run_removal import remove_run  # noqa: PLC0415 - as below
+
+        remove_run(self.folder)
+
     def exec(self, task: RunTask, argv: Sequence[str]) -> int:
         """By way of its supervisor."""
         from pai_runtime.engines.local.entering import enter  # noqa: PLC0415 - other commands start faster

@@ -1,0 +1,62 @@
+"""``pai-runtime prune``: remove the runs in ``.pai-runs`` that ended some time ago."""
+
+import argparse
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from pai_runtime.cli import CANNOT_RUN
+from pai_runtime.cli.given_run import NotThere
+from pai_runtime.cli.removing import remove, size_text
+from pai_runtime.document import duration
+from pai_runtime.engines.engine import open_run
+from pai_runtime.runs.cannot_remove import CannotRemove
+from pai_runtime.runs.names import RUNS
+from pai_runtime.runs.state import RUN, Run, Unreadable
+from pai_runtime.terminal.output import say, write_lines
+from pai_runtime.terminal.words import counted
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    parser.add_argument(
+        "--older-than",
+        type=_seconds,
+        required=True,
+        metavar="T",
+        help="how long ago a run must have ended, such as 12h or 7d",
+    )
+
+
+def main(args: argparse.Namespace) -> int:
+    """Exit status 0, or 2 if one of them cannot be removed; all others are. Runs that have not ended stay."""
+    status, removed, total = 0, 0, 0
+    for folder in sorted(_ended_before(time.time() - args.older_than)):
+        try:
+            size = remove(folder)
+        except (CannotRemove, NotThere) as error:
+            say(f"cannot remove {folder}: {error}")
+            status = CANNOT_RUN
+            continue
+        write_lines([f"removed {folder} ({size_text(size)})"])
+        removed, total = removed + 1, total + size
+    write_lines([f"removed {counted(removed, 'run', 'runs')}, {size_text(total)}"])
+    return status
+
+
+def _ended_before(moment: float) -> Iterator[Path]:
+    """The runs that ended before a time; a lost one when its state was last written, as far as is known."""
+    for folder in RUNS.iterdir() if RUNS.is_dir() else ():
+        reader = open_run(folder)
+        run = reader if isinstance(reader, Unreadable) else reader.run()
+        if isinstance(run, Run) and run.over:
+            ended = (folder / RUN).stat().st_mtime if run.ended is None else run.ended
+            if ended < moment:
+                yield folder
+
+
+def _seconds(text: str) -> float:
+    time = duration.seconds(text)
+    if time is None:
+        raise argparse.ArgumentTypeError(f"expected a time, such as 90s, 15m, 12h or 7d, found {text!r}")
+    return time

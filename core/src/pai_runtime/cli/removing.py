@@ -1,0 +1,56 @@
+"""Removing runs, as ``rm`` and ``prune`` do it."""
+
+import contextlib
+import os
+from pathlib import Path
+
+from pai_runtime.cli.given_run import NotThere
+from pai_runtime.engines.engine import open_run
+from pai_runtime.engines.local.run_removal import remove_run
+from pai_runtime.runs.cannot_remove import CannotRemove
+from pai_runtime.runs.names import RUNS
+from pai_runtime.runs.state import Run, Unreadable
+from pai_runtime.terminal.words import short_path
+
+_BLOCK = 512
+
+
+def remove(folder: Path) -> int:
+    """Remove the run in a directory; how many bytes it took. Raises `CannotRemove`, or `NotThere`."""
+    reader = open_run(folder)
+    run = reader if isinstance(reader, Unreadable) else reader.run()
+    if isinstance(run, Run) and not run.over:
+        raise CannotRemove(f"it is running; stop it first: pai-runtime stop {short_path(folder)}")
+    if isinstance(run, Unreadable) and folder.absolute().parent.name != RUNS.name:
+        # There, it was killed before it had begun, or spoilt since; elsewhere, it may be anything.
+        raise NotThere(f"{folder} is not the directory of a run: {run.reason}")
+    size = _size(folder)
+    if isinstance(reader, Unreadable):
+        remove_run(folder)
+    else:
+        reader.remove()
+    return size
+
+
+def _size(folder: Path) -> int:
+    """Bytes on disk, as far as they can be counted."""
+    left, size, seen = [str(folder)], 0, set()
+    while left:
+        with contextlib.suppress(OSError), os.scandir(left.pop()) as entries:
+            for entry in entries:
+                status = entry.stat(follow_symlinks=False)
+                if status.st_ino not in seen:
+                    seen.add(status.st_ino)
+                    size += status.st_blocks * _BLOCK
+                if entry.is_dir(follow_symlinks=False):
+                    left.append(entry.path)
+    return size
+
+
+def size_text(size: float) -> str:
+    """Such as ``12.3 MiB``."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:  # noqa: PLR2004 - of bytes
+            return f"{size:.1f} {unit}" if unit != "B" else f"{size:.0f} B"
+        size /= 1024
+    return f"{size:.1f} TiB"

@@ -1,0 +1,31 @@
+"""``pai-runtime rm``: remove runs that have ended, with all that they have left."""
+
+import argparse
+
+from pai_runtime.cli import CANNOT_RUN
+from pai_runtime.cli.arguments import RUN_HELP
+from pai_runtime.cli.given_run import NotThere
+from pai_runtime.cli.removing import remove, size_text
+from pai_runtime.runs.cannot_remove import CannotRemove
+from pai_runtime.runs.names import NoSuchRun, named_run
+from pai_runtime.terminal.output import say, write_lines
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    parser.add_argument("runs", nargs="+", metavar="RUN", help=RUN_HELP)
+
+
+def main(args: argparse.Namespace) -> int:
+    """Exit status 0, or 2 if one of them is no run, has not ended, or cannot be removed; all others are."""
+    status = 0
+    for name in args.runs:
+        try:
+            write_lines([f"removed {name} ({size_text(remove(named_run(name)))})"])
+        except (NoSuchRun, NotThere) as error:
+            say(f"{error}")
+            status = CANNOT_RUN
+        except CannotRemove as error:
+            say(f"cannot remove {name}: {error}")
+            status = CANNOT_RUN
+    return status

@@ -1,0 +1,70 @@
+"""Removing the directory of a run of this machine, once nothing of it lives and nothing is mounted in it."""
+
+import contextlib
+import errno
+import os
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+from pai_runtime.engines.local.mounting import mount_points
+from pai_runtime.engines.local.sessions import is_alive
+from pai_runtime.runs.cannot_remove import CannotRemove
+from pai_runtime.runs.state import RUN
+from pai_runtime.task.folder import Folder
+
+
+def remove_run(folder: Path) -> None:
+    """Remove a run that is over, with all that is in its directory; raises `CannotRemove`."""
+    if folder.is_symlink():
+        raise CannotRemove(f"it is a link to {folder.resolve()}; name the directory itself")
+    folder = folder.resolve()
+    _check(folder)
+    try:
+        with Folder.at(folder.parent) as above:
+            with above.folder(folder.name) as run:
+                for name in run.names():
+                    if name != RUN:  # until the end, so that what is left of it is known to be a run
+                        run.remove(name)
+            above.remove(folder.name)
+    except OSError as error:
+        raise CannotRemove(f"{error.filename}: {error.strerror}{_advice(error, folder)}") from None
+
+
+def _check(folder: Path) -> None:
+    mounted = [point for point in mount_points() if point.is_relative_to(folder)]
+    if mounted:
+        raise CannotRemove(f"something is mounted at {mounted[-1]}; unmount it first")
+    for task in _tasks(folder):
+        with contextlib.suppress(OSError), Folder.at(folder) as run, run.folder(task) as own:
+            if is_alive(own):
+                raise CannotRemove(f"task {task} has not ended yet; try again in a minute")
+    left = list(_processes(folder))
+    if left:
+        pids = " ".join(map(str, left))
+        raise CannotRemove(f"processes of its tasks are left; end them with: kill {pids}")
+
+
+def _tasks(folder: Path) -> Iterator[str]:
+    """The names of its tasks, as those of their folders."""
+    for role in os.scandir(folder):
+        if role.is_dir(follow_symlinks=False):
+            with contextlib.suppress(OSError):
+                yield from (f"{role.name}/{each.name}" for each in os.scandir(role) if each.name.isdecimal())
+
+
+def _processes(folder: Path) -> Iterator[int]:
+    """Those that were started in its tasks, as far as we may look into them."""
+    mark = b"\0PAI_WORK_DIR=" + os.fsencode(folder) + b"/"
+    for name in os.listdir("/proc"):  # noqa: PTH208 - names are all that is wanted
+        if name.isdecimal():
+            with contextlib.suppress(OSError):
+                if mark in b"\0" + Path("/proc", name, "environ").read_bytes():
+                    yield int(name)
+
+
+def _advice(error: OSError, folder: Path) -> str:
+    if error.errno not in (errno.EACCES, errno.EPERM) or os.geteuid() == 0:
+        return ""
+    command = shlex.join(["unshare", "--map-auto", "--map-root-user", "rm", "-r", str(folder)])
+    return f"; files of other users are removed by root, those of users that are mapped to you by: {command}"

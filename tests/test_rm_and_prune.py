@@ -1,0 +1,220 @@
+"""``rm`` and ``prune`` remove runs that have ended: all of them, whatever is in it, and nothing else."""
+
+import errno
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from pai_runtime.engines.local.run_removal import remove_run
+from pai_runtime.runs.cannot_remove import CannotRemove
+from pai_runtime.task.folder import Folder
+from tests.played_run import PlayedRun, timestamp
+from tests.support import PROGRAM, callback, cli, cli_each, job, write_job
+
+AGO = {"now": 0.0, "an-hour": 3600.0, "a-week": 7 * 86400.0}
+
+
+@pytest.fixture(autouse=True)
+def _there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def played(name: str, *, ago: float = 0) -> PlayedRun:
+    run = PlayedRun(Path(name), worker=1)
+    run.all("succeeded", exitCode=0)
+    run.end("succeeded")
+    run.document["ended"] = timestamp(time.time() - ago)
+    run.write()
+    return run
+
+
+def names(folder: str) -> list[str]:
+    return sorted(path.name for path in Path(folder).iterdir())
+
+
+def test_several_runs_are_removed_and_one_that_cannot_be_does_not_stop_the_others() -> None:
+    for number in (1, 2, 3):
+        played(f".pai-runs/hello-{number}")
+    running = played(".pai-runs/hello-4")
+    del running.document["ended"]
+    running.write()
+    with running.engine():
+        ended = cli("rm", "hello-1", "hello-4", "no-run", ".pai-runs/hello-3", "latest")
+    assert ended.returncode == 2
+    assert [line.split()[1] for line in ended.stdout.splitlines()] == ["hello-1", ".pai-runs/hello-3"]
+    errors = ended.stderr.splitlines()
+    assert "pai-runtime stop .pai-runs/hello-4" in errors[0]
+    assert "there is no run 'no-run'" in errors[1]
+    assert names(".pai-runs") == ["hello-2", "hello-4"]
+
+
+def test_whatever_a_task_leaves_is_removed_and_nothing_that_it_leads_to(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    (kept / "file").touch()
+    work = played("run").task_folder("worker/0") / "work"
+    (work / "closed/inner").mkdir(parents=True)
+    (work / "closed/inner/file").touch()
+    (work / "closed/inner").chmod(0o500)
+    (work / "closed").chmod(0)
+    (work / "to-a-file").symlink_to(kept / "file")
+    (work / "to-a-directory").symlink_to(kept)
+    os.link(kept / "file", work / "linked")
+    os.mkfifo(work / "fifo")
+    (work / "name\nwith\x1b[31m colour").touch()
+    deep = work
+    while len(str(deep)) < 3900:
+        deep = deep / ("d" * 200)
+    deep.mkdir(parents=True)
+    ended = cli("rm", "run")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert not Path("run").exists()
+    assert (kept / "file").exists()
+
+
+@pytest.mark.parametrize("name", ["project", "project/run.json", "empty", "link", "."])
+def test_what_is_no_run_is_not_removed(name: str) -> None:
+    played("run")
+    Path("empty").mkdir()
+    Path("link").symlink_to("run")
+    Path("project").mkdir()
+    Path("project/run.json").write_text('{"mine": true}')
+    assert cli("rm", name).returncode == 2
+    assert Path("project/run.json").exists()
+    assert Path("run/run.json").exists()
+    assert Path("link").is_symlink()
+
+
+def test_what_was_killed_before_it_began_is_removed_from_the_directory_of_runs() -> None:
+    plan = Path(".pai-runs/half-1/worker/0/plan.json")
+    plan.parent.mkdir(parents=True)
+    plan.touch()
+    shutil.copytree(".pai-runs/half-1", "half")
+    first, second = cli_each(["rm", "half-1"], ["rm", "half"])
+    assert (first.returncode, second.returncode) == (0, 2)
+    assert not plan.exists()
+    assert Path("half/worker/0/plan.json").exists()
+
+
+def test_a_lost_run_is_removed_once_nothing_of_it_lives(tmp_path: Path) -> None:
+    tidy = {"name": "tidy", "callbacks": [callback("taskExits", "echo > told", "read -r _ < go")]}
+    worker = {"prerequisites": ["tidy"], "commands": ["mkfifo told go", "echo up"]}
+    path = write_job(tmp_path, job(prerequisites=[tidy], worker=worker))
+    argv = ["run", str(path), "--plain", "--out", "run", "--isolation", "none"]
+    with subprocess.Popen([PROGRAM, *argv], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as engine:
+        assert engine.stdout
+        assert engine.stdout.readline() == b"up\n"
+        work = tmp_path / "run/worker/0/work"
+        assert (work / "told").read_text() == "\n"
+        engine.kill()
+    refused = cli("rm", "run")
+    assert (refused.returncode, "has not ended yet" in refused.stderr) == (2, True)
+    (work / "go").write_text("\n")
+    _remove_once_it_has_ended("run")
+
+
+def _remove_once_it_has_ended(name: str) -> None:
+    while cli("rm", name).returncode != 0:
+        assert Path(name).exists()
+    assert not Path(name).exists()
+
+
+def test_a_process_that_a_task_has_left_is_named() -> None:
+    played("run")
+    environment = {**os.environ, "PAI_WORK_DIR": str(Path("run/worker/0/work").absolute())}
+    with subprocess.Popen(["sleep", "1000"], env=environment) as left:
+        refused = cli("rm", "run")
+        left.send_signal(signal.SIGKILL)
+    assert f"kill {left.pid}" in refused.stderr
+    assert cli("rm", "run").returncode == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount something here first")
+@pytest.mark.parametrize("mounted", ["run/worker/0/work/mnt", "run"])
+def test_nothing_is_removed_of_a_run_in_which_something_is_mounted(tmp_path: Path, mounted: str) -> None:
+    played("run").task_folder("worker/0/work/mnt")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/file").touch()
+    source = "run" if mounted == "run" else "data"
+    script = f'mount --bind {source} {mounted} && "$@"; status=$?; umount {mounted}; exit $status'
+    ended = subprocess.run(
+        ["unshare", "-m", "sh", "-c", script, "sh", PROGRAM, "rm", "run"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, f"mounted at {tmp_path}/{mounted}" in ended.stderr) == (2, True), ended.stderr
+    assert Path("run/run.json").exists()
+    assert Path("data/file").exists()
+
+
+def test_what_cannot_be_removed_is_said_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(folder: Folder, name: str) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted", f"{folder.where}/{name}")
+
+    played("run").task_folder("worker/0")
+    monkeypatch.setattr(Folder, "remove", refuse)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(CannotRemove, match=r"run/worker: Operation not permitted; .*unshare"):
+        remove_run(Path("run"))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    with pytest.raises(CannotRemove, match=r"run/worker: Operation not permitted$"):
+        remove_run(Path("run"))
+
+
+@pytest.mark.parametrize(
+    ("older", "left"),
+    [
+        ("30m", ["lost", "now"]),
+        ("2h", ["an-hour", "lost", "now"]),
+        ("6d", ["an-hour", "lost", "now"]),
+        ("8d", ["a-week", "an-hour", "lost", "now"]),
+    ],
+)
+def test_prune_removes_what_ended_so_long_ago(older: str, left: list[str]) -> None:
+    for name, ago in AGO.items():
+        played(f".pai-runs/{name}", ago=ago - 10 if name == "now" else ago + 10)
+    lost = played(".pai-runs/lost", ago=10**6)
+    del lost.document["ended"]
+    lost.write()
+    before = len(names(".pai-runs"))
+    ended = cli("prune", "--older-than", older)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert names(".pai-runs") == left
+    assert ended.stdout.splitlines()[-1].startswith(f"removed {before - len(left)} run")
+
+
+def test_prune_leaves_runs_that_are_running_and_what_is_no_run() -> None:
+    running = played(".pai-runs/running", ago=10**6)
+    del running.document["ended"]
+    running.write()
+    os.utime(".pai-runs/running/run.json", (0, 0))
+    Path(".pai-runs/other").mkdir()
+    Path(".pai-runs/file").touch()
+    with running.engine():
+        assert cli("prune", "--older-than", "1d").returncode == 0
+    assert names(".pai-runs") == ["file", "other", "running"]
+    assert cli("prune", "--older-than", "1d").returncode == 0
+    assert names(".pai-runs") == ["file", "other"]
+
+
+def test_prune_needs_a_time() -> None:
+    for arguments in ([], ["--older-than", "soon"]):
+        assert cli("prune", *arguments).returncode == 2
+
+
+def test_a_run_whose_runtime_was_killed_has_no_directory_that_cannot_be_looked_into(tmp_path: Path) -> None:
+    path = write_job(tmp_path, job(worker={"commands": ["echo up", "sleep 1000"]}))
+    argv = ["run", str(path), "--plain", "--out", "run"]
+    with subprocess.Popen([PROGRAM, *argv], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as engine:
+        assert engine.stdout
+        assert engine.stdout.readline() == b"up\n"
+        engine.kill()
+    closed = [each for each in Path("run").rglob("*") if each.is_dir() and not each.stat().st_mode & 0o500]
+    assert closed == []
+    _remove_once_it_has_ended("run")
