@@ -40,7 +40,6 @@ def test_an_error_in_a_command_line_shows_that_commands_usage(
         ("logs -f hello-1 --attempt 0 worker/0 --timestamps", "task", ("worker", 0)),
         ("rm hello-1 hello-2", "runs", ["hello-1", "hello-2"]),
         ("validate one.yaml --strict two.yaml", "jobs", [Path("one.yaml"), Path("two.yaml")]),
-        ("exec hello-1 worker/0 -- ls -l", "argv", ["--", "ls", "-l"]),
     ],
 )
 def test_options_may_stand_between_arguments(line: str, name: str, expected: object) -> None:
