@@ -14,7 +14,7 @@ _WAITING = 16
 def listen(task: Folder) -> int | None:
     """A descriptor of the socket of a task, for its supervisor; None on a file system that has no sockets."""
     # By way of the descriptor: a socket's path must be short.
-    path = f"/proc/self/fd/{task.fd}/{SESSIONS}"
+    path = f"{task.descriptor}/{SESSIONS}"
     with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)) as listening:
         task.remove(SESSIONS)  # left by a supervisor that was killed
         before = os.umask(0o177)
@@ -32,7 +32,7 @@ def connect(task: Folder) -> socket.socket:
     """A connection to the supervisor of a task; raises OSError, such as ECONNREFUSED if there is none."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
-        connection.connect(f"/proc/self/fd/{task.fd}/{SESSIONS}")
+        connection.connect(f"{task.descriptor}/{SESSIONS}")
     except OSError:
         connection.close()
         raise
