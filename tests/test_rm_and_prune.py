@@ -91,7 +91,9 @@ def test_what_is_no_run_is_not_removed(name: str) -> None:
     assert Path("link").is_symlink()
 
 
-@pytest.mark.parametrize("name", [".pai-runs/..", ".pai-runs/../.pai-runs", ".pai-runs/half-1/..", "linked/mine"])
+@pytest.mark.parametrize(
+    "name", [".pai-runs/..", ".pai-runs/../.pai-runs", ".pai-runs/half-1/..", "linked/mine"]
+)
 def test_a_path_that_only_looks_like_one_of_a_run_removes_nothing(name: str) -> None:
     Path(".pai-runs/half-1/mine").mkdir(parents=True)
     Path("mine").touch()

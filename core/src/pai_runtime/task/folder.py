@@ -39,7 +39,7 @@ class Folder:
 
     @classmethod
     def at(cls, path: str | os.PathLike[str], *, follow: bool = True) -> Folder:
-        """The directory at a trusted path, such as one that the user named; not `follow`: not if it is a link."""
+        """The directory at a trusted path, such as one that the user named; `follow`: also a link to one."""
         return cls(os.open(path, _WALK & ~os.O_NOFOLLOW if follow else _WALK), path)
 
     @property
