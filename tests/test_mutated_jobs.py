@@ -172,8 +172,8 @@ def test_what_is_valid_can_be_planned_and_run_and_nothing_crashes(
         return
     planned, _, faults = command("plan", path, "--json")
     run, _, run_faults = command("run", path, "--dry-run", "--isolation", "none", "--out", tmp_path / "run")
-    if "no-such-plugin" in codes:  # only a warning of `validate`: another machine may have it
-        assert (planned, run) == (1, 2)
+    if "no-such-plugin" in codes:  # a warning of `validate`; of the others too, if its failures are ignored
+        assert (planned, run) in ((0, 0), (1, 2))
     else:
         assert (planned, faults, run_faults) == (0, [], [])
     assert not (tmp_path / "run").exists()

@@ -262,10 +262,15 @@ def test_prune_needs_a_time() -> None:
         assert cli("prune", *arguments).returncode == 2
 
 
-def test_a_run_whose_runtime_was_killed_has_no_directory_that_cannot_be_looked_into(tmp_path: Path) -> None:
+@pytest.mark.parametrize("wrap", [[], ["unshare", "-U", "--map-user=64999", "--map-group=64999"]])
+def test_a_run_whose_runtime_was_killed_has_no_directory_that_cannot_be_looked_into(
+    tmp_path: Path, wrap: list[str]
+) -> None:
     path = write_job(tmp_path, job(worker={"commands": ["echo up", "sleep 1000"]}))
     argv = ["run", str(path), "--plain", "--out", "run"]
-    with subprocess.Popen([PROGRAM, *argv], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as engine:
+    with subprocess.Popen(
+        [*wrap, PROGRAM, *argv], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as engine:
         assert engine.stdout
         assert engine.stdout.readline() == b"up\n"
         engine.kill()

@@ -278,9 +278,11 @@ class Isolation:
         work.mkdir()
         layers = f"lowerdir={_escaped(lower)},upperdir={_escaped(upper)},workdir={_escaped(work)}"
         options = ",userxattr" if self._in_user_namespace else ""
-        mount("overlay", target, "overlay", 0, layers + options)
-        for each in work.iterdir():  # made by the kernel so that its owner cannot look into it, nor can `du`
-            each.chmod(stat.S_IRWXU)
+        try:
+            mount("overlay", target, "overlay", 0, layers + options)
+        finally:
+            for each in work.iterdir():  # made by the kernel so that not even its owner can look into it
+                each.chmod(stat.S_IRWXU)
 
     def _outermost_below(self, path: Path) -> list[Path]:
         below = sorted(each for each in set(self._mounted) if each.is_relative_to(path) and each != path)
