@@ -1,6 +1,7 @@
 """``pai-runtime prune``: remove the runs in ``.pai-runs`` that ended some time ago."""
 
 import argparse
+import contextlib
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,9 +51,10 @@ def _ended_before(moment: float) -> Iterator[Path]:
         reader = open_run(folder)
         run = reader if isinstance(reader, Unreadable) else reader.run()
         if isinstance(run, Run) and run.over:
-            ended = (folder / RUN).stat().st_mtime if run.ended is None else run.ended
-            if ended < moment:
-                yield folder
+            with contextlib.suppress(FileNotFoundError):  # somebody else is removing it
+                ended = (folder / RUN).stat().st_mtime if run.ended is None else run.ended
+                if ended < moment:
+                    yield folder
 
 
 def _seconds(text: str) -> float:
