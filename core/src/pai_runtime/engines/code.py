@@ -140,7 +140,8 @@ def check_code(code: Code) -> list[str]:
             f"what the tasks do not need can be listed in {code.folder / IGNORE_FILE}"
         )
     size = sizes.total()
-    notes = [f"each task starts with the code in {code.folder}: {counted(files, 'file', 'files')}, {size_text(size)}"]
+    what = f"{counted(files, 'file', 'files')}, {size_text(size)}"
+    notes = [f"each task starts with the code in {code.folder}: {what}"]
     if size > MUCH:
         largest = ", ".join(f"{name} ({size_text(each)})" for name, each in sizes.most_common(_MOST_LISTED))
         notes.append(

@@ -4,7 +4,6 @@ import heapq
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TypeVar
 
@@ -13,6 +12,7 @@ from pai_runtime.runs.log_times import Piece
 from pai_runtime.runs.reader import LogName, RunReader
 from pai_runtime.runs.state import Run, RunTask, Unreadable
 from pai_runtime.task.console import LinePrefix
+from pai_runtime.task.record import record
 from pai_runtime.terminal.output import flush, say, write_bytes
 
 _MOST_A_TURN = 1024 * 1024
@@ -25,7 +25,7 @@ class CannotReadLog(Exception):
     """A log is there and cannot be read."""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class WantedLogs:
     """Which logs are printed, and how.
 
