@@ -57,12 +57,3 @@ def _size(folder: Path) -> int:
                 if entry.is_dir(follow_symlinks=False):
                     left.append(entry.path)
     return size
-
-
-def size_text(size: float) -> str:
-    """Such as ``12.3 MiB``."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1024:  # noqa: PLR2004 - of bytes
-            return f"{size:.1f} {unit}" if unit != "B" else f"{size:.0f} B"
-        size /= 1024
-    return f"{size:.1f} TiB"
