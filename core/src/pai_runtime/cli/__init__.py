@@ -38,7 +38,7 @@ COMMANDS = {
     "exec": "run a program, such as a shell, in a task that is running or held",
     "stop": "cancel a run",
     "rm": "remove runs that have ended",
-    "prune": "remove the runs that ended some time ago",
+    "prune": "remove runs that ended some time ago",
     "explain": "show where each environment variable of a task comes from",
     "plugins": "list, show and check the installed plugins",
 }

@@ -48,17 +48,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--since",
         type=_moment,
         metavar="TIME",
-        help="show only what was written since then: a time span such as 10m, or a time such as "
+        help="show only what was written since this time: a time span such as 10m, or a time such as "
         "2026-01-31T12:00:00Z",
     )
     parser.add_argument(
-        "--timestamps", action="store_true", help="show before each line when it was written (UTC)"
+        "--timestamps",
+        action="store_true",
+        help="precede each line by the time at which it was written (UTC)",
     )
     parser.add_argument(
         "--attempt",
         type=_number,
         metavar="N",
-        help="show the logs of this attempt of the tasks, counted from 0 (default: the last one)",
+        help="show this attempt of the tasks, counted from 0 (default: the last one)",
     )
 
 
@@ -124,7 +126,7 @@ class _Log:
         """Print what `next` gave."""
         moment, data = piece
         if moment is None and self._tells_unknown:
-            say(f"{self.task}: when its lines were written is not known, of some or of all")
+            say(f"{self.task}: it is not known when some or all of its lines were written")
             self._tells_unknown = False
         if self._lines:
             stamp = f"{_timestamp(moment)} " if self._timestamps else ""
