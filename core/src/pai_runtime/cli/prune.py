@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=time_span,
         required=True,
         metavar="T",
-        help="how long ago a run must have ended, such as 12h or 7d",
+        help="remove runs that ended longer ago than this, such as 12h or 7d",
     )
 
 
