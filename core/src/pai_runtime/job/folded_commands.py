@@ -1,10 +1,9 @@
-"""Commands that YAML joins to the one above, since their '-' is indented further: sound YAML, and never meant."""
+"""Commands that YAML joins to the one above, since their '-' is indented further: valid, and never meant."""
 
 import re
 
-from pai_runtime.document.mistakes import is_commands
 from pai_runtime.document.problems import Problem, Problems, field_name
-from pai_runtime.document.value import Value, walk
+from pai_runtime.document.value import Value, is_commands, walk
 
 _ITEM = re.compile(r"\n *- ")
 
