@@ -270,7 +270,7 @@ def test_what_a_role_calls_its_data_is_no_script_or_image(tmp_path: Path, kind: 
         problems = load(tmp_path, job(prerequisites=items(f"a {other}", f"aa {kind}"), worker={kind: "a"}))
         (problem,) = [each for each in problems if each.severity == "error"]
         assert (problem.code, problem.field) == ("no-such-prerequisite", f"taskRoles.worker.{kind}")
-        assert f"which is of type {other}" in problem.message
+        assert f"of type {other})" in problem.message
         assert problem.found == "'a'"
 
 

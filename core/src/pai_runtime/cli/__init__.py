@@ -38,7 +38,7 @@ COMMANDS = {
     "exec": "run a program, such as a shell, in a task that is running or held",
     "stop": "cancel a run",
     "rm": "remove runs that have ended",
-    "prune": "remove the runs that ended some time ago",
+    "prune": "remove runs that ended some time ago",
     "explain": "show where each environment variable of a task comes from",
     "plugins": "list, show and check the installed plugins",
 }
@@ -126,7 +126,7 @@ class _Parser(argparse.ArgumentParser):
         return known, unknown
 
     def _parse_intermixed(self, args: Any, namespace: Any) -> tuple[Any, list[str]]:
-        """Options may stand between arguments, as in ``logs RUN --tail 5 worker/0``, except in what passes on all."""
+        """Options may stand between arguments: ``logs RUN --tail 5 worker/0``; not in what passes on all."""
         if any(each.nargs in (argparse.PARSER, argparse.REMAINDER) for each in self._actions):
             return super().parse_known_args(args, namespace)
         self._is_intermixed = True  # meanwhile argparse may call our own method, for parts of the arguments

@@ -79,11 +79,6 @@ def syntax_problem(fault: Fault) -> Problem:
     return fault.problem("not-yaml", f"invalid YAML: {fault.says}")
 
 
-def is_commands(key: object) -> bool:
-    """Whether what has this key is a list of commands: ``commands``, ``preCommands`` and the like."""
-    return isinstance(key, str) and key.lower().endswith("commands")
-
-
 def needs_quotes(text: str) -> str | None:
     """Why a text that is not in quotes does not mean itself; None if it does."""
     first = text[:1]
@@ -269,12 +264,9 @@ def _wrong_column(fault: Fault, index: int) -> Problem | None:
     nearest = min(columns, key=lambda column: (abs(column - at.column), -column))
     line = columns[nearest]
     if nearest == at.column:
-        one, many = (
-            ("list item", "the keys of a mapping")
-            if fault.character == "-"
-            else ("key", "the items of a list")
-        )
-        return fault.problem("wrong-indentation", f"a {one} among {many}, such as line {line}", index)
+        one, other = ("list item", "key") if fault.character == "-" else ("key", "list item")
+        message = f"wrong indentation: a {one} in the same column as the {other} in line {line}"
+        return fault.problem("wrong-indentation", message, index)
     expected, found = f"column {nearest}, as in line {line}", f"column {at.column}"
     message = f"wrong indentation: expected {expected}, found {found}"
     return fault.problem("wrong-indentation", message, index, expected=expected, found=found)

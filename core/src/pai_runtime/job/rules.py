@@ -103,7 +103,7 @@ class _PrerequisiteNames:
         else:
             others = self._job.by_name.get(name.text, ())
             types = listed([each.kind for each in others])
-            self._names[kind].check(name, f", which is of type {types}" if others else "")
+            self._names[kind].check(name, f" (the one of this name is of type {types})" if others else "")
 
 
 def check_rules(job: Job, problems: Problems) -> None:
