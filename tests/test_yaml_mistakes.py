@@ -156,6 +156,21 @@ def test_a_command_that_yaml_takes_for_something_else_is_shown_as_it_can_be_past
     assert problem.suggestion == suggestion
 
 
+@pytest.mark.parametrize(
+    "written",
+    [
+        '- python train.py \\\n          --title "a: b"',
+        '- python train.py \\\n\n          --title "a: b" \\',
+        '- echo "loss: 0.5" &&\n        echo done',
+        "- echo a: b\n        and more",
+    ],
+)
+def test_a_command_of_several_lines_is_named_where_it_starts(tmp_path: Path, written: str) -> None:
+    (problem,) = problems_of_command(tmp_path, written)
+    assert (problem.code, place(problem)) == ("needs-quotes", (_BEFORE.count("\n") + 1, 9))
+    assert "'- |'" in problem.message
+
+
 def test_what_is_suggested_for_a_command_is_that_command(tmp_path: Path) -> None:
     written = ['echo "loss: 0.5"', "it's: x", "true", "[ -f x ] && y", "! grep x", "*.txt", 'a \'b: "c"\\']
     for each in written:
