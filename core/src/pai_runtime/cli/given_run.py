@@ -20,10 +20,10 @@ def given_run(name: str) -> tuple[RunReader, Run]:
     except NoSuchRun as error:
         raise NotThere(str(error)) from None
     found = find_run(folder)
-    if isinstance(found.run, Unreadable) or found.reader is None:
-        reason = found.run.reason
-        raise NotThere(f"{folder} is not the directory of a run: {reason}; pai-runtime ps lists the runs")
-    return found.reader, found.run
+    if found.reader is not None and isinstance(found.run, Run):
+        return found.reader, found.run
+    why = found.run.reason if isinstance(found.run, Unreadable) else ""
+    raise NotThere(f"{folder} is not the directory of a run: {why}; pai-runtime ps lists the runs")
 
 
 def given_task(folder: Path, run: Run, name: tuple[str, int]) -> RunTask:
