@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 
+from pai_runtime.document.amounts import counted
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.summary import NOT_RETRIED, Callbacks, Failure, Summary
 from pai_runtime.task.outcome import how_it_failed
 from pai_runtime.task.runtime_log import before_explanation
 from pai_runtime.terminal.text import shown_line
 from pai_runtime.terminal.times import elapsed
-from pai_runtime.terminal.words import counted, counts, logs_command, short_path, tail
+from pai_runtime.terminal.words import counts, logs_command, short_path, tail
 
 _LAST_LINES = 5
 _SEARCHED_LINES = 40
@@ -23,7 +24,7 @@ def summary_lines(reader: RunReader, summary: Summary) -> Iterator[str]:
     took = elapsed(run.started, run.ended, run.started)
     logs = f"{callbacks}; its logs are in {short_path(reader.folder)}"
     if summary.failure is not None:
-        yield from _failed(reader, summary, summary.failure, took)
+        yield from _failed(reader, summary, summary.failure)
     elif run.outcome == "succeeded":
         yield f"the job succeeded in {took}{logs}"
         yield from _failed_on_the_way(summary.others)
@@ -39,9 +40,11 @@ def summary_lines(reader: RunReader, summary: Summary) -> Iterator[str]:
     if summary.services:
         found = [f"{each.name} at {each.address} in {each.task.name}" for each in summary.services]
         yield f"  services during the run: {_some(found)}"
+    if summary.failure is not None:
+        yield f"  the run took {took}"
 
 
-def _failed(reader: RunReader, summary: Summary, failure: Failure, took: str) -> Iterator[str]:
+def _failed(reader: RunReader, summary: Summary, failure: Failure) -> Iterator[str]:
     task, tasks = failure.task, summary.run.tasks
     yield f"the job failed: task {task.name}, exit code {task.exit_code}{_phrase(failure)}"
     yield f"  {_line(failure.message) or 'it left no exit record'}"
@@ -67,7 +70,6 @@ def _failed(reader: RunReader, summary: Summary, failure: Failure, took: str) ->
         if others:
             named = [f"{each.task.name} (exit code {each.task.exit_code})" for each in others]
             yield f"  {what}: {_some(named)}"
-    yield f"  the run took {took}"
 
 
 def _failed_on_the_way(failures: Sequence[Failure]) -> Iterator[str]:

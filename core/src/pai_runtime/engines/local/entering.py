@@ -44,9 +44,9 @@ def enter(task: Folder, argv: Sequence[str]) -> int:
             _forward_signals(connection)
             return _status(_answer(connection))
     except (FileNotFoundError, ConnectionRefusedError):
-        raise CannotEnter("not running now; only a task that is running or held can be entered") from None
+        raise CannotEnter("it is not running; exec needs a task that is running or held") from None
     except PermissionError:
-        raise CannotEnter("only the user who has started the run can enter its tasks") from None
+        raise CannotEnter("only the user who started the run can use exec in its tasks") from None
     except OSError as error:
         raise CannotEnter(f"cannot be entered: {error.strerror}") from None
 
