@@ -374,7 +374,7 @@ def test_an_exit_code_in_full_has_reason_and_solution_of_each_rule(
 def test_a_code_that_no_rule_gives_is_the_commands_own(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    expected = (1, "No rule gives exit code 77: it is the command's own.\n", "")
+    expected = (1, "No rule gives exit code 77: it is the command's own, or the runtime's.\n", "")
     assert run(capsys, monkeypatch, "exit-codes", "77") == expected
     assert run(capsys, monkeypatch, "exit-codes", "77", "--json") == (1, "[]\n", "")
 

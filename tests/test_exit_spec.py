@@ -17,6 +17,7 @@ import yaml
 from pai_failure_analysis.evidence import Evidence
 from pai_failure_analysis.matching import first_match
 from pai_failure_analysis.rules import Pattern, Rule, read_rules, shipped_entries
+from pai_runtime.task.exit_codes import CALLBACK_FAILED
 
 FAILURES = Path(__file__).parent / "failures"
 MOST_BYTES = 250_000
@@ -133,6 +134,10 @@ def test_near_misses_are_not_explained_by_their_rule() -> None:
 
 def test_each_code_has_a_rule_and_no_rule_has_another() -> None:
     assert {rule.code for rule in _rules()} == PLATFORM_CODES | OWN_CODES
+
+
+def test_no_rule_has_the_code_of_strict_callbacks() -> None:
+    assert CALLBACK_FAILED not in {rule.code for rule in _rules()}
 
 
 CLASSICS: list[tuple[int, int, str]] = [

@@ -274,6 +274,13 @@ def test_what_cannot_be_pinned_or_is_refused_is_left_out_and_said(site: Site, tm
         assert sum(id_ in line.partition(":")[2].partition(";")[0] for line in left_out) == 1, left_out
 
 
+def test_a_policy_that_would_refuse_everything_is_said_to(site: Site) -> None:
+    site.add("org.broken", api=7)
+    frozen = site.cli("plugins", "freeze")
+    assert yaml.safe_load(frozen.stdout)["plugins"] == []
+    assert "refuses every plugin" in frozen.stderr
+
+
 UNMATCHED: dict[str, tuple[dict[str, str], str]] = {
     "no such id": ({"id": "org.other"}, "no plugin with this id is installed"),
     "a misspelt id": ({"id": "org.oen"}, "did you mean org.one?"),

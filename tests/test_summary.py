@@ -242,7 +242,8 @@ def test_they_are_named_however_the_job_ended(tmp_path: Path, outcome: str) -> N
     played.end(outcome, "worker/0" if outcome == "failed" else None)
     lines = said(played)
     assert sum("taskExits of 'copy'" in line for line in lines) == 10
-    assert lines[-2:] == ["  2 more callbacks failed", "  log of callbacks: pai-runtime logs run --runtime"]
+    last = ["  2 more callbacks failed", "  log of callbacks: pai-runtime logs run --runtime"]
+    assert lines[-3:] == [*last, "  the run took 45s"] if outcome == "failed" else lines[-2:] == last
 
 
 @pytest.mark.parametrize("wrong", [None, "x", [1], [{}], [{"phase": "x"}], [_failure("x", "a")], [[]]])
@@ -256,12 +257,12 @@ def test_what_a_record_says_wrongly_of_callbacks_is_only_counted(tmp_path: Path,
 
 def test_of_a_job_that_a_callback_failed_it_shows_what_the_callback_wrote(tmp_path: Path) -> None:
     played = PlayedRun(tmp_path / "run", worker=1)
-    played.set("worker/0", "failed", exitCode=243, failedCallbacks=1)
+    played.set("worker/0", "failed", exitCode=227, failedCallbacks=1)
     played.output("worker/0", b"no disk\n", log="runtime.log")
     _record(played, "worker/0", message="it failed", phase="taskSucceeds")
     played.end("failed", "worker/0")
     assert said(played)[:4] == [
-        "the job failed: task worker/0, exit code 243",
+        "the job failed: task worker/0, exit code 227",
         "  it failed",
         "  | no disk",
         "  its log: pai-runtime logs run worker/0 --runtime",

@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "argv",
         nargs=argparse.REMAINDER,
         metavar="-- COMMAND",
-        help="a program and its arguments (default: a shell); its standard streams are yours",
+        help="a program and its arguments (default: a shell)",
     )
 
 

@@ -37,17 +37,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--since",
         type=_moment,
         metavar="TIME",
-        help="show only what was written since then: a time span such as 10m, or a time such as "
+        help="show only what was written since this time: a time span such as 10m, or a time such as "
         "2026-01-31T12:00:00Z",
     )
     parser.add_argument(
-        "--timestamps", action="store_true", help="show before each line when it was written (UTC)"
+        "--timestamps",
+        action="store_true",
+        help="precede each line by the time at which it was written (UTC)",
     )
     parser.add_argument(
         "--attempt",
         type=_number,
         metavar="N",
-        help="show the logs of this attempt of the tasks, counted from 0 (default: the last one)",
+        help="show this attempt of the tasks, counted from 0 (default: the last one)",
     )
 
 

@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     list_ = commands.add_parser("list", help="list all plugins, and whether each is allowed")
     show = commands.add_parser("show", help="show a plugin's manifest and parameters")
     check = commands.add_parser(
-        "check", help="import plugins and check that they match their manifests, and the policies"
+        "check", help="import plugins and check that they match their manifests; also checks the policies"
     )
     freeze_ = commands.add_parser("freeze", help="print a policy that allows what is installed, with digests")
     digest = commands.add_parser("digest", help="print the policy line that pins a distribution's code")
@@ -173,6 +173,8 @@ def _freeze(host: Host) -> int:
             reason = str(error)
         if reason is not None:
             say(f"left out: {' and '.join(plugin.label for plugin in host.installed[id_])}: {reason}")
+    if not entries:
+        say("nothing can be frozen; this policy refuses every plugin")
     policy = {"policyVersion": 1, "plugins": entries}
     write_lines(yaml.safe_dump(policy, sort_keys=False, width=1000).splitlines())
     return 0

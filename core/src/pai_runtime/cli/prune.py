@@ -1,6 +1,7 @@
 """``pai-runtime prune``: remove the runs in ``.pai-runs`` that ended some time ago."""
 
 import argparse
+import contextlib
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=time_span,
         required=True,
         metavar="T",
-        help="how long ago a run must have ended, such as 12h or 7d",
+        help="remove runs that ended longer ago than this, such as 12h or 7d",
     )
 
 
@@ -49,6 +50,7 @@ def _ended_before(moment: float) -> Iterator[Path]:
     for folder in RUNS.iterdir() if RUNS.is_dir() else ():
         run = find_run(folder).run
         if isinstance(run, Run) and run.over:
-            ended = (folder / RUN).stat().st_mtime if run.ended is None else run.ended
-            if ended < moment:
-                yield folder
+            with contextlib.suppress(FileNotFoundError):  # somebody else is removing it
+                ended = (folder / RUN).stat().st_mtime if run.ended is None else run.ended
+                if ended < moment:
+                    yield folder

@@ -73,7 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dry-run",
         action="store_true",
-        help="check the job, its plans and what it needs of this machine; start nothing and leave nothing",
+        help="check the job, its plans and what it needs of this machine, without running it",
     )
     parser.add_argument(
         "--plain", action="store_true", help="print plain lines instead of the live view, even on a terminal"

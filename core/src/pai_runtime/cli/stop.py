@@ -21,7 +21,7 @@ def main(args: argparse.Namespace) -> int:
         say(f"{error}")
         return CANNOT_RUN
     if run.over:
-        say(f"{reader.folder} is {run.state} already")
+        say(f"{reader.folder} has ended already: {run.state}")
         return 0
     try:
         reader.cancel()

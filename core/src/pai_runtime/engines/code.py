@@ -109,7 +109,7 @@ def find_code(job: Job, given: Path | None, apart: Sequence[Path]) -> Code | Non
             message = f"{unexpected(expected, found)}; for any other directory, use run --code"
             raise InvalidInput([job.code.problem("absolute-path", message, found, expected)])
         if not _is_folder(folder):
-            message = f"{unexpected(expected, found)}: {folder} is none"
+            message = f"{unexpected(expected, found)}: {folder} is not a directory"
             raise InvalidInput([job.code.problem("no-such-directory", message, found, expected)])
     else:
         return None

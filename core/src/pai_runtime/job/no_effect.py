@@ -56,9 +56,7 @@ def _check_counts(role: TaskRole, problems: Problems) -> None:
     for name, count in counts.items():
         value = role.value.get("completion", name)
         if value and count and count > role.instances:
-            message = (
-                f"has no effect: {count} of the role's instances are expected, and it has {role.instances}"
-            )
+            message = f"has no effect: it counts up to {count}, and the role has only {role.instances}"
             problems.add(_warning(value, message, found=str(count), expected=f"at most {role.instances}"))
 
 

@@ -9,7 +9,9 @@ from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.state import Run, RunTask
 from pai_runtime.task.runtime_log import text_of
 
-NOT_RETRIED = "not retried, because the failure is permanent; extras.retryOn: always retries it too"
+NOT_RETRIED = (
+    "not retried, because the failure is permanent; to retry it anyway, set extras.retryOn to always"
+)
 """Why a task, or the job, has retries left."""
 
 

@@ -24,7 +24,7 @@ def summary_lines(reader: RunReader, summary: Summary) -> Iterator[str]:
     took = elapsed(run.started, run.ended, run.started)
     logs = f"{callbacks}; its logs are in {short_path(reader.folder)}"
     if summary.failure is not None:
-        yield from _failed(reader, summary, summary.failure, took)
+        yield from _failed(reader, summary, summary.failure)
     elif run.outcome == "succeeded":
         yield f"the job succeeded in {took}{logs}"
         yield from _failed_on_the_way(summary.others)
@@ -40,9 +40,11 @@ def summary_lines(reader: RunReader, summary: Summary) -> Iterator[str]:
     if summary.services:
         found = [f"{each.name} at {each.address} in {each.task.name}" for each in summary.services]
         yield f"  services during the run: {_some(found)}"
+    if summary.failure is not None:
+        yield f"  the run took {took}"
 
 
-def _failed(reader: RunReader, summary: Summary, failure: Failure, took: str) -> Iterator[str]:
+def _failed(reader: RunReader, summary: Summary, failure: Failure) -> Iterator[str]:
     task, tasks = failure.task, summary.run.tasks
     yield f"the job failed: task {task.name}, exit code {task.exit_code}{_phrase(failure)}"
     yield f"  {_line(failure.message) or 'it left no exit record'}"
@@ -68,7 +70,6 @@ def _failed(reader: RunReader, summary: Summary, failure: Failure, took: str) ->
         if others:
             named = [f"{each.task.name} (exit code {each.task.exit_code})" for each in others]
             yield f"  {what}: {_some(named)}"
-    yield f"  the run took {took}"
 
 
 def _failed_on_the_way(failures: Sequence[Failure]) -> Iterator[str]:

@@ -86,7 +86,7 @@ class _Log:
         """Print what `next` gave."""
         moment, data = piece
         if moment is None and self._tells_unknown:
-            say(f"{self.task}: when its lines were written is not known, of some or of all")
+            say(f"{self.task}: it is not known when some or all of its lines were written")
             self._tells_unknown = False
         if self._lines:
             stamp = f"{_timestamp(moment)} " if self._timestamps else ""

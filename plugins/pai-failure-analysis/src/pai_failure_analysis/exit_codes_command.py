@@ -17,7 +17,10 @@ MOST_SUGGESTED = 5
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command is given."""
     parser.add_argument(
-        "failure", nargs="?", metavar="CODE|NAME", help="one in full, such as 226 or CudaOutOfMemory"
+        "failure",
+        nargs="?",
+        metavar="CODE|NAME",
+        help="an exit code, or the name of a failure, such as 226 or CudaOutOfMemory (default: all)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -35,7 +38,7 @@ def main(args: argparse.Namespace, output: Output) -> int:
     elif rules:
         output.write_lines(_in_full(rules))
     elif wanted.isdecimal():
-        output.write_lines([f"No rule gives exit code {wanted}: it is the command's own."])
+        output.write_lines([f"No rule gives exit code {wanted}: it is the command's own, or the runtime's."])
     else:
         output.write_lines([f"No rule is called '{wanted}'{_similar(wanted, every)}"])
     return 0 if rules else NOT_FOUND
