@@ -19,7 +19,7 @@ def warn_of_folded_commands(root: Value, problems: Problems) -> None:
             first = node.source.position(node.start)
             dash = node.source.line(first.line).rfind("-", 0, first.column - 1) + 1
             expected = f"column {dash}, as in line {first.line}"
-            message = f"continues the command of line {first.line}; for a command of its own, start it in {expected}"
+            message = f"continues the command of line {first.line}; to be one, it has to start in {expected}"
             where = node.source.position(folded.end() - 2)
             problems.add(
                 Problem(
