@@ -6,6 +6,7 @@ import os
 import re
 import select
 import signal
+import socket
 import struct
 import subprocess
 import termios
@@ -16,6 +17,8 @@ from pathlib import Path
 import pytest
 
 from pai_runtime.engines.local.isolation_trial import try_out
+from pai_runtime.engines.local.sessions import connect
+from pai_runtime.task.folder import Folder
 from tests.played_run import PlayedRun
 from tests.support import PROGRAM, callback, cli, job, write_job
 
@@ -244,3 +247,69 @@ def test_what_does_not_run_cannot_be_entered(tmp_path: Path) -> None:
         assert cli("exec", tmp_path / "run", task, "true").returncode == 2
     assert cli("exec", tmp_path / "nowhere", "worker/0").returncode == 2
     assert cli("exec", tmp_path / "run", "worker").returncode == 2
+
+
+@contextmanager
+def listening(path: Path) -> Generator[socket.socket, None, None]:
+    """A socket as of a supervisor; its own name may be longer than that of a socket can be."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server, Folder.at(path.parent) as folder:
+        server.bind(f"{folder.descriptor}/{path.name}")
+        yield server
+
+
+@pytest.fixture
+def played(tmp_path: Path) -> PlayedRun:
+    played = PlayedRun(tmp_path / "run", worker=1)
+    played.set("worker/0", "running")
+    return played
+
+
+@pytest.mark.parametrize(
+    ("answer", "status"),
+    [
+        (b"no JSON", 2),
+        (b"[" * 100_000, 2),
+        (b"[]", 2),
+        (b"{}", 2),
+        (b'{"exitCode": "x"}', 2),
+        (b'{"exitCode": [], "message": "m"}', 2),
+        (b'{"exitCode": 3, "message": "\\u001b[31m\\nforged"}', 3),
+        (b'{"exitCode": 515}', 3),
+    ],
+)
+def test_whatever_is_answered_by_what_a_task_has_put_there_is_no_traceback(
+    played: PlayedRun, answer: bytes, status: int
+) -> None:
+    with listening(played.task_folder("worker/0") / "exec.sock") as server:
+        server.listen()
+        with subprocess.Popen(
+            [PROGRAM, "exec", played.folder, "worker/0", "true"], stderr=subprocess.PIPE
+        ) as process:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(1000)
+                connection.send(answer)
+            assert process.stderr
+            lines = process.stderr.read().splitlines()
+        assert process.returncode == status
+        assert all(line.startswith(b"pai-runtime: worker/0: ") for line in lines)
+        assert b"\x1b" not in b"".join(lines)
+
+
+def test_one_who_accepts_nobody_holds_nobody_up(played: PlayedRun) -> None:
+    with listening(played.task_folder("worker/0") / "exec.sock") as server, Folder.at(played.folder) as run:
+        server.listen(0)
+        with run.folder("worker/0") as own, connect(own):
+            assert entered(played.folder, "true").returncode == 2
+            played.end("succeeded")
+            assert cli("rm", played.folder).returncode == 2
+
+
+def test_a_link_in_place_of_the_socket_leads_nowhere(played: PlayedRun, tmp_path: Path) -> None:
+    with listening(tmp_path / "other") as server:
+        server.listen()
+        (played.task_folder("worker/0") / "exec.sock").symlink_to(tmp_path / "other")
+        assert entered(played.folder, "true").returncode == 2
+        server.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            server.accept()

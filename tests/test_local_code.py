@@ -251,10 +251,10 @@ def test_much_code_is_told_with_what_is_largest(tmp_path: Path) -> None:
         (tmp_path / name).touch()
         os.truncate(tmp_path / name, size)
     _, note = check_code(Code(tmp_path))
-    assert "data (2.0 GiB), model (512.0 MiB), train.py (10 bytes)" in note
+    assert "data (2.0 GiB), model (512.0 MiB), train.py (10 B)" in note
     assert str(tmp_path / ".paiignore") in note
     (note,) = check_code(Code(tmp_path, ["data/", "model"]))
-    assert "1 file, 10 bytes" in note
+    assert "1 file, 10 B" in note
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from pai_runtime.cli import removing
 from pai_runtime.engines.local.run_removal import remove_run
 from pai_runtime.runs.cannot_remove import CannotRemove
 from pai_runtime.task.folder import Folder
@@ -88,6 +89,59 @@ def test_what_is_no_run_is_not_removed(name: str) -> None:
     assert Path("project/run.json").exists()
     assert Path("run/run.json").exists()
     assert Path("link").is_symlink()
+
+
+@pytest.mark.parametrize(
+    "name", [".pai-runs/..", ".pai-runs/../.pai-runs", ".pai-runs/half-1/..", "linked/mine"]
+)
+def test_a_path_that_only_looks_like_one_of_a_run_removes_nothing(name: str) -> None:
+    Path(".pai-runs/half-1/mine").mkdir(parents=True)
+    Path("mine").touch()
+    Path("linked").symlink_to(".pai-runs/half-1")
+    assert cli("rm", name).returncode == 2
+    assert Path("mine").exists()
+    assert Path(".pai-runs/half-1/mine").exists()
+
+
+def test_the_directory_above_that_of_runs_is_not_one_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path(".pai-runs").mkdir()
+    Path("mine").touch()
+    monkeypatch.chdir(".pai-runs")
+    assert cli("rm", "..").returncode == 2
+    assert Path("../mine").exists()
+
+
+def test_a_link_in_place_of_the_directory_of_runs_makes_no_runs_of_others() -> None:
+    Path("home/documents").mkdir(parents=True)
+    Path(".pai-runs").symlink_to("home")
+    assert cli("rm", "documents").returncode == 2
+    assert Path("home/documents").exists()
+
+
+def test_what_takes_the_name_of_a_run_while_that_is_removed_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    played("run")
+    Path("mine/file").mkdir(parents=True)
+    count = removing._size
+
+    def swap(folder: Path) -> int:
+        Path("run").rename("moved")
+        Path("run").symlink_to("mine")
+        return count(folder)
+
+    monkeypatch.setattr(removing, "_size", swap)
+    removing.remove(Path("run"))
+    assert names(".") == ["mine", "run"]
+    assert names("mine") == ["file"]
+
+
+@pytest.mark.parametrize("what", ["half-1", "ended-1"])
+def test_a_run_that_is_being_started_or_removed_is_not_removed_as_well(what: str) -> None:
+    run = played(f".pai-runs/{what}")
+    if what == "half-1":
+        (run.folder / "run.json").unlink()
+    with run.engine():
+        assert cli("rm", what).returncode == 2
+    assert cli("rm", what).returncode == 0
 
 
 def test_what_was_killed_before_it_began_is_removed_from_the_directory_of_runs() -> None:

@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from pai_runtime.terminal.table import table
 from pai_runtime.terminal.text import columns_of, cut, shown_line
-from pai_runtime.terminal.words import counted
 
 
 @pytest.mark.parametrize(
@@ -73,8 +72,3 @@ def test_a_table_is_straight_whatever_is_in_its_cells() -> None:
     ]
     assert table(rows, 12)[2] == "a\\x1b[2J\\nb"
     assert columns_of(table(rows, 24)[2]) == 23
-
-
-@pytest.mark.parametrize(("number", "words"), [(0, "0 retries"), (1, "1 retry"), (2, "2 retries")])
-def test_one_is_singular(number: int, words: str) -> None:
-    assert counted(number, "retry", "retries") == words

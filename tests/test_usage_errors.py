@@ -1,6 +1,7 @@
 """A command line that is refused shows the usage of the command that refuses it."""
 
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -30,3 +31,18 @@ def test_an_error_in_a_command_line_shows_that_commands_usage(
     assert refused.value.code == cli.CANNOT_RUN
     assert lines[0].startswith(f"usage: {refusing} [-h]")
     assert lines[-1].startswith(f"{refusing}: error: ")
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "expected"),
+    [
+        ("logs hello-1 --tail 5 worker/0", "task", ("worker", 0)),
+        ("logs -f hello-1 --attempt 0 worker/0 --timestamps", "task", ("worker", 0)),
+        ("rm hello-1 hello-2", "runs", ["hello-1", "hello-2"]),
+        ("validate one.yaml --strict two.yaml", "jobs", [Path("one.yaml"), Path("two.yaml")]),
+    ],
+)
+def test_options_may_stand_between_arguments(line: str, name: str, expected: object) -> None:
+    command, *_ = line.split()
+    parser, _ = cli.make_parser([command])
+    assert getattr(parser.parse_args(line.split()), name) == expected

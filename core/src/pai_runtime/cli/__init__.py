@@ -113,14 +113,27 @@ class _Parser(argparse.ArgumentParser):
         # Else argparse asks shutil for the width, for each option that it is told of.
         width = int(os.environ.get("COLUMNS", "0").strip() or 0) or columns() or _WIDTH
         super().__init__(formatter_class=partial(argparse.HelpFormatter, width=width - 2), **options)
+        self._is_intermixed = False
         self.color = False  # Python 3.14 would put colours into the text
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        if self._is_intermixed:
+            return super().parse_known_args(args, namespace)
         # argparse has the outermost parser refuse what a command does not know, with that parser's usage.
-        known, unknown = super().parse_known_args(args, namespace)
+        known, unknown = self._parse_intermixed(args, namespace)
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
         return known, unknown
+
+    def _parse_intermixed(self, args: Any, namespace: Any) -> tuple[Any, list[str]]:
+        """Options may stand between arguments, as in ``logs RUN --tail 5 worker/0``, except in what passes on all."""
+        if any(each.nargs in (argparse.PARSER, argparse.REMAINDER) for each in self._actions):
+            return super().parse_known_args(args, namespace)
+        self._is_intermixed = True  # meanwhile argparse may call our own method, for parts of the arguments
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._is_intermixed = False
 
     def print_help(self, file: Any = None) -> None:  # noqa: ARG002 - the signature is the base class's
         write_lines(self.format_help().removesuffix("\n").split("\n"))

@@ -4,6 +4,8 @@ import argparse
 import re
 from pathlib import Path
 
+from pai_runtime.document import duration
+
 _JOB = "a job file (OpenPAI job protocol 2, YAML)"
 RUN_HELP = "a run: its name in .pai-runs, the path of its directory, or 'latest'"
 
@@ -44,6 +46,14 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 def add_run(parser: argparse.ArgumentParser) -> None:
     """A run that was started before."""
     parser.add_argument("run", metavar="RUN", help=RUN_HELP)
+
+
+def time_span(text: str) -> float:
+    """A time, in seconds."""
+    seconds = duration.seconds(text)
+    if seconds is None:
+        raise argparse.ArgumentTypeError(f"expected a time, such as 90, 90s, 15m, 2h or 7d, found {text!r}")
+    return seconds
 
 
 def task_or_role(text: str) -> tuple[str, int | None]:

@@ -1,27 +1,28 @@
 """``pai-runtime prune``: remove the runs in ``.pai-runs`` that ended some time ago."""
 
 import argparse
+import contextlib
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from pai_runtime.cli import CANNOT_RUN
+from pai_runtime.cli.arguments import time_span
 from pai_runtime.cli.given_run import NotThere
-from pai_runtime.cli.removing import remove, size_text
-from pai_runtime.document import duration
+from pai_runtime.cli.removing import remove
+from pai_runtime.document.amounts import counted, size_text
 from pai_runtime.engines.engine import open_run
 from pai_runtime.runs.cannot_remove import CannotRemove
 from pai_runtime.runs.names import RUNS
 from pai_runtime.runs.state import RUN, Run, Unreadable
 from pai_runtime.terminal.output import say, write_lines
-from pai_runtime.terminal.words import counted
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
     parser.add_argument(
         "--older-than",
-        type=_seconds,
+        type=time_span,
         required=True,
         metavar="T",
         help="remove runs that ended longer ago than this, such as 12h or 7d",
@@ -50,13 +51,7 @@ def _ended_before(moment: float) -> Iterator[Path]:
         reader = open_run(folder)
         run = reader if isinstance(reader, Unreadable) else reader.run()
         if isinstance(run, Run) and run.over:
-            ended = (folder / RUN).stat().st_mtime if run.ended is None else run.ended
-            if ended < moment:
-                yield folder
-
-
-def _seconds(text: str) -> float:
-    time = duration.seconds(text)
-    if time is None:
-        raise argparse.ArgumentTypeError(f"expected a time, such as 90s, 15m, 12h or 7d, found {text!r}")
-    return time
+            with contextlib.suppress(FileNotFoundError):  # somebody else is removing it
+                ended = (folder / RUN).stat().st_mtime if run.ended is None else run.ended
+                if ended < moment:
+                    yield folder

@@ -10,6 +10,7 @@ from pai_runtime.engines.local.run_removal import remove_run
 from pai_runtime.runs.cannot_remove import CannotRemove
 from pai_runtime.runs.names import RUNS
 from pai_runtime.runs.state import Run, Unreadable
+from pai_runtime.task.folder import Folder
 from pai_runtime.terminal.words import short_path
 
 _BLOCK = 512
@@ -17,13 +18,24 @@ _BLOCK = 512
 
 def remove(folder: Path) -> int:
     """Remove the run in a directory; how many bytes it took. Raises `CannotRemove`, or `NotThere`."""
+    if folder.is_symlink():
+        raise CannotRemove(f"it is a link to {folder.resolve()}; name the directory itself")
+    try:
+        opened = Folder.at(folder, follow=False)
+    except OSError as error:
+        raise NotThere(f"{folder} is not the directory of a run: {error.strerror}") from None
+    with opened:  # what is checked is what is removed, whatever is given its name meanwhile
+        return _remove(folder, Path(opened.descriptor))
+
+
+def _remove(named: Path, folder: Path) -> int:
     reader = open_run(folder)
     run = reader if isinstance(reader, Unreadable) else reader.run()
     if isinstance(run, Run) and not run.over:
-        raise CannotRemove(f"it is running; stop it first: pai-runtime stop {short_path(folder)}")
-    if isinstance(run, Unreadable) and folder.absolute().parent.name != RUNS.name:
+        raise CannotRemove(f"it is running; stop it first: pai-runtime stop {short_path(named)}")
+    if isinstance(run, Unreadable) and folder.resolve().parent.name != RUNS.name:
         # There, it was killed before it had begun, or spoilt since; elsewhere, it may be anything.
-        raise NotThere(f"{folder} is not the directory of a run: {run.reason}")
+        raise NotThere(f"{named} is not the directory of a run: {run.reason}")
     size = _size(folder)
     if isinstance(reader, Unreadable):
         remove_run(folder)
@@ -45,12 +57,3 @@ def _size(folder: Path) -> int:
                 if entry.is_dir(follow_symlinks=False):
                     left.append(entry.path)
     return size
-
-
-def size_text(size: float) -> str:
-    """Such as ``12.3 MiB``."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1024:  # noqa: PLR2004 - of bytes
-            return f"{size:.1f} {unit}" if unit != "B" else f"{size:.0f} B"
-        size /= 1024
-    return f"{size:.1f} TiB"

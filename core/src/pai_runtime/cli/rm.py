@@ -5,7 +5,8 @@ import argparse
 from pai_runtime.cli import CANNOT_RUN
 from pai_runtime.cli.arguments import RUN_HELP
 from pai_runtime.cli.given_run import NotThere
-from pai_runtime.cli.removing import remove, size_text
+from pai_runtime.cli.removing import remove
+from pai_runtime.document.amounts import size_text
 from pai_runtime.runs.cannot_remove import CannotRemove
 from pai_runtime.runs.names import NoSuchRun, named_run
 from pai_runtime.terminal.output import say, write_lines

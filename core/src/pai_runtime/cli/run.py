@@ -2,17 +2,16 @@
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
 from pai_runtime.cli import CANNOT_RUN
-from pai_runtime.cli.arguments import add_job, add_policy, task_or_role
+from pai_runtime.cli.arguments import add_job, add_policy, task_or_role, time_span
 from pai_runtime.cli.chosen_tasks import NoSuchTask, chosen_tasks
 from pai_runtime.cli.overrides import add_overrides, given_overrides
 from pai_runtime.cli.policy import given_host
 from pai_runtime.cli.user import user_name
-from pai_runtime.document import duration
+from pai_runtime.document.amounts import counted
 from pai_runtime.document.problems import InvalidInput, Problems
 from pai_runtime.engines.code import check_code, find_code
 from pai_runtime.engines.engine import IsolationMode, NewRun, RunRequest, View, find_engine
@@ -28,11 +27,12 @@ from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.summary import summarise
 from pai_runtime.task.masking import SHORTEST
 from pai_runtime.task.plan import Plan
+from pai_runtime.task.record import replace
 from pai_runtime.task.secret_forms import is_too_short
 from pai_runtime.terminal.output import report_problems, say
 from pai_runtime.terminal.summary import summary_lines
 from pai_runtime.terminal.view import choose_view
-from pai_runtime.terminal.words import counted, short_path
+from pai_runtime.terminal.words import short_path
 
 _ENGINE = "local"
 
@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--timeout",
-        type=_seconds,
+        type=time_span,
         metavar="T",
         help="stop the tasks after this time, such as 90, 90s, 15m or 2h",
     )
@@ -199,14 +199,6 @@ class _New:
         """Take back what was made, if nothing is in it."""
         if "folder" in vars(self):
             self.folder.discard()
-
-
-def _seconds(text: str) -> float:
-    """A time, in seconds."""
-    time = duration.seconds(text)
-    if time is None:
-        raise argparse.ArgumentTypeError(f"expected a time, such as 90, 90s, 15m or 2h, found {text!r}")
-    return time
 
 
 def _variable(text: str) -> str:

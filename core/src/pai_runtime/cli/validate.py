@@ -10,6 +10,7 @@ from pai_runtime.cli.arguments import add_jobs, add_json, add_policy
 from pai_runtime.cli.overrides import add_overrides, given_overrides
 from pai_runtime.cli.policy import given_host
 from pai_runtime.cli.user import user_name
+from pai_runtime.document.amounts import counted
 from pai_runtime.document.problems import MOST_SHOWN, Problem, Problems, errors
 from pai_runtime.engines.code import find_code
 from pai_runtime.engines.local.placement import example_placement
@@ -57,7 +58,7 @@ def _document(problems: Sequence[Problem]) -> dict[str, Any]:
 def _report(job: Path, problems: Sequence[Problem]) -> None:
     report_problems(problems)
     if found := len(errors(problems)):
-        report(f"{job} is invalid: {found} error{'s' if found > 1 else ''}")
+        report(f"{job} is invalid: {counted(found, 'error', 'errors')}")
     else:
         write_lines([f"{job} is valid"])
 

@@ -12,9 +12,8 @@ from typing import Any
 
 import yaml
 
-from pai_runtime.document.mistakes import Fault, command_problem, is_commands, syntax_problem
 from pai_runtime.document.problems import MOST_SHOWN, InvalidInput, Position, Problem, in_order
-from pai_runtime.document.value import CHARACTERS_PER_NODE, Node, Source, Value
+from pai_runtime.document.value import CHARACTERS_PER_NODE, Node, Source, Value, is_commands
 
 MAX_BYTES = 4 * 1024 * 1024
 MAX_DEPTH = 100
@@ -128,6 +127,8 @@ class _Builder:
 
     def syntax_problem(self, error: yaml.MarkedYAMLError) -> Problem:
         """What is wrong where the parser gives up."""
+        from pai_runtime.document.mistakes import Fault, syntax_problem  # noqa: PLC0415 - most jobs are YAML
+
         at = error.problem_mark or error.context_mark
         if at is None:
             message = f"invalid YAML: {error.problem or error.context}"
@@ -267,6 +268,8 @@ class _Builder:
 
     def _of_value(self, code: str, message: str, event: Any) -> Problem:
         """A problem in what is a value to YAML, or was meant as a command."""
+        from pai_runtime.document.mistakes import command_problem  # noqa: PLC0415 - as above
+
         column = self._commands_column() if len(self._problems) < MOST_SHOWN else None
         meant = column is not None and command_problem(self._source, event.start_mark.index, column)
         return meant or Problem(code, message, self._at(event))

@@ -79,11 +79,6 @@ def syntax_problem(fault: Fault) -> Problem:
     return fault.problem("not-yaml", f"invalid YAML: {fault.says}")
 
 
-def is_commands(key: object) -> bool:
-    """Whether what has this key is a list of commands: ``commands``, ``preCommands`` and the like."""
-    return isinstance(key, str) and key.lower().endswith("commands")
-
-
 def needs_quotes(text: str) -> str | None:
     """Why a text that is not in quotes does not mean itself; None if it does."""
     first = text[:1]

@@ -13,7 +13,6 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from pai_runtime.document.mistakes import is_commands, meant_as_text, missing_space
 from pai_runtime.document.problems import (
     MOST_LOOKED_FOR,
     DocumentPath,
@@ -28,7 +27,7 @@ from pai_runtime.document.problems import (
 )
 from pai_runtime.document.quick_check import is_surely_schema, is_surely_valid
 from pai_runtime.document.secret_names import names_secret
-from pai_runtime.document.value import Value
+from pai_runtime.document.value import Value, is_commands
 from pai_runtime.task import placeholders
 from pai_runtime.task.record import record
 
@@ -99,6 +98,8 @@ def _mistake(
     error: "ValidationError", path: DocumentPath, where: Location, mask: Callable[[str], str]
 ) -> tuple[str, str | None]:
     """What YAML made of what was meant as another type, and how to write that, if it can be told."""
+    from pai_runtime.document.mistakes import meant_as_text, missing_space  # noqa: PLC0415 - most is valid
+
     schema: Schema = error.schema if isinstance(error.schema, Mapping) else {}
     data: Any = error.instance
     if error.validator != "type":

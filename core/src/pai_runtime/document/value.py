@@ -16,6 +16,11 @@ _ITEM = re.compile(" *(- +)*- *")
 _LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 
 
+def is_commands(key: object) -> bool:
+    """Whether what has this key is a list of commands: ``commands``, ``preCommands`` and the like."""
+    return isinstance(key, str) and key.lower().endswith("commands")
+
+
 class Source:
     """The text of a file; `file` is its name in messages."""
 

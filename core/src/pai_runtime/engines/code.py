@@ -9,14 +9,15 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from pai_runtime.document.amounts import counted, size_text
 from pai_runtime.document.problems import InvalidInput, Position, Problem, unexpected
 from pai_runtime.job.model import Job
 from pai_runtime.runs.cannot_run import CannotRun
 from pai_runtime.task.folder import MOST_LEVELS, Folder
+from pai_runtime.task.record import record
 
 IGNORE_FILE: Final = ".paiignore"
 MUCH: Final = 1024**3
@@ -30,7 +31,7 @@ _AFTER: Final = (".pai-runs/",)
 """Left out in any case."""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class CodeEntry:
     """A file, directory, link or other entry: its path below the directory of the code, and its status.
 
@@ -43,7 +44,7 @@ class CodeEntry:
     status: os.stat_result
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Code:
     """The directory `folder`, without what matches `patterns`, as in ``.gitignore``, and without `apart`.
 
@@ -108,7 +109,7 @@ def find_code(job: Job, given: Path | None, apart: Sequence[Path]) -> Code | Non
             message = f"{unexpected(expected, found)}; for any other directory, use run --code"
             raise InvalidInput([job.code.problem("absolute-path", message, found, expected)])
         if not _is_folder(folder):
-            message = f"{unexpected(expected, found)}: {folder} is none"
+            message = f"{unexpected(expected, found)}: {folder} is not a directory"
             raise InvalidInput([job.code.problem("no-such-directory", message, found, expected)])
     else:
         return None
@@ -139,9 +140,10 @@ def check_code(code: Code) -> list[str]:
             f"what the tasks do not need can be listed in {code.folder / IGNORE_FILE}"
         )
     size = sizes.total()
-    notes = [f"each task starts with the code in {code.folder}: {_counted(files)}, {_size(size)}"]
+    what = f"{counted(files, 'file', 'files')}, {size_text(size)}"
+    notes = [f"each task starts with the code in {code.folder}: {what}"]
     if size > MUCH:
-        largest = ", ".join(f"{name} ({_size(each)})" for name, each in sizes.most_common(_MOST_LISTED))
+        largest = ", ".join(f"{name} ({size_text(each)})" for name, each in sizes.most_common(_MOST_LISTED))
         notes.append(
             f"that is much for code, and copied for each run; the largest: {largest}; "
             f"list what the tasks do not need in {code.folder / IGNORE_FILE}"
@@ -190,15 +192,3 @@ def _identity(status: os.stat_result) -> tuple[int, int]:
 
 def _more(found: Sequence[object]) -> str:
     return f" and {len(found) - _MOST_LISTED} more" if len(found) > _MOST_LISTED else ""
-
-
-def _counted(files: int) -> str:
-    return f"{files} file{'' if files == 1 else 's'}"
-
-
-def _size(size: float) -> str:
-    for unit in ("bytes", "KiB", "MiB"):
-        if size < 1024:  # noqa: PLR2004 - as the units say
-            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} GiB"

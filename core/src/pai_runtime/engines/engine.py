@@ -11,15 +11,17 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
-from pai_runtime.engines.code import Code
 from pai_runtime.host.metadata import distributions_with, entry_points, name_and_version
-from pai_runtime.job.model import Job
-from pai_runtime.plan.environment import Placement, TaskName
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.state import Run, Unreadable, read_engine
-from pai_runtime.task.plan import Plan
+
+if TYPE_CHECKING:  # only new runs need them; ``ps`` and the like start faster without
+    from pai_runtime.engines.code import Code
+    from pai_runtime.job.model import Job
+    from pai_runtime.plan.environment import Placement, TaskName
+    from pai_runtime.task.plan import Plan
 
 GROUP: Final = "pai_runtime.engines"
 
@@ -33,7 +35,7 @@ IsolationMode = Literal["auto", "none", "required"]
 class Engine(Protocol):
     """What an entry point leads to."""
 
-    def new_run(self, job: Job, wanted: "RunRequest") -> "NewRun":
+    def new_run(self, job: "Job", wanted: "RunRequest") -> "NewRun":
         """A run of a job; raises `CannotRun`."""
 
     def open_run(self, folder: Path) -> RunReader:
@@ -49,13 +51,13 @@ class NewRun(Protocol):
     `place` comes first, then `prepare` and `run`; or `check` alone. All but `run` raise `CannotRun`.
     """
 
-    def place(self) -> Placement:
+    def place(self) -> "Placement":
         """Where its tasks are going to run, as far as that is known by now."""
 
-    def check(self, plans: Mapping[TaskName, Plan]) -> None:
+    def check(self, plans: "Mapping[TaskName, Plan]") -> None:
         """Check all that `prepare` checks, and tell the view the same, without making anything."""
 
-    def prepare(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str]) -> None:
+    def prepare(self, plans: "Mapping[TaskName, Plan]", secrets: Mapping[str, str]) -> None:
         """Make all that the tasks with these plans need; the job's others do not run.
 
         `secrets`: the values, by the paths that the plans name.
@@ -97,7 +99,7 @@ class RunRequest:
     isolation: IsolationMode
     storages: Mapping[str, Path]
     environment: tuple[str, ...]
-    code: Code | None
+    code: "Code | None"
 
 
 def open_run(folder: Path) -> RunReader | Unreadable:

@@ -1,13 +1,13 @@
 """Callbacks of a task that failed after its command, from its exit record, which is untrusted."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, get_args
 
+from pai_runtime.task.record import record
 from pai_runtime.task.vocabulary import CutShort, Event
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class FailedCallback:
     """The callback of a use for an event; `source` is where the use is in the job file."""
 

@@ -38,9 +38,9 @@ class Folder:
         self.where = os.fspath(path)
 
     @classmethod
-    def at(cls, path: str | os.PathLike[str]) -> Folder:
-        """The directory at a trusted path, such as one that the user named."""
-        return cls(os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC), path)
+    def at(cls, path: str | os.PathLike[str], *, follow: bool = True) -> Folder:
+        """The directory at a trusted path, such as one that the user named; `follow`: also a link to one."""
+        return cls(os.open(path, _WALK & ~os.O_NOFOLLOW if follow else _WALK), path)
 
     @property
     def path(self) -> Path:
@@ -48,6 +48,11 @@ class Folder:
         from pathlib import Path  # noqa: PLC0415 - a supervisor starts faster without
 
         return Path(self.where)
+
+    @property
+    def descriptor(self) -> str:
+        """A path by which this process finds the directory, whatever has happened to its names."""
+        return f"/proc/self/fd/{self.fd}"
 
     def __enter__(self) -> Folder:  # noqa: PYI034 - nobody derives from it
         return self

@@ -3,13 +3,14 @@
 import time
 from collections.abc import Sequence
 
+from pai_runtime.document.amounts import counted
 from pai_runtime.runs.progress import Progress
 from pai_runtime.runs.reader import Activity, RunReader
 from pai_runtime.runs.state import Run, RunTask
 from pai_runtime.terminal.table import table
 from pai_runtime.terminal.text import cut
 from pai_runtime.terminal.times import elapsed
-from pai_runtime.terminal.words import TASK_TITLES, counted, counts, retries, task_counts, task_row
+from pai_runtime.terminal.words import TASK_TITLES, counts, retries, task_counts, task_row
 
 _COLOURS = {"failed": "31", "held": "33", "succeeded": "32", "callbacks failed": "33"}
 

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 
+from pai_runtime.document.amounts import counted
 from pai_runtime.runs.progress import Progress
 from pai_runtime.runs.reader import Activity
 from pai_runtime.runs.state import Run
 from pai_runtime.terminal.times import time_span
-from pai_runtime.terminal.words import counted, kept, stopping
+from pai_runtime.terminal.words import kept, stopping
 
 LONG = 10.0
 """Seconds that a step of the setup, or a callback, takes before that is news."""

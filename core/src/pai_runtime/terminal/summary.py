@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 
+from pai_runtime.document.amounts import counted
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.summary import NOT_RETRIED, Callbacks, Failure, Summary
 from pai_runtime.task.outcome import how_it_failed
 from pai_runtime.task.runtime_log import before_explanation
 from pai_runtime.terminal.text import shown_line
 from pai_runtime.terminal.times import elapsed
-from pai_runtime.terminal.words import counted, counts, logs_command, short_path, tail
+from pai_runtime.terminal.words import counts, logs_command, short_path, tail
 
 _LAST_LINES = 5
 _SEARCHED_LINES = 40

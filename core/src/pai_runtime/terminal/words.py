@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from pai_runtime.document.amounts import counted
 from pai_runtime.runs.failed_callbacks import failed_callbacks
 from pai_runtime.runs.progress import Progress
 from pai_runtime.runs.reader import LogName, RunReader
@@ -46,11 +47,6 @@ def task_counts(run: Run) -> str:
     failed = sum(task.failed_callbacks for task in run.tasks)
     states = counts(run.state_of(task) for task in run.tasks)
     return f"{states}, {counted(failed, 'callback', 'callbacks')} failed" if failed else states
-
-
-def counted(number: int, one: str, many: str) -> str:
-    """Such as ``1 retry`` or ``2 retries``."""
-    return f"{number} {one if number == 1 else many}"
 
 
 def task_ranges(run: Run) -> str:

@@ -38,11 +38,7 @@ def main(args: argparse.Namespace, output: Output) -> int:
     elif rules:
         output.write_lines(_in_full(rules))
     elif wanted.isdecimal():
-        output.write_lines(
-            [
-                f"No rule gives exit code {wanted}: it is the command's own, or the runtime's."
-            ]
-        )
+        output.write_lines([f"No rule gives exit code {wanted}: it is the command's own, or the runtime's."])
     else:
         output.write_lines([f"No rule is called '{wanted}'{_similar(wanted, every)}"])
     return 0 if rules else NOT_FOUND

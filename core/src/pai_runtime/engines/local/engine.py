@@ -77,6 +77,7 @@ class LocalRun:
         self._decision: Decision | None = None
         self._cancelled_by: int | None = None
         self._ended_at: float | None = None
+        self._locked = contextlib.ExitStack()
 
     def place(self) -> Placement:
         """A placement with ports that are free now; raises `CannotRun`."""
@@ -96,9 +97,10 @@ class LocalRun:
     def prepare(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str]) -> None:
         """Make all that the tasks need, or nothing; raises `CannotRun`."""
         try:
+            self._locked.enter_context(run_lock(self._folder))
             self._prepare(plans, secrets)
         except BaseException:
-            with contextlib.suppress(OSError):
+            with self._locked, contextlib.suppress(OSError):
                 for name in self._folder.names():
                     self._folder.remove(name)
             raise
@@ -145,7 +147,7 @@ class LocalRun:
         """Run all tasks to their end; the run as it was then, and the exit status of the job."""
         adopt_orphans()  # of a supervisor that is killed
         keep_to_ourselves()
-        with run_lock(self._folder), contextlib.closing(WakePipe()) as wake:
+        with self._locked, contextlib.closing(WakePipe()) as wake:
             on_stop_signals(self._cancel)
             while True:
                 for task in self._tasks.values():

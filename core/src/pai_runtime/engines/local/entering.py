@@ -26,6 +26,7 @@ _MOST_KEYS = 4096
 """Bytes of input that wait for the program to take them."""
 _LAST_OUTPUT = 2000
 """Milliseconds without output after which the terminal of an ended program is given up."""
+_MOST_STATUS = 255
 _KILLED = 128 + signal.SIGKILL
 
 
@@ -66,12 +67,18 @@ def _answer(connection: socket.socket) -> bytes:
 
 
 def _status(answer: bytes) -> int:
+    """The exit status that is answered, by whom a task may have put in its supervisor's place."""
     if not answer:
         return _KILLED  # with all that is left of a task when it ends
-    said: dict[str, Any] = json.loads(answer)
-    if "message" in said:
-        raise CannotEnter(str(said["message"]), int(said["exitCode"]))
-    return int(said["exitCode"])
+    try:
+        said: dict[str, Any] = json.loads(answer)
+        code = int(said["exitCode"]) & _MOST_STATUS
+        message = said.get("message")
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        raise CannotEnter("the answer of its supervisor is not understood") from None
+    if message is not None:
+        raise CannotEnter(str(message), code)
+    return code
 
 
 def _forward_signals(connection: socket.socket) -> None:
@@ -117,7 +124,8 @@ def _with_terminal(connection: socket.socket, argv: Sequence[str]) -> bytes:
         except _HangUp as told:
             return json.dumps({"exitCode": 128 + told.number}).encode()
         finally:
-            termios.tcsetattr(0, termios.TCSADRAIN, before)
+            with contextlib.suppress(termios.error):  # it is gone
+                termios.tcsetattr(0, termios.TCSADRAIN, before)
 
 
 class _Proxy:

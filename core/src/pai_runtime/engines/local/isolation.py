@@ -311,7 +311,7 @@ class Isolation:
         self._bind(Bind(str(self._task / FILES), str(inside)))
         if self._code:
             with self._make(inside / WORK) as work:
-                self._mount_layer(Path(self._code), self._task / WORK, _path_of(work))
+                self._mount_layer(Path(self._code), self._task / WORK, work.descriptor)
         else:
             self._bind(Bind(str(self._task / WORK), str(inside / WORK)))
         self._bind(Bind(str(self._task / LOGS), str(inside / LOGS), read_only=True))
@@ -320,15 +320,15 @@ class Isolation:
         for each in self._runtime:
             self._bind(each)
         with self._make(inside / RUNTIME) as runtime:
-            make_read_only(_path_of(runtime))
+            make_read_only(runtime.descriptor)
         with self._make(self._run_inside) as run:
-            make_read_only(_path_of(run), below=False)
+            make_read_only(run.descriptor, below=False)
         with self._make(inside) as own, self._make(self._platform) as platform:
-            mount(_path_of(own), _path_of(platform), None, MS_BIND | MS_REC)
+            mount(own.descriptor, platform.descriptor, None, MS_BIND | MS_REC)
 
     def _memory(self, path: Path, options: str) -> None:
         with self._make(path) as mount_point:
-            mount("tmpfs", _path_of(mount_point), "tmpfs", MS_NOSUID | MS_NODEV, options)
+            mount("tmpfs", mount_point.descriptor, "tmpfs", MS_NOSUID | MS_NODEV, options)
 
     def _bind(self, bind: Bind) -> None:
         target = Path(bind.target)
@@ -340,10 +340,10 @@ class Isolation:
             Folder.at(Path(bind.source)) as whole,
             whole.folder(bind.below) as source,
         ):
-            mount(_path_of(source), _path_of(mount_point), None, MS_BIND | MS_REC)
+            mount(source.descriptor, mount_point.descriptor, None, MS_BIND | MS_REC)
         if bind.read_only:
             with self._make(target) as mount_point:
-                make_read_only(_path_of(mount_point))
+                make_read_only(mount_point.descriptor)
 
     def _bind_file(self, source: str, target: Path) -> None:
         """A file of the machine's, read-only."""
@@ -372,18 +372,13 @@ class Isolation:
         return self._root / str(path).lstrip("/")
 
 
-def _path_of(folder: Folder) -> str:
-    """A path by which the kernel finds the folder that is open, whatever has happened to its names."""
-    return f"/proc/self/fd/{folder.fd}"
-
-
 def _like(folder: Folder, known: Path) -> None:
     """Give a directory the permissions of another one, if that exists."""
     if known.is_dir():
         status = known.stat()
-        Path(_path_of(folder)).chmod(stat.S_IMODE(status.st_mode))
+        Path(folder.descriptor).chmod(stat.S_IMODE(status.st_mode))
         if os.geteuid() == 0:
-            os.chown(_path_of(folder), status.st_uid, status.st_gid)
+            os.chown(folder.descriptor, status.st_uid, status.st_gid)
 
 
 def _escaped(path: Path) -> str:

@@ -10,12 +10,16 @@ from pai_runtime.task.folder import Folder
 
 
 @contextlib.contextmanager
-def run_lock(folder: Folder) -> Iterator[None]:
-    """Hold the lock."""
+def run_lock(folder: Folder, *, wait: bool = True) -> Iterator[None]:
+    """Hold the lock; raises `BlockingIOError` if not to `wait` for it."""
     fd = os.open(".", os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder.fd)
     try:
-        with contextlib.suppress(OSError):  # a file system without locks; those who look see less
-            fcntl.flock(fd, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise
+        except OSError:
+            pass  # a file system without locks; those who look see less
         yield
     finally:
         os.close(fd)

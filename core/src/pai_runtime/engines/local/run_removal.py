@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pai_runtime.engines.local.mounting import mount_points
+from pai_runtime.engines.local.run_lock import run_lock
 from pai_runtime.engines.local.sessions import is_alive
 from pai_runtime.runs.cannot_remove import CannotRemove
 from pai_runtime.runs.state import RUN
@@ -16,19 +17,23 @@ from pai_runtime.task.folder import Folder
 
 def remove_run(folder: Path) -> None:
     """Remove a run that is over, with all that is in its directory; raises `CannotRemove`."""
-    if folder.is_symlink():
-        raise CannotRemove(f"it is a link to {folder.resolve()}; name the directory itself")
-    folder = folder.resolve()
-    _check(folder)
+    where = folder.resolve()
     try:
-        with Folder.at(folder.parent) as above:
-            with above.folder(folder.name) as run:
-                for name in run.names():
-                    if name != RUN:  # until the end, so that what is left of it is known to be a run
-                        run.remove(name)
-            above.remove(folder.name)
+        # Not by its path any more: others may be able to rename what is on the way.
+        with Folder.at(folder) as run, run_lock(run, wait=False), Folder.at(f"{run.descriptor}/..") as above:
+            run.where = str(where)
+            _check(where)
+            for name in run.names():
+                if name != RUN:  # until the end, so that what is left of it is known to be a run
+                    run.remove(name)
+            run.remove(RUN)
+            above.where = str(where.parent)
+            if not above.remove_if_empty(where.name):
+                raise CannotRemove("something is writing to its directory; try again")
+    except BlockingIOError:
+        raise CannotRemove("it is being started, or being removed by another process") from None
     except OSError as error:
-        raise CannotRemove(f"{error.filename}: {error.strerror}{_advice(error, folder)}") from None
+        raise CannotRemove(f"{error.filename}: {error.strerror}{_advice(error, where)}") from None
 
 
 def _check(folder: Path) -> None:

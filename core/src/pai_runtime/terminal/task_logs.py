@@ -1,0 +1,161 @@
+"""Printing the logs of tasks: each as it is, or as lines of all of them in the order of their times."""
+
+import heapq
+import math
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime, timezone
+from typing import TypeVar
+
+from pai_runtime.runs.log_pieces import LogPieces
+from pai_runtime.runs.log_times import Piece
+from pai_runtime.runs.reader import LogName, RunReader
+from pai_runtime.runs.state import Run, RunTask, Unreadable
+from pai_runtime.task.console import LinePrefix
+from pai_runtime.task.record import record
+from pai_runtime.terminal.output import flush, say, write_bytes
+
+_MOST_A_TURN = 1024 * 1024
+_POLL = 0.25
+
+_T = TypeVar("_T")
+
+
+class CannotReadLog(Exception):
+    """A log is there and cannot be read."""
+
+
+@record(frozen=True)
+class WantedLogs:
+    """Which logs are printed, and how.
+
+    `attempt`: that of an earlier one, counted from 0; None: the last one. `tail`: only so many lines of each.
+    `since`: only what was written then or later, in seconds since 1970. `prefixed`: each line says whose it
+    is, and `timestamps`: when it was written. `follow`: until the tasks have ended.
+    """
+
+    kind: LogName
+    attempt: int | None
+    tail: int | None
+    since: float | None
+    prefixed: bool
+    timestamps: bool
+    follow: bool
+
+
+def print_logs(reader: RunReader, tasks: Sequence[RunTask], wanted: WantedLogs) -> None:
+    """Print the logs of some tasks of a run; raises `CannotReadLog`."""
+    logs = [_Log(reader, task, wanted) for task in tasks]
+    merger = _Merger(logs)
+    if wanted.follow:
+        _follow(reader, logs, merger)
+    else:
+        merger.print_new()
+
+
+class _Log:
+    """Prints the log of one task: as it is, or as lines behind the task's name and their times."""
+
+    def __init__(self, reader: RunReader, task: RunTask, wanted: WantedLogs) -> None:
+        is_earlier = wanted.attempt not in (None, task.retries)
+        self._log = reader.log(task, wanted.kind, wanted.attempt if is_earlier else None)
+        self._grows = wanted.follow and not is_earlier
+        self.task = task.name
+        self.has_ended = False
+        self._prefix = f"{task.name} | " if wanted.prefixed else ""
+        self._timestamps = wanted.timestamps
+        self._lines = LinePrefix(b"") if wanted.prefixed or wanted.timestamps else None
+        self._tells_unknown = wanted.timestamps or wanted.since is not None
+        is_timed = wanted.prefixed or self._tells_unknown
+        self._pieces = LogPieces(self._log, wanted.kind, wanted.since, is_timed=is_timed)
+        size = self._log.size()  # what is there now: a task may write faster than we do
+        if (tail := wanted.tail) is not None:
+            size = self._read(lambda: self._pieces.skip_to_tail(tail, size))
+        self._left: float = math.inf if self._grows else size
+
+    def next(self) -> Piece | None:
+        """What is to be printed next; None: nothing has come."""
+        piece = self._read(self._pieces.next) if not self.has_ended and self._left > 0 else None
+        if piece is not None:
+            self._left -= len(piece[1])
+        elif not self._grows:
+            self.end()
+        return piece
+
+    def print(self, piece: Piece) -> None:
+        """Print what `next` gave."""
+        moment, data = piece
+        if moment is None and self._tells_unknown:
+            say(f"{self.task}: it is not known when some or all of its lines were written")
+            self._tells_unknown = False
+        if self._lines:
+            stamp = f"{_timestamp(moment)} " if self._timestamps else ""
+            self._lines.prefix = f"{self._prefix}{stamp}".encode()
+            data = self._lines.feed(data)
+        write_bytes(data)
+
+    def end(self) -> None:
+        """The end of the log: a line without newline is printed too."""
+        if self._lines and not self.has_ended:
+            write_bytes(self._lines.flush())
+        self._log.close()
+        self.has_ended = True
+
+    def _read(self, read: Callable[[], _T]) -> _T:
+        try:
+            return read()
+        except OSError as error:
+            raise CannotReadLog(f"{self._log.name} cannot be read: {error.strerror}") from None
+
+
+class _Merger:
+    """Prints logs in the order of their times, as far as they have been written."""
+
+    def __init__(self, logs: Sequence[_Log]) -> None:
+        self._logs = logs
+        self._next: list[tuple[float, int, Piece]] = []  # of each log one at most, with its number
+
+    def print_new(self, most: float = math.inf) -> bool:
+        """Print what is new, about so many bytes of it; whether that was all."""
+        for number in set(range(len(self._logs))) - {number for _, number, _ in self._next}:
+            self._look(number)
+        while self._next and most > 0:
+            _, number, piece = heapq.heappop(self._next)
+            self._logs[number].print(piece)
+            most -= len(piece[1])
+            self._look(number)
+        return not self._next
+
+    def _look(self, number: int) -> None:
+        if piece := self._logs[number].next():
+            heapq.heappush(self._next, (piece[0] or 0, number, piece))
+
+
+def _follow(reader: RunReader, logs: Sequence[_Log], merger: _Merger) -> None:
+    """Print the logs, and what comes until their tasks have ended."""
+    left = list(logs)
+    while left:
+        # Looked at first: what has ended by now writes nothing more.
+        over = _over(reader.run(), {log.task for log in left})
+        is_all = merger.print_new(_MOST_A_TURN)
+        for log in left if is_all else ():
+            if log.task in over:
+                log.end()
+        left = [log for log in left if not log.has_ended]
+        flush()
+        if left and is_all:
+            time.sleep(_POLL)
+
+
+def _over(run: Run | Unreadable, tasks: set[str]) -> set[str]:
+    """Those of the tasks that will write nothing more."""
+    if isinstance(run, Unreadable) or run.over:
+        return tasks
+    return {task.name for task in run.tasks if task.over}
+
+
+def _timestamp(moment: float | None) -> str:
+    """To the millisecond; a dash where it is not known."""
+    if moment is None:
+        return "-"
+    return datetime.fromtimestamp(moment, timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"

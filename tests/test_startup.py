@@ -1,0 +1,40 @@
+"""What a command imports before it does its work: people wait for that each time."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.played_run import PlayedRun
+from tests.support import job, write_job
+
+_LOADED = """
+import atexit, sys
+from pai_runtime.cli import main
+atexit.register(lambda: print(*sys.modules, file=sys.stderr))
+main()
+"""
+
+
+def loaded(*args: str | Path) -> set[str]:
+    """The modules that are loaded when a command ends."""
+    argv = [sys.executable, "-I", "-S", "-c", f"import sys; sys.path[:] = {sys.path!r}\n{_LOADED}", *args]
+    ended = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60)
+    return set(ended.stderr.split())
+
+
+@pytest.mark.parametrize("command", ["plan", "validate"])
+def test_a_valid_job_is_checked_without_what_only_explains_mistakes(tmp_path: Path, command: str) -> None:
+    modules = loaded(command, write_job(tmp_path, job()))
+    assert "pai_runtime.job.load" in modules
+    slow = {"dataclasses", "difflib", "jsonschema", "pai_runtime.document.mistakes", "pathspec", "subprocess"}
+    assert not slow & modules
+
+
+@pytest.mark.parametrize("command", ["ps", "logs"])
+def test_a_run_is_read_without_what_reads_jobs(tmp_path: Path, command: str) -> None:
+    PlayedRun(tmp_path, worker=1).end("succeeded")
+    modules = loaded(command, tmp_path)
+    assert "pai_runtime.runs.state" in modules
+    assert not {"jsonschema", "pai_runtime.engines.code", "pai_runtime.job.model", "pluggy", "yaml"} & modules
