@@ -126,7 +126,7 @@ class _Parser(argparse.ArgumentParser):
         return known, unknown
 
     def _parse_intermixed(self, args: Any, namespace: Any) -> tuple[Any, list[str]]:
-        """Options may stand between arguments, as in ``logs RUN --tail 5 worker/0``, except in what passes on all."""
+        """Options may stand between arguments: ``logs RUN --tail 5 worker/0``; not in what passes on all."""
         if any(each.nargs in (argparse.PARSER, argparse.REMAINDER) for each in self._actions):
             return super().parse_known_args(args, namespace)
         self._is_intermixed = True  # meanwhile argparse may call our own method, for parts of the arguments
