@@ -83,7 +83,7 @@ def main(args: argparse.Namespace) -> int:
 
 def _watch(folder: Path, *, as_json: bool) -> int:
     if as_json or not can_redraw():
-        say("--watch needs a terminal, and shows no JSON; for programs: pai-runtime ps --json")
+        say("--watch needs a terminal, and cannot be combined with --json")
         return CANNOT_RUN
     block = Block()
     is_one = os.path.exists(folder / RUN)  # noqa: PTH110 - as above
