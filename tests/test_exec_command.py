@@ -310,6 +310,6 @@ def test_a_link_in_place_of_the_socket_leads_nowhere(played: PlayedRun, tmp_path
         server.listen()
         (played.task_folder("worker/0") / "exec.sock").symlink_to(tmp_path / "other")
         assert entered(played.folder, "true").returncode == 2
-        server.setblocking(False)
+        server.settimeout(0)
         with pytest.raises(BlockingIOError):
             server.accept()

@@ -24,7 +24,19 @@ def script(name: str, *require: str | int, **fields: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "key", ["Auth", "auths", "AUTH", "authentication", "Authorization", "credentials", "login"]
+    "key",
+    [
+        "Auth",
+        "auths",
+        "AUTH",
+        "auht",
+        "aut",
+        "oauth",
+        "authentication",
+        "Authorization",
+        "credentials",
+        "login",
+    ],
 )
 def test_a_docker_image_whose_login_is_misspelt_is_refused(tmp_path: Path, key: str) -> None:
     image = {"name": "i", "type": "dockerimage", "uri": "x", key: {"username": "u"}}
@@ -38,9 +50,10 @@ def test_a_docker_image_whose_login_is_misspelt_is_refused(tmp_path: Path, key: 
 
 @pytest.mark.parametrize("key", ["author", "authors", "authority", "path", "oauth", "logins_at"])
 def test_other_properties_of_a_docker_image_are_its_own(tmp_path: Path, key: str) -> None:
-    image = {"name": "i", "type": "dockerimage", "uri": "x", key: "y"}
-    problems = load(tmp_path, job(prerequisites=[image]))
-    assert [problem.code for problem in problems] == ["unused-prerequisite"]
+    for value in ("y", {"name": "y"}):
+        image = {"name": "i", "type": "dockerimage", "uri": "x", key: value}
+        problems = load(tmp_path, job(prerequisites=[image]))
+        assert [problem.code for problem in problems] == ["unused-prerequisite"]
 
 
 def test_a_property_named_like_a_login_is_one_of_other_prerequisites(tmp_path: Path) -> None:

@@ -221,7 +221,7 @@ UNUSABLE: dict[str, tuple[str | bytes | None, str]] = {
     "not there": (None, ": error: cannot be read: No such file or directory"),
     "empty": ("", ": error: the file is empty"),
     "only a comment": ("# soon\n", ": error: the file is empty"),
-    "not YAML": ("policyVersion: 1\nplugins: [\n", ":3:1: error: invalid YAML"),
+    "not YAML": ("policyVersion: 1\nplugins: [\n", ":2:10: error: '[' is not closed"),
     "not UTF-8": (b"policyVersion: 1\nplugins: [] # \xff\n", ":2:15: error: invalid UTF-8"),
     "a text": ("all", ":1:1: error"),
     "a list": (f"- {RULE}\n", ":1:1: error"),

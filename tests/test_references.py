@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pai_runtime.document.problems import InvalidInput, Problem
+from pai_runtime.job import budget
 from pai_runtime.job.secrets import as_placeholders
 from pai_runtime.task.placeholders import placeholder
 from tests.job_harness import build, command, command_problems, load, load_file, parameters, resolver, uses
@@ -445,6 +446,13 @@ def test_a_circle_of_references_is_refused(tmp_path: Path, fields: list[dict[str
     assert ": it refers to itself: prerequisites[" in problem.message
 
 
+@pytest.fixture
+def low_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a million values take seconds to come to be, a hundredth of them do as well."""
+    monkeypatch.setattr(budget, "MAX_VALUES", budget.MAX_VALUES // 100)
+
+
+@pytest.mark.usefixtures("low_bound")
 def test_a_long_way_of_references_is_refused(tmp_path: Path) -> None:
     steps = {f"s{number}": [[[f"<% this.s{number + 1} %>"]]] for number in range(2000)}
     problems = load(tmp_path, chain({**steps, "s2000": "end"}))
@@ -453,20 +461,41 @@ def test_a_long_way_of_references_is_refused(tmp_path: Path) -> None:
     assert any("more than 50 references" in problem.message for problem in problems)
 
 
+@pytest.mark.usefixtures("low_bound")
 @pytest.mark.parametrize(
     "document",
     [
         chain({"s0": "x", **{f"s{number + 1}": f"<% this.s{number} %>" * 10 for number in range(20)}}),
         chain({"s0": "", **{f"s{number + 1}": [f"<% this.s{number} %>"] * 10 for number in range(20)}}),
+        with_command(
+            "true",
+            parameters={
+                "s0": "x",
+                **{f"s{number + 1}": f"<% $parameters.s{number} %>" * 10 for number in range(20)},
+            },
+        ),
+    ],
+    ids=["texts", "lists", "parameters"],
+)
+def test_references_cannot_make_a_job_grow_beyond_bounds(tmp_path: Path, document: dict[str, Any]) -> None:
+    assert_too_large(tmp_path, document)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
         with_command("<% $parameters.x %>" * 10_000, parameters={"x": "y" * 1_000_000}),
         with_command("<% $parameters.x.y %>" * 10_000, parameters={"x": {"y": "z" * 1_000_000}}),
     ],
-    ids=["texts", "lists", "one long value", "the same, deeper"],
+    ids=["one long value", "the same, deeper"],
 )
-def test_references_cannot_make_a_job_grow_beyond_bounds(tmp_path: Path, document: dict[str, Any]) -> None:
-    path = write_job(tmp_path, document)
+def test_nor_can_long_values(tmp_path: Path, document: dict[str, Any]) -> None:
+    assert_too_large(tmp_path, document)
+
+
+def assert_too_large(folder: Path, document: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput) as raised:
-        load_file(path)
+        load_file(write_job(folder, document))
     (problem,) = raised.value.problems
     assert problem.code == "job-too-large"
     assert problem.position is not None
@@ -567,12 +596,6 @@ def test_a_parameter_that_refers_to_nothing_is_refused_where_it_is_written(tmp_p
         "error",
         "parameters.a",
     )
-
-
-def test_parameters_cannot_make_a_job_grow_beyond_bounds(tmp_path: Path) -> None:
-    steps = {f"s{number + 1}": f"<% $parameters.s{number} %>" * 10 for number in range(20)}
-    (problem,) = load(tmp_path, with_command("true", parameters={"s0": "x", **steps}))
-    assert problem.code == "job-too-large"
 
 
 # What is left as it is, with a warning

@@ -133,6 +133,7 @@ def test_a_plugin_that_this_machine_lacks_is_a_warning(tmp_path: Path) -> None:
     ("plugin", "policy", "severity", "meant"),
     [
         ("cmmd", "fail", "error", "com.microsoft.pai.runtimeplugin.cmd"),
+        ("gti", "fail", "error", "com.microsoft.pai.runtimeplugin.git"),
         ("com.microsoft.pai.runtimeplugins.cmd", "fail", "error", "com.microsoft.pai.runtimeplugin.cmd"),
         ("cmmd", "ignore", "warning", "com.microsoft.pai.runtimeplugin.cmd"),
         ("org.example.cmd", "fail", "warning", "com.microsoft.pai.runtimeplugin.cmd"),

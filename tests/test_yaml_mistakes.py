@@ -156,6 +156,21 @@ def test_a_command_that_yaml_takes_for_something_else_is_shown_as_it_can_be_past
     assert problem.suggestion == suggestion
 
 
+@pytest.mark.parametrize(
+    "written",
+    [
+        '- python train.py \\\n          --title "a: b"',
+        '- python train.py \\\n\n          --title "a: b" \\',
+        '- echo "loss: 0.5" &&\n        echo done',
+        "- echo a: b\n        and more",
+    ],
+)
+def test_a_command_of_several_lines_is_named_where_it_starts(tmp_path: Path, written: str) -> None:
+    (problem,) = problems_of_command(tmp_path, written)
+    assert (problem.code, place(problem)) == ("needs-quotes", (_BEFORE.count("\n") + 1, 9))
+    assert "'- |'" in problem.message
+
+
 def test_what_is_suggested_for_a_command_is_that_command(tmp_path: Path) -> None:
     written = ['echo "loss: 0.5"', "it's: x", "true", "[ -f x ] && y", "! grep x", "*.txt", 'a \'b: "c"\\']
     for each in written:
@@ -187,3 +202,28 @@ def test_a_value_of_another_type_is_shown_as_it_was_probably_meant(
     others = {key: value for key, value in job().items() if not field.startswith(f"{key}:")}
     (problem,) = load(tmp_path, f"{yaml_text(others)}{field}\n")
     assert (problem.code, problem.suggestion) == ("wrong-type", suggestion)
+
+
+@pytest.mark.parametrize(
+    ("commands", "folded"),
+    [
+        ("- echo a\n        - echo b\n", [(1, 9)]),
+        ("- echo a\n       - echo b\n      - echo c\n        - echo d\n        - e\n", [(1, 8), (3, 9)]),
+        ("- echo a\n        -n\n", []),
+        ("- tool\n        --a - b\n", []),
+        ("- |\n        cat <<E\n        - a\n        E\n", []),
+        ("- 'echo\n        - a'\n", []),
+        ("- echo a\n      - echo b\n", []),
+    ],
+)
+def test_a_command_that_is_joined_to_the_one_above_is_a_warning(
+    tmp_path: Path, commands: str, folded: list[tuple[int, int]]
+) -> None:
+    text = yaml.safe_dump(job(worker={"commands": "HERE"}), sort_keys=False)
+    before, after = text.split("commands: HERE\n")
+    line = before.count("\n") + 2
+    problems = load(tmp_path, f"{before}commands:\n      {commands}{after}")
+    assert [(each.code, each.severity) for each in problems] == [("wrong-indentation", "warning")] * len(
+        folded
+    )
+    assert [place(each) for each in problems] == [(line + below, column) for below, column in folded]

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pai_runtime.engines.engine import open_run
+from pai_runtime.cli.found_run import find_run
 from pai_runtime.runs.names import NoSuchRun, named_run
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.state import Run, RunTask, Unreadable
@@ -19,13 +19,11 @@ def given_run(name: str) -> tuple[RunReader, Run]:
         folder = named_run(name)
     except NoSuchRun as error:
         raise NotThere(str(error)) from None
-    reader = open_run(folder)
-    if not isinstance(reader, Unreadable):
-        run = reader.run()
-        if isinstance(run, Run):
-            return reader, run
-        reader = run
-    raise NotThere(f"{folder} is not the directory of a run: {reader.reason}; pai-runtime ps lists the runs")
+    found = find_run(folder)
+    if found.reader is not None and isinstance(found.run, Run):
+        return found.reader, found.run
+    why = found.run.reason if isinstance(found.run, Unreadable) else ""
+    raise NotThere(f"{folder} is not the directory of a run: {why}; pai-runtime ps lists the runs")
 
 
 def given_task(folder: Path, run: Run, name: tuple[str, int]) -> RunTask:

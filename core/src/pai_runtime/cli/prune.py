@@ -8,13 +8,13 @@ from pathlib import Path
 
 from pai_runtime.cli import CANNOT_RUN
 from pai_runtime.cli.arguments import time_span
+from pai_runtime.cli.found_run import find_run
 from pai_runtime.cli.given_run import NotThere
 from pai_runtime.cli.removing import remove
 from pai_runtime.document.amounts import counted, size_text
-from pai_runtime.engines.engine import open_run
 from pai_runtime.runs.cannot_remove import CannotRemove
 from pai_runtime.runs.names import RUNS
-from pai_runtime.runs.state import RUN, Run, Unreadable
+from pai_runtime.runs.state import RUN, Run
 from pai_runtime.terminal.output import say, write_lines
 
 
@@ -48,8 +48,7 @@ def main(args: argparse.Namespace) -> int:
 def _ended_before(moment: float) -> Iterator[Path]:
     """The runs that ended before a time; a lost one when its state was last written, as far as is known."""
     for folder in RUNS.iterdir() if RUNS.is_dir() else ():
-        reader = open_run(folder)
-        run = reader if isinstance(reader, Unreadable) else reader.run()
+        run = find_run(folder).run
         if isinstance(run, Run) and run.over:
             with contextlib.suppress(FileNotFoundError):  # somebody else is removing it
                 ended = (folder / RUN).stat().st_mtime if run.ended is None else run.ended

@@ -4,8 +4,8 @@ import contextlib
 import os
 from pathlib import Path
 
+from pai_runtime.cli.found_run import find_run
 from pai_runtime.cli.given_run import NotThere
-from pai_runtime.engines.engine import open_run
 from pai_runtime.engines.local.run_removal import remove_run
 from pai_runtime.runs.cannot_remove import CannotRemove
 from pai_runtime.runs.names import RUNS
@@ -29,15 +29,15 @@ def remove(folder: Path) -> int:
 
 
 def _remove(named: Path, folder: Path) -> int:
-    reader = open_run(folder)
-    run = reader if isinstance(reader, Unreadable) else reader.run()
+    found = find_run(folder)
+    run, reader = found.run, found.reader
     if isinstance(run, Run) and not run.over:
         raise CannotRemove(f"it is running; stop it first: pai-runtime stop {short_path(named)}")
     if isinstance(run, Unreadable) and folder.resolve().parent.name != RUNS.name:
         # There, it was killed before it had begun, or spoilt since; elsewhere, it may be anything.
         raise NotThere(f"{named} is not the directory of a run: {run.reason}")
     size = _size(folder)
-    if isinstance(reader, Unreadable):
+    if reader is None:
         remove_run(folder)
     else:
         reader.remove()
@@ -51,8 +51,8 @@ def _size(folder: Path) -> int:
         with contextlib.suppress(OSError), os.scandir(left.pop()) as entries:
             for entry in entries:
                 status = entry.stat(follow_symlinks=False)
-                if status.st_ino not in seen:
-                    seen.add(status.st_ino)
+                if (status.st_dev, status.st_ino) not in seen:
+                    seen.add((status.st_dev, status.st_ino))
                     size += status.st_blocks * _BLOCK
                 if entry.is_dir(follow_symlinks=False):
                     left.append(entry.path)

@@ -164,7 +164,28 @@ def _command(fault: Fault) -> Problem | None:
     if fault.commands is None:
         return None
     found = (command_problem(fault.source, index, fault.commands) for index in (fault.index, fault.context))
-    return next(filter(None, found), None)
+    return next(filter(None, found), None) or _long_command(fault)
+
+
+def _long_command(fault: Fault) -> Problem | None:
+    """That a command which goes on in the lines below its first one contains ``: ``."""
+    source, last = fault.source, fault.source.position(fault.index).line
+    for number in range(last - 1, max(0, last - _MOST_LINES), -1):
+        line = source.line(number)
+        item = _ITEM.fullmatch(line)
+        if item and len(item[1]) == fault.commands:
+            break
+        if line.strip() and _margin(line) <= (fault.commands or 0):
+            return None
+    else:
+        return None
+    lines = [item[2], *map(source.line, range(number + 1, last + 1))]
+    if lines[0][0] in "|>" or not any(re.search(r":(\s|$)", line) for line in lines):
+        return None
+    message = (
+        "in YAML, ': ' makes it a mapping; start the command with '- |', and indent its lines below that"
+    )
+    return Problem("needs-quotes", message, source.position(source.start_of(number) + item.start(2)))
 
 
 def _escape(fault: Fault) -> Problem | None:

@@ -20,6 +20,8 @@ _LONGEST_LISTED = 50
 _LONGEST_COMPARED = 100
 _MOST_SUGGESTED = 100
 _NEAR = 0.7
+_NEAR_SHORT = 0.66
+"""For words of three letters, such as ``git``: two of them are right."""
 
 
 DocumentPath = tuple[str | int, ...]
@@ -201,14 +203,15 @@ def near_miss(word: str, known: Iterable[str]) -> str | None:
     """The known word that `word` was probably meant to be, whatever the case of its letters."""
     if len(word) > _LONGEST_COMPARED:
         return None
+    near = _NEAR_SHORT if len(word) == 3 else _NEAR  # noqa: PLR2004 - see there
     by_lower = {
         candidate.lower(): candidate
         for candidate in islice(known, _MOST_COMPARED)
-        if 2 * min(len(word), len(candidate)) >= _NEAR * (len(word) + len(candidate))
+        if 2 * min(len(word), len(candidate)) >= near * (len(word) + len(candidate))
     }
     import difflib  # noqa: PLC0415 - only where something is misspelt
 
-    matches: Sequence[str] = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=_NEAR)
+    matches: Sequence[str] = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=near)
     return by_lower[matches[0]] if matches else None
 
 

@@ -8,6 +8,7 @@ from pai_runtime.document.problems import InvalidInput, Position, Problems
 from pai_runtime.document.schemas import check_value, package_schema
 from pai_runtime.document.value import Value
 from pai_runtime.job.build import build_job
+from pai_runtime.job.folded_commands import warn_of_folded_commands
 from pai_runtime.job.model import Job, RoleUses
 from pai_runtime.job.no_effect import warn_of_no_effect
 from pai_runtime.job.overrides import NO_OVERRIDES, Overrides, overridden
@@ -42,6 +43,7 @@ def load_job(
     check_value(root, package_schema("pai_runtime.job", "job.schema.json"), problems)
     check_rules(job, problems)
     warn_of_no_effect(job, root, plugins, problems)
+    warn_of_folded_commands(root, problems)
     in_job = root.at(("secrets",)).position
     check_size(job.secrets, Position(str(secrets_file)) if secrets_file else in_job, problems)
     references = References(job, problems)

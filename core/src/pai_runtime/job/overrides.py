@@ -12,6 +12,7 @@ from pai_runtime.document.problems import (
     Position,
     Problem,
     Problems,
+    listed,
     near_miss,
     unexpected,
 )
@@ -89,10 +90,10 @@ def _with_instances(root: Value, role: str, number: int) -> Value:
 
 
 def _unknown(what: str, name: str, part: str, known: list[str], position: Position) -> Problem:
-    listed = f"known: {', '.join(known[:10])}" if known else "the job has none there"
+    offered = f"known: {listed(known)}" if known else "the job has none there"
     return Problem(
         f"no-such-{what.replace(' ', '-')}",
-        f"no {what} is named '{name}'; {listed}",
+        f"no {what} is named '{name}'; {offered}",
         position,
         found=f"'{name}'",
         suggestion=near_miss(part, known),

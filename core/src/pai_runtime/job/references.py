@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from pai_runtime.document.problems import Problem, Problems, Severity, near_miss
-from pai_runtime.document.value import Node, Value
+from pai_runtime.document.value import Node, Value, is_commands
 from pai_runtime.job.budget import Budget
 from pai_runtime.job.build import OWN_FIELDS
 from pai_runtime.job.model import Job, Prerequisite, PrerequisiteKey, TaskRole
@@ -28,9 +28,6 @@ _KEY = re.compile(r"[\w-]+")
 
 _MOST_NESTED = 50
 _LONGEST_INDEX = 9
-
-_COMMANDS = ("commands", "preCommands", "postCommands")
-"""Lists of shell commands."""
 
 
 class _NothingThere(Exception):
@@ -255,7 +252,7 @@ def _may_have_references(value: Value) -> bool:
 
 def _is_in_comment(match: re.Match[str], value: Value) -> bool:
     """Whether a reference stands in a line of shell commands that is a comment."""
-    if value.above is None or value.above.key not in _COMMANDS:
+    if value.above is None or not is_commands(value.above.key):
         return False
     return match.string[: match.start()].rpartition("\n")[2].lstrip().startswith("#")
 

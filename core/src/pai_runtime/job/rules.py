@@ -36,6 +36,8 @@ _LIKELY_MISSPELT_IN_IMAGE: Final = {
 }
 """A docker image has no properties for a plugin; without its login, it cannot be pulled."""
 
+_LOGIN: Final = frozenset({"username", "password", "registryuri"})
+
 
 class _Names:
     """The names of one kind of thing that a job has; `offered` are those that a message lists."""
@@ -143,6 +145,8 @@ def _check_prerequisite(prerequisite: Prerequisite, problems: Problems) -> None:
     for value in prerequisite.value.values():
         key = str(value.key)
         meant = misspelt.get(key.lower().rstrip("s"))
+        if is_image and isinstance(value.data, dict) and not _LOGIN.isdisjoint(value.data):
+            meant = meant or problems.suggestions.near_miss(key, ["auth"])
         if meant and key != meant:
             problems.add(
                 Problem("unknown-field", "unknown field", value.key_position, value.field, suggestion=meant)

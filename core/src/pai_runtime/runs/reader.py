@@ -1,4 +1,4 @@
-"""The interface by which ``ps``, ``logs`` and the like read a run of any engine."""
+"""The interface by which ``ps``, ``logs`` and the like read a run of any engine, and act on it."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "what",
         nargs="+",
         metavar="LOG|RUN",
-        help="logs of any job (- is standard input); or a run, such as latest, and one of its tasks, such as worker/0",
+        help="logs of any job (- is standard input); or a run, such as latest, and a task of it: worker/0",
     )
     parser.add_argument(
         "--exit-code",

@@ -263,19 +263,24 @@ class Isolation:
                 self._bind(Bind(str(mounted), str(mounted), read_only=True))
 
     def _overlay(self, path: Path, *, on_another: bool = False) -> None:
+        work = self._new_workdir()
         upper = path.relative_to("/")
         if on_another:  # whose upper layer must not have this one's in it
-            upper = self._layers / f"{self._overlays + 1}{_UPPER}"
+            upper = work.with_suffix(_UPPER)
             upper.mkdir(mode=0o755)
             with Folder.at(upper) as made:
                 _like(made, path)
-            self._uppers.append((self._overlays + 1, str(path)))
-        self._mount_layer(path, upper, str(self._inside(path)))
+            self._uppers.append((self._overlays, str(path)))
+        self._mount_layer(path, upper, work, str(self._inside(path)))
 
-    def _mount_layer(self, lower: Path, upper: Path, target: str) -> None:
+    def _new_workdir(self) -> Path:
+        """A new folder, in which the kernel works on a layer."""
         self._overlays += 1
         work = self._layers / str(self._overlays)
         work.mkdir()
+        return work
+
+    def _mount_layer(self, lower: Path, upper: Path, work: Path, target: str) -> None:
         layers = f"lowerdir={_escaped(lower)},upperdir={_escaped(upper)},workdir={_escaped(work)}"
         options = ",userxattr" if self._in_user_namespace else ""
         try:
@@ -311,7 +316,7 @@ class Isolation:
         self._bind(Bind(str(self._task / FILES), str(inside)))
         if self._code:
             with self._make(inside / WORK) as work:
-                self._mount_layer(Path(self._code), self._task / WORK, work.descriptor)
+                self._mount_layer(Path(self._code), self._task / WORK, self._new_workdir(), work.descriptor)
         else:
             self._bind(Bind(str(self._task / WORK), str(inside / WORK)))
         self._bind(Bind(str(self._task / LOGS), str(inside / LOGS), read_only=True))

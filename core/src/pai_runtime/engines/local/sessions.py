@@ -37,9 +37,9 @@ def connect(task: Folder) -> socket.socket:
     fd = os.open(SESSIONS, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=task.fd)
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
-        connection.setblocking(False)
+        connection.settimeout(0)
         connection.connect(f"/proc/self/fd/{fd}")
-        connection.setblocking(True)
+        connection.settimeout(None)
     except OSError:
         connection.close()
         raise

@@ -1,0 +1,34 @@
+"""Commands that YAML joins to the one above, since their '-' is indented further: valid, and never meant."""
+
+import re
+
+from pai_runtime.document.problems import Problem, Problems, field_name
+from pai_runtime.document.value import Value, is_commands, walk
+
+_ITEM = re.compile(r"\n *- ")
+
+
+def warn_of_folded_commands(root: Value, problems: Problems) -> None:
+    """Warn of the first line of each command, in the document of a job, that looks like the next command."""
+    for path, node in walk(root.node):
+        if len(path) < 2 or not (isinstance(path[-1], int) and is_commands(path[-2])):  # noqa: PLR2004
+            continue
+        text = node.source.text
+        folded = _ITEM.search(text, node.start, node.end)
+        if folded and text[node.start] not in "'\"|>":
+            first = node.source.position(node.start)
+            dash = node.source.line(first.line).rfind("-", 0, first.column - 1) + 1
+            expected = f"column {dash}, as in line {first.line}"
+            message = f"continues the command of line {first.line}; to be one, it has to start in {expected}"
+            where = node.source.position(folded.end() - 2)
+            problems.add(
+                Problem(
+                    "wrong-indentation",
+                    message,
+                    where,
+                    field_name(path),
+                    found=f"column {where.column}",
+                    expected=expected,
+                    severity="warning",
+                )
+            )
