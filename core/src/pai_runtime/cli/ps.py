@@ -151,4 +151,4 @@ def _details(found: FoundRun, width: int | None) -> Iterator[str]:
     rows = [task_row(reader, run, task, activities[task.name], now) for task in run.tasks]
     yield ""
     yield from table([TASK_TITLES, *rows], width)
-    yield from filter(None, (kept(task, activities[task.name]) for task in run.tasks))
+    yield from filter(None, (kept(reader.folder, task, activities[task.name]) for task in run.tasks))
