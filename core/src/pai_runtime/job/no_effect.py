@@ -57,7 +57,8 @@ def _check_counts(role: TaskRole, problems: Problems) -> None:
     for name, count in counts.items():
         value = role.value.get("completion", name)
         if value and count and count > role.instances:
-            message = f"has no effect: the role has only {counted(role.instances, 'instance', 'instances')}"
+            instances = counted(role.instances, "instance", "instances")
+            message = f"means the same as -1, since the role has only {instances}"
             problems.add(_warning(value, message, found=str(count), expected=f"at most {role.instances}"))
 
 
