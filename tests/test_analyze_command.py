@@ -280,7 +280,7 @@ def test_what_a_runtime_cannot_use_of_the_operators_spec_is_told_with_its_place(
         (7, "code", '- code: "many"'),
         (8, "pattern", "runtimeContainerPattern:"),
     ]
-    assert note.endswith("2 entries are only for the platform's controller: Succeeded, PodEvicted")
+    assert note.endswith("entries that are only for the platform's controller: Succeeded, PodEvicted")
 
 
 @pytest.mark.parametrize(
