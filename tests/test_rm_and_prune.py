@@ -49,9 +49,17 @@ def test_several_runs_are_removed_and_one_that_cannot_be_does_not_stop_the_other
     assert ended.returncode == 2
     assert [line.split()[1] for line in ended.stdout.splitlines()] == ["hello-1", ".pai-runs/hello-3"]
     errors = ended.stderr.splitlines()
-    assert "pai-runtime stop .pai-runs/hello-4" in errors[0]
-    assert "there is no run 'no-run'" in errors[1]
+    assert "there is no run 'no-run'" in errors[0]
+    assert "pai-runtime stop .pai-runs/hello-4" in errors[1]
     assert names(".pai-runs") == ["hello-2", "hello-4"]
+
+
+def test_the_latest_run_is_the_one_before_any_was_removed_and_is_named() -> None:
+    for number in (1, 2, 3):
+        played(f".pai-runs/hello-{number}")
+    ended = cli("rm", "hello-3", "latest", "latest")
+    assert [line.split()[1] for line in ended.stdout.splitlines()] == ["hello-3"]
+    assert names(".pai-runs") == ["hello-1", "hello-2"]
 
 
 def test_whatever_a_task_leaves_is_removed_and_nothing_that_it_leads_to(tmp_path: Path) -> None:

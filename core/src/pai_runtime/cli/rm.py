@@ -1,6 +1,7 @@
 """``pai-runtime rm``: remove runs that have ended, with all that they have left."""
 
 import argparse
+from pathlib import Path
 
 from pai_runtime.cli import CANNOT_RUN
 from pai_runtime.cli.arguments import RUN_HELP
@@ -8,7 +9,7 @@ from pai_runtime.cli.given_run import NotThere
 from pai_runtime.cli.removing import remove
 from pai_runtime.document.amounts import size_text
 from pai_runtime.runs.cannot_remove import CannotRemove
-from pai_runtime.runs.names import NoSuchRun, named_run
+from pai_runtime.runs.names import LATEST, NoSuchRun, named_run
 from pai_runtime.terminal.output import say, write_lines
 
 
@@ -20,10 +21,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Exit status 0, or 2 if one of them is no run, has not ended, or cannot be removed; all others are."""
     status = 0
+    folders: dict[Path, str] = {}  # of all first: what is 'latest' changes with each that is removed
     for name in args.runs:
         try:
-            write_lines([f"removed {name} ({size_text(remove(named_run(name)))})"])
-        except (NoSuchRun, NotThere) as error:
+            folder = named_run(name)
+        except NoSuchRun as error:
+            say(f"{error}")
+            status = CANNOT_RUN
+        else:
+            folders[folder] = folder.name if name == LATEST else name
+    for folder, name in folders.items():
+        try:
+            write_lines([f"removed {name} ({size_text(remove(folder))})"])
+        except NotThere as error:
             say(f"{error}")
             status = CANNOT_RUN
         except CannotRemove as error:
