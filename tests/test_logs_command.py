@@ -48,10 +48,16 @@ def test_logs_that_cannot_all_be_open_are_not_shown_as_if_there_were_none(tmp_pa
     played = PlayedRun(tmp_path, worker=40)
     for index in range(40):
         played.output(f"worker/{index}", b"line\n")
-    limited = ["sh", "-c", f'ulimit -n {FEWEST_FILES}; exec "$@"', "sh"]
-    ended = subprocess.run(
-        [*limited, PROGRAM, "logs", tmp_path], capture_output=True, check=False, timeout=60
-    )
+    argv: list[str | Path] = [
+        "sh",
+        "-c",
+        f'ulimit -n {FEWEST_FILES}; exec "$@"',
+        "sh",
+        PROGRAM,
+        "logs",
+        tmp_path,
+    ]
+    ended = subprocess.run(argv, capture_output=True, check=False, timeout=60)
     assert (ended.returncode, os.strerror(errno.EMFILE) in ended.stderr.decode()) == (2, True)
 
 

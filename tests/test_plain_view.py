@@ -36,6 +36,7 @@ def test_a_task_that_is_held_is_told_with_how_to_end_that(
     played.progress("worker/0", "held", heldUntil=until, release="/run/worker/0/release")
     line = (
         "pai-runtime: worker/0 has failed and is held for debugging until 14:03:10; "
+        f"to look at it: pai-runtime exec {tmp_path} worker/0; "
         "to release it: touch /run/worker/0/release"
     )
     assert told(view, played, capfd) == [line]

@@ -83,7 +83,7 @@ def _lines(folder: Path, width: int | None) -> Iterable[str]:
 
 def _watch(folder: Path, *, as_json: bool) -> int:
     if as_json or not can_redraw():
-        say("--watch needs a terminal, and shows no JSON; for programs: pai-runtime ps --json")
+        say("--watch needs a terminal, and cannot be combined with --json")
         return CANNOT_RUN
     block = Block()
     is_one = _is_run(folder)
@@ -151,4 +151,4 @@ def _details(found: FoundRun, width: int | None) -> Iterator[str]:
     rows = [task_row(reader, run, task, activities[task.name], now) for task in run.tasks]
     yield ""
     yield from table([TASK_TITLES, *rows], width)
-    yield from filter(None, (kept(task, activities[task.name]) for task in run.tasks))
+    yield from filter(None, (kept(reader.folder, task, activities[task.name]) for task in run.tasks))

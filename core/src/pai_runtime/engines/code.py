@@ -147,12 +147,12 @@ def check_code(code: Code) -> list[str]:
     if size > MUCH:
         largest = ", ".join(f"{name} ({size_text(each)})" for name, each in sizes.most_common(_MOST_LISTED))
         notes.append(
-            f"that is much for code, and copied for each run; the largest: {largest}; "
+            f"this is a lot for code, and every run copies it; the largest: {largest}; "
             f"list what the tasks do not need in {code.folder / IGNORE_FILE}"
         )
     if special:
         listed = ", ".join(special[:_MOST_LISTED])
-        notes.append(f"left out of the code, because only files can be copied: {listed}{_more(special)}")
+        notes.append(f"left out of the code (sockets, FIFOs, devices): {listed}{_more(special)}")
     return notes
 
 

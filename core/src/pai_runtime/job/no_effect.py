@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from pai_runtime.document.amounts import counted
 from pai_runtime.document.problems import Problem, Problems
 from pai_runtime.document.schemas import package_schema
 from pai_runtime.document.value import Value
@@ -56,7 +57,8 @@ def _check_counts(role: TaskRole, problems: Problems) -> None:
     for name, count in counts.items():
         value = role.value.get("completion", name)
         if value and count and count > role.instances:
-            message = f"has no effect: it counts up to {count}, and the role has only {role.instances}"
+            instances = counted(role.instances, "instance", "instances")
+            message = f"means the same as -1, since the role has only {instances}"
             problems.add(_warning(value, message, found=str(count), expected=f"at most {role.instances}"))
 
 

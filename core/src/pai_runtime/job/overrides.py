@@ -59,9 +59,8 @@ def _with_parameter(root: Value, name: str, text: str) -> Value:
             known = [str(each) for each in found.node.children] if found else []
             raise InvalidInput([_unknown("parameter", name, part, known, Position("--set"))])
         found = found.get(key)
-    expected = "the name of a single value"
     if found is None or isinstance(found.data, (dict, list)):
-        message = f"{unexpected(expected, f'that of a list or mapping, {name}')}; set what is in it"
+        message = f"{name} is a list or mapping; set one of its values, as in model.depth=3 or sizes.0=3"
         raise InvalidInput([Problem("wrong-type", message, Position("--set"), f"parameters.{name}")])
     return Value(_with(root.node, path, _scalar(found.node, name, text)))
 

@@ -71,7 +71,7 @@ class _Session:
         except BlockingIOError:
             pass
         except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-            self._answer({"exitCode": NOT_EXECUTED, "message": f"the request is not understood: {error!r}"})
+            self._answer({"exitCode": NOT_EXECUTED, "message": f"invalid request: {error!r}"})
             self._hang_up()
         finally:
             for fd in fds:

@@ -61,7 +61,7 @@ class LiveView:
         self._reader = reader
         self._block = Block(terminal)
         self._colours = not os.environ.get("NO_COLOR")
-        self._announcements = Announcements()
+        self._announcements = Announcements(reader.folder)
         self._said: list[str] = []
         self._run: Run | None = None
         self._outputs: dict[str, _Output] = {}

@@ -1,6 +1,7 @@
 """Events of a run that deserve a line of their own."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from pai_runtime.document.amounts import counted
 from pai_runtime.runs.progress import Progress
@@ -19,7 +20,8 @@ _MOST_NAMED = 10
 class Announcements:
     """Tells once of each service that people can reach, and of each task that is kept after its end."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
         self._told: set[str] = set()
 
     def of(self, run: Run, activities: Activity) -> Iterator[str]:
@@ -29,7 +31,7 @@ class Announcements:
             addresses = progress.addresses if progress else {}
             for text in (
                 *(f"{task.name} serves {name} at {at}" for name, at in addresses.items()),
-                kept(task, progress),
+                kept(self._folder, task, progress),
             ):
                 if text and text not in self._told:
                     self._told.add(text)

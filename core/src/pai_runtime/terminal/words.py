@@ -125,12 +125,17 @@ def tail(reader: RunReader, task: RunTask, log: LogName, most: int) -> list[str]
     return [line for line in lines if line.strip()][-most:]
 
 
-def kept(task: RunTask, progress: Progress | None) -> str | None:
-    """That a task is held for debugging, or lingers for its services, and how to end that."""
+def kept(folder: Path, task: RunTask, progress: Progress | None) -> str | None:
+    """That a task of the run in a directory is held for debugging, or lingers for its services.
+
+    It says how to look at a task that is held, and how to end either.
+    """
     if progress is None or progress.phase not in _KEPT:
         return None
     until = f" until {clock(progress.held_until)}" if progress.held_until is not None else ""
     release = (
         f"; to release it: touch {shlex.quote(progress.release)}" if progress.release is not None else ""
     )
-    return f"{task.name} {_KEPT[progress.phase]}{until}{release}"
+    command = shlex.join(["pai-runtime", "exec", short_path(folder), task.name])
+    look = f"; to look at it: {command}" if progress.phase == "held" else ""
+    return f"{task.name} {_KEPT[progress.phase]}{until}{look}{release}"

@@ -123,9 +123,9 @@ def _rules(spec: Path | None, output: Output) -> list[Rule]:
 
 def _left_out(path: Path, spec: "SpecFile") -> Iterator[str]:
     if spec.for_controller:
-        number, phrases = len(spec.for_controller), ", ".join(spec.for_controller[:MOST_NAMED])
-        more = ", …" if number > MOST_NAMED else ""
-        yield f"note: {path}: {number} entries are only for the platform's controller: {phrases}{more}"
+        phrases = ", ".join(spec.for_controller[:MOST_NAMED])
+        more = ", …" if len(spec.for_controller) > MOST_NAMED else ""
+        yield f"note: {path}: entries that are only for the platform's controller: {phrases}{more}"
 
 
 def _exit_code(text: str) -> int:

@@ -48,7 +48,7 @@ def enter(task: Folder, argv: Sequence[str]) -> int:
     except PermissionError:
         raise CannotEnter("only the user who started the run can use exec in its tasks") from None
     except OSError as error:
-        raise CannotEnter(f"cannot be entered: {error.strerror}") from None
+        raise CannotEnter(f"cannot reach its supervisor: {error.strerror}") from None
 
 
 def _ask(connection: socket.socket, argv: Sequence[str], streams: Sequence[int], *, terminal: bool) -> None:
@@ -75,7 +75,7 @@ def _status(answer: bytes) -> int:
         code = int(said["exitCode"]) & _MOST_STATUS
         message = said.get("message")
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        raise CannotEnter("the answer of its supervisor is not understood") from None
+        raise CannotEnter("its supervisor gave an invalid answer") from None
     if message is not None:
         raise CannotEnter(str(message), code)
     return code

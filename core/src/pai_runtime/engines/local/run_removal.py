@@ -47,7 +47,7 @@ def _check(folder: Path) -> None:
     left = list(_processes(folder))
     if left:
         pids = " ".join(map(str, left))
-        raise CannotRemove(f"processes of its tasks are left; end them with: kill {pids}")
+        raise CannotRemove(f"processes of its tasks are still running; end them with: kill {pids}")
 
 
 def _tasks(folder: Path) -> Iterator[str]:
@@ -72,4 +72,4 @@ def _advice(error: OSError, folder: Path) -> str:
     if error.errno not in (errno.EACCES, errno.EPERM) or os.geteuid() == 0:
         return ""
     command = shlex.join(["unshare", "--map-auto", "--map-root-user", "rm", "-r", str(folder)])
-    return f"; files of other users are removed by root, those of users that are mapped to you by: {command}"
+    return f"; root can remove files of other users; for those of your subuids, use: {command}"
