@@ -46,3 +46,12 @@ def test_options_may_stand_between_arguments(line: str, name: str, expected: obj
     command, *_ = line.split()
     parser, _ = cli.make_parser([command])
     assert getattr(parser.parse_args(line.split()), name) == expected
+
+
+@pytest.mark.parametrize("columns", ["", "wide", "-3", "1", "9" * 5000])
+def test_whatever_the_width_of_the_terminal_is_said_to_be_there_is_a_usage(
+    columns: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    parser, _ = cli.make_parser(["ps"])
+    assert parser.format_usage().startswith("usage: pai-runtime")

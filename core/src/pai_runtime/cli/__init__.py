@@ -47,6 +47,8 @@ COMMANDS = {
 INVALID = 1
 CANNOT_RUN = 2
 """Exit statuses: the input is invalid; the command cannot be executed."""
+_MOST_DIGITS = 4
+"""Of a terminal's width, which is whatever somebody has set."""
 _WIDTH = 80
 FEWEST_FILES = 32
 """Files that this process, with what it starts, must be allowed to have open."""
@@ -111,7 +113,8 @@ class _Parser(argparse.ArgumentParser):
 
     def __init__(self, **options: Any) -> None:
         # Else argparse asks shutil for the width, for each option that it is told of.
-        width = int(os.environ.get("COLUMNS", "0").strip() or 0) or columns() or _WIDTH
+        told = os.environ.get("COLUMNS", "").strip()
+        width = (int(told) if told.isdecimal() and len(told) <= _MOST_DIGITS else 0) or columns() or _WIDTH
         super().__init__(formatter_class=partial(argparse.HelpFormatter, width=width - 2), **options)
         self._is_intermixed = False
         self.color = False  # Python 3.14 would put colours into the text
