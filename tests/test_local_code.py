@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from pai_runtime.engines.code import MUCH, Code, CodeEntry, check_code
+from pai_runtime.engines.code import MUCH, Code, CodeEntry, check_code, find_code
 from pai_runtime.engines.local.code_copy import copy_code
 from pai_runtime.runs.cannot_run import CannotRun
 from pai_runtime.task.folder import MOST_LEVELS, Folder
+from tests.job_harness import load_file
 from tests.support import PROGRAM, cli, cli_each, job, write_job
 
 MODES = pytest.mark.parametrize("isolation", ["auto", "none"])
@@ -200,6 +201,17 @@ def test_files_are_left_out_whatever_they_are_called(tmp_path: Path) -> None:
     (tmp_path / "again").hardlink_to(tmp_path / "secrets")
     (tmp_path / "train.py").touch()
     assert _paths(Code(tmp_path, (), (tmp_path / "secrets", tmp_path / "absent"))) == ["train.py"]
+
+
+def test_what_matches_depends_on_nothing_that_happens_to_be_installed(tmp_path: Path) -> None:
+    # As with google-re2, which the failure analysis brings, `pathspec` would do.
+    for name in (b"\xff.log", b"\xff.py", b"1", b"new\nline"):
+        (Path(os.fsdecode(os.path.join(os.fsencode(tmp_path), name)))).touch()  # noqa: PTH118 - of bytes
+    (tmp_path / ".paiignore").write_bytes(b"\xff.log\n.paiignore\n[[:digit:]]\n")
+    parsed, _ = load_file(write_job(tmp_path, job()))
+    code = find_code(parsed, tmp_path, (Path(parsed.file),))
+    assert code
+    assert _paths(code) == ["1", "new\nline", "\udcff.py"]
 
 
 def test_a_copy_has_the_modes_and_times_of_the_files_and_can_be_removed(tmp_path: Path) -> None:

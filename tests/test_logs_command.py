@@ -1,5 +1,6 @@
 """``pai-runtime logs``: what the tasks of a run have written, afterwards or while they write it."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from pai_runtime.cli import FEWEST_FILES
 from pai_runtime.task.launch import Rotation
 from tests.played_run import PlayedRun
 from tests.support import PROGRAM, cli
@@ -40,6 +42,15 @@ def test_all_tasks_give_lines_behind_their_names(tmp_path: Path) -> None:
     played.output("worker/0", b"one\ntwo")
     played.output("worker/1", b"three\n")
     assert logs(tmp_path) == b"worker/0 | one\nworker/0 | two\nworker/1 | three\n"
+
+
+def test_logs_that_cannot_all_be_open_are_not_shown_as_if_there_were_none(tmp_path: Path) -> None:
+    played = PlayedRun(tmp_path, worker=40)
+    for index in range(40):
+        played.output(f"worker/{index}", b"line\n")
+    argv = ["sh", "-c", f'ulimit -n {FEWEST_FILES}; exec "$@"', "sh", PROGRAM, "logs", tmp_path]
+    ended = subprocess.run(argv, capture_output=True, check=False, timeout=60)
+    assert (ended.returncode, os.strerror(errno.EMFILE) in ended.stderr.decode()) == (2, True)
 
 
 def test_a_job_of_one_task_has_no_prefix(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import jsonschema
 import pytest
 
 from pai_runtime.document.schemas import package_schema
+from pai_runtime.runs.summary import NOT_RETRIED
 from tests.support import PROGRAM, cli, job, write_job
 
 # Which attempt it is, a task knows only from its environment: everything else begins anew.
@@ -138,7 +139,7 @@ def test_a_permanent_failure_is_not_retried_unless_the_job_asks_for_that(
     else:  # once when it happens, and once in the summary
         first, in_summary = lines
         assert "task worker/0 failed" in first
-        assert "extras.retryOn: always" in in_summary
+        assert NOT_RETRIED in in_summary
 
 
 def test_of_a_permanent_failure_without_retries_left_there_is_nothing_to_say(tmp_path: Path) -> None:

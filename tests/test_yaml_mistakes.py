@@ -140,6 +140,7 @@ def problems_of_command(folder: Path, written: str) -> tuple[Problem, ...]:
         ("[echo a: b]", "wrong-type", 8, "'echo a: b'"),
         ("[! grep x]", "wrong-tag", 8, None),
         ("-ls", "wrong-type", 7, "- ls"),
+        ('-" train', "wrong-type", 7, None),
         # What may hold a secret is not shown, nor what does not fit on a line.
         ('- curl -H "Authorization: x"', "wrong-type", 9, None),
         ("- login --token x: y", "wrong-type", 9, None),

@@ -111,17 +111,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Exit status: the job's; 2 if it cannot be started; with ``--dry-run`` 0 if it could be."""
     try:
-        host = given_host(args.policy)
-        problems, new = Problems(), _New(args)
+        new = _New(args)
         try:
-            files = JobFiles(args.job, args.secrets, given_overrides(args))
-            planner = plan_job(files, host, new.place, problems)
-            plans = planner.plans(*chosen_tasks(new.job, args.task))
-            problems.check()
-            report_problems(problems.in_order)
-            new.check_code()
-            if args.strict_callbacks:
-                plans = {name: replace(plan, strict_callbacks=True) for name, plan in plans.items()}
+            plans = _plans(new, args)
             if args.dry_run:
                 return _could_run(new, plans)
             secrets = secret_values(new.job.secrets)
@@ -142,6 +134,23 @@ def main(args: argparse.Namespace) -> int:
     for text in summary_lines(new.reader, summarise(new.reader, run)):
         new.view.say(text)
     return status
+
+
+def _plans(new: "_New", args: argparse.Namespace) -> dict[TaskName, Plan]:
+    """The plans of the tasks that are to run, once the job is found to be sound.
+
+    Raises `InvalidInput`, `NoSuchTask` or `CannotRun`.
+    """
+    problems = Problems()
+    files = JobFiles(args.job, args.secrets, given_overrides(args))
+    planner = plan_job(files, given_host(args.policy), new.place, problems)
+    plans = planner.plans(*chosen_tasks(new.job, args.task))
+    problems.check()
+    report_problems(problems.in_order)
+    new.check_code()
+    if args.strict_callbacks:
+        return {name: replace(plan, strict_callbacks=True) for name, plan in plans.items()}
+    return plans
 
 
 def _could_run(new: "_New", plans: Mapping[TaskName, Plan]) -> int:
@@ -223,5 +232,5 @@ def _beforehand(new: _New, only: Sequence[tuple[str, int | None]], secrets: dict
         yield f"the secret '{name}' is shorter than {SHORTEST} bytes and cannot be masked in logs"
     if only:
         names = ", ".join(role if index is None else f"{role}/{index}" for role, index in only)
-        yield f"note: only {names} will run; completion policies count only these"
+        yield f"note: only {names} will run: do not wait for other tasks; completion policies count only these"
     yield f"running {new.job.name} in {short_path(new.folder.path)}"

@@ -131,8 +131,9 @@ def missing_space(text: str) -> tuple[str, str | None]:
     match = _NO_SPACE.match(text)
     if match is None:
         return "", None
-    is_one = not _NO_SPACE_AGAIN.search(text, match.end())
-    meant = f"{match[0]} {text[match.end() :]}" if is_one else None
+    rest = text[match.end() :]
+    is_one = not (_NO_SPACE_AGAIN.search(rest) or "\t" in rest or needs_quotes(rest))
+    meant = f"{match[0]} {rest}" if is_one else None
     return f"a space is missing after '{match[0][-1]}'", meant
 
 

@@ -10,7 +10,8 @@ import stat
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+from warnings import catch_warnings, simplefilter
 
 from pai_runtime.document.amounts import counted, size_text
 from pai_runtime.document.problems import InvalidInput, Position, Problem, unexpected
@@ -19,11 +20,14 @@ from pai_runtime.runs.cannot_run import CannotRun
 from pai_runtime.task.folder import MOST_LEVELS, Folder
 from pai_runtime.task.record import record
 
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
 IGNORE_FILE: Final = ".paiignore"
 MUCH: Final = 1024**3
 """Bytes from which on people are asked whether all of it is code."""
 
-_MOST_PATTERNS: Final = 256 * 1024
+_MOST_PATTERNS: Final = 64 * 1024
 _MOST_LISTED: Final = 5
 _BEFORE: Final = (".git",)
 """Left out unless the ignore file takes it back in."""
@@ -61,9 +65,7 @@ class Code:
         What is in a directory that is ignored is ignored, whatever other patterns say. What is removed
         meanwhile is left out. A holder is open until the next entry is asked for.
         """
-        from pathspec import GitIgnoreSpec  # noqa: PLC0415 - only jobs with code need it
-
-        ignored = GitIgnoreSpec.from_lines(self.patterns)
+        ignored = _ignored(self.patterns)
         apart = {_identity(path.stat()) for path in self.apart if path.exists()}
 
         def below(holder: Folder, above: str, levels: int) -> Iterator[CodeEntry]:
@@ -156,8 +158,6 @@ def check_code(code: Code) -> list[str]:
 
 def _read_patterns(folder: Path) -> list[str]:
     """The lines of the ignore file, if there is one; raises `InvalidInput`."""
-    from pathspec import GitIgnoreSpec  # noqa: PLC0415 - only jobs with code need it
-
     path = folder / IGNORE_FILE
     try:
         with Folder.at(folder) as opened:
@@ -167,16 +167,30 @@ def _read_patterns(folder: Path) -> list[str]:
     except OSError as error:
         message = f"cannot be read: {error.strerror}"
         raise InvalidInput([Problem("unreadable", message, Position(str(path)))]) from None
-    wrong = []
+    try:
+        _ignored(lines)
+    except ValueError:
+        raise InvalidInput(list(_wrong_patterns(path, lines))) from None
+    return lines
+
+
+def _wrong_patterns(path: Path, lines: Sequence[str]) -> Iterator[Problem]:
     for number, line in enumerate(lines, 1):
         try:
-            GitIgnoreSpec.from_lines([line])
+            _ignored([line])
         except ValueError:
             message = unexpected("a pattern as in .gitignore", f"'{line}'")
-            wrong.append(Problem("wrong-pattern", message, Position(str(path), number, 1), found=f"'{line}'"))
-    if wrong:
-        raise InvalidInput(wrong)
-    return lines
+            yield Problem("wrong-pattern", message, Position(str(path), number, 1), found=f"'{line}'")
+
+
+def _ignored(patterns: Sequence[str]) -> "GitIgnoreSpec":
+    """What matches patterns; raises `ValueError`."""
+    from pathspec import GitIgnoreSpec  # noqa: PLC0415 - only jobs with code need it
+
+    with catch_warnings():
+        simplefilter("ignore")  # about the regular expressions that they are made into
+        # Not whatever is installed here: it would refuse other patterns, and names that are not UTF-8.
+        return GitIgnoreSpec.from_lines(patterns, backend="simple")
 
 
 def _is_folder(path: Path) -> bool:

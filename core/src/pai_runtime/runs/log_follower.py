@@ -1,6 +1,7 @@
 """Reading a log while it is written and rotated by ``supervisor.log_file.LogFile``."""
 
 import contextlib
+import errno
 import os
 from pathlib import Path
 
@@ -85,7 +86,9 @@ class LogFollower:
         """At the end of a file: whether there is more to read, in it or in the one that follows."""
         try:
             folder = self._folder()
-        except OSError:
+        except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE):  # else it would seem that there is no log
+                raise
             return False  # there is no log yet, or none any more
         with folder:
             return self._go_on_in(folder)
