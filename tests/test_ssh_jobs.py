@@ -348,7 +348,7 @@ def test_the_barrier_waits_for_tasks_that_have_ssh_by_another_use_and_not_for_th
     ]
     ended = cli("run", write_job(tmp_path, document), "--out", tmp_path / "run", "--isolation", "none")
     assert ended.returncode == 0, ended.stderr
-    assert "sshbarrier does not wait for none, where there is no ssh" in ended.stderr
+    assert "sshbarrier does not wait for task roles without ssh: none" in ended.stderr
     log = runtime_log(tmp_path / "run/worker/0")
     assert_in_order(log, ["[INFO] ssh barrier: all 2 tasks answer", "[INFO] USER COMMAND START"])
 

@@ -184,7 +184,7 @@ def test_the_barrier_waits_for_half_an_hour_unless_told_otherwise() -> None:
     [
         ({"jobssh": True}, "gang", "tasks", None),
         ({"jobssh": False}, "gang", "users", None),
-        (BARRIER, "gang", "tasks", "sshbarrier does not wait for Chief"),
+        (BARRIER, "gang", "tasks", "sshbarrier does not wait for task roles without ssh: Chief"),
         ({**BARRIER, "taskroles": ["worker"]}, "gang", "tasks", None),
         ({"sshbarrier": True}, "gang", "users", "sshbarrier is off, because it needs jobssh"),
         (BARRIER, "no gang", "users", "jobssh is off, because with gangAllocation: false"),
@@ -200,7 +200,7 @@ def test_what_is_not_given_as_asked_for_is_a_warning(
 
 
 def test_a_role_that_has_no_ssh_cannot_be_waited_for() -> None:
-    with pytest.raises(UserError, match="taskroles: Chief without ssh; known: worker, ps_server"):
+    with pytest.raises(UserError, match="taskroles: expected roles with ssh, found Chief"):
         read_request(use(ALONE, taskroles=["worker", "Chief"]), TASK)
 
 

@@ -56,9 +56,9 @@ def read_request(use: Use, task: Task) -> Request:
     if without := [role for role in named if role not in roles]:
         if "taskroles" in parameters:
             known = ", ".join(use.plugin_roles)
-            raise UserError(f"taskroles: {', '.join(without)} without ssh; known: {known}")
+            raise UserError(f"taskroles: expected roles with ssh, found {', '.join(without)}; known: {known}")
         if waits:
-            warnings.append(f"sshbarrier does not wait for {', '.join(without)}, where there is no ssh")
+            warnings.append(f"sshbarrier does not wait for task roles without ssh: {', '.join(without)}")
     return Request(
         job=asked and task.gang,
         keys=tuple(_keys(parameters)),
