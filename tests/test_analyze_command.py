@@ -111,7 +111,9 @@ def test_the_shipped_rules_explain_a_log_on_standard_input() -> None:
 
 
 def test_a_script_that_is_missing_is_explained_by_how_code_comes_along(tmp_path: Path, analyze: Any) -> None:
-    (tmp_path / "log").write_text("python3: can't open file '/w/train.py': [Errno 2] No such file or directory\n")
+    (tmp_path / "log").write_text(
+        "python3: can't open file '/w/train.py': [Errno 2] No such file or directory\n"
+    )
     status, out, _ = analyze("log")
     assert status == 0
     assert "extras.code" in out
