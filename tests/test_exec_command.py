@@ -9,6 +9,7 @@ import signal
 import socket
 import struct
 import subprocess
+import sys
 import termios
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
@@ -126,6 +127,25 @@ def test_signals_are_passed_on(run: Path) -> None:
             assert process.stdout.readline() == b"ready\n"
             process.send_signal(number)
             assert process.wait(60) == number
+
+
+_SIGNALLED_EARLY = """
+import os, signal, sys
+from pai_runtime.cli import main
+from pai_runtime.engines.local import entering
+ask = entering._ask
+def ask_and_be_told_to_end(*args, **options):
+    ask(*args, **options)
+    os.kill(os.getpid(), signal.SIGTERM)
+entering._ask = ask_and_be_told_to_end
+sys.exit(main())
+"""
+
+
+def test_a_signal_that_comes_as_soon_as_the_program_has_begun_is_passed_on_too(run: Path) -> None:
+    argv: list[str | Path] = ["exec", run, "worker/0", "--", "sleep", "1000"]
+    ended = subprocess.run([sys.executable, "-c", _SIGNALLED_EARLY, *argv], check=False, timeout=60)
+    assert ended.returncode == 128 + signal.SIGTERM
 
 
 def test_a_program_whose_caller_is_killed_is_hung_up(run: Path) -> None:

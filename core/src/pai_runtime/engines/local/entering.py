@@ -15,12 +15,13 @@ from typing import Any, NoReturn
 
 from pai_runtime.engines.local.sessions import connect
 from pai_runtime.runs.cannot_enter import CannotEnter
-from pai_runtime.supervisor.stop import on_stop_signals
+from pai_runtime.supervisor.stop import STOP_SIGNALS, on_stop_signals
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.session import MOST_MESSAGE
 
 _STANDARD = (0, 1, 2)
 _FORWARDED = (signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+_PASSED_ON = (*STOP_SIGNALS, *_FORWARDED)
 _PIECE = 65536
 _MOST_KEYS = 4096
 """Bytes of input that wait for the program to take them."""
@@ -40,8 +41,11 @@ def enter(task: Folder, argv: Sequence[str]) -> int:
         with connect(task) as connection:
             if os.isatty(0) and os.isatty(1):
                 return _status(_with_terminal(connection, argv))
+            # One that comes when the program has begun, and we do not listen yet, would end us without it.
+            signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
             _ask(connection, argv, _STANDARD, terminal=False)
             _forward_signals(connection)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
             return _status(_answer(connection))
     except (FileNotFoundError, ConnectionRefusedError):
         raise CannotEnter("it is not running; exec needs a task that is running or held") from None
