@@ -232,6 +232,6 @@ def _beforehand(new: _New, only: Sequence[tuple[str, int | None]], secrets: dict
         yield f"the secret '{name}' is shorter than {SHORTEST} bytes and cannot be masked in logs"
     if only:
         names = ", ".join(role if index is None else f"{role}/{index}" for role, index in only)
-        waits = "a task that waits for others waits in vain"
-        yield f"note: only {names} will run: completion policies count only these, and {waits}"
+        yield f"note: only {names} will run; what waits for other tasks waits in vain"
+        yield "note: completion policies count only the tasks that run"
     yield f"running {new.job.name} in {short_path(new.folder.path)}"
