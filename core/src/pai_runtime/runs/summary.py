@@ -44,7 +44,10 @@ class Service:
 
 @dataclass(frozen=True)
 class Callbacks:
-    """Callbacks of a task that failed after its command: how many, and those that are known."""
+    """Callbacks of a task that failed after its command: how many, and those that are known.
+
+    Not the one by which the job failed, if one did.
+    """
 
     task: RunTask
     count: int
@@ -82,12 +85,17 @@ def summarise(reader: RunReader, run: Run) -> Summary:
         others=tuple(failures.values()),
         restarted=restarted,
         services=tuple(_services(reader, run)),
-        callbacks=tuple(
-            Callbacks(task, task.failed_callbacks, failed_callbacks(reader.exit_record(task)))
-            for task in run.tasks
-            if task.failed_callbacks
-        ),
+        callbacks=tuple(_callbacks(reader, run)),
     )
+
+
+def _callbacks(reader: RunReader, run: Run) -> Iterator[Callbacks]:
+    for task in run.tasks:
+        if task.failed_callbacks:
+            record = reader.exit_record(task)
+            told = int(task.name == run.failed_task and _failed_by_callback(record))
+            if count := task.failed_callbacks - told:
+                yield Callbacks(task, count, failed_callbacks(record)[told:])
 
 
 def _services(reader: RunReader, run: Run) -> Iterator[Service]:
