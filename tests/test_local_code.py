@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from tests.support import PROGRAM, cli, cli_each, job, write_job
 
 MODES = pytest.mark.parametrize("isolation", ["auto", "none"])
 SECRET = "a-secret-of-the-job"
+_NOBODY = 65534
 
 
 def _project(folder: Path, worker: dict[str, Any], **fields: Any) -> Path:
@@ -269,12 +271,21 @@ def test_much_code_is_told_with_what_is_largest(tmp_path: Path) -> None:
     assert "1 file, 10 B" in note
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_all_that_cannot_be_read_is_named_at_once(tmp_path: Path) -> None:
-    for number in range(7):
-        (tmp_path / f"file{number}").touch(0o200)
-    with pytest.raises(CannotRun, match=r"file0: .*; .*file4: .* and 2 more.*\.paiignore"):
-        check_code(Code(tmp_path))
+def test_all_that_cannot_be_read_is_named_at_once() -> None:
+    with tempfile.TemporaryDirectory() as name:  # pytest's own are closed to anybody else
+        folder = Path(name)
+        folder.chmod(0o755)
+        check_code(Code(folder))  # and so may be what it imports
+        for number in range(7):
+            (folder / f"file{number}").touch(0o200)
+        user = os.geteuid()
+        try:
+            if user == 0:  # who may read everything
+                os.seteuid(_NOBODY)
+            with pytest.raises(CannotRun, match=r"file0: .*; .*file4: .* and 2 more.*\.paiignore"):
+                check_code(Code(folder))
+        finally:
+            os.seteuid(user)
 
 
 def test_directories_without_end_are_refused(tmp_path: Path) -> None:
