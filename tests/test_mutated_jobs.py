@@ -147,17 +147,17 @@ def command(name: str, *args: str | Path) -> tuple[int, str, list[str]]:
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.parametrize("mutate", [mutate_structure, mutate_text, insert_secrets])
 @settings(
-    max_examples=2000 if os.environ.get(NOTHING_SKIPPED) else 150,
+    max_examples=667 if os.environ.get(NOTHING_SKIPPED) else 50,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(
     st.sampled_from(list(SOURCES)),
-    st.sampled_from([mutate_structure, mutate_text, insert_secrets]),
     st.randoms(use_true_random=False),
 )
 def test_what_is_valid_can_be_planned_and_run_and_nothing_crashes(
-    tmp_path: Path, source: str, mutate: Callable[[str, Random], str], random: Random
+    tmp_path: Path, mutate: Callable[[str, Random], str], source: str, random: Random
 ) -> None:
     path = tmp_path / "job.yaml"
     path.write_text(mutate(source, random), "utf-8", "surrogatepass")
