@@ -105,7 +105,7 @@ def test_lines_of_several_tasks_are_in_the_order_of_their_times(tmp_path: Path, 
         (["worker/0", "--tail", "1", "-f"], b"end"),
         (["--tail", "1"], b"worker/1 | step 2\nworker/0 | end\n"),
         (["worker/0", "--since", "1970-01-01T10:00:00Z"], b"step 1\nstep 2\nend"),
-        (["worker/0", "--since", "1970-01-01T12:00:01.5+02:00"], b"step 2\nend"),
+        (["worker/0", "--since", "1970-01-01T12:00:01.500+02:00"], b"step 2\nend"),
         (["worker/0", "--since", "10m"], b""),
         (["--since", "1970-01-01T10:00:00Z", "--tail", "1"], b"worker/1 | step 2\nworker/0 | end\n"),
         (

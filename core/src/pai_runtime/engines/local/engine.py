@@ -91,7 +91,8 @@ class LocalRun:
 
     def check(self, plans: Mapping[TaskName, Plan]) -> None:
         """Check what the tasks need of this machine; raises `CannotRun`."""
-        Preparation(self._job, self._folder, self._wanted).check(plans)
+        with self._folder:  # nothing more is to come
+            Preparation(self._job, self._folder, self._wanted).check(plans)
         self._note_what_is_missing()
 
     def prepare(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str]) -> None:
