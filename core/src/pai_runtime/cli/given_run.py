@@ -22,8 +22,8 @@ def given_run(name: str) -> tuple[RunReader, Run]:
     found = find_run(folder)
     if found.reader is not None and isinstance(found.run, Run):
         return found.reader, found.run
-    why = found.run.reason if isinstance(found.run, Unreadable) else ""
-    raise NotThere(f"{folder} is not the directory of a run: {why}; pai-runtime ps lists the runs")
+    why = f": {found.run.reason}" if isinstance(found.run, Unreadable) else ""
+    raise NotThere(f"{folder} is not the directory of a run{why}; pai-runtime ps lists the runs")
 
 
 def given_task(folder: Path, run: Run, name: tuple[str, int]) -> RunTask:

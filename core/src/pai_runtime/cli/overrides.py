@@ -26,9 +26,9 @@ def add_overrides(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def given_overrides(args: argparse.Namespace) -> Overrides:
+def given_overrides(args: argparse.Namespace, *, strict_callbacks: bool = False) -> Overrides:
     """What the command line changes of a job; of several values for one thing, the last one counts."""
-    return Overrides(dict(args.set), dict(args.role_instances))
+    return Overrides(dict(args.set), dict(args.role_instances), strict_callbacks)
 
 
 def _setting(text: str) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from pai_runtime.cli.given_run import NotThere
 from pai_runtime.cli.removing import remove
 from pai_runtime.document.amounts import counted, size_text
 from pai_runtime.runs.cannot_remove import CannotRemove
-from pai_runtime.runs.names import RUNS
+from pai_runtime.runs.names import run_folders
 from pai_runtime.runs.state import RUN, Run
 from pai_runtime.terminal.output import say, write_lines
 
@@ -47,7 +47,7 @@ def main(args: argparse.Namespace) -> int:
 
 def _ended_before(moment: float) -> Iterator[Path]:
     """The runs that ended before a time; a lost one when its state was last written, as far as is known."""
-    for folder in RUNS.iterdir() if RUNS.is_dir() else ():
+    for folder in run_folders():
         run = find_run(folder).run
         if isinstance(run, Run) and run.over:
             with contextlib.suppress(FileNotFoundError):  # somebody else is removing it

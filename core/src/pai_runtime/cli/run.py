@@ -27,7 +27,6 @@ from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.summary import summarise
 from pai_runtime.task.masking import SHORTEST
 from pai_runtime.task.plan import Plan
-from pai_runtime.task.record import replace
 from pai_runtime.task.secret_forms import is_too_short
 from pai_runtime.terminal.output import report_problems, say
 from pai_runtime.terminal.summary import summary_lines
@@ -142,14 +141,12 @@ def _plans(new: "_New", args: argparse.Namespace) -> dict[TaskName, Plan]:
     Raises `InvalidInput`, `NoSuchTask` or `CannotRun`.
     """
     problems = Problems()
-    files = JobFiles(args.job, args.secrets, given_overrides(args))
+    files = JobFiles(args.job, args.secrets, given_overrides(args, strict_callbacks=args.strict_callbacks))
     planner = plan_job(files, given_host(args.policy), new.place, problems)
     plans = planner.plans(*chosen_tasks(new.job, args.task))
     problems.check()
     report_problems(problems.in_order)
     new.check_code()
-    if args.strict_callbacks:
-        return {name: replace(plan, strict_callbacks=True) for name, plan in plans.items()}
     return plans
 
 

@@ -139,7 +139,7 @@ def _depends_on_secret(error: "ValidationError") -> bool:
     if error.context:
         branches = groupby(error.context, lambda inner: inner.schema_path[0])  # those of anyOf and oneOf
         return any(all(map(_depends_on_secret, branch)) for _, branch in branches)
-    return isinstance(error.instance, str) and bool(placeholders.paths(error.instance))
+    return isinstance(error.instance, str) and placeholders.has_secret(error.instance)
 
 
 @cache

@@ -51,14 +51,12 @@ def read_policy(path: Path) -> Policy:
             AllowedPlugin(entry["id"], entry["distribution"], entry["versions"], entry.get("digest"), where)
         )
         if not _are_versions(entry["versions"]):
-            where = root.at(("plugins", index, "versions"))
+            at = root.at(("plugins", index, "versions"))
             found = f"'{entry['versions']}'"
             expected = f"version specifiers such as '>=1.2,<2', or '{EVERY}' for every version"
             message = unexpected(expected, found)
             problems.add(
-                Problem(
-                    "wrong-versions", message, where.position, where.field, found=found, expected=expected
-                )
+                Problem("wrong-versions", message, at.position, at.field, found=found, expected=expected)
             )
     problems.check()
     return Policy(str(path), tuple(allowed))

@@ -39,6 +39,8 @@ def load_job(
     root = overridden(root, overrides, problems)
     secrets = _read_secrets(secrets_file) if secrets_file else {}
     job = build_job(root, secrets, plugins, problems)
+    if overrides.strict_callbacks:
+        job = replace(job, strict_callbacks=True)
     problems.mask = masks(job.secrets, root)
     check_value(root, package_schema("pai_runtime.job", "job.schema.json"), problems)
     check_rules(job, problems)

@@ -24,11 +24,13 @@ from pai_runtime.task.record import field, record
 class Overrides:
     """Parameters as they are written on the command line, by their names, and instances of task roles.
 
-    A name with dots, such as ``model.depth``, is that of a parameter in another one.
+    A name with dots, such as ``model.depth``, is that of a parameter in another one. `strict_callbacks` makes
+    callbacks strict, whatever the job says.
     """
 
     parameters: Mapping[str, str] = field(default_factory=dict)
     instances: Mapping[str, int] = field(default_factory=dict)
+    strict_callbacks: bool = False
 
 
 NO_OVERRIDES: Final = Overrides()

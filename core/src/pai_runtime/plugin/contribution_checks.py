@@ -7,7 +7,7 @@ from typing import Any, Final, get_args
 
 from pai_runtime.plugin.contribution import Contribution, ShellStep
 from pai_runtime.plugin.user_error import UserError
-from pai_runtime.task.placeholders import paths, show
+from pai_runtime.task.placeholders import has_secret, show
 from pai_runtime.task.plan import EVENTS, Mount, Service
 from pai_runtime.task.vocabulary import FailurePolicy, MountKind, Restart
 
@@ -116,7 +116,7 @@ def _check_text(field: str, value: Any, *, with_secrets: bool = True) -> None:
     _check_type(field, value, str, "text")
     if "\0" in show(value) or _has_surrogate(value):
         raise ValueError(f"{field}: expected a string without NUL or unpaired surrogates")
-    if paths(value) and not with_secrets:
+    if has_secret(value) and not with_secrets:
         message = "cannot hold a secret: it has to be known before the task starts"
         raise UserError(f"{field}: {show(value)} {message}")
 

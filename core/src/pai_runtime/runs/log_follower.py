@@ -114,9 +114,8 @@ class LogFollower:
         except FileNotFoundError:
             return False
         times = self._open_times(folder, number)
-        now = self._stat(
-            folder, number
-        )  # after its times were opened: they are of the file that has its number
+        # After its times were opened: they are of the file that has its number.
+        now = self._stat(folder, number)
         if now is None or not os.path.samestat(now, expected) or not os.path.samestat(os.fstat(fd), expected):
             os.close(fd)
             times.close()

@@ -38,15 +38,20 @@ def named_run(name: str) -> Path:
     raise NoSuchRun(f"there is no run '{name}'{_near(name)}")
 
 
+def run_folders() -> list[Path]:
+    """What is in ``.pai-runs``, be it a run or not."""
+    return [path for path in RUNS.iterdir() if path.is_dir()] if RUNS.is_dir() else []
+
+
 def newest_run() -> Path | None:
     """The run in ``.pai-runs`` that was started last."""
-    runs = [(folder, read_run(folder)) for folder in _folders()]
+    runs = [(folder, read_run(folder)) for folder in run_folders()]
     started = [(run.started, _number(folder.name), folder) for folder, run in runs if isinstance(run, Run)]
     return max(started)[-1] if started else None
 
 
 def _near(name: str) -> str:
-    names = sorted((folder.name for folder in _folders()), key=lambda name: (_number(name), name))
+    names = sorted((folder.name for folder in run_folders()), key=lambda name: (_number(name), name))
     if not names:
         return f": there is no {RUNS} with runs in this directory"
     import difflib  # noqa: PLC0415 - only where something is misspelt
@@ -54,10 +59,6 @@ def _near(name: str) -> str:
     begin = [each for each in reversed(names) if each.startswith(name)]
     near = (begin or difflib.get_close_matches(name, names, _NEAR))[:_NEAR]
     return f"; did you mean {', '.join(near)}?" if near else "; pai-runtime ps lists the runs"
-
-
-def _folders() -> list[Path]:
-    return [path for path in RUNS.iterdir() if path.is_dir()] if RUNS.is_dir() else []
 
 
 def _number(name: str) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 from pai_runtime.runs.failed_callbacks import FailedCallback, failed_callbacks
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.state import Run, RunTask
+from pai_runtime.task.plan import EXIT_EVENTS
 from pai_runtime.task.runtime_log import text_of
 
 NOT_RETRIED = (
@@ -120,7 +121,7 @@ def _failure(task: RunTask, record: Mapping[str, Any]) -> Failure:
 
 
 def _failed_by_callback(record: Mapping[str, Any]) -> bool:
-    return record.get("phase") in ("taskSucceeds", "taskFails", "taskExits")
+    return record.get("phase") in EXIT_EVENTS
 
 
 def _text(record: Mapping[str, Any], key: str) -> str:

@@ -35,7 +35,11 @@ def keep_to_ourselves() -> None:
 
 
 def kill_children(but: Collection[int] = ()) -> int:
-    """Kill the living children of this process, with some left out; how many there were."""
+    """Kill the children of this process, with some left out; how many there were.
+
+    Dead ones that nobody has reaped count: what they leave comes to us, and once we are gone it is not known
+    when somebody reaps them.
+    """
     children = [pid for pid in _children_of(os.getpid()) if pid not in but]
     for pid in children:
         try:
@@ -69,15 +73,15 @@ def prctl(option: int, value: int) -> None:
 
 
 def _children_of(parent: int) -> list[int]:
-    """The processes whose parent is `parent`, dead ones that nobody has reaped left out."""
+    """The processes whose parent is `parent`, dead ones that nobody has reaped too."""
     children = []
     for name in os.listdir("/proc"):
         if name.isdecimal():
             try:
                 with open(f"/proc/{name}/stat", "rb") as file:
-                    state, ppid = file.read().rpartition(b")")[2].split()[:2]
+                    ppid = int(file.read().rpartition(b")")[2].split()[1])
             except OSError:
                 continue
-            if int(ppid) == parent and state != b"Z":
+            if ppid == parent:
                 children.append(int(name))
     return children

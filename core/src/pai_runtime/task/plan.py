@@ -20,6 +20,8 @@ else:
 VERSION = 1
 
 EVENTS: tuple[Event, ...] = ("taskStarts", "taskSucceeds", "taskFails", "taskExits")
+EXIT_EVENTS = EVENTS[1:]
+"""Those after the user's command."""
 
 PLATFORM = "platform"
 PEERS = "peers"

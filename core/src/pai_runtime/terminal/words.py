@@ -55,8 +55,8 @@ def task_ranges(run: Run) -> str:
     for task in run.tasks:
         indexes.setdefault(task.role, []).append(task.index)
     return ", ".join(
-        f"{role}/{first}" + (f" to {role}/{last}" if last != first else "")
-        for role, (first, *_, last) in ((role, [found[0], *found]) for role, found in indexes.items())
+        f"{role}/{found[0]}" + (f" to {role}/{found[-1]}" if len(found) > 1 else "")
+        for role, found in indexes.items()
     )
 
 

@@ -25,7 +25,7 @@ from pai_runtime.task.folder import Folder
 from pai_runtime.task.launch import LaunchOptions
 from pai_runtime.task.layout import ATTEMPTS, PLAN, PRIVATE, RECORD, SHARED, WORK
 from pai_runtime.task.outcome import Result
-from pai_runtime.task.plan import Plan
+from pai_runtime.task.plan import EXIT_EVENTS, Plan
 from pai_runtime.task.session import SESSIONS
 from pai_runtime.task.state import read_state
 from pai_runtime.task.vocabulary import Outcome, Phase
@@ -242,7 +242,7 @@ class LocalTask:
         code = record.get("exitCode")
         if isinstance(code, int) and 0 <= code <= _MOST_CODE:
             with contextlib.suppress(OSError), self._run.folder(self.label) as own:
-                if read_state(own).get("phase") in ("taskSucceeds", "taskFails", "taskExits"):
+                if read_state(own).get("phase") in EXIT_EVENTS:
                     record = {**record, "callbackFailureCount": 1}
                     if code == 0 and self._plan.strict_callbacks:
                         code = CALLBACK_FAILED
