@@ -35,7 +35,7 @@ except KeyError:
     pass
 told["work"] = subprocess.run(["{PREFIX}/bin/busybox", "echo", "é"], capture_output=True, text=True).stdout
 """
-"""Loads what is loaded late: libraries of extension modules, of ending threads, of names that are looked up."""
+"""Loads what is loaded late: libraries of extension modules, of ending threads, and to look up names."""
 
 HOSTILE = {
     "preloaded library": {"LD_PRELOAD": "/hostile/libc.so.6:/hostile/none.so"},

@@ -14,7 +14,7 @@ from pai_runtime.task.bundle import LAUNCHER, PREFIX
 from pai_runtime.task.folder import Folder
 
 # With pathlib, copying thousands of files would take twice as long.
-# ruff: noqa: PTH
+# ruff: noqa: PTH101, PTH102, PTH112, PTH114, PTH115, PTH119, PTH208, PTH211
 
 CONTENTS: Final = "bundle.json"
 """The file of a bundle that says what is in it."""
