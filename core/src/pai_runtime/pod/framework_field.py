@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _LONGEST_SHOWN = 60
+_LONGEST_MESSAGE = 1000
 
 
 class BadFramework(ValueError):
@@ -42,9 +43,11 @@ class Field:
 
     def wrong(self, expected: str) -> BadFramework:
         """The error that this is something else than expected."""
-        return BadFramework(
-            printable(f"{self.name or 'document'}: {unexpected(expected, _shown(self.data))}")
-        )
+        return self.bad(unexpected(expected, _shown(self.data)))
+
+    def bad(self, message: str) -> BadFramework:
+        """The error that there is something wrong with this."""
+        return BadFramework(printable(f"{self.name or 'document'}: {message}"[:_LONGEST_MESSAGE]))
 
     def get(self, key: str) -> Field | None:
         """What an object has under this key; None where it has nothing or null."""
@@ -71,10 +74,14 @@ class Field:
             raise self.wrong("a list")
         return (Field(item, self, index) for index, item in enumerate(self.data))
 
-    def text(self, pattern: str = "(?s).*", expected: str = "a text") -> str:
-        """A text that can be written in UTF-8 and that the pattern matches as a whole."""
+    def text(self, pattern: str = "", expected: str = "a text") -> str:
+        """A text that can be written in UTF-8 and that the pattern, if any, matches as a whole."""
         data = self.data
-        if not isinstance(data, str) or not re.fullmatch(pattern, data) or not _is_unicode(data):
+        if (
+            not isinstance(data, str)
+            or not _is_unicode(data)
+            or (pattern and not re.fullmatch(pattern, data))
+        ):
             raise self.wrong(expected)
         return data
 
