@@ -1,0 +1,1 @@
+"""What happens in a pod: the init container, and the task container."""
