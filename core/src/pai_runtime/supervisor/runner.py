@@ -118,7 +118,8 @@ class TaskRunner:
         from pai_runtime.supervisor.asking import ask, failure_of
 
         where = self._begin(step, use)
-        failure = failure_of(result, self._count_oom_kills().since(), self._task.logs.tails())
+        kills, tails = self._count_oom_kills().since(), self._task.logs.tails()
+        failure = failure_of(result, kills, tails, self._task.options.logs)
         found = ask(self._task, step, use, failure, self._variables())
         self._task.journal.add("stepEnded", **where)
         return found
@@ -149,7 +150,9 @@ class TaskRunner:
         self._environment.keep()
         logs = self._task.logs
         text = exit_record(result, failures, logs.tails(), logs.masks.mask)
-        write_record(self._task.folder, text, self._task.options.termination_log)
+        for fault in write_record(self._task.folder, text, self._task.options):
+            sys.stderr.write(f"pai-runtime: {fault}\n")
+            self._task.say(f"[WARNING] {fault}")
 
     def end(self) -> None:
         """End what runs in the background."""
