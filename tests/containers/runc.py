@@ -1,4 +1,4 @@
-"""Containers made by runc, as root: the root file system is a tree, whose changes are in memory and go with it.
+"""Containers made by runc, as root: the file system is a tree, whose changes are in memory and go with it.
 
 The network is the machine's own, as in OpenPAI's pods (``hostNetwork``).
 """
