@@ -48,20 +48,23 @@ def main(args: argparse.Namespace) -> int:
     try:
         if args.action == "digest":
             return _digest(args.distribution)
-        host = given_host(args.policy)
-        if args.action == "list":
-            return _list(host, as_json=args.json)
-        if args.action == "freeze":
-            return _freeze(host)
-        if args.action == "check-policy":
-            return _check_policy(host)
-        if args.id is None:
-            return _check_all(host)
-        id_ = plugin_id(args.id)
-        return _show(host, id_) if args.action == "show" else _check(host, id_)
+        return _under_policies(given_host(args.policy), args)
     except (Unavailable, ValueError) as error:
         say(f"{error}")
     return CANNOT_RUN
+
+
+def _under_policies(host: Host, args: argparse.Namespace) -> int:
+    if args.action == "list":
+        return _list(host, as_json=args.json)
+    if args.action == "freeze":
+        return _freeze(host)
+    if args.action == "check-policy":
+        return _check_policy(host)
+    if args.id is None:
+        return _check_all(host)
+    id_ = plugin_id(args.id)
+    return _show(host, id_) if args.action == "show" else _check(host, id_)
 
 
 def _list(host: Host, *, as_json: bool) -> int:
