@@ -31,6 +31,7 @@ _ALL = LaunchOptions(
     phases="rest",
     logs="/usr/local/pai/logs/uid",
     work="/app",
+    tools="/usr/local/pai/bundle/applets",
 )
 
 

@@ -65,9 +65,9 @@ def framework_placement(
             name = role.name, index
             known = _own(task, environment) if name == own else task
             ports = of_framework.ports.ports(index, known.pod_uid)
+            if name == own and len(ports) < len(of_framework.ports.labels):
+                raise UnknownTask("FC_POD_UID: expected the UID of this pod, found nothing")
             places[name] = TaskPlace(known.host, ports, folder)
-    if "ssh" not in places[own].ports or "http" not in places[own].ports:
-        raise UnknownTask("FC_POD_UID: expected the UID of this pod, found nothing")
     return _placement(environment, places)
 
 
@@ -77,11 +77,11 @@ def single_placement(job: Job, environment: Mapping[str, str], folder: str) -> P
     Nobody schedules its ports: they are consecutive, from one in the platform's range that depends on the
     pod's name. So the same pod has the same ones, and pods in one host network seldom do.
     """
-    own = own_task(job, environment)
     tasks = sum(role.instances for role in job.roles.values())
     if tasks != 1:
-        expected = f"FrameworkController for the {tasks} tasks of the job, or a job of one task"
+        expected = f"a Framework for the {tasks} tasks of the job, or a job of one task"
         raise UnknownTask(f"FC_FRAMEWORK_NAME: {unexpected(expected, 'nothing')}")
+    own = own_task(job, environment)
     counts = port_counts(job.roles[own[0]])
     pod = environment.get("POD_NAME") or os.uname().nodename
     ports = iter(range(hashed_port(pod, "", 0, FIRST, END - sum(counts.values())), END))

@@ -77,8 +77,10 @@ class TaskRunner:
     def command(self, command: Command) -> ExitStatus | None:
         """Run the user's command; None if it cannot be started."""
         self._enter("command")
-        argv = self._environment.shell.command("command", stop_at_error=True, nounset=command.nounset)
-        program = Program(argv, self._variables(), self._task.script(command.script))
+        shell = self._environment.shell
+        argv = shell.command("command", stop_at_error=True, nounset=command.nounset)
+        script = self._task.script(command.script) if shell.reads_script else None
+        program = Program(argv, self._variables(), script)
         streams = self._task.logs.stdout, self._task.logs.stderr
         self._task.journal.add("commandStarted")
         try:

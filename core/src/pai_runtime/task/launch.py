@@ -38,9 +38,10 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
     "phases": (str,),
     "logs": (str, _NONE),
     "work": (str, _NONE),
+    "tools": (str, _NONE),
 }
 
-_PATHS = ("termination_log", "logs", "work")
+_PATHS = ("termination_log", "logs", "work", "tools")
 
 
 def _camel(name: str) -> str:
@@ -85,6 +86,7 @@ class LaunchOptions:
     - `logs`: the directory of the logs, in which a copy of the exit record is left too; None: ``logs`` in the
       task's folder, and no copy.
     - `work`: the working directory of the command; None: ``work`` in the task's folder.
+    - `tools`: a directory with a shell and the usual programs, for images without.
     """
 
     timeout: float | None = None
@@ -103,6 +105,7 @@ class LaunchOptions:
     phases: Phases = "all"
     logs: str | None = None
     work: str | None = None
+    tools: str | None = None
 
     def to_argument(self) -> str:
         """The options as JSON, those that have their default value left out."""
