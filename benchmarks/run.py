@@ -32,6 +32,7 @@ SUBJECTS = (
     "barrier",
     "analyze",
     "framework",
+    "kubernetes",
 )
 
 
