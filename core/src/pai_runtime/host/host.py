@@ -83,6 +83,11 @@ class Host:
             yield from unmatched(policy, self.installed)
 
     @property
+    def policy_files(self) -> list[str]:
+        """The files of the policies in force."""
+        return [policy.file for policy in self._policies if policy.file is not None]
+
+    @property
     def usable(self) -> Iterator[Plugin]:
         """All that may be used, by id."""
         for id_ in self.installed:

@@ -1,0 +1,63 @@
+"""What is in a bundle, as its file ``bundle.json`` says."""
+
+import hashlib
+import os
+import platform
+import stat
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from pai_runtime.bundle.distributions import Bundled
+from pai_runtime.bundle.files import files_below
+from pai_runtime.bundle.interpreter import STANDARD_LIBRARY
+from pai_runtime.bundle.site import SITE
+from pai_runtime.host.discovery import Plugin
+from pai_runtime.host.host import Host
+from pai_runtime.task.bundle import PREFIX
+
+CONTENTS = "bundle.json"
+
+
+def contents(target: Path, host: Host, distributions: Iterable[Bundled]) -> dict[str, Any]:
+    """Of the bundle in `target`: what it was made of, its size in bytes by part, and its digest.
+
+    The digest is over all files, their modes and links, and tells one bundle from another.
+    """
+    hashes, sizes = hashlib.sha256(), Counter[str]()
+    for path in files_below(target):
+        name, status = path.relative_to(target).as_posix(), path.lstat()
+        data = os.fsencode(path.readlink()) if path.is_symlink() else path.read_bytes()
+        row = f"{name}\0{stat.filemode(status.st_mode)}\0{hashlib.sha256(data).hexdigest()}\n"
+        hashes.update(row.encode())
+        sizes[_part(name)] += len(data)
+    return {
+        "digest": f"sha256:{hashes.hexdigest()}",
+        "prefix": PREFIX,
+        "machine": platform.machine(),
+        "libc": os.confstr("CS_GNU_LIBC_VERSION"),
+        "python": platform.python_version(),
+        "policies": list(host.policy_files),
+        "plugins": [_plugin(plugin) for plugin in host.usable],
+        "distributions": {each.code.distribution: each.code.version for each in distributions},
+        "size": sum(sizes.values()),
+        "sizes": dict(sorted(sizes.items())),
+    }
+
+
+def _plugin(plugin: Plugin) -> dict[str, Any]:
+    return {
+        "id": plugin.id,
+        "distribution": plugin.distribution,
+        "version": plugin.version,
+        "digest": plugin.digest,
+    }
+
+
+def _part(name: str) -> str:
+    """The part of the bundle that a file belongs to; of what is installed, each package."""
+    top, _, rest = name.partition("/")
+    if name.startswith(f"{STANDARD_LIBRARY}/"):
+        return STANDARD_LIBRARY
+    return f"{top}/{rest.partition('/')[0]}" if top in ("bin", SITE) else top

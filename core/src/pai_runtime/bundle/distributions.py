@@ -1,0 +1,64 @@
+"""Which distributions a bundle has: the runtime, those of allowed plugins, and what these depend on."""
+
+from collections.abc import Iterator
+
+from packaging.requirements import Requirement
+
+from pai_runtime.bundle.errors import CannotBundle
+from pai_runtime.host.code import Code, installed_code
+from pai_runtime.host.host import Host
+from pai_runtime.host.metadata import normalized, text
+from pai_runtime.task.record import record
+
+RUNTIME = "pai-runtime"
+
+
+@record(frozen=True)
+class Bundled:
+    """A distribution of a bundle. `is_plugin`: its code is what plans pin, and is not changed by a byte."""
+
+    code: Code
+    is_plugin: bool
+
+
+def bundled_distributions(host: Host) -> list[Bundled]:
+    """By name; raises `CannotBundle` where one is missing, or brings plugins that no policy allows."""
+    allowed = {_key(plugin.code): plugin.code for plugin in host.usable}
+    refused = {_key(code) for code in host.installed.codes} - allowed.keys()
+    found = {RUNTIME: _installed(RUNTIME, "the runtime itself"), **allowed}
+    wanted = [(key, "") for key in found]
+    seen = set(wanted)
+    for key, extra in wanted:  # which grows meanwhile
+        code = found[key]
+        for requirement in _requirements(code, extra):
+            name = normalized(requirement.name)
+            if name in refused:
+                raise CannotBundle(f"{code.distribution} needs {name}, which the policy refuses")
+            if name not in found:
+                found[name] = _installed(name, code.distribution)
+            more = [pair for pair in ((name, each) for each in ("", *requirement.extras)) if pair not in seen]
+            wanted += more
+            seen.update(more)
+    return [Bundled(code, key in allowed) for key, code in sorted(found.items())]
+
+
+def _installed(name: str, needed_by: str) -> Code:
+    try:
+        return installed_code(name)
+    except LookupError as error:
+        raise CannotBundle(f"{error}; {needed_by} needs it") from None
+
+
+def _requirements(code: Code, extra: str) -> Iterator[Requirement]:
+    """What it needs on this machine: without an extra, or what the extra adds."""
+    header = (text(code.installed, "METADATA") or "").partition("\n\n")[0]
+    for line in header.splitlines():
+        key, _, value = line.partition(":")
+        if key.lower() == "requires-dist":
+            requirement = Requirement(value.strip())
+            if requirement.marker is None or requirement.marker.evaluate({"extra": extra}):
+                yield requirement
+
+
+def _key(code: Code) -> str:
+    return normalized(code.distribution)

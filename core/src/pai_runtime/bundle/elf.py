@@ -1,0 +1,116 @@
+"""ELF files: what they need to run, and copies of them that look for it in the bundle only."""
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+from pai_runtime.bundle.errors import CannotBundle
+
+_LOAD, _DYNAMIC, _INTERP = 1, 2, 3
+"""Types of segments."""
+_NULL, _NEEDED, _STRTAB, _RPATH, _RUNPATH = 0, 1, 5, 15, 29
+"""Tags of the dynamic section."""
+_IDENTITY = b"\x7fELF\x02\x01\x01"
+"""Of a file of 64 bits, little-endian."""
+_ENTRY = struct.Struct("<qQ")
+_SEGMENT = struct.Struct("<IIQQQQQQ")
+
+
+class Elf:
+    """The content of an ELF file of 64 bits; raises ValueError for anything else."""
+
+    def __init__(self, data: bytes) -> None:
+        if not data.startswith(_IDENTITY):
+            raise ValueError("no ELF file of 64 bits, little-endian")
+        self._data = data
+        (table,) = struct.unpack_from("<Q", data, 32)
+        size, count = struct.unpack_from("<HH", data, 54)
+        self._segments = [_SEGMENT.unpack_from(data, table + size * index) for index in range(count)]
+
+    @property
+    def interpreter(self) -> str | None:
+        """The dynamic loader that it asks for; None for a static program or a library."""
+        return next((data.rstrip(b"\0").decode() for _, data in self._of_type(_INTERP)), None)
+
+    @property
+    def is_static(self) -> bool:
+        """Whether it runs without a dynamic loader and libraries; also one that is position-independent."""
+        return self.interpreter is None and not self.needed
+
+    @property
+    def needed(self) -> list[str]:
+        """The names of the libraries that it asks for."""
+        at = [self._strings + value for tag, value, _ in self._dynamic() if tag == _NEEDED]
+        return [self._data[start : self._data.index(0, start)].decode() for start in at]
+
+    def relocated(self) -> bytes:
+        """The same, but it looks for libraries only beside itself (``$ORIGIN``) and where its program does.
+
+        What only debuggers read is left out.
+        """
+        data = bytearray(self._data)
+        for tag, value, at in list(self._dynamic()):
+            if tag in (_RPATH, _RUNPATH):
+                self._relocate(data, at, self._strings + value)
+        return bytes(self._stripped(data))
+
+    def _relocate(self, data: bytearray, entry: int, text: int) -> None:
+        """Where there is a RUNPATH, that of the program would not count."""
+        old = bytes(data[text : data.index(0, text)])
+        own = b":".join(each for each in old.split(b":") if each.startswith((b"$ORIGIN", b"${ORIGIN}")))
+        data[text : text + len(old)] = own.ljust(len(old), b"\0")
+        if own:
+            _ENTRY.pack_into(data, entry, _RPATH, text - self._strings)
+        else:
+            _ENTRY.pack_into(data, entry, *self._harmless)
+
+    @property
+    def _harmless(self) -> tuple[int, int]:
+        """An entry in the place of one that is to have no effect: the string table's, once more."""
+        return next((tag, value) for tag, value, _ in self._dynamic() if tag == _STRTAB)
+
+    def _stripped(self, data: bytearray) -> bytearray:
+        """What is beyond the last segment is not loaded; debugging information is most of some libraries."""
+        end = max(offset + size for _, _, offset, _, _, size, _, _ in self._segments)
+        struct.pack_into("<Q", data, 40, 0)  # no section headers
+        struct.pack_into("<HH", data, 60, 0, 0)
+        return data[:end]
+
+    @property
+    def _strings(self) -> int:
+        """Where the table of strings is in the file."""
+        _, address = self._harmless
+        places = (
+            int(address - start + offset)
+            for kind, _, offset, start, _, size, _, _ in self._segments
+            if kind == _LOAD and start <= address < start + size
+        )
+        return next(places)
+
+    def _dynamic(self) -> Iterator[tuple[int, int, int]]:
+        """Each tag with its value, and where it is in the file."""
+        for start, data in self._of_type(_DYNAMIC):
+            for at in range(0, len(data) - _ENTRY.size + 1, _ENTRY.size):
+                tag, value = _ENTRY.unpack_from(data, at)
+                if tag == _NULL:
+                    return
+                yield tag, value, start + at
+
+    def _of_type(self, wanted: int) -> Iterator[tuple[int, bytes]]:
+        for kind, _, offset, _, _, size, _, _ in self._segments:
+            if kind == wanted:
+                yield offset, self._data[offset : offset + size]
+
+
+def is_elf(path: Path) -> bool:
+    """Whether it is a program, a library or an extension module."""
+    with path.open("rb") as file:
+        return file.read(4) == _IDENTITY[:4]
+
+
+def read_elf(path: Path) -> Elf:
+    """The file; raises `CannotBundle` for one that is none of this kind."""
+    try:
+        return Elf(path.read_bytes())
+    except (OSError, ValueError, struct.error) as error:
+        raise CannotBundle(f"cannot bundle {path}: {error}") from None

@@ -1,0 +1,90 @@
+"""The interpreter that runs this, in a bundle, with the standard library as far as tasks can need it."""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from pai_runtime.bundle.elf import is_elf, read_elf
+from pai_runtime.bundle.errors import CannotBundle
+from pai_runtime.bundle.files import copy_file, files_below, write_file
+from pai_runtime.bundle.libraries import LIBRARIES, Libraries
+from pai_runtime.task.bundle import PREFIX
+
+_VERSION = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+STANDARD_LIBRARY = f"{LIBRARIES}/{_VERSION}"
+"""Where the interpreter looks for it, below the directory above that of its program."""
+SEARCH_PATH = (f"{PREFIX}/{STANDARD_LIBRARY}", f"{PREFIX}/{STANDARD_LIBRARY}/lib-dynload")
+
+PROGRAM = "bin/python3"
+
+_LEFT_OUT = {
+    "__pycache__",
+    "curses",
+    "dist-packages",
+    "distutils",
+    "ensurepip",
+    "idlelib",
+    "lib2to3",
+    "pydoc_data",
+    "site-packages",
+    "sitecustomize.py",
+    "test",
+    "tests",
+    "tkinter",
+    "turtle.py",
+    "turtledemo",
+    "venv",
+}
+"""Tests, and what is for windows, terminals and installing; and what others have installed."""
+_LEFT_OUT_MODULES = (
+    "_ctypes_test",
+    "_curses",
+    "_dbm",
+    "_gdbm",
+    "_test",
+    "_tkinter",
+    "_xx",
+    "config-",
+    "nis.",
+    "readline",
+    "xx",
+)
+"""The same of extension modules, and of what programs in C are built with: how their names begin."""
+
+
+def add_interpreter(target: Path) -> Libraries:
+    """Copy the interpreter and its library into the bundle; the libraries that both need."""
+    program = Path(os.path.realpath(sys.executable))
+    loader = read_elf(program).interpreter
+    if loader is None or "ld-linux" not in loader:
+        raise CannotBundle(
+            f"cannot bundle {program}: expected a program for glibc, found {loader or 'a static one'}"
+        )
+    libraries = Libraries(target, loader)
+    copy_file(program, target / PROGRAM)
+    libraries.add_those_of(program)
+    libraries.patch_program(target / PROGRAM)
+    source = Path(os.__file__).parent
+    for path in _standard_library(source):
+        add_module(path, target / STANDARD_LIBRARY / path.relative_to(source), libraries)
+    libraries.add_opened()
+    return libraries
+
+
+def add_module(source: Path, path: Path, libraries: Libraries, own: Path | None = None) -> None:
+    """Copy a file of a package; of an extension module also the libraries that are not below `own`."""
+    if ".so" in source.suffixes and is_elf(source):
+        libraries.add_those_of(source, own)
+        write_file(path, read_elf(source).relocated(), 0o755)
+    else:
+        copy_file(source, path)
+
+
+def _standard_library(folder: Path) -> Iterator[Path]:
+    for path in files_below(folder):
+        parts = path.relative_to(folder).parts
+        if not _LEFT_OUT.intersection(parts) and not any(
+            part.startswith(_LEFT_OUT_MODULES) for part in parts
+        ):
+            yield path

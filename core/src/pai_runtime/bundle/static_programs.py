@@ -1,0 +1,31 @@
+"""Static programs in a bundle: the launcher's shell, and what images may have none of."""
+
+import subprocess
+from pathlib import Path
+
+from pai_runtime.bundle.elf import read_elf
+from pai_runtime.bundle.errors import CannotBundle
+from pai_runtime.bundle.files import copy_file
+
+APPLETS = "applets"
+"""The directory of links that give busybox its names."""
+
+_PROGRAMS = {
+    "bash": ("bash-static", ("/bin/bash-static", "/usr/bin/bash-static")),
+    "busybox": ("busybox-static", ("/bin/busybox", "/usr/bin/busybox")),
+}
+"""By their names in the bundle: the Debian package, and where the program may be."""
+
+
+def add_static_programs(target: Path) -> None:
+    """Copy them; raises `CannotBundle` where this machine has none that is static."""
+    for name, (package, places) in _PROGRAMS.items():
+        found = [Path(place) for place in places if Path(place).exists()]
+        if not found or not read_elf(found[0]).is_static:
+            what = f"{found[0]} is not static" if found else f"this machine has no {places[0]}"
+            raise CannotBundle(f"{what}; on Debian: apt-get install {package}")
+        copy_file(found[0], target / "bin" / name)
+    listed = subprocess.run([target / "bin/busybox", "--list"], env={}, stdout=subprocess.PIPE, check=True)
+    (target / APPLETS).mkdir()
+    for applet in listed.stdout.decode().split():
+        (target / APPLETS / applet).symlink_to("../bin/busybox")

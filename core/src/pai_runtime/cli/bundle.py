@@ -1,0 +1,30 @@
+"""``pai-runtime bundle``: the runtime and the plugins in one directory that runs in any image."""
+
+import argparse
+from pathlib import Path
+
+from pai_runtime.bundle.errors import CannotBundle
+from pai_runtime.bundle.make import make_bundle
+from pai_runtime.cli import CANNOT_RUN
+from pai_runtime.cli.arguments import add_policy
+from pai_runtime.cli.policy import given_host
+from pai_runtime.task.bundle import PREFIX
+from pai_runtime.terminal.output import say
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    parser.add_argument(
+        "folder", type=Path, metavar="DIR", help=f"a new directory; its content runs from {PREFIX}"
+    )
+    add_policy(parser)
+
+
+def main(args: argparse.Namespace) -> int:
+    """Exit status 0, or 2 if there is no bundle."""
+    try:
+        make_bundle(args.folder, given_host(args.policy), say)
+    except CannotBundle as error:
+        say(f"{error}")
+        return CANNOT_RUN
+    return 0
