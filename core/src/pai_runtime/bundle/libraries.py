@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pai_runtime.bundle.elf import read_elf
 from pai_runtime.bundle.errors import CannotBundle
-from pai_runtime.bundle.files import write_file
+from pai_runtime.bundle.files import copy_file, write_file
 from pai_runtime.task.bundle import PREFIX
 
 LIBRARIES = "lib"
@@ -58,10 +58,14 @@ class Libraries:
                 write_file(self._folder / name, read_elf(folder / name).relocated(), 0o755)
                 self.add_those_of(folder / name)
 
-    def patch_program(self, program: Path) -> None:
-        """Have a program that was copied into the bundle use these libraries, by their loader."""
+    def add_program(self, source: Path, path: Path, *preloaded: str) -> None:
+        """Copy a program that uses these libraries, by their loader; of `preloaded`, symbols come first."""
+        copy_file(source, path)
+        for name in preloaded:
+            _run([_patchelf(), "--add-needed", name, str(path)])
+        self.add_those_of(path)
         options = ["--set-interpreter", self.loader, "--force-rpath", "--set-rpath", f"{PREFIX}/{LIBRARIES}"]
-        _run([_patchelf(), *options, str(program)])
+        _run([_patchelf(), *options, str(path)])
 
     def _needed(self, file: Path) -> Iterator[tuple[str, Path]]:
         """The libraries by their names, with all that these need: what the loader itself finds."""

@@ -8,7 +8,7 @@ from pai_runtime.bundle.errors import CannotBundle
 from pai_runtime.bundle.files import copy_file
 
 APPLETS = "applets"
-"""The directory of links that give busybox its names."""
+"""The directory of links that give busybox its names; and bash, which comes before busybox's shell."""
 
 _PROGRAMS = {
     "bash": ("bash-static", ("/bin/bash-static", "/usr/bin/bash-static")),
@@ -29,3 +29,4 @@ def add_static_programs(target: Path) -> None:
     (target / APPLETS).mkdir()
     for applet in listed.stdout.decode().split():
         (target / APPLETS / applet).symlink_to("../bin/busybox")
+    (target / APPLETS / "bash").symlink_to("../bin/bash")
