@@ -256,6 +256,8 @@ def test_what_is_frozen_is_a_policy_that_allows_exactly_what_is_installed(site: 
     assert _allowed(site, policy) == {"org.one", "org.two"}
     checked = site.cli("plugins", "check", "--policy", policy)
     assert (checked.returncode, checked.stdout.count("OK: ")) == (0, 2)
+    checked = site.cli("plugins", "check-policy", "--policy", policy)
+    assert (checked.returncode, checked.stderr) == (0, "")
     module = made[0].code
     module.write_text(module.read_text() + "# another byte\n")
     assert _allowed(site, policy) == {"org.one"}
@@ -301,8 +303,9 @@ def test_an_entry_of_a_policy_that_matches_nothing_is_a_warning_at_its_place(
     assert (listed.returncode, len(listed.stderr.splitlines())) == (0, 1)
     assert listed.stderr.startswith(f"{policy}:10:10: warning: plugins[1].id: ")
     assert text in listed.stderr
-    checked = site.cli("plugins", "check", "--policy", policy)
-    assert (checked.returncode, checked.stderr) == (1, listed.stderr)
+    checked = site.cli("plugins", "check-policy", "--policy", policy)
+    assert (checked.returncode, checked.stdout, checked.stderr) == (1, "", listed.stderr)
+    assert site.imported == set()
 
 
 def test_a_check_of_all_names_each_plugin_that_fails(site: Site) -> None:

@@ -385,6 +385,8 @@ UNDER_A_POLICY = (
     ("plugins", "list"),
     ("plugins", "show", "org.one"),
     ("plugins", "check", "org.one"),
+    ("plugins", "check-policy"),
+    ("plugins", "freeze"),
     ("validate", "job.yaml"),
     ("plan", "job.yaml"),
     ("run", "job.yaml"),

@@ -24,12 +24,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(prog=parser.prog, metavar="COMMAND", required=True, dest="action")
     list_ = commands.add_parser("list", help="list all plugins, and whether each is allowed")
     show = commands.add_parser("show", help="show a plugin's manifest and parameters")
-    check = commands.add_parser(
-        "check", help="import plugins and check that they match their manifests; also checks the policies"
+    check = commands.add_parser("check", help="import plugins and check that they match their manifests")
+    check_policy = commands.add_parser(
+        "check-policy", help="name the entries of the policies that match nothing that is installed"
     )
     freeze_ = commands.add_parser("freeze", help="print a policy that allows what is installed, with digests")
     digest = commands.add_parser("digest", help="print the policy line that pins a distribution's code")
-    for command in (list_, show, check, freeze_):
+    for command in (list_, show, check, check_policy, freeze_):
         add_policy(command)
     add_json(list_)
     show.add_argument("id", metavar="ID", help="a plugin's id, or its short name")
@@ -37,28 +38,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "id",
         metavar="ID",
         nargs="?",
-        help="a plugin's id, or its short name (default: all that are allowed, and the policies)",
+        help="a plugin's id, or its short name (default: all that are allowed)",
     )
     digest.add_argument("distribution", metavar="DISTRIBUTION", help="an installed distribution")
 
 
 def main(args: argparse.Namespace) -> int:
-    """Exit status 0; 1 if a plugin fails its check; 2 if there is no such plugin."""
+    """Exit status 0; 1 if a plugin or a policy fails its check; 2 if there is no such plugin."""
     try:
         if args.action == "digest":
             return _digest(args.distribution)
-        host = given_host(args.policy)
-        if args.action == "list":
-            return _list(host, as_json=args.json)
-        if args.action == "freeze":
-            return _freeze(host)
-        if args.id is None:
-            return _check_all(host)
-        id_ = plugin_id(args.id)
-        return _show(host, id_) if args.action == "show" else _check(host, id_)
+        return _under_policies(given_host(args.policy), args)
     except (Unavailable, ValueError) as error:
         say(f"{error}")
     return CANNOT_RUN
+
+
+def _under_policies(host: Host, args: argparse.Namespace) -> int:
+    if args.action == "list":
+        return _list(host, as_json=args.json)
+    if args.action == "freeze":
+        return _freeze(host)
+    if args.action == "check-policy":
+        return _check_policy(host)
+    if args.id is None:
+        return _check_all(host)
+    id_ = plugin_id(args.id)
+    return _show(host, id_) if args.action == "show" else _check(host, id_)
 
 
 def _list(host: Host, *, as_json: bool) -> int:
@@ -148,9 +154,13 @@ def _check(host: Host, id_: str) -> int:
 
 def _check_all(host: Host) -> int:
     statuses = [_check_one(host, plugin) for plugin in host.usable]
+    return INVALID if any(statuses) else 0
+
+
+def _check_policy(host: Host) -> int:
     problems = list(host.unmatched_entries)
     report_problems(problems)
-    return INVALID if any(statuses) or problems else 0
+    return INVALID if problems else 0
 
 
 def _check_one(host: Host, plugin: Plugin) -> int:
