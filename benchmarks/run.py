@@ -31,6 +31,7 @@ SUBJECTS = (
     "crowd",
     "barrier",
     "analyze",
+    "kubernetes",
 )
 
 
