@@ -30,6 +30,7 @@ SUBJECTS = (
     "plugins",
     "crowd",
     "barrier",
+    "images",
     "analyze",
     "kubernetes",
 )
