@@ -80,7 +80,7 @@ def _copy(source: str, target: str) -> None:
         os.symlink(os.readlink(source), target)
     elif os.path.isdir(source):
         os.mkdir(target)
-        os.chmod(target, 0o755)
+        os.chmod(target, 0o755)  # noqa: S103 - the task is any user
         for name in os.listdir(source):
             _copy(f"{source}/{name}", f"{target}/{name}")
     else:
