@@ -29,6 +29,9 @@ _ALL = LaunchOptions(
     hook_argv=("python3", "-m", "hooks"),
     variables={"FC_TASK_ATTEMPT_INDEX": "1"},
     phases="rest",
+    logs="/usr/local/pai/logs/uid",
+    work="/app",
+    tools="/usr/local/pai/bundle/applets",
 )
 
 
@@ -101,3 +104,44 @@ def test_a_hook_that_nobody_can_call_is_a_step_that_cannot_be_started(tmp_path: 
     argv = python_argv("pai_runtime.supervisor.__main__", str(tmp_path))
     assert subprocess.run(argv, check=False).returncode == SETUP_FAILED
     assert "hookArgv" in (tmp_path / "logs/runtime.log").read_text()
+
+
+def test_logs_go_where_the_platform_wants_them_with_a_copy_of_the_record(tmp_path: Path) -> None:
+    (tmp_path / "platform").mkdir()
+    folder, logs = tmp_path / "task", tmp_path / "platform" / "uid"
+    run = run_task(
+        plan(folder, "echo out; echo err >&2; exit 3", [shell("taskStarts", 0, "echo step")]),
+        LaunchOptions(logs=str(logs)),
+    )
+    assert run.process.returncode == 3
+    assert (logs / "user-stdout/current").read_text() == "out\n"
+    assert (logs / "user-stderr/current").read_text() == "err\n"
+    assert (logs / "user-all/current").read_text() == "out\nerr\n"
+    assert "step" in (logs / "runtime.log").read_text()
+    assert (logs / "exit.yaml").read_bytes() == (folder / "exit.yaml").read_bytes()
+    assert not (folder / "logs").exists()
+
+
+def test_the_command_begins_in_the_working_directory_that_is_given(tmp_path: Path) -> None:
+    (tmp_path / "image").mkdir()
+    run = run_task(
+        plan(tmp_path / "task", 'pwd; echo "$PAI_WORK_DIR"', [shell("taskStarts", 0, "pwd")]),
+        LaunchOptions(work=str(tmp_path / "image")),
+    )
+    assert run.stdout.decode().splitlines() == [str(tmp_path / "image")] * 2
+    assert str(tmp_path / "image") in run.runtime_log
+
+
+def test_a_place_that_takes_no_record_is_said_and_fails_nothing(tmp_path: Path) -> None:
+    options = LaunchOptions(logs=str(tmp_path / "logs"), termination_log=str(tmp_path / "missing" / "log"))
+    run = run_task(plan(tmp_path, "rm -r ../logs; ln -s /nowhere ../logs"), options)
+    assert (run.process.returncode, run.record["exitCode"]) == (0, 0)
+    assert all(
+        f"cannot write {place}" in run.stderr.decode() for place in (options.termination_log, options.logs)
+    )
+
+
+def test_a_termination_log_that_cannot_be_written_is_said_in_the_log_of_the_runtime(tmp_path: Path) -> None:
+    run = run_task(plan(tmp_path), LaunchOptions(termination_log=str(tmp_path / "missing" / "log")))
+    assert run.process.returncode == 0
+    assert any("missing/log" in line for line in run.runtime_log)

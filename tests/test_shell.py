@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from pai_runtime.supervisor.exec_form import words
 from pai_runtime.supervisor.shell import exported
+from pai_runtime.task.launch import LaunchOptions
 from tests.task_harness import TaskRun, plan, run_task, shell
 
 Run = Callable[..., TaskRun]
@@ -169,6 +171,92 @@ def test_an_image_without_any_shell_is_said_so_before_anything_runs(tmp_path: Pa
     task = run_task(plan(tmp_path / "task"), env={"PATH": str(tmp_path)})
     assert task.process.returncode == 241
     assert b"neither bash nor sh was found on PATH" in task.stderr
+    assert "neither bash nor sh" in task.record["message"]
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> Path:
+    """An image with a program, and without a shell."""
+    folder = tmp_path / "image"
+    folder.mkdir()
+    (folder / "show").symlink_to("/bin/echo")
+    return folder
+
+
+@pytest.fixture
+def tools(tmp_path: Path) -> Path:
+    """What the runtime brings for such images."""
+    folder = tmp_path / "tools"
+    folder.mkdir()
+    for program in ("bash", "cat", "sleep"):
+        (folder / program).symlink_to(str(shutil.which(program)))
+    return folder
+
+
+def test_in_an_image_without_any_shell_that_of_the_runtime_is_used(
+    tmp_path: Path, image: Path, tools: Path
+) -> None:
+    whole = plan(tmp_path / "task", 'show "$A" "$PATH"; sleep 0', [shell("taskStarts", 0, "export A=1")])
+    task = run_task(whole, LaunchOptions(tools=str(tools)), env={"PATH": str(image)})
+    assert (task.process.returncode, task.stdout_log.decode()) == (0, f"1 {image}:{tools}\n")
+    assert f"[INFO] this image has no shell: commands run in {tools}/bash" in task.runtime_log
+
+
+@pytest.mark.parametrize("own", ["bash", "sh"])
+def test_in_an_image_with_a_shell_it_is_used_and_nothing_else_of_the_runtimes_is_seen(
+    tmp_path: Path, image: Path, tools: Path, own: str
+) -> None:
+    (image / own).symlink_to(f"/bin/{own}")
+    command = 'echo "$0 $PATH"; sleep 0 || echo no sleep'
+    whole = plan(tmp_path / "task", command, [shell("taskStarts", 0, "export A=1")])
+    task = run_task(whole, LaunchOptions(tools=str(tools)), env={"PATH": str(image)})
+    assert task.stdout_log.decode() == f"command {image}\nno sleep\n"
+    assert not [line for line in task.runtime_log if "no shell" in line]
+
+
+@pytest.mark.parametrize(
+    ("script", "argv"),
+    [
+        ("prog", ["prog"]),
+        ("  /bin/prog -a --b=c,d x:y@z\n", ["/bin/prog", "-a", "--b=c,d", "x:y@z"]),
+        ("prog 'a  $b' \"c;d\" e'f'\"g\"h ''", ["prog", "a  $b", "c;d", "efgh", ""]),
+        ("", None),
+        ("A=1 prog", None),
+        ("prog\nprog", None),
+        ("prog;prog", None),
+        ("prog & ", None),
+        ("prog | prog", None),
+        ("prog >file", None),
+        ("prog $A", None),
+        ('prog "$A"', None),
+        ('prog "`a`"', None),
+        ("prog *.txt", None),
+        ("prog ~", None),
+        ("prog a\\ b", None),
+        ("prog # comment", None),
+        ("{ prog; }", None),
+        ("prog 'unfinished", None),
+        ("prog '\0s:a\0'", None),
+    ],
+)
+def test_one_program_with_its_arguments_needs_no_shell(script: str, argv: list[str] | None) -> None:
+    assert words(script) == argv
+
+
+def test_where_there_is_no_shell_at_all_a_command_in_exec_form_runs(tmp_path: Path, image: Path) -> None:
+    task = run_task(plan(tmp_path / "task", "show 'one  word'"), env={"PATH": str(image)})
+    assert (task.process.returncode, task.stdout_log) == (0, b"one  word\n")
+
+
+@pytest.mark.parametrize(
+    ("command", "start"), [("show one; show two", None), ("exit 3", None), ("show", "true")]
+)
+def test_where_there_is_no_shell_at_all_whatever_needs_one_is_not_begun(
+    tmp_path: Path, image: Path, command: str, start: str | None
+) -> None:
+    steps = [shell("taskStarts", 0, start)] if start else []
+    task = run_task(plan(tmp_path / "task", command, steps), env={"PATH": str(image)})
+    assert (task.process.returncode, task.stdout_log) == (241, b"")
     assert "neither bash nor sh" in task.record["message"]
 
 

@@ -127,6 +127,7 @@ def _positional(function: Any) -> list[str]:
 def _set_environment(environment: dict[str, str]) -> None:
     """That of the task, in which programs that the plugin starts find our open files too."""
     own = "/proc/self/"
+    os.environ.clear()  # an interpreter without a locale has set one for itself
     for name, value in environment.items():
         os.environ[name] = value.replace(own, f"/proc/{os.getpid()}/", 1) if name in _FILES else value
 

@@ -19,6 +19,7 @@ from pai_runtime.job.model import (
 from pai_runtime.job.plugins import JobPlugins
 from pai_runtime.job.reading import children, mapping, mappings, string, strings, text, whole
 from pai_runtime.job.storages import with_mount_path
+from pai_runtime.task.record import replace
 from pai_runtime.task.vocabulary import FailurePolicy
 
 PLUGIN_LIST: Final = "com.microsoft.pai.runtimeplugin"
@@ -58,7 +59,7 @@ def build_job(root: Value, secrets: Mapping[str, Value], plugins: JobPlugins, pr
         roles={str(role.key): _role(role) for role in _values(roles).values() if isinstance(role.data, dict)},
         deployments=_deployments(root, problems),
         deployment=string(defaults, "deployment"),
-        extras=tuple(_extras(extras)),
+        extras=tuple(_extras(extras, PLUGIN_LIST)),
         storages=tuple(mappings(extras, "storages")),
         environment=tuple(name.text for name in strings(extras, "environment")),
         gang=gang is None or gang.data is not False,
@@ -69,6 +70,17 @@ def build_job(root: Value, secrets: Mapping[str, Value], plugins: JobPlugins, pr
         retry_on="always" if text(extras, "retryOn") == "always" else "retryable",
         hides_secrets=bool(text(root, "secrets")),
         secrets={**_values(own_secrets), **secrets},
+    )
+
+
+def build_task(root: Value, name: str, role: str, secrets: Mapping[str, Value], plugins: JobPlugins) -> Job:
+    """The job called `name` of one task, in a document that has its commands and uses of plugins only."""
+    empty = Value(root.node.replaced({}))
+    return replace(
+        build_job(empty, secrets, plugins, Problems()),
+        name=name,
+        roles={role: replace(_role(root), name=role)},
+        extras=tuple(_extras(root, "runtimePlugin")),
     )
 
 
@@ -152,8 +164,8 @@ def _deployments(root: Value, problems: Problems) -> dict[str, Deployment]:
     return found
 
 
-def _extras(extras: Value | None) -> Iterator[Extra]:
-    for value in mappings(extras, PLUGIN_LIST):
+def _extras(holder: Value | None, key: str) -> Iterator[Extra]:
+    for value in mappings(holder, key):
         if plugin := text(value, "plugin"):
             roles = value.get("taskroles")
             yield Extra(

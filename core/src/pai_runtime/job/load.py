@@ -7,7 +7,7 @@ from pai_runtime.document.document import read_document
 from pai_runtime.document.problems import InvalidInput, Position, Problems
 from pai_runtime.document.schemas import check_value, package_schema
 from pai_runtime.document.value import Value
-from pai_runtime.job.build import build_job
+from pai_runtime.job.build import build_job, build_task
 from pai_runtime.job.folded_commands import warn_of_folded_commands
 from pai_runtime.job.model import Job, RoleUses
 from pai_runtime.job.no_effect import warn_of_no_effect
@@ -21,24 +21,24 @@ from pai_runtime.task.record import replace
 
 
 def load_job(
-    path: Path,
-    secrets_file: Path | None,
+    given: Path | Value,
+    secrets: Path | Value | None,
     plugins: JobPlugins,
     problems: Problems,
     overrides: Overrides = NO_OVERRIDES,
 ) -> Job:
-    """The job in a file. Raises `InvalidInput` for a file that is no document, or a job that grows too large.
+    """The job in a file, or in a document that is read already.
 
-    `secrets_file` is YAML, a mapping from names to values; it completes and overrides the job's own. From
-    then on, messages of `problems` hide what is secret.
+    `secrets` is YAML, a mapping from names to values; it completes and overrides the job's own. From then on,
+    messages of `problems` hide what is secret. Raises `InvalidInput` for what is no document, or a job that
+    grows too large.
     """
-    root = read_document(path)
+    root = read_document(given) if isinstance(given, Path) else given
     if not isinstance(root.data, dict):
         message = "expected a job: a mapping that starts with protocolVersion: 2"
         raise InvalidInput([root.problem("not-a-mapping", message)])
     root = overridden(root, overrides, problems)
-    secrets = _read_secrets(secrets_file) if secrets_file else {}
-    job = build_job(root, secrets, plugins, problems)
+    job = build_job(root, _read_secrets(secrets), plugins, problems)
     if overrides.strict_callbacks:
         job = replace(job, strict_callbacks=True)
     problems.mask = masks(job.secrets, root)
@@ -47,7 +47,31 @@ def load_job(
     warn_of_no_effect(job, root, plugins, problems)
     warn_of_folded_commands(root, problems)
     in_job = root.at(("secrets",)).position
-    check_size(job.secrets, Position(str(secrets_file)) if secrets_file else in_job, problems)
+    return _completed(job, _position(secrets) or in_job, plugins, problems)
+
+
+def load_task(
+    root: Value, name: str, role: str, secrets: Path | Value | None, plugins: JobPlugins, problems: Problems
+) -> Job:
+    """The job called `name` of one task, which a document gives as commands and uses of plugins.
+
+    `secrets` and what is raised: see `load_job`.
+    """
+    if not isinstance(root.data, dict):
+        message = "expected a mapping with commands and runtimePlugin"
+        raise InvalidInput([root.problem("not-a-mapping", message)])
+    job = build_task(root, name, role, _read_secrets(secrets), plugins)
+    problems.mask = masks(job.secrets, root)
+    definitions = package_schema("pai_runtime.job", "job.schema.json")["$defs"]
+    schema = package_schema("pai_runtime.job", "task.schema.json")
+    check_value(root, {**schema, "$defs": definitions}, problems)
+    check_rules(job, problems)
+    return _completed(job, _position(secrets) or root.position, plugins, problems)
+
+
+def _completed(job: Job, secrets_at: Position, plugins: JobPlugins, problems: Problems) -> Job:
+    """The job with all that its references mean."""
+    check_size(job.secrets, secrets_at, problems)
     references = References(job, problems)
     if job.parameters:
         Renderer(references).data(job.parameters)
@@ -68,10 +92,17 @@ def resolved(references: References, plugins: JobPlugins) -> Job:
     return replace(job, uses=uses)
 
 
-def _read_secrets(path: Path) -> Mapping[str, Value]:
-    root = read_document(path)
+def _read_secrets(given: Path | Value | None) -> Mapping[str, Value]:
+    if given is None:
+        return {}
+    root = read_document(given) if isinstance(given, Path) else given
     if not isinstance(root.data, dict):
         raise InvalidInput(
             [root.problem("not-a-mapping", "expected a mapping from names of secrets to their values")]
         )
     return {str(secret.key): secret for secret in root.values()}
+
+
+def _position(given: Path | Value | None) -> Position | None:
+    """Where secrets are; None for those of the job itself."""
+    return given.position if isinstance(given, Value) else Position(str(given)) if given else None

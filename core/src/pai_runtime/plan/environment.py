@@ -22,7 +22,8 @@ Ports = Mapping[str, tuple[int, ...]]
 class TaskPlace:
     """Where a task runs, as its engine decides: ports by label, and its folder in the container.
 
-    `host` is the address at which others reach it; None if that is not known before it runs.
+    `host` is the address at which others reach it; None if that is not known before it runs. `ports` lacks
+    what is not known of another task.
     """
 
     host: str | None
@@ -34,13 +35,16 @@ class TaskPlace:
 class Placement:
     """Where all tasks of a job run. `framework` is the name of this run of the job.
 
-    `storages` names those of which the engine has a folder for the tasks.
+    `storages` names those of which the engine has a folder for the tasks. `told_by_platform` says that the
+    tasks' containers have the variables about the job and about which task they are from the platform that
+    made them: a plan then adds those about where the tasks are only.
     """
 
     framework: str
     user: str
     places: Mapping[TaskName, TaskPlace]
     storages: Collection[str] = ()
+    told_by_platform: bool = False
 
 
 def port_counts(role: TaskRole) -> dict[str, int]:
@@ -58,16 +62,15 @@ class JobEnvironment:
     @cached_property
     def shared(self) -> SharedVariables:
         """What all tasks have."""
-        return SharedVariables(self._of_job(), self._of_peers())
+        of_job = {} if self.placement.told_by_platform else self._of_job()
+        return SharedVariables(of_job, self._of_peers())
 
     def own(self, role: TaskRole, index: int) -> list[Variable]:
         """What only this task has."""
         place = self.placement.places[role.name, index]
         http, ssh = str(place.ports["http"][0]), str(place.ports["ssh"][0])
-        variables = {
-            "PAI_CURRENT_TASK_ROLE_NAME": role.name,
-            "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX": str(index),
-            "PAI_TASK_INDEX": str(index),
+        variables = {} if self.placement.told_by_platform else _of_task(role, index)
+        variables |= {
             "PAI_CURRENT_CONTAINER_PORT": http,
             "PAI_CONTAINER_HOST_PORT": http,
             "PAI_CONTAINER_SSH_PORT": ssh,
@@ -79,7 +82,7 @@ class JobEnvironment:
             variables[f"PAI_CONTAINER_HOST_{label}_PORT_LIST"] = ",".join(map(str, ports))
         if place.host is not None:
             variables |= {"PAI_CURRENT_CONTAINER_IP": place.host, "PAI_CONTAINER_HOST_IP": place.host}
-        if role.gpu == 0:
+        if role.gpu == 0 and not self.placement.told_by_platform:
             variables["NVIDIA_VISIBLE_DEVICES"] = "none"
         return [Variable(name, value, PLATFORM) for name, value in variables.items()]
 
@@ -128,6 +131,7 @@ class JobEnvironment:
             place = self.placement.places[role.name, index]
             if place.host is not None:
                 yield f"PAI_HOST_IP_{name}_{index}", place.host
+            if place.host is not None and "http" in place.ports:
                 http.append(f"{place.host}:{place.ports['http'][0]}")
             for label, ports in place.ports.items():
                 listed = ",".join(map(str, ports))
@@ -135,6 +139,15 @@ class JobEnvironment:
                 yield f"PAI_{name}_{index}_{label}_PORT", listed
         if len(http) == role.instances:
             yield f"PAI_TASK_ROLE_{name}_HOST_LIST", ",".join(http)
+
+
+def _of_task(role: TaskRole, index: int) -> dict[str, str]:
+    """Which task it is."""
+    return {
+        "PAI_CURRENT_TASK_ROLE_NAME": role.name,
+        "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX": str(index),
+        "PAI_TASK_INDEX": str(index),
+    }
 
 
 def _spellings(role: TaskRole) -> list[str]:

@@ -29,7 +29,7 @@ from pai_runtime.plugin.contribution import Contribution, ShellStep
 from pai_runtime.plugin.failure import ContributedRule, Failure
 from pai_runtime.plugin.files import YamlFile, read_logs, read_yaml
 from pai_runtime.plugin.output import FailedTask, Output, TaskLog
-from pai_runtime.plugin.scripts import port_is_taken
+from pai_runtime.plugin.scripts import BUNDLE, port_is_taken
 from pai_runtime.plugin.use import Task, Use
 from pai_runtime.plugin.user_error import UserError
 from pai_runtime.task.analysis import Analysis
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "API_VERSION",
+    "BUNDLE",
     "EVENTS",
     "Analysis",
     "Behavior",

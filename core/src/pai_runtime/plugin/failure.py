@@ -30,7 +30,8 @@ class Failure:
     what killed the command or the step, `plugin` the id of the plugin whose step failed the setup.
     `oom_kills` is how many processes the kernel's out-of-memory killer killed in the task's cgroup while it
     ran (None: not known). `tails` are the last 4 KB of the user's log and of ``runtime.log``, for
-    `read_logs`. `rules` are the exit rules that the job's uses contribute, in order.
+    `read_logs`; `logs` is the directory of the logs (None: ``logs`` in the task's folder). `rules` are the
+    exit rules that the job's uses contribute, in order.
     """
 
     outcome: FailedOutcome
@@ -41,4 +42,5 @@ class Failure:
     plugin: str | None = None
     oom_kills: int | None = None
     tails: tuple[str, str] = ("", "")
+    logs: str | None = None
     rules: tuple[ContributedRule, ...] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from pai_runtime.plugin.user_error import UserError
-from pai_runtime.task.layout import RUNTIME_LOG, USER_LOG
+from pai_runtime.task.layout import LOGS, RUNTIME_LOG, USER_LOG
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,20 +25,21 @@ def read_logs(task: Task, failure: Failure, most: int) -> tuple[bytes, bytes]:
     files lack because the disk was full is appended, as far as `failure` has it.
     """
     user_tail, runtime_tail = (tail.encode()[-most:] for tail in failure.tails)
+    logs = failure.logs or f"{task.folder}/{LOGS}"
     return (
-        _end_of_log(task.folder, USER_LOG, most, user_tail),
-        _end_of_log(task.folder, RUNTIME_LOG, most, runtime_tail),
+        _end_of_log(logs, USER_LOG.removeprefix(LOGS), most, user_tail),
+        _end_of_log(logs, RUNTIME_LOG.removeprefix(LOGS), most, runtime_tail),
     )
 
 
-def _end_of_log(folder: Path, name: str, most: int, tail: bytes) -> bytes:
+def _end_of_log(folder: str, name: str, most: int, tail: bytes) -> bytes:
     text, number = _end_of_file(folder, name, most), 0
     while earlier := _end_of_file(folder, f"{name}.{(number := number + 1)}", most - len(text)):
         text = earlier + text
     return text if tail in text else text + b"\n" + tail
 
 
-def _end_of_file(folder: Path, name: str, most: int) -> bytes:
+def _end_of_file(folder: str, name: str, most: int) -> bytes:
     from pai_runtime.task.folder import Folder  # noqa: PLC0415 - not for every hook
 
     try:

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+BUNDLE = "/usr/local/pai/bundle"
+"""In a pod, a directory with what the runtime brings for any image; there is none elsewhere.
+
+``applets`` has the usual programs (busybox), for what an image lacks; ``bin/bash`` is a shell; what a
+plugin's manifest asks for is in ``ssh/bin`` and ``git/bin``, if the machine that made the bundle had it.
+"""
+
 
 def port_is_taken(port: int | str) -> str:
     """A condition for a POSIX shell: a process on this machine listens on a TCP port.

@@ -1,1 +1,1 @@
-"""What happens in a pod: the init container, and the task container."""
+"""What happens in a pod: its init container makes the plan, and its task container executes it."""

@@ -8,19 +8,18 @@ from __future__ import annotations
 import os
 import sys
 
+from pai_runtime.supervisor.spawning import open_standard_streams
 from pai_runtime.supervisor.supervisor import supervise
 from pai_runtime.task.exit_codes import RUNTIME_ERROR
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.launch import LaunchOptions
-from pai_runtime.task.memfd import hand_over_script
 
-_STANDARD = (0, 1, 2)
 _USAGE_ERROR = 2
 
 
 def main() -> int:
     """Read the command line and supervise; the task's exit code."""
-    _open_standard_streams()
+    open_standard_streams()
     try:
         folder, options = _arguments()
     except ValueError as error:
@@ -30,14 +29,6 @@ def main() -> int:
         sys.stderr.write(f"pai-runtime: {error.filename} cannot be opened: {error.strerror}\n")
         return RUNTIME_ERROR
     return supervise(folder, options)
-
-
-def _open_standard_streams() -> None:
-    """Have the standard streams open, and `SCRIPT_FD`, before anything else takes their numbers."""
-    while (fd := os.open(os.devnull, os.O_RDWR)) in _STANDARD:
-        os.set_inheritable(fd, True)  # noqa: FBT003 - positional only
-    os.close(fd)
-    hand_over_script(b"")
 
 
 def _arguments() -> tuple[Folder, LaunchOptions]:

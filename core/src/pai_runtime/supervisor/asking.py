@@ -44,7 +44,9 @@ def ask(
     return None
 
 
-def failure_of(result: Result, oom_kills: int | None, tails: tuple[str, str]) -> dict[str, Any]:
+def failure_of(
+    result: Result, oom_kills: int | None, tails: tuple[str, str], logs: str | None
+) -> dict[str, Any]:
     """What a plugin is told of a task that failed."""
     return {
         "outcome": result.outcome,
@@ -55,4 +57,5 @@ def failure_of(result: Result, oom_kills: int | None, tails: tuple[str, str]) ->
         "plugin": result.failed and result.failed.plugin,
         "oom_kills": oom_kills,
         "tails": tails,
+        "logs": logs,
     }

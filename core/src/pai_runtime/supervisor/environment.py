@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from pai_runtime.supervisor.shell import Shell, exported, quoted
+from pai_runtime.supervisor.shell import exported, find_shell, quoted
 from pai_runtime.task import placeholders
 from pai_runtime.task.fast_json import dumps
 from pai_runtime.task.layout import VARIABLES
@@ -44,7 +44,10 @@ class Environment:
         self._variables.update({"PAI_WORK_DIR": os.getcwd()}, RUNTIME)
         if left_out:
             self._tell_peers_in_files(left_out)
-        self.shell = Shell(self.variables)
+        self.shell = find_shell(self.variables, task.options.tools, task.plan)
+        if self.shell.search_path != self.variables.get("PATH", os.defpath):
+            self._variables.update({"PATH": self.shell.search_path}, RUNTIME)
+            task.say(f"[INFO] this image has no shell: commands run in {self.shell.path}")
         self._is_kept = False
 
     @property

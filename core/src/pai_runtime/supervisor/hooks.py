@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pai_runtime.supervisor.spawning import CannotStart, Program
 from pai_runtime.task import placeholders
+from pai_runtime.task.bundle import is_renamed
 from pai_runtime.task.fast_json import dumps
 
 TYPE_CHECKING = False
@@ -13,8 +14,6 @@ if TYPE_CHECKING:
 
     from pai_runtime.supervisor.task import Task
     from pai_runtime.task.plan import Step
-
-_LOADERS = ("LD_", "GLIBC_TUNABLES", "GCONV_PATH")
 
 
 def hook_program(
@@ -33,7 +32,7 @@ def hook_program(
         raise CannotStart("the launch options do not say how hooks are called (hookArgv)")
     environment = {**environment, **{name: f"/proc/self/fd/{fd}" for name, fd in files.items()}}
     # Without what puts other code into its process; it sets that again for what it starts.
-    own = {name: value for name, value in environment.items() if not name.startswith(_LOADERS)}
+    own = {name: value for name, value in environment.items() if not is_renamed(name)}
     given = {**_given(task, step), "environment": environment, "failure": failure}
     argv = [*task.options.hook_argv, str(step.hook)]
     return Program(argv, own, dumps(given).encode(), tuple(files.values()))

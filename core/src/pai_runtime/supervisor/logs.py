@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 from pai_runtime.supervisor.log_file import LogFile, TimedLogFile
 from pai_runtime.supervisor.user_log import LinesInTurn, UserLog
 from pai_runtime.task.console import Console, LinePrefix
+from pai_runtime.task.folder import Folder
 from pai_runtime.task.layout import LOGS, RUNTIME_LOG, USER_LOG, USER_LOG_TIMES
 from pai_runtime.task.masking import Masker, Masks
 from pai_runtime.task.runtime_log import PRINTED, line_prefix
@@ -13,8 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Protocol
 
-    from pai_runtime.task.folder import Folder
-    from pai_runtime.task.launch import Rotation
+    from pai_runtime.task.launch import LaunchOptions
 else:
     Protocol = object
 
@@ -111,19 +113,28 @@ class RuntimeLog:
 
 
 class Logs:
-    """All logs of one task, whose folder is `folder`; `prefix` stands before the lines that are passed on."""
+    """All logs of one task, whose folder is `folder`; raises OSError."""
 
-    def __init__(self, folder: Folder, masks: Masks, prefix: str, rotation: Rotation) -> None:
+    def __init__(self, folder: Folder, masks: Masks, options: LaunchOptions) -> None:
         self._tail = Tail()
-        both = LinesInTurn(TimedLogFile(folder, USER_LOG, USER_LOG_TIMES, rotation), self._tail)
+        place = LOGS
+        if options.logs is not None:
+            above, place = os.path.split(options.logs)
+            folder = Folder.at(above)
+
+        def path(name: str) -> str:
+            return f"{place}{name.removeprefix(LOGS)}"
+
+        rotation = options.rotation
+        both = LinesInTurn(TimedLogFile(folder, path(USER_LOG), path(USER_LOG_TIMES), rotation), self._tail)
         self.masks = masks
-        self._runtime_file = _RuntimeFile(LogFile(folder, RUNTIME_LOG, rotation))
+        self._runtime_file = _RuntimeFile(LogFile(folder, path(RUNTIME_LOG), rotation))
         self.runtime = self.runtime_stream()
         self.stdout, self.stderr = (
             UserLog(
                 Masker(masks),
-                LogFile(folder, f"{LOGS}/user-{name}/current", rotation),
-                Console(fd, prefix.encode()),
+                LogFile(folder, f"{place}/user-{name}/current", rotation),
+                Console(fd, options.prefix.encode()),
                 both,
             )
             for name, fd in (("stdout", 1), ("stderr", 2))

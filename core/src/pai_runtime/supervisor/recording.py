@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Callable
 
 from pai_runtime.task.events import EventFile
 from pai_runtime.task.exit_codes import RUNTIME_ERROR
@@ -17,27 +18,45 @@ def cannot_run(folder: Folder, message: str, options: LaunchOptions) -> int:
     """Say that a task cannot be run, and leave a record of it; its exit code."""
     sys.stderr.write(f"pai-runtime: {message}\n")
     result = Result("setup-failed", RUNTIME_ERROR, "init", message=message)
-    write_record(folder, exit_record(result), options.termination_log)
+    for fault in write_record(folder, exit_record(result), options):
+        sys.stderr.write(f"pai-runtime: {fault}\n")
     journal = Journal(folder, EventFile(folder))
     journal.add("supervisorStarted", pid=options.pid or os.getpid(), phases=options.phases)
     journal.add("ended", outcome=result.outcome, exitCode=result.code)
     return RUNTIME_ERROR
 
 
-def write_record(folder: Folder, text: str, termination_log: str | None) -> None:
-    """Write the record; what cannot be written is said on standard error."""
-    try:
-        folder.write(RECORD, text)
-    except OSError as error:
-        sys.stderr.write(f"pai-runtime: cannot write {error.filename}: {error.strerror}\n{text}")
+def write_record(folder: Folder, text: str, options: LaunchOptions) -> list[str]:
+    """Write the record wherever it is to be; what cannot be written, as messages."""
+    faults = _written(lambda: folder.write(RECORD, text), f"{folder.where}/{RECORD}")
+    faults = [f"{fault}\n{text}" for fault in faults]  # else it would be nowhere
+    logs, termination_log = options.logs, options.termination_log
+    if logs is not None:
+        faults += _written(lambda: _copy(logs, text), f"{logs}/{RECORD}")
     if termination_log is not None:
-        above, name = os.path.split(termination_log)
-        try:
-            # In place: on Kubernetes it is a file that is mounted, which nothing can be renamed to.
-            with Folder.at(above or ".") as holder:
-                fd = holder.append(name)
-            with os.fdopen(fd, "wb") as file:
-                file.truncate(0)
-                file.write(termination_message(text).encode())
-        except OSError as error:
-            sys.stderr.write(f"pai-runtime: cannot write {termination_log}: {error.strerror}\n")
+        message = termination_message(text).encode()
+        faults += _written(lambda: _overwrite(termination_log, message), termination_log)
+    return faults
+
+
+def _written(write: Callable[[], None], path: str) -> list[str]:
+    try:
+        write()
+    except OSError as error:
+        return [f"cannot write {path}: {error.strerror}"]
+    return []
+
+
+def _copy(logs: str, text: str) -> None:
+    with Folder.at(logs) as folder:
+        folder.write(RECORD, text)
+
+
+def _overwrite(path: str, data: bytes) -> None:
+    """Write in place: on Kubernetes it is a file that is mounted, which nothing can be renamed to."""
+    above, name = os.path.split(path)
+    with Folder.at(above or ".") as folder:
+        fd = folder.append(name)
+    with os.fdopen(fd, "wb") as file:
+        file.truncate(0)
+        file.write(data)

@@ -77,8 +77,10 @@ class TaskRunner:
     def command(self, command: Command) -> ExitStatus | None:
         """Run the user's command; None if it cannot be started."""
         self._enter("command")
-        argv = self._environment.shell.command("command", stop_at_error=True, nounset=command.nounset)
-        program = Program(argv, self._variables(), self._task.script(command.script))
+        shell = self._environment.shell
+        argv = shell.command("command", stop_at_error=True, nounset=command.nounset)
+        script = self._task.script(command.script) if shell.reads_script else None
+        program = Program(argv, self._variables(), script)
         streams = self._task.logs.stdout, self._task.logs.stderr
         self._task.journal.add("commandStarted")
         try:
@@ -118,7 +120,8 @@ class TaskRunner:
         from pai_runtime.supervisor.asking import ask, failure_of
 
         where = self._begin(step, use)
-        failure = failure_of(result, self._count_oom_kills().since(), self._task.logs.tails())
+        kills, tails = self._count_oom_kills().since(), self._task.logs.tails()
+        failure = failure_of(result, kills, tails, self._task.options.logs)
         found = ask(self._task, step, use, failure, self._variables())
         self._task.journal.add("stepEnded", **where)
         return found
@@ -149,7 +152,9 @@ class TaskRunner:
         self._environment.keep()
         logs = self._task.logs
         text = exit_record(result, failures, logs.tails(), logs.masks.mask)
-        write_record(self._task.folder, text, self._task.options.termination_log)
+        for fault in write_record(self._task.folder, text, self._task.options):
+            sys.stderr.write(f"pai-runtime: {fault}\n")
+            self._task.say(f"[WARNING] {fault}")
 
     def end(self) -> None:
         """End what runs in the background."""

@@ -14,6 +14,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pai_runtime.task.plan import Plan
+
     Files = Mapping[str, int]
     """Descriptors that a process is started with, by the variables that tell it where what they are is."""
 
@@ -25,23 +27,33 @@ class NoShell(Exception):
 
 
 class Shell:
-    """The task's shell, at `path`: bash where the image has it, else sh."""
+    """The task's shell, at `path`: bash where the image has it, else sh, else that among our own `tools`.
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
-        path = environment.get("PATH", os.defpath)
-        bash = which("bash", path)
-        shell = bash or which("sh", path)
+    `search_path` is where it finds programs; ours are on it in an image without a shell only.
+    """
+
+    reads_script = True
+
+    def __init__(self, environment: Mapping[str, str], tools: str | None = None) -> None:
+        own = environment.get("PATH", os.defpath)
+        both = f"{own}{os.pathsep}{tools}" if tools else own
+        shell = which("bash", own) or which("sh", own)
+        self.search_path = own if shell else both
+        shell = shell or which("bash", both) or which("sh", both)
         if shell is None:
-            raise NoShell(f"neither bash nor sh was found on PATH ({path}): the commands cannot be run")
+            raise NoShell(
+                f"neither bash nor sh was found on PATH ({own}): the commands cannot be run; "
+                f"add one to the image, or have as command one program with its arguments"
+            )
         self.path = shell
         self._argv = [shell, "-c"]
-        self._cat = quoted(which("cat", path) or "cat")
+        self._cat = quoted(which("cat", both) or "cat")
         # Not in the argument of eval, where a failure counts for nothing: the script would be empty.
         self._run = (
             f"__pai_script=$({self._cat} <&{SCRIPT_FD}) || exit {_NOT_READ}; "
             f'eval "unset __pai_script; $__pai_script" {SCRIPT_FD}<&-'
         )
-        self._stop_at_error = "set -eo pipefail" if bash else "set -e"
+        self._stop_at_error = "set -eo pipefail" if os.path.basename(shell) == "bash" else "set -e"
 
     def command(self, name: str, *, stop_at_error: bool, nounset: bool = False) -> list[str]:
         """The argv that runs the script at `SCRIPT_FD` and ends with its status; `name` is its ``$0``."""
@@ -68,6 +80,16 @@ class Shell:
 
     def _options(self, *, stop_at_error: bool) -> list[str]:
         return [self._stop_at_error] if stop_at_error else []
+
+
+def find_shell(environment: Mapping[str, str], tools: str | None, plan: Plan) -> Shell:
+    """What runs the scripts of a plan; raises `NoShell`."""
+    try:
+        return Shell(environment, tools)
+    except NoShell as missing:
+        from pai_runtime.supervisor.exec_form import ExecForm  # noqa: PLC0415 - hardly ever needed
+
+        return ExecForm(environment, plan, missing)
 
 
 def which(program: str, path: str) -> str | None:

@@ -73,6 +73,14 @@ def spawn(program: Program, stdout: int, stderr: int) -> int:
     return pid
 
 
+def open_standard_streams() -> None:
+    """Have the standard streams open, and `SCRIPT_FD`, before anything else takes their numbers."""
+    while (fd := os.open(os.devnull, os.O_RDWR)) in _STANDARD:
+        os.set_inheritable(fd, True)  # noqa: FBT003 - positional only
+    os.close(fd)
+    hand_over_script(b"")
+
+
 def keep_open_files() -> None:
     """Let no process inherit what we were started with, beyond the standard streams: it is not the task's."""
     for name in os.listdir("/proc/self/fd"):

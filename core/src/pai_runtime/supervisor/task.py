@@ -118,14 +118,14 @@ def _read_secrets(fd: int | None) -> dict[str, str]:
 
 def set_up(inputs: Inputs, folder: Folder, stop: Stop) -> Task:
     """Enter the task's working directory and make what its processes need; raises OSError, `CannotStart`."""
-    os.chdir(f"{folder.where}/{WORK}")
+    options = inputs.options
+    os.chdir(options.work or f"{folder.where}/{WORK}")
     inside = Folder.at(folder.where)
     try:
         os.mkdir(PRIVATE, 0o700, dir_fd=inside.fd)
     except FileExistsError:
         pass
-    options = inputs.options
-    logs = Logs(folder, Masks(inputs.secrets.values()), options.prefix, options.rotation)
+    logs = Logs(folder, Masks(inputs.secrets.values()), options)
     loop = Loop()
     mask_pipe = inside.fifo(MASK)
     journal = Journal(folder, EventFile(folder))

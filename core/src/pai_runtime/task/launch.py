@@ -36,7 +36,12 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
     "hook_argv": (list,),
     "variables": (dict,),
     "phases": (str,),
+    "logs": (str, _NONE),
+    "work": (str, _NONE),
+    "tools": (str, _NONE),
 }
+
+_PATHS = ("termination_log", "logs", "work", "tools")
 
 
 def _camel(name: str) -> str:
@@ -78,6 +83,10 @@ class LaunchOptions:
     - `phases`: ``init`` runs the init steps and nothing else, ``rest`` all but these, in a later process over
       the same folder, ``all`` both. What init steps set in the environment reaches later steps with ``all``
       only, since it may be secret and is not written down.
+    - `logs`: the directory of the logs, in which a copy of the exit record is left too; None: ``logs`` in the
+      task's folder, and no copy.
+    - `work`: the working directory of the command; None: ``work`` in the task's folder.
+    - `tools`: a directory with a shell and the usual programs, for images without.
     """
 
     timeout: float | None = None
@@ -94,6 +103,9 @@ class LaunchOptions:
     hook_argv: tuple[str, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
     phases: Phases = "all"
+    logs: str | None = None
+    work: str | None = None
+    tools: str | None = None
 
     def to_argument(self) -> str:
         """The options as JSON, those that have their default value left out."""
@@ -118,15 +130,20 @@ class LaunchOptions:
         if "phases" in fields and fields["phases"] not in PHASES:
             raise ValueError(f"the launch option phases is {fields['phases']!r}; known: {', '.join(PHASES)}")
         if "rotation" in fields:
-            try:
-                fields["rotation"] = Rotation(**fields["rotation"])
-            except TypeError as error:
-                raise ValueError(f"the launch option rotation: {error}") from None
-        if fields.get("termination_log") is not None:
-            fields["termination_log"] = os.path.abspath(fields["termination_log"])
+            fields["rotation"] = _rotation(fields["rotation"])
+        for name in _PATHS:
+            if fields.get(name) is not None:
+                fields[name] = os.path.abspath(fields[name])
         if "hook_argv" in fields:
             fields["hook_argv"] = tuple(fields["hook_argv"])
         return cls(**fields)
+
+
+def _rotation(given: Mapping[str, int]) -> Rotation:
+    try:
+        return Rotation(**given)
+    except TypeError as error:
+        raise ValueError(f"the launch option rotation: {error}") from None
 
 
 DEFAULT = LaunchOptions()

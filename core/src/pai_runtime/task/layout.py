@@ -16,6 +16,7 @@ RECORD_BYTES = 4096
 WORK = "work"
 """The working directory of the command."""
 LOGS = "logs"
+"""Where the platform has a directory for logs, that is in its place."""
 USER_LOG = f"{LOGS}/user-all/current"
 USER_LOG_TIMES = f"{LOGS}/user-all/times"
 """When what is in the user's log was written (`pai_runtime.task.log_times`)."""

@@ -25,7 +25,7 @@ import paramiko
 from pai_runtime.plugin import UserError, backoff
 from pai_ssh.files import HOST
 from pai_ssh.peers import Peer
-from pai_ssh.scripts import FOLDER
+from pai_ssh.scripts import ACCOUNTS, FOLDER
 
 AT_ONCE = 32
 """How many tasks the leader asks at one time."""
@@ -118,7 +118,7 @@ class _Login:
             client.connect(
                 peer.host,
                 peer.port,
-                pwd.getpwuid(os.geteuid()).pw_name,
+                self._user,
                 pkey=paramiko.PKey.from_path(self.folder / "key"),
                 allow_agent=False,
                 look_for_keys=False,
@@ -130,6 +130,11 @@ class _Login:
             client.close()  # not there yet, or not ready: the next round asks again
         else:
             self.clients[peer.name] = client
+
+    @property
+    def _user(self) -> str:
+        """The user of the other tasks; where sshd is the bundle's, images need not agree on its name."""
+        return "root" if (self.folder / ACCOUNTS).exists() else pwd.getpwuid(os.geteuid()).pw_name
 
 
 def _tell(client: paramiko.SSHClient, missing: Iterable[str]) -> None:

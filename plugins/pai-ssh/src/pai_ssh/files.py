@@ -8,6 +8,7 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from pai_ssh.peers import Peer, spellings
+from pai_ssh.scripts import BUNDLED, use_accounts
 
 if TYPE_CHECKING:
     from pai_ssh.keys import Keys
@@ -18,13 +19,14 @@ HOST = "pai-job"
 CLIENTS = ("ssh", "scp", "sftp")
 
 SFTP_SERVERS = (
+    f"{BUNDLED}/sftp-server",
     "/usr/lib/openssh/sftp-server",
     "/usr/libexec/openssh/sftp-server",
     "/usr/lib/ssh/sftp-server",
     "/usr/libexec/sftp-server",
     "/usr/lib/sftp-server",
 )
-"""Where distributions have it."""
+"""Where the runtime and distributions have it."""
 
 
 def write_files(
@@ -94,6 +96,7 @@ ForceCommand exec sh {quote(str(folder / "session"))}
 
 def _session(folder: Path) -> str:
     """What every session runs: its own command, with the variables and in the working folder of the task."""
+    accounts = use_accounts(quote(str(folder)))
     servers = " ".join(SFTP_SERVERS)
     return f"""\
 . {quote(str(folder / "environment"))}
@@ -105,11 +108,15 @@ export SHLVL=1
 case $command in
 '') exec "$SHELL" ;;
 internal-sftp)
+    export {accounts}
     for server in {servers}; do
         if [ -x "$server" ]; then exec "$server"; fi
     done
     echo "this image has no sftp-server: files cannot be copied here" >&2
     exit 127
+    ;;
+'scp -'*) # sent by a client before OpenSSH 9, which has no server to call
+    command -v scp >/dev/null || {{ PATH=$PATH:{BUNDLED}; export {accounts}; }}
     ;;
 esac
 exec "$SHELL" -c "$command"
@@ -136,22 +143,29 @@ Host {" ".join(f"{role}-{peer.index}" for role in spellings(peer.role))}
 
 
 def _client(folder: Path, program: str, peers: list[Peer]) -> str:
-    """A program that knows the tasks of the job, and is the image's own for all other hosts.
+    """A program that knows the tasks of the job, and for all other hosts is the image's own, if there is one.
 
     A configuration with both in it would have to include the machine's, and ssh refuses to if it does not
     trust the owner, as in a user namespace, where that is nobody.
     """
     roles = dict.fromkeys(name for peer in peers for name in spellings(peer.role))
     tasks = " | ".join(f"{role}-[0-9]*" for role in roles) or "-"
+    by_ours = "" if program == "ssh" else f"-S {quote(str(folder / 'bin/ssh'))} "
     return f"""\
 #!/bin/sh
 set -f
+bundled() {{
+    [ -x {BUNDLED}/{program} ] || return 0
+    export {use_accounts(quote(str(folder)))}
+    exec {BUNDLED}/{program} {by_ours}"$@"
+}}
 for word in "$@"; do
     host=${{word#*://}}
     host=${{host##*@}}
     case ${{host%%[:/]*}} in
     {tasks})
         set -- -F {quote(str(folder / "config"))} "$@"
+        bundled "$@"
         break
         ;;
     esac
@@ -162,6 +176,8 @@ for folder in $PATH; do
         exec "$folder/{program}" "$@"
     fi
 done
+unset IFS
+bundled "$@"
 echo "{program}: this image has no ssh client; install openssh-client in the image" >&2
 exit 127
 """

@@ -1,0 +1,182 @@
+"""A small client of the Kubernetes API: reading one object, with what a pod has to log in.
+
+The official client does the same, and its import takes some ten times as long (``./dev bench kubernetes``).
+"""
+
+from __future__ import annotations
+
+import ssl
+import time
+from http.client import HTTPConnection, HTTPException, HTTPSConnection, responses
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from pai_runtime.document.printable import printable
+from pai_runtime.pod import http_get
+from pai_runtime.pod.retry_after import retry_after
+from pai_runtime.task import fast_json
+from pai_runtime.task.record import record
+from pai_runtime.task.regular_file import open_regular
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+"""Where Kubernetes mounts the token of a pod's service account, and the certificates of the API server."""
+
+MOST_BYTES = 32 << 20
+"""Of an object: by default, etcd keeps none of more than 1.5 MiB."""
+
+_MOST_OF_TOKEN = 1 << 16
+_MOST_SAID = 300
+_TOO_MANY_REQUESTS, _REQUEST_TIMEOUT, _SERVER_ERROR = 429, 408, 500
+
+
+class ApiError(Exception):
+    """No object came.
+
+    `status`: of the answer, 0 if none came. `permanent`: another try would end the same way; else `pause` is
+    how many seconds the server asks to wait before it.
+    """
+
+    def __init__(self, message: str, *, status: int = 0, permanent: bool = True, pause: float = 0) -> None:
+        super().__init__(message)
+        self.status = status
+        self.permanent = permanent
+        self.pause = pause
+
+
+def get_object(
+    environment: Mapping[str, str],
+    path: str,
+    left: Callable[[], float],
+    service_account: Path = SERVICE_ACCOUNT,
+) -> bytes:
+    """The JSON of the object at a path of the API, which is not looked into; raises `ApiError`.
+
+    With a token in the folder `service_account`, it is asked for at ``KUBERNETES_SERVICE_HOST``, else without
+    any login at ``KUBE_APISERVER_ADDRESS``. Token and certificates are read anew each time: they rotate.
+    `left` gives the seconds that are left for the request. Proxies are not used.
+    """
+    token = _token(service_account / "token")
+    address = _address(environment, has_token=token is not None)
+    headers = {"Accept": "application/json", "User-Agent": "pai-runtime"}
+    if token is not None:
+        headers["Authorization"] = f"Bearer {token}"
+    certificates = service_account / "ca.crt"
+    # A token goes to the cluster's own server only.
+    trusted = certificates if token is not None or certificates.exists() else None
+    connection = _connection(address, trusted)
+    try:
+        answer = http_get.get(connection, address.prefix + path, headers, left, MOST_BYTES)
+    except http_get.NoAnswer as error:
+        raise ApiError(f"API server {address.text}: {error}", permanent=error.permanent) from None
+    if answer.status != 200:  # noqa: PLR2004 - OK
+        raise _refusal(address.text, answer)
+    if not answer.body:  # what http.client makes of headers that end in the middle
+        raise ApiError(f"API server {address.text}: the answer is empty", permanent=False)
+    return answer.body
+
+
+@record(frozen=True)
+class _Address:
+    """Where an API server is; `prefix` comes before each path."""
+
+    text: str
+    tls: bool
+    host: str
+    port: int
+    prefix: str
+
+
+def _token(file: Path) -> str | None:
+    """The token; None if there is no such file."""
+    try:
+        with open_regular(file) as opened:
+            text = opened.read(_MOST_OF_TOKEN).decode().strip()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, UnicodeError) as error:
+        raise ApiError(f"{file} cannot be read: {_in_short(error)}") from None
+    if not text or not text.isascii() or not text.isprintable() or " " in text:
+        raise ApiError(f"{file} is no token of a service account")
+    return text
+
+
+def _address(environment: Mapping[str, str], *, has_token: bool) -> _Address:
+    if not has_token:
+        return _parsed("KUBE_APISERVER_ADDRESS", environment.get("KUBE_APISERVER_ADDRESS", ""))
+    host = environment.get("KUBERNETES_SERVICE_HOST", "")
+    port = environment.get("KUBERNETES_SERVICE_PORT", "")
+    name = "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT"
+    return _parsed(name, f"https://{f'[{host}]' if ':' in host else host}:{port}" if host and port else "")
+
+
+def _parsed(variable: str, value: str) -> _Address:
+    """An address as client-go takes it: without a scheme it is http."""
+    if not value:
+        raise ApiError(
+            f"no API server is known: {variable} is not set. Mount the token of the pod's service account"
+            " (automountServiceAccountToken), or set KUBE_APISERVER_ADDRESS"
+        )
+    expected = f"{variable} is no address such as https://10.0.0.1:6443"
+    try:
+        parts = urlsplit(value if "://" in value else f"http://{value}")
+        port = parts.port
+    except ValueError:
+        raise ApiError(expected) from None
+    odd = parts.username is not None or parts.query or parts.fragment or not value.isprintable()
+    if parts.scheme not in ("http", "https") or not parts.hostname or odd:
+        raise ApiError(expected)
+    tls = parts.scheme == "https"
+    prefix = parts.path.rstrip("/")
+    text = f"{parts.scheme}://{parts.netloc}{prefix}"
+    return _Address(text, tls, parts.hostname, port or (443 if tls else 80), prefix)
+
+
+def _connection(address: _Address, certificates: Path | None) -> HTTPConnection:
+    try:
+        if address.tls:
+            return HTTPSConnection(address.host, address.port, context=_context(certificates))
+        return HTTPConnection(address.host, address.port)
+    except (HTTPException, ValueError):
+        raise ApiError(f"{address.text} is no address of a server") from None
+
+
+def _context(certificates: Path | None) -> ssl.SSLContext:
+    """What trusts the certificates in this file alone; without a file, those that the system trusts."""
+    try:
+        context = ssl.create_default_context(cafile=certificates)
+    except OSError as error:
+        raise ApiError(f"the certificates in {certificates} cannot be used: {_in_short(error)}") from None
+    # As Go's clients verify: each certificate in the file is trusted, also one that another has issued, and
+    # none needs a key identifier. Those of many clusters have none, and Python 3.13 and later ask for it.
+    context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
+    context.verify_flags &= ~ssl.VerifyFlags.VERIFY_X509_STRICT
+    return context
+
+
+def _refusal(address: str, answer: http_get.Answer) -> ApiError:
+    status = answer.status
+    passes = status >= _SERVER_ERROR or status in (_TOO_MANY_REQUESTS, _REQUEST_TIMEOUT)
+    phrase = f"{status} {responses.get(status, '')}".strip()
+    return ApiError(
+        f"API server {address} answers {phrase}{_said(answer.body)}",
+        status=status,
+        permanent=not passes,
+        pause=retry_after(answer.headers["Retry-After"], time.time()) if passes else 0,
+    )
+
+
+def _said(body: bytes) -> str:
+    """What the server says in words, if it says it as Kubernetes does: in the ``message`` of a Status."""
+    try:
+        words = fast_json.loads(body)["message"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return ""
+    return f": {printable(words[:_MOST_SAID])}" if isinstance(words, str) and words else ""
+
+
+def _in_short(error: Exception) -> str:
+    return (isinstance(error, OSError) and error.strerror) or str(error)

@@ -1,0 +1,108 @@
+"""The first process of a task container: it runs what the init container has planned.
+
+The launcher starts it with the bundle's interpreter, in the image's working directory; of the image itself it
+needs nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from pai_runtime.pod.handover import Handover, take_over
+from pai_runtime.supervisor.spawning import open_standard_streams
+from pai_runtime.supervisor.supervisor import supervise
+from pai_runtime.task.bundle import VOLUME, image_environment
+from pai_runtime.task.exit_codes import RUNTIME_ERROR
+from pai_runtime.task.fast_json import dumps
+from pai_runtime.task.folder import Folder
+from pai_runtime.task.interpreter import python_argv
+from pai_runtime.task.launch import LaunchOptions
+from pai_runtime.task.memfd import ScratchFile
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from dataclasses import replace
+else:
+    from pai_runtime.task.record import replace
+
+RUNTIME_DIR = "PAI_RUNTIME_DIR"
+"""The variable that names the task's folder, where it is not at the platform's place."""
+
+TERMINATION_LOG = "/tmp/pai-termination-log"  # noqa: S108 - the platform's name for it
+_HOOK_RUNNER = "pai_runtime.host.hook_runner"
+
+# What only a task needs that cannot run is imported there.
+# ruff: noqa: PLC0415
+
+
+def main() -> int:
+    """Run the task; its exit code."""
+    open_standard_streams()
+    _take_back(image_environment(os.environ))
+    options = LaunchOptions(termination_log=TERMINATION_LOG, phases="rest", work=_working_directory())
+    path = os.environ.get(RUNTIME_DIR) or f"{VOLUME}/runtime.d"
+    try:
+        folder = Folder.at(path)
+    except OSError as error:
+        sys.stderr.write(f"pai-runtime: {path}: {error.strerror}; the init container makes this directory\n")
+        return RUNTIME_ERROR
+    if not os.path.exists("/proc/self/fd"):
+        return _cannot_run(folder, "this container has no /proc, which the runtime needs", options)
+    try:
+        handover = take_over(folder)
+    except FileNotFoundError:
+        return _start_again(folder, options)
+    except (OSError, ValueError) as error:
+        return _cannot_run(folder, f"cannot take over from the init container: {error}", options)
+    return supervise(folder, _with_handover(options, handover))
+
+
+def _take_back(environment: Mapping[str, str]) -> None:
+    """Have the environment that the image and the platform mean the task to have."""
+    os.environ.clear()
+    os.environ.update(environment)
+
+
+def _working_directory() -> str:
+    """The image's; ``/`` where it has been removed."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return "/"
+
+
+def _with_handover(options: LaunchOptions, handover: Handover) -> LaunchOptions:
+    secrets = ScratchFile()
+    secrets.write(dumps(dict(handover.secrets)).encode())
+    hook_argv = tuple(python_argv(_HOOK_RUNNER))
+    return replace(options, logs=handover.logs, secrets_fd=secrets.fd, hook_argv=hook_argv)
+
+
+def _start_again(folder: Folder, options: LaunchOptions) -> int:
+    """Where there is nothing to take over: a task that has ended keeps its result, and is not run twice."""
+    from pai_runtime.supervisor.recording import write_record
+    from pai_runtime.task.exit_record import noted, read_exit_record
+
+    record = read_exit_record(folder)
+    code = record.get("exitCode")
+    if type(code) is not int or not 0 <= code <= 255:  # noqa: PLR2004 - what a process can end with
+        why = "it has been started before, or its init container has not come to its end"
+        return _cannot_run(folder, f"nothing was handed over to this container: {why}", options)
+    sys.stderr.write(
+        f"pai-runtime: this task has ended before, with exit code {code}; only a new pod can run it again\n"
+    )
+    for fault in write_record(folder, noted(record, ""), options):
+        sys.stderr.write(f"pai-runtime: {fault}\n")
+    return code
+
+
+def _cannot_run(folder: Folder, message: str, options: LaunchOptions) -> int:
+    from pai_runtime.supervisor.recording import cannot_run
+
+    return cannot_run(folder, message, options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,77 @@
+"""The handover: what the init container leaves to the task container beside the plan.
+
+It is a file on the volume that both share, since nothing else reaches from one to the other, and it is gone
+as soon as the task container has read it.
+"""
+
+from __future__ import annotations
+
+import os
+
+from pai_runtime.task.fast_json import dumps, loads
+from pai_runtime.task.layout import PRIVATE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from dataclasses import dataclass as record
+    from dataclasses import field
+    from typing import Any
+
+    from pai_runtime.task.folder import Folder
+else:
+    from pai_runtime.task.record import field, record
+
+NAME = f"{PRIVATE}/secrets.json"
+
+_MOST_BYTES = 64 * 1024 * 1024
+
+
+@record(frozen=True)
+class Handover:
+    """What the task is to know: the directory of its logs, and the value of each secret by its path."""
+
+    logs: str
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+def hand_over(folder: Folder, handover: Handover) -> None:
+    """Leave the handover in the task's folder, whichever user the task has; raises OSError.
+
+    Init steps must have ended: a supervisor removes what is private when it does.
+    """
+    folder.make(PRIVATE)
+    folder.write(NAME, dumps({"logs": handover.logs, "secrets": dict(handover.secrets)}), mode=0o600)
+    # The volume is this pod's alone, and the user of the task's image may be any.
+    with folder.folder(PRIVATE) as private:
+        os.chmod(private.descriptor, 0o777)  # noqa: S103 - see above
+    fd = folder.open(NAME)
+    try:
+        os.fchmod(fd, 0o666)
+    finally:
+        os.close(fd)
+
+
+def take_over(folder: Folder) -> Handover:
+    """Read the handover and remove it.
+
+    Raises OSError, `FileNotFoundError` if it has been taken before, and `ValueError`.
+    """
+    text = folder.read(NAME, _MOST_BYTES)
+    folder.unlink(NAME)
+    document: Any = loads(text)
+    if not _is_handover(document):
+        raise ValueError(f"{folder.where}/{NAME} is not what the init container writes")
+    return Handover(document["logs"], document["secrets"])
+
+
+def _is_handover(document: Any) -> bool:
+    if not isinstance(document, dict) or document.keys() != {"logs", "secrets"}:
+        return False
+    logs, secrets = document["logs"], document["secrets"]
+    return (
+        isinstance(logs, str)
+        and logs.startswith("/")
+        and isinstance(secrets, dict)
+        and all(isinstance(each, str) for each in secrets.values())
+    )

@@ -1,0 +1,130 @@
+"""One HTTP request, by the standard library: within a deadline, and with an answer of a bounded size."""
+
+from __future__ import annotations
+
+import io
+import ssl
+from http.client import HTTPException, HTTPResponse, IncompleteRead, RemoteDisconnected
+from typing import TYPE_CHECKING
+
+from pai_runtime.document.printable import printable
+from pai_runtime.task.record import record
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable, Mapping
+    from email.message import Message
+    from http.client import HTTPConnection
+
+_PIECE = 1 << 16
+_MOST_AROUND = 1 << 20
+"""Bytes that may come beside the body: the headers, and the frames of its chunks."""
+
+
+class NoAnswer(Exception):
+    """No whole answer came. `permanent`: another try would end the same way."""
+
+    def __init__(self, message: str, *, permanent: bool = False) -> None:
+        super().__init__(message)
+        self.permanent = permanent
+
+
+@record(frozen=True)
+class Answer:
+    """A whole answer, whatever its status. A redirect is an answer too, and is not followed."""
+
+    status: int
+    headers: Message
+    body: bytes
+
+
+def get(
+    connection: HTTPConnection,
+    target: str,
+    headers: Mapping[str, str],
+    left: Callable[[], float],
+    most: int,
+    method: str = "GET",
+) -> Answer:
+    """What the server answers to one request on a new connection, which is closed; raises `NoAnswer`.
+
+    `left` gives the seconds that are left for all of it: to connect, for TLS, and for the answer, however
+    slowly its bytes come. Only the lookup of a host name takes the time of the system's resolver. The body
+    has at most `most` bytes. No `NoAnswer` repeats a header of the request.
+    """
+    try:
+        connection.timeout = _some(left())
+        connection.request(method, target, headers={**headers, "Connection": "close"})
+        with HTTPResponse(connection.sock, method=method) as response:
+            raw = _Bounded(connection.sock, response.fp.detach(), left, most + _MOST_AROUND)
+            response.fp = io.BufferedReader(raw)
+            response.begin()
+            return Answer(response.status, response.headers, _body(response, most))
+    except (OSError, HTTPException, ValueError) as error:
+        raise NoAnswer(_reason(error), permanent=isinstance(error, ssl.SSLCertVerificationError)) from None
+    finally:
+        connection.close()
+
+
+def _body(response: HTTPResponse, most: int) -> bytes:
+    """The body as a whole. Read piece by piece: what the server says of its length must not take memory."""
+    body = bytearray()
+    while piece := response.read(_PIECE):
+        body += piece
+        if len(body) > most:
+            raise _too_large(most)
+    if response.length:
+        raise IncompleteRead(bytes(body), response.length)
+    return bytes(body)
+
+
+class _Bounded(io.RawIOBase):
+    """What comes from a socket: until the time is over, and no more than `most` bytes."""
+
+    def __init__(self, sock: socket.socket, raw: io.RawIOBase, left: Callable[[], float], most: int) -> None:
+        self._sock = sock
+        self._raw = raw
+        self._left = left
+        self._rest = most
+        self._most = most
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int | None:  # type: ignore[override]
+        self._sock.settimeout(_some(self._left()))
+        count = self._raw.readinto(buffer)
+        self._rest -= count or 0
+        if self._rest < 0:
+            raise _too_large(self._most)
+        return count
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+def _some(seconds: float) -> float:
+    """The seconds, if they are any: to a socket, 0 means not to wait at all."""
+    if seconds <= 0:
+        raise TimeoutError
+    return seconds
+
+
+def _too_large(most: int) -> NoAnswer:
+    return NoAnswer(f"the answer is larger than {most} bytes", permanent=True)
+
+
+def _reason(error: Exception) -> str:
+    """What was the matter, of text that the server made only what is printable, and not much of it."""
+    if isinstance(error, TimeoutError):
+        return "no whole answer in time"
+    if isinstance(error, IncompleteRead):
+        return f"the connection ended in the middle of the answer, after {len(error.partial)} bytes of it"
+    if isinstance(error, RemoteDisconnected):
+        return "the connection ended before an answer came"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is refused: {error.verify_message}"
+    if isinstance(error, OSError):
+        return printable(error.strerror or str(error))
+    return "the answer is not HTTP"

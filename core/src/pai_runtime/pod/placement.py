@@ -1,0 +1,142 @@
+"""Where the tasks of a job run, as a pod is told: the placement that its plan is made in."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+from pai_runtime.document.problems import listed, unexpected
+from pai_runtime.plan.environment import Placement, TaskPlace, port_counts
+from pai_runtime.pod.framework import BadFramework, is_address
+from pai_runtime.pod.port_spec import END, FIRST, hashed_port
+from pai_runtime.task.framework_name import framework_name
+from pai_runtime.task.record import replace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pai_runtime.job.model import Job, TaskRole
+    from pai_runtime.plan.environment import TaskName
+    from pai_runtime.pod.framework import Framework, FrameworkRole, FrameworkTask
+
+_ROLE = ("FC_TASKROLE_NAME", "PAI_CURRENT_TASK_ROLE_NAME")
+_INDEX = ("FC_TASK_INDEX", "PAI_TASK_INDEX", "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX")
+_ELSEWHERE = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
+"""Addresses in documentation (RFC 5737, RFC 3849), to which the default route leads."""
+
+
+class UnknownTask(ValueError):
+    """A pod's environment does not say, or says wrongly, which task of the job it is."""
+
+
+def own_task(job: Job, environment: Mapping[str, str]) -> TaskName:
+    """The task that this pod is, by its environment; raises `UnknownTask`.
+
+    Where a job has but one role, or a role but one task, nothing needs to be said of that.
+    """
+    name, told = _told(environment, _ROLE)
+    found = [role for role in job.roles if not told or told in (role, framework_name(role))]
+    if len(found) != 1:
+        roles = f"a task role of the job ({listed(list(job.roles))})"
+        raise UnknownTask(f"{name}: {unexpected(roles, ascii(told) if told else 'nothing')}")
+    instances = job.roles[found[0]].instances
+    name, told = _told(environment, _INDEX)
+    if not told and instances == 1:
+        return found[0], 0
+    if not (told.isascii() and told.isdigit()) or len(told) > len(str(instances)) or int(told) >= instances:
+        below = f"the index of a task, below {instances}"
+        raise UnknownTask(f"{name}: {unexpected(below, ascii(told) if told else 'nothing')}")
+    return found[0], int(told)
+
+
+def framework_placement(
+    framework: Framework, job: Job, environment: Mapping[str, str], folder: str
+) -> Placement:
+    """The placement of all tasks that FrameworkController has made pods of; raises `UnknownTask`.
+
+    What is not known yet of a task is left out of its place. Raises `BadFramework` where the object is not
+    one of this job.
+    """
+    own = own_task(job, environment)
+    places = {}
+    for role, of_framework in _pairs(framework, job):
+        for index, task in enumerate(of_framework.tasks):
+            name = role.name, index
+            known = _own(task, environment) if name == own else task
+            ports = of_framework.ports.ports(index, known.pod_uid)
+            if name == own and len(ports) < len(of_framework.ports.labels):
+                raise UnknownTask("FC_POD_UID: expected the UID of this pod, found nothing")
+            places[name] = TaskPlace(known.host, ports, folder)
+    return _placement(environment, places)
+
+
+def single_placement(job: Job, environment: Mapping[str, str], folder: str) -> Placement:
+    """The placement of the only task of a job, in a pod without FrameworkController; raises `UnknownTask`.
+
+    Nobody schedules its ports: they are consecutive, from one in the platform's range that depends on the
+    pod's name. So the same pod has the same ones, and pods in one host network seldom do.
+    """
+    tasks = sum(role.instances for role in job.roles.values())
+    if tasks != 1:
+        expected = f"a Framework for the {tasks} tasks of the job, or a job of one task"
+        raise UnknownTask(f"FC_FRAMEWORK_NAME: {unexpected(expected, 'nothing')}")
+    own = own_task(job, environment)
+    counts = port_counts(job.roles[own[0]])
+    pod = environment.get("POD_NAME") or os.uname().nodename
+    ports = iter(range(hashed_port(pod, "", 0, FIRST, END - sum(counts.values())), END))
+    by_label = {label: tuple(next(ports) for _ in range(count)) for label, count in counts.items()}
+    return _placement(environment, {own: TaskPlace(_pod_address(environment), by_label, folder)})
+
+
+def _placement(environment: Mapping[str, str], places: Mapping[TaskName, TaskPlace]) -> Placement:
+    framework, user = environment.get("PAI_FRAMEWORK_NAME", ""), environment.get("PAI_USER_NAME", "")
+    return Placement(framework, user, places, told_by_platform=True)
+
+
+def _told(environment: Mapping[str, str], names: tuple[str, ...]) -> tuple[str, str]:
+    """The first variable that is set, and its value; else the first one, and nothing."""
+    name = next((name for name in names if environment.get(name)), names[0])
+    return name, environment.get(name, "")
+
+
+def _pairs(framework: Framework, job: Job) -> Iterator[tuple[TaskRole, FrameworkRole]]:
+    """Each role of the job with that of the Framework."""
+    found = {role.name: (number, role) for number, role in enumerate(framework.roles)}
+    for role in job.roles.values():
+        name = framework_name(role.name)
+        if name not in found:
+            raise BadFramework(f"spec.taskRoles: expected one named '{name}' for the job's '{role.name}'")
+        number, of_framework = found.pop(name)
+        tasks = len(of_framework.tasks)
+        if tasks != role.instances:
+            instances = f"{role.instances}, the instances of the job's '{role.name}'"
+            raise BadFramework(f"spec.taskRoles[{number}].taskNumber: {unexpected(instances, str(tasks))}")
+        yield role, of_framework
+    for name, (number, _) in found.items():
+        expected = f"the name of a task role of the job ({listed(list(job.roles))})"
+        raise BadFramework(f"spec.taskRoles[{number}].name: {unexpected(expected, repr(name))}")
+
+
+def _own(task: FrameworkTask, environment: Mapping[str, str]) -> FrameworkTask:
+    """What is known of this pod's task: the Framework may still tell of the pod that was tried before."""
+    uid = environment.get("FC_POD_UID")
+    if not uid or uid == task.pod_uid:
+        return task
+    return replace(task, host=None, pod_uid=uid)
+
+
+def _pod_address(environment: Mapping[str, str]) -> str | None:
+    """The address of this pod, if it is told or has a route to others; nothing is sent."""
+    told = environment.get("POD_IP", "")
+    if is_address(told):
+        return told
+    for family, elsewhere in _ELSEWHERE:
+        try:
+            with socket.socket(family, socket.SOCK_DGRAM) as probe:
+                probe.connect((elsewhere, 9))
+                address: str = probe.getsockname()[0]
+        except OSError:
+            continue
+        return address
+    return None

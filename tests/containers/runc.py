@@ -1,0 +1,163 @@
+"""Containers made by runc, as root: the file system is a tree, whose changes are in memory and go with it.
+
+The network is the machine's own, as in OpenPAI's pods (``hostNetwork``).
+"""
+
+import json
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+DOCKERS_CAPABILITIES = (
+    "AUDIT_WRITE",
+    "CHOWN",
+    "DAC_OVERRIDE",
+    "FOWNER",
+    "FSETID",
+    "KILL",
+    "MKNOD",
+    "NET_BIND_SERVICE",
+    "NET_RAW",
+    "SETFCAP",
+    "SETGID",
+    "SETPCAP",
+    "SETUID",
+    "SYS_CHROOT",
+)
+"""What Docker and containerd give a container that asks for nothing."""
+
+# Everything is unmounted with the namespace, whoever is killed.
+_OVERLAY = """
+set -e
+mount -t tmpfs tmpfs "$1/changes"
+mkdir "$1/changes/upper" "$1/changes/work"
+mount -t overlay overlay -o "lowerdir=$2,upperdir=$1/changes/upper,workdir=$1/changes/work" "$1/rootfs"
+shift 2
+exec "$@"
+"""
+_MASKED = ("/proc/kcore", "/proc/keys", "/proc/timer_list", "/sys/firmware")
+_READ_ONLY = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A file or folder of this machine in a container."""
+
+    source: Path
+    target: str
+    read_only: bool = False
+
+
+@dataclass(frozen=True)
+class Container:
+    """What a container is made of. `memory`: how many bytes it may use."""
+
+    image: Path
+    argv: Sequence[str]
+    env: Mapping[str, str] = field(default_factory=dict)
+    mounts: Sequence[Mount] = ()
+    user: int = 0
+    work: str = "/"
+    capabilities: Sequence[str] = DOCKERS_CAPABILITIES
+    read_only: bool = False
+    memory: int | None = None
+    has_shm: bool = True
+
+    def config(self) -> dict[str, Any]:
+        """It as the OCI runtime specification writes it."""
+        capabilities = [f"CAP_{name}" for name in self.capabilities]
+        # As containerd does it: an ordinary user gets them by set-user-ID programs only.
+        given = {"bounding": capabilities, "permitted": [] if self.user else capabilities}
+        resources: dict[str, Any] = {"memory": {"limit": self.memory}} if self.memory else {}
+        return {
+            "ociVersion": "1.0.2",
+            "process": {
+                "user": {"uid": self.user, "gid": self.user},
+                "args": list(self.argv),
+                "env": [f"{name}={value}" for name, value in self.env.items()],
+                "cwd": self.work,
+                "capabilities": {**given, "effective": given["permitted"]},
+            },
+            "root": {"path": "rootfs", "readonly": self.read_only},
+            "mounts": [*self._file_systems(), *map(_bind, self.mounts)],
+            "linux": {
+                "namespaces": [{"type": kind} for kind in ("pid", "ipc", "uts", "mount")],
+                "resources": resources,
+                "maskedPaths": _MASKED,
+                "readonlyPaths": _READ_ONLY,
+            },
+        }
+
+    def _file_systems(self) -> list[dict[str, Any]]:
+        pts = ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"]
+        shm = ["nosuid", "noexec", "nodev", "mode=1777", "size=65536k"]
+        return [
+            {"destination": "/proc", "type": "proc", "source": "proc"},
+            {"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "mode=755"]},
+            {"destination": "/dev/pts", "type": "devpts", "source": "devpts", "options": pts},
+            *(
+                [{"destination": "/dev/shm", "type": "tmpfs", "source": "shm", "options": shm}]
+                if self.has_shm
+                else []
+            ),
+            {"destination": "/sys", "type": "sysfs", "source": "sysfs", "options": ["ro"]},
+            {"destination": "/sys/fs/cgroup", "type": "cgroup", "source": "cgroup", "options": ["ro"]},
+        ]
+
+
+def _bind(mount: Mount) -> dict[str, Any]:
+    options = ["rbind", "ro" if mount.read_only else "rw"]
+    return {"destination": mount.target, "type": "bind", "source": str(mount.source), "options": options}
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a container has ended, and what it wrote."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+
+class Running:
+    """A container that runs; `folder` is its own, and is made here."""
+
+    def __init__(self, container: Container, folder: Path) -> None:
+        self._id = f"pai-{uuid4().hex[:12]}"
+        self._runc = ["runc", "--root", str(folder / "state")]
+        bundle = folder / self._id
+        for name in ("rootfs", "changes"):
+            (bundle / name).mkdir(parents=True)
+        (bundle / "config.json").write_text(json.dumps(container.config()))
+        overlay = ["unshare", "--mount", "sh", "-c", _OVERLAY, "sh", str(bundle), str(container.image)]
+        self.process = subprocess.Popen(
+            [*overlay, *self._runc, "run", "--bundle", str(bundle), self._id],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def end(self) -> Ended:
+        """Wait for its end."""
+        stdout, stderr = self.process.communicate(timeout=90)
+        return Ended(self.process.returncode, stdout, stderr)
+
+    def send(self, number: signal.Signals) -> None:
+        """Send its first process a signal, as the kubelet does."""
+        subprocess.run([*self._runc, "kill", self._id, str(number.value)], check=True)
+
+    def exec(self, *argv: str) -> str:
+        """Run a program in it; its output."""
+        return subprocess.run(
+            [*self._runc, "exec", self._id, *argv], capture_output=True, text=True, check=True, timeout=60
+        ).stdout
+
+
+def run(container: Container, folder: Path) -> Ended:
+    """A container from its start to its end."""
+    return Running(container, folder).end()
