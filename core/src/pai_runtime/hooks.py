@@ -11,7 +11,7 @@ A hook declares only the arguments that it needs.
 
 import pluggy
 
-from pai_runtime.plugin import PROJECT, Analysis, Contribution, Failure, Task, Use
+from pai_runtime.plugin import PROJECT, Analysis, Contribution, Failure, InitContainer, Task, Use
 
 hookspec = pluggy.HookspecMarker(PROJECT)
 
@@ -35,6 +35,17 @@ def pai_init(use: Use, task: Task) -> None:
 
     Called in a process of its own, in the init container on a cluster, before any start step of the task.
     Must write only below ``task.folder``. Secrets in ``use.parameters`` have their values.
+    """
+
+
+@hookspec
+def pai_init_container(container: InitContainer) -> None:
+    """A step of the cluster's own in the init container, for every job, whatever the job names.
+
+    Called for each entry without a ``command`` in the cluster's list of init plugins that names the plugin,
+    in the order of that list, and only in a pod. It runs in the process of ``pai-runtime init``, with its
+    rights and no time limit; its output goes to ``init.log``. An exception ends that process with exit code
+    1, and so fails the pod. After a crash it runs again, over what it has left.
     """
 
 

@@ -28,6 +28,7 @@ from pai_runtime.plugin.backoff import backoff
 from pai_runtime.plugin.contribution import Contribution, ShellStep
 from pai_runtime.plugin.failure import ContributedRule, Failure
 from pai_runtime.plugin.files import YamlFile, read_logs, read_yaml
+from pai_runtime.plugin.init_container import InitContainer
 from pai_runtime.plugin.output import FailedTask, Output, TaskLog
 from pai_runtime.plugin.scripts import BUNDLE, port_is_taken
 from pai_runtime.plugin.use import Task, Use
@@ -58,6 +59,7 @@ __all__ = [
     "FailedTask",
     "Failure",
     "FailurePolicy",
+    "InitContainer",
     "Mount",
     "Output",
     "Service",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from pai_runtime.pod.own_copy import make_own
 from pai_runtime.task.fast_json import dumps, loads
 from pai_runtime.task.layout import PRIVATE
 
@@ -36,10 +37,7 @@ class Handover:
 
 
 def hand_over(folder: Folder, handover: Handover) -> None:
-    """Leave the handover in the task's folder, whichever user the task has; raises OSError.
-
-    Init steps must have ended: a supervisor removes what is private when it does.
-    """
+    """Leave the handover in the task's folder, whichever user the task has; raises OSError."""
     folder.make(PRIVATE)
     folder.write(NAME, dumps({"logs": handover.logs, "secrets": dict(handover.secrets)}), mode=0o600)
     # The volume is this pod's alone, and the user of the task's image may be any.
@@ -53,12 +51,13 @@ def hand_over(folder: Folder, handover: Handover) -> None:
 
 
 def take_over(folder: Folder) -> Handover:
-    """Read the handover and remove it.
+    """Read the handover and remove it, and make what else is private the task user's alone.
 
     Raises OSError, `FileNotFoundError` if it has been taken before, and `ValueError`.
     """
     text = folder.read(NAME, _MOST_BYTES)
     folder.unlink(NAME)
+    make_own(folder, PRIVATE)
     document: Any = loads(text)
     if not _is_handover(document):
         raise ValueError(f"{folder.where}/{NAME} is not what the init container writes")

@@ -84,9 +84,14 @@ class Task:
         return {"PAI_MASK": f"{self.inside.where}/{MASK}"}
 
     def end(self) -> None:
-        """End all that still runs, take its last output, and remove what must not outlive the task."""
+        """End all that still runs, take its last output, and remove what must not outlive the task.
+
+        After the init steps alone, the task is still to come.
+        """
         self.processes.end()
         self.logs.end()
+        if self.options.phases == "init":
+            return
         try:
             self.inside.remove(PRIVATE)
         except OSError:

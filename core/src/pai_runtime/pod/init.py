@@ -1,0 +1,153 @@
+"""The init container: it leaves what a pod's task needs on the volume that both containers share.
+
+1. The logs of an earlier execution are set aside, and all else that it has left is removed.
+2. The init plugins run, in order, and make the plan of the task.
+3. The plan is written, and its init steps run.
+4. What the task container takes over is left to it, and at last the bundle and the launcher.
+
+Everything is made anew each time, so all of it can be repeated wherever it was interrupted.
+"""
+
+import os
+import stat
+import time
+import traceback
+from collections.abc import Callable, MutableMapping
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from pai_runtime.document.problems import InvalidInput, Problems, problem_lines
+from pai_runtime.host.host import Host
+from pai_runtime.pod.directories import BadDirectory, Directories, pod_directories
+from pai_runtime.pod.exit_spec import leave_exit_spec
+from pai_runtime.pod.handing_over import hand_over_task
+from pai_runtime.pod.init_config import read_init_plugins
+from pai_runtime.pod.init_failed import InitFailed
+from pai_runtime.pod.init_log import InitLog
+from pai_runtime.pod.init_plugins import run_init_plugin
+from pai_runtime.pod.init_steps import Made, Pod
+from pai_runtime.pod.stopping import Stopped, raise_stopped
+from pai_runtime.pod.volume import open_to_all, remove_leftovers
+from pai_runtime.task.folder import Folder
+
+LOGS: Final = "logs"
+"""On the volume; the platform mounts a directory of the host there."""
+BEFORE: Final = "prelog_"
+"""Begins the names of the directories with the logs of earlier executions."""
+
+_SCRIPTS: Final = (Path("/opt/pai-runtime/init.d"), Path("/user/local/pai/init.d"))
+"""Where an image has the commands of its init plugins: the volume hides what it has in its place."""
+
+
+def run_init(environment: MutableMapping[str, str], host: Callable[[], Host]) -> int:
+    """Do all of it; the exit code of the init container.
+
+    `environment` is that of this process, and gets the directories that it does not name. `host` raises
+    `InvalidInput`.
+    """
+    problems = Problems()
+    try:
+        raise_stopped()
+        directories = pod_directories(environment)
+        environment.update(directories.variables())
+        with ExitStack() as opened:
+            volume = opened.enter_context(Folder.at(directories.volume))
+            logs = opened.enter_context(_made(directories.logs, volume))
+            _set_aside(logs)
+            log = InitLog(logs, problems)
+            code = _logged(log, partial(_init, environment, directories, volume, host, problems, log))
+            open_to_all(logs)
+    except Stopped as stopped:
+        return stopped.code
+    except (BadDirectory, OSError) as error:
+        os.write(2, f"pai-runtime: {error}\n".encode("utf-8", "backslashreplace"))
+        return 1
+    return code
+
+
+def _logged(log: InitLog, work: Callable[[], None]) -> int:
+    """Do the work; the exit code, with the reason in the log."""
+    try:
+        work()
+    except InitFailed as error:
+        log.say(*(f"[ERROR] {line}" for line in error.lines))
+        return error.code
+    except InvalidInput as error:
+        log.say(*problem_lines(error.problems))
+    except Stopped as stopped:
+        log.say(f"[ERROR] told to stop by signal {stopped.number}")
+        return stopped.code
+    except OSError as error:
+        where = "" if error.filename is None else f"{error.filename}: "
+        log.say(f"[ERROR] cannot continue: {where}{error.strerror or error}")
+    except Exception:  # noqa: BLE001 - a fault of ours must be in the log too
+        log.say("[ERROR] internal error of the runtime", *traceback.format_exc().splitlines())
+    else:
+        return 0
+    return 1
+
+
+def _init(
+    environment: MutableMapping[str, str],
+    directories: Directories,
+    volume: Folder,
+    host: Callable[[], Host],
+    problems: Problems,
+    log: InitLog,
+) -> None:
+    remove_leftovers(volume, [LOGS])
+    with ExitStack() as opened:
+        runtime = opened.enter_context(_made(directories.runtime, volume))
+        remove_leftovers(runtime)
+        init = opened.enter_context(_made(directories.init, volume))
+        _copy_scripts(directories.init)
+        leave_exit_spec(environment, directories, runtime)
+        pod = Pod(environment, directories, init, runtime, host(), log, problems)
+        made = Made()
+        plugins = read_init_plugins(environment, directories, pod.host)
+        for plugin in plugins:
+            made = run_init_plugin(plugin, pod, made)
+        if made.plan is None:
+            names = ", ".join(plugin.name for plugin in plugins) or "none"
+            raise InitFailed(1, f"the init plugins have made no plan: expected runtimePlugins, found {names}")
+        hand_over_task(pod, made.plan, made.secrets)
+        log.say("the task can start")
+
+
+def _made(path: Path, volume: Folder) -> Folder:
+    """A directory, made if it is missing; on the volume, nothing else in its way is followed or kept."""
+    if not path.is_relative_to(volume.path):
+        path.mkdir(parents=True, exist_ok=True)
+        return Folder.at(path)
+    folder = volume.folder("")
+    for part in path.relative_to(volume.path).parts:
+        with folder:
+            if folder.exists(part) and not stat.S_ISDIR(folder.stat(part).st_mode):
+                folder.remove(part)
+            folder = folder.folder(part, make=True)
+    return folder
+
+
+def _set_aside(logs: Folder) -> None:
+    """Move what an earlier execution has logged into a directory of its own."""
+    former = [name for name in logs.names() if not name.startswith(BEFORE)]
+    if not former:
+        return
+    name = wanted = BEFORE + time.strftime("%Y%m%d-%H%M%S", time.gmtime())
+    number = 1
+    while logs.exists(name):
+        number += 1
+        name = f"{wanted}-{number}"
+    with logs.folder(name, make=True) as before:
+        for each in former:
+            logs.move(each, before, each)
+
+
+def _copy_scripts(folder: Path) -> None:
+    for scripts in _SCRIPTS:
+        if scripts.is_dir():
+            import shutil  # noqa: PLC0415 - most images have none
+
+            shutil.copytree(scripts, folder, dirs_exist_ok=True)

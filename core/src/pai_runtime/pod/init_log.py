@@ -1,0 +1,51 @@
+"""The log of the init container: all that init, its plugins and their programs print.
+
+It is a file, ``init.log``, so that nobody who prints waits for a reader; what is new in it is passed on to
+where this process printed before.
+"""
+
+import os
+
+from pai_runtime.document.printable import printable
+from pai_runtime.document.problems import Problems
+from pai_runtime.task.folder import Folder
+from pai_runtime.task.memfd import out_of_the_way
+from pai_runtime.task.runtime_log import line_prefix
+
+NAME = "init.log"
+_CHUNK = 65536
+
+
+class InitLog:
+    """``init.log`` in a directory. From now on standard output and standard error go there.
+
+    Lines of init's own hide what `problems` hide.
+    """
+
+    def __init__(self, folder: Folder, problems: Problems) -> None:
+        file = folder.append(NAME)
+        self._read_fd = out_of_the_way(folder.open(NAME))
+        self._passed_on = os.fstat(file).st_size
+        self._console = out_of_the_way(os.dup(2))
+        self._problems = problems
+        for fd in (1, 2):
+            os.dup2(file, fd)
+        os.close(file)
+
+    def say(self, *lines: str) -> None:
+        """Lines of init's own."""
+        prefix = line_prefix()
+        text = b"".join(prefix + printable(self._problems.mask(line)).encode() + b"\n" for line in lines)
+        while text:
+            text = text[os.write(2, text) :]
+        self.pass_on()
+
+    def pass_on(self) -> None:
+        """Pass on what is new."""
+        while data := os.pread(self._read_fd, _CHUNK, self._passed_on):
+            self._passed_on += len(data)
+            try:
+                while data:
+                    data = data[os.write(self._console, data) :]
+            except OSError:  # nobody reads it; the file has it
+                return

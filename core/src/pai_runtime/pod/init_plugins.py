@@ -1,0 +1,53 @@
+"""Running one init plugin: the runtime's own, a command, or a plugin that the policy allows."""
+
+from pai_runtime.host.blame import PluginError, blamed
+from pai_runtime.plugin import InitContainer
+from pai_runtime.pod.init_config import HOOK, InitPlugin
+from pai_runtime.pod.init_failed import InitFailed
+from pai_runtime.pod.init_steps import OF_FRAMEWORKS, STEPS, Made, Pod
+
+
+def run_init_plugin(plugin: InitPlugin, pod: Pod, made: Made) -> Made:
+    """What has been made after it; raises `InitFailed`, which names it."""
+    if plugin.name in OF_FRAMEWORKS and plugin.command is None and not pod.has_framework:
+        pod.log.say(f"{plugin.label} is left out: FC_FRAMEWORK_NAME is unset, so there is no Framework")
+        return made
+    pod.log.say(plugin.label)
+    try:
+        if plugin.command is not None:
+            _run_command(plugin.command, pod)
+        elif plugin.plugin is not None:
+            _call(plugin, pod)
+        else:
+            return STEPS[plugin.name](pod, made)
+    except InitFailed as error:
+        raise InitFailed(error.code, *(f"{plugin.label}: {line}" for line in error.lines)) from None
+    return made
+
+
+def _run_command(command: str, pod: Pod) -> None:
+    from pai_runtime.pod.init_command import run_command  # noqa: PLC0415 - most clusters have none
+
+    code = run_command(command, pod.directories.init, pod.environment, pod.log)
+    if code:
+        raise InitFailed(code, f"the command ended with exit code {code}: {command}")
+
+
+def _call(plugin: InitPlugin, pod: Pod) -> None:
+    if plugin.plugin is None:
+        return
+    container = InitContainer(
+        name=plugin.name,
+        parameters=plugin.parameters or {},
+        folder=pod.directories.volume,
+        environment=dict(pod.environment),
+        say=pod.log.say,
+    )
+    try:
+        loaded = pod.host.load(plugin.plugin)
+        with blamed(plugin.plugin, f"hook {HOOK}"):
+            getattr(loaded.manager.hook, HOOK)(container=container)
+    except PluginError as error:
+        raise InitFailed(1, str(error)) from None
+    finally:
+        pod.log.pass_on()

@@ -1,0 +1,67 @@
+"""Running the init steps of a plan, by a supervisor in a process of its own: it changes what it runs in."""
+
+import json
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Mapping
+
+from pai_runtime.pod.init_failed import InitFailed
+from pai_runtime.pod.init_steps import Pod
+from pai_runtime.pod.stopping import Stopped, end
+from pai_runtime.supervisor.stop import STOP_SIGNALS
+from pai_runtime.supervisor.supervisor import supervise
+from pai_runtime.task.exit_codes import RUNTIME_ERROR
+from pai_runtime.task.folder import Folder
+from pai_runtime.task.interpreter import python_argv
+from pai_runtime.task.launch import LaunchOptions
+from pai_runtime.task.memfd import ScratchFile, hand_over_script
+
+_HOOK_RUNNER = "pai_runtime.host.hook_runner"
+
+
+def run_init_steps(pod: Pod, secrets: Mapping[str, str]) -> None:
+    """Run them. One that fails ends the task, which its own container then says: there its end is recorded.
+
+    Raises `InitFailed` where they could not be run.
+    """
+    values = ScratchFile()
+    values.write(json.dumps(dict(secrets)).encode())
+    options = LaunchOptions(
+        phases="init",
+        logs=str(pod.directories.logs),
+        secrets_fd=values.fd,
+        hook_argv=tuple(python_argv(_HOOK_RUNNER)),
+    )
+    # Blocked until the supervisor listens for them itself.
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+    pid = os.fork()
+    if pid == 0:
+        _supervise(str(pod.directories.runtime), options)
+    values.close()
+    try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    except Stopped as stopped:
+        end(pid, stopped.number, group=False)
+        raise
+    finally:
+        pod.log.pass_on()
+    if code < 0 or code == RUNTIME_ERROR:
+        raise InitFailed(1, "the init steps of the plan could not be run; runtime.log says why")
+    if code:
+        pod.log.say("[ERROR] an init step has failed: runtime.log says why, and the task will end with it")
+
+
+def _supervise(folder: str, options: LaunchOptions) -> None:
+    """Whatever goes wrong, this process never goes on as init."""
+    code = RUNTIME_ERROR
+    try:
+        hand_over_script(b"")
+        code = supervise(Folder.at(folder, follow=False), options)
+    except BaseException:  # noqa: BLE001 - see above
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(code)

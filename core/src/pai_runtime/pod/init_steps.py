@@ -1,0 +1,224 @@
+"""The runtime's own init plugins: from FrameworkController's object to the plan of this pod's task.
+
+Each takes what those before it have made, and adds its own to it.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final, TypeVar
+
+from pai_runtime.document.document import parse_document
+from pai_runtime.document.problems import Problems, problem_lines
+from pai_runtime.document.value import Value
+from pai_runtime.host.host import Host
+from pai_runtime.job.load import load_job, load_task
+from pai_runtime.job.model import Job
+from pai_runtime.job.references import References, Renderer
+from pai_runtime.job.secrets import secret_values
+from pai_runtime.plan.build import PlannedRole, Planner
+from pai_runtime.plan.planning import job_plugins, planned_roles
+from pai_runtime.pod.config_files import given_document
+from pai_runtime.pod.directories import Directories
+from pai_runtime.pod.init_failed import InitFailed
+from pai_runtime.pod.init_log import InitLog
+from pai_runtime.pod.pod_secrets import job_secrets
+from pai_runtime.task.folder import Folder
+from pai_runtime.task.placeholders import fill
+from pai_runtime.task.plan import Plan
+from pai_runtime.task.record import record, replace
+
+# What not every pod needs is imported where it is.
+# ruff: noqa: PLC0415
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pai_runtime.pod.framework import Framework
+
+JOB_FILE: Final = "job_config.yaml"
+FRAMEWORK_FILE: Final = "framework.json"
+"""In the directory of init plugins, where those that are commands leave it and look for it."""
+
+PORT_TAKEN, NO_IMAGE = 253, 254
+"""Exit codes of the init container."""
+
+_T = TypeVar("_T")
+
+
+@record(frozen=True)
+class Pod:
+    """What init works with. `init` and `runtime` are the open directories of these names."""
+
+    environment: Mapping[str, str]
+    directories: Directories
+    init: Folder
+    runtime: Folder
+    host: Host
+    log: InitLog
+    problems: Problems
+
+    @property
+    def has_framework(self) -> bool:
+        """Whether the pod is FrameworkController's."""
+        return bool(self.environment.get("FC_FRAMEWORK_NAME"))
+
+
+@record(frozen=True)
+class Made:
+    """What the init plugins have made so far; the document of the Framework is JSON."""
+
+    document: bytes | None = None
+    framework: "Framework | None" = None
+    job: Job | None = None
+    roles: tuple[PlannedRole, ...] = ()
+    plan: Plan | None = None
+
+    @property
+    def secrets(self) -> dict[str, str]:
+        """The values of the job's secrets by their paths."""
+        return secret_values(self.job.secrets) if self.job else {}
+
+
+def wait_at_barrier(pod: Pod, made: Made) -> Made:
+    """Get the Framework object, once all tasks have an address if they start together."""
+    from pai_runtime.pod.barrier import BarrierFailed, wait_for_framework
+    from pai_runtime.pod.framework import read_framework
+
+    try:
+        document = wait_for_framework(
+            pod.environment, lambda given: read_framework(given).missing(), pod.log.say
+        )
+    except BarrierFailed as error:
+        raise InitFailed(error.code, str(error)) from None
+    pod.init.write(FRAMEWORK_FILE, document.decode("utf-8", "replace"), sync=False)
+    return replace(made, document=document)
+
+
+def parse_framework(pod: Pod, made: Made) -> Made:
+    """Read the Framework object, also one that a command has left."""
+    from pai_runtime.pod.framework import MOST_BYTES, BadFramework, read_framework
+
+    document = made.document
+    if document is None and pod.init.exists(FRAMEWORK_FILE):
+        document = pod.init.read(FRAMEWORK_FILE, MOST_BYTES)
+    document = _needed(document, "the Framework object", "frameworkBarrier")
+    try:
+        return replace(made, framework=read_framework(document))
+    except BadFramework as error:
+        raise InitFailed(1, f"the Framework object: {error}") from None
+
+
+def load_config(pod: Pod, made: Made) -> Made:
+    """The job, from the Framework; or what a pod without one runs, from the pod's own configuration."""
+    if pod.has_framework:
+        _needed(made.framework, "the Framework", "frameworkParser")
+    secrets, plugins = job_secrets(pod.directories), job_plugins(pod.host)
+    if made.framework and made.framework.job_file is not None:
+        pod.runtime.write(JOB_FILE, made.framework.job_file, sync=False)
+        document = parse_document(made.framework.job_file, str(pod.directories.runtime / JOB_FILE))
+        job = load_job(document, secrets, plugins, pod.problems)
+    else:
+        name = pod.environment.get("PAI_JOB_NAME") or pod.environment.get("HOSTNAME") or "job"
+        role = pod.environment.get("PAI_CURRENT_TASK_ROLE_NAME") or "taskrole"
+        job = load_task(_runtime_config(pod), name, role, secrets, plugins, pod.problems)
+    roles = planned_roles(job, pod.host, pod.problems)
+    pod.problems.check()
+    pod.log.say(*problem_lines(pod.problems.in_order))
+    return replace(made, job=job, roles=tuple(roles))
+
+
+def plan_task(pod: Pod, made: Made) -> Made:
+    """The plan of this pod's task, to which each use of a plugin contributes."""
+    from pai_runtime.pod.framework_field import BadFramework
+    from pai_runtime.pod.placement import UnknownTask, framework_placement, own_task, single_placement
+
+    job, folder = _needed(made.job, "the job", "jobConfig"), str(pod.directories.runtime)
+    try:
+        own = own_task(job, pod.environment)
+        placement = (
+            framework_placement(made.framework, job, pod.environment, folder)
+            if made.framework
+            else single_placement(job, pod.environment, folder)
+        )
+    except (BadFramework, UnknownTask) as error:
+        raise InitFailed(1, str(error)) from None
+    plan = Planner(job, pod.host, made.roles, placement, pod.problems).plans(own)[own]
+    pod.problems.check()
+    pod.log.say(f"the task is {plan.role}-{plan.index}; plugins: {_plugins(plan)}")
+    return replace(made, plan=plan)
+
+
+def check_ports(pod: Pod, made: Made) -> Made:
+    """Fail while another process has a port of this task."""
+    from pai_runtime.pod.port_check import taken_ports
+
+    if taken := taken_ports(_needed(made.plan, "the ports of the task", "runtimePlugins").ports):
+        raise InitFailed(PORT_TAKEN, *taken)
+    pod.log.say("all ports of the task are free")
+    return made
+
+
+def check_images(pod: Pod, made: Made) -> Made:
+    """Fail if the image of the task is certainly not there."""
+    job = _needed(made.job, "the job", "jobConfig")
+    plan = _needed(made.plan, "the task", "runtimePlugins")
+    name = job.roles[plan.role].docker_image
+    if name is None:
+        pod.log.say("the image is not checked: only the pod names it")
+        return made
+    from pai_runtime.pod.deadline import Deadline
+    from pai_runtime.pod.image_check import SECONDS, check_image
+
+    prerequisite = job.prerequisites[name.text, "dockerimage"]
+    image = Renderer(References(job, pod.problems), prerequisite=prerequisite).data(prerequisite.value)
+    image = fill({key: image.get(key) for key in ("uri", "auth")}, made.secrets)
+    verdict = check_image(str(image["uri"]), image["auth"], Deadline(SECONDS), pod.log.say)
+    if verdict.outcome == "missing":
+        raise InitFailed(NO_IMAGE, verdict.message)
+    pod.log.say(f"[WARNING] {verdict.message}" if verdict.outcome == "unknown" else verdict.message)
+    return made
+
+
+def render_command(pod: Pod, made: Made) -> Made:
+    """The user's command as the platform gives it, if it does; else it is that of the job."""
+    from pai_runtime.pod.user_command import VARIABLE, user_command
+
+    job = _needed(made.job, "the job", "jobConfig")
+    plan = _needed(made.plan, "the plan", "runtimePlugins")
+    script = pod.environment.get(VARIABLE)
+    if not script:
+        return made
+    return replace(made, plan=replace(plan, command=user_command(script, job, plan.role, pod.problems)))
+
+
+STEPS: Final[Mapping[str, Callable[[Pod, Made], Made]]] = {
+    "frameworkBarrier": wait_at_barrier,
+    "frameworkParser": parse_framework,
+    "jobConfig": load_config,
+    "runtimePlugins": plan_task,
+    "portChecker": check_ports,
+    "imageChecker": check_images,
+    "userCommandRender": render_command,
+}
+"""What each of `pai_runtime.pod.init_config.BUILT_IN` does."""
+
+OF_FRAMEWORKS: Final = frozenset({"frameworkBarrier", "frameworkParser"})
+"""Those that are left out in a pod that is not FrameworkController's."""
+
+
+def _needed(made: _T | None, what: str, maker: str) -> _T:
+    if made is None:
+        raise InitFailed(1, f"{what} is missing: list {maker} before it")
+    return made
+
+
+def _runtime_config(pod: Pod) -> Value:
+    root = given_document(pod.environment, "RUNTIME_CONFIG", pod.directories, "runtime_plugin.yaml")
+    if root is None:
+        where = " or ".join(str(folder / "runtime_plugin.yaml") for folder in pod.directories.configs)
+        found = "a Framework without annotation 'config'" if pod.has_framework else "no Framework"
+        expected = f"a Framework with the job in its annotation 'config', RUNTIME_CONFIG, or {where}"
+        raise InitFailed(1, f"nothing says what the task runs: expected {expected}; found {found} alone")
+    return root
+
+
+def _plugins(plan: Plan) -> str:
+    return ", ".join(f"{use.name} ({use.distribution} {use.version})" for use in plan.uses) or "none"

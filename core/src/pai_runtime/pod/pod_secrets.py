@@ -1,0 +1,62 @@
+"""The secrets of a pod, from the files that the platform mounts: those of the job, and its own."""
+
+import hmac
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from secrets import token_hex
+
+from pai_runtime.document.document import read_document
+from pai_runtime.document.problems import InvalidInput
+from pai_runtime.document.value import Value
+from pai_runtime.pod.config_files import find_file, read_keys, read_text
+from pai_runtime.pod.directories import Directories
+
+_FILES = ("secrets.yaml", "secret.yaml")
+
+
+def job_secrets(directories: Directories) -> Path | Value | None:
+    """The file with the values of the job's secrets, or a document of them; None if nothing is mounted.
+
+    The job itself has them masked. Raises `InvalidInput`.
+    """
+    path = find_file((directories.secrets, *directories.configs), *_FILES)
+    return path if path is None or path.is_file() else read_keys(path)
+
+
+def platform_secrets(
+    directories: Directories, environment: Mapping[str, str], tasks: int, asked: set[str]
+) -> dict[str, str]:
+    """What plugins have `asked` for of the platform's secrets, as far as it has them; raises `InvalidInput`.
+
+    ``run``, which all tasks of a run share and nobody else knows, is derived from what the platform gives to
+    all of them: the job's ssh key, else the user's token. A job of one task has a random one; else there is
+    none, and plugins say so.
+    """
+    known = _user_secrets(directories)
+    token = find_file((directories.token,), "token")
+    if token is not None:
+        known["token"] = read_text(token).strip()
+    if "run" in asked:
+        shared = known.get("jobSSH") or known.get("token")
+        if shared:
+            run = (
+                f"{environment.get('FC_FRAMEWORK_UID', '')} {environment.get('FC_FRAMEWORK_ATTEMPT_ID', '')}"
+            )
+            known["run"] = hmac.new(shared.encode(), f"pai-runtime run {run}".encode(), "sha256").hexdigest()
+        elif tasks == 1:
+            known["run"] = token_hex(32)
+    return {name: value for name, value in known.items() if name in asked}
+
+
+def _user_secrets(directories: Directories) -> dict[str, str]:
+    """The user's own, as JSON: ``jobSSH``, ``sshKeys``."""
+    path = find_file((directories.user_secrets,), "userExtensionSecrets.yaml")
+    if path is None:
+        return {}
+    root = read_document(path)
+    if root.data is None:
+        return {}
+    if not isinstance(root.data, dict):
+        raise InvalidInput([root.problem("not-a-mapping", "expected a mapping from names to values")])
+    return {name: json.dumps(value) for name, value in root.data.items() if value is not None}

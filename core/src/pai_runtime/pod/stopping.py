@@ -1,0 +1,53 @@
+"""Being told to stop: the signal that ends init, and whatever runs for it at that moment."""
+
+import os
+import signal
+import time
+from types import FrameType
+
+from pai_runtime.supervisor.stop import on_stop_signals
+
+GRACE = 20.0
+"""Seconds that a process has to end after the signal. Kubernetes gives the whole pod 30, unless told so."""
+_LOOK_EVERY = 0.02
+
+
+class Stopped(KeyboardInterrupt):
+    """Init was told to stop by the signal `number`. Not an error, which somebody might handle."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+    @property
+    def code(self) -> int:
+        """The exit code that says so."""
+        return 128 + self.number
+
+
+def raise_stopped() -> None:
+    """Have the signals raise `Stopped`: as the first process of a container, we would not notice them."""
+    on_stop_signals(_stop)
+
+
+def _stop(number: int, _frame: FrameType | None) -> None:
+    on_stop_signals(_leave)
+    raise Stopped(number)
+
+
+def _leave(number: int, _frame: FrameType | None) -> None:
+    os._exit(128 + number)
+
+
+def end(pid: int, number: int, *, group: bool) -> int:
+    """Pass a signal on to a child, and kill it if it does not end in time; its wait status."""
+    kill = os.killpg if group else os.kill
+    kill(pid, number)
+    until = time.monotonic() + GRACE
+    while time.monotonic() < until:
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            return status
+        time.sleep(_LOOK_EVERY)
+    kill(pid, signal.SIGKILL)
+    return os.waitpid(pid, 0)[1]

@@ -1,0 +1,25 @@
+"""The user's command as the platform gives it to the init container, in ``USER_CMD``.
+
+It is the script of the role, with deployment and parameters already in it; secrets are still references.
+"""
+
+from pai_runtime.document.problems import InvalidInput, Position, Problem, Problems
+from pai_runtime.document.value import Node, Source, Value
+from pai_runtime.job.model import Job
+from pai_runtime.job.references import References, Renderer
+from pai_runtime.task.plan import Command
+
+VARIABLE = "USER_CMD"
+
+
+def user_command(script: str, job: Job, role: str, problems: Problems) -> Command:
+    """The command of a role, with a placeholder for each secret; raises `InvalidInput`."""
+    try:
+        script.encode()
+    except UnicodeEncodeError:
+        message = "expected UTF-8, found other bytes"
+        raise InvalidInput([Problem("not-utf-8", message, Position(VARIABLE))]) from None
+    value = Value(Node(Source(VARIABLE, script), 0, len(script), script, script))
+    rendered = Renderer(References(job, problems), job.roles[role]).text(value)
+    problems.check()
+    return Command(rendered.strip() + "\n", VARIABLE, job.nounset)

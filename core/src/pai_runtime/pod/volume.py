@@ -1,0 +1,73 @@
+"""The pod volume: removing what an earlier execution has left there, and letting the task's user use it.
+
+Nothing is followed: whatever ran in the pod before may have left links.
+"""
+
+import contextlib
+import os
+import re
+import stat
+from collections.abc import Collection
+from pathlib import Path
+
+from pai_runtime.task.folder import MOST_LEVELS, Folder
+
+_Path = tuple[str, ...]
+_OCTAL = re.compile(r"\\([0-7]{3})")
+_HANDLE = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ_WRITE, _EXECUTE = 0o666, 0o111
+
+
+def remove_leftovers(folder: Folder, kept: Collection[str] = ()) -> None:
+    """Empty a directory, but for what is `kept`, and mounts with what is above them; raises OSError."""
+    _empty(folder, [*((name,) for name in kept), *_mounts_below(folder)])
+
+
+def open_to_all(folder: Folder, levels: int = MOST_LEVELS) -> None:
+    """Let every user read, write and enter what is in a directory, and it; raises OSError.
+
+    What belongs to somebody else remains as it is, and so does a file with other hard links.
+    """
+    _allow(folder.descriptor, 0o777)
+    for name in folder.names() if levels else ():
+        status = folder.stat(name)
+        if stat.S_ISDIR(status.st_mode):
+            with folder.folder(name) as inner:
+                open_to_all(inner, levels - 1)
+        elif stat.S_ISFIFO(status.st_mode) or (stat.S_ISREG(status.st_mode) and status.st_nlink == 1):
+            fd = os.open(name, _HANDLE, dir_fd=folder.fd)
+            try:
+                can_run = os.fstat(fd).st_mode & _EXECUTE
+                _allow(f"/proc/self/fd/{fd}", _READ_WRITE | (_EXECUTE if can_run else 0))
+            finally:
+                os.close(fd)
+
+
+def _allow(descriptor: str, mode: int) -> None:
+    path = Path(descriptor)
+    found = stat.S_IMODE(path.stat().st_mode)
+    if found & mode != mode:
+        with contextlib.suppress(PermissionError):
+            path.chmod(found | mode)
+
+
+def _empty(folder: Folder, kept: list[_Path]) -> None:
+    for name in folder.names():
+        below = [path[1:] for path in kept if path[0] == name]
+        if not below:
+            folder.remove(name)
+        elif () not in below:
+            with folder.folder(name) as inner:
+                _empty(inner, below)
+
+
+def _mounts_below(folder: Folder) -> list[_Path]:
+    """Where anything is mounted, as paths below the directory."""
+    own = Path(folder.descriptor).readlink()
+    found = []
+    for line in Path("/proc/self/mountinfo").read_bytes().splitlines():
+        point = Path(os.fsdecode(line.split()[4]))
+        point = Path(_OCTAL.sub(lambda match: chr(int(match[1], 8)), str(point)))
+        if point != own and point.is_relative_to(own):
+            found.append(point.relative_to(own).parts)
+    return found

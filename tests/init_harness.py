@@ -1,0 +1,186 @@
+"""An init container as a process on this machine: the pod volume is a folder, the bundle a small stand-in."""
+
+import base64
+import gzip
+import http.server
+import json
+import os
+import subprocess
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.support import PROGRAM, cli
+
+USES = "com.microsoft.pai.runtimeplugin"
+CMD = {"plugin": "cmd", "parameters": {"callbacks": [{"event": "taskStarts", "commands": ["echo start"]}]}}
+
+
+class PodFolder:
+    """The volume of a pod, and what a platform mounts; `environment` is that of its init container.
+
+    The bundle is a stand-in, because a real one takes ten seconds to make and nothing in it is run here.
+    """
+
+    def __init__(self, folder: Path, **environment: str) -> None:
+        self.volume = folder / "volume"
+        self.mounted = folder / "mounted"
+        self.bundle = folder / "bundle"
+        for each in (self.volume, self.mounted, self.bundle):
+            each.mkdir(parents=True, exist_ok=True)
+        (self.bundle / "bundle.json").write_text('{"digest": "sha256:0"}')
+        (self.bundle / "runtime").write_text("#!/bin/sh\n")
+        self.environment = {
+            "PAI_WORK_DIR": str(self.volume),
+            "PAI_CONFIG_DIR": str(self.mounted / "config"),
+            "PAI_SECRET_DIR": str(self.mounted / "secrets"),
+            "PAI_USER_EXTENSION_SECRET_DIR": str(self.mounted / "user-extension-secrets"),
+            "PAI_TOKEN_SECRET_DIR": str(self.mounted / "token-secrets"),
+            "PAI_RUNTIME_BUNDLE": str(self.bundle),
+            "FC_POD_UID": "pod-uid",
+            **environment,
+        }
+
+    def init(self, **environment: str) -> subprocess.CompletedProcess[str]:
+        return cli("init", env={**self.environment, **environment})
+
+    def start(self, **environment: str) -> "subprocess.Popen[str]":
+        return subprocess.Popen(
+            [PROGRAM, "init"],
+            env={**os.environ, **self.environment, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    @property
+    def logs(self) -> Path:
+        return self.volume / "logs" / self.environment["FC_POD_UID"]
+
+    @property
+    def log(self) -> str:
+        return (self.logs / "init.log").read_text()
+
+    @property
+    def plan(self) -> dict[str, Any]:
+        plan: dict[str, Any] = json.loads((self.volume / "runtime.d" / "plan.json").read_text())
+        return plan
+
+    @property
+    def handed_over(self) -> dict[str, str]:
+        document = json.loads((self.volume / "runtime.d" / "private" / "secrets.json").read_text())
+        secrets: dict[str, str] = document["secrets"]
+        return secrets
+
+    def mount(self, path: str, content: Any) -> Path:
+        """A file that the platform mounts: YAML, unless it is text."""
+        file = self.mounted / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(content if isinstance(content, str) else yaml.safe_dump(content, sort_keys=False))
+        return file
+
+
+def config(*commands: str, uses: list[Mapping[str, Any]] | None = None) -> str:
+    """What RUNTIME_CONFIG has, as it is written."""
+    return yaml.safe_dump({"commands": list(commands), "runtimePlugin": uses or []}, sort_keys=False)
+
+
+def framework(job: Mapping[str, Any], *, compressed: bool = False, hosts: bool = True) -> dict[str, Any]:
+    """The object of FrameworkController for a job; its tasks have addresses if it has `hosts`."""
+    roles = {name: role.get("instances", 1) for name, role in job["taskRoles"].items()}
+    statuses = [
+        {
+            "name": _converted(name),
+            "taskStatuses": [
+                {
+                    "index": index,
+                    "attemptStatus": {
+                        "podHostIP": f"10.0.{number}.{index}" if hosts else None,
+                        "podUID": f"uid-{name}-{index}" if hosts else None,
+                    },
+                }
+                for index in range(count)
+            ],
+        }
+        for number, (name, count) in enumerate(roles.items())
+    ]
+    status = (
+        {
+            "taskRoleStatusesCompressed": base64.b64encode(
+                gzip.compress(json.dumps(statuses).encode())
+            ).decode()
+        }
+        if compressed
+        else {"taskRoleStatuses": statuses}
+    )
+    return {
+        "metadata": {"name": "framework", "annotations": {"config": yaml.safe_dump(dict(job))}},
+        "spec": {"taskRoles": [_role(name, count) for name, count in roles.items()]},
+        "status": {"attemptStatus": status},
+    }
+
+
+def framework_variables(role: str, index: int = 0) -> dict[str, str]:
+    """What FrameworkController and the platform set in the pod of a task."""
+    return {
+        "FC_FRAMEWORK_NAMESPACE": "default",
+        "FC_FRAMEWORK_NAME": "framework",
+        "FC_FRAMEWORK_UID": "framework-uid",
+        "FC_FRAMEWORK_ATTEMPT_ID": "0",
+        "FC_TASKROLE_NAME": _converted(role),
+        "FC_TASK_INDEX": str(index),
+        "FC_POD_UID": f"uid-{role}-{index}",
+        "PAI_FRAMEWORK_NAME": "me~test",
+        "PAI_JOB_NAME": "me~test",
+        "PAI_USER_NAME": "me",
+        "PAI_CURRENT_TASK_ROLE_NAME": role,
+        "GANG_ALLOCATION": "true",
+    }
+
+
+@contextmanager
+def api_server(document: Any, status: int = 200) -> Iterator[str]:
+    """A stand-in for the API server, as no cluster can be had here; its address."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            data = json.dumps(document).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        serving.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            serving.join()
+
+
+def _role(name: str, count: int) -> dict[str, Any]:
+    ports = {
+        "schedulePortStart": 15000,
+        "schedulePortEnd": 40000,
+        "ports": {"ssh": {"count": 1}, "http": {"count": 1}},
+    }
+    annotations = {"rest-server/port-scheduling-spec": json.dumps(ports)}
+    return {
+        "name": _converted(name),
+        "taskNumber": count,
+        "task": {"pod": {"metadata": {"annotations": annotations}}},
+    }
+
+
+def _converted(role: str) -> str:
+    return role.replace("_", "").lower()
