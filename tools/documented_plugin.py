@@ -4,6 +4,7 @@ import re
 import sys
 from pathlib import Path
 
+_FILE = re.compile(r"^`(pai-greet/\S+)`:\n\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "writing-plugins.md"
 
 
