@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pai_runtime.bundle import libraries as libraries_module
 from pai_runtime.bundle import static_programs
 from pai_runtime.bundle.distributions import Bundled, bundled_distributions
 from pai_runtime.bundle.elf import Elf, read_elf
@@ -175,10 +174,10 @@ def test_the_programs_of_images_that_have_none_must_be_static(
 def test_without_patchelf_it_says_how_to_get_it(
     own_libraries: Libraries, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(libraries_module.sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(CannotBundle, match="pip install"):
-        own_libraries.patch_program(tmp_path)
+        own_libraries.add_program(PYTHON, tmp_path / "bundle/bin/python3")
 
 
 def test_a_directory_with_files_is_left_as_it_is(tmp_path: Path) -> None:
