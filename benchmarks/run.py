@@ -30,7 +30,9 @@ SUBJECTS = (
     "plugins",
     "crowd",
     "barrier",
+    "images",
     "analyze",
+    "framework",
     "kubernetes",
 )
 
