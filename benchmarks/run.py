@@ -32,6 +32,8 @@ SUBJECTS = (
     "barrier",
     "images",
     "analyze",
+    "framework",
+    "kubernetes",
 )
 
 

@@ -6,9 +6,7 @@ from pathlib import Path
 from pai_runtime.bundle.elf import read_elf
 from pai_runtime.bundle.errors import CannotBundle
 from pai_runtime.bundle.files import copy_file
-
-APPLETS = "applets"
-"""The directory of links that give busybox its names."""
+from pai_runtime.task.bundle import TOOLS
 
 _PROGRAMS = {
     "bash": ("bash-static", ("/bin/bash-static", "/usr/bin/bash-static")),
@@ -26,6 +24,7 @@ def add_static_programs(target: Path) -> None:
             raise CannotBundle(f"{what}; on Debian: apt-get install {package}")
         copy_file(found[0], target / "bin" / name)
     listed = subprocess.run([target / "bin/busybox", "--list"], env={}, stdout=subprocess.PIPE, check=True)
-    (target / APPLETS).mkdir()
+    (target / TOOLS).mkdir()
+    (target / TOOLS / "bash").symlink_to("../bin/bash")
     for applet in listed.stdout.decode().split():
-        (target / APPLETS / applet).symlink_to("../bin/busybox")
+        (target / TOOLS / applet).symlink_to("../bin/busybox")
