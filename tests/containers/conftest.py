@@ -1,4 +1,4 @@
-"""What tests in containers share: the images and the bundle, made once for all processes that run tests."""
+"""What tests in containers share: the images, made once for all processes that run tests."""
 
 import os
 from collections.abc import Callable
@@ -6,9 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from pai_runtime.bundle.make import make_bundle
-from pai_runtime.host.host import Host
-from pai_runtime.host.policy import NO_POLICY
 from tests.containers import images
 from tests.containers.pod import Pod
 from tests.support import made_once
@@ -30,14 +27,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.debian("bash-static"))
             if os.geteuid():
                 item.add_marker(pytest.mark.skip("containers need root"))
-
-
-@pytest.fixture(scope="session")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A bundle with all plugins of this environment."""
-    return made_once(
-        tmp_path_factory, "bundle", lambda folder: make_bundle(folder, Host(NO_POLICY), lambda _: None)
-    )
 
 
 @pytest.fixture

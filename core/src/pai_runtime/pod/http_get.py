@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import ssl
 from http.client import HTTPException, HTTPResponse, IncompleteRead, RemoteDisconnected
 from typing import TYPE_CHECKING
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from email.message import Message
     from http.client import HTTPConnection
 
+_PROXY_WORDS = re.compile("(?<=^Tunnel connection failed: ...).*", re.DOTALL)
+"""What a proxy says after its status, which could repeat what it was sent."""
 _PIECE = 1 << 16
 _MOST_AROUND = 1 << 20
 """Bytes that may come beside the body: the headers, and the frames of its chunks."""
@@ -126,5 +129,5 @@ def _reason(error: Exception) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is refused: {error.verify_message}"
     if isinstance(error, OSError):
-        return printable(error.strerror or str(error))
+        return printable(error.strerror or _PROXY_WORDS.sub("", str(error)))
     return "the answer is not HTTP"

@@ -4,6 +4,7 @@ As in ``commands: ["ls"] runtimePlugin: - plugin: ssh``: lines that were not ind
 that were are still there. OpenPAI's own example of a Pod has it so.
 """
 
+import contextlib
 import re
 
 from pai_runtime.document.document import parse_document
@@ -12,11 +13,10 @@ from pai_runtime.document.value import Value
 
 _KEYS = "commands|runtimePlugin|initPlugins"
 _FIRST_IN_ITEM = "name|command|plugin|parameters|failurePolicy|taskroles"
-_FOLD = re.compile(
-    r"""("(?:\\.|[^"\\])*"|'[^']*')"""  # text in quotes, which is left as it is
-    rf"|(?<=\S)[ ]+(?=(?:{_KEYS}):(?:\s|$)|-[ ]+(?:{_FIRST_IN_ITEM}):(?:\s|$))",
-    re.DOTALL,
-)
+_QUOTED = r"""(?<![^\s\[{,])(?P<quoted>"(?:\\.|[^"\\])*"|'[^']*')"""
+_FOLD = rf"(?<=\S)[ ]+(?=(?:{_KEYS}):(?:\s|$)|-[ ]+(?:{_FIRST_IN_ITEM}):(?:\s|$))"
+_FOLDS = re.compile(f"{_QUOTED}|{_FOLD}", re.DOTALL), re.compile(_FOLD)
+"""Where a line ended: not in what looks like text in quotes, or else, where that is none, anywhere."""
 
 
 def parse_unfolded(text: str, name: str) -> Value:
@@ -27,7 +27,11 @@ def parse_unfolded(text: str, name: str) -> Value:
     try:
         return parse_document(text, name)
     except InvalidInput as error:
-        try:
-            return parse_document(_FOLD.sub(lambda match: match[1] or "\n", text), name)
-        except InvalidInput:
-            raise error from None
+        for fold in _FOLDS:
+            with contextlib.suppress(InvalidInput):
+                return parse_document(fold.sub(_unfolded, text), name)
+        raise error from None
+
+
+def _unfolded(match: re.Match[str]) -> str:
+    return match.groupdict().get("quoted") or "\n"
