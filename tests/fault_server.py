@@ -34,6 +34,7 @@ class Request:
 
 class FaultServer(ThreadingHTTPServer):
     """A context manager. `replies` are given one after the other, and the last one to all further requests.
+    `asked` is set with the first of them.
 
     With `certificate`, the file of a key and its certificates, it speaks TLS.
     """
@@ -47,6 +48,7 @@ class FaultServer(ThreadingHTTPServer):
         self.replies = list(replies)
         self.requests: list[Request] = []
         self.lock = threading.Lock()
+        self.asked = threading.Event()
         self.ended = threading.Event()
         self.context: ssl.SSLContext | None = None
         if certificate:
@@ -62,6 +64,7 @@ class FaultServer(ThreadingHTTPServer):
     def next_reply(self, request: Request) -> Reply:
         with self.lock:
             self.requests.append(request)
+            self.asked.set()
             return self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
 
     def __enter__(self) -> "FaultServer":  # noqa: PYI034 - Python 3.10 has no Self

@@ -1,0 +1,150 @@
+"""The Framework barrier: a task starts only when all tasks of its job have a pod, and so an address.
+
+It also brings the Framework object, from which each task learns where the others are.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from pai_runtime.document.printable import printable
+from pai_runtime.plugin.backoff import backoff
+from pai_runtime.pod.api_server import SERVICE_ACCOUNT, ApiError, get_object
+from pai_runtime.pod.deadline import Deadline
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+TRANSIENT, GANG_TIMEOUT, PERMANENT = 250, 251, 252
+"""Exit codes: the API server could not be asked, the other tasks have no pods, it will never succeed."""
+
+SECONDS = 600.0
+"""How long the barrier tries, whatever is the matter."""
+INTERVAL = 8.0, 12.0
+"""Seconds from one look to the next are random between these, so that many pods do not all look at once."""
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
+"""Seconds; after API errors."""
+REQUEST_SECONDS = 30.0
+"""One request may take so long."""
+
+_MOST_UNREADABLE = 3
+"""So often what came was no Framework, before that counts as permanent."""
+_HINTS = {
+    TRANSIENT: "",
+    GANG_TIMEOUT: ". The cluster may have no room for all tasks of the job at once",
+}
+_MOST_NAMES = 5
+_RESOURCE = "frameworks.frameworkcontroller.microsoft.com"
+_FRAMEWORKS = "/apis/frameworkcontroller.microsoft.com/v1/namespaces/{}/frameworks"
+
+
+class BarrierFailed(Exception):
+    """The barrier did not open; `code` is the exit code of the init container."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def _uniform(low: float, high: float) -> float:
+    from random import uniform  # noqa: PLC0415 - most processes never wait
+
+    return uniform(low, high)  # noqa: S311 - it has nothing to do with secrets
+
+
+def wait_for_framework(
+    environment: Mapping[str, str],
+    missing: Callable[[bytes], Sequence[str]],
+    say: Callable[[str], None],
+    *,
+    deadline: Deadline | None = None,
+    draw: Callable[[float, float], float] = _uniform,
+    service_account: Path = SERVICE_ACCOUNT,
+) -> bytes:
+    """The Framework object that this pod belongs to, as JSON; raises `BarrierFailed`.
+
+    `missing` gives the names of the tasks in it that have no address yet, and raises ValueError where it is
+    no Framework. All tasks are waited for unless ``GANG_ALLOCATION`` is ``false``. `say` takes a line for the
+    log. `draw` stands for `random.uniform`. A signal ends the wait at once if its handler raises something.
+    """
+    look = _Look(environment, missing, service_account)
+    deadline = deadline or Deadline(SECONDS)
+    failures, last = 0, ""
+    while True:
+        try:
+            document, waiting = look.once(min(REQUEST_SECONDS, deadline.left()))
+        except ApiError as error:
+            failures += 1
+            code, text = TRANSIENT, f"{error}{look.advice(error)}"
+            if error.permanent:
+                raise BarrierFailed(PERMANENT, text) from None
+            pause = error.pause + backoff(failures, FIRST_PAUSE, LONGEST_PAUSE, draw)
+        else:
+            if not waiting:
+                return document
+            failures = 0
+            code, text = GANG_TIMEOUT, look.progress(waiting)
+            pause = draw(*INTERVAL)
+        if text != last:
+            say(text)
+            last = text
+        if not deadline.wait(pause):
+            raise BarrierFailed(code, f"{SECONDS:g} seconds allow no other try: {text}{_HINTS[code]}")
+
+
+class _Look:
+    """Looks at the Framework, and remembers what it has seen."""
+
+    def __init__(
+        self, environment: Mapping[str, str], missing: Callable[[bytes], Sequence[str]], service_account: Path
+    ) -> None:
+        self._environment = environment
+        self._missing = missing
+        self._service_account = service_account
+        self._name = environment.get("FC_FRAMEWORK_NAME", "")
+        self._namespace = environment.get("FC_FRAMEWORK_NAMESPACE") or "default"
+        self._found = False
+        self._unreadable = 0
+
+    def once(self, seconds: float) -> tuple[bytes, Sequence[str]]:
+        """The object, and the tasks to be waited for; raises `ApiError`."""
+        if not self._name.strip("."):
+            raise ApiError("FC_FRAMEWORK_NAME names no Framework: FrameworkController sets it in its pods")
+        path = f"{_FRAMEWORKS.format(quote(self._namespace, safe=''))}/{quote(self._name, safe='')}"
+        document = get_object(self._environment, path, Deadline(seconds).left, self._service_account)
+        try:
+            waiting = self._missing(document)
+        except ValueError as error:
+            self._unreadable += 1
+            permanent = self._unreadable >= _MOST_UNREADABLE
+            raise ApiError(f"the Framework cannot be read: {error}", permanent=permanent) from None
+        self._found, self._unreadable = True, 0
+        gang = self._environment.get("GANG_ALLOCATION", "").lower() != "false"
+        return document, waiting if gang else ()
+
+    def advice(self, error: ApiError) -> str:
+        """What to do about an error, to be appended to its message."""
+        account = f"the pod's service account (its token belongs in {self._service_account})"
+        where = f"namespace {self._namespace}"
+        if error.status == HTTPStatus.UNAUTHORIZED:
+            return f". Its login was refused: {account} must exist, and its token be of this cluster"
+        if error.status == HTTPStatus.FORBIDDEN:
+            return f". Bind {account} to a role that may get {_RESOURCE} in {where}"
+        if error.status != HTTPStatus.NOT_FOUND:
+            return ""
+        if self._found:
+            return ". It was there before: the job was stopped or deleted while this task waited for others"
+        return (
+            f". Expected: the Framework {self._name} in {where}, on the cluster that runs FrameworkController"
+        )
+
+    def progress(self, waiting: Sequence[str]) -> str:
+        """Which tasks have no address yet."""
+        tasks = self._environment.get("PAI_TASKS_NUM", "")
+        names = ", ".join(waiting[:_MOST_NAMES])
+        more = f" and {len(waiting) - _MOST_NAMES} more" if len(waiting) > _MOST_NAMES else ""
+        of = f" of {tasks}" if tasks.isdecimal() else ""
+        return f"{len(waiting)}{of} tasks have no address yet: {printable(names)}{more}"
