@@ -9,8 +9,12 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from pai_runtime.bundle.make import make_bundle
+from pai_runtime.host.host import Host
+from pai_runtime.host.policy import NO_POLICY
 from tests.cpu_time import CpuTime
 from tests.plugin_factory import Site
+from tests.support import made_once
 
 # How long an example takes depends on the machine, and no test may.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -52,6 +56,14 @@ def pytest_runtest_makereport(
     if report.skipped and not hasattr(report, "wasxfail") and os.environ.get(NOTHING_SKIPPED):
         report.outcome = "failed"
     return report
+
+
+@pytest.fixture(scope="session")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bundle with all plugins of this environment."""
+    return made_once(
+        tmp_path_factory, "bundle", lambda folder: make_bundle(folder, Host(NO_POLICY), lambda _: None)
+    )
 
 
 @pytest.fixture

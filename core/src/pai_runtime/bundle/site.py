@@ -20,6 +20,8 @@ SITE = "site"
 """Its directory in the bundle."""
 
 _METADATA = ("METADATA", "entry_points.txt")
+_UNUSED = (".pth", ".pyc", ".pyi")
+"""What runs at a start, is compiled anew, or serves type checkers."""
 
 
 def add_distribution(target: Path, each: Bundled, libraries: Libraries) -> None:
@@ -51,11 +53,11 @@ def add_distribution(target: Path, each: Bundled, libraries: Libraries) -> None:
 
 
 def _installed(each: Bundled) -> Mapping[str, Path]:
-    """What an installer has put there; no byte code, and of dependencies nothing that runs at a start."""
+    """What an installer has put there; of dependencies only what a task can use."""
     files = {name: Path(path) for name, path in each.code.files.items() if Path(path).is_file()}
     if each.is_plugin:
         return files
-    return {name: path for name, path in files.items() if path.suffix not in (".pth", ".pyc")}
+    return {name: path for name, path in files.items() if path.suffix not in _UNUSED}
 
 
 def _editable(code: Code) -> Mapping[str, Path]:

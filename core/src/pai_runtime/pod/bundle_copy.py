@@ -1,0 +1,106 @@
+"""Putting the bundle and its launcher on the volume that both containers of a pod share.
+
+It is copied aside and renamed, so that a crash leaves all of it or nothing. What an earlier execution has
+left there is replaced, since a task could have changed it; only a bundle that is mounted is used as it is.
+"""
+
+import errno
+import json
+import os
+from pathlib import Path
+from typing import Any, Final
+
+from pai_runtime.task.bundle import LAUNCHER, PREFIX
+from pai_runtime.task.folder import Folder
+
+# With pathlib, copying thousands of files would take twice as long.
+# ruff: noqa: PTH101, PTH102, PTH112, PTH114, PTH115, PTH119, PTH208, PTH211
+
+CONTENTS: Final = "bundle.json"
+"""The file of a bundle that says what is in it."""
+
+_BUNDLE, _LAUNCHER = (os.path.basename(path) for path in (PREFIX, LAUNCHER))
+_ASIDE: Final = ".bundle.part"
+_MOST_BYTES: Final = 1024 * 1024
+
+
+def place_bundle(source: Path, volume: Path) -> None:
+    """Have the bundle in `source` on the volume, with its launcher beside it; raises OSError.
+
+    Where a bundle is mounted there, it has to be the same one.
+    """
+    with Folder.at(source) as bundle, Folder.at(volume) as folder:
+        expected = _digest(bundle)
+        if _is_mounted(folder):
+            with folder.folder(_BUNDLE) as mounted:
+                if _digest(mounted) != expected:
+                    raise OSError(
+                        errno.ESTALE, f"another bundle is mounted than that of {source}", mounted.where
+                    )
+        else:
+            _replace(source, folder, _BUNDLE)
+        _replace(source / _LAUNCHER, folder, _LAUNCHER)
+
+
+def _digest(bundle: Folder) -> str:
+    """By which one bundle is told from another; raises OSError for what is none."""
+    try:
+        contents: Any = json.loads(bundle.read(CONTENTS, _MOST_BYTES))
+        digest: str = contents["digest"]
+    except (ValueError, TypeError, KeyError):
+        raise OSError(errno.EINVAL, "is not that of a bundle", f"{bundle.where}/{CONTENTS}") from None
+    return digest
+
+
+def _is_mounted(volume: Folder) -> bool:
+    """Whether the bundle there is on a file system of its own, or nobody can write it."""
+    try:
+        with volume.folder(_BUNDLE) as found:
+            is_other = os.fstat(found.fd).st_dev != os.fstat(volume.fd).st_dev
+            return is_other or bool(os.fstatvfs(found.fd).f_flag & os.ST_RDONLY)
+    except OSError:
+        return False
+
+
+def _replace(source: Path, volume: Folder, name: str) -> None:
+    """Copy a file or a directory to where it is replaced at once, whatever is in its place."""
+    volume.remove(_ASIDE)
+    try:
+        _copy(os.fspath(source), f"{volume.where}/{_ASIDE}")
+        volume.remove(name)
+        volume.move(_ASIDE, volume, name)
+    except OSError:
+        volume.remove(_ASIDE)
+        raise
+
+
+def _copy(source: str, target: str) -> None:
+    """Copy what an installer has left to a name that is new; it gets the same permissions."""
+    if os.path.islink(source):
+        os.symlink(os.readlink(source), target)
+    elif os.path.isdir(source):
+        os.mkdir(target)
+        os.chmod(target, 0o755)  # noqa: S103 - the task is any user
+        for name in os.listdir(source):
+            _copy(f"{source}/{name}", f"{target}/{name}")
+    else:
+        _copy_file(source, target)
+
+
+def _copy_file(source: str, target: str) -> None:
+    read = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        status = os.fstat(read)
+        written = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC)
+        try:
+            os.fchmod(written, status.st_mode & 0o755)
+            left = status.st_size
+            while left > 0 and (count := os.sendfile(written, read, None, left)):
+                left -= count
+        except OSError as error:
+            error.filename = target
+            raise
+        finally:
+            os.close(written)
+    finally:
+        os.close(read)

@@ -1,0 +1,139 @@
+"""The bundle: it runs in any image, and what an image has does not get into it."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from pai_runtime.task.bundle import PREFIX
+from tests.bundle_harness import Image
+
+pytestmark = [
+    pytest.mark.debian("bash-static"),
+    pytest.mark.debian("busybox-static", program="busybox"),
+]
+
+USER = 12345 if os.geteuid() == 0 else 0
+"""An ordinary user of the image; in an ordinary user's own namespace there is nobody else."""
+
+USES_ALL = f"""
+import ctypes, hashlib, socket, ssl, threading, subprocess
+import cryptography.hazmat.bindings._rust, re2, yaml._yaml
+thread = threading.Thread(target=str)
+thread.start()
+thread.join()
+ctypes.CDLL("libgcc_s.so.1")
+ssl.create_default_context()
+hashlib.new("sha256")
+try:
+    socket.getaddrinfo("somewhere.invalid", 1)
+except OSError:
+    pass
+try:
+    __import__("pwd").getpwuid(4711)
+except KeyError:
+    pass
+told["work"] = subprocess.run(["{PREFIX}/bin/busybox", "echo", "é"], capture_output=True, text=True).stdout
+"""
+"""Loads what is loaded late: libraries of extension modules, of ending threads, and to look up names."""
+
+HOSTILE = {
+    "preloaded library": {"LD_PRELOAD": "/hostile/libc.so.6:/hostile/none.so"},
+    "library path": {"LD_LIBRARY_PATH": "/hostile"},
+    "audit library": {"LD_AUDIT": "/hostile/libc.so.6"},
+    "debugging": {"LD_DEBUG": "all", "LD_BIND_NOW": "1", "LD_SHOW_AUXV": "1"},
+    "traced objects": {"LD_TRACE_LOADED_OBJECTS": "1"},
+    "Python's variables": {
+        "PYTHONHOME": "/hostile",
+        "PYTHONPATH": "/hostile",
+        "PYTHONSTARTUP": "/hostile/json.py",
+        "PYTHONINSPECT": "1",
+        "PYTHONUTF8": "0",
+        "PYTHONCOERCECLOCALE": "warn",
+        "PYTHONIOENCODING": "ascii",
+        "PYTHONWARNINGS": "error",
+        "PYTHONPLATLIBDIR": "hostile",
+    },
+    "shell's variables": {"BASH_ENV": "/hostile/env.sh", "ENV": "/hostile/env.sh", "CDPATH": "/hostile"},
+    "shell's functions": {"BASH_FUNC_export%%": "() { echo hostile; }", "BASH_FUNC_exec%%": "() { exit 9; }"},
+    "configuration of OpenSSL": {"OPENSSL_CONF": "/hostile/openssl.cnf", "OPENSSL_MODULES": "/hostile"},
+    "C library's variables": {
+        "GLIBC_TUNABLES": "glibc.malloc.check=3",
+        "MALLOC_CHECK_": "3",
+        "LOCPATH": "/hostile",
+        "GCONV_PATH": "/hostile",
+        "NLSPATH": "/hostile/%N",
+    },
+    "unknown locale": {"LANG": "xx", "LC_CTYPE": "xx_YY.EUC-JP", "LANGUAGE": "xx"},
+    "POSIX locale": {"LC_ALL": "POSIX"},
+    "names that are no shell's": {"a.b": "1", "a-b": "2", "PAI_IMAGE_TAG": "3", "ä": "\udcff"},
+    "no path": {"PATH": ""},
+}
+
+
+@pytest.fixture
+def scratch(tmp_path: Path, bundle: Path) -> Image:
+    """An image with no file of its own."""
+    root = tmp_path / "image"
+    root.mkdir(0o755)
+    return Image(root, bundle)
+
+
+@pytest.mark.parametrize("env", HOSTILE.values(), ids=HOSTILE)
+def test_variables_of_an_image_reach_the_task_and_not_the_runtime(
+    scratch: Image, env: dict[str, str]
+) -> None:
+    told = scratch.launch("one", "two words", env=env)
+    assert told.image == env
+    assert (told.argv, told.fs) == (["one", "two words"], "utf-8")
+    assert not {"LD_PRELOAD", "LD_LIBRARY_PATH", "OPENSSL_CONF", "LANG"} & told.own.keys()
+
+
+def test_it_needs_no_file_of_an_image(scratch: Image) -> None:
+    assert scratch.launch(work=USES_ALL).work == "é\n"
+
+
+def test_it_needs_no_right(scratch: Image) -> None:
+    scratch.launch()
+    image = Image(scratch.root, scratch.bundle, user=USER, is_read_only=True)
+    assert image.run(f"{PREFIX}/bin/python3", "-I", "-S", "-c", "import ssl").returncode == 0
+
+
+@pytest.fixture
+def hostile(scratch: Image) -> Image:
+    """An image in which all that a C library of a program reads is wrong."""
+    files = {
+        "etc/ld.so.preload": "/hostile/libc.so.6\n",
+        "etc/ld.so.cache": "ld.so-1.7.0\0" * 100,
+        "etc/nsswitch.conf": "passwd: hostile\nhosts: hostile [!UNAVAIL=return] dns\n",
+        "etc/resolv.conf": "nameserver hostile\noptions " + "x" * 5000 + "\n",
+        "etc/hosts": "\0" * 5000,
+        "usr/lib/ssl/openssl.cnf": "openssl_conf = x\n[x]\nproviders = y\n[y]\nz = z\n[z]\nactivate = 1\n",
+        "usr/local/lib/python3/site-packages/hostile.pth": "import hostile\n",
+        "hostile/env.sh": "exit 9\n",
+        "hostile/json.py": "raise SystemExit(9)\n",
+    }
+    for name, text in files.items():
+        path = scratch.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    for name in ("libc.so.6", "libz.so.1", "libcrypto.so.3", "libgcc_s.so.1", "libnss_hostile.so.2"):
+        for folder in (
+            "hostile",
+            "lib",
+            "usr/lib",
+            "lib64",
+            "lib/x86_64-linux-gnu",
+            "usr/lib/x86_64-linux-gnu",
+        ):
+            path = scratch.root / folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(b"\x7fELF hostile")
+    return Image(scratch.root, scratch.bundle, has_proc=True)
+
+
+def test_no_file_of_an_image_gets_into_it(hostile: Image) -> None:
+    told = hostile.launch(env=HOSTILE["preloaded library"] | HOSTILE["library path"], work=USES_ALL)
+    assert told.work == "é\n"
+    assert told.mapped
+    assert [path for path in told.mapped if not path.startswith(f"{PREFIX}/")] == []
