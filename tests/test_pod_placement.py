@@ -329,6 +329,7 @@ def test_a_pod_without_a_framework_has_the_same_ports_each_time_and_another_pod_
     assert len(set(first)) == len(first)
     assert all(15000 <= port < 40000 for port in (*first, *other))
     assert ports() == ports(POD_NAME=os.uname().nodename)
+    assert ports(POD_NAME="\udcff")
 
 
 def test_a_pod_without_a_framework_cannot_be_one_of_several_tasks() -> None:
