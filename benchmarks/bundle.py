@@ -152,8 +152,6 @@ def _placing(source: str, volume: Path) -> Thing:
     code = "import sys; from pathlib import Path; from pai_runtime.pod.bundle_copy import place_bundle; "
     argv = [sys.executable, "-c", f"{code}place_bundle(*map(Path, sys.argv[1:]))", source, str(volume)]
     return process(argv)
-        [sys.executable, "-c", f"{code}place_bundle(*map(Path, sys.argv[1:]))", source, str(volume)]
-    )
 
 
 def _fresh(volume: Path, thing: Thing) -> Thing:
