@@ -180,6 +180,18 @@ def test_without_patchelf_it_says_how_to_get_it(
         own_libraries.add_program(PYTHON, tmp_path / "bundle/bin/python3")
 
 
+def test_the_same_inputs_give_the_same_bytes(bundle: Path, tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    before = os.umask(0o077)
+    try:
+        ended = cli("bundle", made, cwd=tmp_path, env={"PYTHONHASHSEED": "1", "LC_ALL": "C", "TZ": "UTC-9"})
+    finally:
+        os.umask(before)
+    assert (ended.returncode, ended.stdout) == (0, "")
+    assert (made / "bundle.json").read_bytes() == (bundle / "bundle.json").read_bytes()
+    assert f"{made} is a bundle" in ended.stderr
+
+
 def test_a_directory_with_files_is_left_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("")
     ended = cli("bundle", tmp_path)
