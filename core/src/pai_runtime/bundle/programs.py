@@ -9,12 +9,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from pai_runtime.bundle.certificates import CERTIFICATES, PLACES
 from pai_runtime.bundle.elf import is_elf
 from pai_runtime.bundle.errors import CannotBundle
 from pai_runtime.bundle.files import copy_file, files_below, write_file
 from pai_runtime.bundle.libraries import Libraries
-from pai_runtime.task.bundle import PREFIX, RENAMED_NAMES, RENAMED_PREFIXES
+from pai_runtime.task.bundle import (
+    BUNDLED_CERTIFICATES,
+    CERTIFICATES,
+    PREFIX,
+    RENAMED_NAMES,
+    RENAMED_PREFIXES,
+)
 
 _FOLDERS = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/lib/openssh:/usr/lib/git-core"
 _GIT_CORE, _GIT_TEMPLATES = Path("/usr/lib/git-core"), Path("/usr/share/git-core/templates")
@@ -39,8 +44,8 @@ export OPENSSL_CONF=/dev/null
 
 _GIT_SETTINGS = f"""\
 export GIT_EXEC_PATH={PREFIX}/git/libexec/git-core GIT_TEMPLATE_DIR={PREFIX}/git/templates
-if ! [[ {" || ".join(f"-e {place}" for place in PLACES)} ]]; then
-    export GIT_SSL_CAINFO=${{GIT_SSL_CAINFO-{PREFIX}/{CERTIFICATES}}}
+if ! [[ {" || ".join(f"-e {place}" for place in CERTIFICATES)} ]]; then
+    export GIT_SSL_CAINFO=${{GIT_SSL_CAINFO-{BUNDLED_CERTIFICATES}}}
 fi
 """
 
