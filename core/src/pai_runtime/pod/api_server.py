@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from pai_runtime.document.printable import printable
+from pai_runtime.plugin.backoff import retry_after
 from pai_runtime.pod import http_get
-from pai_runtime.pod.retry_after import retry_after
 from pai_runtime.pod.tls import client_context
 from pai_runtime.task import fast_json
 from pai_runtime.task.record import record
