@@ -85,8 +85,8 @@ def credentials_for(image: ImageReference, auth: Mapping[str, Any]) -> tuple[Cre
     if registry == image.registry.lower() and image.repository.startswith(path):
         return Credentials(username, password), ""
     return None, (
-        f"its auth is not used: it is for {printable(f'{registry}/{path}')}, and the image in {image.registry};"
-        f" registryuri says for which registry it is, without it for {DOCKER_HUB}"
+        f"its auth is not used: its registryuri means {printable(f'{registry}/{path}')} (without one,"
+        f" {DOCKER_HUB}), and the image is in {image.registry}"
     )
 
 
