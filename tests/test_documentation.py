@@ -49,6 +49,7 @@ _BLOCK = re.compile(
 )
 _COMMAND = re.compile(r"^\$ (?P<command>.*)\n(?P<output>(?:(?!\$ ).*\n)*)", re.MULTILINE)
 _TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
+_MODULE = re.compile(r"`(\w+)/(\w+\.py|)`")
 _LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")
 
 
@@ -225,6 +226,14 @@ def test_every_test_that_a_document_names_is_there() -> None:
     named = {found for document in DOCUMENTS for found in _TEST.findall(document.read_text("utf-8"))}
     gone = [(file, test) for file, test in named if f"def {test}" not in (ROOT / file).read_text("utf-8")]
     assert not gone
+    assert len(named) > 10, named
+
+
+def test_every_module_of_the_runtime_that_a_document_names_is_there() -> None:
+    core = ROOT / "core/src/pai_runtime"
+    named = {found for document in DOCUMENTS for found in _MODULE.findall(document.read_text("utf-8"))}
+    named = {(package, module) for package, module in named if (core / package).is_dir()}
+    assert not [each for each in named if not core.joinpath(*each).exists()]
     assert len(named) > 10, named
 
 
