@@ -30,7 +30,10 @@ SUBJECTS = (
     "plugins",
     "crowd",
     "barrier",
+    "images",
     "analyze",
+    "framework",
+    "kubernetes",
 )
 
 

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import TracebackType
+from typing import TypeVar
+
+_Server = TypeVar("_Server", bound="FaultServer")
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,7 @@ class Reply:
 class Request:
     path: str
     headers: Mapping[str, str]
+    method: str = "GET"
 
 
 class FaultServer(ThreadingHTTPServer):
@@ -67,7 +71,7 @@ class FaultServer(ThreadingHTTPServer):
             self.asked.set()
             return self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
 
-    def __enter__(self) -> "FaultServer":  # noqa: PYI034 - Python 3.10 has no Self
+    def __enter__(self: _Server) -> _Server:  # noqa: PYI019 - Python 3.10 has no Self
         self._thread.start()
         return self
 
@@ -96,7 +100,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: FaultServer
 
     def do_GET(self) -> None:
-        reply = self.server.next_reply(Request(self.path, dict(self.headers)))
+        reply = self.server.next_reply(Request(self.path, dict(self.headers), self.command))
         if reply.raw is None:
             self.send_response(reply.status)
             for name, value in {"Content-Length": str(len(reply.body)), **reply.headers}.items():
@@ -109,6 +113,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(reply.endless)
         if reply.hang:
             self.server.ended.wait()
+
+    do_HEAD = do_GET  # noqa: N815 - the name is the base class's
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
         """Requests are kept in `FaultServer.requests`."""

@@ -222,7 +222,7 @@ def git_daemon(root: Path) -> Iterator[int]:
     """The port at which git's own server, ``git://``, serves the repositories below a folder."""
     port = _free_port()
     options = ["--listen=127.0.0.1", f"--port={port}", f"--base-path={root}", "--export-all", "--verbose"]
-    with _serving(["git", "daemon", *options], "Ready to rumble"):
+    with serving(["git", "daemon", *options], "Ready to rumble"):
         yield port
 
 
@@ -265,7 +265,7 @@ def ssh_server(folder: Path) -> Iterator[SshServer]:
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(exist_ok=True)  # sshd's own, which its service makes on a machine
     program = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin") or "sshd"
-    with _serving([program, "-D", "-e", "-f", str(folder / "sshd_config")], "Server listening on"):
+    with serving([program, "-D", "-e", "-f", str(folder / "sshd_config")], "Server listening on"):
         yield SshServer(folder, port)
 
 
@@ -275,7 +275,7 @@ def _free_port() -> int:
 
 
 @contextmanager
-def _serving(argv: Sequence[str], sign: str) -> Iterator[None]:
+def serving(argv: Sequence[str], sign: str) -> Iterator[None]:
     """A server that says on standard error when it is ready."""
     with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None

@@ -62,6 +62,9 @@ def bullseye(folder: Path) -> None:
         subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)
         for unused in ("debootstrap", "usr/share/doc", "usr/share/locale", "var/cache", "var/lib/apt"):
             shutil.rmtree(new / unused, ignore_errors=True)
+        if (new / "proc").is_symlink():  # where debootstrap itself runs in a container
+            (new / "proc").unlink()
+        _make(new, "proc")
         new.rename(made)
     folder.rmdir()
     folder.symlink_to(made)

@@ -62,9 +62,7 @@ def add_interpreter(target: Path) -> Libraries:
             f"cannot bundle {program}: expected a program for glibc, found {loader or 'a static one'}"
         )
     libraries = Libraries(target, loader)
-    copy_file(program, target / PROGRAM)
-    libraries.add_those_of(program)
-    libraries.patch_program(target / PROGRAM)
+    libraries.add_program(program, target / PROGRAM)
     source = Path(os.__file__).parent
     for path in _standard_library(source):
         add_module(path, target / STANDARD_LIBRARY / path.relative_to(source), libraries)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pai_runtime.bundle.elf import read_elf
 from pai_runtime.bundle.errors import CannotBundle
-from pai_runtime.bundle.files import write_file
+from pai_runtime.bundle.files import copy_file, write_file
 from pai_runtime.task.bundle import PREFIX
 
 LIBRARIES = "lib"
@@ -59,10 +59,14 @@ class Libraries:
                 self._copy(name, folder / name)
                 self.add_those_of(folder / name)
 
-    def patch_program(self, program: Path) -> None:
-        """Have a program that was copied into the bundle use these libraries, by their loader."""
+    def add_program(self, source: Path, path: Path, *preloaded: str) -> None:
+        """Copy a program that uses these libraries, by their loader; of `preloaded`, symbols come first."""
+        copy_file(source, path)
+        for name in preloaded:
+            _run([_patchelf(), "--add-needed", name, str(path)])
+        self.add_those_of(path)
         options = ["--set-interpreter", self.loader, "--force-rpath", "--set-rpath", f"{PREFIX}/{LIBRARIES}"]
-        _run([_patchelf(), *options, str(program)])
+        _run([_patchelf(), *options, str(path)])
 
     def _copy(self, name: str, path: Path) -> None:
         data = read_elf(path).relocated()

@@ -13,6 +13,7 @@ from pai_runtime.bundle.errors import CannotBundle
 from pai_runtime.bundle.files import files_below, write_file
 from pai_runtime.bundle.interpreter import add_interpreter
 from pai_runtime.bundle.launcher import launcher
+from pai_runtime.bundle.programs import add_programs
 from pai_runtime.bundle.site import SITE, add_distribution
 from pai_runtime.bundle.static_programs import add_static_programs
 from pai_runtime.host.host import Host
@@ -33,6 +34,8 @@ def make_bundle(target: Path, host: Host, say: Callable[[str], None]) -> None:
     distributions = bundled_distributions(host)
     for each in distributions:
         add_distribution(target, each, libraries)
+    asked = [program for plugin in host.usable for program in plugin.manifest.programs]
+    add_programs(target, asked, libraries, say)
     add_certificates(target)
     add_byte_code(target, _compiled(target, distributions))
     write_file(target / "runtime", launcher().encode(), 0o755)

@@ -6,11 +6,9 @@ from pathlib import Path
 from pai_runtime.bundle.elf import read_elf
 from pai_runtime.bundle.errors import CannotBundle
 from pai_runtime.bundle.files import copy_file
+from pai_runtime.task.bundle import TOOLS
 
-APPLETS = "applets"
-"""The directory of links that give busybox its names."""
-
-_PROGRAMS = {
+PROGRAMS = {
     "bash": ("bash-static", ("/bin/bash-static", "/usr/bin/bash-static")),
     "busybox": ("busybox-static", ("/bin/busybox", "/usr/bin/busybox")),
 }
@@ -19,13 +17,14 @@ _PROGRAMS = {
 
 def add_static_programs(target: Path) -> None:
     """Copy them; raises `CannotBundle` where this machine has none that is static."""
-    for name, (package, places) in _PROGRAMS.items():
+    for name, (package, places) in PROGRAMS.items():
         found = [Path(place) for place in places if Path(place).exists()]
         if not found or not read_elf(found[0]).is_static:
             what = f"{found[0]} is not static" if found else f"this machine has no {places[0]}"
             raise CannotBundle(f"{what}; on Debian: apt-get install {package}")
         copy_file(found[0], target / "bin" / name)
     listed = subprocess.run([target / "bin/busybox", "--list"], env={}, stdout=subprocess.PIPE, check=True)
-    (target / APPLETS).mkdir()
+    (target / TOOLS).mkdir()
+    (target / TOOLS / "bash").symlink_to("../bin/bash")
     for applet in listed.stdout.decode().split():
-        (target / APPLETS / applet).symlink_to("../bin/busybox")
+        (target / TOOLS / applet).symlink_to("../bin/busybox")

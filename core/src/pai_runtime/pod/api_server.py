@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from pai_runtime.document.printable import printable
 from pai_runtime.pod import http_get
 from pai_runtime.pod.retry_after import retry_after
+from pai_runtime.pod.tls import client_context
 from pai_runtime.task import fast_json
 from pai_runtime.task.record import record
 from pai_runtime.task.regular_file import open_regular
@@ -145,16 +146,10 @@ def _connection(address: _Address, certificates: Path | None) -> HTTPConnection:
 
 
 def _context(certificates: Path | None) -> ssl.SSLContext:
-    """What trusts the certificates in this file alone; without a file, those that the system trusts."""
     try:
-        context = ssl.create_default_context(cafile=certificates)
+        return client_context(certificates)
     except OSError as error:
         raise ApiError(f"the certificates in {certificates} cannot be used: {_in_short(error)}") from None
-    # As Go's clients verify: each certificate in the file is trusted, also one that another has issued, and
-    # none needs a key identifier. Those of many clusters have none, and Python 3.13 and later ask for it.
-    context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
-    context.verify_flags &= ~ssl.VerifyFlags.VERIFY_X509_STRICT
-    return context
 
 
 def _refusal(address: str, answer: http_get.Answer) -> ApiError:

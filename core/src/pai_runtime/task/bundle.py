@@ -12,6 +12,9 @@ VOLUME = "/usr/local/pai"
 PREFIX = f"{VOLUME}/bundle"
 """Where the bundle is: its programs and libraries find each other by this path."""
 
+TOOLS = "applets"
+"""The directory in the bundle with a shell and the usual programs."""
+
 LAUNCHER = f"{VOLUME}/runtime"
 """The command of the task container."""
 

@@ -62,14 +62,6 @@ if [ "$uid" = 0 ] && [ $missing != 0 ]; then
 fi
 """
 
-# The runtime may have written them as another user; and of our own, ssh uses none that others can read.
-_OWN_THE_KEYS = """\
-umask 077
-for file in host_key key; do
-    [ ! -e $file ] || { cat $file >$file.own && mv -f $file.own $file; } || exit 1
-done
-"""
-
 _PREPARE_THE_IMAGES = """\
 id -un >/dev/null 2>&1 || {
     echo "[ERROR] ssh: user $(id -u) has no name in /etc/passwd, and sshd lets in nobody without" >&2
@@ -95,7 +87,7 @@ cd "${FOLDER}" || {{
     exit 1
 }}
 {_REFUSE_A_POWERLESS_ROOT}\
-{_OWN_THE_KEYS}\
+umask 077
 if [ "$sshd" = {BUNDLED}/sshd ]; then
 {_PREPARE_THE_BUNDLED}\
 else

@@ -1,0 +1,145 @@
+"""Programs of this machine that allowed plugins need in tasks: OpenSSH and git, in a bundle.
+
+A set of them has a directory of its own. In its ``libexec`` are the programs, in its ``bin`` a script for
+each that starts it with no library, module or locale of the image.
+"""
+
+import shutil
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pai_runtime.bundle.certificates import CERTIFICATES, PLACES
+from pai_runtime.bundle.elf import is_elf
+from pai_runtime.bundle.errors import CannotBundle
+from pai_runtime.bundle.files import copy_file, files_below, write_file
+from pai_runtime.bundle.libraries import Libraries
+from pai_runtime.task.bundle import PREFIX, RENAMED_NAMES, RENAMED_PREFIXES
+
+_FOLDERS = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/lib/openssh:/usr/lib/git-core"
+_GIT_CORE, _GIT_TEMPLATES = Path("/usr/lib/git-core"), Path("/usr/share/git-core/templates")
+
+_NSS_WRAPPER = "libnss_wrapper.so"
+"""Gives a program users and groups of files that variables name, whatever the image knows."""
+
+_PRIVSEP_FOLDER = b"/run/sshd\0", b"/usr\0sshd\0"
+"""What sshd needs as root: a directory of root's that nobody else can write, and how it is replaced.
+
+An image need not have the first, and may be read-only; the second is above the bundle. The last part stays,
+because it is the name of sshd's user, too.
+"""
+
+_SCRIPT = """\
+#!{prefix}/bin/bash -p
+# Starts {name} of the bundle: what an image sets for its own programs is not for this one.
+unset -v {names}
+export OPENSSL_CONF=/dev/null
+{settings}exec {prefix}/{folder}/libexec/{name} "$@"
+"""
+
+_GIT_SETTINGS = f"""\
+export GIT_EXEC_PATH={PREFIX}/git/libexec/git-core GIT_TEMPLATE_DIR={PREFIX}/git/templates
+if ! [[ {" || ".join(f"-e {place}" for place in PLACES)} ]]; then
+    export GIT_SSL_CAINFO=${{GIT_SSL_CAINFO-{PREFIX}/{CERTIFICATES}}}
+fi
+"""
+
+
+@dataclass(frozen=True)
+class ProgramSet:
+    """Programs that belong together, and their `helpers` as far as this machine's version has them.
+
+    Symbols of the libraries `preloaded` come first in all of them. `settings` are lines of the scripts.
+    """
+
+    name: str
+    programs: tuple[str, ...]
+    helpers: tuple[str, ...]
+    packages: str
+    preloaded: tuple[str, ...] = ()
+    settings: str = ""
+
+    @property
+    def missing(self) -> list[str]:
+        """What this machine does not have of them."""
+        programs = [name for name in self.programs if _found(name) is None]
+        return [*programs, *(name for name in self.preloaded if not any(Path("/usr/lib").glob(f"*/{name}")))]
+
+
+_SSH = ProgramSet(
+    "ssh",
+    ("sshd", "ssh", "scp", "sftp", "sftp-server"),
+    ("sshd-session", "sshd-auth"),  # since OpenSSH 9.8
+    "openssh-server openssh-client libnss-wrapper",
+    preloaded=(_NSS_WRAPPER,),
+)
+_GIT = ProgramSet("git", ("git",), ("git-remote-http",), "git", settings=_GIT_SETTINGS)
+
+
+def add_programs(
+    target: Path, asked: Iterable[str], libraries: Libraries, say: Callable[[str], None]
+) -> None:
+    """Copy the sets with a program that is `asked` for, as manifests name them.
+
+    Says which of them this machine does not have. Raises `CannotBundle`.
+    """
+    names = {name for program in asked for name in program.split()[:1]}
+    for each in (_SSH, _GIT):
+        if not names.intersection(each.programs):
+            continue
+        if each.missing:
+            missing, get = ", ".join(each.missing), f"apt-get install {each.packages}"
+            say(f"the bundle has no {each.name}: this machine lacks {missing}; on Debian: {get}")
+            continue
+        _add_set(target, each, libraries)
+        if each is _GIT:
+            _add_git_core(target / each.name)
+        else:
+            _move_privsep_folder(target / each.name / "libexec")
+
+
+def _add_set(target: Path, each: ProgramSet, libraries: Libraries) -> None:
+    for name in (*each.programs, *each.helpers):
+        if source := _found(name):
+            libraries.add_program(source, target / each.name / "libexec" / name, *each.preloaded)
+    names = [*RENAMED_NAMES, *(f'"${{!{prefix}@}}"' for prefix in RENAMED_PREFIXES)]
+    for name in each.programs:
+        script = _SCRIPT.format(
+            prefix=PREFIX, folder=each.name, name=name, names=" ".join(names), settings=each.settings
+        )
+        write_file(target / each.name / "bin" / name, script.encode(), 0o755)
+
+
+def _move_privsep_folder(libexec: Path) -> None:
+    old, new = _PRIVSEP_FOLDER
+    for program in sorted(libexec.glob("sshd*")):
+        data = program.read_bytes()
+        found = data.count(old)
+        if program.name == "sshd" and found != 1:
+            raise CannotBundle(
+                f"cannot bundle sshd: expected /run/sshd in it once, as in Debian's, found {found}"
+            )
+        program.write_bytes(data.replace(old, new))
+
+
+def _add_git_core(folder: Path) -> None:
+    """What git itself starts in order to clone, and what it makes repositories of."""
+    core = folder / "libexec/git-core"
+    core.mkdir()
+    (core / "git").symlink_to("../git")
+    for name in ("git-remote-http", "git-remote-https"):
+        (core / name).symlink_to("../git-remote-http")
+    for name in (
+        "git-sh-setup",
+        "git-sh-i18n",
+        "git-submodule",
+    ):  # the image may have no shell
+        _, _, script = (_GIT_CORE / name).read_bytes().partition(b"\n")
+        write_file(core / name, f"#!{PREFIX}/bin/bash -p\n".encode() + script, 0o755)
+    for path in files_below(_GIT_TEMPLATES):
+        copy_file(path, folder / "templates" / path.relative_to(_GIT_TEMPLATES))
+
+
+def _found(name: str) -> Path | None:
+    found = shutil.which(name, path=_FOLDERS)
+    return Path(found) if found and is_elf(Path(found)) else None

@@ -1,0 +1,35 @@
+"""What a server asks for before it lets one in: the header WWW-Authenticate (RFC 9110, 11.6.1)."""
+
+import re
+from collections.abc import Iterable, Mapping
+
+from pai_runtime.task.record import record
+
+_TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"  # noqa: S105 - RFC 9110's name for a word
+_PART = re.compile(rf"""({_TOKEN})\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]*))|({_TOKEN})""")
+_ESCAPE = re.compile(r"\\(.)")
+
+
+@record(frozen=True)
+class Challenge:
+    """One way to authenticate. `scheme` and the names of the parameters are in lower case."""
+
+    scheme: str
+    parameters: Mapping[str, str]
+
+
+def parse_challenges(headers: Iterable[str]) -> list[Challenge]:
+    """The challenges in the values of all such headers of an answer, in their order.
+
+    What is no challenge is passed over: there may be others that are.
+    """
+    found: list[Challenge] = []
+    for header in headers:
+        parameters: dict[str, str] | None = None
+        for name, quoted, plain, scheme in _PART.findall(header):
+            if scheme:
+                parameters = {}
+                found.append(Challenge(scheme.lower(), parameters))
+            elif parameters is not None:
+                parameters[name.lower()] = _ESCAPE.sub(r"\1", quoted) or plain
+    return found

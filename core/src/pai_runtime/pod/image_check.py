@@ -1,0 +1,124 @@
+"""The image check: whether the image that a task is to run in exists, before its container waits for it.
+
+Only what is certain fails a task. All else is a warning: the node that pulls the image may have it already,
+may use a mirror, or credentials of its own.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal
+
+from pai_runtime.document.printable import printable
+from pai_runtime.plugin.backoff import backoff
+from pai_runtime.pod.deadline import Deadline
+from pai_runtime.pod.image_reference import DOCKER_HUB, BadReference, ImageReference, parse_reference
+from pai_runtime.pod.registry import Credentials, ImageQuestion, Refused, Unclear
+from pai_runtime.task.record import record
+
+Outcome = Literal["exists", "missing", "unknown"]
+
+SECONDS: Final = 60.0
+"""What the check of all images of a task may take."""
+ATTEMPT_SECONDS: Final = 15.0
+"""What one attempt may take, with all its requests: nobody is to wait for a registry that is not reached."""
+REFUSALS: Final = 3
+"""So often are credentials to be refused: registries answer 401 now and then without a reason."""
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 15.0
+_DOCKER_HUB_HOSTS = ("docker.io", "index.docker.io")
+_REGISTRY_URI = re.compile("(?:[a-z]+://)?([^/]*)(?:/v[12](?=/|$))?/?(.*?)/?", re.IGNORECASE | re.DOTALL)
+
+
+@record(frozen=True)
+class ImageVerdict:
+    """What is known of an image: ``missing`` only for certain. `message` says it to the job's author."""
+
+    outcome: Outcome
+    message: str
+
+
+def check_image(
+    uri: str, auth: Mapping[str, Any] | None, deadline: Deadline, say: Callable[[str], None]
+) -> ImageVerdict:
+    """Ask the image's registry whether it exists, and again while that may help and the deadline allows.
+
+    `auth` is that of the job, with the password in it.
+    """
+    try:
+        image = parse_reference(uri)
+    except BadReference as error:
+        return ImageVerdict("missing", str(error))
+    credentials, unused = credentials_for(image, auth or {})
+    if unused:
+        say(f"image {image}: {unused}")
+    attempts = refusals = 0
+    while True:
+        attempts += 1
+        left = Deadline(min(ATTEMPT_SECONDS, deadline.left())).left
+        try:
+            return _certain(image, exists=ImageQuestion(image, credentials, left).exists())
+        except Unclear as error:
+            refusals += isinstance(error, Refused)
+            if refusals == REFUSALS:
+                return _refused(image, str(error))
+            if error.again is None:
+                return _unknown(image, str(error))
+            pause = error.again + backoff(attempts, _FIRST_PAUSE, _LONGEST_PAUSE)
+            if pause >= deadline.left():
+                return _unknown(image, f"{error}, {attempts} times")
+            say(f"image {image}: asking its registry again in {pause:.1f} s: {error}")
+        deadline.wait(pause)
+
+
+def credentials_for(image: ImageReference, auth: Mapping[str, Any]) -> tuple[Credentials | None, str]:
+    """The credentials in a job's ``auth``, if they are for the registry of an image; else why there are none.
+
+    As the platform passes them to the nodes, which pull with them: without a ``registryuri`` they are for
+    Docker Hub, and one with a path is for the repositories below it.
+    """
+    if not auth:
+        return None, ""
+    username, password = auth.get("username"), auth.get("password")
+    if not (isinstance(username, str) and username and isinstance(password, str) and password):
+        return None, "its auth is not used: expected a username and a password"
+    registry, path = _registry_of(str(auth.get("registryuri") or DOCKER_HUB))
+    if registry == image.registry.lower() and image.repository.startswith(path):
+        return Credentials(username, password), ""
+    return None, (
+        f"its auth is not used: it is for {printable(f'{registry}/{path}')}, and the image in {image.registry};"
+        f" registryuri says for which registry it is, without it for {DOCKER_HUB}"
+    )
+
+
+def _registry_of(uri: str) -> tuple[str, str]:
+    """The registry that a ``registryuri`` means, and the path in it: of a URL, or of a host with its port."""
+    match = _REGISTRY_URI.fullmatch(uri)
+    host, path = (match[1].lower(), match[2]) if match else (uri, "")
+    return (DOCKER_HUB if host in _DOCKER_HUB_HOSTS else host), path
+
+
+def _certain(image: ImageReference, *, exists: bool) -> ImageVerdict:
+    if exists:
+        return ImageVerdict("exists", f"image {image} exists")
+    return ImageVerdict(
+        "missing",
+        f"image {image} does not exist: the registry {image.registry} knows no such image."
+        " Correct the uri of the job's dockerimage, or push the image",
+    )
+
+
+def _refused(image: ImageReference, reason: str) -> ImageVerdict:
+    return ImageVerdict(
+        "missing",
+        f"image {image} cannot be had: the registry {image.registry} refuses it to the user in the job's auth"
+        f" ({reason}, {REFUSALS} times). Correct the username and password, or the name of the image, or let"
+        " this user pull it",
+    )
+
+
+def _unknown(image: ImageReference, reason: str) -> ImageVerdict:
+    return ImageVerdict(
+        "unknown",
+        f"image {image}: the registry {image.registry} does not say whether it exists: {reason}."
+        " The task starts nevertheless, if the node can pull the image",
+    )

@@ -1,0 +1,196 @@
+"""Whether a registry has an image, asked by the registry API (version 2) with its two ways to authenticate.
+
+https://github.com/opencontainers/distribution-spec, and https://distribution.github.io/distribution/spec/auth/token/.
+"""
+
+import re
+import time
+from base64 import b64encode
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from pai_runtime.pod.challenges import Challenge, parse_challenges
+from pai_runtime.pod.http_get import Answer, NoAnswer
+from pai_runtime.pod.image_reference import DOCKER_HUB, ImageReference
+from pai_runtime.pod.registry_request import is_this_machine, may_lead, request
+from pai_runtime.pod.retry_after import retry_after
+from pai_runtime.task.fast_json import loads
+from pai_runtime.task.record import field, record
+
+MANIFEST_TYPES: Final = (
+    "application/vnd.oci.image.index.v1+json",
+    "application/vnd.docker.distribution.manifest.list.v2+json",
+    "application/vnd.oci.image.manifest.v1+json",
+    "application/vnd.docker.distribution.manifest.v2+json",
+    "application/vnd.docker.distribution.manifest.v1+prettyjws",
+    "application/vnd.docker.distribution.manifest.v1+json",
+)
+
+_SOON: Final = 1.0
+
+_DOCKER_HUB_HOST = "registry-1.docker.io"
+_TOKEN = re.compile("[!-~]{1,65536}")
+
+
+class Unclear(Exception):
+    """The registry does not say whether there is the image; the message says what it did say.
+
+    `again`: in how many seconds, at least, it may say more; None if it will not.
+    """
+
+    def __init__(self, message: str, again: float | None = None) -> None:
+        super().__init__(message)
+        self.again = again
+
+
+class Refused(Unclear):
+    """The credentials are wrong, or do not allow to pull the image."""
+
+
+@record(frozen=True)
+class Credentials:
+    """A user of a registry."""
+
+    username: str
+    password: str = field(repr=False)
+
+    @property
+    def basic(self) -> str:
+        """The header that says so (RFC 7617)."""
+        pair = f"{self.username}:{self.password}".encode(errors="surrogatepass")
+        return f"Basic {b64encode(pair).decode()}"
+
+
+class ImageQuestion:
+    """Asks a registry for one image, as a user or as nobody, within the seconds that are `left`."""
+
+    def __init__(
+        self, image: ImageReference, credentials: Credentials | None, left: Callable[[], float]
+    ) -> None:
+        self._image = image
+        self._credentials = credentials
+        self._left = left
+        self._authorization: str | None = None
+        host = _DOCKER_HUB_HOST if image.registry == DOCKER_HUB else image.registry
+        scheme = "http" if is_this_machine(_without_port(host)) else "https"
+        self._url = f"{scheme}://{host}/v2/{image.repository}/manifests/{image.manifest}"
+
+    def exists(self) -> bool:
+        """Whether the image exists, for certain; raises `Unclear`."""
+        # Docker Hub counts each GET as a pull, and no HEAD; but only a body says what an error means.
+        answer = self._ask("HEAD")
+        if answer.status not in (HTTPStatus.OK, HTTPStatus.UNAUTHORIZED) and not _may_pass(answer.status):
+            answer = self._ask("GET")
+        if answer.status == HTTPStatus.OK:
+            if answer.headers.get_content_type() not in MANIFEST_TYPES:
+                raise Unclear("it answered with something that is not a manifest")
+            return True
+        if answer.status == HTTPStatus.NOT_FOUND and self._is_certain(answer):
+            return False
+        raise self._fault(answer)
+
+    def _is_certain(self, answer: Answer) -> bool:
+        """Whether "not found" means it: a registry may hide from nobody what it shows to a user."""
+        codes = _error_codes(answer)
+        named = bool(self._credentials) or self._authorization is None
+        return "MANIFEST_UNKNOWN" in codes or ("NAME_UNKNOWN" in codes and named)
+
+    def _ask(self, method: str) -> Answer:
+        answer = self._send(method, self._url, self._authorization)
+        if answer.status == HTTPStatus.UNAUTHORIZED and self._authorization is None:
+            self._authorization = self._authorize(answer)
+            answer = self._send(method, self._url, self._authorization)
+        return answer
+
+    def _authorize(self, answer: Answer) -> str:
+        """The header Authorization that the registry wants."""
+        challenges = {
+            challenge.scheme: challenge
+            for challenge in parse_challenges(answer.headers.get_all("WWW-Authenticate") or ())
+        }
+        if "bearer" in challenges:
+            return f"Bearer {self._token(challenges['bearer'])}"
+        if "basic" not in challenges:
+            raise Unclear("it wants a kind of authentication that is unknown here")
+        if self._credentials is None:
+            raise self._fault(answer)
+        return self._credentials.basic
+
+    def _token(self, challenge: Challenge) -> str:
+        """What the registry's token service issues for this image alone."""
+        realm = challenge.parameters.get("realm", "")
+        if not may_lead(self._url, realm):
+            raise Unclear("its token service is at an address that is not to be trusted")
+        query = {"scope": f"repository:{self._image.repository}:pull"}
+        if "service" in challenge.parameters:
+            query["service"] = challenge.parameters["service"]
+        url = f"{realm}{'&' if '?' in realm else '?'}{urlencode(query)}"
+        answer = self._send("GET", url, self._credentials.basic if self._credentials else None)
+        if answer.status != HTTPStatus.OK:
+            raise self._fault(answer)
+        found = _json_object(answer)
+        token = found.get("token") or found.get("access_token")
+        if not isinstance(token, str) or not _TOKEN.fullmatch(token):
+            raise Unclear("its token service issued no token")
+        return token
+
+    def _send(self, method: str, url: str, authorization: str | None) -> Answer:
+        headers = {"Accept": ", ".join(MANIFEST_TYPES) if url == self._url else "application/json"}
+        if authorization:
+            headers["Authorization"] = authorization
+        try:
+            received = request(method, url, headers, self._left)
+        except NoAnswer as error:
+            raise Unclear(str(error)) from None
+        if received.redirected and received.answer.status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+            # Which has not seen the credentials, and is not to see them.
+            raise Unclear(f"it redirects to a server that answered {received.answer.status}")
+        return received.answer
+
+    def _fault(self, answer: Answer) -> Unclear:
+        """What an answer means that is neither yes nor no."""
+        # A 403 may be a firewall's, too; what a registry denies it says in its own words.
+        denied = answer.status == HTTPStatus.FORBIDDEN and _error_codes(answer) & {"DENIED", "UNAUTHORIZED"}
+        if answer.status == HTTPStatus.UNAUTHORIZED or denied:
+            if self._credentials:
+                # Registries, Docker Hub above all, answer so now and then without a reason.
+                return Refused(f"it answered {answer.status}", _SOON)
+            return Unclear(
+                f"it answered {answer.status}; if the image is private, its dockerimage needs an auth"
+                " with username, password and registryuri"
+            )
+        if _may_pass(answer.status):
+            again = retry_after(answer.headers.get("Retry-After"), time.time())
+            return Unclear(f"it answered {answer.status}", again)
+        return Unclear(f"it answered {answer.status}")
+
+
+def _without_port(host: str) -> str:
+    """The name or address in a registry's, which has brackets if it is one of IPv6."""
+    return host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+
+
+def _may_pass(status: int) -> bool:
+    return (
+        status in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
+        or status >= HTTPStatus.INTERNAL_SERVER_ERROR
+    )
+
+
+def _error_codes(answer: Answer) -> set[str]:
+    """The codes of the errors that a registry lists."""
+    errors = _json_object(answer).get("errors")
+    if not isinstance(errors, list):
+        return set()
+    codes = (error.get("code") for error in errors if isinstance(error, dict))
+    return {code for code in codes if isinstance(code, str)}
+
+
+def _json_object(answer: Answer) -> dict[str, Any]:
+    try:
+        value = loads(answer.body)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,40 @@
+"""What tests in containers share: the images, made once for all processes that run tests."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.containers import images
+from tests.containers.pod import Pod
+from tests.support import made_once
+
+MAKERS: dict[str, Callable[[Path], None]] = {
+    "busybox": images.busybox,
+    "scratch": images.scratch,
+    "musl": images.musl,
+    "bullseye": images.bullseye,
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.debian("runc"))
+            item.add_marker(pytest.mark.debian("busybox-static", program="busybox"))
+            item.add_marker(pytest.mark.debian("bash-static"))
+            if os.geteuid():
+                item.add_marker(pytest.mark.skip("containers need root"))
+
+
+@pytest.fixture
+def pod(tmp_path: Path, bundle: Path) -> Pod:
+    return Pod(tmp_path, bundle)
+
+
+@pytest.fixture
+def image(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The image of a name."""
+    return lambda name: made_once(tmp_path_factory, f"image-{name}", MAKERS[name])

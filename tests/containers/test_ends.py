@@ -1,0 +1,149 @@
+"""How a task ends in a container of its own, in which the runtime is the first process."""
+
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.containers.pod import RUNTIME_DIR, Pod
+from tests.containers.runc import Running
+from tests.task_harness import plan, shell
+
+Image = Callable[[str], Path]
+
+
+def _ready(pod: Pod) -> None:
+    """Have a FIFO by which the task says that it has come so far."""
+    os.mkfifo(pod.volume / "ready")
+    (pod.volume / "ready").chmod(0o666)
+
+
+def _wait(pod: Pod) -> None:
+    (pod.volume / "ready").read_text()
+
+
+_READY = "echo > /usr/local/pai/ready"
+
+
+def test_a_task_that_is_told_to_stop_saves_its_work_and_runs_its_exit_callbacks(
+    pod: Pod, image: Image
+) -> None:
+    _ready(pod)
+    command = f"trap 'echo saved; exit 0' TERM; {_READY}; while :; do sleep 0.01; done"
+    pod.prepare(plan(RUNTIME_DIR, command, [shell("taskExits", 0, "echo exits $PAI_TASK_OUTCOME")]))
+    task = pod.task(image("busybox"))
+    _wait(pod)
+    task.send(signal.SIGTERM)
+    ended = task.end()
+    assert (ended.code, ended.stdout) == (143, "saved\n")
+    assert pod.runtime_log[-1] == "exits cancelled"
+    assert (pod.record["outcome"], pod.record["exitCode"]) == ("cancelled", 143)
+
+
+def test_orphans_are_reaped_and_ended_with_the_task(pod: Pod, image: Image) -> None:
+    command = (
+        "for i in 1 2 3 4 5; do sh -c 'sleep 0 &'; done\n"
+        "(setsid sleep 1000 &)\n"
+        "while grep -q 'State:.Z' /proc/[0-9]*/status 2>/dev/null; do sleep 0.01; done\n"
+        "echo done"
+    )
+    pod.prepare(plan(RUNTIME_DIR, command))
+    ended = pod.run_task(image("busybox"))
+    assert (ended.code, ended.stdout) == (0, "done\n")
+
+
+def test_a_task_that_is_killed_leaves_its_logs_and_is_not_run_again(pod: Pod, image: Image) -> None:
+    _ready(pod)
+    pod.prepare(plan(RUNTIME_DIR, f"echo working; {_READY}; sleep 1000"))
+    task = pod.task(image("busybox"))
+    _wait(pod)
+    task.send(signal.SIGKILL)
+    assert task.end().code == 137
+    assert (pod.logs / "user-all/current").read_text() == "working\n"
+    again = pod.run_task(image("busybox"))
+    assert (again.code, again.stdout) == (241, "")
+    assert "nothing was handed over" in pod.termination_message
+
+
+def test_a_task_that_failed_is_held_until_it_is_released_from_within(pod: Pod, image: Image) -> None:
+    _ready(pod)
+    given = plan(RUNTIME_DIR, f"{_READY}; exit 5", [shell("taskFails", 0, "echo over")])
+    pod.prepare(replace(given, hold=600))
+    task = pod.task(image("busybox"))
+    _wait(pod)
+    _release(task)
+    assert task.end().code == 5
+    assert any("held" in line for line in pod.runtime_log)
+    assert pod.runtime_log[-1] == "over"
+
+
+def _release(task: Running) -> None:
+    """From a session in the container, as a person would, who waits until the state says so."""
+    state = f"{RUNTIME_DIR}/state.json"
+    task.exec("sh", "-c", f"until grep -q held {state}; do sleep 0.05; done; touch {RUNTIME_DIR}/release")
+
+
+_HOSTILE = {
+    "LD_PRELOAD": "/lib/ld-musl-x86_64.so.1",
+    "LD_LIBRARY_PATH": "/lib:/usr/lib",
+    "LD_AUDIT": "/lib/audit.so",
+    "LD_BIND_NOW": "1",
+    "GLIBC_TUNABLES": "glibc.malloc.check=3",
+    "GCONV_PATH": "/nowhere",
+    "LOCPATH": "/nowhere",
+    "LANG": "xx_YY.EUC-JP",
+    "LC_ALL": "POSIX",
+    "PYTHONHOME": "/nowhere",
+    "PYTHONPATH": "/nowhere",
+    "PYTHONSTARTUP": "/nowhere",
+    "PYTHONWARNINGS": "error",
+    "PYTHONIOENCODING": "ascii",
+    "OPENSSL_CONF": "/nowhere",
+    "BASH_ENV": "/nowhere",
+    "ENV": "/nowhere",
+    "CDPATH": "/",
+    "IFS": "x",
+    "TMPDIR": "/nowhere",
+    "TERM": "dumb",
+    "with.dot": "a b",
+    "EMPTY": "",
+    "LINES": "one\ntwo\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "user"),
+    [
+        pytest.param("musl", 0, marks=pytest.mark.debian("musl-tools", program="musl-gcc")),
+        ("scratch", 0),
+        ("scratch", 12345),
+    ],
+)
+def test_an_environment_that_is_hostile_to_us_reaches_the_command_and_does_us_no_harm(
+    pod: Pod, image: Image, name: str, user: int
+) -> None:
+    pod.prepare(plan(RUNTIME_DIR, "exec env -0", [shell("taskStarts", 0, "export LATER=too")]))
+    ended = pod.run_task(image(name), env=_HOSTILE, user=user)
+    found = dict(line.split("=", 1) for line in ended.stdout.split("\0") if line)
+    assert (ended.code, ended.stderr) == (0, "")
+    # A shell keeps its own IFS, and that of busybox no name that it could not set.
+    kept = _HOSTILE.keys() - {"IFS"} - ({"with.dot"} if name == "musl" else set())
+    assert {name: found.get(name) for name in kept} == {name: _HOSTILE[name] for name in kept}
+    assert found["LATER"] == "too"
+    own = {
+        "PATH",
+        "HOME",
+        "FC_POD_UID",
+        "PAI_WORK_DIR",
+        "PAI_MASK",
+        "LATER",
+        "PWD",
+        "OLDPWD",
+        "SHLVL",
+        "_",
+        "IFS",
+    }
+    assert found.keys() - _HOSTILE.keys() <= own

@@ -1,0 +1,72 @@
+"""One task in images of all kinds: what it says, leaves and ends with is the same in each."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.containers.pod import RUNTIME_DIR, Pod
+from tests.task_harness import plan, shell
+
+_STEPS = [
+    shell("taskStarts", 0, 'echo "starts: $GREETING"; export CARRIED=over'),
+    shell("taskFails", 0, 'echo "fails: $PAI_TASK_EXIT_CODE"'),
+    shell("taskExits", 1, "false"),
+]
+_COMMAND = 'echo "$GREETING $CARRIED"; echo err >&2; exit 3'
+_SECRETS = {"who": "w0rld-s3cret"}
+
+_RUNTIME_LOG = [
+    "[INFO] Starting to exec precommands",
+    "[INFO] output of 'a' in taskStarts:",
+    "starts: hello, ******",
+    "[INFO] Precommands finished",
+    "[INFO] USER COMMAND START",
+    "[INFO] USER COMMAND END",
+    "[INFO] output of 'a' in taskFails:",
+    "fails: 3",
+    "[ERROR] taskExits of 'b' (org.example.test, pai-test 1.0, job.yaml:1:1) ended with exit code 1",
+]
+
+IMAGES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "busybox only": ("busybox", {}),
+    "scratch with one static program": ("scratch", {}),
+    "musl": ("musl", {}),
+    "an older Debian": ("bullseye", {}),
+    "read-only, of an ordinary user without capabilities": (
+        "busybox",
+        {"read_only": True, "user": 12345, "capabilities": ()},
+    ),
+    "scratch, read-only, of an ordinary user without capabilities": (
+        "scratch",
+        {"read_only": True, "user": 12345, "capabilities": (), "has_shm": False},
+    ),
+    "an older Debian, of an ordinary user": ("bullseye", {"user": 12345}),
+}
+
+
+_NO_SHELL = "[INFO] this image has no shell: commands run in /usr/local/pai/bundle/applets/bash"
+
+
+def _marks(image: str) -> list[pytest.MarkDecorator]:
+    if image == "bullseye":  # which is fetched from a mirror of Debian, once
+        return [pytest.mark.debian("debootstrap"), pytest.mark.timeout(900)]
+    return [pytest.mark.debian("musl-tools", program="musl-gcc")] if image == "musl" else []
+
+
+@pytest.mark.parametrize(
+    "which", [pytest.param(name, id=name, marks=_marks(image)) for name, (image, _) in IMAGES.items()]
+)
+def test_a_task_is_the_same_in_every_image(pod: Pod, image: Callable[[str], Path], which: str) -> None:
+    name, how = IMAGES[which]
+    given = plan(RUNTIME_DIR, _COMMAND, _STEPS, environment={"GREETING": "hello, \0who\0"})
+    pod.prepare(given, _SECRETS)
+    ended = pod.run_task(image(name), **how)
+    assert (ended.code, ended.stdout, ended.stderr) == (3, "hello, ****** over\n", "err\n")
+    assert pod.runtime_log == ([_NO_SHELL] if name == "scratch" else []) + _RUNTIME_LOG
+    assert (pod.record["originUserExitCode"], pod.record["callbackFailureCount"]) == (3, 1)
+    assert pod.termination_message.startswith("[PAI_RUNTIME_ERROR_START]\nexitCode: 3\n")
+    assert (pod.logs / "user-all/current").read_text() == "hello, ****** over\nerr\n"
+    everything = [path for path in pod.volume.parent.rglob("*") if path.is_file()]
+    assert not [path for path in everything if b"w0rld-s3cret" in path.read_bytes()]
