@@ -37,8 +37,8 @@ JOB_FILE: Final = "job_config.yaml"
 FRAMEWORK_FILE: Final = "framework.json"
 """In the directory of init plugins, where those that are commands leave it and look for it."""
 
-NO_IMAGE: Final = 254
-"""The exit code of an init container whose task has no image."""
+PORT_TAKEN, NO_IMAGE = 253, 254
+"""Exit codes of the init container."""
 
 _T = TypeVar("_T")
 
@@ -148,10 +148,10 @@ def plan_task(pod: Pod, made: Made) -> Made:
 
 def check_ports(pod: Pod, made: Made) -> Made:
     """Fail while another process has a port of this task."""
-    from pai_runtime.pod.port_check import PORT_CONFLICT, taken_ports
+    from pai_runtime.pod.port_check import taken_ports
 
     if taken := taken_ports(_needed(made.plan, "the ports of the task", "runtimePlugins").ports):
-        raise InitFailed(PORT_CONFLICT, *taken)
+        raise InitFailed(PORT_TAKEN, *taken)
     pod.log.say("all ports of the task are free")
     return made
 
