@@ -162,7 +162,12 @@ def test_a_port_that_is_taken_is_named_by_its_label(tmp_path: Path) -> None:
         ({}, 403, {}, 252),
         ({}, 404, {}, 252),
         ({"metadata": {"name": "framework"}}, 200, {}, 252),
-        ("job", 200, {"prerequisites": [{"name": "image", "type": "dockerimage", "uri": "example/UPPER"}]}, 254),
+        (
+            "job",
+            200,
+            {"prerequisites": [{"name": "image", "type": "dockerimage", "uri": "example/UPPER"}]},
+            254,
+        ),
         ("job", 200, {"worker": {"commands": ["echo <% $secrets.none %>"]}}, 1),
         ("job", 200, {"extras": {USES: [{"plugin": "nowhere"}]}}, 1),
     ],
