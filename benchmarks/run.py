@@ -32,6 +32,7 @@ SUBJECTS = (
     "barrier",
     "images",
     "analyze",
+    "framework",
     "kubernetes",
 )
 

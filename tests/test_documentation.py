@@ -48,6 +48,8 @@ _BLOCK = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 _COMMAND = re.compile(r"^\$ (?P<command>.*)\n(?P<output>(?:(?!\$ ).*\n)*)", re.MULTILINE)
+_TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
+_MODULE = re.compile(r"`(\w+)/(\w+\.py|)`")
 _LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")
 
 
@@ -218,6 +220,21 @@ def test_every_link_leads_somewhere() -> None:
 def _anchors(document: Path) -> set[str]:
     headings = re.findall(r"^#+ (.*)$", document.read_text("utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_every_test_that_a_document_names_is_there() -> None:
+    named = {found for document in DOCUMENTS for found in _TEST.findall(document.read_text("utf-8"))}
+    gone = [(file, test) for file, test in named if f"def {test}" not in (ROOT / file).read_text("utf-8")]
+    assert not gone
+    assert len(named) > 10, named
+
+
+def test_every_module_of_the_runtime_that_a_document_names_is_there() -> None:
+    core = ROOT / "core/src/pai_runtime"
+    named = {found for document in DOCUMENTS for found in _MODULE.findall(document.read_text("utf-8"))}
+    named = {(package, module) for package, module in named if (core / package).is_dir()}
+    assert not [each for each in named if not core.joinpath(*each).exists()]
+    assert len(named) > 10, named
 
 
 def test_the_exit_codes_that_are_told_are_those_of_the_runtime() -> None:

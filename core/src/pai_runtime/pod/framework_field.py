@@ -108,7 +108,11 @@ class Field:
 
 def _is_unicode(text: str) -> bool:
     """Whether it has no half of a surrogate pair, which JSON can write and UTF-8 cannot."""
-    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _shown(data: Any) -> str:

@@ -58,9 +58,10 @@ class PortSpec:
         return found
 
 
-def hashed_port(pod_uid: str, label: str, number: int, first: int, end: int) -> int:
-    """The port of that number, from 0, of a label."""
-    digest = hashlib.md5(f"[{pod_uid}][{label}][{number}]".encode(), usedforsecurity=False).hexdigest()
+def hashed_port(pod: str, label: str, number: int, first: int, end: int) -> int:
+    """The port of that number, from 0, of a label; `pod` is the UID of the task's pod."""
+    text = f"[{pod}][{label}][{number}]".encode(errors="surrogateescape")
+    digest = hashlib.md5(text, usedforsecurity=False).hexdigest()
     return (int(digest[:12], 16) + int(digest[12:24], 16) + int(digest[24:], 16)) % (end - first) + first
 
 
@@ -83,9 +84,12 @@ def read_port_spec(annotation: Field, tasks: int) -> PortSpec:
     for label in ("ssh", "http"):
         if label not in found:
             found[label] = _read_range(labels.at(label), tasks) if is_older else PortRange(1)
-    first, end = spec.get("schedulePortStart"), spec.get("schedulePortEnd")
-    start = first.number(1, _MOST_PORTS - 1) if first else FIRST
-    return PortSpec(found, start, end.number(start + 1, _MOST_PORTS) if end else max(END, start + 1))
+    first = _bound(spec, "schedulePortStart", FIRST).number(1, _MOST_PORTS - 1)
+    return PortSpec(found, first, _bound(spec, "schedulePortEnd", END).number(first + 1, _MOST_PORTS))
+
+
+def _bound(spec: Field, key: str, usual: int) -> Field:
+    return spec.get(key) or Field(usual, spec, key)
 
 
 def _read_range(entry: Field, tasks: int) -> PortRange:
