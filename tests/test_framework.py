@@ -101,7 +101,6 @@ _SPEC_NAME = f"spec.taskRoles[0].task.pod.metadata.annotations.{ANNOTATION}"
     ("path", "field"),
     [
         ("metadata", "metadata"),
-        ("metadata name", "metadata.name"),
         ("metadata annotations config", "metadata.annotations.config"),
         ("spec", "spec"),
         ("spec taskRoles", "spec.taskRoles"),
@@ -135,7 +134,7 @@ def is_fine(path: str, value: Any) -> bool:
     return (
         (path == "metadata annotations config" and value == "x\ny")
         or (path.endswith(("taskRoles", "taskRoleStatuses")) and value == [])
-        or (path.endswith("ttemptStatus") and isinstance(value, dict))
+        or (path.endswith(("metadata", "ttemptStatus")) and isinstance(value, dict))
     )
 
 
@@ -143,7 +142,6 @@ def is_fine(path: str, value: Any) -> bool:
     ("path", "field"),
     [
         ("metadata", "metadata"),
-        ("metadata name", "metadata.name"),
         ("spec", "spec"),
         ("spec taskRoles", "spec.taskRoles"),
         ("spec taskRoles 0 name", "spec.taskRoles[0].name"),
@@ -170,7 +168,6 @@ def test_a_field_that_is_missing_is_named(path: str, field: str, nothing: Any) -
         ("spec taskRoles 1 name", "ps_server", "spec.taskRoles[1].name"),
         ("spec taskRoles 1 taskNumber", 10**9, "spec.taskRoles[1].taskNumber"),
         ("spec taskRoles 1 taskNumber", 100_000, "spec.taskRoles[1].task"),
-        ("metadata name", "A b", "metadata.name"),
         (f"{_TASK} index", 0, f"{_TASK_NAME}.index"),
         (f"{_TASK} attemptStatus podHostIP", "10.0.0", f"{_TASK_NAME}.attemptStatus.podHostIP"),
         (f"{_TASK} attemptStatus podHostIP", "$(id)", f"{_TASK_NAME}.attemptStatus.podHostIP"),

@@ -216,7 +216,7 @@ def test_a_signal_ends_the_wait_at_once(number: signal.Signals, reply: Reply) ->
             if reply is WAITING:
                 process.stdout.readline()  # it says for whom it waits
             else:
-                server.asked.wait()
+                assert server.asked.wait(60)
             process.send_signal(number)
             assert process.wait(60) == 128 + number
     assert len(server.requests) == 1

@@ -1,5 +1,7 @@
 """The image check fails a task for what is certain, asks again while that may help, and else warns."""
 
+import socket
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -363,6 +365,17 @@ def test_a_registry_that_is_not_there_is_a_warning_at_once(check: Check) -> None
     assert not check.clock.pauses
 
 
+def test_a_resolver_that_does_not_answer_holds_nobody_up(
+    check: Check, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which name servers a machine asks is not for a test to change: the call that asks them stands still."""
+    ended = threading.Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: ended.wait() and [])
+    monkeypatch.setattr(image_check, "ATTEMPT_SECONDS", 0.1)
+    assert check("ubuntu").outcome == "unknown"
+    ended.set()
+
+
 @pytest.mark.parametrize(
     ("image", "registryuri", "used"),
     [
@@ -370,12 +383,16 @@ def test_a_registry_that_is_not_there_is_a_warning_at_once(check: Check) -> None
         ("ubuntu", "", True),
         ("ubuntu", "https://index.docker.io/v1/", True),
         ("ubuntu", "docker.io", True),
-        ("ubuntu", "registry-1.docker.io", True),
         ("index.docker.io/x/y", "Docker.io", True),
         ("x.azurecr.io/y", "x.azurecr.io", True),
         ("x.azurecr.io/y", "https://x.azurecr.io/v2/", True),
         ("x.azurecr.io/y", "HTTPS://X.azurecr.io", True),
         ("x:5000/y", "http://x:5000", True),
+        ("x:5000/y", "x:5000/", True),
+        ("x.io/y/z", "x.io/y", True),
+        ("x.io/y/z", "https://x.io/v2/y/", True),
+        ("x.io/z", "x.io/y", False),
+        ("ubuntu", "registry-1.docker.io", False),
         ("x.azurecr.io/y", None, False),
         ("ubuntu", "x.azurecr.io", False),
         ("x:5000/y", "x:5001", False),

@@ -9,12 +9,16 @@ from typing import Any
 
 import pytest
 
+from pai_runtime.document.problems import Problems
+from pai_runtime.host.host import Host
+from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.job.model import Job
+from pai_runtime.plan.build import Planner
 from pai_runtime.plan.environment import JobEnvironment, Placement
 from pai_runtime.pod.framework import BadFramework, Framework, read_framework
 from pai_runtime.pod.placement import UnknownTask, framework_placement, own_task, single_placement
 from tests.framework_object import Pod, framework_object, hashed, role_status, task_role
-from tests.job_harness import build
+from tests.job_harness import build, checked_roles
 from tests.support import job
 
 FOLDER = "/usr/local/pai/runtime.d"
@@ -165,12 +169,14 @@ def test_of_a_task_whose_address_is_not_known_the_ports_are_told() -> None:
     assert PEERS.keys() - told.keys() == {"PAI_HOST_IP_worker_0", "PAI_TASK_ROLE_worker_HOST_LIST"}
 
 
-@pytest.mark.parametrize("told", [Pod(), Pod("11111111", "10.9.9.9")], ids=["nothing", "the pod before"])
-def test_a_pod_knows_its_own_ports_whatever_the_framework_tells(told: Pod) -> None:
-    own = in_pod(AS_WORKER, framework([WORKERS[0], told]))
-    without_address = {name: value for name, value in OF_WORKER.items() if not name.endswith("_IP")}
-    assert without_address.items() <= own.items()
-    assert "PAI_CONTAINER_HOST_IP" not in own
+@pytest.mark.parametrize(
+    "told",
+    [Pod(), Pod(WORKERS[1].uid), Pod("11111111", "10.9.9.9")],
+    ids=["nothing", "no address", "the pod before"],
+)
+def test_a_pod_knows_its_own_ports_and_address_whatever_the_framework_tells(told: Pod) -> None:
+    late = framework([WORKERS[0], told])
+    assert in_pod({**AS_WORKER, "POD_IP": "10.0.0.2"}, late) == {**PEERS, **OF_WORKER}
 
 
 def test_a_pod_without_a_uid_is_told_so_where_the_framework_does_not_know_it() -> None:
@@ -223,6 +229,17 @@ def test_each_task_of_many_is_told_where_all_are(tasks: int) -> None:
     environment = {"FC_TASKROLE_NAME": "myrole", "FC_TASK_INDEX": str(own), "FC_POD_UID": f"uid-{own}"}
     where = framework_placement(read_framework(text), whole, environment, FOLDER)
     assert variables(where, "my_role", own, whole) == calculated(tasks, own)
+
+
+def test_a_plan_for_a_pod_has_the_variables_that_its_placement_tells_and_no_others() -> None:
+    roles, problems = checked_roles(JOB)
+    where = framework_placement(framework(), JOB, AS_WORKER, FOLDER)
+    own = own_task(JOB, AS_WORKER)
+    plan = Planner(JOB, Host(NO_POLICY), roles, where, Problems()).plans(own)[own]
+    assert not problems
+    assert {each.name: each.value for each in plan.variables()} == {**PEERS, **OF_WORKER}
+    assert plan.folder == FOLDER
+    assert plan.ports == {"tcp": (27117, 36884), "ssh": (38326,), "http": (19320,)}
 
 
 def test_the_run_and_the_user_are_those_that_the_platform_tells_and_all_folders_that_of_the_pod() -> None:

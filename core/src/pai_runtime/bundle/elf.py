@@ -1,5 +1,6 @@
 """ELF files: what they need to run, and copies of them that look for it in the bundle only."""
 
+import os
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,25 +13,30 @@ _NULL, _NEEDED, _STRTAB, _RPATH, _RUNPATH = 0, 1, 5, 15, 29
 """Tags of the dynamic section."""
 _IDENTITY = b"\x7fELF\x02\x01\x01"
 """Of a file of 64 bits, little-endian."""
+_HEADER = 64
+"""The size of the header of such a file."""
 _ENTRY = struct.Struct("<qQ")
 _SEGMENT = struct.Struct("<IIQQQQQQ")
 
 
 class Elf:
-    """The content of an ELF file of 64 bits; raises ValueError for anything else."""
+    """The content of an ELF file of 64 bits; all raise ValueError for anything else."""
 
     def __init__(self, data: bytes) -> None:
-        if not data.startswith(_IDENTITY):
+        if not data.startswith(_IDENTITY) or len(data) < _HEADER:
             raise ValueError("no ELF file of 64 bits, little-endian")
         self._data = data
-        (table,) = struct.unpack_from("<Q", data, 32)
-        size, count = struct.unpack_from("<HH", data, 54)
-        self._segments = [_SEGMENT.unpack_from(data, table + size * index) for index in range(count)]
+        try:
+            (table,) = struct.unpack_from("<Q", data, 32)
+            size, count = struct.unpack_from("<HH", data, 54)
+            self._segments = [_SEGMENT.unpack_from(data, table + size * index) for index in range(count)]
+        except struct.error:
+            raise ValueError("an ELF file that is incomplete") from None
 
     @property
     def interpreter(self) -> str | None:
         """The dynamic loader that it asks for; None for a static program or a library."""
-        return next((data.rstrip(b"\0").decode() for _, data in self._of_type(_INTERP)), None)
+        return next((os.fsdecode(data.rstrip(b"\0")) for _, data in self._of_type(_INTERP)), None)
 
     @property
     def is_static(self) -> bool:
@@ -41,7 +47,7 @@ class Elf:
     def needed(self) -> list[str]:
         """The names of the libraries that it asks for."""
         at = [self._strings + value for tag, value, _ in self._dynamic() if tag == _NEEDED]
-        return [self._data[start : self._data.index(0, start)].decode() for start in at]
+        return [os.fsdecode(self._string(start)) for start in at]
 
     def relocated(self) -> bytes:
         """The same, but it looks for libraries only beside itself (``$ORIGIN``) and where its program does.
@@ -56,7 +62,7 @@ class Elf:
 
     def _relocate(self, data: bytearray, entry: int, text: int) -> None:
         """Where there is a RUNPATH, that of the program would not count."""
-        old = bytes(data[text : data.index(0, text)])
+        old = self._string(text)
         own = b":".join(each for each in old.split(b":") if each.startswith((b"$ORIGIN", b"${ORIGIN}")))
         data[text : text + len(old)] = own.ljust(len(old), b"\0")
         if own:
@@ -67,11 +73,14 @@ class Elf:
     @property
     def _harmless(self) -> tuple[int, int]:
         """An entry in the place of one that is to have no effect: the string table's, once more."""
-        return next((tag, value) for tag, value, _ in self._dynamic() if tag == _STRTAB)
+        for tag, value, _ in self._dynamic():
+            if tag == _STRTAB:
+                return tag, value
+        raise ValueError("an ELF file without a table of strings")
 
     def _stripped(self, data: bytearray) -> bytearray:
         """What is beyond the last segment is not loaded; debugging information is most of some libraries."""
-        end = max(offset + size for _, _, offset, _, _, size, _, _ in self._segments)
+        end = max((offset + size for _, _, offset, _, _, size, _, _ in self._segments), default=0)
         struct.pack_into("<Q", data, 40, 0)  # no section headers
         struct.pack_into("<HH", data, 60, 0, 0)
         return data[:end]
@@ -80,12 +89,13 @@ class Elf:
     def _strings(self) -> int:
         """Where the table of strings is in the file."""
         _, address = self._harmless
-        places = (
-            int(address - start + offset)
-            for kind, _, offset, start, _, size, _, _ in self._segments
-            if kind == _LOAD and start <= address < start + size
-        )
-        return next(places)
+        for kind, _, offset, start, _, size, _, _ in self._segments:
+            if kind == _LOAD and start <= address < start + size:
+                return int(address - start + offset)
+        raise ValueError("an ELF file whose table of strings is not loaded")
+
+    def _string(self, start: int) -> bytes:
+        return self._data[start : self._data.index(0, start)]
 
     def _dynamic(self) -> Iterator[tuple[int, int, int]]:
         """Each tag with its value, and where it is in the file."""
@@ -111,6 +121,8 @@ def is_elf(path: Path) -> bool:
 def read_elf(path: Path) -> Elf:
     """The file; raises `CannotBundle` for one that is none of this kind."""
     try:
-        return Elf(path.read_bytes())
-    except (OSError, ValueError, struct.error) as error:
+        elf = Elf(path.read_bytes())
+        elf.relocated()
+        return elf
+    except (OSError, ValueError) as error:
         raise CannotBundle(f"cannot bundle {path}: {error}") from None

@@ -8,7 +8,7 @@ from pai_runtime.bundle.errors import CannotBundle
 from pai_runtime.bundle.files import copy_file
 from pai_runtime.task.bundle import TOOLS
 
-_PROGRAMS = {
+PROGRAMS = {
     "bash": ("bash-static", ("/bin/bash-static", "/usr/bin/bash-static")),
     "busybox": ("busybox-static", ("/bin/busybox", "/usr/bin/busybox")),
 }
@@ -17,7 +17,7 @@ _PROGRAMS = {
 
 def add_static_programs(target: Path) -> None:
     """Copy them; raises `CannotBundle` where this machine has none that is static."""
-    for name, (package, places) in _PROGRAMS.items():
+    for name, (package, places) in PROGRAMS.items():
         found = [Path(place) for place in places if Path(place).exists()]
         if not found or not read_elf(found[0]).is_static:
             what = f"{found[0]} is not static" if found else f"this machine has no {places[0]}"

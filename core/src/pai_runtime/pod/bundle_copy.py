@@ -63,11 +63,13 @@ def _is_mounted(volume: Folder) -> bool:
 
 
 def _replace(source: Path, volume: Folder, name: str) -> None:
-    """Copy a file or a directory to where it is replaced at once, whatever is in its place."""
+    """Copy a file or a directory to a name that has, at each moment, all of it or nothing."""
     volume.remove(_ASIDE)
+    if volume.exists(name):
+        volume.move(name, volume, _ASIDE)
+        volume.remove(_ASIDE)
     try:
         _copy(os.fspath(source), f"{volume.where}/{_ASIDE}")
-        volume.remove(name)
         volume.move(_ASIDE, volume, name)
     except OSError:
         volume.remove(_ASIDE)

@@ -57,7 +57,6 @@ class FrameworkRole:
 class Framework:
     """A Framework. `job_file` is the job's YAML, with its secrets masked, if it was made from one."""
 
-    name: str
     roles: tuple[FrameworkRole, ...]
     job_file: str | None
 
@@ -77,14 +76,10 @@ def read_framework(document: bytes) -> Framework:
     if len(document) > MOST_BYTES:
         raise root.bad(f"expected at most {size_text(MOST_BYTES)}, found {size_text(len(document))}")
     root = root.parsed(document)
-    metadata = root.at("metadata")
-    annotations = metadata.get("annotations")
+    annotations = root.at("metadata").get("annotations")
     config = annotations.get("config") if annotations else None
-    return Framework(
-        metadata.at("name").text("[a-z0-9.-]{1,253}", "a name of a Kubernetes object"),
-        tuple(_read_roles(root.at("spec", "taskRoles"), _read_statuses(root))),
-        config.text() if config else None,
-    )
+    roles = _read_roles(root.at("spec", "taskRoles"), _read_statuses(root))
+    return Framework(tuple(roles), config.text() if config else None)
 
 
 def _read_roles(roles: Field, known: Mapping[TaskName, FrameworkTask]) -> Iterator[FrameworkRole]:

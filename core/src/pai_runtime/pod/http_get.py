@@ -6,6 +6,7 @@ import io
 import re
 import ssl
 from http.client import HTTPException, HTTPResponse, IncompleteRead, RemoteDisconnected
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from pai_runtime.document.printable import printable
@@ -51,12 +52,13 @@ def get(
 ) -> Answer:
     """What the server answers to one request on a new connection, which is closed; raises `NoAnswer`.
 
-    `left` gives the seconds that are left for all of it: to connect, for TLS, and for the answer, however
-    slowly its bytes come. Only the lookup of a host name takes the time of the system's resolver. The body
-    has at most `most` bytes. No `NoAnswer` repeats a header of the request.
+    `left` gives the seconds that are left for all of it: to look up a host name, to connect, for TLS, and for
+    the answer, however slowly its bytes come. The body has at most `most` bytes. No `NoAnswer` repeats a header
+    of the request.
     """
     try:
         connection.timeout = _some(left())
+        _connect(connection, left())
         connection.request(method, target, headers={**headers, "Connection": "close"})
         with HTTPResponse(connection.sock, method=method) as response:
             raw = _Bounded(connection.sock, response.fp.detach(), left, most + _MOST_AROUND)
@@ -67,6 +69,28 @@ def get(
         raise NoAnswer(_reason(error), permanent=isinstance(error, ssl.SSLCertVerificationError)) from None
     finally:
         connection.close()
+
+
+def _connect(connection: HTTPConnection, seconds: float) -> None:
+    """Connect, in a thread: the system's resolver takes its own time, and minutes where no name server answers.
+
+    Such a thread is left alone; it ends with the process at the latest.
+    """
+    errors: list[Exception] = []
+
+    def connect() -> None:
+        try:
+            connection.connect()
+        except Exception as error:  # noqa: BLE001 - raised where it is waited for
+            errors.append(error)
+
+    thread = Thread(target=connect, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if thread.is_alive():
+        raise TimeoutError
+    if errors:
+        raise errors[0]
 
 
 def _body(response: HTTPResponse, most: int) -> bytes:

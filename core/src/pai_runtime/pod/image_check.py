@@ -25,8 +25,8 @@ REFUSALS: Final = 3
 """So often are credentials to be refused: registries answer 401 now and then without a reason."""
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 15.0
-_DOCKER_HUB_HOSTS = ("docker.io", "index.docker.io", "registry-1.docker.io", "hub.docker.com")
-_SCHEME = re.compile("^[a-z]+://", re.IGNORECASE)
+_DOCKER_HUB_HOSTS = ("docker.io", "index.docker.io")
+_REGISTRY_URI = re.compile("(?:[a-z]+://)?([^/]*)(?:/v[12](?=/|$))?/?(.*?)/?", re.IGNORECASE | re.DOTALL)
 
 
 @record(frozen=True)
@@ -73,26 +73,28 @@ def check_image(
 def credentials_for(image: ImageReference, auth: Mapping[str, Any]) -> tuple[Credentials | None, str]:
     """The credentials in a job's ``auth``, if they are for the registry of an image; else why there are none.
 
-    As the platform passes them to the nodes: without a ``registryuri`` they are for Docker Hub.
+    As the platform passes them to the nodes, which pull with them: without a ``registryuri`` they are for
+    Docker Hub, and one with a path is for the repositories below it.
     """
     if not auth:
         return None, ""
     username, password = auth.get("username"), auth.get("password")
     if not (isinstance(username, str) and username and isinstance(password, str) and password):
         return None, "its auth is not used: expected a username and a password"
-    registry = _registry_of(auth.get("registryuri") or DOCKER_HUB)
-    if registry == image.registry.lower():
+    registry, path = _registry_of(str(auth.get("registryuri") or DOCKER_HUB))
+    if registry == image.registry.lower() and image.repository.startswith(path):
         return Credentials(username, password), ""
     return None, (
-        f"its auth is not used: it is for the registry {printable(registry)},"
-        f" the image is in {image.registry} (registryuri says which; without it, auth is for {DOCKER_HUB})"
+        f"its auth is not used: it is for {printable(f'{registry}/{path}')}, and the image in {image.registry};"
+        f" registryuri says for which registry it is, without it for {DOCKER_HUB}"
     )
 
 
-def _registry_of(uri: object) -> str:
-    """The registry that a ``registryuri`` means: a host with its port, or a URL with one in it."""
-    host = _SCHEME.sub("", str(uri)).partition("/")[0].lower()
-    return DOCKER_HUB if host in _DOCKER_HUB_HOSTS else host
+def _registry_of(uri: str) -> tuple[str, str]:
+    """The registry that a ``registryuri`` means, and the path in it: of a URL, or of a host with its port."""
+    match = _REGISTRY_URI.fullmatch(uri)
+    host, path = (match[1].lower(), match[2]) if match else (uri, "")
+    return (DOCKER_HUB if host in _DOCKER_HUB_HOSTS else host), path
 
 
 def _certain(image: ImageReference, *, exists: bool) -> ImageVerdict:

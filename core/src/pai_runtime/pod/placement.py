@@ -55,8 +55,8 @@ def framework_placement(
 ) -> Placement:
     """The placement of all tasks that FrameworkController has made pods of; raises `UnknownTask`.
 
-    What is not known yet of a task is left out of its place. Raises `BadFramework` where the object is not
-    one of this job.
+    What is not known yet of another task is left out of its place; a pod knows its own UID and address.
+    Raises `BadFramework` where the object is not one of this job.
     """
     own = own_task(job, environment)
     places = {}
@@ -119,11 +119,11 @@ def _pairs(framework: Framework, job: Job) -> Iterator[tuple[TaskRole, Framework
 
 
 def _own(task: FrameworkTask, environment: Mapping[str, str]) -> FrameworkTask:
-    """What is known of this pod's task: the Framework may still tell of the pod that was tried before."""
-    uid = environment.get("FC_POD_UID")
-    if not uid or uid == task.pod_uid:
+    """This pod's task, of which the Framework may know nothing yet, or only the pod that was tried before."""
+    uid = environment.get("FC_POD_UID") or task.pod_uid
+    if task.host is not None and task.pod_uid == uid:
         return task
-    return replace(task, host=None, pod_uid=uid)
+    return replace(task, host=_pod_address(environment), pod_uid=uid)
 
 
 def _pod_address(environment: Mapping[str, str]) -> str | None:

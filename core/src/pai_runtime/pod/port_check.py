@@ -1,6 +1,7 @@
 """Whether the ports that the platform gave to this task can be had on its host.
 
 A pod on the host's network shares the ports with all that runs there, and the platform draws them by chance.
+Another pod of the same task gets others.
 """
 
 from __future__ import annotations
@@ -11,9 +12,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-PORT_CONFLICT = 253
-"""The exit code of an init container that found a port taken; another pod of the task gets other ports."""
 
 _EVERYWHERE = ((socket.AF_INET, ""), (socket.AF_INET6, "::"))
 

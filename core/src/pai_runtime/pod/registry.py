@@ -157,7 +157,10 @@ class ImageQuestion:
             if self._credentials:
                 # Registries, Docker Hub above all, answer so now and then without a reason.
                 return Refused(f"it answered {answer.status}", _SOON)
-            return Unclear(f"it answered {answer.status}: it wants a user name and password")
+            return Unclear(
+                f"it answered {answer.status}; if the image is private, its dockerimage needs an auth"
+                " with username, password and registryuri"
+            )
         if _may_pass(answer.status):
             again = retry_after(answer.headers.get("Retry-After"), time.time())
             return Unclear(f"it answered {answer.status}", again)

@@ -1,0 +1,167 @@
+"""Putting a bundle on a pod's volume: all of it or nothing, whatever is there and whatever happens."""
+
+import errno
+import json
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pai_runtime.pod.bundle_copy import place_bundle
+
+_NAMESPACE = ["unshare", "--mount"] + ([] if os.geteuid() == 0 else ["--map-root-user"])
+_PLACE = """
+import sys
+from pathlib import Path
+from pai_runtime.pod.bundle_copy import place_bundle
+try:
+    place_bundle(Path(sys.argv[1]), Path(sys.argv[2]))
+except OSError as error:
+    print(error.errno, error.filename)
+"""
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    return make_source(tmp_path / "source", "sha256:1")
+
+
+@pytest.fixture
+def volume(tmp_path: Path) -> Path:
+    folder = tmp_path / "volume"
+    folder.mkdir()
+    return folder
+
+
+def make_source(folder: Path, digest: str) -> Path:
+    """What is copied as a bundle is."""
+    (folder / "bin").mkdir(parents=True)
+    (folder / "bin/program").write_bytes(os.urandom(200_000))
+    (folder / "bin/program").chmod(0o755)
+    (folder / "bin/link").symlink_to("program")
+    (folder / "data").write_text("")
+    (folder / "runtime").write_text("#!launcher\n")
+    (folder / "runtime").chmod(0o755)
+    (folder / "bundle.json").write_text(json.dumps({"digest": digest}))
+    return folder
+
+
+def tree(folder: Path) -> dict[str, object]:
+    """All that is in a directory: modes, links and contents."""
+    found: dict[str, object] = {}
+    for path in sorted(folder.rglob("*")):
+        content = path.readlink() if path.is_symlink() else path.read_bytes() if path.is_file() else None
+        found[str(path.relative_to(folder))] = stat.filemode(path.lstat().st_mode), content
+    return found
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def placed_after(mount: str, source: Path, volume: Path) -> str:
+    """What `place_bundle` does in a namespace with a mount: nothing, or its error."""
+    argv = ["sh", "-ec", f'{mount}\n"$@"', "sh", sys.executable, "-c", _PLACE, source, volume]
+    ended = subprocess.run([*_NAMESPACE, *argv], capture_output=True, text=True, check=True)
+    return ended.stdout.strip()
+
+
+def test_it_is_copied_with_its_launcher(source: Path, volume: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        place_bundle(source, volume)
+    finally:
+        os.umask(before)
+    assert tree(volume / "bundle") == tree(source)
+    assert (volume / "runtime").read_text() == "#!launcher\n"
+    assert stat.S_IMODE((volume / "runtime").stat().st_mode) == 0o755
+    assert names(volume) == {"bundle", "runtime"}
+
+
+def _link_elsewhere(volume: Path) -> None:
+    elsewhere = volume.parent / "elsewhere"
+    elsewhere.mkdir()
+    for name in ("bundle", ".bundle.part", "runtime"):
+        (volume / name).symlink_to(elsewhere)
+
+
+def _files(volume: Path) -> None:
+    for name in ("bundle", ".bundle.part"):
+        (volume / name).write_text("in the way")
+    (volume / "runtime").mkdir()
+
+
+def _changed(volume: Path) -> None:
+    """What a task has made of the bundle that it was given."""
+    make_source(volume / "bundle", "sha256:1")
+    (volume / "bundle/bin/program").write_text("changed")
+    (volume / "bundle/bin/more").write_text("more")
+    (volume / "bundle/bin").chmod(0o500)
+
+
+def _half(volume: Path) -> None:
+    """What is left where copying was killed."""
+    make_source(volume / ".bundle.part", "sha256:1")
+    (volume / ".bundle.part/bin/program").write_text("half")
+
+
+@pytest.mark.parametrize("leave", [_link_elsewhere, _files, _changed, _half])
+def test_whatever_is_in_its_place_is_replaced(
+    source: Path, volume: Path, leave: Callable[[Path], None]
+) -> None:
+    leave(volume)
+    place_bundle(source, volume)
+    assert tree(volume / "bundle") == tree(source)
+    assert names(volume) == {"bundle", "runtime"}
+    elsewhere = volume.parent / "elsewhere"
+    assert not elsewhere.exists() or names(elsewhere) == set()
+
+
+def test_a_full_disk_leaves_nothing_of_it(source: Path, volume: Path) -> None:
+    left = placed_after(
+        f"mount -t tmpfs -o size=100k tmpfs {volume}; trap 'ls -A {volume}' EXIT", source, volume
+    )
+    error, path = left.split()
+    assert int(error) == errno.ENOSPC
+    assert path.startswith(str(volume))
+
+
+def test_a_mounted_bundle_is_used_as_it_is(source: Path, volume: Path) -> None:
+    (volume / "bundle").mkdir()
+    mount = f"mount --bind {source} {volume}/bundle; mount -o remount,bind,ro {volume}/bundle"
+    assert placed_after(mount, source, volume) == ""
+    assert (volume / "runtime").read_text() == "#!launcher\n"
+    assert names(volume / "bundle") == set()
+
+
+def test_another_bundle_must_not_be_mounted(source: Path, volume: Path) -> None:
+    other = make_source(volume.parent / "other", "sha256:2")
+    (volume / "bundle").mkdir()
+    mount = f"mount --bind {other} {volume}/bundle; mount -o remount,bind,ro {volume}/bundle"
+    assert placed_after(mount, source, volume) == f"{errno.ESTALE} {volume}/bundle"
+    assert not (volume / "runtime").exists()
+
+
+@pytest.mark.parametrize("contents", ["", "[]", "{}", "nonsense"])
+def test_what_is_no_bundle_is_not_copied(source: Path, volume: Path, contents: str) -> None:
+    (source / "bundle.json").write_text(contents)
+    with pytest.raises(OSError, match=r"bundle\.json"):
+        place_bundle(source, volume)
+    assert names(volume) == set()
+
+
+def test_a_crash_leaves_all_of_it_or_nothing(source: Path, volume: Path) -> None:
+    make_source(volume / "bundle", "sha256:0")
+    for name in range(2000):
+        (source / "bin" / str(name)).write_text("")
+    with subprocess.Popen([sys.executable, "-c", _PLACE, source, volume]) as process:
+        while not (volume / ".bundle.part").exists() and process.poll() is None:
+            pass
+        process.kill()
+    assert not (volume / "bundle").exists() or tree(volume / "bundle") == tree(source)
+    place_bundle(source, volume)
+    assert tree(volume / "bundle") == tree(source)
