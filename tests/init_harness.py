@@ -203,7 +203,10 @@ def api_server(document: Any, status: int = 200) -> Iterator[str]:
             self.send_response(status)
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()
-            self.wfile.write(data)
+            if self.command == "GET":
+                self.wfile.write(data)
+
+        do_HEAD = do_GET
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
             pass
