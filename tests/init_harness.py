@@ -3,12 +3,10 @@
 import atexit
 import base64
 import gzip
-import http.server
 import json
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -17,6 +15,7 @@ from typing import Any
 
 import yaml
 
+from tests.fault_server import FaultServer, Reply
 from tests.support import PROGRAM, job
 
 USES = "com.microsoft.pai.runtimeplugin"
@@ -196,29 +195,8 @@ def framework_variables(role: str, index: int = 0) -> dict[str, str]:
 @contextmanager
 def api_server(document: Any, status: int = 200) -> Iterator[str]:
     """A stand-in for the API server, as no cluster can be had here; its address."""
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            data = json.dumps(document).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            if self.command == "GET":
-                self.wfile.write(data)
-
-        do_HEAD = do_GET
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        serving.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_address[1]}"
-        finally:
-            server.shutdown()
-            serving.join()
+    with FaultServer(Reply(status, json.dumps(document).encode())) as server:
+        yield server.url
 
 
 def _role(name: str, count: int) -> dict[str, Any]:

@@ -40,6 +40,6 @@ if [ -e config ]; then
     printf 'Host *\n    User root\n' >>config
     for client in bin/*; do
         script=$(cat "$client")
-        printf '#!%s -p\n%s\n' "$bundle/bin/bash" "$script" >"$client"
+        printf '#!%s\n%s\n' "$bundle/applets/sh" "$script" >"$client"
     done
 fi
