@@ -34,11 +34,8 @@ SUBJECTS = (
     "analyze",
     "framework",
     "kubernetes",
-<<<<<<< HEAD
     "init",
-=======
     "bundle",
->>>>>>> bbc923bd216bddd4a027e0971cd0b5a864278452
 )
 
 
