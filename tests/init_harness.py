@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -17,7 +16,6 @@ from typing import Any
 import yaml
 
 from tests.fault_server import FaultServer, Reply
-from tests.support import PROGRAM, cli
 from tests.support import PROGRAM, job
 
 USES = "com.microsoft.pai.runtimeplugin"

@@ -93,7 +93,7 @@ def credentials_for(image: ImageReference, auth: Mapping[str, Any]) -> tuple[Cre
 def _registry_of(uri: str) -> tuple[str, str]:
     """The registry that a ``registryuri`` means, and the path in it: of a URL, or of a host with its port."""
     match = _REGISTRY_URI.fullmatch(uri)
-    host, path = (match[1].lower(), match[2]) if match else (uri, "")
+    host, path = (match[1].rpartition("@")[2].lower(), match[2]) if match else ("", "")
     return (DOCKER_HUB if host in _DOCKER_HUB_HOSTS else host), path
 
 
