@@ -1,6 +1,7 @@
 """The bundle: it runs in any image, and what an image has does not get into it."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -117,6 +118,13 @@ def hostile(scratch: Image) -> Image:
         path = scratch.root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
+    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    for folder in ("usr/lib", "usr/local/lib", "usr/local/pai/lib"):
+        encodings = scratch.root / folder / version / "encodings/__init__.py"
+        encodings.parent.mkdir(parents=True)
+        encodings.write_text("raise SystemExit(9)\n")
+        encodings.parents[1].joinpath("os.py").write_text("raise SystemExit(9)\n")
+        (scratch.root / folder / f"{version.replace('.', '')}.zip").write_text("")
     for name in ("libc.so.6", "libz.so.1", "libcrypto.so.3", "libgcc_s.so.1", "libnss_hostile.so.2"):
         for folder in (
             "hostile",

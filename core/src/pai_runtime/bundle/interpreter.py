@@ -66,6 +66,8 @@ def add_interpreter(target: Path) -> Libraries:
     source = Path(os.__file__).parent
     for path in _standard_library(source):
         add_module(path, target / STANDARD_LIBRARY / path.relative_to(source), libraries)
+    # Found first where the interpreter looks for its library; else it looks in /usr/local, too.
+    write_file(target / LIBRARIES / f"{_VERSION.replace('.', '')}.zip", b"")
     libraries.add_opened()
     return libraries
 
