@@ -34,6 +34,8 @@ SUBJECTS = (
     "analyze",
     "framework",
     "kubernetes",
+    "init",
+    "bundle",
 )
 
 

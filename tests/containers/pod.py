@@ -1,9 +1,11 @@
-"""A pod as the kubelet makes it: what its containers share, and what they are started with."""
+"""A pod as a kubelet runs it: its volumes are directories of this machine, its containers are runc's."""
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import yaml
 
@@ -11,27 +13,49 @@ from pai_runtime.pod.handover import Handover, hand_over
 from pai_runtime.task.bundle import LAUNCHER, PREFIX, VOLUME
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.plan import Plan
-from tests.containers.runc import Container, Ended, Mount, Running
+from tests import pods
+from tests.containers.runc import Container, Ended, Mount, Running, run
+from tests.support import PROGRAM
 
 RUNTIME_DIR = f"{VOLUME}/runtime.d"
-TERMINATION_LOG = "/tmp/pai-termination-log"
-UID = "7d4c0a3e-9d2a-4c83-8f2e-0f6f1c1f9a01"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+RUNTIME_IMAGE = Path("/")
+"""This machine with the environment of the tests, as an image that has the runtime installed."""
+
+_BUNDLE = "/opt/pai-runtime/bundle"
+_TERMINATION_LOG = "/tmp/pai-termination-log"
+_ROOT = Path(__file__).parents[2]
 
 
 class Pod:
-    """A pod whose files are in `folder`; its bundle is mounted, as an image volume would be."""
+    """A pod of ``examples/pods``, in `folder`.
 
-    def __init__(self, folder: Path, bundle: Path) -> None:
-        self._folder = folder
-        self._bundle = bundle
-        self.volume, self.host_logs = folder / "pai-vol", folder / "logs"
-        self.volume.mkdir()
-        self.host_logs.mkdir()
+    `contents` is what ConfigMaps and Secrets hold: by volume, texts by key. One without is not mounted, as
+    the platform mounts those only that there are.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        bundle: Path,
+        example: str = "openpai",
+        contents: Mapping[str, Mapping[str, str]] | None = None,
+    ) -> None:
+        self._folder, self._bundle = folder, bundle
+        self._pod = pods.example_pod(example)
+        self._volumes = {name: folder / name for name in ("pai-vol", "host-log", *(contents or {}))}
+        for volume in self._volumes.values():
+            volume.mkdir(parents=True)
+            volume.chmod(0o777)  # an emptyDir is any user's
+        for name, texts in (contents or {}).items():
+            _project(self._volumes[name], texts)
+        # Its ports come from it, and are the machine's own.
+        self.uid = str(uuid4()) if "FC_POD_UID" in self._pod.task.environment else None
+        self._own = {"FC_POD_UID": self.uid} if self.uid else {}
         self._termination_log = folder / "termination-log"
         self._termination_log.touch()
-        for shared in (self.volume, self.host_logs, self._termination_log):
-            shared.chmod(0o777)  # as the kubelet has them for any user
+        self._termination_log.chmod(0o666)
+        self.volume = self._volumes["pai-vol"]
 
     @property
     def runtime_dir(self) -> Path:
@@ -39,19 +63,29 @@ class Pod:
 
     @property
     def logs(self) -> Path:
-        return self.host_logs / UID
+        """That of this pod; without the platform's mount, on the volume."""
+        return self._volumes["host-log"] / self.uid if self.uid else self.volume / "logs" / "pod"
 
     def prepare(self, plan: Plan, secrets: Mapping[str, str] | None = None) -> None:
-        """Leave what an init container leaves, of a plan with no init steps."""
-        self.runtime_dir.mkdir(exist_ok=True)
-        self.logs.mkdir(exist_ok=True)
+        """Leave what an init container leaves, of a plan without init steps."""
+        for path in (self.runtime_dir, self.logs):
+            path.mkdir(exist_ok=True)
+            path.chmod(0o777)
         (self.runtime_dir / "plan.json").write_text(json.dumps(plan.to_json()))
         with Folder.at(self.runtime_dir) as folder:
-            hand_over(folder, Handover(f"{VOLUME}/logs/{UID}", secrets or {}))
+            hand_over(folder, Handover(f"{VOLUME}/logs/{self.logs.name}", secrets or {}))
         (self.volume / "runtime").write_bytes((self._bundle / "runtime").read_bytes())
         (self.volume / "runtime").chmod(0o755)
-        for path in (self.runtime_dir, self.logs):
-            path.chmod(0o777)
+
+    def init(self, **environment: str) -> Ended:
+        """The init container from its start to its end; `environment` is added to the pod's own."""
+        spec = self._pod.init
+        env = {"PATH": PATH, **spec.environment, **self._own, **environment}
+        mounts = [*_elsewhere(), Mount(self._bundle, _BUNDLE, read_only=True), *self._mounts(spec)]
+        container = Container(
+            RUNTIME_IMAGE, [str(PROGRAM), "init"], env, mounts, host_network=self._pod.host_network
+        )
+        return run(container, self._folder)
 
     def task(
         self,
@@ -61,15 +95,14 @@ class Pod:
         mounts: Sequence[Mount] = (),
         **more: Any,
     ) -> Running:
-        """Start the task container."""
-        shared = (
-            Mount(self.volume, VOLUME),
-            Mount(self.host_logs, f"{VOLUME}/logs"),
-            Mount(self._bundle, PREFIX, read_only=True),
-            Mount(self._termination_log, TERMINATION_LOG),
-        )
-        environment = {"PATH": PATH, "FC_POD_UID": UID, **(env or {})}
-        return Running(Container(image, [LAUNCHER], environment, (*shared, *mounts), **more), self._folder)
+        """Start the task container; a bundle that init has not copied is mounted, as an image volume is."""
+        spec = self._pod.task
+        all_mounts = [*self._mounts(spec), Mount(self._termination_log, _TERMINATION_LOG), *mounts]
+        if not (self.volume / "bundle" / "bundle.json").exists():
+            all_mounts.append(Mount(self._bundle, PREFIX, read_only=True))
+        environment = {"PATH": PATH, **spec.environment, **self._own, **(env or {})}
+        more = {"host_network": self._pod.host_network, **more}
+        return Running(Container(image, [LAUNCHER], environment, all_mounts, **more), self._folder)
 
     def run_task(self, image: Path, **more: Any) -> Ended:
         """The task container from its start to its end."""
@@ -89,3 +122,25 @@ class Pod:
         """The texts of ``runtime.log`` without their date."""
         lines = (self.logs / "runtime.log").read_text().splitlines()
         return [line.partition("[openpai-runtime] ")[2] for line in lines]
+
+    def _mounts(self, spec: pods.Container) -> list[Mount]:
+        named = ((target, volume["name"]) for target, (volume, _) in spec.mounts.items())
+        found = [Mount(self._volumes[name], target) for target, name in named if name in self._volumes]
+        return sorted(found, key=lambda mount: mount.target)  # what is mounted into another one comes later
+
+
+def _project(volume: Path, texts: Mapping[str, str]) -> None:
+    """Files as the kubelet has them, which exchanges all of them at once."""
+    data = volume / "..2026_05_09_03_32_11.825915050"
+    data.mkdir(mode=0o755)
+    (volume / "..data").symlink_to(data.name)
+    for key, text in texts.items():
+        (data / key).write_text(text)
+        (volume / key).symlink_to(f"..data/{key}")
+
+
+def _elsewhere() -> list[Mount]:
+    """What the tests' environment has on other file systems than this machine's root."""
+    places = (_ROOT, Path(sys.prefix), Path(sys.base_prefix))
+    root = Path("/").stat().st_dev
+    return [Mount(place, str(place), read_only=True) for place in places if place.stat().st_dev != root]

@@ -146,4 +146,5 @@ def test_an_environment_that_is_hostile_to_us_reaches_the_command_and_does_us_no
         "_",
         "IFS",
     }
-    assert found.keys() - _HOSTILE.keys() <= own
+    theirs = {name for name in found if name.startswith(("FC_", "PAI_", "NVIDIA_"))}
+    assert found.keys() - _HOSTILE.keys() - theirs <= own

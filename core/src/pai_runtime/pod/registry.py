@@ -11,11 +11,11 @@ from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from pai_runtime.plugin.backoff import retry_after
 from pai_runtime.pod.challenges import Challenge, parse_challenges
 from pai_runtime.pod.http_get import Answer, NoAnswer
 from pai_runtime.pod.image_reference import DOCKER_HUB, ImageReference
 from pai_runtime.pod.registry_request import is_this_machine, may_lead, request
-from pai_runtime.pod.retry_after import retry_after
 from pai_runtime.task.fast_json import loads
 from pai_runtime.task.record import field, record
 

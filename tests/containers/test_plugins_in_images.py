@@ -1,0 +1,73 @@
+"""Hooks of plugins in a task container: their code is in the bundle, and has to be what the plan names."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pai_runtime.task.plan import Plan, UseRecord
+from tests.containers.pod import RUNTIME_DIR, Pod
+from tests.init_harness import USES
+from tests.job_harness import planned
+from tests.support import job, write_job
+
+Image = Callable[[str], Path]
+
+
+def _plan(folder: Path, command: str) -> Plan:
+    """A plan in which failure analysis has a hook."""
+    document = job(worker={"commands": [command]}, extras={USES: [{"plugin": "failure_analysis"}]})
+    plan = planned(write_job(folder, document))["worker", 0]
+    return replace(plan, folder=RUNTIME_DIR)
+
+
+@pytest.mark.parametrize(
+    ("name", "how"),
+    [
+        ("busybox", {}),
+        ("scratch", {"read_only": True, "user": 12345, "capabilities": ()}),
+        pytest.param("musl", {}, marks=pytest.mark.debian("musl-tools", program="musl-gcc")),
+    ],
+)
+def test_failure_analysis_finds_the_reason_in_the_platforms_logs(
+    pod: Pod, image: Image, tmp_path: Path, name: str, how: dict[str, Any]
+) -> None:
+    pod.prepare(_plan(tmp_path, "echo 'RuntimeError: CUDA out of memory.'; exit 1"))
+    hostile = {"LD_PRELOAD": "/lib/ld-musl-x86_64.so.1", "LC_ALL": "POSIX"}
+    ended = pod.run_task(image(name), env=hostile, **how)
+    assert (ended.code, pod.record["originUserExitCode"]) == (226, 1), pod.runtime_log
+    assert "CUDA out of memory" in pod.record["matchedUserLogString"]
+
+
+def test_a_command_that_needs_too_much_memory_is_known_to_have_been_killed_for_it(
+    pod: Pod, image: Image, tmp_path: Path
+) -> None:
+    pod.prepare(_plan(tmp_path, "head -c 500000000 /dev/zero | tail > /dev/null; exit 1"))
+    ended = pod.run_task(image("busybox"), memory=100_000_000)
+    assert pod.record["phrase"] == "HostOutOfMemory", (pod.runtime_log, ended)
+    assert ended.code == pod.record["exitCode"]
+
+
+def _other_digest(use: UseRecord) -> UseRecord:
+    return replace(use, digest="sha256:" + 64 * "0")
+
+
+def _other_version(use: UseRecord) -> UseRecord:
+    return replace(use, version="9.9")
+
+
+def _other_distribution(use: UseRecord) -> UseRecord:
+    return replace(use, distribution="pai-cmd")
+
+
+@pytest.mark.parametrize("change", [_other_digest, _other_version, _other_distribution])
+def test_code_that_is_not_what_the_plan_names_does_not_run(
+    pod: Pod, image: Image, tmp_path: Path, change: Callable[[UseRecord], UseRecord]
+) -> None:
+    plan = _plan(tmp_path, "echo 'RuntimeError: CUDA out of memory.'; exit 1")
+    pod.prepare(replace(plan, uses=tuple(map(change, plan.uses))))
+    assert pod.run_task(image("busybox")).code == 1
+    assert any("could not analyse" in line for line in pod.runtime_log)
+    assert "matchedUserLogString" not in pod.record
