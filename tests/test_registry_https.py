@@ -111,6 +111,8 @@ def test_an_image_without_a_registry_is_asked_for_at_docker_hub(internet: Intern
         (HUB_TOKENS, "/token?scope=repository%3Alibrary%2Fubuntu%3Apull&service=s", basic(USER, PASSWORD)),
         (HUB, manifest, "Bearer abc"),
     ]
+    # Without, what guards some registries takes us for something bad.
+    assert {request.headers.get("User-Agent") for request in internet.requests} == {"pai-runtime"}
 
 
 def test_a_401_without_credentials_is_not_certain(internet: Internet) -> None:
