@@ -34,6 +34,7 @@ SUBJECTS = (
     "analyze",
     "framework",
     "kubernetes",
+    "init",
     "bundle",
 )
 
