@@ -23,6 +23,7 @@ class Container:
 class Pod:
     init: Container
     task: Container
+    host_network: bool
 
 
 def example_pod(name: str) -> Pod:
@@ -30,7 +31,7 @@ def example_pod(name: str) -> Pod:
     spec = yaml.safe_load((_PODS / f"{name}.yaml").read_text("utf-8"))["spec"]
     volumes = {volume["name"]: volume for volume in spec["volumes"]}
     (init,), (task,) = spec["initContainers"], spec["containers"]
-    return Pod(_container(init, volumes), _container(task, volumes))
+    return Pod(_container(init, volumes), _container(task, volumes), spec.get("hostNetwork", False))
 
 
 def _container(spec: dict[str, Any], volumes: dict[str, Any]) -> Container:

@@ -82,7 +82,10 @@ class Pod:
         spec = self._pod.init
         env = {"PATH": PATH, **spec.environment, **self._own, **environment}
         mounts = [*_elsewhere(), Mount(self._bundle, _BUNDLE, read_only=True), *self._mounts(spec)]
-        return run(Container(RUNTIME_IMAGE, [str(PROGRAM), "init"], env, mounts), self._folder)
+        container = Container(
+            RUNTIME_IMAGE, [str(PROGRAM), "init"], env, mounts, host_network=self._pod.host_network
+        )
+        return run(container, self._folder)
 
     def task(
         self,
@@ -98,6 +101,7 @@ class Pod:
         if not (self.volume / "bundle" / "bundle.json").exists():
             all_mounts.append(Mount(self._bundle, PREFIX, read_only=True))
         environment = {"PATH": PATH, **spec.environment, **self._own, **(env or {})}
+        more = {"host_network": self._pod.host_network, **more}
         return Running(Container(image, [LAUNCHER], environment, all_mounts, **more), self._folder)
 
     def run_task(self, image: Path, **more: Any) -> Ended:

@@ -1,7 +1,4 @@
-"""Containers made by runc, as root: the file system is a tree, whose changes are in memory and go with it.
-
-The network is the machine's own, as in OpenPAI's pods (``hostNetwork``).
-"""
+"""Containers made by runc, as root: the file system is a tree, whose changes are in memory and go with it."""
 
 import json
 import signal
@@ -66,12 +63,14 @@ class Container:
     read_only: bool = False
     memory: int | None = None
     has_shm: bool = True
+    host_network: bool = True
 
     def config(self) -> dict[str, Any]:
         """It as the OCI runtime specification writes it."""
         capabilities = [f"CAP_{name}" for name in self.capabilities]
         # As containerd does it: an ordinary user gets them by set-user-ID programs only.
         given = {"bounding": capabilities, "permitted": [] if self.user else capabilities}
+        own_network = () if self.host_network else ("network",)
         resources: dict[str, Any] = {"memory": {"limit": self.memory}} if self.memory else {}
         return {
             "ociVersion": "1.0.2",
@@ -85,7 +84,7 @@ class Container:
             "root": {"path": "rootfs", "readonly": self.read_only},
             "mounts": [*self._file_systems(), *map(_bind, self.mounts)],
             "linux": {
-                "namespaces": [{"type": kind} for kind in ("pid", "ipc", "uts", "mount")],
+                "namespaces": [{"type": kind} for kind in ("pid", "ipc", "uts", "mount", *own_network)],
                 "resources": resources,
                 "maskedPaths": _MASKED,
                 "readonlyPaths": _READ_ONLY,

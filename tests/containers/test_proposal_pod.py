@@ -22,10 +22,12 @@ def test_the_pod_of_the_proposal_runs_its_commands(
     pod = Pod(tmp_path, bundle, "proposal", contents)
     prepared = pod.init()
     assert prepared.code == 0, prepared
-    ended = pod.run_task(image(name), work="/etc")
+    ended = pod.run_task(image(name), work="/usr")
     assert (ended.code, ended.stderr) == (0, ""), pod.runtime_log
     lines = ended.stdout.splitlines()
     assert lines[-1] == "hi"
-    assert any(line.endswith(" passwd") for line in lines), "ls -al in the image's working directory"
+    assert any(line.endswith(" local") for line in lines), "ls -al in the image's working directory"
     assert pod.record["exitCode"] == 0
+    assert any("confignfs at /mnt/confignfs: nothing is mounted there" in line for line in pod.runtime_log)
+    assert "[INFO] service 'ssh' is ready" in pod.runtime_log
     assert (pod.logs / "user-all/current").read_text() == ended.stdout

@@ -9,12 +9,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from pai_runtime.bundle.certificates import CERTIFICATES, PLACES
 from pai_runtime.bundle.elf import is_elf
 from pai_runtime.bundle.errors import CannotBundle
 from pai_runtime.bundle.files import copy_file, files_below, write_file
 from pai_runtime.bundle.libraries import Libraries
-from pai_runtime.task.bundle import PREFIX, RENAMED_NAMES
+from pai_runtime.task.bundle import BUNDLED_CERTIFICATES, CERTIFICATES, PREFIX, RENAMED_NAMES
 
 _FOLDERS = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/lib/openssh:/usr/lib/git-core"
 _GIT_CORE, _GIT_TEMPLATES = Path("/usr/lib/git-core"), Path("/usr/share/git-core/templates")
@@ -47,10 +46,10 @@ export LC_ALL=C OPENSSL_CONF=/dev/null
 
 _GIT_SETTINGS = f"""\
 export GIT_EXEC_PATH={PREFIX}/git/libexec GIT_TEMPLATE_DIR={PREFIX}/git/templates
-for file in {" ".join(PLACES)} {PREFIX}/{CERTIFICATES}; do
+for file in {" ".join(CERTIFICATES)} {BUNDLED_CERTIFICATES}; do
     [ ! -e $file ] || break
 done
-[ $file = {PLACES[0]} ] || export GIT_SSL_CAINFO="${{GIT_SSL_CAINFO-$file}}"
+[ $file = {CERTIFICATES[0]} ] || export GIT_SSL_CAINFO="${{GIT_SSL_CAINFO-$file}}"
 """
 
 

@@ -20,6 +20,7 @@ from pai_runtime.pod.config_files import given_document
 from pai_runtime.pod.directories import Directories
 from pai_runtime.pod.init_failed import InitFailed
 from pai_runtime.pod.init_log import InitLog
+from pai_runtime.pod.optional_storages import with_optional_storages
 from pai_runtime.pod.pod_secrets import job_secrets
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.placeholders import fill
@@ -142,6 +143,8 @@ def plan_task(pod: Pod, made: Made) -> Made:
         raise InitFailed(1, str(error)) from None
     plan = Planner(job, pod.host, made.roles, placement, pod.problems).plans(own)[own]
     pod.problems.check()
+    if not pod.has_framework:
+        plan = with_optional_storages(plan, job)
     pod.log.say(f"the task is {plan.role}-{plan.index}; plugins: {_plugins(plan)}")
     return replace(made, plan=plan)
 

@@ -1,0 +1,26 @@
+"""A storage that a pod without a platform lacks: whether it ends the task."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.init_harness import PodFolder, config
+
+_STORAGES = {
+    "teamwise_storage": {"storageConfigNames": ["confignfs"]},
+    "pvc_storage": {"name": "data"},
+}
+
+
+@pytest.mark.parametrize("plugin", _STORAGES)
+@pytest.mark.parametrize(("written", "policy"), [(None, "ignore"), ("ignore", "ignore"), ("fail", "fail")])
+def test_it_ends_the_task_only_if_its_use_says_so(
+    tmp_path: Path, plugin: str, written: str | None, policy: str
+) -> None:
+    use = {"plugin": plugin, "parameters": _STORAGES[plugin]}
+    uses = [use | ({"failurePolicy": written} if written else {}), {"plugin": "failure_analysis"}]
+    pod = PodFolder(tmp_path)
+    assert pod.init(RUNTIME_CONFIG=config("true", uses=uses)).returncode == 0
+    assert [use["failurePolicy"] for use in pod.plan["uses"]] == [policy, "fail"]
+    steps = {(step["use"], step["failurePolicy"]) for step in pod.plan["steps"]}
+    assert steps == {(0, policy), (1, "fail")}
