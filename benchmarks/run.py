@@ -35,6 +35,8 @@ SUBJECTS = (
     "analyze",
     "framework",
     "kubernetes",
+    "init",
+    "bundle",
 )
 
 

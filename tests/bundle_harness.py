@@ -17,6 +17,9 @@ root=$1 bundle=$2
 mount --rbind "$root" "$root"
 mount --bind "$bundle" "$root$3"
 mount -o remount,bind,ro "$root$3"
+for device in /dev/null /dev/urandom; do
+    if [ -e "$root$device" ]; then mount --bind $device "$root$device"; fi
+done
 if [ "$4" = proc ]; then mount --rbind /proc "$root/proc"; fi
 if [ "$5" = ro ]; then mount -o remount,bind,ro "$root"; fi
 shift 5

@@ -1,23 +1,64 @@
 """An init container as a process on this machine: the pod volume is a folder, the bundle a small stand-in."""
 
+import atexit
 import base64
 import gzip
-import http.server
 import json
 import os
 import subprocess
-import threading
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from tests.support import PROGRAM, cli
+from tests.fault_server import FaultServer, Reply
+from tests.support import PROGRAM, job
 
 USES = "com.microsoft.pai.runtimeplugin"
 CMD = {"plugin": "cmd", "parameters": {"callbacks": [{"event": "taskStarts", "commands": ["echo start"]}]}}
+
+
+_SERVER = """
+import json, os, sys
+import pai_runtime.cli, pai_runtime.cli.init
+for line in sys.stdin:
+    given = json.loads(line)
+    if not (pid := os.fork()):
+        for fd, path in enumerate(("/dev/null", *given["output"])):
+            os.dup2(os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC), fd)
+        os.environ.clear()
+        os.environ.update(given["environment"])
+        sys.path[:0] = filter(None, os.environ.get("PYTHONPATH", "").split(":"))
+        sys.argv[1:] = ["init"]
+        os._exit(pai_runtime.cli.main())
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+"""
+"""Forks processes that run the command: to start an interpreter for each takes more than all that they do."""
+
+
+@cache
+def _server() -> "subprocess.Popen[str]":
+    argv = [sys.executable, "-c", _SERVER]
+    server = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    atexit.register(server.communicate)
+    return server
+
+
+def _init(environment: Mapping[str, str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """The real command, in a process of its own."""
+    output = [folder / name for name in ("stdout", "stderr")]
+    given = {"environment": {**os.environ, **environment}, "output": [str(path) for path in output]}
+    server = _server()
+    assert server.stdin is not None
+    assert server.stdout is not None
+    server.stdin.write(json.dumps(given) + "\n")
+    server.stdin.flush()
+    code = int(server.stdout.readline())
+    return subprocess.CompletedProcess(["init"], code, *(path.read_text() for path in output))
 
 
 class PodFolder:
@@ -27,6 +68,7 @@ class PodFolder:
     """
 
     def __init__(self, folder: Path, **environment: str) -> None:
+        self._folder = folder
         self.volume = folder / "volume"
         self.mounted = folder / "mounted"
         self.bundle = folder / "bundle"
@@ -46,7 +88,7 @@ class PodFolder:
         }
 
     def init(self, **environment: str) -> subprocess.CompletedProcess[str]:
-        return cli("init", env={**self.environment, **environment})
+        return _init({**self.environment, **environment}, self._folder)
 
     def start(self, **environment: str) -> "subprocess.Popen[str]":
         return subprocess.Popen(
@@ -90,9 +132,16 @@ def config(*commands: str, uses: list[Mapping[str, Any]] | None = None) -> str:
     return yaml.safe_dump({"commands": list(commands), "runtimePlugin": uses or []}, sort_keys=False)
 
 
-def framework(job: Mapping[str, Any], *, compressed: bool = False, hosts: bool = True) -> dict[str, Any]:
+def pod_job(**fields: Any) -> dict[str, Any]:
+    """A job as `tests.support.job`, whose image no registry is asked for."""
+    given = job(**fields)
+    given["prerequisites"][0]["uri"] = "localhost:1/image"  # where nobody listens
+    return given
+
+
+def framework(given: Mapping[str, Any], *, compressed: bool = False, hosts: bool = True) -> dict[str, Any]:
     """The object of FrameworkController for a job; its tasks have addresses if it has `hosts`."""
-    roles = {name: role.get("instances", 1) for name, role in job["taskRoles"].items()}
+    roles = {name: role.get("instances", 1) for name, role in given["taskRoles"].items()}
     statuses = [
         {
             "name": _converted(name),
@@ -119,7 +168,7 @@ def framework(job: Mapping[str, Any], *, compressed: bool = False, hosts: bool =
         else {"taskRoleStatuses": statuses}
     )
     return {
-        "metadata": {"name": "framework", "annotations": {"config": yaml.safe_dump(dict(job))}},
+        "metadata": {"name": "framework", "annotations": {"config": yaml.safe_dump(dict(given))}},
         "spec": {"taskRoles": [_role(name, count) for name, count in roles.items()]},
         "status": {"attemptStatus": status},
     }
@@ -146,26 +195,8 @@ def framework_variables(role: str, index: int = 0) -> dict[str, str]:
 @contextmanager
 def api_server(document: Any, status: int = 200) -> Iterator[str]:
     """A stand-in for the API server, as no cluster can be had here; its address."""
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            data = json.dumps(document).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        serving.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_address[1]}"
-        finally:
-            server.shutdown()
-            serving.join()
+    with FaultServer(Reply(status, json.dumps(document).encode())) as server:
+        yield server.url
 
 
 def _role(name: str, count: int) -> dict[str, Any]:

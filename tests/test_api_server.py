@@ -199,6 +199,11 @@ def test_no_answer_of_a_server_leads_to_another_error(any_server: FaultServer, r
 # Login
 
 
+@pytest.fixture(scope="module")
+def cluster() -> Certificate:
+    return authority("cluster")
+
+
 def test_the_token_is_read_anew_for_each_request(tmp_path: Path) -> None:
     issuer = authority("cluster")
     certificate = server_certificate(issuer, ["127.0.0.1"]).write(tmp_path / "server.pem")
@@ -227,6 +232,19 @@ def test_without_a_token_the_configured_address_is_asked_without_login(tmp_path:
     (request,) = server.requests
     assert request.path == f"/prefix{PATH}"
     assert "Authorization" not in request.headers
+
+
+def test_a_server_that_repeats_the_token_does_not_bring_it_into_the_log(
+    tmp_path: Path, cluster: Certificate
+) -> None:
+    certificate = server_certificate(cluster, ["127.0.0.1"]).write(tmp_path / "server.pem")
+    body = f'{{"message": "no login for Bearer {TOKEN}"}}'.encode()
+    with (
+        FaultServer(Reply(401, body), certificate=certificate) as server,
+        pytest.raises(ApiError, match="no login") as caught,
+    ):
+        get_object(_in_cluster(server), PATH, _hours, _account(tmp_path, cluster))
+    assert TOKEN not in str(caught.value)
 
 
 @pytest.mark.parametrize("token", ["", "\n", "two words", "two\r\nX-Header: lines", "\x00", "é", "\udcff"])
@@ -302,11 +320,6 @@ def test_an_address_may_have_no_scheme_and_be_of_either_family() -> None:
 
 
 # TLS
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Certificate:
-    return authority("cluster")
 
 
 def test_a_cluster_on_ipv6_is_found_by_its_service(tmp_path: Path, cluster: Certificate) -> None:

@@ -65,9 +65,8 @@ def names(folder: Path) -> set[str]:
 
 def placed_after(mount: str, source: Path, volume: Path) -> str:
     """What `place_bundle` does in a namespace with a mount: nothing, or its error."""
-    argv = ["sh", "-ec", f'{mount}\n"$@"', "sh", sys.executable, "-c", _PLACE, source, volume]
-    ended = subprocess.run([*_NAMESPACE, *argv], capture_output=True, text=True, check=True)
-    return ended.stdout.strip()
+    argv = ["sh", "-ec", f'{mount}\n"$@"', "sh", sys.executable, "-c", _PLACE, str(source), str(volume)]
+    return subprocess.run([*_NAMESPACE, *argv], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
 
 
 def test_it_is_copied_with_its_launcher(source: Path, volume: Path) -> None:

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pai_runtime.bundle import libraries as libraries_module
 from pai_runtime.bundle import static_programs
 from pai_runtime.bundle.distributions import Bundled, bundled_distributions
 from pai_runtime.bundle.elf import Elf, read_elf
@@ -175,10 +174,22 @@ def test_the_programs_of_images_that_have_none_must_be_static(
 def test_without_patchelf_it_says_how_to_get_it(
     own_libraries: Libraries, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(libraries_module.sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(CannotBundle, match="pip install"):
-        own_libraries.patch_program(tmp_path)
+        own_libraries.add_program(PYTHON, tmp_path / "bundle/bin/python3")
+
+
+def test_the_same_inputs_give_the_same_bytes(bundle: Path, tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    before = os.umask(0o077)
+    try:
+        ended = cli("bundle", made, cwd=tmp_path, env={"PYTHONHASHSEED": "1", "LC_ALL": "C", "TZ": "UTC-9"})
+    finally:
+        os.umask(before)
+    assert (ended.returncode, ended.stdout) == (0, "")
+    assert (made / "bundle.json").read_bytes() == (bundle / "bundle.json").read_bytes()
+    assert f"{made} is a bundle" in ended.stderr
 
 
 def test_a_directory_with_files_is_left_as_it_is(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pai_git.retries import FIRST_PAUSE, LONGEST_PAUSE, may_pass, pause, retry_after
+from pai_git.retries import FIRST_PAUSE, LONGEST_PAUSE, asked_pause, may_pass, pause
 from tests.git_server import Clock, admits
 
 
@@ -60,7 +60,7 @@ def test_which_failures_may_pass(words: str, passes: bool) -> None:  # noqa: FBT
 )
 def test_how_long_a_server_asks_to_wait(headers: list[str], seconds: float) -> None:
     trace = "".join(f"12:00:00.1 http.c:725 <= Recv header: {header}\n" for header in headers)
-    assert retry_after(trace, now=100) == seconds
+    assert asked_pause(trace, now=100) == seconds
 
 
 @given(

@@ -13,9 +13,17 @@ import yaml
 
 from pai_runtime.pod.init_config import BUILT_IN
 from pai_runtime.pod.init_steps import STEPS
-from tests.init_harness import CMD, USES, PodFolder, api_server, config, framework, framework_variables
+from tests.init_harness import (
+    CMD,
+    USES,
+    PodFolder,
+    api_server,
+    config,
+    framework,
+    framework_variables,
+    pod_job,
+)
 from tests.plugin_factory import Site, policy_rule, write_policy
-from tests.support import job
 from tests.test_unfolding import PROPOSED, folded
 
 SSH = {"plugin": "ssh", "parameters": {"jobssh": True}}
@@ -33,7 +41,7 @@ def _names(pod: PodFolder) -> set[str]:
 
 @pytest.mark.parametrize("compressed", [False, True])
 def test_a_pod_of_a_framework_gets_the_plan_of_its_task(tmp_path: Path, *, compressed: bool) -> None:
-    given = job(
+    given = pod_job(
         worker={"instances": 2, "commands": ["echo job"]},
         secrets="******",
         extras={USES: [CMD, {"plugin": "cmd", "parameters": {"callbacks": []}}]},
@@ -113,7 +121,7 @@ def test_the_secret_of_a_run_is_the_same_in_all_of_its_tasks_or_there_is_none(
     tmp_path: Path, mounted: Mapping[str, Any], tasks: int, *, has_run: bool
 ) -> None:
     found = []
-    given = job(worker={"instances": tasks}, extras={USES: [SSH]})
+    given = pod_job(worker={"instances": tasks}, extras={USES: [SSH]})
     with api_server(framework(given)) as url:
         for index in range(tasks):
             pod = PodFolder(tmp_path / str(index), **framework_variables("worker", index))
@@ -175,7 +183,7 @@ def test_a_port_that_is_taken_is_named_by_its_label(tmp_path: Path) -> None:
 def test_the_exit_code_says_what_has_failed(
     tmp_path: Path, answer: Any, status: int, changed: Mapping[str, Any], code: int
 ) -> None:
-    given = job(**changed)
+    given = pod_job(**changed)
     given["prerequisites"] = given["prerequisites"][-1:]
     answer = framework(given) if answer == "job" else answer
     pod = PodFolder(tmp_path, **framework_variables("worker"))
@@ -223,9 +231,9 @@ def test_commands_run_in_order_in_their_directory_and_set_variables(tmp_path: Pa
         (scripts / name).write_text(COMMAND)
         (scripts / name).chmod(0o755)
     pod = PodFolder(tmp_path, RUNTIME_CONFIG=config("true"), PAI_INIT_DIR=str(scripts))
-    entries = [{"name": "a", "command": "step one"}, "jobConfig", "runtimePlugins"]
+    first = {"name": "a", "command": "step one"}
     last = {"name": "b", "command": "pai/step \"$(cat framework.json || echo 'no file')\""}
-    done = pod.init(INIT_CONFIG=_init_plugins(*entries, last))
+    done = pod.init(INIT_CONFIG=_init_plugins(first, "jobConfig", "runtimePlugins", last))
     assert done.returncode == 0, done.stderr
     assert done.stderr == pod.log
     printed = [line for line in pod.log.splitlines() if line.startswith("printed")]
@@ -236,7 +244,7 @@ def test_commands_run_in_order_in_their_directory_and_set_variables(tmp_path: Pa
 
 def test_a_command_can_get_the_framework_in_the_place_of_the_barrier(tmp_path: Path) -> None:
     document = tmp_path / "given.json"
-    document.write_text(json.dumps(framework(job())))
+    document.write_text(json.dumps(framework(pod_job())))
     barrier = {"name": "frameworkBarrier", "command": f"cp {document} framework.json"}
     plugins = _init_plugins(barrier, *BUILT_IN[1:4])
     pod = PodFolder(tmp_path, **framework_variables("worker"), INIT_CONFIG=plugins)
@@ -334,7 +342,11 @@ def test_an_init_plugin_that_the_policy_refuses_is_never_imported(tmp_path: Path
 
 
 def test_all_that_is_wrong_with_the_configuration_is_said_at_once(tmp_path: Path) -> None:
-    entries = [{"name": "portCheker"}, {"name": "jobConfig", "parameters": {"a": 1}}, {"command": "true"}]
+    entries: list[Mapping[str, Any]] = [
+        {"name": "portCheker"},
+        {"name": "jobConfig", "parameters": {"a": 1}},
+        {"command": "true"},
+    ]
     pod = PodFolder(tmp_path, INIT_CONFIG=_init_plugins({"name": "own", "command": ""}, *entries))
     assert pod.init().returncode == 1
     assert len([line for line in pod.log.splitlines() if "INIT_CONFIG:" in line]) == 2

@@ -27,6 +27,7 @@ _ALL = LaunchOptions(
     pid=12,
     python="/usr/bin/python3",
     hook_argv=("python3", "-m", "hooks"),
+    certificates="/etc/ssl/cert.pem",
     variables={"FC_TASK_ATTEMPT_INDEX": "1"},
     phases="rest",
     logs="/usr/local/pai/logs/uid",
@@ -104,6 +105,31 @@ def test_a_hook_that_nobody_can_call_is_a_step_that_cannot_be_started(tmp_path: 
     argv = python_argv("pai_runtime.supervisor.__main__", str(tmp_path))
     assert subprocess.run(argv, check=False).returncode == SETUP_FAILED
     assert "hookArgv" in (tmp_path / "logs/runtime.log").read_text()
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({}, "file: /bundled directory:"),
+        ({"SSL_CERT_FILE": "/own"}, "file: /own directory:"),
+        ({"SSL_CERT_DIR": "/own"}, "file: directory: /own"),
+    ],
+)
+def test_hooks_have_certificates_unless_the_environment_names_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], expected: str
+) -> None:
+    for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    hook = Step("taskStarts", 0, "fail", hook="pai_task_starts")
+    (tmp_path / "work").mkdir()
+    given = plan(tmp_path, 'echo "user: ${SSL_CERT_FILE-}"', [hook], environment=environment)
+    (tmp_path / "plan.json").write_text(json.dumps(given.to_json()))
+    show = ("/bin/sh", "-c", "echo file: $SSL_CERT_FILE directory: $SSL_CERT_DIR")
+    options = LaunchOptions(hook_argv=show, certificates="/bundled").to_argument()
+    argv = python_argv("pai_runtime.supervisor.__main__", str(tmp_path), options)
+    stdout = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+    assert f"{expected}\n" in (tmp_path / "logs/runtime.log").read_text()
+    assert stdout == f"user: {environment.get('SSL_CERT_FILE', '')}\n"
 
 
 def test_logs_go_where_the_platform_wants_them_with_a_copy_of_the_record(tmp_path: Path) -> None:

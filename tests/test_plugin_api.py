@@ -12,7 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pai_runtime import plugin
-from pai_runtime.plugin import Failure, Task, UserError, backoff, port_is_taken, read_logs, read_yaml
+from pai_runtime.plugin import (
+    Failure,
+    Task,
+    UserError,
+    backoff,
+    port_is_taken,
+    read_logs,
+    read_yaml,
+    retry_after,
+)
 
 SLOW = {"dataclasses", "inspect", "json", "pathlib", "pluggy", "random", "re", "typing", "yaml"}
 
@@ -37,6 +46,29 @@ def test_a_pause_is_a_random_part_of_a_limit_that_doubles(
     limit = min(longest, first * 2.0 ** min(failures - 1, 100))
     assert backoff(failures, first, longest, lambda low, high: low + part * (high - low)) == part * limit
     assert 0 <= backoff(failures, first, longest) <= limit
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("12", 12),
+        (" 12 ", 12),
+        ("Thu, 01 Jan 1970 00:02:00 GMT", 20),
+        ("Thu, 01 Jan 1970 00:01:00 GMT", 0),
+        ("soon", 0),
+        ("-5", 0),
+        ("\u00b2", 0),
+        ("", 0),
+        (None, 0),
+    ],
+)
+def test_what_a_server_asks_to_wait(value: str | None, seconds: float) -> None:
+    assert retry_after(value, now=100) == seconds
+
+
+@given(st.text() | st.from_regex(r"\w{3}, \d{1,2} \w{3} \d{1,5} \d\d:\d\d:\d\d [+-]?\w{1,5}", fullmatch=True))
+def test_whatever_a_server_asks_the_pause_is_a_number_of_seconds(value: str) -> None:
+    assert retry_after(value, now=100) >= 0
 
 
 @pytest.mark.parametrize("shell", ["sh", "bash"])

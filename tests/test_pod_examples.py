@@ -1,8 +1,17 @@
-"""The example pods have what a platform gives a pod, and nothing that only this runtime would know."""
+"""The example pods have what a platform gives a pod, and what operators read of init plugins is so."""
 
+import re
+from pathlib import Path
+
+import jsonschema
 import pytest
+import yaml
 
+from pai_runtime.document.schemas import package_schema
+from pai_runtime.pod.init_config import BUILT_IN
 from tests.pods import example_pod
+
+GUIDE = (Path(__file__).resolve().parents[1] / "docs/runtime-image.md").read_text("utf-8")
 
 FRAMEWORK = {"NAMESPACE", "NAME", "UID", "ATTEMPT_ID", "ATTEMPT_INSTANCE_UID"}
 PLATFORM = {
@@ -51,3 +60,15 @@ def test_the_proposals_pod_gives_its_configuration_as_yaml_folds_it() -> None:
     assert environment["RUNTIME_CONFIG"].startswith(
         'commands: ["ls  -al",  "echo hi"] runtimePlugin: - plugin: ssh\n'
     )
+
+
+def test_the_init_plugins_that_are_listed_are_the_default_ones_in_their_order() -> None:
+    table = GUIDE.split("| name | does | fails with |")[1].split("\n\n")[0]
+    assert tuple(re.findall(r"^\| `(\w+)`", table, re.MULTILINE)) == BUILT_IN
+
+
+def test_the_configuration_of_init_plugins_that_is_shown_is_one() -> None:
+    (shown,) = re.findall(r"```yaml\n(initPlugins:\n.*?)```", GUIDE, re.DOTALL)
+    config = yaml.safe_load(shown)
+    jsonschema.validate(config, package_schema("pai_runtime.pod", "init-plugins.schema.json"))
+    assert {each["name"] for each in config["initPlugins"] if "command" not in each} <= {*BUILT_IN}

@@ -106,7 +106,7 @@ def test_an_image_without_a_registry_is_asked_for_at_docker_hub(internet: Intern
     assert check("ubuntu", "https://index.docker.io/v1/").outcome == "exists"
     manifest = "/v2/library/ubuntu/manifests/latest"
     assert internet.seen == [
-        (HUB, manifest, None),
+        (HUB, "/v2/", None),
         (HUB_TOKENS, "/token?scope=repository%3Alibrary%2Fubuntu%3Apull&service=s", basic(USER, PASSWORD)),
         (HUB, manifest, "Bearer abc"),
     ]

@@ -64,6 +64,11 @@ DOCUMENTS: Final = {
         "manifest.schema.json",
         "`manifest.json` in the plugin's package; for a plain module, `<module>.manifest.json` beside it.",
     ),
+    "Init plugins": (
+        "pai_runtime.pod",
+        "init-plugins.schema.json",
+        "`INIT_CONFIG` in the init container of a pod, or `init_plugins.yaml` in `PAI_CONFIG_DIR`: YAML.",
+    ),
     "Plan": (
         "pai_runtime.task",
         "plan.schema.json",

@@ -23,7 +23,7 @@ GREETS = """
 commands: ['echo "$GREETING, I am $(id -u)"', 'exit 3']
 runtimePlugin:
 - {plugin: org.example.greet, parameters: {whom: cluster}}
-- {plugin: cmd, parameters: [{event: taskExits, commands: ['echo over']}]}
+- {plugin: cmd, parameters: {callbacks: [{event: taskExits, commands: ['echo over']}]}}
 """
 
 
@@ -94,8 +94,12 @@ def test_a_pod_runs_from_it_whatever_the_image_of_the_task(
     )
     ended = run(task, built.folder)
     assert ended.code == 3, ended.stderr
-    output = (built.volume / "logs" / UID / "user-stdout/current").read_text()
-    assert output.splitlines() == ["hello cluster", f"hello cluster, I am {ANYBODY}", "over"]
+    logs = built.volume / "logs" / UID
+    assert (logs / "user-stdout/current").read_text() == f"hello cluster, I am {ANYBODY}\n"
+    printed = [
+        line.partition("] [openpai-runtime] ")[2] for line in (logs / "runtime.log").read_text().splitlines()
+    ]
+    assert [line for line in printed if not line.startswith("[")] == ["hello cluster", "over"]
 
 
 def test_a_pod_that_uses_what_the_policy_refuses_does_not_begin(built: RuntimeImage) -> None:

@@ -85,7 +85,7 @@ PAIRS: Mapping[str, tuple[TaskOf, TaskOf]] = {
 
 def _plans(folder: Path, ports: Sequence[int]) -> list[Any]:
     """Those of a job of two tasks, as they are in pods, without their init steps."""
-    parameters = {"jobssh": True, "sshbarrier": True, "sshbarrierTimeout": 1}
+    parameters = {"jobssh": True, "sshbarrier": True}
     document = job(
         worker={"instances": 2, "commands": _BETWEEN},
         extras={"com.microsoft.pai.runtimeplugin": [{"plugin": "ssh", "parameters": parameters}]},

@@ -35,6 +35,7 @@ def add_byte_code(target: Path, sources: Iterable[Path]) -> None:
         [sys.executable, "-S", "-c", _COMPILE, target, PREFIX, f"{target / STANDARD_LIBRARY}/"],
         input="".join(f"{path}\n" for path in sources),
         env={"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"},
+        umask=0o022,
         stderr=subprocess.PIPE,
         text=True,
         check=False,

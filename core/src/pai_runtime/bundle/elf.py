@@ -123,6 +123,6 @@ def read_elf(path: Path) -> Elf:
     try:
         elf = Elf(path.read_bytes())
         elf.relocated()
-        return elf
     except (OSError, ValueError) as error:
         raise CannotBundle(f"cannot bundle {path}: {error}") from None
+    return elf

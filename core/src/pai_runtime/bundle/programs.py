@@ -9,12 +9,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from pai_runtime.bundle.certificates import CERTIFICATES, PLACES
 from pai_runtime.bundle.elf import is_elf
 from pai_runtime.bundle.errors import CannotBundle
 from pai_runtime.bundle.files import copy_file, files_below, write_file
 from pai_runtime.bundle.libraries import Libraries
-from pai_runtime.task.bundle import PREFIX, RENAMED_NAMES, RENAMED_PREFIXES
+from pai_runtime.task.bundle import BUNDLED_CERTIFICATES, CERTIFICATES, PREFIX, RENAMED_NAMES
 
 _FOLDERS = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/lib/openssh:/usr/lib/git-core"
 _GIT_CORE, _GIT_TEMPLATES = Path("/usr/lib/git-core"), Path("/usr/share/git-core/templates")
@@ -29,19 +28,28 @@ An image need not have the first, and may be read-only; the second is above the 
 because it is the name of sshd's user, too.
 """
 
+_LOADERS = (
+    *("AUDIT", "BIND_NOT", "BIND_NOW", "DEBUG", "DEBUG_OUTPUT", "DYNAMIC_WEAK", "HWCAP_MASK", "LIBRARY_PATH"),
+    *("ORIGIN_PATH", "PREFER_MAP_32BIT_EXEC", "PRELOAD", "PROFILE", "PROFILE_OUTPUT", "SHOW_AUXV"),
+    *("TRACE_LOADED_OBJECTS", "TRACE_PRELINKING", "USE_LOAD_BIAS", "VERBOSE", "WARN"),
+)
+"""What the dynamic loader heeds, each after ``LD_``: all that ld.so(8) has."""
+
+# Busybox's shell, because bash would warn of every locale that the image does not have.
 _SCRIPT = """\
-#!{prefix}/bin/bash -p
+#!{prefix}/applets/sh
 # Starts {name} of the bundle: what an image sets for its own programs is not for this one.
-unset -v {names}
-export OPENSSL_CONF=/dev/null
+unset {names}
+export LC_ALL=C OPENSSL_CONF=/dev/null
 {settings}exec {prefix}/{folder}/libexec/{name} "$@"
 """
 
 _GIT_SETTINGS = f"""\
-export GIT_EXEC_PATH={PREFIX}/git/libexec/git-core GIT_TEMPLATE_DIR={PREFIX}/git/templates
-if ! [[ {" || ".join(f"-e {place}" for place in PLACES)} ]]; then
-    export GIT_SSL_CAINFO=${{GIT_SSL_CAINFO-{PREFIX}/{CERTIFICATES}}}
-fi
+export GIT_EXEC_PATH={PREFIX}/git/libexec GIT_TEMPLATE_DIR={PREFIX}/git/templates
+for file in {" ".join(CERTIFICATES)} {BUNDLED_CERTIFICATES}; do
+    [ ! -e $file ] || break
+done
+[ $file = {CERTIFICATES[0]} ] || export GIT_SSL_CAINFO="${{GIT_SSL_CAINFO-$file}}"
 """
 
 
@@ -73,7 +81,9 @@ _SSH = ProgramSet(
     "openssh-server openssh-client libnss-wrapper",
     preloaded=(_NSS_WRAPPER,),
 )
-_GIT = ProgramSet("git", ("git",), ("git-remote-http",), "git", settings=_GIT_SETTINGS)
+_GIT = ProgramSet(
+    "git", ("git",), ("git-remote-http", "git-sh-i18n--envsubst"), "git", settings=_GIT_SETTINGS
+)
 
 
 def add_programs(
@@ -102,7 +112,7 @@ def _add_set(target: Path, each: ProgramSet, libraries: Libraries) -> None:
     for name in (*each.programs, *each.helpers):
         if source := _found(name):
             libraries.add_program(source, target / each.name / "libexec" / name, *each.preloaded)
-    names = [*RENAMED_NAMES, *(f'"${{!{prefix}@}}"' for prefix in RENAMED_PREFIXES)]
+    names = [*RENAMED_NAMES, *(f"LD_{name}" for name in _LOADERS)]
     for name in each.programs:
         script = _SCRIPT.format(
             prefix=PREFIX, folder=each.name, name=name, names=" ".join(names), settings=each.settings
@@ -124,18 +134,10 @@ def _move_privsep_folder(libexec: Path) -> None:
 
 def _add_git_core(folder: Path) -> None:
     """What git itself starts in order to clone, and what it makes repositories of."""
-    core = folder / "libexec/git-core"
-    core.mkdir()
-    (core / "git").symlink_to("../git")
-    for name in ("git-remote-http", "git-remote-https"):
-        (core / name).symlink_to("../git-remote-http")
-    for name in (
-        "git-sh-setup",
-        "git-sh-i18n",
-        "git-submodule",
-    ):  # the image may have no shell
+    (folder / "libexec/git-remote-https").symlink_to("git-remote-http")
+    for name in ("git-sh-setup", "git-sh-i18n", "git-submodule"):  # the image may have no shell
         _, _, script = (_GIT_CORE / name).read_bytes().partition(b"\n")
-        write_file(core / name, f"#!{PREFIX}/bin/bash -p\n".encode() + script, 0o755)
+        write_file(folder / "libexec" / name, f"#!{PREFIX}/applets/sh\n".encode() + script, 0o755)
     for path in files_below(_GIT_TEMPLATES):
         copy_file(path, folder / "templates" / path.relative_to(_GIT_TEMPLATES))
 

@@ -24,7 +24,7 @@ Every process that runs a hook loads this package, so it imports no more than th
 
 from __future__ import annotations
 
-from pai_runtime.plugin.backoff import backoff
+from pai_runtime.plugin.backoff import backoff, retry_after
 from pai_runtime.plugin.contribution import Contribution, ShellStep
 from pai_runtime.plugin.failure import ContributedRule, Failure
 from pai_runtime.plugin.files import YamlFile, read_logs, read_yaml
@@ -76,6 +76,7 @@ __all__ = [
     "port_is_taken",
     "read_logs",
     "read_yaml",
+    "retry_after",
 ]
 
 API_VERSION: Final = 1

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from pai_runtime.document.printable import printable
+from pai_runtime.plugin.backoff import retry_after
 from pai_runtime.pod import http_get
-from pai_runtime.pod.retry_after import retry_after
 from pai_runtime.pod.tls import client_context
 from pai_runtime.task import fast_json
 from pai_runtime.task.record import record
@@ -74,7 +74,7 @@ def get_object(
     except http_get.NoAnswer as error:
         raise ApiError(f"API server {address.text}: {error}", permanent=error.permanent) from None
     if answer.status != 200:  # noqa: PLR2004 - OK
-        raise _refusal(address.text, answer)
+        raise _refusal(address.text, answer, token)
     if not answer.body:  # what http.client makes of headers that end in the middle
         raise ApiError(f"API server {address.text}: the answer is empty", permanent=False)
     return answer.body
@@ -152,25 +152,28 @@ def _context(certificates: Path | None) -> ssl.SSLContext:
         raise ApiError(f"the certificates in {certificates} cannot be used: {_in_short(error)}") from None
 
 
-def _refusal(address: str, answer: http_get.Answer) -> ApiError:
+def _refusal(address: str, answer: http_get.Answer, token: str | None) -> ApiError:
     status = answer.status
     passes = status >= _SERVER_ERROR or status in (_TOO_MANY_REQUESTS, _REQUEST_TIMEOUT)
     phrase = f"{status} {responses.get(status, '')}".strip()
     return ApiError(
-        f"API server {address} answers {phrase}{_said(answer.body)}",
+        f"API server {address} answers {phrase}{_said(answer.body, token)}",
         status=status,
         permanent=not passes,
         pause=retry_after(answer.headers["Retry-After"], time.time()) if passes else 0,
     )
 
 
-def _said(body: bytes) -> str:
+def _said(body: bytes, token: str | None) -> str:
     """What the server says in words, if it says it as Kubernetes does: in the ``message`` of a Status."""
     try:
         words = fast_json.loads(body)["message"]
     except (ValueError, LookupError, TypeError, RecursionError):
         return ""
-    return f": {printable(words[:_MOST_SAID])}" if isinstance(words, str) and words else ""
+    if not isinstance(words, str) or not words:
+        return ""
+    shown = words.replace(token, "******") if token else words
+    return f": {printable(shown[:_MOST_SAID])}"
 
 
 def _in_short(error: Exception) -> str:

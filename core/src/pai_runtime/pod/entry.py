@@ -12,7 +12,14 @@ import sys
 from pai_runtime.pod.handover import Handover, take_over
 from pai_runtime.supervisor.spawning import open_standard_streams
 from pai_runtime.supervisor.supervisor import supervise
-from pai_runtime.task.bundle import PREFIX, TOOLS, VOLUME, image_environment
+from pai_runtime.task.bundle import (
+    BUNDLED_CERTIFICATES,
+    CERTIFICATES,
+    PREFIX,
+    TOOLS,
+    VOLUME,
+    image_environment,
+)
 from pai_runtime.task.exit_codes import RUNTIME_ERROR
 from pai_runtime.task.fast_json import dumps
 from pai_runtime.task.folder import Folder
@@ -78,7 +85,12 @@ def _with_handover(options: LaunchOptions, handover: Handover) -> LaunchOptions:
     secrets.write(dumps(dict(handover.secrets)).encode())
     hook_argv = tuple(python_argv(_HOOK_RUNNER))
     return replace(
-        options, logs=handover.logs, secrets_fd=secrets.fd, hook_argv=hook_argv, tools=f"{PREFIX}/{TOOLS}"
+        options,
+        logs=handover.logs,
+        secrets_fd=secrets.fd,
+        hook_argv=hook_argv,
+        certificates=next(filter(os.path.exists, CERTIFICATES), BUNDLED_CERTIFICATES),
+        tools=f"{PREFIX}/{TOOLS}",
     )
 
 

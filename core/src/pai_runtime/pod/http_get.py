@@ -52,9 +52,9 @@ def get(
 ) -> Answer:
     """What the server answers to one request on a new connection, which is closed; raises `NoAnswer`.
 
-    `left` gives the seconds that are left for all of it: to look up a host name, to connect, for TLS, and for
-    the answer, however slowly its bytes come. The body has at most `most` bytes. No `NoAnswer` repeats a header
-    of the request.
+    `left` gives the seconds that are left for all of it: to look up a host name, to connect, for TLS, and
+    for the answer, however slowly its bytes come. The body has at most `most` bytes. No `NoAnswer` repeats a
+    header of the request.
     """
     try:
         connection.timeout = _some(left())
@@ -72,7 +72,7 @@ def get(
 
 
 def _connect(connection: HTTPConnection, seconds: float) -> None:
-    """Connect, in a thread: the system's resolver takes its own time, and minutes where no name server answers.
+    """Connect, in a thread: where no name server answers, the system's resolver takes minutes.
 
     Such a thread is left alone; it ends with the process at the latest.
     """

@@ -85,15 +85,15 @@ def credentials_for(image: ImageReference, auth: Mapping[str, Any]) -> tuple[Cre
     if registry == image.registry.lower() and image.repository.startswith(path):
         return Credentials(username, password), ""
     return None, (
-        f"its auth is not used: it is for {printable(f'{registry}/{path}')}, and the image in {image.registry};"
-        f" registryuri says for which registry it is, without it for {DOCKER_HUB}"
+        f"its auth is not used: its registryuri means {printable(f'{registry}/{path}')} (without one,"
+        f" {DOCKER_HUB}), and the image is in {image.registry}"
     )
 
 
 def _registry_of(uri: str) -> tuple[str, str]:
     """The registry that a ``registryuri`` means, and the path in it: of a URL, or of a host with its port."""
     match = _REGISTRY_URI.fullmatch(uri)
-    host, path = (match[1].lower(), match[2]) if match else (uri, "")
+    host, path = (match[1].rpartition("@")[2].lower(), match[2]) if match else ("", "")
     return (DOCKER_HUB if host in _DOCKER_HUB_HOSTS else host), path
 
 

@@ -1,50 +1,52 @@
 """Running an init plugin that is a command of the cluster's own."""
 
-import contextlib
 import os
 import signal
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
 from pai_runtime.pod.init_log import InitLog
-from pai_runtime.pod.stopping import Stopped, end
+from pai_runtime.pod.stopping import Stopped, end, has_ended
+from pai_runtime.supervisor.stop import STOP_SIGNALS
 
+_SHELL = "/bin/sh"
+_IN_FOLDER = 'cd -- "$1" && eval "$2"'
 _PASS_ON_EVERY = 0.2
 """Seconds between two looks for what the command has printed."""
+_HELD_BACK = (*STOP_SIGNALS, signal.SIGCHLD)
+"""Signals that must not come before it is known what they are about."""
 
 
 def run_command(command: str, folder: Path, environment: Mapping[str, str], log: InitLog) -> int:
     """Run a command line in a directory, which comes first on its PATH; its exit code, 128 + n for a signal.
 
-    Raises OSError if there is no ``sh``, and `Stopped` after the command has ended, to which the signal is
+    Raises OSError if there is no shell, and `Stopped` after the command has ended, to which the signal is
     passed on.
     """
     path = os.pathsep.join(filter(None, [str(folder), environment.get("PATH", os.defpath)]))
-    process = subprocess.Popen(
-        ["/bin/sh", "-c", command],
-        cwd=folder,
-        env={**environment, "PATH": path},
-        stdin=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    signal.pthread_sigmask(signal.SIG_BLOCK, _HELD_BACK)
     try:
-        while True:
-            try:
-                code = process.wait(_PASS_ON_EVERY)
-            except subprocess.TimeoutExpired:
+        pid = os.posix_spawn(
+            _SHELL,
+            [_SHELL, "-c", _IN_FOLDER, _SHELL, str(folder), command],
+            {**environment, "PATH": path},
+            file_actions=[(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)],
+            setsid=True,
+            setsigmask=(),
+            setsigdef=(signal.SIGPIPE, *STOP_SIGNALS),
+        )
+        try:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
+            while not has_ended(pid):
+                signal.sigtimedwait([signal.SIGCHLD], _PASS_ON_EVERY)
                 log.pass_on()
-            else:
-                return code if code >= 0 else 128 - code
-    except Stopped as stopped:
-        process.returncode = os.waitstatus_to_exitcode(end(process.pid, stopped.number, group=True))
-        raise
+        except Stopped as stopped:
+            end(pid, stopped.number, group=True)
+            raise
+        finally:
+            log.pass_on()
     finally:
-        _kill_group(process.pid)
-        log.pass_on()
-
-
-def _kill_group(leader: int) -> None:
-    """End what the command has left running: the next one must not find it at work."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(leader, signal.SIGKILL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _HELD_BACK)
+    os.killpg(pid, signal.SIGKILL)  # what it has left running
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    return code if code >= 0 else 128 - code

@@ -11,11 +11,11 @@ from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from pai_runtime.plugin.backoff import retry_after
 from pai_runtime.pod.challenges import Challenge, parse_challenges
 from pai_runtime.pod.http_get import Answer, NoAnswer
 from pai_runtime.pod.image_reference import DOCKER_HUB, ImageReference
 from pai_runtime.pod.registry_request import is_this_machine, may_lead, request
-from pai_runtime.pod.retry_after import retry_after
 from pai_runtime.task.fast_json import loads
 from pai_runtime.task.record import field, record
 
@@ -29,6 +29,7 @@ MANIFEST_TYPES: Final = (
 )
 
 _SOON: Final = 1.0
+"""Seconds until a refusal may have passed."""
 
 _DOCKER_HUB_HOST = "registry-1.docker.io"
 _TOKEN = re.compile("[!-~]{1,65536}")
@@ -75,10 +76,13 @@ class ImageQuestion:
         self._authorization: str | None = None
         host = _DOCKER_HUB_HOST if image.registry == DOCKER_HUB else image.registry
         scheme = "http" if is_this_machine(_without_port(host)) else "https"
-        self._url = f"{scheme}://{host}/v2/{image.repository}/manifests/{image.manifest}"
+        self._base = f"{scheme}://{host}/v2/"
+        self._url = f"{self._base}{image.repository}/manifests/{image.manifest}"
 
     def exists(self) -> bool:
         """Whether the image exists, for certain; raises `Unclear`."""
+        if self._credentials:
+            self._log_in()
         # Docker Hub counts each GET as a pull, and no HEAD; but only a body says what an error means.
         answer = self._ask("HEAD")
         if answer.status not in (HTTPStatus.OK, HTTPStatus.UNAUTHORIZED) and not _may_pass(answer.status):
@@ -91,11 +95,19 @@ class ImageQuestion:
             return False
         raise self._fault(answer)
 
+    def _log_in(self) -> None:
+        """As Docker does it first of all: some registries hide what is private from those who did not."""
+        answer = self._send("GET", self._base, None)
+        if answer.status == HTTPStatus.UNAUTHORIZED:
+            self._authorization = self._authorize(answer)
+        elif _may_pass(answer.status):
+            raise self._fault(answer)
+
     def _is_certain(self, answer: Answer) -> bool:
-        """Whether "not found" means it: a registry may hide from nobody what it shows to a user."""
+        """Whether "not found" means it: a registry that has users may show them what it hides from others."""
         codes = _error_codes(answer)
-        named = bool(self._credentials) or self._authorization is None
-        return "MANIFEST_UNKNOWN" in codes or ("NAME_UNKNOWN" in codes and named)
+        is_shown = bool(self._credentials) or self._authorization is None
+        return "MANIFEST_UNKNOWN" in codes or ("NAME_UNKNOWN" in codes and is_shown)
 
     def _ask(self, method: str) -> Answer:
         answer = self._send(method, self._url, self._authorization)

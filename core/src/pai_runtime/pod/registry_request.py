@@ -16,8 +16,8 @@ from pai_runtime.pod.http_get import Answer, NoAnswer, get
 from pai_runtime.pod.tls import client_context
 from pai_runtime.task.record import record
 
-MOST_BYTES: Final = 1 << 20
-"""Of an answer: there are no larger tokens, nor errors, and manifests are not to be larger than 4 MB."""
+MOST_BYTES: Final = 4 << 20
+"""Of an answer: so large can a manifest be by the distribution specification."""
 MOST_REDIRECTS: Final = 5
 
 _REDIRECTS = (301, 302, 303, 307, 308)

@@ -39,15 +39,17 @@ def _leave(number: int, _frame: FrameType | None) -> None:
     os._exit(128 + number)
 
 
-def end(pid: int, number: int, *, group: bool) -> int:
-    """Pass a signal on to a child, and kill it if it does not end in time; its wait status."""
+def end(pid: int, number: int, *, group: bool) -> None:
+    """Pass a signal on to a child, or all of its process group, and kill it if it does not end in time."""
     kill = os.killpg if group else os.kill
     kill(pid, number)
     until = time.monotonic() + GRACE
-    while time.monotonic() < until:
-        ended, status = os.waitpid(pid, os.WNOHANG)
-        if ended:
-            return status
+    while not has_ended(pid) and time.monotonic() < until:
         time.sleep(_LOOK_EVERY)
     kill(pid, signal.SIGKILL)
-    return os.waitpid(pid, 0)[1]
+    os.waitpid(pid, 0)
+
+
+def has_ended(pid: int) -> bool:
+    """Whether a child has ended; it is not reaped, so that its id remains its own."""
+    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None

@@ -33,6 +33,8 @@ def hook_program(
     environment = {**environment, **{name: f"/proc/self/fd/{fd}" for name, fd in files.items()}}
     # Without what puts other code into its process; it sets that again for what it starts.
     own = {name: value for name, value in environment.items() if not is_renamed(name)}
+    if task.options.certificates and "SSL_CERT_DIR" not in own:
+        own.setdefault("SSL_CERT_FILE", task.options.certificates)
     given = {**_given(task, step), "environment": environment, "failure": failure}
     argv = [*task.options.hook_argv, str(step.hook)]
     return Program(argv, own, dumps(given).encode(), tuple(files.values()))

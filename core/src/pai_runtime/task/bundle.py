@@ -18,6 +18,17 @@ TOOLS = "applets"
 LAUNCHER = f"{VOLUME}/runtime"
 """The command of the task container."""
 
+CERTIFICATES = (
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+)
+"""Where images have the certificates of authorities: Debian and Alpine, Red Hat, SUSE, others."""
+
+BUNDLED_CERTIFICATES = f"{PREFIX}/ssl/cert.pem"
+"""For images that have none."""
+
 RENAMED_NAMES = (
     "GCONV_PATH",
     "GETCONF_DIR",

@@ -34,6 +34,7 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
     "pid": (int, _NONE),
     "python": (str, _NONE),
     "hook_argv": (list,),
+    "certificates": (str, _NONE),
     "variables": (dict,),
     "phases": (str,),
     "logs": (str, _NONE),
@@ -79,6 +80,7 @@ class LaunchOptions:
     - `python`: an interpreter for services; None: the supervisor's own.
     - `hook_argv`: the program that calls a plugin's hook; the hook's name is added. Empty: no plan with hooks
       can run.
+    - `certificates`: a file with those of authorities, for hooks, unless the environment names others.
     - `variables`: the platform's variables of this attempt, which take precedence over the plan's.
     - `phases`: ``init`` runs the init steps and nothing else, ``rest`` all but these, in a later process over
       the same folder, ``all`` both. What init steps set in the environment reaches later steps with ``all``
@@ -101,6 +103,7 @@ class LaunchOptions:
     pid: int | None = None
     python: str | None = None
     hook_argv: tuple[str, ...] = ()
+    certificates: str | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
     phases: Phases = "all"
     logs: str | None = None

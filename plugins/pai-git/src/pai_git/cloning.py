@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from pai_git.request import Request
-from pai_git.retries import Retries, may_pass, retry_after
+from pai_git.retries import Retries, asked_pause, may_pass
 from pai_runtime.plugin import UserError
 
 LONGEST_TRY = 3600.0
@@ -104,7 +104,7 @@ class _Git:
             if code == 0:
                 return
             say(words)
-            least = retry_after(self._read_trace(), time.time())
+            least = asked_pause(self._read_trace(), time.time())
             if not may_pass(words) or not self._retries.wait(least, say):
                 hints = [hint for sign, hint in HINTS.items() if sign in words]
                 raise CloneFailed("; ".join([words, *hints]))

@@ -3,9 +3,8 @@
 import re
 import time
 from collections.abc import Callable
-from email.utils import parsedate_to_datetime
 
-from pai_runtime.plugin import backoff
+from pai_runtime.plugin import backoff, retry_after
 
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 60.0
@@ -41,18 +40,10 @@ def may_pass(words: str) -> bool:
     return bool(_MAY_PASS.search(words)) and not _WILL_NOT_PASS.search(words)
 
 
-def retry_after(trace: str, now: float) -> float:
+def asked_pause(trace: str, now: float) -> float:
     """The seconds that the last answer in git's trace asks to wait, at `now` (since the epoch); else 0."""
     found = _RETRY_AFTER.search(_LAST_ANSWER.sub("", trace, count=1))
-    if not found:
-        return 0
-    value = found[1].strip()
-    if value.isascii() and value.isdecimal():
-        return float(value)
-    try:
-        return max(parsedate_to_datetime(value).timestamp() - now, 0)
-    except (ValueError, OverflowError):
-        return 0
+    return retry_after(found[1], now) if found else 0
 
 
 def pause(

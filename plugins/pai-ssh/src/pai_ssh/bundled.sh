@@ -25,8 +25,8 @@ esac
     echo "$user:x:$uid:$gid::$home:$shell"
     [ "$user" = root ] || echo "root:x:$uid:$gid::$home:$shell"
     echo "sshd:x:65533:65533::/:/bin/false"
-} >passwd
-echo "$user:x:$gid:" >group
+} >passwd || exit 1
+echo "$user:x:$gid:" >group || exit 1
 
 # What the files name may be elsewhere, or nowhere, in the image.
 config=$(cat sshd_config)
@@ -35,11 +35,11 @@ config=$(cat sshd_config)
     # Since OpenSSH 9.8 sshd has these as programs of their own.
     [ ! -e "$bundle/ssh/libexec/sshd-session" ] || echo "SshdSessionPath $bundle/ssh/libexec/sshd-session"
     [ ! -e "$bundle/ssh/libexec/sshd-auth" ] || echo "SshdAuthPath $bundle/ssh/libexec/sshd-auth"
-} >sshd_config
+} >sshd_config || exit 1
 if [ -e config ]; then
-    printf 'Host *\n    User root\n' >>config
+    printf 'Host *\n    User root\n' >>config || exit 1
     for client in bin/*; do
         script=$(cat "$client")
-        printf '#!%s -p\n%s\n' "$bundle/bin/bash" "$script" >"$client"
+        printf '#!%s\n%s\n' "$bundle/applets/sh" "$script" >"$client" || exit 1
     done
 fi
