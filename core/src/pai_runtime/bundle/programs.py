@@ -40,7 +40,7 @@ _SCRIPT = """\
 #!{prefix}/applets/sh
 # Starts {name} of the bundle: what an image sets for its own programs is not for this one.
 unset {names}
-export LC_ALL=C OPENSSL_CONF=/dev/null
+export LC_ALL=C.UTF-8 OPENSSL_CONF=/dev/null
 {settings}exec {prefix}/{folder}/libexec/{name} "$@"
 """
 
