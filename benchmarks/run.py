@@ -24,6 +24,7 @@ SUBJECTS = (
     "discovery",
     "startup",
     "task",
+    "container",
     "hook",
     "many",
     "logs",

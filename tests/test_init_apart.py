@@ -3,11 +3,14 @@
 import json
 import signal
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+from pai_runtime.supervisor.resuming import FAILURES
 from pai_runtime.task.exit_codes import RUNTIME_ERROR, SETUP_FAILED
 from pai_runtime.task.launch import LaunchOptions
+from pai_runtime.task.vocabulary import Outcome
 from tests.task_harness import TaskRun, make_fifo, plan, run_task, shell
 
 _INIT, _REST = LaunchOptions(phases="init"), LaunchOptions(phases="rest")
@@ -63,6 +66,10 @@ def test_init_that_was_cancelled_is_followed_by_the_exit_callbacks_only(tmp_path
     assert init.end() == 143
     rest = run_task(given, _REST)
     assert (rest.process.returncode, _ran(rest)) == (143, ["taskExits 0"])
+
+
+def test_every_way_to_fail_is_known() -> None:
+    assert {"ok", *FAILURES} == {name for each in get_args(Outcome) for name in get_args(each) or (each,)}
 
 
 def test_init_that_was_killed_ends_the_task(tmp_path: Path) -> None:

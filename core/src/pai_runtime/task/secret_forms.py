@@ -4,11 +4,11 @@ As it is, in base64 (at any alignment), in hexadecimal, in URLs, in JSON, in HTM
 and as Python writes a literal; the value as a whole, and each line of a value of several lines.
 """
 
-import base64
-import json
 import re
+from binascii import b2a_base64
 from collections.abc import Iterator
 
+from pai_runtime.task.fast_json import dumps
 from pai_runtime.task.masking import BREAKS, SHORTEST
 
 _SHORTEST_LINE = 8
@@ -86,7 +86,7 @@ def _printed(text: str) -> Iterator[str | bytes]:
 
 def _base64(data: bytes) -> Iterator[bytes]:
     for before in range(3):
-        coded = base64.b64encode(bytes(before) + data)
+        coded = b2a_base64(bytes(before) + data, newline=False)
         # Only these characters do not depend on what stands before and after the value.
         form = coded[-(-8 * before // 6) : 8 * (before + len(data)) // 6]
         yield form
@@ -102,8 +102,8 @@ def _in_url(data: bytes) -> Iterator[bytes]:
 
 
 def _quoted(text: str) -> Iterator[str]:
-    yield json.dumps(text)[1:-1]
-    yield json.dumps(text, ensure_ascii=False)[1:-1]
+    yield dumps(text)[1:-1]
+    yield dumps(text, ensure_ascii=False)[1:-1]
     yield from _in_shell(text)
     markup = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     yield markup
