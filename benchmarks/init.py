@@ -28,12 +28,11 @@ MOST_TIMES = 20
 
 
 def main() -> list[str]:
-    uses = [
-        {"name": f"use{number}", "type": "script", "callbacks": [callback("taskStarts", "echo")]}
-        for number in range(4)
-    ]
+    names = [f"use{number}" for number in range(4)]
+    echo = [callback("taskStarts", "echo")]
+    uses = [{"name": name, "type": "script", "callbacks": echo} for name in names]
     with tempfile.TemporaryDirectory() as folder, api_server({}) as url:
-        given = job(["true"], uses, [str(use["name"]) for use in uses])
+        given = job(["true"], uses, names)
         given["prerequisites"][0]["uri"] = f"{url.removeprefix('http://')}/image"
         pod = PodFolder(Path(folder), **framework_variables("worker"))
         with api_server(framework(given)) as address:

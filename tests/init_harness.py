@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -19,7 +19,10 @@ from tests.fault_server import FaultServer, Reply
 from tests.support import PROGRAM, job
 
 USES = "com.microsoft.pai.runtimeplugin"
-CMD = {"plugin": "cmd", "parameters": {"callbacks": [{"event": "taskStarts", "commands": ["echo start"]}]}}
+CMD: Mapping[str, Any] = {
+    "plugin": "cmd",
+    "parameters": {"callbacks": [{"event": "taskStarts", "commands": ["echo start"]}]},
+}
 
 
 _SERVER = """
@@ -127,9 +130,9 @@ class PodFolder:
         return file
 
 
-def config(*commands: str, uses: list[Mapping[str, Any]] | None = None) -> str:
+def config(*commands: str, uses: Sequence[Mapping[str, Any]] = ()) -> str:
     """What RUNTIME_CONFIG has, as it is written."""
-    return yaml.safe_dump({"commands": list(commands), "runtimePlugin": uses or []}, sort_keys=False)
+    return yaml.safe_dump({"commands": list(commands), "runtimePlugin": list(uses)}, sort_keys=False)
 
 
 def pod_job(**fields: Any) -> dict[str, Any]:

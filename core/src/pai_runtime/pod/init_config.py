@@ -11,7 +11,7 @@ from pai_runtime.host.host import Host, Unavailable, check_parameters
 from pai_runtime.job.model import plugin_id
 from pai_runtime.pod.config_files import given_document
 from pai_runtime.pod.directories import Directories
-from pai_runtime.task.record import record
+from pai_runtime.task.record import field, record
 
 BUILT_IN: Final = (
     "frameworkBarrier",
@@ -38,7 +38,7 @@ class InitPlugin:
     label: str
     command: str | None = None
     plugin: Plugin | None = None
-    parameters: Mapping[str, Any] | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
 
 
 _DEFAULT: Final = tuple(InitPlugin(name, f"init plugin '{name}'") for name in BUILT_IN)
@@ -61,7 +61,7 @@ def read_init_plugins(
 
 
 def _init_plugin(item: Value, host: Host, problems: Problems) -> InitPlugin:
-    name, command, parameters = item.data["name"], item.data.get("command"), item.data.get("parameters")
+    name, command, parameters = item.data["name"], item.data.get("command"), item.data.get("parameters") or {}
     label = f"init plugin '{name}' ({item.position})"
     at = item.at(("parameters",))
     if command:
@@ -76,8 +76,8 @@ def _init_plugin(item: Value, host: Host, problems: Problems) -> InitPlugin:
     plugin = _installed(name, item.at(("name",)), host, problems)
     if plugin:
         given = item.get("parameters") if parameters else None
-        check_parameters(plugin, parameters or {}, problems, (given or item).at)
-    return InitPlugin(name, label, plugin=plugin, parameters=parameters or {})
+        check_parameters(plugin, parameters, problems, (given or item).at)
+    return InitPlugin(name, label, plugin=plugin, parameters=parameters)
 
 
 def _installed(name: str, at: Location, host: Host, problems: Problems) -> Plugin | None:

@@ -1,6 +1,7 @@
 """Running one init plugin: the runtime's own, a command, or a plugin that the policy allows."""
 
 from pai_runtime.host.blame import PluginError, blamed
+from pai_runtime.host.discovery import Plugin
 from pai_runtime.plugin import InitContainer
 from pai_runtime.pod.init_config import HOOK, InitPlugin
 from pai_runtime.pod.init_failed import InitFailed
@@ -17,7 +18,7 @@ def run_init_plugin(plugin: InitPlugin, pod: Pod, made: Made) -> Made:
         if plugin.command is not None:
             _run_command(plugin.command, pod)
         elif plugin.plugin is not None:
-            _call(plugin, pod)
+            _call(plugin.plugin, plugin, pod)
         else:
             return STEPS[plugin.name](pod, made)
     except InitFailed as error:
@@ -33,19 +34,17 @@ def _run_command(command: str, pod: Pod) -> None:
         raise InitFailed(code, f"the command ended with exit code {code}")
 
 
-def _call(plugin: InitPlugin, pod: Pod) -> None:
-    if plugin.plugin is None:
-        return
+def _call(plugin: Plugin, configured: InitPlugin, pod: Pod) -> None:
     container = InitContainer(
-        name=plugin.name,
-        parameters=plugin.parameters or {},
+        name=configured.name,
+        parameters=configured.parameters,
         folder=pod.directories.volume,
         environment=dict(pod.environment),
         say=pod.log.say,
     )
     try:
-        loaded = pod.host.load(plugin.plugin)
-        with blamed(plugin.plugin, f"hook {HOOK}"):
+        loaded = pod.host.load(plugin)
+        with blamed(plugin, f"hook {HOOK}"):
             getattr(loaded.manager.hook, HOOK)(container=container)
     except PluginError as error:
         raise InitFailed(1, str(error)) from None
