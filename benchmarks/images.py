@@ -14,7 +14,7 @@ from pai_runtime.pod.registry import MANIFEST_TYPES
 RUNS = 15
 CHECK, IMPORT, TRUST = "the check", "its imports", "the system's certificates"
 BARE = "python -I -c pass"
-MOST_TIMES = 6
+MOST_TIMES = 8
 
 _IMPORT = "from pai_runtime.pod import deadline, image_check"
 _CHECK = """

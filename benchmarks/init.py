@@ -33,7 +33,7 @@ def main() -> list[str]:
         for number in range(4)
     ]
     with tempfile.TemporaryDirectory() as folder, api_server({}) as url:
-        given = job(["true"], uses, [use["name"] for use in uses])
+        given = job(["true"], uses, [str(use["name"]) for use in uses])
         given["prerequisites"][0]["uri"] = f"{url.removeprefix('http://')}/image"
         pod = PodFolder(Path(folder), **framework_variables("worker"))
         with api_server(framework(given)) as address:

@@ -381,7 +381,13 @@ def test_every_user_may_use_what_is_left_for_the_task(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("variable", "value"),
-    [("PAI_LOG_DIR", "relative"), ("FC_POD_UID", "../../elsewhere"), ("PAI_WORK_DIR", "/nowhere/at/all")],
+    [
+        ("PAI_LOG_DIR", "relative"),
+        ("FC_POD_UID", "../../elsewhere"),
+        ("PAI_WORK_DIR", "/nowhere/at/all"),
+        ("PAI_WORK_DIR", "/"),
+        ("PAI_RUNTIME_DIR", "/"),
+    ],
 )
 def test_a_directory_that_is_none_is_an_error_that_names_it(
     tmp_path: Path, variable: str, value: str
@@ -396,3 +402,10 @@ def test_nothing_that_says_what_to_run_is_an_error(tmp_path: Path) -> None:
     pod = PodFolder(tmp_path)
     assert pod.init().returncode == 1
     assert "RUNTIME_CONFIG" in pod.log.splitlines()[-1]
+
+
+def test_an_exit_spec_that_cannot_be_read_is_a_warning(tmp_path: Path) -> None:
+    pod = PodFolder(tmp_path, RUNTIME_CONFIG=config("true"))
+    pod.mount("config/runtime-exit-spec.yaml", "").write_bytes(b"\xff")
+    assert pod.init().returncode == 0
+    assert any("[WARNING]" in line and "runtime-exit-spec.yaml" in line for line in pod.log.splitlines())

@@ -4,7 +4,9 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from tests.init_harness import CMD, PodFolder, config
 from tests.plugin_factory import Site
@@ -61,7 +63,7 @@ def _contents(pod: PodFolder) -> dict[str, str]:
 
 def test_init_that_is_killed_is_repeated_with_the_same_result(tmp_path: Path, site: Site) -> None:
     site.add("org.keys", _PLUGIN, hooks=["pai_init"])
-    uses = [CMD, {"plugin": "org.keys"}]
+    uses: list[Mapping[str, Any]] = [CMD, {"plugin": "org.keys"}]
     pod = PodFolder(tmp_path, **site.environment(), RUNTIME_CONFIG=config("true", uses=uses), POD_NAME="one")
     assert pod.init().returncode == 0
     undisturbed = _contents(pod)

@@ -1,5 +1,6 @@
 """The shell around scripts: what carries from step to step, in every shell that an image may have."""
 
+import shlex
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -7,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from pai_runtime.supervisor.exec_form import words
 from pai_runtime.supervisor.shell import exported
@@ -241,6 +244,18 @@ def test_in_an_image_with_a_shell_it_is_used_and_nothing_else_of_the_runtimes_is
 )
 def test_one_program_with_its_arguments_needs_no_shell(script: str, argv: list[str] | None) -> None:
     assert words(script) == argv
+
+
+@given(st.text("ab1 -./'\"\\$`;|&<>(){}*?[]!~#=%\t\n\0é"))
+def test_words_without_a_shell_are_those_that_a_shell_would_make(script: str) -> None:
+    found = words(script)
+    assert found is None or found == shlex.split(script)
+
+
+@given(st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])), min_size=1))
+def test_words_in_quotes_may_hold_anything(argv: list[str]) -> None:
+    assume("=" not in argv[0])
+    assert words(" ".join("'" + word.replace("'", "'\"'\"'") + "'" for word in argv)) == argv
 
 
 def test_where_there_is_no_shell_at_all_a_command_in_exec_form_runs(tmp_path: Path, image: Path) -> None:

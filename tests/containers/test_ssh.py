@@ -36,6 +36,12 @@ _VOLUME = "/usr/local/pai"
 _DONE = f"{_VOLUME}/done"
 _ENVIRONMENT = {"GREETING": "it's me", "LD_PRELOAD": "/lib/of-the-image.so"}
 
+_FROM_OUTSIDE = (
+    "ssh -q -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -i $PAI_SSH_DIR/key"
+    f" -p $PAI_PORT_LIST_worker_1_ssh $LOGIN@{_LOCALHOST}"
+)
+"""As people log in: a host that is not known as a task."""
+
 _BETWEEN = [
     f'if [ "$PAI_TASK_INDEX" != 0 ]; then until [ -e {_DONE} ]; do sleep 0.1; done; exit; fi',
     f"cd {_VOLUME}",
@@ -47,6 +53,7 @@ _BETWEEN = [
     f"scp -O -q sent worker-1:{_VOLUME}/by-older-scp",
     f"echo 'put sent {_VOLUME}/by-sftp' | sftp -q -b - worker-1 > sftp.log",
     f"ssh worker-1 cat {_VOLUME}/by-scp {_VOLUME}/by-older-scp {_VOLUME}/by-sftp",
+    f"{_FROM_OUTSIDE} 'echo as $USER in $PWD'",
     f"ssh worker-1 'echo > {_DONE}'",
 ]
 _PRINTED = [
@@ -55,15 +62,17 @@ _PRINTED = [
     "with a terminal",
     "ended with 7",
     *["content"] * 3,
+    "as {login} in /",
 ]
 
 
 @dataclass(frozen=True)
 class TaskOf:
-    """A task of an image, perhaps with a ``/etc/passwd`` of its own."""
+    """A task of an image, perhaps with a ``/etc/passwd`` of its own; `login` is a name that its user has."""
 
     image: str
     passwd: str = ""
+    login: str = "root"
     how: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -72,13 +81,13 @@ _ORDINARY = {"user": 12345, "capabilities": (), "read_only": True}
 _FEW = ("AUDIT_WRITE", "SETGID", "SETUID", "SYS_CHROOT")
 
 PAIRS: Mapping[str, tuple[TaskOf, TaskOf]] = {
-    "an ordinary user in scratch and root in a read-only one": (
-        TaskOf("scratch", how=_ORDINARY),
+    "root in a read-only scratch image and an ordinary user": (
         TaskOf("scratch", how={"read_only": True, "capabilities": _FEW}),
+        TaskOf("scratch", login="alice", how=_ORDINARY),
     ),
     "a root that cannot log in and a user with another name": (
         TaskOf("busybox", "root:!:0:0::/nowhere:/sbin/nologin\n"),
-        TaskOf("busybox", "toor:x:12345:1::/:/bin/fish\n", how=_ORDINARY),
+        TaskOf("busybox", "toor:x:12345:1::/:/bin/fish\n", "toor", how=_ORDINARY),
     ),
 }
 
@@ -130,6 +139,8 @@ def test_two_tasks_log_in_to_each_other_and_copy_files(
     tmp_path: Path, bundle: Path, image: Callable[[str], Path], which: str
 ) -> None:
     ports = free_ports(2)
+    login = PAIRS[which][1].login
+    env = {**_ENVIRONMENT, "LOGIN": login}
     with ExitStack() as ending:
         running = []
         for index, (task, plan) in enumerate(zip(PAIRS[which], _plans(tmp_path, ports), strict=True)):
@@ -140,11 +151,11 @@ def test_two_tasks_log_in_to_each_other_and_copy_files(
             _make_keys(pod, ports, index)
             (folder / "passwd").write_text(task.passwd)
             mounts = [Mount(folder / "passwd", "/etc/passwd")] if task.passwd else []
-            started = _task(pod, image(task.image), env=_ENVIRONMENT, mounts=mounts, **task.how)
+            started = _task(pod, image(task.image), env=env, mounts=mounts, **task.how)
             running.append(ending.enter_context(started))
         first, second = (each.end() for each in running)
     assert (first.code, first.stderr) == (0, "")
-    assert first.stdout.splitlines() == _PRINTED
+    assert first.stdout.splitlines() == [line.format(login=login) for line in _PRINTED]
     assert second.code == 0
 
 

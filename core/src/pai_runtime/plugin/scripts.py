@@ -13,7 +13,8 @@ plugin's manifest asks for is in ``ssh/bin`` and ``git/bin``, if the machine tha
 def port_is_taken(port: int | str) -> str:
     """A condition for a POSIX shell: a process on this machine listens on a TCP port.
 
-    `port` is a number, or a word of the script such as ``"$port"``. It needs ``grep`` and no program that
-    connects: the kernel's tables tell (``0A``: it listens).
+    `port` is a number, or a word of the script such as ``"$port"``. It needs ``grep``, if only that of the
+    bundle, and no program that connects: the kernel's tables tell (``0A``: it listens).
     """
-    return f"""grep -qs "$(printf ':%04X 0*:0000 0A ' {port})" /proc/net/tcp /proc/net/tcp6"""
+    pattern = f"""$(printf ':%04X 0*:0000 0A ' {port})"""
+    return f"""PATH=$PATH:{BUNDLE}/applets grep -qs "{pattern}" /proc/net/tcp /proc/net/tcp6"""

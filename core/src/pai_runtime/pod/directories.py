@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 from pai_runtime.task.record import record
@@ -60,7 +61,10 @@ _VARIABLES = {
 
 
 def pod_directories(environment: Mapping[str, str]) -> Directories:
-    """Those that the environment names; one that is set to nothing is unset. Raises `BadDirectory`."""
+    """Those that the environment names; one that is set to nothing is unset. Raises `BadDirectory`.
+
+    The volume and the task's directory are emptied, so they must not have anything else in them.
+    """
 
     def named(variable: str, default: Path) -> Path:
         path = Path(environment.get(variable) or default)
@@ -72,7 +76,9 @@ def pod_directories(environment: Mapping[str, str]) -> Directories:
     if not _UID.fullmatch(uid):
         raise BadDirectory(f"FC_POD_UID: expected letters, digits and '-', found {uid[:100]!r}")
     volume = named("PAI_WORK_DIR", Path("/usr/local/pai"))
-    return Directories(
+    if Path(sys.prefix).is_relative_to(volume):
+        raise BadDirectory(f"PAI_WORK_DIR: expected a volume of the pod's own, found {str(volume)!r}")
+    found = Directories(
         volume=volume,
         config=named("PAI_CONFIG_DIR", Path("/usr/local/pai-config")),
         init=named("PAI_INIT_DIR", volume / "init.d"),
@@ -82,3 +88,9 @@ def pod_directories(environment: Mapping[str, str]) -> Directories:
         user_secrets=named("PAI_USER_EXTENSION_SECRET_DIR", volume / "user-extension-secrets"),
         token=named("PAI_TOKEN_SECRET_DIR", volume / "token-secrets"),
     )
+    for name, field in _VARIABLES.items():
+        other: Path = vars(found)[field]
+        if field != "runtime" and other.is_relative_to(found.runtime):
+            expected = f"PAI_RUNTIME_DIR: expected a directory without {name} in it"
+            raise BadDirectory(f"{expected}, found {str(found.runtime)!r}")
+    return found

@@ -11,7 +11,7 @@ VARIABLE = "PAI_RUNTIME_EXIT_SPEC"
 
 
 def leave_exit_spec(environment: MutableMapping[str, str], directories: Directories, runtime: Folder) -> None:
-    """Copy it to where the task finds it, and have the variable name it; raises `InvalidInput`, OSError."""
+    """Copy it to where the plan is made, and have the variable name it; raises `InvalidInput`, OSError."""
     path = find_file(directories.configs, NAME)
     if path is not None and path.is_file():
         runtime.write(NAME, read_text(path), sync=False)

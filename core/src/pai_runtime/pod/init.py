@@ -103,7 +103,10 @@ def _init(
         remove_leftovers(runtime)
         init = opened.enter_context(_made(directories.init, volume))
         _copy_scripts(directories.init)
-        leave_exit_spec(environment, directories, runtime)
+        try:
+            leave_exit_spec(environment, directories, runtime)
+        except InvalidInput as error:  # jobs run without it
+            log.say(*(f"[WARNING] {line}" for line in problem_lines(error.problems)))
         pod = Pod(environment, directories, init, runtime, host(), log, problems)
         made = Made()
         plugins = read_init_plugins(environment, directories, pod.host)

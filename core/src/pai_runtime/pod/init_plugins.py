@@ -30,7 +30,7 @@ def _run_command(command: str, pod: Pod) -> None:
 
     code = run_command(command, pod.directories.init, pod.environment, pod.log)
     if code:
-        raise InitFailed(code, f"the command ended with exit code {code}: {command}")
+        raise InitFailed(code, f"the command ended with exit code {code}")
 
 
 def _call(plugin: InitPlugin, pod: Pod) -> None:

@@ -149,7 +149,8 @@ class ImageQuestion:
         return token
 
     def _send(self, method: str, url: str, authorization: str | None) -> Answer:
-        headers = {"Accept": ", ".join(MANIFEST_TYPES) if url == self._url else "application/json"}
+        accept = ", ".join(MANIFEST_TYPES) if url == self._url else "application/json"
+        headers = {"Accept": accept, "User-Agent": "pai-runtime"}
         if authorization:
             headers["Authorization"] = authorization
         try:
