@@ -30,7 +30,7 @@ def shell(phase: Phase, number: int, script: str, policy: FailurePolicy = "fail"
 
 
 def plan(
-    folder: Path,
+    folder: Path | str,
     command: str = "true",
     steps: Sequence[Step] = (),
     environment: Mapping[str, str] | None = None,

@@ -1,6 +1,8 @@
 """A storage that a pod without a platform lacks: whether it ends the task."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +20,8 @@ def test_it_ends_the_task_only_if_its_use_says_so(
     tmp_path: Path, plugin: str, written: str | None, policy: str
 ) -> None:
     use = {"plugin": plugin, "parameters": _STORAGES[plugin]}
-    uses = [use | ({"failurePolicy": written} if written else {}), {"plugin": "failure_analysis"}]
+    uses: list[Mapping[str, Any]] = [use | ({"failurePolicy": written} if written else {})]
+    uses += [{"plugin": "failure_analysis"}]
     pod = PodFolder(tmp_path)
     assert pod.init(RUNTIME_CONFIG=config("true", uses=uses)).returncode == 0
     assert [use["failurePolicy"] for use in pod.plan["uses"]] == [policy, "fail"]

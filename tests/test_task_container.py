@@ -23,9 +23,20 @@ _START = """
 import sys
 sys.path[:] = {path}
 from pai_runtime.pod import entry
-entry.TERMINATION_LOG = {termination_log!r}
+entry.TERMINATION_LOG = {log!r}
+{before}
 sys.exit(entry.main())
 """
+
+
+_TOLD_EARLY = """
+import os, signal
+def open_standard_streams(then=entry.open_standard_streams):
+    os.kill(os.getpid(), signal.SIGTERM)
+    then()
+entry.open_standard_streams = open_standard_streams
+"""
+"""Has the signal come as soon as the process itself does anything."""
 
 
 class _Pod:
@@ -43,13 +54,13 @@ class _Pod:
             hand_over(folder, Handover(str(self.logs), secrets or {}))
 
     def start(
-        self, env: Mapping[str, str] | None = None, cwd: Path | None = None
+        self, env: Mapping[str, str] | None = None, before: str = ""
     ) -> subprocess.CompletedProcess[str]:
-        """Run it with this environment, and as the launcher does it."""
-        script = _START.format(path=search_path(), termination_log=str(self.termination_log))
+        """Run it with this environment, as the launcher does it; `before` is run first."""
+        script = _START.format(path=search_path(), log=str(self.termination_log), before=before)
         return subprocess.run(
             [sys.executable, "-I", "-S", "-c", script],
-            cwd=cwd or self.work,
+            cwd=self.work,
             env={"PATH": os.environ["PATH"], "PAI_RUNTIME_DIR": str(self.folder), **(env or {})},
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -116,6 +127,13 @@ def test_secrets_are_taken_over_and_hidden_and_gone_from_the_disk_before_any_ste
     assert "s3cret" not in ended.stdout
     everything = [path.read_bytes() for path in pod.folder.parent.rglob("*") if path.is_file()]
     assert not any(b"s3cret" in content for content in everything)
+
+
+def test_a_signal_that_comes_before_the_supervisor_listens_is_not_lost(pod: _Pod) -> None:
+    pod.prepare(plan(pod.folder, "echo ran; sleep 1000", [shell("taskExits", 0, "echo over")]))
+    ended = pod.start(before=_TOLD_EARLY)
+    assert (ended.returncode, ended.stdout) == (143, "")
+    assert pod.record["outcome"] == "cancelled"
 
 
 def test_a_task_that_has_ended_keeps_its_result_and_is_not_run_twice(pod: _Pod) -> None:

@@ -58,7 +58,7 @@ def bullseye(folder: Path) -> None:
         cache.mkdir(parents=True, exist_ok=True)
         new = cache / f"bullseye.{os.getpid()}"
         # Its first stage is enough, in which the packages are unpacked and not yet configured.
-        argv = ["debootstrap", "--foreign", "--variant=minbase", "bullseye", new]
+        argv = ["debootstrap", "--foreign", "--variant=minbase", "bullseye", str(new)]
         subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)
         for unused in ("debootstrap", "usr/share/doc", "usr/share/locale", "var/cache", "var/lib/apt"):
             shutil.rmtree(new / unused, ignore_errors=True)

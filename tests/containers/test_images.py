@@ -70,3 +70,35 @@ def test_a_task_is_the_same_in_every_image(pod: Pod, image: Callable[[str], Path
     assert (pod.logs / "user-all/current").read_text() == "hello, ****** over\nerr\n"
     everything = [path for path in pod.volume.parent.rglob("*") if path.is_file()]
     assert not [path for path in everything if b"w0rld-s3cret" in path.read_bytes()]
+
+
+@pytest.mark.parametrize("name", ["busybox", "scratch"], ids=["a directory for it that is read-only", "none"])
+def test_a_termination_log_that_cannot_be_written_is_said_and_fails_nothing(
+    pod: Pod, image: Callable[[str], Path], name: str
+) -> None:
+    pod.prepare(plan(RUNTIME_DIR, "echo done"))
+    ended = pod.run_task(image(name), read_only=True, user=12345, has_termination_log=False)
+    assert (ended.code, ended.stdout) == (0, "done\n")
+    assert any("/tmp/pai-termination-log" in line for line in pod.runtime_log)
+    assert pod.record["exitCode"] == 0
+
+
+def test_a_working_directory_that_nobody_can_write_is_that_of_the_command(
+    pod: Pod, image: Callable[[str], Path]
+) -> None:
+    pod.prepare(plan(RUNTIME_DIR, 'pwd; echo "$PAI_WORK_DIR"', [shell("taskStarts", 0, "pwd")]))
+    ended = pod.run_task(image("busybox"), read_only=True, user=12345, work="/etc")
+    assert (ended.code, ended.stdout) == (0, "/etc\n/etc\n")
+    assert "/etc" in pod.runtime_log
+
+
+def test_a_plan_that_is_damaged_ends_with_a_message_where_people_look(
+    pod: Pod, image: Callable[[str], Path]
+) -> None:
+    pod.prepare(plan(RUNTIME_DIR, "echo never"))
+    (pod.runtime_dir / "plan.json").write_text('{"planVersion": 1}')
+    ended = pod.run_task(image("scratch"), user=12345)
+    assert (ended.code, ended.stdout) == (241, "")
+    assert "cannot be run" in ended.stderr
+    assert pod.record["message"] in ended.stderr
+    assert pod.termination_message.startswith("[PAI_RUNTIME_ERROR_START]\nexitCode: 241\n")

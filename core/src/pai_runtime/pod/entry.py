@@ -11,6 +11,7 @@ import sys
 
 from pai_runtime.pod.handover import Handover, take_over
 from pai_runtime.supervisor.spawning import open_standard_streams
+from pai_runtime.supervisor.stop import STOP_SIGNALS
 from pai_runtime.supervisor.supervisor import supervise
 from pai_runtime.task.bundle import (
     BUNDLED_CERTIFICATES,
@@ -29,9 +30,12 @@ from pai_runtime.task.memfd import ScratchFile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import signal
     from collections.abc import Mapping
     from dataclasses import replace
 else:
+    import _signal as signal
+
     from pai_runtime.task.record import replace
 
 RUNTIME_DIR = "PAI_RUNTIME_DIR"
@@ -46,6 +50,8 @@ _HOOK_RUNNER = "pai_runtime.host.hook_runner"
 
 def main() -> int:
     """Run the task; its exit code."""
+    # Kept until the supervisor listens: the first process of a container ignores what it has no handler for.
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     open_standard_streams()
     _take_back(image_environment(os.environ))
     options = LaunchOptions(termination_log=TERMINATION_LOG, phases="rest", work=_working_directory())
