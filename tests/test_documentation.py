@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ import yaml
 from pai_runtime.document.schemas import package_schema
 from pai_runtime.engines.local.framework_controller import Attempt, attempt_variables
 from pai_runtime.task.exit_codes import CALLBACK_FAILED, RUNTIME_ERROR, SETUP_FAILED, TIMEOUT
+from pai_runtime.task.launch import LaunchOptions
 from tests.support import JOBS, PROGRAM, callback, cli, cli_each, job, made_once, write_job
 from tools import reference
 
@@ -240,6 +241,13 @@ def test_every_module_of_the_runtime_that_a_document_names_is_there() -> None:
 def test_the_exit_codes_that_are_told_are_those_of_the_runtime() -> None:
     told = re.findall(r"^\| (\d{3}) \|", (ROOT / "docs/writing-jobs.md").read_text("utf-8"), re.MULTILINE)
     assert set(map(int, told)) == {SETUP_FAILED, RUNTIME_ERROR, TIMEOUT, CALLBACK_FAILED}
+
+
+def test_the_launch_options_that_are_told_are_all_there_are() -> None:
+    section = (ROOT / "docs/running-a-cluster.md").read_text("utf-8").split("## Starting a supervisor")[1]
+    told = re.findall(r"^\| `(\w+)` \|", section.split("\n## ")[0], re.MULTILINE)
+    names = [re.sub("_(.)", lambda match: match[1].upper(), each.name) for each in fields(LaunchOptions)]
+    assert sorted(told) == sorted(names)
 
 
 def test_the_reference_is_in_step_with_the_program() -> None:
