@@ -371,6 +371,11 @@ class TestFolder:
             folder.write("odd", "a file after all")
             assert folder.read("odd", 100) == b"a file after all"
 
+    def test_an_error_names_the_whole_path_and_no_other(self, tmp_path: Path) -> None:
+        with Folder.at(tmp_path) as folder, pytest.raises(OSError, match=str(tmp_path / "a/b")) as raised:
+            folder.read("a/b", 1)
+        assert "None" not in str(raised.value)
+
     def test_a_file_is_read_up_to_a_bound(self, tmp_path: Path) -> None:
         (tmp_path / "file").write_bytes(b"x" * 11)
         with Folder.at(tmp_path) as folder:

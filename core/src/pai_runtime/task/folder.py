@@ -220,7 +220,8 @@ class _Named:
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         if isinstance(error, OSError):
             error.filename = f"{self._folder.where}/{self._name}" if self._name else self._folder.where
-            error.filename2 = None
+            if error.filename2 is not None:  # set to None, it would be in the message
+                del error.filename2
 
 
 class _Holder:
