@@ -71,6 +71,11 @@ def test_any_user_can_take_what_root_hands_over(tmp_path: Path) -> None:
         '{"logs": 1, "secrets": {}}',
         '{"logs": "/l", "secrets": []}',
         '{"logs": "/l", "secrets": {"a": 1}}',
+        r'{"logs": "/\ud800", "secrets": {}}',
+        r'{"logs": "/\u0000", "secrets": {}}',
+        r'{"logs": "/l", "secrets": {"a": "\ud800"}}',
+        r'{"logs": "/l", "secrets": {"\ud800": "a"}}',
+        "[" * 100_000,
     ],
 )
 def test_what_is_no_handover_is_refused_and_removed_all_the_same(tmp_path: Path, text: str) -> None:

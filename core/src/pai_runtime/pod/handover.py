@@ -58,7 +58,10 @@ def take_over(folder: Folder) -> Handover:
     text = folder.read(NAME, _MOST_BYTES)
     folder.unlink(NAME)
     make_own(folder, PRIVATE)
-    document: Any = loads(text)
+    try:
+        document: Any = loads(text)
+    except RecursionError:
+        document = None
     if not _is_handover(document):
         raise ValueError(f"{folder.where}/{NAME} is not what the init container writes")
     return Handover(document["logs"], document["secrets"])
@@ -69,8 +72,17 @@ def _is_handover(document: Any) -> bool:
         return False
     logs, secrets = document["logs"], document["secrets"]
     return (
-        isinstance(logs, str)
+        _is_text(logs)
         and logs.startswith("/")
+        and "\0" not in logs
         and isinstance(secrets, dict)
-        and all(isinstance(each, str) for each in secrets.values())
+        and all(_is_text(each) for each in (*secrets, *secrets.values()))
     )
+
+
+def _is_text(given: Any) -> bool:
+    """Whether it is a text that can be written: JSON also has halves of surrogate pairs."""
+    try:
+        return isinstance(given, str) and given.encode() is not None
+    except UnicodeEncodeError:
+        return False
