@@ -93,9 +93,9 @@ class PodFolder:
     def init(self, **environment: str) -> subprocess.CompletedProcess[str]:
         return _init({**self.environment, **environment}, self._folder)
 
-    def start(self, **environment: str) -> "subprocess.Popen[str]":
+    def start(self, wrap: Sequence[str] = (), **environment: str) -> "subprocess.Popen[str]":
         return subprocess.Popen(
-            [PROGRAM, "init"],
+            [*wrap, PROGRAM, "init"],
             env={**os.environ, **self.environment, **environment},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -319,6 +319,40 @@ def test_an_installed_plugin_can_be_an_init_plugin(tmp_path: Path, site: Site) -
     assert "word" in pod.log
 
 
+def test_a_signal_that_a_plugin_swallows_ends_init_all_the_same(tmp_path: Path, site: Site) -> None:
+    swallowing = """
+@hookimpl
+def pai_init_container(container):
+    import os, signal
+    try:
+        os.kill(os.getpid(), signal.SIGTERM)
+    except BaseException:
+        raise ImportError("as the import system does it") from None
+"""
+    site.add("org.deaf", swallowing, hooks=["pai_init_container"])
+    pod = PodFolder(tmp_path, **site.environment(), INIT_CONFIG=_init_plugins("org.deaf"))
+    assert pod.init().returncode == 128 + signal.SIGTERM
+    assert "signal 15" in pod.log.splitlines()[-1]
+
+
+def test_what_a_plugin_prints_is_in_the_log_in_its_place(tmp_path: Path, site: Site) -> None:
+    printing = """
+@hookimpl
+def pai_init_container(container):
+    import os
+    print("printed")
+    container.say("said")
+    print("last")
+    os._exit(3)
+"""
+    site.add("org.prints", printing, hooks=["pai_init_container"])
+    pod = PodFolder(tmp_path, **site.environment(), INIT_CONFIG=_init_plugins("org.prints"))
+    assert pod.init().returncode == 3
+    first, second, third = pod.log.splitlines()[-3:]
+    assert (first, second.endswith("said"), third) == ("printed", True, "last")
+    assert not (pod.volume / "runtime").exists()
+
+
 def test_an_error_of_an_init_plugin_names_it_with_its_version(tmp_path: Path, site: Site) -> None:
     made = site.add("org.own", "@hookimpl\ndef pai_init_container(): 1 / 0\n", hooks=["pai_init_container"])
     pod = PodFolder(tmp_path, **site.environment(), RUNTIME_CONFIG=config("true"))

@@ -6,6 +6,7 @@ import re
 import sys
 from pathlib import Path
 
+from pai_runtime.task.bundle import LAUNCHER, PREFIX
 from pai_runtime.task.record import record
 
 TYPE_CHECKING = False
@@ -59,15 +60,18 @@ _VARIABLES = {
     "PAI_TOKEN_SECRET_DIR": "token",
 }
 
+_WRITTEN = ("PAI_INIT_DIR", "PAI_RUNTIME_DIR", "PAI_LOG_DIR")
+_FIXED = tuple(Path(path).name for path in (PREFIX, LAUNCHER))
+
 
 def pod_directories(environment: Mapping[str, str]) -> Directories:
     """Those that the environment names; one that is set to nothing is unset. Raises `BadDirectory`.
 
-    The volume and the task's directory are emptied, so they must not have anything else in them.
+    What init empties, moves or replaces must not have anything else in it.
     """
 
     def named(variable: str, default: Path) -> Path:
-        path = Path(environment.get(variable) or default)
+        path = Path(re.sub("^/+", "/", environment.get(variable) or str(default)))
         if not path.is_absolute() or ".." in path.parts:
             raise BadDirectory(f"{variable}: expected an absolute path without '..', found {str(path)!r}")
         return path
@@ -76,8 +80,6 @@ def pod_directories(environment: Mapping[str, str]) -> Directories:
     if not _UID.fullmatch(uid):
         raise BadDirectory(f"FC_POD_UID: expected letters, digits and '-', found {uid[:100]!r}")
     volume = named("PAI_WORK_DIR", Path("/usr/local/pai"))
-    if Path(sys.prefix).is_relative_to(volume):
-        raise BadDirectory(f"PAI_WORK_DIR: expected a volume of the pod's own, found {str(volume)!r}")
     found = Directories(
         volume=volume,
         config=named("PAI_CONFIG_DIR", Path("/usr/local/pai-config")),
@@ -88,9 +90,22 @@ def pod_directories(environment: Mapping[str, str]) -> Directories:
         user_secrets=named("PAI_USER_EXTENSION_SECRET_DIR", volume / "user-extension-secrets"),
         token=named("PAI_TOKEN_SECRET_DIR", volume / "token-secrets"),
     )
-    for name, field in _VARIABLES.items():
-        other: Path = vars(found)[field]
-        if field != "runtime" and other.is_relative_to(found.runtime):
-            expected = f"PAI_RUNTIME_DIR: expected a directory without {name} in it"
-            raise BadDirectory(f"{expected}, found {str(found.runtime)!r}")
+    _check(found)
     return found
+
+
+def _check(found: Directories) -> None:
+    """Refuse what would be emptied, moved or replaced together with something else; raises `BadDirectory`."""
+    paths = {name: Path(vars(found)[field]) for name, field in _VARIABLES.items()}
+    for name in ("PAI_WORK_DIR", *_WRITTEN):
+        system = (Path(prefix).resolve() for prefix in (sys.prefix, sys.base_prefix))
+        if any(each.is_relative_to(paths[name].resolve()) for each in system):
+            raise BadDirectory(f"{name}: expected a directory of the pod's own, found {str(paths[name])!r}")
+    written = {name: paths[name] for name in _WRITTEN}
+    written |= {f"the runtime's own {name!r}": found.volume / name for name in _FIXED}
+    for name, path in paths.items():
+        for other, place in written.items():
+            if name != other and path.is_relative_to(place):
+                raise BadDirectory(
+                    f"{name}: expected a directory that is not in {other}, found {str(path)!r}"
+                )

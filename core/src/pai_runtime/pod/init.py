@@ -8,6 +8,8 @@
 Everything is made anew each time, so all of it can be repeated wherever it was interrupted.
 """
 
+import errno
+import fcntl
 import os
 import stat
 import time
@@ -18,6 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from pai_runtime.document.printable import printable
 from pai_runtime.document.problems import InvalidInput, Problems, problem_lines
 from pai_runtime.host.host import Host
 from pai_runtime.pod.directories import BadDirectory, Directories, pod_directories
@@ -28,7 +31,7 @@ from pai_runtime.pod.init_failed import InitFailed
 from pai_runtime.pod.init_log import InitLog
 from pai_runtime.pod.init_plugins import run_init_plugin
 from pai_runtime.pod.init_steps import Made, Pod
-from pai_runtime.pod.stopping import Stopped, raise_stopped
+from pai_runtime.pod.stopping import Stopped, check_stopped, raise_stopped
 from pai_runtime.pod.volume import open_to_all, remove_leftovers
 from pai_runtime.task.folder import Folder
 
@@ -54,15 +57,17 @@ def run_init(environment: MutableMapping[str, str], host: Callable[[], Host]) ->
         environment.update(directories.variables())
         with ExitStack() as opened:
             volume = opened.enter_context(Folder.at(directories.volume))
+            opened.callback(os.close, _locked(volume))
             logs = opened.enter_context(_made(directories.logs, volume))
             _set_aside(logs)
             log = InitLog(logs, problems)
             code = _logged(log, partial(_init, environment, directories, volume, host, problems, log))
-            open_to_all(logs)
+            code = _logged(log, partial(open_to_all, logs)) or code
     except Stopped as stopped:
         return stopped.code
     except (BadDirectory, OSError) as error:
-        os.write(2, f"pai-runtime: {error}\n".encode("utf-8", "backslashreplace"))
+        reason = _reason(error) if isinstance(error, OSError) else error
+        os.write(2, f"pai-runtime: {printable(str(reason))}\n".encode())
         return 1
     return code
 
@@ -70,7 +75,10 @@ def run_init(environment: MutableMapping[str, str], host: Callable[[], Host]) ->
 def _logged(log: InitLog, work: Callable[[], None]) -> int:
     """Do the work; the exit code, with the reason in the log."""
     try:
-        work()
+        try:
+            work()
+        finally:
+            check_stopped()
     except InitFailed as error:
         log.say(*(f"[ERROR] {line}" for line in error.lines))
         return error.code
@@ -80,13 +88,16 @@ def _logged(log: InitLog, work: Callable[[], None]) -> int:
         log.say(f"[ERROR] told to stop by signal {stopped.number}")
         return stopped.code
     except OSError as error:
-        where = "" if error.filename is None else f"{error.filename}: "
-        log.say(f"[ERROR] cannot continue: {where}{error.strerror or error}")
+        log.say(f"[ERROR] cannot continue: {_reason(error)}")
     except Exception:  # noqa: BLE001 - a fault of ours must be in the log too
         log.say("[ERROR] internal error of the runtime", *traceback.format_exc().splitlines())
     else:
         return 0
     return 1
+
+
+def _reason(error: OSError) -> str:
+    return f"{'' if error.filename is None else f'{error.filename}: '}{error.strerror or error}"
 
 
 def _init(
@@ -97,7 +108,7 @@ def _init(
     problems: Problems,
     log: InitLog,
 ) -> None:
-    remove_leftovers(volume, [LOGS])
+    remove_leftovers(volume, [LOGS, *_on(volume, directories.logs)])
     with ExitStack() as opened:
         runtime = opened.enter_context(_made(directories.runtime, volume))
         remove_leftovers(runtime)
@@ -117,6 +128,22 @@ def _init(
             raise InitFailed(1, f"the init plugins have made no plan: expected runtimePlugins, found {names}")
         hand_over_task(pod, made.plan, made.secrets)
         log.say("the task can start")
+
+
+def _locked(volume: Folder) -> int:
+    """A descriptor that, while it is open, keeps other init containers away: they would empty it."""
+    fd = os.open(volume.descriptor, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        raise OSError(errno.EBUSY, "another init container is at work there", volume.where) from None
+    return fd
+
+
+def _on(volume: Folder, path: Path) -> list[str]:
+    """The path of what is on the volume, if it is."""
+    return [str(path.relative_to(volume.path))] if path.is_relative_to(volume.path) else []
 
 
 def _made(path: Path, volume: Folder) -> Folder:

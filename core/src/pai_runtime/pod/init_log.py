@@ -4,7 +4,10 @@ It is a file, ``init.log``, so that nobody who prints waits for a reader; what i
 where this process printed before.
 """
 
+import contextlib
+import io
 import os
+import sys
 
 from pai_runtime.document.printable import printable
 from pai_runtime.document.problems import Problems
@@ -30,22 +33,27 @@ class InitLog:
         self._problems = problems
         for fd in (1, 2):
             os.dup2(file, fd)
+        if isinstance(sys.stdout, io.TextIOWrapper):  # of plugins: in order, and not lost with the process
+            sys.stdout.reconfigure(line_buffering=True)
         os.close(file)
 
     def say(self, *lines: str) -> None:
-        """Lines of init's own."""
+        """Lines of init's own; what the file has no room for is passed on all the same."""
         prefix = line_prefix()
         text = b"".join(prefix + printable(self._problems.mask(line)).encode() + b"\n" for line in lines)
-        while text:
-            text = text[os.write(2, text) :]
+        with contextlib.suppress(OSError):
+            while text:
+                text = text[os.write(2, text) :]
         self.pass_on()
+        self._print(text)
 
     def pass_on(self) -> None:
         """Pass on what is new."""
         while data := os.pread(self._read_fd, _CHUNK, self._passed_on):
             self._passed_on += len(data)
-            try:
-                while data:
-                    data = data[os.write(self._console, data) :]
-            except OSError:  # nobody reads it; the file has it
-                return
+            self._print(data)
+
+    def _print(self, data: bytes) -> None:
+        with contextlib.suppress(OSError):  # nobody reads it
+            while data:
+                data = data[os.write(self._console, data) :]

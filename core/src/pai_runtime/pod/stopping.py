@@ -12,6 +12,9 @@ GRACE = 20.0
 _LOOK_EVERY = 0.02
 
 
+_told: list[int] = []
+
+
 class Stopped(KeyboardInterrupt):
     """Init was told to stop by the signal `number`. Not an error, which somebody might handle."""
 
@@ -30,7 +33,18 @@ def raise_stopped() -> None:
     on_stop_signals(_stop)
 
 
+def check_stopped() -> None:
+    """Raise `Stopped` if a signal has come, whatever has become of the one that was raised then.
+
+    It may have come in the middle of an import, which makes an ImportError of it, or into code that handles
+    everything.
+    """
+    if _told:
+        raise Stopped(_told[0])
+
+
 def _stop(number: int, _frame: FrameType | None) -> None:
+    _told.append(number)
     on_stop_signals(_leave)
     raise Stopped(number)
 

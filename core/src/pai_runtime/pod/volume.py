@@ -19,8 +19,8 @@ _READ_WRITE, _EXECUTE = 0o666, 0o111
 
 
 def remove_leftovers(folder: Folder, kept: Collection[str] = ()) -> None:
-    """Empty a directory, but for what is `kept`, and mounts with what is above them; raises OSError."""
-    _empty(folder, [*((name,) for name in kept), *_mounts_below(folder)])
+    """Empty a directory, but for what is `kept`, and mounts, with what is above them; raises OSError."""
+    _empty(folder, [*(Path(name).parts for name in kept), *_mounts_below(folder)])
 
 
 def open_to_all(folder: Folder, levels: int = MOST_LEVELS) -> None:
@@ -29,7 +29,7 @@ def open_to_all(folder: Folder, levels: int = MOST_LEVELS) -> None:
     What belongs to somebody else remains as it is, and so does a file with other hard links.
     """
     _allow(folder.descriptor, 0o777)
-    for name in folder.names() if levels else ():
+    for name in _names(folder) if levels else ():
         status = folder.stat(name)
         if stat.S_ISDIR(status.st_mode):
             with folder.folder(name) as inner:
@@ -41,6 +41,13 @@ def open_to_all(folder: Folder, levels: int = MOST_LEVELS) -> None:
                 _allow(f"/proc/self/fd/{fd}", _READ_WRITE | (_EXECUTE if can_run else 0))
             finally:
                 os.close(fd)
+
+
+def _names(folder: Folder) -> list[str]:
+    try:
+        return folder.names()
+    except PermissionError:  # somebody else's
+        return []
 
 
 def _allow(descriptor: str, mode: int) -> None:
