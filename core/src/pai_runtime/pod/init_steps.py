@@ -61,12 +61,16 @@ class Pod:
         """Whether the pod is FrameworkController's."""
         return bool(self.environment.get("FC_FRAMEWORK_NAME"))
 
+    @property
+    def framework_uid(self) -> str:
+        """The UID of the Framework that the pod is part of; empty if it is not known."""
+        return self.environment.get("FC_FRAMEWORK_UID", "")
+
 
 @record(frozen=True)
 class Made:
-    """What the init plugins have made so far; the document of the Framework is JSON."""
+    """What the init plugins have made so far."""
 
-    document: bytes | None = None
     framework: "Framework | None" = None
     job: Job | None = None
     roles: tuple[PlannedRole, ...] = ()
@@ -83,26 +87,31 @@ def wait_at_barrier(pod: Pod, made: Made) -> Made:
     from pai_runtime.pod.barrier import BarrierFailed, wait_for_framework
     from pai_runtime.pod.framework import read_framework
 
+    framework: Framework | None = None
+
+    def missing(document: bytes) -> list[str]:
+        nonlocal framework
+        framework = read_framework(document, pod.framework_uid)
+        return framework.missing()
+
     try:
-        document = wait_for_framework(
-            pod.environment, lambda given: read_framework(given).missing(), pod.log.say
-        )
+        document = wait_for_framework(pod.environment, missing, pod.log.say)
     except BarrierFailed as error:
         raise InitFailed(error.code, str(error)) from None
     pod.init.write(FRAMEWORK_FILE, document.decode("utf-8", "replace"), sync=False)
-    return replace(made, document=document)
+    return replace(made, framework=framework)
 
 
 def parse_framework(pod: Pod, made: Made) -> Made:
-    """Read the Framework object, also one that a command has left."""
+    """Read the Framework object that a command has left; the barrier has read its own."""
+    if made.framework is not None:
+        return made
     from pai_runtime.pod.framework import MOST_BYTES, BadFramework, read_framework
 
-    document = made.document
-    if document is None and pod.init.exists(FRAMEWORK_FILE):
-        document = pod.init.read(FRAMEWORK_FILE, MOST_BYTES)
+    document = pod.init.read(FRAMEWORK_FILE, MOST_BYTES) if pod.init.exists(FRAMEWORK_FILE) else None
     document = _needed(document, "the Framework object", "frameworkBarrier")
     try:
-        return replace(made, framework=read_framework(document))
+        return replace(made, framework=read_framework(document, pod.framework_uid))
     except BadFramework as error:
         raise InitFailed(1, f"the Framework object: {error}") from None
 
