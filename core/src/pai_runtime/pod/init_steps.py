@@ -181,6 +181,7 @@ def check_images(pod: Pod, made: Made) -> Made:
 
     prerequisite = job.prerequisites[name.text, "dockerimage"]
     image = Renderer(References(job, pod.problems), prerequisite=prerequisite).data(prerequisite.value)
+    pod.problems.check()
     image = fill({key: image.get(key) for key in ("uri", "auth")}, made.secrets)
     verdict = check_image(str(image["uri"]), image["auth"], Deadline(SECONDS), pod.log.say)
     if verdict.outcome == "missing":
