@@ -24,7 +24,7 @@ from pai_runtime.task.bundle import (
 from pai_runtime.task.exit_codes import RUNTIME_ERROR
 from pai_runtime.task.fast_json import dumps
 from pai_runtime.task.folder import Folder
-from pai_runtime.task.interpreter import python_argv
+from pai_runtime.task.interpreter import hook_argv
 from pai_runtime.task.launch import LaunchOptions
 from pai_runtime.task.memfd import ScratchFile
 
@@ -42,7 +42,6 @@ RUNTIME_DIR = "PAI_RUNTIME_DIR"
 """The variable that names the task's folder, where it is not at the platform's place."""
 
 TERMINATION_LOG = "/tmp/pai-termination-log"  # noqa: S108 - the platform's name for it
-_HOOK_RUNNER = "pai_runtime.host.hook_runner"
 
 # What only a task needs that cannot run is imported there.
 # ruff: noqa: PLC0415
@@ -89,12 +88,11 @@ def _working_directory() -> str:
 def _with_handover(options: LaunchOptions, handover: Handover) -> LaunchOptions:
     secrets = ScratchFile()
     secrets.write(dumps(dict(handover.secrets)).encode())
-    hook_argv = tuple(python_argv(_HOOK_RUNNER))
     return replace(
         options,
         logs=handover.logs,
         secrets_fd=secrets.fd,
-        hook_argv=hook_argv,
+        hook_argv=hook_argv(),
         certificates=next(filter(os.path.exists, CERTIFICATES), BUNDLED_CERTIFICATES),
         tools=f"{PREFIX}/{TOOLS}",
     )

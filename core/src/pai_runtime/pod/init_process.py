@@ -14,11 +14,9 @@ from pai_runtime.supervisor.stop import STOP_SIGNALS
 from pai_runtime.supervisor.supervisor import supervise
 from pai_runtime.task.exit_codes import RUNTIME_ERROR
 from pai_runtime.task.folder import Folder
-from pai_runtime.task.interpreter import python_argv
+from pai_runtime.task.interpreter import hook_argv
 from pai_runtime.task.launch import LaunchOptions
 from pai_runtime.task.memfd import ScratchFile, hand_over_script
-
-_HOOK_RUNNER = "pai_runtime.host.hook_runner"
 
 
 def run_init_steps(pod: Pod, secrets: Mapping[str, str]) -> None:
@@ -32,7 +30,7 @@ def run_init_steps(pod: Pod, secrets: Mapping[str, str]) -> None:
         phases="init",
         logs=str(pod.directories.logs),
         secrets_fd=values.fd,
-        hook_argv=tuple(python_argv(_HOOK_RUNNER)),
+        hook_argv=hook_argv(),
     )
     # Blocked until the supervisor listens for them itself.
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
