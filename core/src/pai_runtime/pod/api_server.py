@@ -6,14 +6,12 @@ The official client does the same, and its import takes some ten times as long (
 from __future__ import annotations
 
 import ssl
-import time
 from http.client import HTTPConnection, HTTPException, HTTPSConnection, responses
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from pai_runtime.document.printable import printable
-from pai_runtime.plugin.backoff import retry_after
 from pai_runtime.pod import http_get
 from pai_runtime.pod.tls import client_context
 from pai_runtime.task import fast_json
@@ -31,7 +29,6 @@ MOST_BYTES = 32 << 20
 
 _MOST_OF_TOKEN = 1 << 16
 _MOST_SAID = 300
-_TOO_MANY_REQUESTS, _REQUEST_TIMEOUT, _SERVER_ERROR = 429, 408, 500
 
 
 class ApiError(Exception):
@@ -154,13 +151,12 @@ def _context(certificates: Path | None) -> ssl.SSLContext:
 
 def _refusal(address: str, answer: http_get.Answer, token: str | None) -> ApiError:
     status = answer.status
-    passes = status >= _SERVER_ERROR or status in (_TOO_MANY_REQUESTS, _REQUEST_TIMEOUT)
     phrase = f"{status} {responses.get(status, '')}".strip()
     return ApiError(
         f"API server {address} answers {phrase}{_said(answer.body, token)}",
         status=status,
-        permanent=not passes,
-        pause=retry_after(answer.headers["Retry-After"], time.time()) if passes else 0,
+        permanent=not answer.may_pass,
+        pause=answer.pause if answer.may_pass else 0,
     )
 
 

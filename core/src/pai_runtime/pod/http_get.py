@@ -5,11 +5,14 @@ from __future__ import annotations
 import io
 import re
 import ssl
+import time
+from http import HTTPStatus
 from http.client import HTTPException, HTTPResponse, IncompleteRead, RemoteDisconnected
 from threading import Thread
 from typing import TYPE_CHECKING
 
 from pai_runtime.document.printable import printable
+from pai_runtime.plugin.backoff import retry_after
 from pai_runtime.task.record import record
 
 if TYPE_CHECKING:
@@ -40,6 +43,17 @@ class Answer:
     status: int
     headers: Message
     body: bytes
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether it is an error that another try may not meet."""
+        overloaded = self.status in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
+        return overloaded or self.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+
+    @property
+    def pause(self) -> float:
+        """How many seconds the server asks to wait before another try."""
+        return retry_after(self.headers["Retry-After"], time.time())
 
 
 def get(

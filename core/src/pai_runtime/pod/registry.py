@@ -4,14 +4,12 @@ https://github.com/opencontainers/distribution-spec, and https://distribution.gi
 """
 
 import re
-import time
 from base64 import b64encode
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from pai_runtime.plugin.backoff import retry_after
 from pai_runtime.pod.challenges import Challenge, parse_challenges
 from pai_runtime.pod.http_get import Answer, NoAnswer
 from pai_runtime.pod.image_reference import DOCKER_HUB, ImageReference
@@ -85,7 +83,7 @@ class ImageQuestion:
             self._log_in()
         # Docker Hub counts each GET as a pull, and no HEAD; but only a body says what an error means.
         answer = self._ask("HEAD")
-        if answer.status not in (HTTPStatus.OK, HTTPStatus.UNAUTHORIZED) and not _may_pass(answer.status):
+        if answer.status not in (HTTPStatus.OK, HTTPStatus.UNAUTHORIZED) and not answer.may_pass:
             answer = self._ask("GET")
         if answer.status == HTTPStatus.OK:
             if answer.headers.get_content_type() not in MANIFEST_TYPES:
@@ -100,7 +98,7 @@ class ImageQuestion:
         answer = self._send("GET", self._base, None)
         if answer.status == HTTPStatus.UNAUTHORIZED:
             self._authorization = self._authorize(answer)
-        elif _may_pass(answer.status):
+        elif answer.may_pass:
             raise self._fault(answer)
 
     def _is_certain(self, answer: Answer) -> bool:
@@ -174,22 +172,12 @@ class ImageQuestion:
                 f"it answered {answer.status}; if the image is private, its dockerimage needs an auth"
                 " with username, password and registryuri"
             )
-        if _may_pass(answer.status):
-            again = retry_after(answer.headers.get("Retry-After"), time.time())
-            return Unclear(f"it answered {answer.status}", again)
-        return Unclear(f"it answered {answer.status}")
+        return Unclear(f"it answered {answer.status}", answer.pause if answer.may_pass else None)
 
 
 def _without_port(host: str) -> str:
     """The name or address in a registry's, which has brackets if it is one of IPv6."""
     return host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
-
-
-def _may_pass(status: int) -> bool:
-    return (
-        status in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
-        or status >= HTTPStatus.INTERNAL_SERVER_ERROR
-    )
 
 
 def _error_codes(answer: Answer) -> set[str]:
