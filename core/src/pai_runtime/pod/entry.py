@@ -111,8 +111,7 @@ def _start_again(folder: Folder, options: LaunchOptions) -> int:
     sys.stderr.write(
         f"pai-runtime: this task has ended before, with exit code {code}; only a new pod can run it again\n"
     )
-    for fault in write_record(folder, noted(record, ""), options):
-        sys.stderr.write(f"pai-runtime: {fault}\n")
+    write_record(folder, noted(record, ""), options)
     return code
 
 

@@ -18,8 +18,7 @@ def cannot_run(folder: Folder, message: str, options: LaunchOptions) -> int:
     """Say that a task cannot be run, and leave a record of it; its exit code."""
     sys.stderr.write(f"pai-runtime: {message}\n")
     result = Result("setup-failed", RUNTIME_ERROR, "init", message=message)
-    for fault in write_record(folder, exit_record(result), options):
-        sys.stderr.write(f"pai-runtime: {fault}\n")
+    write_record(folder, exit_record(result), options)
     journal = Journal(folder, EventFile(folder))
     journal.add("supervisorStarted", pid=options.pid or os.getpid(), phases=options.phases)
     journal.add("ended", outcome=result.outcome, exitCode=result.code)
@@ -27,7 +26,7 @@ def cannot_run(folder: Folder, message: str, options: LaunchOptions) -> int:
 
 
 def write_record(folder: Folder, text: str, options: LaunchOptions) -> list[str]:
-    """Write the record wherever it is to be; what cannot be written, as messages."""
+    """Write the record wherever it is to be; what cannot be, said on standard error, as messages."""
     faults = _written(lambda: folder.write(RECORD, text), f"{folder.where}/{RECORD}")
     faults = [f"{fault}\n{text}" for fault in faults]  # else it would be nowhere
     logs, termination_log = options.logs, options.termination_log
@@ -36,6 +35,8 @@ def write_record(folder: Folder, text: str, options: LaunchOptions) -> list[str]
     if termination_log is not None:
         message = termination_message(text).encode()
         faults += _written(lambda: _overwrite(termination_log, message), termination_log)
+    for fault in faults:
+        sys.stderr.write(f"pai-runtime: {fault}\n")
     return faults
 
 
