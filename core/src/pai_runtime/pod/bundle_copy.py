@@ -10,14 +10,11 @@ import os
 from pathlib import Path
 from typing import Any, Final
 
-from pai_runtime.task.bundle import LAUNCHER, PREFIX
+from pai_runtime.task.bundle import CONTENTS, LAUNCHER, PREFIX
 from pai_runtime.task.folder import Folder
 
 # With pathlib, copying thousands of files would take twice as long.
 # ruff: noqa: PTH101, PTH102, PTH112, PTH114, PTH115, PTH119, PTH208, PTH211
-
-CONTENTS: Final = "bundle.json"
-"""The file of a bundle that says what is in it."""
 
 _BUNDLE, _LAUNCHER = (os.path.basename(path) for path in (PREFIX, LAUNCHER))
 _ASIDE: Final = ".bundle.part"

@@ -26,6 +26,9 @@ CERTIFICATES = (
 )
 """Where images have the certificates of authorities: Debian and Alpine, Red Hat, SUSE, others."""
 
+CONTENTS = "bundle.json"
+"""The file in the bundle that says what is in it."""
+
 BUNDLED_CERTIFICATES = f"{PREFIX}/ssl/cert.pem"
 """For images that have none."""
 
