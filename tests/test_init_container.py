@@ -12,7 +12,6 @@ import pytest
 import yaml
 
 from pai_runtime.pod.init_config import BUILT_IN
-from pai_runtime.pod.init_steps import STEPS
 from tests.init_harness import (
     CMD,
     USES,
@@ -211,10 +210,6 @@ def test_an_init_plugin_says_which_must_come_before_it(tmp_path: Path, order: li
     pod = PodFolder(tmp_path, **framework_variables("worker"), INIT_CONFIG=_init_plugins(*order))
     assert pod.init().returncode == 1
     assert named in pod.log.splitlines()[-1]
-
-
-def test_the_default_init_plugins_are_all_there_are() -> None:
-    assert tuple(STEPS) == BUILT_IN
 
 
 COMMAND = """\

@@ -20,6 +20,7 @@ from typing import Final
 
 from pai_runtime.document.problems import InvalidInput, Problems, problem_lines
 from pai_runtime.host.host import Host
+from pai_runtime.pod.built_in import Made, Pod
 from pai_runtime.pod.directories import BadDirectory, Directories, pod_directories
 from pai_runtime.pod.exit_spec import leave_exit_spec
 from pai_runtime.pod.handing_over import hand_over_task
@@ -27,7 +28,6 @@ from pai_runtime.pod.init_config import read_init_plugins
 from pai_runtime.pod.init_failed import InitFailed
 from pai_runtime.pod.init_log import InitLog
 from pai_runtime.pod.init_plugins import run_init_plugin
-from pai_runtime.pod.init_steps import Made, Pod
 from pai_runtime.pod.stopping import Stopped, raise_stopped
 from pai_runtime.pod.volume import open_to_all, remove_leftovers
 from pai_runtime.task.folder import Folder

@@ -9,20 +9,13 @@ from pai_runtime.document.value import Value
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.host import Host, Unavailable, check_parameters
 from pai_runtime.job.model import plugin_id
+from pai_runtime.pod.built_in import INIT_PLUGINS
 from pai_runtime.pod.config_files import given_document
 from pai_runtime.pod.directories import Directories
 from pai_runtime.task.record import field, record
 
-BUILT_IN: Final = (
-    "frameworkBarrier",
-    "frameworkParser",
-    "jobConfig",
-    "runtimePlugins",
-    "portChecker",
-    "imageChecker",
-    "userCommandRender",
-)
-"""The runtime's own init plugins, in the order in which they run where nothing else is configured."""
+BUILT_IN: Final = tuple(INIT_PLUGINS)
+"""The names of the runtime's own init plugins, in the order in which they run by default."""
 
 HOOK: Final = "pai_init_container"
 

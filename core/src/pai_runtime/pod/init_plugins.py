@@ -3,9 +3,9 @@
 from pai_runtime.host.blame import PluginError, blamed
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.plugin import InitContainer
+from pai_runtime.pod.built_in import INIT_PLUGINS, OF_FRAMEWORKS, Made, Pod
 from pai_runtime.pod.init_config import HOOK, InitPlugin
 from pai_runtime.pod.init_failed import InitFailed
-from pai_runtime.pod.init_steps import OF_FRAMEWORKS, STEPS, Made, Pod
 
 
 def run_init_plugin(plugin: InitPlugin, pod: Pod, made: Made) -> Made:
@@ -20,7 +20,7 @@ def run_init_plugin(plugin: InitPlugin, pod: Pod, made: Made) -> Made:
         elif plugin.plugin is not None:
             _call(plugin.plugin, plugin, pod)
         else:
-            return STEPS[plugin.name](pod, made)
+            return INIT_PLUGINS[plugin.name](pod, made)
     except InitFailed as error:
         raise InitFailed(error.code, *(f"{plugin.label}: {line}" for line in error.lines)) from None
     return made

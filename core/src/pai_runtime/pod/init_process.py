@@ -7,8 +7,8 @@ import sys
 import traceback
 from collections.abc import Mapping
 
+from pai_runtime.pod.built_in import Pod
 from pai_runtime.pod.init_failed import InitFailed
-from pai_runtime.pod.init_steps import Pod
 from pai_runtime.pod.stopping import Stopped, end
 from pai_runtime.supervisor.stop import STOP_SIGNALS
 from pai_runtime.supervisor.supervisor import supervise

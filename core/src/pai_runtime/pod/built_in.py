@@ -202,7 +202,7 @@ def render_command(pod: Pod, made: Made) -> Made:
     return replace(made, plan=replace(plan, command=user_command(script, job, plan.role, pod.problems)))
 
 
-STEPS: Final[Mapping[str, Callable[[Pod, Made], Made]]] = {
+INIT_PLUGINS: Final[Mapping[str, Callable[[Pod, Made], Made]]] = {
     "frameworkBarrier": wait_at_barrier,
     "frameworkParser": parse_framework,
     "jobConfig": load_config,
@@ -211,7 +211,7 @@ STEPS: Final[Mapping[str, Callable[[Pod, Made], Made]]] = {
     "imageChecker": check_images,
     "userCommandRender": render_command,
 }
-"""What each of `pai_runtime.pod.init_config.BUILT_IN` does."""
+"""By name, in the order in which they run where nothing else is configured."""
 
 OF_FRAMEWORKS: Final = frozenset({"frameworkBarrier", "frameworkParser"})
 """Those that are left out in a pod that is not FrameworkController's."""
