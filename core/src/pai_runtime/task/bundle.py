@@ -24,7 +24,7 @@ CERTIFICATES = (
     "/etc/ssl/ca-bundle.pem",
     "/etc/ssl/cert.pem",
 )
-"""Where images have the certificates of authorities: Debian and Alpine, Red Hat, SUSE, others."""
+"""Where images have CA certificates: Debian and Alpine, Red Hat, SUSE, others."""
 
 BUNDLED_CERTIFICATES = f"{PREFIX}/ssl/cert.pem"
 """For images that have none."""
