@@ -125,7 +125,7 @@ class ImageQuestion:
         if "bearer" in challenges:
             return f"Bearer {self._token(challenges['bearer'])}"
         if "basic" not in challenges:
-            raise Unclear("expected it to ask for Bearer or Basic authentication")
+            raise Unclear("expected it to ask for Bearer or Basic authentication, found neither")
         if self._credentials is None:
             raise self._fault(answer)
         return self._credentials.basic
@@ -134,7 +134,9 @@ class ImageQuestion:
         """What the registry's token service issues for this image alone."""
         realm = challenge.parameters.get("realm", "")
         if not may_lead(self._url, realm):
-            raise Unclear("its token service is at an address that cannot be trusted (expected https)")
+            raise Unclear(
+                "its token service is at an address that cannot be trusted (expected https, not this machine)"
+            )
         query = {"scope": f"repository:{self._image.repository}:pull"}
         if "service" in challenge.parameters:
             query["service"] = challenge.parameters["service"]

@@ -41,7 +41,9 @@ def request(method: str, url: str, headers: Mapping[str, str], left: Callable[[]
             return Received(answer, _server(url) != _server(asked))
         target = _joined(url, location)
         if not may_lead(url, target):
-            raise NoAnswer("it redirected to an address that cannot be trusted (expected https)")
+            raise NoAnswer(
+                "it redirected to an address that cannot be trusted (expected https, not this machine)"
+            )
         if _server(target) != _server(url):
             headers = {name: value for name, value in headers.items() if name != "Authorization"}
         url = target
