@@ -1,17 +1,23 @@
 """Writing the exit record of a task, in its directory and where its platform expects it."""
 
+from __future__ import annotations
+
 import os
 import sys
-from collections.abc import Callable
 
 from pai_runtime.task.events import EventFile
 from pai_runtime.task.exit_codes import RUNTIME_ERROR
 from pai_runtime.task.exit_record import exit_record, termination_message
 from pai_runtime.task.folder import Folder
-from pai_runtime.task.launch import LaunchOptions
 from pai_runtime.task.layout import RECORD
 from pai_runtime.task.outcome import Result
 from pai_runtime.task.state import Journal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pai_runtime.task.launch import LaunchOptions
 
 
 def cannot_run(folder: Folder, message: str, options: LaunchOptions) -> int:
