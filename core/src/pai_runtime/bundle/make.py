@@ -28,7 +28,7 @@ def make_bundle(target: Path, host: Host, say: Callable[[str], None]) -> None:
     """
     target.mkdir(parents=True, exist_ok=True)
     if any(target.iterdir()):
-        raise CannotBundle(f"{target} is not empty; a bundle is made in a directory of its own")
+        raise CannotBundle(f"{target} is not empty; expected an empty directory, or one that does not exist")
     target.chmod(0o755)
     add_static_programs(target)
     libraries = add_interpreter(target)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-"""Where Kubernetes mounts the token of a pod's service account, and the certificates of the API server."""
+"""Where Kubernetes mounts the token of a pod's service account, and the CA certificate of the API server."""
 
 MOST_BYTES = 32 << 20
 """Of an object: by default, etcd keeps none of more than 1.5 MiB."""
@@ -73,7 +73,7 @@ def get_object(
     if answer.status != 200:  # noqa: PLR2004 - OK
         raise _refusal(address.text, answer, token)
     if not answer.body:  # what http.client makes of headers that end in the middle
-        raise ApiError(f"API server {address.text}: the answer is empty", permanent=False)
+        raise ApiError(f"API server {address.text}: the response is empty", permanent=False)
     return answer.body
 
 
@@ -98,7 +98,7 @@ def _token(file: Path) -> str | None:
     except (OSError, UnicodeError) as error:
         raise ApiError(f"{file} cannot be read: {_in_short(error)}") from None
     if not text or not text.isascii() or not text.isprintable() or " " in text:
-        raise ApiError(f"{file} is no token of a service account")
+        raise ApiError(f"{file}: expected the token of a service account, found something else")
     return text
 
 
@@ -118,7 +118,7 @@ def _parsed(variable: str, value: str) -> _Address:
             f"no API server is known: {variable} is not set. Mount the token of the pod's service account"
             " (automountServiceAccountToken), or set KUBE_APISERVER_ADDRESS"
         )
-    expected = f"{variable} is no address such as https://10.0.0.1:6443"
+    expected = f"{variable}: expected a URL such as https://10.0.0.1:6443"
     try:
         parts = urlsplit(value if "://" in value else f"http://{value}")
         port = parts.port
@@ -139,7 +139,7 @@ def _connection(address: _Address, certificates: Path | None) -> HTTPConnection:
             return HTTPSConnection(address.host, address.port, context=_context(certificates))
         return HTTPConnection(address.host, address.port)
     except (HTTPException, ValueError):
-        raise ApiError(f"{address.text} is no address of a server") from None
+        raise ApiError(f"{address.text}: expected the URL of an API server") from None
 
 
 def _context(certificates: Path | None) -> ssl.SSLContext:

@@ -174,7 +174,7 @@ def check_images(pod: Pod, made: Made) -> Made:
     plan = _needed(made.plan, "the task", "runtimePlugins")
     name = job.roles[plan.role].docker_image
     if name is None:
-        pod.log.say("the image is not checked: only the pod names it")
+        pod.log.say("the image is not checked: the job does not name one")
         return made
     from pai_runtime.pod.deadline import Deadline
     from pai_runtime.pod.image_check import SECONDS, check_image
@@ -219,7 +219,7 @@ OF_FRAMEWORKS: Final = frozenset({"frameworkBarrier", "frameworkParser"})
 
 def _needed(made: _T | None, what: str, maker: str) -> _T:
     if made is None:
-        raise InitFailed(1, f"{what} is missing: list {maker} before it")
+        raise InitFailed(1, f"{what} is missing; list {maker} before this init plugin")
     return made
 
 
@@ -227,9 +227,11 @@ def _runtime_config(pod: Pod) -> Value:
     root = given_document(pod.environment, "RUNTIME_CONFIG", pod.directories, "runtime_plugin.yaml")
     if root is None:
         where = " or ".join(str(folder / "runtime_plugin.yaml") for folder in pod.directories.configs)
-        found = "a Framework without annotation 'config'" if pod.has_framework else "no Framework"
+        found = "a Framework without that annotation" if pod.has_framework else "no Framework"
         expected = f"a Framework with the job in its annotation 'config', RUNTIME_CONFIG, or {where}"
-        raise InitFailed(1, f"nothing says what the task runs: expected {expected}; found {found} alone")
+        raise InitFailed(
+            1, f"cannot tell what the task runs: expected {expected}, found {found} and none of the others"
+        )
     return root
 
 

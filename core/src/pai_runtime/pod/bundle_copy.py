@@ -32,7 +32,9 @@ def place_bundle(source: Path, volume: Path) -> None:
             with folder.folder(_BUNDLE) as mounted:
                 if _digest(mounted) != expected:
                     raise OSError(
-                        errno.ESTALE, f"another bundle is mounted than that of {source}", mounted.where
+                        errno.ESTALE,
+                        f"expected the bundle of {source}, found another one mounted; use one image for both",
+                        mounted.where,
                     )
         else:
             _replace(source, folder, _BUNDLE)
@@ -40,12 +42,14 @@ def place_bundle(source: Path, volume: Path) -> None:
 
 
 def _digest(bundle: Folder) -> str:
-    """By which one bundle is told from another; raises OSError for what is none."""
+    """The digest by which bundles are told apart; raises OSError if there is no bundle."""
     try:
         contents: Any = json.loads(bundle.read(CONTENTS, _MOST_BYTES))
         digest: str = contents["digest"]
     except (ValueError, TypeError, KeyError):
-        raise OSError(errno.EINVAL, "is not that of a bundle", f"{bundle.where}/{CONTENTS}") from None
+        raise OSError(
+            errno.EINVAL, "this is not the file of a bundle", f"{bundle.where}/{CONTENTS}"
+        ) from None
     return digest
 
 

@@ -78,7 +78,9 @@ def pod_directories(environment: Mapping[str, str]) -> Directories:
         raise BadDirectory(f"FC_POD_UID: expected letters, digits and '-', found {uid[:100]!r}")
     volume = named("PAI_WORK_DIR", Path(VOLUME))
     if Path(sys.prefix).is_relative_to(volume):
-        raise BadDirectory(f"PAI_WORK_DIR: expected a volume of the pod's own, found {str(volume)!r}")
+        raise BadDirectory(
+            f"PAI_WORK_DIR: expected the pod volume, found the runtime's own directory {str(volume)!r}"
+        )
     found = Directories(
         volume=volume,
         config=named("PAI_CONFIG_DIR", Path("/usr/local/pai-config")),

@@ -58,16 +58,20 @@ def main() -> int:
     try:
         folder = Folder.at(path)
     except OSError as error:
-        sys.stderr.write(f"pai-runtime: {path}: {error.strerror}; the init container makes this directory\n")
+        sys.stderr.write(
+            f"pai-runtime: {path}: {error.strerror}; expected the directory that the init container makes\n"
+        )
         return RUNTIME_ERROR
     if not os.path.exists("/proc/self/fd"):
-        return _cannot_run(folder, "this container has no /proc, which the runtime needs", options)
+        return _cannot_run(
+            folder, "/proc is not mounted in this container, and the runtime needs it", options
+        )
     try:
         handover = take_over(folder)
     except FileNotFoundError:
         return _start_again(folder, options)
     except (OSError, ValueError) as error:
-        return _cannot_run(folder, f"cannot take over from the init container: {error}", options)
+        return _cannot_run(folder, f"cannot read what the init container left: {error}", options)
     return supervise(folder, _with_handover(options, handover))
 
 
@@ -106,10 +110,10 @@ def _start_again(folder: Folder, options: LaunchOptions) -> int:
     record = read_exit_record(folder)
     code = record.get("exitCode")
     if type(code) is not int or not 0 <= code <= 255:  # noqa: PLR2004 - what a process can end with
-        why = "it has been started before, or its init container has not come to its end"
-        return _cannot_run(folder, f"nothing was handed over to this container: {why}", options)
+        why = "it has been started before, or the init container did not finish"
+        return _cannot_run(folder, f"the init container left nothing for this container: {why}", options)
     sys.stderr.write(
-        f"pai-runtime: this task has ended before, with exit code {code}; only a new pod can run it again\n"
+        f"pai-runtime: this task has already ended, with exit code {code}; only a new pod can run it again\n"
     )
     write_record(folder, noted(record, ""), options)
     return code

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["BadFramework", "Framework", "FrameworkRole", "FrameworkTask", "read_framework"]
 
 MOST_BYTES = 32 * 1024 * 1024
-"""Of the object, and of what is compressed in it: 10,000 tasks have 8 MB."""
+"""Size limit of the object, and of what is compressed in it: 10,000 tasks have 8 MB."""
 MOST_TASKS = 100_000
 MOST_PORTS = 1_000_000
 """Of all tasks together: each is calculated."""

@@ -153,19 +153,19 @@ def _some(seconds: float) -> float:
 
 
 def _too_large(most: int) -> NoAnswer:
-    return NoAnswer(f"the answer is larger than {most} bytes", permanent=True)
+    return NoAnswer(f"the response is larger than {most} bytes", permanent=True)
 
 
 def _reason(error: Exception) -> str:
-    """What was the matter, of text that the server made only what is printable, and not much of it."""
+    """What went wrong; of text from the server, only what is printable, and little of it."""
     if isinstance(error, TimeoutError):
-        return "no whole answer in time"
+        return "no complete response in time"
     if isinstance(error, IncompleteRead):
-        return f"the connection ended in the middle of the answer, after {len(error.partial)} bytes of it"
+        return f"the connection was closed after {len(error.partial)} bytes of the response"
     if isinstance(error, RemoteDisconnected):
-        return "the connection ended before an answer came"
+        return "the connection was closed before a response came"
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate is refused: {error.verify_message}"
+        return f"its certificate is not trusted: {error.verify_message}"
     if isinstance(error, OSError):
         return printable(error.strerror or _PROXY_WORDS.sub("", str(error)))
-    return "the answer is not HTTP"
+    return "the response is not HTTP"

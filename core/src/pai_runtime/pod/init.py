@@ -35,7 +35,7 @@ from pai_runtime.task.folder import Folder
 LOGS: Final = "logs"
 """On the volume; the platform mounts a directory of the host there."""
 BEFORE: Final = "prelog_"
-"""Begins the names of the directories with the logs of earlier executions."""
+"""Prefix of the names of directories with the logs of earlier executions."""
 
 _SCRIPTS: Final = (Path("/opt/pai-runtime/init.d"), Path("/user/local/pai/init.d"))
 """Where an image has the commands of its init plugins: the volume hides what it has in its place."""
@@ -77,7 +77,7 @@ def _logged(log: InitLog, work: Callable[[], None]) -> int:
     except InvalidInput as error:
         log.say(*problem_lines(error.problems))
     except Stopped as stopped:
-        log.say(f"[ERROR] told to stop by signal {stopped.number}")
+        log.say(f"[ERROR] stopped by signal {stopped.number}")
         return stopped.code
     except OSError as error:
         where = "" if error.filename is None else f"{error.filename}: "
@@ -114,9 +114,11 @@ def _init(
             made = run_init_plugin(plugin, pod, made)
         if made.plan is None:
             names = ", ".join(plugin.name for plugin in plugins) or "none"
-            raise InitFailed(1, f"the init plugins have made no plan: expected runtimePlugins, found {names}")
+            raise InitFailed(
+                1, f"the task has no plan: expected runtimePlugins in the list of init plugins, found {names}"
+            )
         hand_over_task(pod, made.plan, made.secrets)
-        log.say("the task can start")
+        log.say("init has succeeded: the task can start")
 
 
 def _made(path: Path, volume: Folder) -> Folder:

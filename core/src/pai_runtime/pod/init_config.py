@@ -59,7 +59,7 @@ def _init_plugin(item: Value, host: Host, problems: Problems) -> InitPlugin:
     at = item.at(("parameters",))
     if command:
         if parameters:
-            message = "a command takes no parameters; put them into its command line"
+            message = "an init plugin with a command takes no parameters; put them into the command line"
             problems.add(_problem("parameters-of-command", message, at))
         return InitPlugin(name, label, command=command)
     if name in BUILT_IN:
@@ -81,12 +81,12 @@ def _installed(name: str, at: Location, host: Host, problems: Problems) -> Plugi
         if error.installed:
             problems.add(_problem("plugin-refused", str(error), at))
         else:
-            message = f"no init plugin is named '{name}'; known: {listed(BUILT_IN)}, and installed plugins"
+            message = f"there is no init plugin '{name}'; expected {listed(BUILT_IN)}, or an installed plugin"
             meant = near_miss(name, BUILT_IN) or error.suggestion
             problems.add(_problem("no-such-init-plugin", message, at, meant))
         return None
     if HOOK not in plugin.manifest.hooks:
-        message = f"{plugin.label} is no init plugin: its manifest does not list the hook {HOOK}"
+        message = f"{plugin.label} is not an init plugin: its manifest does not list the hook {HOOK}"
         problems.add(_problem("no-init-plugin", message, at))
         return None
     return plugin

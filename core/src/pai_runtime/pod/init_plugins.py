@@ -11,7 +11,7 @@ from pai_runtime.pod.init_failed import InitFailed
 def run_init_plugin(plugin: InitPlugin, pod: Pod, made: Made) -> Made:
     """What has been made after it; raises `InitFailed`, which names it."""
     if plugin.name in OF_FRAMEWORKS and plugin.command is None and not pod.has_framework:
-        pod.log.say(f"{plugin.label} is left out: FC_FRAMEWORK_NAME is unset, so there is no Framework")
+        pod.log.say(f"{plugin.label} is skipped: FC_FRAMEWORK_NAME is not set, so this pod has no Framework")
         return made
     pod.log.say(plugin.label)
     try:

@@ -47,9 +47,11 @@ def run_init_steps(pod: Pod, secrets: Mapping[str, str]) -> None:
     finally:
         pod.log.pass_on()
     if code < 0 or code == RUNTIME_ERROR:
-        raise InitFailed(1, "the init steps of the plan could not be run; runtime.log says why")
+        raise InitFailed(1, "the init steps of the plan could not be run; see runtime.log")
     if code:
-        pod.log.say("[ERROR] an init step has failed: runtime.log says why, and the task will end with it")
+        pod.log.say(
+            "[ERROR] an init step has failed, and so the task will fail when it starts; see runtime.log"
+        )
 
 
 def _supervise(folder: str, options: LaunchOptions) -> None:

@@ -87,7 +87,7 @@ class ImageQuestion:
             answer = self._ask("GET")
         if answer.status == HTTPStatus.OK:
             if answer.headers.get_content_type() not in MANIFEST_TYPES:
-                raise Unclear("it answered with something that is not a manifest")
+                raise Unclear("its response is not the manifest of an image")
             return True
         if answer.status == HTTPStatus.NOT_FOUND and self._is_certain(answer):
             return False
@@ -123,7 +123,7 @@ class ImageQuestion:
         if "bearer" in challenges:
             return f"Bearer {self._token(challenges['bearer'])}"
         if "basic" not in challenges:
-            raise Unclear("it wants a kind of authentication that is unknown here")
+            raise Unclear("expected it to ask for Bearer or Basic authentication, found neither")
         if self._credentials is None:
             raise self._fault(answer)
         return self._credentials.basic
@@ -132,7 +132,9 @@ class ImageQuestion:
         """What the registry's token service issues for this image alone."""
         realm = challenge.parameters.get("realm", "")
         if not may_lead(self._url, realm):
-            raise Unclear("its token service is at an address that is not to be trusted")
+            raise Unclear(
+                "its token service is at an address that cannot be trusted (expected https, not this machine)"
+            )
         query = {"scope": f"repository:{self._image.repository}:pull"}
         if "service" in challenge.parameters:
             query["service"] = challenge.parameters["service"]
@@ -157,7 +159,7 @@ class ImageQuestion:
             raise Unclear(str(error)) from None
         if received.redirected and received.answer.status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
             # Which has not seen the credentials, and is not to see them.
-            raise Unclear(f"it redirects to a server that answered {received.answer.status}")
+            raise Unclear(f"it redirected to a server that answered {received.answer.status}")
         return received.answer
 
     def _fault(self, answer: Answer) -> Unclear:
@@ -169,7 +171,7 @@ class ImageQuestion:
                 # Registries, Docker Hub above all, answer so now and then without a reason.
                 return Refused(f"it answered {answer.status}", _SOON)
             return Unclear(
-                f"it answered {answer.status}; if the image is private, its dockerimage needs an auth"
+                f"it answered {answer.status}; if the image is private, the job's dockerimage needs an auth"
                 " with username, password and registryuri"
             )
         return Unclear(f"it answered {answer.status}", answer.pause if answer.may_pass else None)

@@ -13,7 +13,7 @@ _LOOK_EVERY = 0.02
 
 
 class Stopped(KeyboardInterrupt):
-    """Init was told to stop by the signal `number`. Not an error, which somebody might handle."""
+    """Init was told to stop by the signal `number`. Not an `Exception`, which other code might handle."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
