@@ -43,10 +43,15 @@ def main() -> list[str]:
         return []
     with tempfile.TemporaryDirectory() as name:
         _prepare(Path(name))
-        Path(VOLUME).mkdir(parents=True, exist_ok=True)
         mounting = ["unshare", "--mount", "sh", "-c", _MOUNT, "sh", name, VOLUME]
         inside = [sys.executable, "-c", _INSIDE.format(path=sys.path)]
-        output = subprocess.run([*mounting, *inside], stdout=subprocess.PIPE, check=True).stdout
+        is_new = not Path(VOLUME).exists()
+        Path(VOLUME).mkdir(parents=True, exist_ok=True)
+        try:
+            output = subprocess.run([*mounting, *inside], stdout=subprocess.PIPE, check=True).stdout
+        finally:
+            if is_new:
+                Path(VOLUME).rmdir()
     measured = {name: Timing(**timing) for name, timing in json.loads(output).items()}
     bare = measured[BARE].median
     rows = [

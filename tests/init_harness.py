@@ -171,7 +171,11 @@ def framework(given: Mapping[str, Any], *, compressed: bool = False, hosts: bool
         else {"taskRoleStatuses": statuses}
     )
     return {
-        "metadata": {"name": "framework", "annotations": {"config": yaml.safe_dump(dict(given))}},
+        "metadata": {
+            "name": "framework",
+            "uid": "framework-uid",
+            "annotations": {"config": yaml.safe_dump(dict(given))},
+        },
         "spec": {"taskRoles": [_role(name, count) for name, count in roles.items()]},
         "status": {"attemptStatus": status},
     }

@@ -93,6 +93,14 @@ def test_the_job_file_is_in_it_if_the_framework_was_made_from_one() -> None:
     assert read_framework(json.dumps(document()).encode()).job_file is None
 
 
+def test_a_framework_of_the_same_name_with_another_uid_is_refused() -> None:
+    data = changed("metadata uid", "one")
+    text = json.dumps(data).encode()
+    assert read_framework(text, "one") == read_framework(text)
+    with pytest.raises(BadFramework, match=r"^metadata\.uid: .*'two'.*'one'"):
+        read_framework(text, "two")
+
+
 _SPEC_NAME = f"spec.taskRoles[0].task.pod.metadata.annotations.{ANNOTATION}"
 
 

@@ -12,7 +12,6 @@ import pytest
 import yaml
 
 from pai_runtime.pod.init_config import BUILT_IN
-from pai_runtime.pod.init_steps import STEPS
 from tests.init_harness import (
     CMD,
     USES,
@@ -213,10 +212,6 @@ def test_an_init_plugin_says_which_must_come_before_it(tmp_path: Path, order: li
     assert named in pod.log.splitlines()[-1]
 
 
-def test_the_default_init_plugins_are_all_there_are() -> None:
-    assert tuple(STEPS) == BUILT_IN
-
-
 COMMAND = """\
 #!/bin/sh
 echo "printed in $(basename "$PWD") with $1"
@@ -250,6 +245,27 @@ def test_a_command_can_get_the_framework_in_the_place_of_the_barrier(tmp_path: P
     pod = PodFolder(tmp_path, **framework_variables("worker"), INIT_CONFIG=plugins)
     assert pod.init().returncode == 0, pod.log
     assert pod.plan["role"] == "worker"
+
+
+@pytest.mark.parametrize("in_place_of_the_barrier", [False, True])
+def test_a_pod_of_a_job_that_was_submitted_again_does_not_run_the_new_one(
+    tmp_path: Path, *, in_place_of_the_barrier: bool
+) -> None:
+    given = framework(pod_job())
+    (tmp_path / "given.json").write_text(json.dumps(given))
+    get = {"name": "get", "command": f"cp {tmp_path}/given.json framework.json"}
+    first = get if in_place_of_the_barrier else BUILT_IN[0]
+    variables = {**framework_variables("worker"), "FC_FRAMEWORK_UID": "former"}
+    with api_server(given) as address:
+        pod = PodFolder(
+            tmp_path,
+            **variables,
+            KUBE_APISERVER_ADDRESS=address,
+            INIT_CONFIG=_init_plugins(first, *BUILT_IN[1:]),
+        )
+        assert pod.init().returncode == (1 if in_place_of_the_barrier else 252)
+    assert "metadata.uid" in pod.log.splitlines()[-1]
+    assert "former" in pod.log.splitlines()[-1]
 
 
 @pytest.mark.parametrize(("command", "code"), [("exit 7", 7), ("kill -9 $$", 137), ("kill -TERM $$", 143)])

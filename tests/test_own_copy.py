@@ -27,8 +27,8 @@ def test_only_its_owner_can_access_the_copy(tmp_path: Path) -> None:
     os.mkfifo(private / "fifo")
     (tmp_path / ".private.own" / "left").mkdir(parents=True)  # of a copy that was interrupted
     before = private.stat().st_ino
-    with Folder.at(tmp_path) as folder:
-        make_own(folder, "private")
+    with Folder.at(tmp_path) as task:
+        make_own(task, "private")
     assert _modes(tmp_path) == {
         "private": 0o700,
         "private/bin": 0o700,

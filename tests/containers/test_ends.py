@@ -66,7 +66,7 @@ def test_a_task_that_is_killed_leaves_its_logs_and_is_not_run_again(pod: Pod, im
     assert task.end().code == 137
     again = pod.run_task(image("busybox"))
     assert (again.code, again.stdout) == (241, "")
-    assert "nothing was handed over" in pod.termination_message
+    assert "left nothing for this container" in pod.termination_message
 
 
 def test_a_task_that_failed_is_held_until_it_is_released_from_within(pod: Pod, image: Image) -> None:

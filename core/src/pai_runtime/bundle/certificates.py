@@ -1,4 +1,4 @@
-"""The certificates of this machine's authorities, for images that have none."""
+"""This machine's CA certificates, for images that have none."""
 
 import ssl
 from pathlib import Path
@@ -13,5 +13,5 @@ def add_certificates(target: Path) -> None:
     places = [ssl.get_default_verify_paths().cafile, *CERTIFICATES]
     found = next((Path(place) for place in places if place and Path(place).is_file()), None)
     if found is None:
-        raise CannotBundle("this machine has no certificates; on Debian: apt-get install ca-certificates")
+        raise CannotBundle("this machine has no CA certificates; on Debian: apt-get install ca-certificates")
     copy_file(found, target / BUNDLED_CERTIFICATES.removeprefix(f"{PREFIX}/"))

@@ -17,8 +17,6 @@ from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.host import Host
 from pai_runtime.task.bundle import PREFIX
 
-CONTENTS = "bundle.json"
-
 
 def contents(target: Path, host: Host, distributions: Iterable[Bundled]) -> dict[str, Any]:
     """Of the bundle in `target`: what it was made of, its size in bytes by part, and its digest.

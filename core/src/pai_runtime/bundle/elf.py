@@ -8,11 +8,11 @@ from pathlib import Path
 from pai_runtime.bundle.errors import CannotBundle
 
 _LOAD, _DYNAMIC, _INTERP = 1, 2, 3
-"""Types of segments."""
+"""Segment types."""
 _NULL, _NEEDED, _STRTAB, _RPATH, _RUNPATH = 0, 1, 5, 15, 29
-"""Tags of the dynamic section."""
+"""Tags of entries in the dynamic section."""
 _IDENTITY = b"\x7fELF\x02\x01\x01"
-"""Of a file of 64 bits, little-endian."""
+"""How a little-endian 64-bit file begins."""
 _HEADER = 64
 """The size of the header of such a file."""
 _ENTRY = struct.Struct("<qQ")
@@ -24,14 +24,14 @@ class Elf:
 
     def __init__(self, data: bytes) -> None:
         if not data.startswith(_IDENTITY) or len(data) < _HEADER:
-            raise ValueError("no ELF file of 64 bits, little-endian")
+            raise ValueError("expected a little-endian 64-bit ELF file")
         self._data = data
         try:
             (table,) = struct.unpack_from("<Q", data, 32)
             size, count = struct.unpack_from("<HH", data, 54)
             self._segments = [_SEGMENT.unpack_from(data, table + size * index) for index in range(count)]
         except struct.error:
-            raise ValueError("an ELF file that is incomplete") from None
+            raise ValueError("the ELF file is truncated") from None
 
     @property
     def interpreter(self) -> str | None:
@@ -76,7 +76,7 @@ class Elf:
         for tag, value, _ in self._dynamic():
             if tag == _STRTAB:
                 return tag, value
-        raise ValueError("an ELF file without a table of strings")
+        raise ValueError("the ELF file has no string table")
 
     def _stripped(self, data: bytearray) -> bytearray:
         """What is beyond the last segment is not loaded; debugging information is most of some libraries."""
@@ -87,12 +87,12 @@ class Elf:
 
     @property
     def _strings(self) -> int:
-        """Where the table of strings is in the file."""
+        """The offset of the string table in the file."""
         _, address = self._harmless
         for kind, _, offset, start, _, size, _, _ in self._segments:
             if kind == _LOAD and start <= address < start + size:
                 return int(address - start + offset)
-        raise ValueError("an ELF file whose table of strings is not loaded")
+        raise ValueError("the string table of the ELF file is in no loadable segment")
 
     def _string(self, start: int) -> bytes:
         return self._data[start : self._data.index(0, start)]
@@ -119,7 +119,7 @@ def is_elf(path: Path) -> bool:
 
 
 def read_elf(path: Path) -> Elf:
-    """The file; raises `CannotBundle` for one that is none of this kind."""
+    """The ELF file at a path; raises `CannotBundle` if it is not one that can be bundled."""
     try:
         elf = Elf(path.read_bytes())
         elf.relocated()

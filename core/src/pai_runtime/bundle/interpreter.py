@@ -54,12 +54,13 @@ _LEFT_OUT_MODULES = (
 
 
 def add_interpreter(target: Path) -> Libraries:
-    """Copy the interpreter and its library into the bundle; the libraries that both need."""
+    """Copy the interpreter and its standard library into the bundle; returns the libraries that both need."""
     program = Path(os.path.realpath(sys.executable))
     loader = read_elf(program).interpreter
     if loader is None or "ld-linux" not in loader:
         raise CannotBundle(
-            f"cannot bundle {program}: expected a program for glibc, found {loader or 'a static one'}"
+            f"cannot bundle {program}: expected a Python linked dynamically to glibc, found one"
+            f" {f'with the loader {loader}' if loader else 'linked statically'}; use Debian's python3"
         )
     libraries = Libraries(target, loader)
     libraries.add_program(program, target / PROGRAM)

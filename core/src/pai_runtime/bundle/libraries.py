@@ -47,7 +47,7 @@ class Libraries:
                 continue
             known = self._copied.setdefault(name, path)
             if known is not path and known.resolve() != path.resolve():
-                raise CannotBundle(f"cannot bundle {file}: it needs {path}, and another file needs {known}")
+                raise CannotBundle(f"cannot bundle {file}: it needs {path}, but another file needs {known}")
             if known is path:
                 self._copy(name, path)
 
@@ -81,7 +81,7 @@ class Libraries:
             if match := _LISTED.fullmatch(line):
                 name, path = match.groups()
                 if path == "not found":
-                    raise CannotBundle(f"cannot bundle {file}: this machine does not have its library {name}")
+                    raise CannotBundle(f"cannot bundle {file}: its library {name} is not installed")
                 yield name, Path(path)
 
     def _own_loader(self) -> bytes:
@@ -92,7 +92,9 @@ class Libraries:
         found = _SYSTEM.findall(_run([self._loader, "--list-diagnostics"], self._loader))  # since glibc 2.33
         folders = b"".join(os.fsencode(folder) + b"\0" for folder in found)
         if not found or folders not in data:
-            raise CannotBundle(f"cannot bundle {self._loader}: its default directories are not found in it")
+            raise CannotBundle(
+                f"cannot bundle {self._loader}: expected the dynamic loader of glibc 2.33 or later"
+            )
         nowhere = b"".join(_nowhere(len(folder) - 1) + b"/\0" for folder in found)
         return data.replace(folders, nowhere)
 

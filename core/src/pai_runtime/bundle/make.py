@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pai_runtime.bundle.byte_code import add_byte_code
 from pai_runtime.bundle.certificates import add_certificates
-from pai_runtime.bundle.contents import CONTENTS, contents
+from pai_runtime.bundle.contents import contents
 from pai_runtime.bundle.distributions import Bundled, bundled_distributions
 from pai_runtime.bundle.errors import CannotBundle
 from pai_runtime.bundle.files import files_below, write_file
@@ -17,6 +17,7 @@ from pai_runtime.bundle.programs import add_programs
 from pai_runtime.bundle.site import SITE, add_distribution
 from pai_runtime.bundle.static_programs import add_static_programs
 from pai_runtime.host.host import Host
+from pai_runtime.task.bundle import CONTENTS, LAUNCHER
 
 
 def make_bundle(target: Path, host: Host, say: Callable[[str], None]) -> None:
@@ -27,7 +28,7 @@ def make_bundle(target: Path, host: Host, say: Callable[[str], None]) -> None:
     """
     target.mkdir(parents=True, exist_ok=True)
     if any(target.iterdir()):
-        raise CannotBundle(f"{target} is not empty; a bundle is made in a directory of its own")
+        raise CannotBundle(f"{target} is not empty; expected an empty directory, or one that does not exist")
     target.chmod(0o755)
     add_static_programs(target)
     libraries = add_interpreter(target)
@@ -38,7 +39,7 @@ def make_bundle(target: Path, host: Host, say: Callable[[str], None]) -> None:
     add_programs(target, asked, libraries, say)
     add_certificates(target)
     add_byte_code(target, _compiled(target, distributions))
-    write_file(target / "runtime", launcher().encode(), 0o755)
+    write_file(target / Path(LAUNCHER).name, launcher().encode(), 0o755)
     for folder, _, _ in os.walk(target):
         Path(folder).chmod(0o755)
     made = contents(target, host, distributions)

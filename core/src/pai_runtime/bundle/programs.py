@@ -127,7 +127,7 @@ def _move_privsep_folder(libexec: Path) -> None:
         found = data.count(old)
         if program.name == "sshd" and found != 1:
             raise CannotBundle(
-                f"cannot bundle sshd: expected /run/sshd in it once, as in Debian's, found {found}"
+                f"cannot bundle sshd: expected Debian's, with /run/sshd in it once, found {found}"
             )
         program.write_bytes(data.replace(old, new))
 

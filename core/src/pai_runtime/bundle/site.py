@@ -36,7 +36,9 @@ def add_distribution(target: Path, each: Bundled, libraries: Libraries) -> None:
     except ValueError as error:
         raise CannotBundle(f"{error}") from None
     if not files:
-        raise CannotBundle(f"cannot bundle {code.distribution}: nothing says which files are its own")
+        raise CannotBundle(
+            f"cannot bundle {code.distribution}: its metadata lists no files; install it again with pip"
+        )
     for name, path in sorted(files.items()):
         if each.is_plugin:
             copy_file(path, site / name)

@@ -20,7 +20,7 @@ def add_static_programs(target: Path) -> None:
     for name, (package, places) in PROGRAMS.items():
         found = [Path(place) for place in places if Path(place).exists()]
         if not found or not read_elf(found[0]).is_static:
-            what = f"{found[0]} is not static" if found else f"this machine has no {places[0]}"
+            what = f"{found[0]} is not linked statically" if found else f"this machine has no {places[0]}"
             raise CannotBundle(f"{what}; on Debian: apt-get install {package}")
         copy_file(found[0], target / "bin" / name)
     listed = subprocess.run([target / "bin/busybox", "--list"], env={}, stdout=subprocess.PIPE, check=True)

@@ -40,8 +40,8 @@ COMMANDS = {
     "rm": "remove runs that have ended",
     "prune": "remove runs that ended some time ago",
     "explain": "show where each environment variable of a task comes from",
-    "bundle": "make a directory with all that runs in a task's container, whatever its image",
-    "init": "prepare the volume of a pod for its task, in its init container",
+    "bundle": "make the bundle, which runs in a task container of any image",
+    "init": "prepare a pod's volume for its task; run in the init container",
     "plugins": "list, show and check the installed plugins",
 }
 """The names of the modules, and what each does: the help of all is shown without importing one."""

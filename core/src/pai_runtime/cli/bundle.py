@@ -15,13 +15,16 @@ from pai_runtime.terminal.output import say
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
     parser.add_argument(
-        "folder", type=Path, metavar="DIR", help=f"a new directory; its content runs from {PREFIX}"
+        "folder",
+        type=Path,
+        metavar="DIR",
+        help=f"a new or empty directory; what is made in it runs from {PREFIX}",
     )
     add_policy(parser)
 
 
 def main(args: argparse.Namespace) -> int:
-    """Exit status 0, or 2 if there is no bundle."""
+    """Exit status 0, or 2 if the bundle cannot be made."""
     try:
         make_bundle(args.folder, given_host(args.policy), say)
     except CannotBundle as error:

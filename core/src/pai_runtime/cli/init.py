@@ -9,9 +9,9 @@ from pai_runtime.pod.init import run_init
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """None: all that it needs to know is in the environment and in files, as the platform gives it."""
-    parser.description = "Prepare the volume of a pod for its task; see docs/running-a-cluster.md."
+    parser.description = "Prepare a pod's volume for its task; see docs/runtime-image.md."
 
 
 def main(_args: argparse.Namespace) -> int:
-    """Exit status: that of the init container."""
+    """Exit status: the exit code of the init container."""
     return run_init(os.environ, lambda: given_host(None))

@@ -219,8 +219,10 @@ class Renderer:
         if keys[0] not in secrets:
             message = f"neither the job nor a secrets file has a secret '{keys[0]}'"
             if self._job.hides_secrets:
-                hidden = "the job's secrets are hidden"
-                message = f"{hidden}, and no secrets file has '{keys[0]}'; give one with --secrets"
+                message = (
+                    f"the job's secrets are hidden, and no secrets file has '{keys[0]}';"
+                    " give one with --secrets, or in a pod mount it as secrets.yaml"
+                )
             raise _NothingThere(message, keys[0], secrets)
         return _descend(secrets[keys[0]], keys[1:], f"$secrets.{keys[0]}")
 

@@ -6,14 +6,12 @@ The official client does the same, and its import takes some ten times as long (
 from __future__ import annotations
 
 import ssl
-import time
 from http.client import HTTPConnection, HTTPException, HTTPSConnection, responses
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from pai_runtime.document.printable import printable
-from pai_runtime.plugin.backoff import retry_after
 from pai_runtime.pod import http_get
 from pai_runtime.pod.tls import client_context
 from pai_runtime.task import fast_json
@@ -24,14 +22,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-"""Where Kubernetes mounts the token of a pod's service account, and the certificates of the API server."""
+"""Where Kubernetes mounts the token of a pod's service account, and the CA certificate of the API server."""
 
 MOST_BYTES = 32 << 20
 """Of an object: by default, etcd keeps none of more than 1.5 MiB."""
 
 _MOST_OF_TOKEN = 1 << 16
 _MOST_SAID = 300
-_TOO_MANY_REQUESTS, _REQUEST_TIMEOUT, _SERVER_ERROR = 429, 408, 500
 
 
 class ApiError(Exception):
@@ -76,7 +73,7 @@ def get_object(
     if answer.status != 200:  # noqa: PLR2004 - OK
         raise _refusal(address.text, answer, token)
     if not answer.body:  # what http.client makes of headers that end in the middle
-        raise ApiError(f"API server {address.text}: the answer is empty", permanent=False)
+        raise ApiError(f"API server {address.text}: the response is empty", permanent=False)
     return answer.body
 
 
@@ -101,7 +98,7 @@ def _token(file: Path) -> str | None:
     except (OSError, UnicodeError) as error:
         raise ApiError(f"{file} cannot be read: {_in_short(error)}") from None
     if not text or not text.isascii() or not text.isprintable() or " " in text:
-        raise ApiError(f"{file} is no token of a service account")
+        raise ApiError(f"{file}: expected the token of a service account, found something else")
     return text
 
 
@@ -121,7 +118,7 @@ def _parsed(variable: str, value: str) -> _Address:
             f"no API server is known: {variable} is not set. Mount the token of the pod's service account"
             " (automountServiceAccountToken), or set KUBE_APISERVER_ADDRESS"
         )
-    expected = f"{variable} is no address such as https://10.0.0.1:6443"
+    expected = f"{variable}: expected a URL such as https://10.0.0.1:6443"
     try:
         parts = urlsplit(value if "://" in value else f"http://{value}")
         port = parts.port
@@ -142,7 +139,7 @@ def _connection(address: _Address, certificates: Path | None) -> HTTPConnection:
             return HTTPSConnection(address.host, address.port, context=_context(certificates))
         return HTTPConnection(address.host, address.port)
     except (HTTPException, ValueError):
-        raise ApiError(f"{address.text} is no address of a server") from None
+        raise ApiError(f"{address.text}: expected the URL of an API server") from None
 
 
 def _context(certificates: Path | None) -> ssl.SSLContext:
@@ -154,13 +151,12 @@ def _context(certificates: Path | None) -> ssl.SSLContext:
 
 def _refusal(address: str, answer: http_get.Answer, token: str | None) -> ApiError:
     status = answer.status
-    passes = status >= _SERVER_ERROR or status in (_TOO_MANY_REQUESTS, _REQUEST_TIMEOUT)
     phrase = f"{status} {responses.get(status, '')}".strip()
     return ApiError(
         f"API server {address} answers {phrase}{_said(answer.body, token)}",
         status=status,
-        permanent=not passes,
-        pause=retry_after(answer.headers["Retry-After"], time.time()) if passes else 0,
+        permanent=not answer.may_pass,
+        pause=answer.pause if answer.may_pass else 0,
     )
 
 

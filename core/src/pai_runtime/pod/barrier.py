@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TRANSIENT, GANG_TIMEOUT, PERMANENT = 250, 251, 252
-"""Exit codes: the API server could not be asked, the other tasks have no pods, it will never succeed."""
+"""Exit codes: the API server was out of reach, other tasks got no address, retrying cannot help."""
 
 SECONDS = 600.0
-"""How long the barrier tries, whatever is the matter."""
+"""How long the barrier tries in all, whatever fails."""
 INTERVAL = 8.0, 12.0
 """Seconds from one look to the next are random between these, so that many pods do not all look at once."""
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 """Seconds; after API errors."""
 REQUEST_SECONDS = 30.0
-"""One request may take so long."""
+"""Time limit of one request."""
 
 _MOST_UNREADABLE = 3
-"""So often what came was no Framework, before that counts as permanent."""
+"""How many responses in all may be no Framework before that counts as permanent."""
 _HINTS = {
     TRANSIENT: "",
     GANG_TIMEOUT: ". The cluster may have no room for all tasks of the job at once",
@@ -42,7 +42,7 @@ _FRAMEWORKS = "/apis/frameworkcontroller.microsoft.com/v1/namespaces/{}/framewor
 
 
 class BarrierFailed(Exception):
-    """The barrier did not open; `code` is the exit code of the init container."""
+    """The barrier has failed; `code` is the exit code of the init container."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -92,7 +92,7 @@ def wait_for_framework(
             say(text)
             last = text
         if not deadline.wait(pause):
-            raise BarrierFailed(code, f"{SECONDS:g} seconds allow no other try: {text}{_HINTS[code]}")
+            raise BarrierFailed(code, f"gave up after {SECONDS:g} seconds: {text}{_HINTS[code]}")
 
 
 class _Look:
@@ -112,7 +112,9 @@ class _Look:
     def once(self, seconds: float) -> tuple[bytes, Sequence[str]]:
         """The object, and the tasks to be waited for; raises `ApiError`."""
         if not self._name.strip("."):
-            raise ApiError("FC_FRAMEWORK_NAME names no Framework: FrameworkController sets it in its pods")
+            raise ApiError(
+                "FC_FRAMEWORK_NAME: expected the name of a Framework, as FrameworkController sets it"
+            )
         path = f"{_FRAMEWORKS.format(quote(self._namespace, safe=''))}/{quote(self._name, safe='')}"
         document = get_object(self._environment, path, Deadline(seconds).left, self._service_account)
         try:
@@ -130,13 +132,13 @@ class _Look:
         account = f"the pod's service account (its token belongs in {self._service_account})"
         where = f"namespace {self._namespace}"
         if error.status == HTTPStatus.UNAUTHORIZED:
-            return f". Its login was refused: {account} must exist, and its token be of this cluster"
+            return f". Its token was refused: {account} must exist, and the token must be from this cluster"
         if error.status == HTTPStatus.FORBIDDEN:
-            return f". Bind {account} to a role that may get {_RESOURCE} in {where}"
+            return f". Bind {account} to a role that is allowed to get {_RESOURCE} in {where}"
         if error.status != HTTPStatus.NOT_FOUND:
             return ""
         if self._found:
-            return ". It was there before: the job was stopped or deleted while this task waited for others"
+            return ". It existed before: the job was stopped or deleted while this task waited for the others"
         return (
             f". Expected: the Framework {self._name} in {where}, on the cluster that runs FrameworkController"
         )

@@ -10,14 +10,11 @@ import os
 from pathlib import Path
 from typing import Any, Final
 
-from pai_runtime.task.bundle import LAUNCHER, PREFIX
+from pai_runtime.task.bundle import CONTENTS, LAUNCHER, PREFIX
 from pai_runtime.task.folder import Folder
 
 # With pathlib, copying thousands of files would take twice as long.
 # ruff: noqa: PTH101, PTH102, PTH112, PTH114, PTH115, PTH119, PTH208, PTH211
-
-CONTENTS: Final = "bundle.json"
-"""The file of a bundle that says what is in it."""
 
 _BUNDLE, _LAUNCHER = (os.path.basename(path) for path in (PREFIX, LAUNCHER))
 _ASIDE: Final = ".bundle.part"
@@ -35,7 +32,9 @@ def place_bundle(source: Path, volume: Path) -> None:
             with folder.folder(_BUNDLE) as mounted:
                 if _digest(mounted) != expected:
                     raise OSError(
-                        errno.ESTALE, f"another bundle is mounted than that of {source}", mounted.where
+                        errno.ESTALE,
+                        f"expected the bundle of {source}, found another one mounted; use one image for both",
+                        mounted.where,
                     )
         else:
             _replace(source, folder, _BUNDLE)
@@ -43,12 +42,14 @@ def place_bundle(source: Path, volume: Path) -> None:
 
 
 def _digest(bundle: Folder) -> str:
-    """By which one bundle is told from another; raises OSError for what is none."""
+    """The digest by which bundles are told apart; raises OSError if there is no bundle."""
     try:
         contents: Any = json.loads(bundle.read(CONTENTS, _MOST_BYTES))
         digest: str = contents["digest"]
     except (ValueError, TypeError, KeyError):
-        raise OSError(errno.EINVAL, "is not that of a bundle", f"{bundle.where}/{CONTENTS}") from None
+        raise OSError(
+            errno.EINVAL, "this is not the file of a bundle", f"{bundle.where}/{CONTENTS}"
+        ) from None
     return digest
 
 

@@ -63,13 +63,13 @@ def read_text(path: Path) -> str:
     except OSError as error:
         raise _unreadable(path, f"cannot be read: {error.strerror}") from None
     if len(data) > _MOST_BYTES:
-        raise _unreadable(path, f"larger than {_MOST_BYTES} bytes")
+        raise _unreadable(path, f"expected at most {_MOST_BYTES} bytes, found more")
     try:
         text = data.decode()
     except UnicodeDecodeError:
         raise _unreadable(path, "invalid UTF-8") from None
     if "\0" in text:
-        raise _unreadable(path, "the character NUL is not allowed")
+        raise _unreadable(path, "the character NUL is not allowed here")
     return text
 
 

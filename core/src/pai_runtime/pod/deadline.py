@@ -1,4 +1,4 @@
-"""A deadline: until when something may take, whatever is tried before."""
+"""A deadline for all attempts of something together."""
 
 import time
 from collections.abc import Callable

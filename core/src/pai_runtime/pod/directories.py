@@ -6,7 +6,7 @@ import re
 import sys
 from pathlib import Path
 
-from pai_runtime.task.bundle import LAUNCHER, PREFIX
+from pai_runtime.task.bundle import LAUNCHER, PREFIX, VOLUME
 from pai_runtime.task.record import record
 
 TYPE_CHECKING = False
@@ -79,7 +79,7 @@ def pod_directories(environment: Mapping[str, str]) -> Directories:
     uid = environment.get("FC_POD_UID") or _NO_UID
     if not _UID.fullmatch(uid):
         raise BadDirectory(f"FC_POD_UID: expected letters, digits and '-', found {uid[:100]!r}")
-    volume = named("PAI_WORK_DIR", Path("/usr/local/pai"))
+    volume = named("PAI_WORK_DIR", Path(VOLUME))
     found = Directories(
         volume=volume,
         config=named("PAI_CONFIG_DIR", Path("/usr/local/pai-config")),

@@ -24,7 +24,7 @@ from pai_runtime.task.bundle import (
 from pai_runtime.task.exit_codes import RUNTIME_ERROR
 from pai_runtime.task.fast_json import dumps
 from pai_runtime.task.folder import Folder
-from pai_runtime.task.interpreter import python_argv
+from pai_runtime.task.interpreter import hook_argv
 from pai_runtime.task.launch import LaunchOptions
 from pai_runtime.task.memfd import ScratchFile
 
@@ -42,7 +42,6 @@ RUNTIME_DIR = "PAI_RUNTIME_DIR"
 """The variable that names the task's folder, where it is not at the platform's place."""
 
 TERMINATION_LOG = "/tmp/pai-termination-log"  # noqa: S108 - the platform's name for it
-_HOOK_RUNNER = "pai_runtime.host.hook_runner"
 
 # What only a task needs that cannot run is imported there.
 # ruff: noqa: PLC0415
@@ -59,16 +58,20 @@ def main() -> int:
     try:
         folder = Folder.at(path)
     except OSError as error:
-        sys.stderr.write(f"pai-runtime: {path}: {error.strerror}; the init container makes this directory\n")
+        sys.stderr.write(
+            f"pai-runtime: {path}: {error.strerror}; expected the directory that the init container makes\n"
+        )
         return RUNTIME_ERROR
     if not os.path.exists("/proc/self/fd"):
-        return _cannot_run(folder, "this container has no /proc, which the runtime needs", options)
+        return _cannot_run(
+            folder, "/proc is not mounted in this container, and the runtime needs it", options
+        )
     try:
         handover = take_over(folder)
     except FileNotFoundError:
         return _start_again(folder, options)
     except (OSError, ValueError) as error:
-        return _cannot_run(folder, f"cannot take over from the init container: {error}", options)
+        return _cannot_run(folder, f"cannot read what the init container left: {error}", options)
     return supervise(folder, _with_handover(options, handover))
 
 
@@ -89,12 +92,11 @@ def _working_directory() -> str:
 def _with_handover(options: LaunchOptions, handover: Handover) -> LaunchOptions:
     secrets = ScratchFile()
     secrets.write(dumps(dict(handover.secrets)).encode())
-    hook_argv = tuple(python_argv(_HOOK_RUNNER))
     return replace(
         options,
         logs=handover.logs,
         secrets_fd=secrets.fd,
-        hook_argv=hook_argv,
+        hook_argv=hook_argv(),
         certificates=next(filter(os.path.exists, CERTIFICATES), BUNDLED_CERTIFICATES),
         tools=f"{PREFIX}/{TOOLS}",
     )
@@ -108,13 +110,12 @@ def _start_again(folder: Folder, options: LaunchOptions) -> int:
     record = read_exit_record(folder)
     code = record.get("exitCode")
     if type(code) is not int or not 0 <= code <= 255:  # noqa: PLR2004 - what a process can end with
-        why = "it has been started before, or its init container has not come to its end"
-        return _cannot_run(folder, f"nothing was handed over to this container: {why}", options)
+        why = "it has been started before, or the init container did not finish"
+        return _cannot_run(folder, f"the init container left nothing for this container: {why}", options)
     sys.stderr.write(
-        f"pai-runtime: this task has ended before, with exit code {code}; only a new pod can run it again\n"
+        f"pai-runtime: this task has already ended, with exit code {code}; only a new pod can run it again\n"
     )
-    for fault in write_record(folder, noted(record, ""), options):
-        sys.stderr.write(f"pai-runtime: {fault}\n")
+    write_record(folder, noted(record, ""), options)
     return code
 
 

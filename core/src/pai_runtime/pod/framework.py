@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["BadFramework", "Framework", "FrameworkRole", "FrameworkTask", "read_framework"]
 
 MOST_BYTES = 32 * 1024 * 1024
-"""Of the object, and of what is compressed in it: 10,000 tasks have 8 MB."""
+"""Size limit of the object, and of what is compressed in it: 10,000 tasks have 8 MB."""
 MOST_TASKS = 100_000
 MOST_PORTS = 1_000_000
 """Of all tasks together: each is calculated."""
@@ -70,13 +70,21 @@ class Framework:
         ]
 
 
-def read_framework(document: bytes) -> Framework:
-    """The Framework in a JSON document; raises `BadFramework`."""
+def read_framework(document: bytes, uid: str = "") -> Framework:
+    """The Framework in a JSON document; raises `BadFramework`.
+
+    `uid` is the UID that it must have, if that is known: a job that is deleted and submitted again gets
+    another Framework of the same name.
+    """
     root = Field(None)
     if len(document) > MOST_BYTES:
         raise root.bad(f"expected at most {size_text(MOST_BYTES)}, found {size_text(len(document))}")
     root = root.parsed(document)
-    annotations = root.at("metadata").get("annotations")
+    metadata = root.at("metadata")
+    own = metadata.get("uid")
+    if uid and own and own.data != uid:
+        raise own.wrong(f"the UID of the Framework that this pod is part of, {uid!a}")
+    annotations = metadata.get("annotations")
     config = annotations.get("config") if annotations else None
     roles = _read_roles(root.at("spec", "taskRoles"), _read_statuses(root))
     return Framework(tuple(roles), config.text() if config else None)

@@ -4,11 +4,11 @@ import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from pai_runtime.pod.built_in import Pod
 from pai_runtime.pod.bundle_copy import place_bundle
 from pai_runtime.pod.handover import Handover, hand_over
 from pai_runtime.pod.init_failed import InitFailed
 from pai_runtime.pod.init_process import run_init_steps
-from pai_runtime.pod.init_steps import Pod
 from pai_runtime.pod.pod_secrets import platform_secrets
 from pai_runtime.pod.volume import open_to_all
 from pai_runtime.task.folder import Folder

@@ -5,11 +5,14 @@ from __future__ import annotations
 import io
 import re
 import ssl
+import time
+from http import HTTPStatus
 from http.client import HTTPException, HTTPResponse, IncompleteRead, RemoteDisconnected
 from threading import Thread
 from typing import TYPE_CHECKING
 
 from pai_runtime.document.printable import printable
+from pai_runtime.plugin.backoff import retry_after
 from pai_runtime.task.record import record
 
 if TYPE_CHECKING:
@@ -40,6 +43,17 @@ class Answer:
     status: int
     headers: Message
     body: bytes
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether it is an error that another try may not meet."""
+        overloaded = self.status in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
+        return overloaded or self.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+
+    @property
+    def pause(self) -> float:
+        """How many seconds the server asks to wait before another try."""
+        return retry_after(self.headers["Retry-After"], time.time())
 
 
 def get(
@@ -139,19 +153,19 @@ def _some(seconds: float) -> float:
 
 
 def _too_large(most: int) -> NoAnswer:
-    return NoAnswer(f"the answer is larger than {most} bytes", permanent=True)
+    return NoAnswer(f"the response is larger than {most} bytes", permanent=True)
 
 
 def _reason(error: Exception) -> str:
-    """What was the matter, of text that the server made only what is printable, and not much of it."""
+    """What went wrong; of text from the server, only what is printable, and little of it."""
     if isinstance(error, TimeoutError):
-        return "no whole answer in time"
+        return "no complete response in time"
     if isinstance(error, IncompleteRead):
-        return f"the connection ended in the middle of the answer, after {len(error.partial)} bytes of it"
+        return f"the connection was closed after {len(error.partial)} bytes of the response"
     if isinstance(error, RemoteDisconnected):
-        return "the connection ended before an answer came"
+        return "the connection was closed before a response came"
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate is refused: {error.verify_message}"
+        return f"its certificate is not trusted: {error.verify_message}"
     if isinstance(error, OSError):
         return printable(error.strerror or _PROXY_WORDS.sub("", str(error)))
-    return "the answer is not HTTP"
+    return "the response is not HTTP"

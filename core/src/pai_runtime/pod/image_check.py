@@ -18,11 +18,11 @@ from pai_runtime.task.record import record
 Outcome = Literal["exists", "missing", "unknown"]
 
 SECONDS: Final = 60.0
-"""What the check of all images of a task may take."""
+"""Time limit of the whole check."""
 ATTEMPT_SECONDS: Final = 15.0
-"""What one attempt may take, with all its requests: nobody is to wait for a registry that is not reached."""
+"""Time limit of one attempt, with all its requests: an unreachable registry must not take all of it."""
 REFUSALS: Final = 3
-"""So often are credentials to be refused: registries answer 401 now and then without a reason."""
+"""How many refusals of credentials count as certain: registries answer 401 now and then without reason."""
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 15.0
 _DOCKER_HUB_HOSTS = ("docker.io", "index.docker.io")
@@ -65,8 +65,8 @@ def check_image(
                 return _unknown(image, str(error))
             pause = error.again + backoff(attempts, _FIRST_PAUSE, _LONGEST_PAUSE)
             if pause >= deadline.left():
-                return _unknown(image, f"{error}, {attempts} times")
-            say(f"image {image}: asking its registry again in {pause:.1f} s: {error}")
+                return _unknown(image, f"{error}, in {attempts} attempts")
+            say(f"image {image}: retrying in {pause:.1f} s: {error}")
         deadline.wait(pause)
 
 
@@ -85,8 +85,8 @@ def credentials_for(image: ImageReference, auth: Mapping[str, Any]) -> tuple[Cre
     if registry == image.registry.lower() and image.repository.startswith(path):
         return Credentials(username, password), ""
     return None, (
-        f"its auth is not used: its registryuri means {printable(f'{registry}/{path}')} (without one,"
-        f" {DOCKER_HUB}), and the image is in {image.registry}"
+        f"its auth is not used: that is for {printable(f'{registry}/{path}')} (without registryuri, for"
+        f" {DOCKER_HUB}), but the image is in {image.registry}"
     )
 
 
@@ -102,7 +102,7 @@ def _certain(image: ImageReference, *, exists: bool) -> ImageVerdict:
         return ImageVerdict("exists", f"image {image} exists")
     return ImageVerdict(
         "missing",
-        f"image {image} does not exist: the registry {image.registry} knows no such image."
+        f"image {image} does not exist: the registry {image.registry} has no such image."
         " Correct the uri of the job's dockerimage, or push the image",
     )
 
@@ -110,15 +110,15 @@ def _certain(image: ImageReference, *, exists: bool) -> ImageVerdict:
 def _refused(image: ImageReference, reason: str) -> ImageVerdict:
     return ImageVerdict(
         "missing",
-        f"image {image} cannot be had: the registry {image.registry} refuses it to the user in the job's auth"
-        f" ({reason}, {REFUSALS} times). Correct the username and password, or the name of the image, or let"
-        " this user pull it",
+        f"image {image} cannot be pulled: the registry {image.registry} denies it to the user in its auth"
+        f" ({reason}, {REFUSALS} times). Correct the username and password, or the name of the image, or"
+        " allow this user to pull it",
     )
 
 
 def _unknown(image: ImageReference, reason: str) -> ImageVerdict:
     return ImageVerdict(
         "unknown",
-        f"image {image}: the registry {image.registry} does not say whether it exists: {reason}."
-        " The task starts nevertheless, if the node can pull the image",
+        f"image {image}: cannot tell from the registry {image.registry} whether it exists: {reason}."
+        " The task starts if the node can pull the image",
     )

@@ -32,7 +32,7 @@ _SCHEME = re.compile("[A-Za-z]+://")
 
 
 class BadReference(ValueError):
-    """A text is no reference to an image; the message says why, and what was expected."""
+    """A text is not an image reference; the message says why, and what was expected."""
 
 
 @record(frozen=True)
@@ -54,9 +54,11 @@ class ImageReference:
 def parse_reference(text: str) -> ImageReference:
     """The image that a reference means to Docker; raises `BadReference`."""
     if match := _SCHEME.match(text):
-        raise _bad(text, f"an image has no scheme: leave out '{match[0]}'")
+        raise _bad(text, f"expected no scheme: leave out '{match[0]}'")
     if _IMAGE_ID.fullmatch(text):
-        raise _bad(text, "64 hexadecimal digits are the id of a local image, not its name in a registry")
+        raise _bad(
+            text, "expected a name in a registry, found the id of a local image (64 hexadecimal digits)"
+        )
     registry, rest = _split(text)
     named, at, digest = rest.partition("@")
     repository, colon, tag = named.partition(":")
@@ -103,4 +105,4 @@ def _check_digest(text: str, digest: str) -> None:
 
 def _bad(text: str, why: str) -> BadReference:
     shown = text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
-    return BadReference(f"'{printable(shown)}' is no reference to an image: {why}")
+    return BadReference(f"'{printable(shown)}' is not the name of an image: {why}")

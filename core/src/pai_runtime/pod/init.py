@@ -23,6 +23,7 @@ from typing import Final
 from pai_runtime.document.printable import printable
 from pai_runtime.document.problems import InvalidInput, Problems, problem_lines
 from pai_runtime.host.host import Host
+from pai_runtime.pod.built_in import Made, Pod
 from pai_runtime.pod.directories import BadDirectory, Directories, pod_directories
 from pai_runtime.pod.exit_spec import leave_exit_spec
 from pai_runtime.pod.handing_over import hand_over_task
@@ -30,7 +31,6 @@ from pai_runtime.pod.init_config import read_init_plugins
 from pai_runtime.pod.init_failed import InitFailed
 from pai_runtime.pod.init_log import InitLog
 from pai_runtime.pod.init_plugins import run_init_plugin
-from pai_runtime.pod.init_steps import Made, Pod
 from pai_runtime.pod.stopping import Stopped, check_stopped, raise_stopped
 from pai_runtime.pod.volume import open_to_all, remove_leftovers
 from pai_runtime.task.folder import Folder
@@ -38,7 +38,7 @@ from pai_runtime.task.folder import Folder
 LOGS: Final = "logs"
 """On the volume; the platform mounts a directory of the host there."""
 BEFORE: Final = "prelog_"
-"""Begins the names of the directories with the logs of earlier executions."""
+"""Prefix of the names of directories with the logs of earlier executions."""
 
 _SCRIPTS: Final = (Path("/opt/pai-runtime/init.d"), Path("/user/local/pai/init.d"))
 """Where an image has the commands of its init plugins: the volume hides what it has in its place."""
@@ -85,7 +85,7 @@ def _logged(log: InitLog, work: Callable[[], None]) -> int:
     except InvalidInput as error:
         log.say(*problem_lines(error.problems))
     except Stopped as stopped:
-        log.say(f"[ERROR] told to stop by signal {stopped.number}")
+        log.say(f"[ERROR] stopped by signal {stopped.number}")
         return stopped.code
     except OSError as error:
         log.say(f"[ERROR] cannot continue: {_reason(error)}")
@@ -125,9 +125,11 @@ def _init(
             made = run_init_plugin(plugin, pod, made)
         if made.plan is None:
             names = ", ".join(plugin.name for plugin in plugins) or "none"
-            raise InitFailed(1, f"the init plugins have made no plan: expected runtimePlugins, found {names}")
+            raise InitFailed(
+                1, f"the task has no plan: expected runtimePlugins in the list of init plugins, found {names}"
+            )
         hand_over_task(pod, made.plan, made.secrets)
-        log.say("the task can start")
+        log.say("init has succeeded: the task can start")
 
 
 def _locked(volume: Folder) -> int:

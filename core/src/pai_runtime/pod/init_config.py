@@ -9,20 +9,13 @@ from pai_runtime.document.value import Value
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.host import Host, Unavailable, check_parameters
 from pai_runtime.job.model import plugin_id
+from pai_runtime.pod.built_in import INIT_PLUGINS
 from pai_runtime.pod.config_files import given_document
 from pai_runtime.pod.directories import Directories
 from pai_runtime.task.record import field, record
 
-BUILT_IN: Final = (
-    "frameworkBarrier",
-    "frameworkParser",
-    "jobConfig",
-    "runtimePlugins",
-    "portChecker",
-    "imageChecker",
-    "userCommandRender",
-)
-"""The runtime's own init plugins, in the order in which they run where nothing else is configured."""
+BUILT_IN: Final = tuple(INIT_PLUGINS)
+"""The names of the runtime's own init plugins, in the order in which they run by default."""
 
 HOOK: Final = "pai_init_container"
 
@@ -66,7 +59,7 @@ def _init_plugin(item: Value, host: Host, problems: Problems) -> InitPlugin:
     at = item.at(("parameters",))
     if command:
         if parameters:
-            message = "a command takes no parameters; put them into its command line"
+            message = "an init plugin with a command takes no parameters; put them into the command line"
             problems.add(_problem("parameters-of-command", message, at))
         return InitPlugin(name, label, command=command)
     if name in BUILT_IN:
@@ -88,12 +81,12 @@ def _installed(name: str, at: Location, host: Host, problems: Problems) -> Plugi
         if error.installed:
             problems.add(_problem("plugin-refused", str(error), at))
         else:
-            message = f"no init plugin is named '{name}'; known: {listed(BUILT_IN)}, and installed plugins"
+            message = f"there is no init plugin '{name}'; expected {listed(BUILT_IN)}, or an installed plugin"
             meant = near_miss(name, BUILT_IN) or error.suggestion
             problems.add(_problem("no-such-init-plugin", message, at, meant))
         return None
     if HOOK not in plugin.manifest.hooks:
-        message = f"{plugin.label} is no init plugin: its manifest does not list the hook {HOOK}"
+        message = f"{plugin.label} is not an init plugin: its manifest does not list the hook {HOOK}"
         problems.add(_problem("no-init-plugin", message, at))
         return None
     return plugin

@@ -3,15 +3,15 @@
 from pai_runtime.host.blame import PluginError, blamed
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.plugin import InitContainer
+from pai_runtime.pod.built_in import INIT_PLUGINS, OF_FRAMEWORKS, Made, Pod
 from pai_runtime.pod.init_config import HOOK, InitPlugin
 from pai_runtime.pod.init_failed import InitFailed
-from pai_runtime.pod.init_steps import OF_FRAMEWORKS, STEPS, Made, Pod
 
 
 def run_init_plugin(plugin: InitPlugin, pod: Pod, made: Made) -> Made:
     """What has been made after it; raises `InitFailed`, which names it."""
     if plugin.name in OF_FRAMEWORKS and plugin.command is None and not pod.has_framework:
-        pod.log.say(f"{plugin.label} is left out: FC_FRAMEWORK_NAME is unset, so there is no Framework")
+        pod.log.say(f"{plugin.label} is skipped: FC_FRAMEWORK_NAME is not set, so this pod has no Framework")
         return made
     pod.log.say(plugin.label)
     try:
@@ -20,7 +20,7 @@ def run_init_plugin(plugin: InitPlugin, pod: Pod, made: Made) -> Made:
         elif plugin.plugin is not None:
             _call(plugin.plugin, plugin, pod)
         else:
-            return STEPS[plugin.name](pod, made)
+            return INIT_PLUGINS[plugin.name](pod, made)
     except InitFailed as error:
         raise InitFailed(error.code, *(f"{plugin.label}: {line}" for line in error.lines)) from None
     return made

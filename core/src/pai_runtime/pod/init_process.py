@@ -7,18 +7,16 @@ import sys
 import traceback
 from collections.abc import Mapping
 
+from pai_runtime.pod.built_in import Pod
 from pai_runtime.pod.init_failed import InitFailed
-from pai_runtime.pod.init_steps import Pod
 from pai_runtime.pod.stopping import Stopped, end
 from pai_runtime.supervisor.stop import STOP_SIGNALS
 from pai_runtime.supervisor.supervisor import supervise
 from pai_runtime.task.exit_codes import RUNTIME_ERROR
 from pai_runtime.task.folder import Folder
-from pai_runtime.task.interpreter import python_argv
+from pai_runtime.task.interpreter import hook_argv
 from pai_runtime.task.launch import LaunchOptions
 from pai_runtime.task.memfd import ScratchFile, hand_over_script
-
-_HOOK_RUNNER = "pai_runtime.host.hook_runner"
 
 
 def run_init_steps(pod: Pod, secrets: Mapping[str, str]) -> None:
@@ -32,7 +30,7 @@ def run_init_steps(pod: Pod, secrets: Mapping[str, str]) -> None:
         phases="init",
         logs=str(pod.directories.logs),
         secrets_fd=values.fd,
-        hook_argv=tuple(python_argv(_HOOK_RUNNER)),
+        hook_argv=hook_argv(),
     )
     # Blocked until the supervisor listens for them itself.
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
@@ -49,9 +47,11 @@ def run_init_steps(pod: Pod, secrets: Mapping[str, str]) -> None:
     finally:
         pod.log.pass_on()
     if code < 0 or code == RUNTIME_ERROR:
-        raise InitFailed(1, "the init steps of the plan could not be run; runtime.log says why")
+        raise InitFailed(1, "the init steps of the plan could not be run; see runtime.log")
     if code:
-        pod.log.say("[ERROR] an init step has failed: runtime.log says why, and the task will end with it")
+        pod.log.say(
+            "[ERROR] an init step has failed, and so the task will fail when it starts; see runtime.log"
+        )
 
 
 def _supervise(folder: str, options: LaunchOptions) -> None:

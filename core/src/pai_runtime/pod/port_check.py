@@ -28,9 +28,10 @@ def taken_ports(ports: Mapping[str, Sequence[int]]) -> list[str]:
     found = []
     for number, users in labels.items():
         if len(users) > 1:
-            found.append(f"port {number} was given to this task {len(users)} times: {', '.join(users)}")
+            given = f"was assigned to this task {len(users)} times ({', '.join(users)})"
+            found.append(f"port {number} {given}; a retry gets others")
         if _is_taken(number):
-            found.append(f"port {number} ({users[0]}) is in use by another process on this host")
+            found.append(f"port {number} ({users[0]}) is already in use on this host; retry on another node")
     return found
 
 

@@ -4,14 +4,12 @@ https://github.com/opencontainers/distribution-spec, and https://distribution.gi
 """
 
 import re
-import time
 from base64 import b64encode
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from pai_runtime.plugin.backoff import retry_after
 from pai_runtime.pod.challenges import Challenge, parse_challenges
 from pai_runtime.pod.http_get import Answer, NoAnswer
 from pai_runtime.pod.image_reference import DOCKER_HUB, ImageReference
@@ -85,11 +83,11 @@ class ImageQuestion:
             self._log_in()
         # Docker Hub counts each GET as a pull, and no HEAD; but only a body says what an error means.
         answer = self._ask("HEAD")
-        if answer.status not in (HTTPStatus.OK, HTTPStatus.UNAUTHORIZED) and not _may_pass(answer.status):
+        if answer.status not in (HTTPStatus.OK, HTTPStatus.UNAUTHORIZED) and not answer.may_pass:
             answer = self._ask("GET")
         if answer.status == HTTPStatus.OK:
             if answer.headers.get_content_type() not in MANIFEST_TYPES:
-                raise Unclear("it answered with something that is not a manifest")
+                raise Unclear("its response is not the manifest of an image")
             return True
         if answer.status == HTTPStatus.NOT_FOUND and self._is_certain(answer):
             return False
@@ -100,7 +98,7 @@ class ImageQuestion:
         answer = self._send("GET", self._base, None)
         if answer.status == HTTPStatus.UNAUTHORIZED:
             self._authorization = self._authorize(answer)
-        elif _may_pass(answer.status):
+        elif answer.may_pass:
             raise self._fault(answer)
 
     def _is_certain(self, answer: Answer) -> bool:
@@ -125,7 +123,7 @@ class ImageQuestion:
         if "bearer" in challenges:
             return f"Bearer {self._token(challenges['bearer'])}"
         if "basic" not in challenges:
-            raise Unclear("it wants a kind of authentication that is unknown here")
+            raise Unclear("expected it to ask for Bearer or Basic authentication, found neither")
         if self._credentials is None:
             raise self._fault(answer)
         return self._credentials.basic
@@ -134,7 +132,9 @@ class ImageQuestion:
         """What the registry's token service issues for this image alone."""
         realm = challenge.parameters.get("realm", "")
         if not may_lead(self._url, realm):
-            raise Unclear("its token service is at an address that is not to be trusted")
+            raise Unclear(
+                "its token service is at an address that cannot be trusted (expected https, not this machine)"
+            )
         query = {"scope": f"repository:{self._image.repository}:pull"}
         if "service" in challenge.parameters:
             query["service"] = challenge.parameters["service"]
@@ -159,7 +159,7 @@ class ImageQuestion:
             raise Unclear(str(error)) from None
         if received.redirected and received.answer.status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
             # Which has not seen the credentials, and is not to see them.
-            raise Unclear(f"it redirects to a server that answered {received.answer.status}")
+            raise Unclear(f"it redirected to a server that answered {received.answer.status}")
         return received.answer
 
     def _fault(self, answer: Answer) -> Unclear:
@@ -171,25 +171,15 @@ class ImageQuestion:
                 # Registries, Docker Hub above all, answer so now and then without a reason.
                 return Refused(f"it answered {answer.status}", _SOON)
             return Unclear(
-                f"it answered {answer.status}; if the image is private, its dockerimage needs an auth"
+                f"it answered {answer.status}; if the image is private, the job's dockerimage needs an auth"
                 " with username, password and registryuri"
             )
-        if _may_pass(answer.status):
-            again = retry_after(answer.headers.get("Retry-After"), time.time())
-            return Unclear(f"it answered {answer.status}", again)
-        return Unclear(f"it answered {answer.status}")
+        return Unclear(f"it answered {answer.status}", answer.pause if answer.may_pass else None)
 
 
 def _without_port(host: str) -> str:
     """The name or address in a registry's, which has brackets if it is one of IPv6."""
     return host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
-
-
-def _may_pass(status: int) -> bool:
-    return (
-        status in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
-        or status >= HTTPStatus.INTERNAL_SERVER_ERROR
-    )
 
 
 def _error_codes(answer: Answer) -> set[str]:

@@ -41,11 +41,13 @@ def request(method: str, url: str, headers: Mapping[str, str], left: Callable[[]
             return Received(answer, _server(url) != _server(asked))
         target = _joined(url, location)
         if not may_lead(url, target):
-            raise NoAnswer("redirected to an address that is not to be trusted")
+            raise NoAnswer(
+                "it redirected to an address that cannot be trusted (expected https, not this machine)"
+            )
         if _server(target) != _server(url):
             headers = {name: value for name, value in headers.items() if name != "Authorization"}
         url = target
-    raise NoAnswer(f"redirected more than {MOST_REDIRECTS} times")
+    raise NoAnswer(f"it redirected more than {MOST_REDIRECTS} times")
 
 
 def may_lead(source: str, target: str) -> bool:
@@ -119,7 +121,7 @@ def proxy_for(host: str) -> SplitResult | None:
         return None
     proxy = _split(named if "://" in named else f"http://{named}")
     if proxy is None or proxy.scheme != "http":
-        raise NoAnswer("expected the address of an HTTP proxy in HTTPS_PROXY, such as http://proxy:3128")
+        raise NoAnswer("HTTPS_PROXY: expected the URL of an HTTP proxy, such as http://proxy:3128")
     return proxy
 
 

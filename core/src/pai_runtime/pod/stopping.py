@@ -16,7 +16,7 @@ _told: list[int] = []
 
 
 class Stopped(KeyboardInterrupt):
-    """Init was told to stop by the signal `number`. Not an error, which somebody might handle."""
+    """Init was told to stop by the signal `number`. Not an `Exception`, which other code might handle."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)

@@ -1,4 +1,4 @@
-"""Whom a client of TLS trusts."""
+"""Which certificates a TLS client trusts."""
 
 import ssl
 from pathlib import Path

@@ -17,7 +17,7 @@ def user_command(script: str, job: Job, role: str, problems: Problems) -> Comman
     try:
         script.encode()
     except UnicodeEncodeError:
-        message = "expected UTF-8, found other bytes"
+        message = "expected text in UTF-8, found other bytes"
         raise InvalidInput([Problem("not-utf-8", message, Position(VARIABLE))]) from None
     value = Value(Node(Source(VARIABLE, script), 0, len(script), script, script))
     rendered = Renderer(References(job, problems), job.roles[role]).text(value)

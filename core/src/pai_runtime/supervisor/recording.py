@@ -1,25 +1,30 @@
 """Writing the exit record of a task, in its directory and where its platform expects it."""
 
+from __future__ import annotations
+
 import os
 import sys
-from collections.abc import Callable
 
 from pai_runtime.task.events import EventFile
 from pai_runtime.task.exit_codes import RUNTIME_ERROR
 from pai_runtime.task.exit_record import exit_record, termination_message
 from pai_runtime.task.folder import Folder
-from pai_runtime.task.launch import LaunchOptions
 from pai_runtime.task.layout import RECORD
 from pai_runtime.task.outcome import Result
 from pai_runtime.task.state import Journal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pai_runtime.task.launch import LaunchOptions
 
 
 def cannot_run(folder: Folder, message: str, options: LaunchOptions) -> int:
     """Say that a task cannot be run, and leave a record of it; its exit code."""
     sys.stderr.write(f"pai-runtime: {message}\n")
     result = Result("setup-failed", RUNTIME_ERROR, "init", message=message)
-    for fault in write_record(folder, exit_record(result), options):
-        sys.stderr.write(f"pai-runtime: {fault}\n")
+    write_record(folder, exit_record(result), options)
     journal = Journal(folder, EventFile(folder))
     journal.add("supervisorStarted", pid=options.pid or os.getpid(), phases=options.phases)
     journal.add("ended", outcome=result.outcome, exitCode=result.code)
@@ -27,7 +32,7 @@ def cannot_run(folder: Folder, message: str, options: LaunchOptions) -> int:
 
 
 def write_record(folder: Folder, text: str, options: LaunchOptions) -> list[str]:
-    """Write the record wherever it is to be; what cannot be written, as messages."""
+    """Write the record wherever it is to be; what cannot be, said on standard error, as messages."""
     faults = _written(lambda: folder.write(RECORD, text), f"{folder.where}/{RECORD}")
     faults = [f"{fault}\n{text}" for fault in faults]  # else it would be nowhere
     logs, termination_log = options.logs, options.termination_log
@@ -36,6 +41,8 @@ def write_record(folder: Folder, text: str, options: LaunchOptions) -> list[str]
     if termination_log is not None:
         message = termination_message(text).encode()
         faults += _written(lambda: _overwrite(termination_log, message), termination_log)
+    for fault in faults:
+        sys.stderr.write(f"pai-runtime: {fault}\n")
     return faults
 
 

@@ -153,7 +153,6 @@ class TaskRunner:
         logs = self._task.logs
         text = exit_record(result, failures, logs.tails(), logs.masks.mask)
         for fault in write_record(self._task.folder, text, self._task.options):
-            sys.stderr.write(f"pai-runtime: {fault}\n")
             self._task.say(f"[WARNING] {fault}")
 
     def end(self) -> None:

@@ -43,7 +43,7 @@ class Shell:
         if shell is None:
             raise NoShell(
                 f"neither bash nor sh was found on PATH ({own}): the commands cannot be run; "
-                f"add one to the image, or have as command one program with its arguments"
+                f"add one to the image, or let the command be one program with its arguments"
             )
         self.path = shell
         self._argv = [shell, "-c"]

@@ -24,7 +24,10 @@ CERTIFICATES = (
     "/etc/ssl/ca-bundle.pem",
     "/etc/ssl/cert.pem",
 )
-"""Where images have the certificates of authorities: Debian and Alpine, Red Hat, SUSE, others."""
+"""Where images have CA certificates: Debian and Alpine, Red Hat, SUSE, others."""
+
+CONTENTS = "bundle.json"
+"""The file in the bundle that says what is in it."""
 
 BUNDLED_CERTIFICATES = f"{PREFIX}/ssl/cert.pem"
 """For images that have none."""

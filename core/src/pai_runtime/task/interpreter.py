@@ -7,6 +7,8 @@ _START = (
     "name = sys.argv.pop(1); __import__(name); sys.exit(sys.modules[name].main())"
 )
 
+_HOOK_RUNNER = "pai_runtime.host.hook_runner"
+
 
 def search_path() -> list[str]:
     """Where this process finds modules, whatever its working directory."""
@@ -16,6 +18,11 @@ def search_path() -> list[str]:
 def python_argv(module: str, *args: str) -> list[str]:
     """The argv that calls ``main`` of `module` with `args`, in this interpreter with its search path."""
     return argv_of(sys.executable, search_path(), module, *args)
+
+
+def hook_argv() -> tuple[str, ...]:
+    """The argv that calls a plugin's hook; the hook's name is added."""
+    return tuple(python_argv(_HOOK_RUNNER))
 
 
 def argv_of(executable: str, path: list[str], module: str, *args: str) -> list[str]:

@@ -112,7 +112,7 @@ internal-sftp)
     for server in {servers}; do
         if [ -x "$server" ]; then exec "$server"; fi
     done
-    echo "this image has no sftp-server: files cannot be copied here" >&2
+    echo "no sftp-server, so files cannot be copied; install openssh-sftp-server in the image" >&2
     exit 127
     ;;
 'scp -'*) # sent by a client before OpenSSH 9, which has no server to call

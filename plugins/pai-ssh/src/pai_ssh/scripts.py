@@ -56,8 +56,8 @@ done </proc/self/status
 setgid=0x40 setuid=0x80 sys_chroot=0x40000
 missing=$(((setgid | setuid | sys_chroot) & ~0x$capabilities))
 if [ "$uid" = 0 ] && [ $missing != 0 ]; then
-    echo "[ERROR] ssh: as root sshd needs the capabilities SETGID, SETUID and SYS_CHROOT, which this" \\
-        "container does not have; for another user it needs none" >&2
+    echo "[ERROR] ssh: as root, sshd needs the capabilities SETGID, SETUID and SYS_CHROOT, which this" \\
+        "container lacks; add them, or run the task as another user, who needs none" >&2
     exit 1
 fi
 """

@@ -26,7 +26,7 @@ from pai_runtime.supervisor.process_tree import end_with_parent, keep_to_ourselv
 from pai_runtime.supervisor.recording import cannot_run
 from pai_runtime.supervisor.supervisor import load_all, supervise
 from pai_runtime.task.folder import Folder
-from pai_runtime.task.interpreter import python_argv
+from pai_runtime.task.interpreter import hook_argv
 from pai_runtime.task.launch import LaunchOptions
 from pai_runtime.task.layout import RUNTIME
 from pai_runtime.task.memfd import hand_over_script
@@ -36,7 +36,6 @@ _REQUEST = 64
 """Bytes of a request; what it is about is in the files that come with it."""
 _FILES = 3
 _FAILED = 1
-_HOOK_RUNNER = "pai_runtime.host.hook_runner"
 
 
 def main() -> int:
@@ -133,7 +132,7 @@ def _supervise(request: int, folder: int, secrets: int) -> int:
             what = f"cannot set up the task: {error.filename or 'its process'}: {error.strerror}"
             return cannot_run(own, what, options)
         run_from_copy()
-    return supervise(own, replace(options, hook_argv=tuple(python_argv(_HOOK_RUNNER))))
+    return supervise(own, replace(options, hook_argv=hook_argv()))
 
 
 def _close_all_but(*fds: int) -> None:

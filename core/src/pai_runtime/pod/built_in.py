@@ -61,12 +61,16 @@ class Pod:
         """Whether the pod is FrameworkController's."""
         return bool(self.environment.get("FC_FRAMEWORK_NAME"))
 
+    @property
+    def framework_uid(self) -> str:
+        """The UID of the Framework that the pod is part of; empty if it is not known."""
+        return self.environment.get("FC_FRAMEWORK_UID", "")
+
 
 @record(frozen=True)
 class Made:
-    """What the init plugins have made so far; the document of the Framework is JSON."""
+    """What the init plugins have made so far."""
 
-    document: bytes | None = None
     framework: "Framework | None" = None
     job: Job | None = None
     roles: tuple[PlannedRole, ...] = ()
@@ -83,26 +87,31 @@ def wait_at_barrier(pod: Pod, made: Made) -> Made:
     from pai_runtime.pod.barrier import BarrierFailed, wait_for_framework
     from pai_runtime.pod.framework import read_framework
 
+    framework: Framework | None = None
+
+    def missing(document: bytes) -> list[str]:
+        nonlocal framework
+        framework = read_framework(document, pod.framework_uid)
+        return framework.missing()
+
     try:
-        document = wait_for_framework(
-            pod.environment, lambda given: read_framework(given).missing(), pod.log.say
-        )
+        document = wait_for_framework(pod.environment, missing, pod.log.say)
     except BarrierFailed as error:
         raise InitFailed(error.code, str(error)) from None
     pod.init.write(FRAMEWORK_FILE, document.decode("utf-8", "replace"), sync=False)
-    return replace(made, document=document)
+    return replace(made, framework=framework)
 
 
 def parse_framework(pod: Pod, made: Made) -> Made:
-    """Read the Framework object, also one that a command has left."""
+    """Read the Framework object that a command has left; the barrier has read its own."""
+    if made.framework is not None:
+        return made
     from pai_runtime.pod.framework import MOST_BYTES, BadFramework, read_framework
 
-    document = made.document
-    if document is None and pod.init.exists(FRAMEWORK_FILE):
-        document = pod.init.read(FRAMEWORK_FILE, MOST_BYTES)
+    document = pod.init.read(FRAMEWORK_FILE, MOST_BYTES) if pod.init.exists(FRAMEWORK_FILE) else None
     document = _needed(document, "the Framework object", "frameworkBarrier")
     try:
-        return replace(made, framework=read_framework(document))
+        return replace(made, framework=read_framework(document, pod.framework_uid))
     except BadFramework as error:
         raise InitFailed(1, f"the Framework object: {error}") from None
 
@@ -165,13 +174,14 @@ def check_images(pod: Pod, made: Made) -> Made:
     plan = _needed(made.plan, "the task", "runtimePlugins")
     name = job.roles[plan.role].docker_image
     if name is None:
-        pod.log.say("the image is not checked: only the pod names it")
+        pod.log.say("the image is not checked: the job does not name one")
         return made
     from pai_runtime.pod.deadline import Deadline
     from pai_runtime.pod.image_check import SECONDS, check_image
 
     prerequisite = job.prerequisites[name.text, "dockerimage"]
     image = Renderer(References(job, pod.problems), prerequisite=prerequisite).data(prerequisite.value)
+    pod.problems.check()
     image = fill({key: image.get(key) for key in ("uri", "auth")}, made.secrets)
     verdict = check_image(str(image["uri"]), image["auth"], Deadline(SECONDS), pod.log.say)
     if verdict.outcome == "missing":
@@ -192,7 +202,7 @@ def render_command(pod: Pod, made: Made) -> Made:
     return replace(made, plan=replace(plan, command=user_command(script, job, plan.role, pod.problems)))
 
 
-STEPS: Final[Mapping[str, Callable[[Pod, Made], Made]]] = {
+INIT_PLUGINS: Final[Mapping[str, Callable[[Pod, Made], Made]]] = {
     "frameworkBarrier": wait_at_barrier,
     "frameworkParser": parse_framework,
     "jobConfig": load_config,
@@ -201,7 +211,7 @@ STEPS: Final[Mapping[str, Callable[[Pod, Made], Made]]] = {
     "imageChecker": check_images,
     "userCommandRender": render_command,
 }
-"""What each of `pai_runtime.pod.init_config.BUILT_IN` does."""
+"""By name, in the order in which they run where nothing else is configured."""
 
 OF_FRAMEWORKS: Final = frozenset({"frameworkBarrier", "frameworkParser"})
 """Those that are left out in a pod that is not FrameworkController's."""
@@ -209,7 +219,7 @@ OF_FRAMEWORKS: Final = frozenset({"frameworkBarrier", "frameworkParser"})
 
 def _needed(made: _T | None, what: str, maker: str) -> _T:
     if made is None:
-        raise InitFailed(1, f"{what} is missing: list {maker} before it")
+        raise InitFailed(1, f"{what} is missing; list {maker} before this init plugin")
     return made
 
 
@@ -217,9 +227,11 @@ def _runtime_config(pod: Pod) -> Value:
     root = given_document(pod.environment, "RUNTIME_CONFIG", pod.directories, "runtime_plugin.yaml")
     if root is None:
         where = " or ".join(str(folder / "runtime_plugin.yaml") for folder in pod.directories.configs)
-        found = "a Framework without annotation 'config'" if pod.has_framework else "no Framework"
+        found = "a Framework without that annotation" if pod.has_framework else "no Framework"
         expected = f"a Framework with the job in its annotation 'config', RUNTIME_CONFIG, or {where}"
-        raise InitFailed(1, f"nothing says what the task runs: expected {expected}; found {found} alone")
+        raise InitFailed(
+            1, f"cannot tell what the task runs: expected {expected}, found {found} and none of the others"
+        )
     return root
 
 
