@@ -30,7 +30,7 @@ class Elf:
             (table,) = struct.unpack_from("<Q", data, 32)
             size, count = struct.unpack_from("<HH", data, 54)
             self._segments = [_SEGMENT.unpack_from(data, table + size * index) for index in range(count)]
-        except struct.error:
+        except (struct.error, OverflowError):  # the latter for what is beyond all memory
             raise ValueError("the ELF file is truncated") from None
 
     @property
