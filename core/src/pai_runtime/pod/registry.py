@@ -4,7 +4,6 @@ https://github.com/opencontainers/distribution-spec, and https://distribution.gi
 """
 
 import re
-from base64 import b64encode
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any, Final
@@ -13,7 +12,7 @@ from urllib.parse import urlencode
 from pai_runtime.pod.challenges import Challenge, parse_challenges
 from pai_runtime.pod.http_get import Answer, NoAnswer
 from pai_runtime.pod.image_reference import DOCKER_HUB, ImageReference
-from pai_runtime.pod.registry_request import is_this_machine, may_lead, request
+from pai_runtime.pod.registry_request import basic, is_this_machine, may_lead, request
 from pai_runtime.task.fast_json import loads
 from pai_runtime.task.record import field, record
 
@@ -56,10 +55,9 @@ class Credentials:
     password: str = field(repr=False)
 
     @property
-    def basic(self) -> str:
-        """The header that says so (RFC 7617)."""
-        pair = f"{self.username}:{self.password}".encode(errors="surrogatepass")
-        return f"Basic {b64encode(pair).decode()}"
+    def authorization(self) -> str:
+        """The header that says so."""
+        return basic(self.username, self.password)
 
 
 class ImageQuestion:
@@ -126,7 +124,7 @@ class ImageQuestion:
             raise Unclear("expected it to ask for Bearer or Basic authentication, found neither")
         if self._credentials is None:
             raise self._fault(answer)
-        return self._credentials.basic
+        return self._credentials.authorization
 
     def _token(self, challenge: Challenge) -> str:
         """What the registry's token service issues for this image alone."""
@@ -139,7 +137,7 @@ class ImageQuestion:
         if "service" in challenge.parameters:
             query["service"] = challenge.parameters["service"]
         url = f"{realm}{'&' if '?' in realm else '?'}{urlencode(query)}"
-        answer = self._send("GET", url, self._credentials.basic if self._credentials else None)
+        answer = self._send("GET", url, self._credentials.authorization if self._credentials else None)
         if answer.status != HTTPStatus.OK:
             raise self._fault(answer)
         found = _json_object(answer)

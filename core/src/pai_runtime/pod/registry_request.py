@@ -5,12 +5,13 @@ never leads from HTTPS to HTTP, nor from another machine to this one.
 """
 
 import ssl
+from base64 import b64encode
 from collections.abc import Callable, Mapping
 from functools import cache
 from http.client import HTTPConnection, HTTPSConnection
 from ipaddress import ip_address
 from typing import Final
-from urllib.parse import SplitResult, urldefrag, urljoin, urlsplit
+from urllib.parse import SplitResult, unquote, urldefrag, urljoin, urlsplit
 
 from pai_runtime.pod.http_get import Answer, NoAnswer, get
 from pai_runtime.pod.tls import client_context
@@ -126,13 +127,14 @@ def proxy_for(host: str) -> SplitResult | None:
 
 
 def _proxy_headers(proxy: SplitResult) -> dict[str, str]:
-    from base64 import b64encode  # noqa: PLC0415 - few proxies want it
-    from urllib.parse import unquote  # noqa: PLC0415
-
     if not proxy.username:
         return {}
-    pair = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
-    return {"Proxy-Authorization": f"Basic {b64encode(pair.encode()).decode()}"}
+    return {"Proxy-Authorization": basic(unquote(proxy.username), unquote(proxy.password or ""))}
+
+
+def basic(username: str, password: str) -> str:
+    """The value of a header that says who asks (RFC 7617)."""
+    return f"Basic {b64encode(f'{username}:{password}'.encode(errors='surrogatepass')).decode()}"
 
 
 @cache
