@@ -8,12 +8,11 @@ import sys
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
-from benchmarks.measure import BARE_PYTHON, in_turn, milliseconds, process, table, times
+from benchmarks.measure import BARE, BARE_PYTHON, beside_bare_python, in_turn, process
 from pai_runtime.pod.registry import MANIFEST_TYPES
 
 RUNS = 15
 CHECK, IMPORT, TRUST = "the check", "its imports", "the system's certificates"
-BARE = "python -I -c pass"
 MOST_TIMES = 8
 
 _IMPORT = "from pai_runtime.pod import deadline, image_check"
@@ -47,19 +46,4 @@ def main() -> list[str]:
             },
         )
         server.shutdown()
-    bare = measured[BARE].cpu
-    table(
-        ("", "time", "CPU", f"CPU beside {BARE}", "target"),
-        [
-            (
-                name,
-                milliseconds(timing.median),
-                milliseconds(timing.cpu),
-                times(timing.cpu / bare),
-                times(MOST_TIMES) if name == CHECK else "",
-            )
-            for name, timing in measured.items()
-        ],
-    )
-    ratio = measured[CHECK].cpu / bare
-    return [f"{CHECK} takes {times(ratio)} of {BARE}"] if ratio > MOST_TIMES else []
+    return beside_bare_python("", measured, CHECK, MOST_TIMES)

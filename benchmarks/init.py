@@ -10,20 +10,19 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.measure import (
+    BARE,
     BARE_PYTHON,
     PROGRAM,
+    beside_bare_python,
     callback,
     in_turn,
     job,
-    milliseconds,
     process,
-    table,
-    times,
 )
 from tests.init_harness import PodFolder, api_server, framework, framework_variables
 
 RUNS = 7
-INIT, BARE = "init, four uses", "python -I -c pass"
+INIT = "init, four uses"
 MOST_TIMES = 20
 
 
@@ -41,17 +40,4 @@ def main() -> list[str]:
                 RUNS, {INIT: process([PROGRAM, "init"], env=environment), BARE: process(BARE_PYTHON)}
             )
         plan = json.loads((pod.volume / "runtime.d" / "plan.json").read_text())
-    bare = measured[BARE].cpu
-    rows = [
-        (
-            name,
-            milliseconds(timing.median),
-            milliseconds(timing.cpu),
-            times(timing.cpu / bare),
-            times(MOST_TIMES) if name == INIT else "",
-        )
-        for name, timing in measured.items()
-    ]
-    table((f"{len(plan['uses'])} uses", "time", "CPU", f"CPU beside {BARE}", "target"), rows)
-    ratio = measured[INIT].cpu / bare
-    return [f"init takes {times(ratio)} of {BARE}"] if ratio > MOST_TIMES else []
+    return beside_bare_python(f"{len(plan['uses'])} uses", measured, INIT, MOST_TIMES)

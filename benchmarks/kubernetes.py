@@ -9,13 +9,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks.measure import BARE_PYTHON, Thing, in_turn, milliseconds, process, table, times
+from benchmarks.measure import BARE, BARE_PYTHON, Thing, beside_bare_python, in_turn, process
 from tests.certificates import authority, server_certificate
 from tests.fault_server import FaultServer, Reply
 
 RUNS = 5
 TASKS = 10_000
-BARE, OURS, OFFICIAL = "python -I -c pass", f"import and GET, {TASKS} tasks", "import of the official client"
+OURS, OFFICIAL = f"import and GET, {TASKS} tasks", "import of the official client"
 MOST_TIMES = 8
 READ = """
 import sys, time
@@ -41,20 +41,7 @@ def main() -> list[str]:
             if official := _official_client(folder / "venv"):
                 things[OFFICIAL] = process([official, "-I", "-c", "from kubernetes import client, config"])
             measured = in_turn(RUNS, things)
-    bare = measured[BARE].cpu
-    rows = [
-        (
-            name,
-            milliseconds(timing.median),
-            milliseconds(timing.cpu),
-            times(timing.cpu / bare),
-            times(MOST_TIMES) if name == OURS else "",
-        )
-        for name, timing in measured.items()
-    ]
-    table(("", "time", "CPU", f"CPU beside {BARE}", "target"), rows)
-    ratio = measured[OURS].cpu / bare
-    return [f"{OURS} takes {times(ratio)} of {BARE}"] if ratio > MOST_TIMES else []
+    return beside_bare_python("", measured, OURS, MOST_TIMES)
 
 
 def _framework() -> bytes:

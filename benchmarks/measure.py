@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 PROGRAM = str(Path(sys.executable).with_name("pai-runtime"))
+BARE = "python -I -c pass"
 BARE_PYTHON = [sys.executable, "-I", "-c", "pass"]
 
 
@@ -102,6 +103,25 @@ def table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     for line in lines:
         cells = [f"{cell:{'>' if column else '<'}{widths[column]}}" for column, cell in enumerate(line)]
         print("  " + "   ".join(cells).rstrip())
+
+
+def beside_bare_python(title: str, measured: Mapping[str, Timing], judged: str, most: float) -> list[str]:
+    """Print timings beside `BARE`, which is one of them; the one that takes more than `most` times of it."""
+    ratios = {name: timing.cpu / measured[BARE].cpu for name, timing in measured.items()}
+    table(
+        (title, "time", "CPU", f"CPU beside {BARE}", "target"),
+        [
+            (
+                name,
+                milliseconds(timing.median),
+                milliseconds(timing.cpu),
+                times(ratios[name]),
+                times(most) if name == judged else "",
+            )
+            for name, timing in measured.items()
+        ],
+    )
+    return [f"{judged} takes {times(ratios[judged])} of {BARE}"] if ratios[judged] > most else []
 
 
 def milliseconds(seconds: float) -> str:
