@@ -32,14 +32,29 @@ Severity = Literal["error", "warning"]
 
 @record(frozen=True)
 class Position:
-    """Where something is in a file; line and column count from 1. Line 0 is the file as a whole."""
+    """Where something is in a file; line and column count from 1. Line 0 is the file as a whole.
+
+    `required_by` is where a definition is required that is written in this file; None for what people named
+    themselves, such as the job file.
+    """
 
     file: str
     line: int = 0
     column: int = 0
+    required_by: "Position | None" = None
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
+
+    @property
+    def way(self) -> tuple[str, ...]:
+        """The places by which a job came to it, nearest first; empty for what is in the job file itself."""
+        places = []
+        position = self.required_by
+        while position is not None:
+            places.append(str(position))
+            position = position.required_by
+        return tuple(places)
 
 
 @record(frozen=True)
@@ -82,7 +97,9 @@ class Problem:
 
     def __str__(self) -> str:
         parts = [str(self.position)] if self.position else []
-        return printable(": ".join([*parts, self.severity, self.text]))
+        way = " ← ".join(self.position.way) if self.position else ""
+        text = f"{self.text}; required by {way}" if way else self.text
+        return printable(": ".join([*parts, self.severity, text]))
 
     @property
     def text(self) -> str:
@@ -94,7 +111,9 @@ class Problem:
         """The problem as data, without what is not known."""
         document: dict[str, Any] = {**vars(self), **(vars(self.position) if self.position else {})}
         del document["position"]
-        return {key: value for key, value in document.items() if value not in (None, "", 0)}
+        document.pop("required_by", None)
+        document["requiredBy"] = list(self.position.way) if self.position else []
+        return {key: value for key, value in document.items() if value not in (None, "", 0, [])}
 
 
 def unexpected(expected: str | None, found: str | None) -> str:

@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -22,16 +22,17 @@ def is_commands(key: object) -> bool:
 
 
 class Source:
-    """The text of a file; `file` is its name in messages."""
+    """The text of a file; `file` is its name in messages, `required_by` as in `Position`."""
 
-    def __init__(self, file: str, text: str) -> None:
+    def __init__(self, file: str, text: str, required_by: Position | None = None) -> None:
         self.file = file
         self.text = text
+        self.required_by = required_by
 
     def position(self, index: int) -> Position:
         """The position of a character."""
         line = bisect_right(self._line_starts, index)
-        return Position(self.file, line, index - self._line_starts[line - 1] + 1)
+        return Position(self.file, line, index - self._line_starts[line - 1] + 1, self.required_by)
 
     def start_of(self, line: int) -> int:
         """The index of the first character of a line; that of the end of the text after the last."""
@@ -51,11 +52,22 @@ class Node:
 
     `start` and `end` are its first and last character in the source; `children` and `keys` (where each key
     starts) are those of a list or mapping, `size` is the number of values in it, a long text counted
-    as several. What is no template contains no references, whatever it looks like. Not shown by ``repr``: a
-    node may be a secret.
+    as several. What is no template contains no references, whatever it looks like; nor does what was
+    `inserted` into a text, from one index of it to another. Not shown by ``repr``: a node may be a secret.
     """
 
-    __slots__ = ("children", "data", "end", "is_template", "keys", "size", "source", "start", "text")
+    __slots__ = (
+        "children",
+        "data",
+        "end",
+        "inserted",
+        "is_template",
+        "keys",
+        "size",
+        "source",
+        "start",
+        "text",
+    )
 
     def __init__(self, source: Source, start: int, end: int, data: Any, text: str = "") -> None:
         self.source = source
@@ -67,6 +79,7 @@ class Node:
         self.keys: Mapping[str | int, int] = {}
         self.size = 1 + len(text) // CHARACTERS_PER_NODE
         self.is_template = True
+        self.inserted: Sequence[tuple[int, int]] = ()
 
     @property
     def written(self) -> str:

@@ -110,7 +110,7 @@ class Renderer:
         if not _may_have_references(value):
             return value.data
         whole = _REFERENCE.fullmatch(value.data.strip())
-        if whole is None:
+        if whole is None or value.node.inserted:
             return self.text(value)
         return self._resolved(whole, value, value.node.start, as_text=False)
 
@@ -123,6 +123,8 @@ class Renderer:
 
         def resolved(match: re.Match[str]) -> str:
             nonlocal start
+            if any(begin < match.end() and match.start() < end for begin, end in node.inserted):
+                return match[0]
             text = str(self._resolved(match, value, start, as_text=True))
             start = max(start, node.source.text.find(match[0], start, node.end) + 1)
             return text

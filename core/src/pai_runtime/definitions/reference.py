@@ -1,0 +1,111 @@
+"""References to definitions, such as ``marketplace://name/mnist@1.2``, as jobs and definitions write them."""
+
+import re
+from typing import Final, Literal
+from urllib.parse import urlsplit
+
+from pai_runtime.task.record import record
+
+Kind = Literal["plain", "name", "item", "url", "path"]
+
+_NAME: Final = re.compile("[a-zA-Z0-9_-]{1,255}")
+_ITEM: Final = re.compile("[a-zA-Z0-9_.-]{1,255}")
+_VERSION: Final = re.compile("[a-zA-Z0-9][a-zA-Z0-9._+!-]{0,99}")
+_DIGEST: Final = re.compile("@sha256:([0-9a-f]{64})$(?!\n)")
+_MARKETPLACE: Final = "marketplace://"
+_EXPECTED: Final = (
+    "marketplace://name/NAME, marketplace://data/NAME, marketplace://script/NAME,"
+    " marketplace://prerequisites/itemId/ID, an http or https URL, or the path of a file"
+)
+
+
+class BadReference(Exception):
+    """A text that is no reference; the message says what was expected."""
+
+
+@record(frozen=True)
+class Reference:
+    """What a text refers to.
+
+    ``plain`` is a name without more, of something in the same file; ``name`` one that a source is asked for,
+    of type `type` if that is not empty; ``item`` the id of an item of a marketplace server; ``url`` and
+    ``path`` are those of a definition file. `target` is the name, id, URL or path itself. `version` and
+    `digest` (64 hexadecimal digits, of the bytes of the definition file) narrow what it may be.
+    """
+
+    text: str
+    kind: Kind
+    target: str
+    type: str = ""
+    version: str = ""
+    digest: str = ""
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether what it means can change without the job, so that a lock file pins it."""
+        return self.kind in ("name", "item", "url")
+
+
+def parse_reference(text: str) -> Reference:
+    """What a text refers to; raises `BadReference`. The text is a user's, and may hold anything."""
+    pinned = _DIGEST.search(text)
+    digest, rest = (pinned[1], text[: pinned.start()]) if pinned else ("", text)
+    if _NAME.fullmatch(rest) and not pinned:
+        return Reference(text, "plain", rest)
+    if rest.startswith(_MARKETPLACE):
+        return _in_marketplace(text, rest.removeprefix(_MARKETPLACE), digest)
+    scheme = rest.partition(":")[0].lower() if "://" in rest or rest.startswith("file:") else ""
+    if scheme in ("http", "https"):
+        return Reference(text, "url", _checked_url(rest), digest=digest)
+    if scheme not in ("", "file"):
+        raise BadReference(f"expected {_EXPECTED}")
+    path = _file_path(rest) if scheme else rest
+    if not path or "\0" in path:
+        raise BadReference(f"expected {_EXPECTED}")
+    return Reference(text, "path", path, digest=digest)
+
+
+def _in_marketplace(text: str, rest: str, digest: str) -> Reference:
+    rest, at, version = rest.partition("@")
+    kind, _, name = rest.partition("/")
+    if at and (digest or not _VERSION.fullmatch(version)):
+        raise BadReference(
+            "expected a version after '@', such as @1.2 or @sha256:… with 64 hexadecimal digits"
+        )
+    if kind == "prerequisites":
+        name, is_item = name.removeprefix("itemId/"), name.startswith("itemId/")
+        if is_item and _ITEM.fullmatch(name) and not version:
+            return Reference(text, "item", name, digest=digest)
+    elif kind in ("name", "data", "script") and _NAME.fullmatch(name):
+        wanted = "" if kind == "name" else kind
+        return Reference(text, "name", name, wanted, version, digest)
+    raise BadReference(f"expected {_EXPECTED}")
+
+
+def _checked_url(text: str) -> str:
+    """A URL that can be asked; one with a password would end up in logs."""
+    expected = "expected a URL, such as https://example.org/definitions/mnist.yaml"
+    try:
+        url = urlsplit(text)
+        usable = bool(url.hostname) and url.port != 0
+    except ValueError:
+        raise BadReference(expected) from None
+    if not usable or not text.isascii() or not text.isprintable() or " " in text:
+        raise BadReference(expected)
+    if url.username is not None:
+        raise BadReference(
+            "a URL must have no user name or password; configure a source with a token instead"
+        )
+    return text
+
+
+def _file_path(text: str) -> str:
+    """The path in a ``file:`` URL: after ``file://`` an absolute one, else whatever follows the colon."""
+    path = text[len("file:") :]
+    if path.startswith("//"):
+        path = path[2:].removeprefix("localhost")
+        if not path.startswith("/"):
+            raise BadReference(
+                "expected file:///PATH with an absolute path, or file:PATH with a relative one"
+            )
+    return path
