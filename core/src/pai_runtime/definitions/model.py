@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from pai_runtime.definitions.reference import Reference
-from pai_runtime.document.problems import Position
+from pai_runtime.document.problems import Position, Problems
 from pai_runtime.document.value import Value
 from pai_runtime.task.record import record
 
@@ -20,6 +20,8 @@ class DefinitionFile:
     ``embedded:PATH``. `shown` is what messages call it. `location` is what a policy decides by: its URL, or
     its absolute path. `path` is that of a local file, to which paths in it are relative, and `folder` that of
     the source beyond which they must not lead; None for what is no local file, or stands in no source.
+    `author` is who has published it, where a server says so. What is `own` is a file of the job itself, next
+    to the job file: a policy for shared definitions does not apply to it, nor to the plugins that it uses.
     """
 
     origin: str
@@ -28,6 +30,8 @@ class DefinitionFile:
     content: bytes
     path: Path | None = None
     folder: Path | None = None
+    author: str = ""
+    own: bool = False
 
     @cached_property
     def digest(self) -> str:
@@ -115,15 +119,22 @@ class Listed:
 
 
 class DefinitionSource(Protocol):
-    """One place where definitions are published. All methods raise `NoDefinition` or `InvalidInput`."""
+    """One place where definitions are published. All methods raise `NoDefinition` or `InvalidInput`.
+
+    `location` is where that is: what a policy decides by, as in `DefinitionFile`.
+    """
 
     name: str
+    location: str
 
-    def find(self, reference: Reference) -> DefinitionFile | None:
-        """The file with what a reference of kind ``name`` or ``item`` means; None if it is not here."""
+    def find(self, reference: Reference) -> Sequence[DefinitionFile]:
+        """The files that may have what a reference of kind ``name`` or ``item`` means; none, if it is not here.
+
+        They are not parsed: the library tells which of them, and which definition in it, is meant.
+        """
 
     def read(self, origin: str) -> DefinitionFile | None:
         """The file of an origin, which a lock file names; None if it is not one of this source's."""
 
-    def list(self) -> Sequence[Listed]:
-        """All that is published here."""
+    def list(self, problems: Problems) -> Sequence[Listed]:
+        """All that is published here; what cannot be read is reported in `problems`, and the rest listed."""
