@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from pai_runtime.definitions.reference import Reference
-from pai_runtime.document.problems import Position
+from pai_runtime.document.problems import Position, Problems
 from pai_runtime.document.value import Value
 from pai_runtime.task.record import record
 
@@ -104,7 +104,10 @@ OpenLibrary = Callable[[Mapping[str, Value]], Library]
 
 @record(frozen=True)
 class Listed:
-    """A definition as a list of a source shows it, with the reference that means it."""
+    """A definition as a list of a source shows it, with the reference that means it.
+
+    `title` and `description` are searched too, where the source has them.
+    """
 
     reference: str
     name: str
@@ -112,6 +115,8 @@ class Listed:
     version: str
     summary: str
     author: str = ""
+    title: str = ""
+    description: str = ""
 
 
 class DefinitionSource(Protocol):
@@ -125,5 +130,5 @@ class DefinitionSource(Protocol):
     def read(self, origin: str) -> DefinitionFile | None:
         """The file of an origin, which a lock file names; None if it is not one of this source's."""
 
-    def list(self) -> Sequence[Listed]:
-        """All that is published here."""
+    def list(self, problems: Problems) -> Sequence[Listed]:
+        """All that is published here; what is not sound among it is reported in `problems` and left out."""
