@@ -108,7 +108,10 @@ OpenLibrary = Callable[[Mapping[str, Value]], Library]
 
 @record(frozen=True)
 class Listed:
-    """A definition as a list of a source shows it, with the reference that means it."""
+    """A definition as a list of a source shows it, with the reference that means it.
+
+    `title` and `description` are searched too, where the source has them.
+    """
 
     reference: str
     name: str
@@ -116,6 +119,8 @@ class Listed:
     version: str
     summary: str
     author: str = ""
+    title: str = ""
+    description: str = ""
 
 
 class DefinitionSource(Protocol):
