@@ -36,12 +36,9 @@ class FolderSource:
     def __init__(self, name: str, folder: Path, location: str = "") -> None:
         self.name = name
         self._folder = folder
-        self._location = location
-
-    @property
-    def location(self) -> str:
-        """Its own path, whatever links lead there."""
-        return self._location or str(self._root)
+        self._root = Path(os.path.realpath(folder))
+        self._is_at_root = not location
+        self.location = location or str(self._root)
 
     def find(self, reference: Reference) -> Sequence[DefinitionFile]:
         """The files that have the name; it has no items."""
@@ -65,15 +62,11 @@ class FolderSource:
         return DefinitionFile(
             origin=f"{self.name}:{path}",
             shown=str(self._folder / path),
-            location=self._location or str(whole),
+            location=str(whole) if self._is_at_root else self.location,
             content=self._contents[path],
             path=whole,
             folder=self._root,
         )
-
-    @cached_property
-    def _root(self) -> Path:
-        return self._folder.resolve()
 
     @cached_property
     def _by_name(self) -> dict[bytes, list[str]]:

@@ -21,8 +21,10 @@ def listed_definitions(files: Iterable[DefinitionFile], problems: Problems) -> S
             name=definition.name,
             kind=definition.kind,
             version=definition.version,
-            summary=definition.summary or definition.title,
+            summary=definition.summary,
             author=definition.file.author,
+            title=definition.title,
+            description=text(definition.value, "description"),
         )
         for definition in sorted(found, key=lambda each: (each.name, each.version))
     ]
