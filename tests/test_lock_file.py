@@ -53,8 +53,7 @@ def problems(folder: Path, text: str | bytes) -> list[tuple[str, str, int]]:
     with pytest.raises(InvalidInput) as caught:
         read(folder, text)
     return [
-        (each.code, each.field, each.position.line if each.position else -1)
-        for each in caught.value.problems
+        (each.code, each.field, each.position.line if each.position else -1) for each in caught.value.problems
     ]
 
 
