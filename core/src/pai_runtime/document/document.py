@@ -1,4 +1,4 @@
-"""YAML in which each value knows its position, read in bounded time and memory.
+"""YAML, and JSON, in which each value knows its position, read in bounded time and memory.
 
 Values follow the core schema of YAML 1.2, as the job protocol says: only ``true`` and ``false`` are
 booleans (``yes`` and ``on`` are text), keys are text, and there are no tags of other kinds.
@@ -7,11 +7,13 @@ booleans (``yes`` and ``on`` are text), keys are text, and there are no tags of 
 import math
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from pai_runtime.document.json_events import is_json, json_events
 from pai_runtime.document.problems import MOST_SHOWN, InvalidInput, Position, Problem, in_order
 from pai_runtime.document.value import CHARACTERS_PER_NODE, Node, Source, Value, is_commands
 
@@ -62,13 +64,18 @@ def parse_document(text: str, file: str) -> Value:
         raise _invalid(
             "not-yaml", f"invalid YAML: the character U+{ord(strange[0]):04X} is not allowed", position
         )
-    builder = _Builder(Source(file, text))
+    source = Source(file, text)
+    builder = _Builder(source)
     try:
-        for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+        for event in json_events(source) if is_json(text) else _yaml_events(text):
             builder.feed(event)
     except yaml.MarkedYAMLError as error:
         raise InvalidInput([builder.syntax_problem(error)]) from None
     return Value(builder.document())
+
+
+def _yaml_events(text: str) -> Iterator[Any]:
+    return iter(yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
 
 
 class _Open:
