@@ -54,6 +54,11 @@ DOCUMENTS: Final = {
         "job.schema.json",
         "OpenPAI job protocol 2, in YAML. Beyond the schema, names and references must resolve.",
     ),
+    "Definition file": (
+        "pai_runtime.definitions",
+        "definition.schema.json",
+        "A shared prerequisite, or a list of them, in YAML. `{{ name }}` is a template variable.",
+    ),
     "Policy file": (
         "pai_runtime.host",
         "policy.schema.json",
