@@ -98,7 +98,7 @@ def test_positions_in_a_definition_know_where_it_is_required(tmp_path: Path) -> 
     assert found.value.position.way == (str(HERE),)
 
 
-def test_the_same_reference_is_asked_once(tmp_path: Path) -> None:
+def test_the_same_reference_is_asked_once() -> None:
     network = Network({"https://example.org/a.yaml": text("mnist")})
     found = library(network=network)
     for _ in range(3):
