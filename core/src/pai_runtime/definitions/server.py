@@ -1,4 +1,4 @@
-"""OpenPAI's marketplace server: items by their names and ids, each with a definition file as its ``protocol``."""
+"""OpenPAI's marketplace server: items by name and id, whose ``protocol`` is a definition file."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -59,8 +59,6 @@ class MarketplaceSource:
         names = Counter(_text(item, "name") for item in items)
         found: list[Listed] = []
         for item in items:
-            if item.get("type") in _NO_DEFINITIONS:
-                continue
             for each in listed_definitions([self._file(item)], problems):
                 is_alone = names[_text(item, "name")] == 1
                 reference = each.reference if is_alone else _reference(item)
@@ -71,7 +69,9 @@ class MarketplaceSource:
     def _file(self, item: Item) -> DefinitionFile:
         at, protocol = f"{self._items_at}/{quote(_text(item, 'id'), safe='')}", item.get("protocol")
         if item.get("status") == "rejected":
-            raise NoDefinition("definition-forbidden", f"{at} has been rejected by the server's administrators")
+            raise NoDefinition(
+                "definition-forbidden", f"{at} has been rejected by the server's administrators"
+            )
         if item.get("type") in _NO_DEFINITIONS or not isinstance(protocol, str):
             raise NoDefinition("wrong-reference", f"{at} is a job, and no shared prerequisite")
         content = protocol.encode("utf-8", "surrogatepass")
@@ -88,11 +88,14 @@ class MarketplaceSource:
             raise self._nonsense()
         return {**item, "id": id_}
 
-    def _items(self, query: str) -> list[Item]:
+    def _items(self, query: str) -> Sequence[Item]:
+        """Those that are no jobs."""
         items = self._json(query)
         if not isinstance(items, list) or len(items) > _MOST_ITEMS:
             raise self._nonsense()
-        return [item for item in items if isinstance(item, Mapping)]
+        return [
+            item for item in items if isinstance(item, Mapping) and item.get("type") not in _NO_DEFINITIONS
+        ]
 
     def _json(self, below: str) -> Any:
         try:
@@ -103,7 +106,7 @@ class MarketplaceSource:
     def _nonsense(self) -> NoDefinition:
         return NoDefinition(
             "definition-unavailable",
-            f"{self._items_at} gives an answer that is none of a marketplace server; check the URL of the source"
+            f"{self._items_at} gives no answer of a marketplace server; check the URL of the source"
             f" '{self.name}'",
         )
 
