@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from pai_runtime.network.deadline import Deadline
 from pai_runtime.pod import api_server
 from pai_runtime.pod.barrier import INTERVAL, SECONDS, BarrierFailed, wait_for_framework
-from pai_runtime.pod.deadline import Deadline
 from tests.fault_server import FaultServer, Reply
 from tests.git_server import Clock
 

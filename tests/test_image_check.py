@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from pai_runtime.network.deadline import Deadline
 from pai_runtime.pod import image_check
-from pai_runtime.pod.deadline import Deadline
 from pai_runtime.pod.image_check import ImageVerdict, check_image, credentials_for
 from pai_runtime.pod.image_reference import parse_reference
 from tests.fault_server import Reply

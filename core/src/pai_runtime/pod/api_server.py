@@ -12,14 +12,17 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from pai_runtime.document.printable import printable
-from pai_runtime.pod import http_get
-from pai_runtime.pod.tls import client_context
+from pai_runtime.network.answer import NoAnswer
+from pai_runtime.network.tls import client_context
+from pai_runtime.pod.http_get import get
 from pai_runtime.task import fast_json
 from pai_runtime.task.record import record
 from pai_runtime.task.regular_file import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from pai_runtime.network.answer import Answer
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where Kubernetes mounts the token of a pod's service account, and the CA certificate of the API server."""
@@ -67,8 +70,8 @@ def get_object(
     trusted = certificates if token is not None or certificates.exists() else None
     connection = _connection(address, trusted)
     try:
-        answer = http_get.get(connection, address.prefix + path, headers, left, MOST_BYTES)
-    except http_get.NoAnswer as error:
+        answer = get(connection, address.prefix + path, headers, left, MOST_BYTES)
+    except NoAnswer as error:
         raise ApiError(f"API server {address.text}: {error}", permanent=error.permanent) from None
     if answer.status != 200:  # noqa: PLR2004 - OK
         raise _refusal(address.text, answer, token)
@@ -149,7 +152,7 @@ def _context(certificates: Path | None) -> ssl.SSLContext:
         raise ApiError(f"the certificates in {certificates} cannot be used: {_in_short(error)}") from None
 
 
-def _refusal(address: str, answer: http_get.Answer, token: str | None) -> ApiError:
+def _refusal(address: str, answer: Answer, token: str | None) -> ApiError:
     status = answer.status
     phrase = f"{status} {responses.get(status, '')}".strip()
     return ApiError(

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from pai_runtime.document.printable import printable
+from pai_runtime.network.deadline import Deadline
 from pai_runtime.plugin.backoff import backoff
 from pai_runtime.pod.api_server import SERVICE_ACCOUNT, ApiError, get_object
-from pai_runtime.pod.deadline import Deadline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

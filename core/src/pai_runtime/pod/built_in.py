@@ -176,7 +176,7 @@ def check_images(pod: Pod, made: Made) -> Made:
     if name is None:
         pod.log.say("the image is not checked: the job does not name one")
         return made
-    from pai_runtime.pod.deadline import Deadline
+    from pai_runtime.network.deadline import Deadline
     from pai_runtime.pod.image_check import SECONDS, check_image
 
     prerequisite = job.prerequisites[name.text, "dockerimage"]

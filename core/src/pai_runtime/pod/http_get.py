@@ -3,57 +3,20 @@
 from __future__ import annotations
 
 import io
-import re
-import ssl
-import time
-from http import HTTPStatus
-from http.client import HTTPException, HTTPResponse, IncompleteRead, RemoteDisconnected
-from threading import Thread
+from http.client import HTTPException, HTTPResponse, IncompleteRead
 from typing import TYPE_CHECKING
 
-from pai_runtime.document.printable import printable
-from pai_runtime.plugin.backoff import retry_after
-from pai_runtime.task.record import record
+from pai_runtime.network.answer import Answer, no_answer, too_large
+from pai_runtime.network.deadline import within
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Mapping
-    from email.message import Message
     from http.client import HTTPConnection
 
-_PROXY_WORDS = re.compile("(?<=^Tunnel connection failed: ...).*", re.DOTALL)
-"""What a proxy says after its status, which could repeat what it was sent."""
 _PIECE = 1 << 16
 _MOST_AROUND = 1 << 20
 """Bytes that may come beside the body: the headers, and the frames of its chunks."""
-
-
-class NoAnswer(Exception):
-    """No whole answer came. `permanent`: another try would end the same way."""
-
-    def __init__(self, message: str, *, permanent: bool = False) -> None:
-        super().__init__(message)
-        self.permanent = permanent
-
-
-@record(frozen=True)
-class Answer:
-    """A whole answer, whatever its status. A redirect is an answer too, and is not followed."""
-
-    status: int
-    headers: Message
-    body: bytes
-
-    @property
-    def may_pass(self) -> bool:
-        """Whether it is an error that another try may not meet."""
-        overloaded = self.status in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
-        return overloaded or self.status >= HTTPStatus.INTERNAL_SERVER_ERROR
-
-    @property
-    def pause(self) -> float:
-        """How many seconds the server asks to wait before another try."""
-        return retry_after(self.headers["Retry-After"], time.time())
 
 
 def get(
@@ -72,7 +35,7 @@ def get(
     """
     try:
         connection.timeout = _some(left())
-        _connect(connection, left())
+        within(left(), connection.connect)
         connection.request(method, target, headers={**headers, "Connection": "close"})
         with HTTPResponse(connection.sock, method=method) as response:
             raw = _Bounded(connection.sock, response.fp.detach(), left, most + _MOST_AROUND)
@@ -80,31 +43,9 @@ def get(
             response.begin()
             return Answer(response.status, response.headers, _body(response, most))
     except (OSError, HTTPException, ValueError) as error:
-        raise NoAnswer(_reason(error), permanent=isinstance(error, ssl.SSLCertVerificationError)) from None
+        raise no_answer(error) from None
     finally:
         connection.close()
-
-
-def _connect(connection: HTTPConnection, seconds: float) -> None:
-    """Connect, in a thread: where no name server answers, the system's resolver takes minutes.
-
-    Such a thread is left alone; it ends with the process at the latest.
-    """
-    errors: list[Exception] = []
-
-    def connect() -> None:
-        try:
-            connection.connect()
-        except Exception as error:  # noqa: BLE001 - raised where it is waited for
-            errors.append(error)
-
-    thread = Thread(target=connect, daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if thread.is_alive():
-        raise TimeoutError
-    if errors:
-        raise errors[0]
 
 
 def _body(response: HTTPResponse, most: int) -> bytes:
@@ -113,7 +54,7 @@ def _body(response: HTTPResponse, most: int) -> bytes:
     while piece := response.read(_PIECE):
         body += piece
         if len(body) > most:
-            raise _too_large(most)
+            raise too_large(most)
     if response.length:
         raise IncompleteRead(bytes(body), response.length)
     return bytes(body)
@@ -137,7 +78,7 @@ class _Bounded(io.RawIOBase):
         count = self._raw.readinto(buffer)
         self._rest -= count or 0
         if self._rest < 0:
-            raise _too_large(self._most)
+            raise too_large(self._most)
         return count
 
     def close(self) -> None:
@@ -150,22 +91,3 @@ def _some(seconds: float) -> float:
     if seconds <= 0:
         raise TimeoutError
     return seconds
-
-
-def _too_large(most: int) -> NoAnswer:
-    return NoAnswer(f"the response is larger than {most} bytes", permanent=True)
-
-
-def _reason(error: Exception) -> str:
-    """What went wrong; of text from the server, only what is printable, and little of it."""
-    if isinstance(error, TimeoutError):
-        return "no complete response in time"
-    if isinstance(error, IncompleteRead):
-        return f"the connection was closed after {len(error.partial)} bytes of the response"
-    if isinstance(error, RemoteDisconnected):
-        return "the connection was closed before a response came"
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate is not trusted: {error.verify_message}"
-    if isinstance(error, OSError):
-        return printable(error.strerror or _PROXY_WORDS.sub("", str(error)))
-    return "the response is not HTTP"

@@ -9,10 +9,12 @@ from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from pai_runtime.network.answer import Answer, NoAnswer
+from pai_runtime.network.authorization import basic
+from pai_runtime.network.url import is_this_machine, origin
 from pai_runtime.pod.challenges import Challenge, parse_challenges
-from pai_runtime.pod.http_get import Answer, NoAnswer
 from pai_runtime.pod.image_reference import DOCKER_HUB, ImageReference
-from pai_runtime.pod.registry_request import basic, is_this_machine, may_lead, request
+from pai_runtime.pod.registry_request import may_lead, request
 from pai_runtime.task.fast_json import loads
 from pai_runtime.task.record import field, record
 
@@ -155,7 +157,8 @@ class ImageQuestion:
             received = request(method, url, headers, self._left)
         except NoAnswer as error:
             raise Unclear(str(error)) from None
-        if received.redirected and received.answer.status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+        refused = received.answer.status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
+        if refused and origin(received.url) != origin(url):
             # Which has not seen the credentials, and is not to see them.
             raise Unclear(f"it redirected to a server that answered {received.answer.status}")
         return received.answer

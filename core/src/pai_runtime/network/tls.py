@@ -1,6 +1,7 @@
 """Which certificates a TLS client trusts."""
 
 import ssl
+from functools import cache
 from pathlib import Path
 
 
@@ -15,3 +16,9 @@ def client_context(certificates: Path | None = None) -> ssl.SSLContext:
     context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
     context.verify_flags &= ~ssl.VerifyFlags.VERIFY_X509_STRICT
     return context
+
+
+@cache
+def system_trust() -> ssl.SSLContext:
+    """What this system trusts. Once for all requests: reading the certificates takes some 50 ms."""
+    return client_context()

@@ -1,0 +1,122 @@
+"""What servers have given, kept in the user's cache directory, by its digest and by where it came from."""
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+from pai_runtime.definitions.fetching import MOST_BYTES
+from pai_runtime.task import atomic_write
+from pai_runtime.task.regular_file import FLAGS, regular
+
+MOST_KEPT: Final = 256 << 20
+MOST_FILES: Final = 10_000
+
+_DIGEST: Final = re.compile("[0-9a-f]{64}")
+
+
+class Cache:
+    """Files of a private folder; None: that of the user. Where it cannot be used, nothing is in it.
+
+    What is read is compared with its digest: what anybody has changed counts as missing.
+    """
+
+    def __init__(
+        self, folder: Path | None = None, *, most_bytes: int = MOST_KEPT, most_files: int = MOST_FILES
+    ) -> None:
+        self._folder = folder or user_folder()
+        self._most_bytes = most_bytes
+        self._most_files = most_files
+        self._is_trimmed = False
+
+    def by_digest(self, digest: str) -> bytes | None:
+        """The content with this SHA-256, in hexadecimal digits."""
+        if not _DIGEST.fullmatch(digest):
+            return None
+        content = self._read(digest)
+        return content if content is not None and sha256(content).hexdigest() == digest else None
+
+    def by_origin(self, origin: str) -> bytes | None:
+        """What was last kept of an origin."""
+        digest = self._read(_name(origin))
+        return None if digest is None else self.by_digest(digest.decode(errors="replace"))
+
+    def keep(self, origin: str, content: bytes) -> None:
+        """Keep what has come from an origin, if that can be done."""
+        digest = sha256(content).hexdigest()
+        if len(content) > MOST_BYTES:
+            return
+        try:
+            with self._opened(make=True) as holder:
+                if self.by_digest(digest) is None:
+                    atomic_write.write(holder, digest, content, 0o600, sync=False)
+                atomic_write.write(holder, _name(origin), digest.encode(), 0o600, sync=False)
+                self._trim(holder)
+        except OSError:
+            pass
+
+    def _read(self, name: str) -> bytes | None:
+        try:
+            with self._opened() as holder:
+                fd = regular(os.open(name, os.O_RDONLY | FLAGS, dir_fd=holder), name)
+                with os.fdopen(fd, "rb") as file:
+                    content = file.read(MOST_BYTES + 1)
+                os.utime(name, dir_fd=holder, follow_symlinks=False)  # what is used is not the oldest
+        except OSError:
+            return None
+        return content if len(content) <= MOST_BYTES else None
+
+    @contextmanager
+    def _opened(self, *, make: bool = False) -> Iterator[int]:
+        """The folder, if nobody else can write to it; raises `OSError`."""
+        if self._folder is None:
+            raise FileNotFoundError
+        if make:
+            _make_private(self._folder)
+        holder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            status = os.fstat(holder)
+            if status.st_uid != os.geteuid() or status.st_mode & 0o022:
+                raise PermissionError
+            yield holder
+        finally:
+            os.close(holder)
+
+    def _trim(self, holder: int) -> None:
+        """Remove the oldest files beyond the bounds. Once for each process, which keeps only a few."""
+        if self._is_trimmed:
+            return
+        self._is_trimmed = True
+        with os.scandir(holder) as entries:
+            found = [(entry.stat(follow_symlinks=False), entry.name) for entry in entries]
+        kept = 0
+        found.sort(key=lambda each: each[0].st_mtime, reverse=True)
+        for number, (status, name) in enumerate(found, 1):
+            kept += status.st_size
+            if number > self._most_files or kept > self._most_bytes:
+                os.unlink(name, dir_fd=holder)
+
+
+def user_folder() -> Path | None:
+    """The user's cache directory for definitions (XDG Base Directory Specification); None without a home."""
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    try:
+        base = base if base.is_absolute() else Path.home() / ".cache"
+    except RuntimeError:
+        return None
+    return base / "pai-runtime" / "definitions"
+
+
+def _make_private(folder: Path) -> None:
+    """Make a folder, and those above it, for their owner alone, as that specification asks for."""
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    for each in reversed(missing):
+        each.mkdir(mode=0o700, exist_ok=True)
+
+
+def _name(origin: str) -> str:
+    """The name of the file with the digest that an origin last had."""
+    return f"{sha256(origin.encode(errors='surrogatepass')).hexdigest()}.origin"

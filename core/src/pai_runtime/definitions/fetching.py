@@ -1,0 +1,111 @@
+"""Fetching definition files from servers: with retries, and with errors that say what to do."""
+
+import time
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Final
+
+from pai_runtime import __version__
+from pai_runtime.definitions.model import NoDefinition
+from pai_runtime.network.answer import Answer, NoAnswer
+from pai_runtime.network.authorization import bearer
+from pai_runtime.network.deadline import Deadline
+from pai_runtime.network.redirects import Received, followed
+from pai_runtime.network.url import shown_url, split_url
+from pai_runtime.plugin.backoff import backoff
+
+MOST_BYTES: Final = 4 << 20
+"""Of a definition file, or of another answer of a server."""
+
+_TRIES: Final = 4
+_FIRST_PAUSE: Final = 0.5
+_LONGEST_PAUSE: Final = 10.0
+
+
+class Unreachable(NoDefinition):
+    """The server gave no answer, or had too much to do: what came from it earlier is the best there is."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("definition-unavailable", message)
+
+
+class Fetcher:
+    """Asks servers, for up to `seconds` each time; if `offline`, none. Time is given by `now` and `sleep`."""
+
+    def __init__(
+        self,
+        *,
+        offline: bool = False,
+        seconds: float = 60,
+        now: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._offline = offline
+        self._seconds = seconds
+        self._now = now
+        self._sleep = sleep
+
+    def get(self, url: str, *, token: str | None = None, most: int = MOST_BYTES) -> bytes:
+        """What is at a URL: all of it, or `NoDefinition` is raised, which never repeats the token."""
+        if self._offline:
+            raise Unreachable(f"{shown_url(url)}: not asked for, because this runs offline")
+        headers = _headers(url, token)
+        deadline = Deadline(self._seconds, self._now, self._sleep)
+        failures = 0
+        while True:
+            failures += 1
+            pause = 0.0
+            try:
+                received = _received(url, headers, deadline, most)
+                if not received.answer.may_pass:
+                    return _content(url, received, has_token=token is not None)
+                reason, pause = f"it answered {received.answer.status}", received.answer.pause
+            except NoAnswer as error:
+                reason = str(error)
+                if error.permanent:
+                    raise NoDefinition("definition-unavailable", f"{shown_url(url)}: {reason}") from None
+            pause = max(pause, backoff(failures, _FIRST_PAUSE, _LONGEST_PAUSE))
+            if failures == _TRIES or not deadline.wait(pause):
+                advice = "try again later, or check the network and its proxy"
+                raise Unreachable(f"{shown_url(url)}: {reason}; {advice}")
+
+
+def _headers(url: str, token: str | None) -> dict[str, str]:
+    headers = {"Accept-Encoding": "identity", "User-Agent": f"pai-runtime/{__version__}"}
+    if token is not None:
+        try:
+            headers["Authorization"] = bearer(token)
+        except ValueError as error:
+            raise NoDefinition("definition-forbidden", f"{shown_url(url)}: {error}") from None
+    return headers
+
+
+def _received(url: str, headers: Mapping[str, str], deadline: Deadline, most: int) -> Received:
+    from pai_runtime.definitions.http_get import get  # noqa: PLC0415 - urllib3 is slow to import
+
+    def ask(url: str, headers: Mapping[str, str]) -> Answer:
+        return get(url, headers, deadline.left, most)
+
+    return followed(url, headers, ask, _may_lead)
+
+
+def _may_lead(source: str, target: str) -> bool:
+    """Whether a redirect may be followed: whoever asked by HTTPS must be answered by it."""
+    url = split_url(target)
+    return url is not None and (url.scheme == "https" or source.startswith("http:"))
+
+
+def _content(url: str, received: Received, *, has_token: bool) -> bytes:
+    """The body of an answer that is final, or what its status means."""
+    status = received.answer.status
+    if status == HTTPStatus.OK:
+        return received.answer.body
+    way = shown_url(url)
+    if received.url != url:
+        way += f" (redirected to {shown_url(received.url)})"
+    if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+        advice = "check that its token is valid, and may read it" if has_token else "give its source a token"
+        raise NoDefinition("definition-forbidden", f"{way}: the server refuses access ({status}); {advice}")
+    if status in (HTTPStatus.NOT_FOUND, HTTPStatus.GONE):
+        raise NoDefinition("no-such-definition", f"{way}: the server has no such file ({status})")
+    raise NoDefinition("definition-unavailable", f"{way}: expected status 200, found {status}")

@@ -1,0 +1,180 @@
+"""One GET by urllib3: within a deadline, of a bounded size, and never from a link-local address."""
+
+import socket
+from collections.abc import Callable, Mapping
+from email.message import Message
+from http import HTTPStatus
+from http.client import HTTPException
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from typing import Any, Final
+from urllib.parse import SplitResult
+
+from urllib3 import (
+    BaseHTTPResponse,
+    HTTPConnectionPool,
+    HTTPSConnectionPool,
+    PoolManager,
+    ProxyManager,
+    Timeout,
+)
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.exceptions import HTTPError, LocationValueError
+
+from pai_runtime.network.answer import Answer, NoAnswer, no_answer, too_large
+from pai_runtime.network.deadline import within
+from pai_runtime.network.proxies import proxy_for, proxy_headers
+from pai_runtime.network.tls import system_trust
+from pai_runtime.network.url import split_url
+
+_CONNECT_SECONDS: Final = 10
+_PIECE: Final = 1 << 16
+_REFUSED: Final = [
+    ip_network(text)
+    for text in ("169.254.0.0/16", "fe80::/10", "fd00:ec2::254/128", "64:ff9b::169.254.0.0/112")
+]
+"""Where machines of clouds give their credentials to whoever asks; the last is the first by NAT64."""
+
+
+def get(text: str, headers: Mapping[str, str], left: Callable[[], float], most: int) -> Answer:
+    """What the server answers, within the seconds that are left, however slowly; raises `NoAnswer`.
+
+    The answer has a body only if its status is 200, and at most `most` bytes of it.
+    """
+    url = split_url(text)
+    if url is None or url.username is not None:
+        raise NoAnswer("it has no valid address", permanent=True)
+    if _is_refused(url.hostname or ""):
+        raise _link_local()
+    opened: list[socket.socket] = []
+    try:
+        return within(left(), lambda: _exchange(url, headers, left(), most, opened))
+    except LocationValueError:
+        raise NoAnswer("it has no valid address", permanent=True) from None
+    except (HTTPError, HTTPException, OSError, ValueError) as error:
+        raise no_answer(_cause(error)) from None
+    finally:
+        for each in opened:
+            _end(each)
+
+
+def _exchange(
+    url: SplitResult, headers: Mapping[str, str], seconds: float, most: int, opened: list[socket.socket]
+) -> Answer:
+    manager = _manager(url, seconds, opened)
+    try:
+        response = manager.request(
+            "GET", url.geturl(), headers=headers, redirect=False, preload_content=False, decode_content=False
+        )
+        with response:
+            body = _body(response, most) if response.status == HTTPStatus.OK else b""
+            received = Message()
+            for name, value in response.headers.items():
+                received[name] = value
+            return Answer(response.status, received, body)
+    finally:
+        manager.clear()
+
+
+def _manager(url: SplitResult, seconds: float, opened: list[socket.socket]) -> PoolManager:
+    """What asks by the proxy, if there is one: then it is the proxy that decides where a name leads."""
+    options: dict[str, Any] = {
+        "num_pools": 1,
+        "retries": False,
+        "timeout": Timeout(connect=min(seconds, _CONNECT_SECONDS), read=seconds),
+    }
+    proxy = proxy_for(url)
+    if "https" in (url.scheme, proxy and proxy.scheme):
+        options["ssl_context"] = system_trust()
+    if proxy is None:
+        manager = PoolManager(**options)
+    else:
+        trust = options.get("ssl_context")
+        manager = ProxyManager(
+            proxy.geturl(), proxy_headers=proxy_headers(proxy), proxy_ssl_context=trust, **options
+        )
+    manager.pool_classes_by_scheme = _pools(opened, guarded=proxy is None)
+    return manager
+
+
+def _pools(opened: list[socket.socket], *, guarded: bool) -> dict[str, type[HTTPConnectionPool]]:
+    """Pools of connections that are kept in `opened`; if `guarded`, none of them is to a refused address.
+
+    That is decided by the address that has been connected to: how it was spelled, and what a name led to,
+    makes no difference.
+    """
+
+    def opening(sock: socket.socket) -> socket.socket:
+        if guarded and _is_refused(sock.getpeername()[0]):
+            sock.close()
+            raise _link_local()
+        opened.append(sock.dup())
+        return sock
+
+    class Plain(HTTPConnection):
+        def _new_conn(self) -> socket.socket:
+            return opening(super()._new_conn())
+
+    class Encrypted(HTTPSConnection):
+        def _new_conn(self) -> socket.socket:
+            return opening(super()._new_conn())
+
+    class PlainPool(HTTPConnectionPool):
+        ConnectionCls = Plain
+
+    class EncryptedPool(HTTPSConnectionPool):
+        ConnectionCls = Encrypted
+
+    return {"http": PlainPool, "https": EncryptedPool}
+
+
+def _body(response: BaseHTTPResponse, most: int) -> bytes:
+    """The whole body: a response that does not say where it ends may have been cut."""
+    codings = (response.headers.get("Content-Encoding", ""), response.headers.get("Transfer-Encoding", ""))
+    if codings[0].lower() not in ("", "identity") or codings[1].lower() not in ("", "chunked"):
+        raise NoAnswer("its response is compressed, which was not asked for", permanent=True)
+    if not codings[1] and "Content-Length" not in response.headers:
+        raise NoAnswer("its response does not say how long it is", permanent=True)
+    body = bytearray()
+    while piece := response.read(_PIECE):
+        body += piece
+        if len(body) > most:
+            raise too_large(most)
+    return bytes(body)
+
+
+def _is_refused(host: str) -> bool:
+    """Whether a host is a link-local address, in whatever spelling the system's resolver knows."""
+    address: IPv4Address | IPv6Address
+    try:
+        address = ip_address(host.partition("%")[0])
+    except ValueError:
+        try:
+            address = IPv4Address(socket.inet_aton(host))
+        except OSError:
+            return "%" in host  # which a proxy could decode
+    if isinstance(address, IPv6Address):
+        address = address.ipv4_mapped or address
+    return any(address in network for network in _REFUSED)
+
+
+def _link_local() -> NoAnswer:
+    return NoAnswer("it is at a link-local address, which definitions may not be read from", permanent=True)
+
+
+def _cause(error: BaseException) -> BaseException:
+    """What is behind an error of urllib3, whose own text repeats what was asked."""
+    while True:
+        causes = [each for each in (error.__cause__, *error.args) if isinstance(each, Exception)]
+        if not causes:
+            return error
+        error = causes[0]
+
+
+def _end(sock: socket.socket) -> None:
+    """End a connection, also for a thread that still reads from it."""
+    try:
+        sock.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass
+    finally:
+        sock.close()

@@ -1,0 +1,73 @@
+"""What came of one HTTP request: an answer, or the reason why there is none."""
+
+from __future__ import annotations
+
+import re
+import ssl
+import time
+from http import HTTPStatus
+from http.client import IncompleteRead, RemoteDisconnected
+from typing import TYPE_CHECKING
+
+from pai_runtime.document.printable import printable
+from pai_runtime.plugin.backoff import retry_after
+from pai_runtime.task.record import record
+
+if TYPE_CHECKING:
+    from email.message import Message
+
+_PROXY_WORDS = re.compile("(?<=^Tunnel connection failed: ...).*", re.DOTALL)
+"""What a proxy says after its status, which could repeat what it was sent."""
+
+
+class NoAnswer(Exception):
+    """No whole answer came. `permanent`: another try would end the same way."""
+
+    def __init__(self, message: str, *, permanent: bool = False) -> None:
+        super().__init__(message)
+        self.permanent = permanent
+
+
+@record(frozen=True)
+class Answer:
+    """A whole answer, whatever its status. A redirect is an answer too, and is not followed."""
+
+    status: int
+    headers: Message
+    body: bytes
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether it is an error that another try may not meet."""
+        overloaded = self.status in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
+        return overloaded or self.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+
+    @property
+    def pause(self) -> float:
+        """How many seconds the server asks to wait before another try."""
+        return retry_after(self.headers["Retry-After"], time.time())
+
+
+def no_answer(error: BaseException) -> NoAnswer:
+    """That this went wrong, in words that repeat nothing of the request."""
+    return NoAnswer(_reason(error), permanent=isinstance(error, ssl.SSLCertVerificationError))
+
+
+def too_large(most: int) -> NoAnswer:
+    """That a response has more than so many bytes."""
+    return NoAnswer(f"the response is larger than {most} bytes", permanent=True)
+
+
+def _reason(error: BaseException) -> str:
+    """What went wrong; of text from the server, only what is printable, and little of it."""
+    if isinstance(error, TimeoutError):
+        return "no complete response in time"
+    if isinstance(error, IncompleteRead):
+        return "the connection was closed in the middle of the response"
+    if isinstance(error, RemoteDisconnected):
+        return "the connection was closed before a response came"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted: {error.verify_message}"
+    if isinstance(error, OSError):
+        return printable(error.strerror or _PROXY_WORDS.sub("", str(error)))
+    return "the response is not HTTP"

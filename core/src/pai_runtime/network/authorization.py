@@ -1,0 +1,15 @@
+"""Values of headers that say who asks."""
+
+from base64 import b64encode
+
+
+def basic(username: str, password: str) -> str:
+    """That of a user with a password (RFC 7617)."""
+    return f"Basic {b64encode(f'{username}:{password}'.encode(errors='surrogatepass')).decode()}"
+
+
+def bearer(token: str) -> str:
+    """That of a token (RFC 6750); raises `ValueError` for what cannot be one, without repeating it."""
+    if not (token.isascii() and token.isprintable() and token and " " not in token):
+        raise ValueError("a token has printable ASCII characters only, and no blanks")
+    return f"Bearer {token}"

@@ -1,0 +1,47 @@
+"""URLs of servers that are asked: their parts, and what of them may be shown."""
+
+from ipaddress import ip_address
+from typing import Final
+from urllib.parse import SplitResult, urldefrag, urljoin, urlsplit
+
+_PORTS: Final = {"http": 80, "https": 443}
+
+
+def split_url(text: str) -> SplitResult | None:
+    """The parts of an http or https URL that can be asked; None if it is none."""
+    try:
+        url = urlsplit(text)
+        usable = url.scheme in _PORTS and url.hostname and url.port != 0
+    except ValueError:
+        return None
+    # What is not ASCII, and blanks, would break the first line of a request; a backslash is read in two ways.
+    plain = text.isascii() and text.isprintable() and not {" ", "\\"} & set(text)
+    return url if usable and plain else None
+
+
+def joined_url(url: str, location: str) -> str:
+    """Where a redirect leads; empty if that is nowhere."""
+    try:
+        return urldefrag(urljoin(url, location)).url
+    except ValueError:
+        return ""
+
+
+def origin(text: str) -> tuple[str, str | None, int | None]:
+    """Which server a URL is of: what may see the same credentials (RFC 6454)."""
+    url = urlsplit(text)
+    return url.scheme, url.hostname, url.port or _PORTS.get(url.scheme)
+
+
+def shown_url(text: str) -> str:
+    """The URL without what may be secret: user, password and query."""
+    url = urlsplit(text)
+    return url._replace(netloc=url.netloc.rpartition("@")[2], query="", fragment="").geturl()
+
+
+def is_this_machine(host: str) -> bool:
+    """Whether a host is a name or address of the machine itself."""
+    try:
+        return host.lower() == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
