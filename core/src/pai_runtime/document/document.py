@@ -7,6 +7,7 @@ booleans (``yes`` and ``on`` are text), keys are text, and there are no tags of 
 import math
 import os
 import re
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -40,31 +41,44 @@ def read_document(path: Path) -> Value:
             data = stream.read(MAX_BYTES + 1)
     except OSError as error:
         raise _invalid("unreadable", f"cannot be read: {error.strerror}", Position(file)) from None
+    return parse_document(decoded(data, file), file)
+
+
+def decoded(data: bytes, file: str, required_by: Position | None = None) -> str:
+    """The text of a file that has these bytes; raises `InvalidInput`."""
     if len(data) > MAX_BYTES:
-        raise _invalid(
-            "too-large", f"the file is larger than {MAX_BYTES // 1024 // 1024} MiB", Position(file)
-        )
+        message = f"the file is larger than {MAX_BYTES // 1024 // 1024} MiB"
+        raise _invalid("too-large", message, Position(file, required_by=required_by))
     try:
-        text = data.decode("utf-8-sig")
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         # The error's own bytes are without the byte order mark.
         before = error.object[: error.start].decode()
         byte = error.object[error.start]
-        raise _invalid("not-utf-8", f"invalid UTF-8: byte 0x{byte:02x}", _at_end(before, file)) from None
-    return parse_document(text, file)
+        position = Source(file, before, required_by).position(len(before))
+        raise _invalid("not-utf-8", f"invalid UTF-8: byte 0x{byte:02x}", position) from None
 
 
 def parse_document(text: str, file: str) -> Value:
     """The root of a text; `file` is its name in messages. Raises `InvalidInput`."""
+    return parse_source(Source(file, text))
+
+
+def yaml_events(text: str) -> Iterator[Any]:
+    """What a parser of YAML finds in a text."""
+    events: Iterator[Any] = yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    return events
+
+
+def parse_source(source: Source, events: Callable[[str], Iterable[Any]] = yaml_events) -> Value:
+    """The root of a text, of which a parser finds these events. Raises `InvalidInput`."""
     # Not left to the parser: it counts the bytes before the character.
-    if strange := _NOT_YAML.search(text):
-        position = _at_end(text[: strange.start()], file)
-        raise _invalid(
-            "not-yaml", f"invalid YAML: the character U+{ord(strange[0]):04X} is not allowed", position
-        )
-    builder = _Builder(Source(file, text))
+    if strange := _NOT_YAML.search(source.text):
+        message = f"invalid YAML: the character U+{ord(strange[0]):04X} is not allowed"
+        raise _invalid("not-yaml", message, source.position(strange.start()))
+    builder = _Builder(source)
     try:
-        for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+        for event in events(source.text):
             builder.feed(event)
     except yaml.MarkedYAMLError as error:
         raise InvalidInput([builder.syntax_problem(error)]) from None
@@ -99,7 +113,7 @@ class _Builder:
 
     def document(self) -> Node:
         if not self._roots:
-            raise _invalid("empty", "the file is empty", Position(self._source.file))
+            raise _invalid("empty", "the file is empty", self._source.whole)
         if self._problems:
             raise InvalidInput(in_order(self._problems))
         return self._roots[0]
@@ -132,7 +146,7 @@ class _Builder:
         at = error.problem_mark or error.context_mark
         if at is None:
             message = f"invalid YAML: {error.problem or error.context}"
-            return Problem("not-yaml", message, Position(self._source.file))
+            return Problem("not-yaml", message, self._source.whole)
         scalar = self._scalar_read
         starts = (top.event.start_mark.index for top in reversed(self._open) if top.event.flow_style)
         return syntax_problem(
@@ -275,7 +289,8 @@ class _Builder:
         return meant or Problem(code, message, self._at(event))
 
     def _at(self, event: Any) -> Position:
-        return Position(self._source.file, event.start_mark.line + 1, event.start_mark.column + 1)
+        mark = event.start_mark
+        return Position(self._source.file, mark.line + 1, mark.column + 1, self._source.required_by)
 
 
 def _merge(opened: _Open) -> None:
@@ -313,10 +328,6 @@ def _open_at_once(path: str, flags: int) -> int:
     descriptor = os.open(path, flags | os.O_NONBLOCK)
     os.set_blocking(descriptor, True)
     return descriptor
-
-
-def _at_end(before: str, file: str) -> Position:
-    return Position(file, before.count("\n") + 1, len(before) - before.rfind("\n"))
 
 
 def _invalid(code: str, message: str, position: Position) -> InvalidInput:

@@ -34,6 +34,11 @@ class Source:
         line = bisect_right(self._line_starts, index)
         return Position(self.file, line, index - self._line_starts[line - 1] + 1, self.required_by)
 
+    @property
+    def whole(self) -> Position:
+        """The position of the file as a whole."""
+        return Position(self.file, required_by=self.required_by)
+
     def start_of(self, line: int) -> int:
         """The index of the first character of a line; that of the end of the text after the last."""
         return self._line_starts[line - 1] if line <= len(self._line_starts) else len(self.text)
