@@ -1,7 +1,9 @@
 """``pai-runtime lock``: which bytes the references of a job mean, written beside it."""
 
 import argparse
+import os
 from collections.abc import Iterator, Mapping, Sequence
+from errno import EEXIST
 from pathlib import Path
 
 from pai_runtime.cli import INVALID
@@ -56,7 +58,7 @@ def main(args: argparse.Namespace) -> int:
         return INVALID
     new = library.pins
     if args.with_content:
-        _write(args.with_content, library.resolved())
+        _write(args.with_content, library.resolved() or lock_text([]))
     if lock or new:
         _write(path, lock_text(new.values()))
     write_lines([*_changes(old, new), f"{args.job}: {counted(len(new), 'reference', 'references')} locked"])
@@ -89,6 +91,8 @@ def _load(args: argparse.Namespace, host: Host, library: JobLibrary, problems: P
 
 
 def _write(path: Path, text: str) -> None:
+    if os.path.lexists(path) and not path.is_file():
+        raise FileExistsError(EEXIST, "expected a file to write", str(path))
     with Folder.at(path.parent) as folder:
         folder.write(path.name, text)
 

@@ -67,17 +67,15 @@ class Lock:
     contents: Mapping[str, bytes]
 
 
-EMPTY: Final = Lock("", {}, {})
-
-
 def lock_path(job: Path) -> Path:
     """Where the lock file of a job is."""
-    return job.with_name(f"{job.name}.lock")
+    return Path(f"{job}.lock")
 
 
 def key_of(reference: Reference, above: DefinitionFile | None) -> Key:
     """What finds a reference that stands in the file `above`; None: in the job file."""
-    return reference.text, above.origin if above and reference.kind == "path" else ""
+    is_relative = above is not None and reference.kind in ("plain", "path")
+    return reference.text, above.origin if above and is_relative else ""
 
 
 def existing_lock(path: Path) -> Lock | None:

@@ -1,10 +1,10 @@
 """Definitions as a lock file says, and what a job turned out to mean, of which one is written."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Protocol
 
 from pai_runtime.definitions.cache import Cache
-from pai_runtime.definitions.lock import Key, Lock, Pin, key_of
+from pai_runtime.definitions.lock import Key, Lock, Pin, key_of, lock_text
 from pai_runtime.definitions.model import Definition, DefinitionFile, Library, NoDefinition
 from pai_runtime.definitions.reference import Reference
 from pai_runtime.document.problems import Position
@@ -43,8 +43,7 @@ class LockedLibrary:
         key = key_of(reference, above)
         if pin := self._lock.pins.get(key):
             if key not in self._files:
-                own = reference.kind == "path" and (above is None or above.own)
-                self._files[key] = replace(self._file(pin), own=own and pin.own)
+                self._files[key] = self._file(pin, may_be_own=_may_be_own(reference, above))
             return self._library.meant(reference, self._files[key], required_by)
         if self._complete and not _comes_with_job(reference, above):
             raise NoDefinition(
@@ -52,12 +51,15 @@ class LockedLibrary:
                 f"it is not in the lock file {self._lock.file}; to add it, run: {self._command}",
                 (reference for reference, _ in self._lock.pins),
             )
-        return self._library.find(reference, above, required_by)
+        definition = self._library.find(reference, above, required_by)
+        keep_file(self._cache, definition.file)
+        return definition
 
-    def _file(self, pin: Pin) -> DefinitionFile:
+    def _file(self, pin: Pin, *, may_be_own: bool) -> DefinitionFile:
         content = self._lock.contents.get(pin.digest)
         if content is not None:
-            return DefinitionFile(pin.origin, pin.origin, pin.location or pin.origin, content)
+            location = pin.location or pin.origin
+            return DefinitionFile(pin.origin, pin.origin, location, content, own=pin.own and may_be_own)
         if (kept := kept_file(self._cache, pin)) is not None:
             return kept
         file = self._library.file(pin.origin)
@@ -86,16 +88,6 @@ class RecordingLibrary:
         return definition
 
     @property
-    def pins(self) -> Mapping[Key, Pin]:
-        """Everything that was found, also what is the job's own."""
-        return {key: _pin(key, definition) for key, definition in self._found.items()}
-
-    @property
-    def files(self) -> Iterator[DefinitionFile]:
-        """The files of it, maybe some of them several times."""
-        return (definition.file for definition in self._found.values())
-
-    @property
     def shared(self) -> Mapping[Key, Pin]:
         """What can change without the job, as a lock file beside the job has it."""
         return {
@@ -103,6 +95,11 @@ class RecordingLibrary:
             for key, definition in self._found.items()
             if not _is_local(definition.file)
         }
+
+    def resolved(self) -> str:
+        """A lock file of everything that was found, also of what is the job's own, with all bytes."""
+        pins = [_pin(key, definition) for key, definition in self._found.items()]
+        return lock_text(pins, (definition.file.content for definition in self._found.values())) if pins else ""
 
 
 def keep_file(cache: Cache, file: DefinitionFile) -> None:
@@ -125,6 +122,11 @@ def _cached(origin: str, digest: str) -> str:
 
 def _comes_with_job(reference: Reference, above: DefinitionFile | None) -> bool:
     return reference.kind == "path" and (above is None or _is_local(above))
+
+
+def _may_be_own(reference: Reference, above: DefinitionFile | None) -> bool:
+    """Whether it can lead to a file next to the job, whatever a lock file says."""
+    return reference.kind == "path" and (above is None or above.own)
 
 
 def _is_local(file: DefinitionFile) -> bool:
