@@ -31,6 +31,7 @@ from pai_runtime.terminal.output import (
 
 COMMANDS = {
     "validate": "check a job file",
+    "convert": "turn a job of version 1 (JSON) into one of version 2 (YAML)",
     "plan": "show what each task will do",
     "run": "run all tasks of a job on this machine",
     "ps": "list the runs in a directory, or the tasks of one run",

@@ -35,7 +35,7 @@ def main(args: argparse.Namespace) -> int:
     for job in args.jobs:
         problems = _problems(JobFiles(job, args.secrets, given_overrides(args)), host)
         if args.strict:
-            problems = tuple(replace(problem, severity="error") for problem in problems)
+            problems = tuple(map(_stricter, problems))
         documents.append(_document(problems))
         if not args.json:
             _report(job, problems)
@@ -46,6 +46,10 @@ def main(args: argparse.Namespace) -> int:
         jobs = [{"file": str(job), **document} for job, document in zip(args.jobs, documents, strict=True)]
         write_json({"valid": is_valid, "jobs": jobs})
     return 0 if is_valid else INVALID
+
+
+def _stricter(problem: Problem) -> Problem:
+    return replace(problem, severity="error") if problem.severity == "warning" else problem
 
 
 def _document(problems: Sequence[Problem]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""YAML in which each value knows its position, read in bounded time and memory.
+"""YAML, and JSON, in which each value knows its position, read in bounded time and memory.
 
 Values follow the core schema of YAML 1.2, as the job protocol says: only ``true`` and ``false`` are
 booleans (``yes`` and ``on`` are text), keys are text, and there are no tags of other kinds.
@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from pai_runtime.document.json_events import is_json, json_events
 from pai_runtime.document.problems import MOST_SHOWN, InvalidInput, Position, Problem, in_order
 from pai_runtime.document.value import CHARACTERS_PER_NODE, Node, Source, Value, is_commands
 
@@ -61,7 +62,8 @@ def decoded(data: bytes, file: str, required_by: Position | None = None) -> str:
 
 def parse_document(text: str, file: str) -> Value:
     """The root of a text; `file` is its name in messages. Raises `InvalidInput`."""
-    return parse_source(Source(file, text))
+    source = Source(file, text)
+    return parse_source(source, lambda _: json_events(source)) if is_json(text) else parse_source(source)
 
 
 def yaml_events(text: str) -> Iterator[Any]:

@@ -27,7 +27,8 @@ _NEAR_SHORT = 0.66
 DocumentPath = tuple[str | int, ...]
 """Keys and indexes that lead from a value to one below it."""
 
-Severity = Literal["error", "warning"]
+Severity = Literal["error", "warning", "note"]
+"""A note tells what was decided, to no harm: it is never made an error."""
 
 
 @record(frozen=True)

@@ -1,0 +1,60 @@
+"""JSON as events of YAML, for what YAML would read differently or not at all.
+
+Nearly all JSON is YAML, but not an escaped surrogate pair, nor a line separator inside a string.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+import yaml
+
+from pai_runtime.document.value import Source
+
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]]|[^\s,:{}\[\]"]+')
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def is_json(text: str) -> bool:
+    """Whether a text is an object in JSON, each of whose strings is text."""
+    if not text.lstrip(" \t\r\n").startswith("{"):
+        return False
+    try:
+        json.loads(text, parse_constant=_refuse)
+        return not any(_SURROGATE.search(json.loads(each)) for each in _strings(text))
+    except (ValueError, RecursionError):
+        return False
+
+
+def json_events(source: Source) -> Iterator[Any]:
+    """The events of a text that is JSON."""
+    for match in _TOKEN.finditer(source.text):
+        written = match[0]
+        start, end = _mark(source, match.start()), _mark(source, match.end())
+        if written == "{":
+            yield yaml.MappingStartEvent(None, None, implicit=True, start_mark=start, end_mark=end)
+        elif written == "[":
+            yield yaml.SequenceStartEvent(None, None, implicit=True, start_mark=start, end_mark=end)
+        elif written == "}":
+            yield yaml.MappingEndEvent(start, end)
+        elif written == "]":
+            yield yaml.SequenceEndEvent(start, end)
+        else:
+            is_text = written.startswith('"')
+            value = json.loads(written) if is_text else written
+            style = '"' if is_text else None
+            yield yaml.ScalarEvent(None, None, (not is_text, is_text), value, start, end, style=style)
+
+
+def _strings(text: str) -> Iterator[str]:
+    return (match[0] for match in _TOKEN.finditer(text) if "\\u" in match[0])
+
+
+def _mark(source: Source, index: int) -> Any:
+    where = source.position(index)
+    return yaml.Mark("", index, where.line - 1, where.column - 1, None, 0)
+
+
+def _refuse(_: str) -> NoReturn:
+    raise ValueError

@@ -1,0 +1,80 @@
+"""What a job of version 1 is, and all that is wrong with one, in its own words."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from pai_runtime.document.problems import Problem, Problems
+from pai_runtime.document.schemas import check_value, package_schema
+from pai_runtime.document.value import Value
+
+_OF_THE_PORTAL = "tmp"
+"""What the portal had on its page when it wrote the job."""
+
+
+def is_version_1(data: Any) -> bool:
+    """Whether a document is meant as a job of version 1, be it right or wrong."""
+    if not isinstance(data, dict) or "protocolVersion" in data:
+        return False
+    return "jobName" in data or (isinstance(data.get("taskRoles"), list) and "image" in data)
+
+
+def check_version_1(root: Value, problems: Problems) -> None:
+    """Report all that is wrong with a job of version 1, and what of it has no effect."""
+    schema = package_schema("pai_runtime.legacy", "job.schema.json")
+    check_value(root, schema, problems)
+    roles = _items(root, "taskRoles")
+    _check_unique(roles, "name", "task role", problems)
+    ports = []
+    for role in roles:
+        ports += _items(role, "portList")
+        _check_unique(_items(role, "portList"), "label", "port", problems)
+    of = schema["$defs"]
+    _check_unknown([(root, schema), *((role, of["taskRole"]) for role in roles)], problems)
+    _check_unknown([(port, of["port"]) for port in ports], problems)
+
+
+def _items(value: Value, key: str) -> list[Value]:
+    found = value.get(key)
+    return list(found.values()) if found and isinstance(found.data, list) else []
+
+
+def _check_unique(values: Iterable[Value], key: str, what: str, problems: Problems) -> None:
+    first: dict[str, Value] = {}
+    for value in values:
+        name = value.get(key)
+        if name is None or not isinstance(name.data, str):
+            continue
+        before = first.setdefault(name.data, name)
+        if before is not name:
+            message = f"duplicate {key} '{name.data}' of a {what}; the first one is at {before.position}"
+            problems.add(name.problem("duplicate-name", message, found=f"'{name.data}'"))
+
+
+def _check_unknown(values: Iterable[tuple[Value, Any]], problems: Problems) -> None:
+    """Warn of unknown fields: of each that may be a known one, and once of all others."""
+    others = []
+    for value, schema in values:
+        known = schema["properties"]
+        for child in value.values() if isinstance(value.data, dict) else ():
+            if child.key in known:
+                continue
+            meant = problems.suggestions.near_miss(str(child.key), known)
+            if meant and meant not in value.data:
+                problems.add(_unknown(child, "unknown field, which has no effect", meant))
+            else:
+                others.append(child)
+    if not others:
+        return
+    names = ", ".join(dict.fromkeys(str(child.key) for child in others))
+    message = f"fields that version 1 does not know have no effect: {names}"
+    is_harmless = all(child.key == _OF_THE_PORTAL for child in others)
+    problem = _unknown(others[0], message)
+    problems.add(
+        Problem(problem.code, message, problem.position, severity="note" if is_harmless else "warning")
+    )
+
+
+def _unknown(value: Value, message: str, meant: str | None = None) -> Problem:
+    return Problem(
+        "unknown-field", message, value.key_position, value.field, suggestion=meant, severity="warning"
+    )

@@ -1,0 +1,334 @@
+"""From a job of version 1 to the same job in version 2: document to document.
+
+Every value stands where the one of version 1 is that it was made of, so that what is said of it later points
+there.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from pai_runtime.document.document import MAX_NODES
+from pai_runtime.document.problems import DocumentPath, InvalidInput, Problem, Problems, Severity
+from pai_runtime.document.value import Node, Value
+from pai_runtime.legacy.check import check_version_1
+from pai_runtime.legacy.names import identifiers, job_name
+from pai_runtime.task.framework_name import framework_name
+from pai_runtime.task.record import record
+
+_IMAGE: Final = "docker_image_0"
+_HELD: Final = "24h"
+_SHM_MB: Final = 64
+_TAG: Final = "openingTag"
+_REFERENCE = re.compile(r"<%(?=\s*(\$|this\b|parameters\b|secrets\b))")
+_DEFAULT_FS = re.compile(r"\$(PAI_DEFAULT_FS_URI\b|\{PAI_DEFAULT_FS_URI\})")
+
+
+@record(frozen=True)
+class Conversion:
+    """A job in version 2, and what was decided, by the paths in it that it is about."""
+
+    root: Value
+    comments: Mapping[DocumentPath, Sequence[str]]
+
+
+def converted(root: Value, problems: Problems) -> Conversion:
+    """The job in version 2; raises `InvalidInput` for what is wrong in version 1, and reports decisions."""
+    check_version_1(root, problems)
+    problems.check()
+    return _Converter(root, problems).conversion()
+
+
+class _Converter:
+    """Makes the document; `given` is what version 1 says of a field, None for nothing."""
+
+    def __init__(self, root: Value, problems: Problems) -> None:
+        self._root = root
+        self._problems = problems
+        self._comments: dict[DocumentPath, list[str]] = {}
+        self._has_tag = False
+        roles = root.get("taskRoles")
+        self._roles = list(roles.values()) if roles else []
+        names = [str(role.data["name"]) for role in self._roles]
+        self._names = identifiers(names, framework_name, "role")
+
+    def conversion(self) -> Conversion:
+        root = self._root
+        name = _at(root, "jobName")
+        chosen = job_name(name.text)
+        self._say_renamed(name, chosen, ("name",), "$PAI_JOB_NAME too")
+        prerequisites = self._prerequisites()
+        roles = self._task_roles()
+        virtual_cluster = self._text("virtualCluster")
+        document = {
+            "protocolVersion": 2,
+            "name": _made(name.node, chosen),
+            "type": "job",
+            "jobRetryCount": given.node if (given := _given(root, "retryCount")) else None,
+            "parameters": {_TAG: "<%"} if self._has_tag else None,
+            "prerequisites": prerequisites,
+            "taskRoles": roles,
+            "defaults": {"virtualCluster": virtual_cluster.node} if virtual_cluster else None,
+            "extras": self._extras(),
+        }
+        node = _made(root.node, {key: each for key, each in document.items() if each is not None})
+        return Conversion(Value(node), self._comments)
+
+    def _prerequisites(self) -> list[Node]:
+        image = _at(self._root, "image")
+        made = [
+            _made(image.node, {"name": _IMAGE, "type": "dockerimage", "uri": self._literal(image, ("name",))})
+        ]
+        if auth := self._text("authFile"):
+            message = (
+                "is not read, as nothing here reads files on HDFS; for an image that needs a login, version 2"
+                " has the field auth of its prerequisite: {username: …, password: a reference to a secret}"
+            )
+            self._say(auth, message, ("prerequisites", 0), "not-read", "warning")
+        for kind, field in (("data", "dataDir"), ("output", "outputDir")):
+            if folder := self._text(field):
+                path = ("prerequisites", len(made))
+                made.append(
+                    _made(folder.node, {"name": kind, "type": kind, "uri": self._literal(folder, path)})
+                )
+                self._say_not_fetched(folder, f"$PAI_{kind.upper()}_DIR", path)
+        return made
+
+    def _say_not_fetched(self, folder: Value, variable: str, path: DocumentPath) -> None:
+        if "://" in folder.text or folder.text.startswith("$"):
+            message = f"the runtime copies nothing from there or to there; commands find it in {variable}"
+            self._say(folder, message, path, "not-fetched", "warning")
+
+    def _task_roles(self) -> dict[str, Node]:
+        exports = self._exports()
+        made = {}
+        for role in self._roles:
+            name = _at(role, "name")
+            chosen = self._names[name.text]
+            variables = "$PAI_TASK_ROLE_LIST and $PAI_CURRENT_TASK_ROLE_NAME too"
+            self._say_renamed(name, chosen, ("taskRoles", chosen), variables)
+            made[chosen] = self._role(role, ("taskRoles", chosen), exports)
+        return made
+
+    def _role(self, role: Value, path: DocumentPath, exports: Sequence[Node]) -> Node:
+        shm = _given(role, "shmMB")
+        ports = {label: _at(port, "portNumber").node for label, port in self._ports(role).items()}
+        for port, label in zip(_items(role, "portList"), ports, strict=True):
+            where = (*path, "resourcePerInstance", "ports", label)
+            self._say_renamed(_at(port, "label"), label, where, "the variables with its name too")
+        if storage := _given(role, "storageGB"):
+            self._say(storage, "has no effect: nothing limits the disk of a task", path, "no-effect", "note")
+        resources: dict[str, Any] = {
+            "cpu": _at(role, "cpuNumber").node,
+            "memoryMB": _at(role, "memoryMB").node,
+            "gpu": _at(role, "gpuNumber").node,
+        }
+        command = _at(role, "command")
+        document = {
+            "instances": _at(role, "taskNumber").node,
+            "completion": self._completion(role, (*path, "completion")),
+            "dockerImage": _IMAGE,
+            **{kind: kind for kind in ("data", "output") if self._text(f"{kind}Dir")},
+            "resourcePerInstance": {**resources, **({"ports": ports} if ports else {})},
+            "extraContainerOptions": {"shmMB": shm.node if shm else _SHM_MB},
+            "commands": [*exports, self._literal(command, (*path, "commands", len(exports)))],
+        }
+        return _made(role.node, document)
+
+    def _completion(self, role: Value, path: DocumentPath) -> dict[str, Any]:
+        failed, succeeded = role.get("minFailedTaskCount"), _given(role, "minSucceededTaskCount")
+        made: dict[str, Any] = {}
+        if failed is not None:
+            made["minFailedInstances"] = -1 if failed.data is None else failed.node
+        if failed is not None and failed.data is None:
+            message = "null: the job succeeds once all tasks have ended, whatever tasks fail; -1 in version 2"
+            self._say(failed, message, (*path, "minFailedInstances"), "decided", "note")
+        made["minSucceededInstances"] = succeeded.node if succeeded else -1
+        return made
+
+    def _ports(self, role: Value) -> dict[str, Value]:
+        """The ports of a role, by the labels that they get."""
+        ports = _items(role, "portList")
+        labels = [_at(port, "label").text for port in ports]
+        names = identifiers(labels, str, "port")
+        return {names[label]: port for label, port in zip(labels, ports, strict=True)}
+
+    def _exports(self) -> list[Node]:
+        """The commands that set the variables of version 1, before the command of each role."""
+        made = []
+        if data := self._text("dataDir"):
+            made.append(self._export(data, "PAI_DATA_DIR", _quoted_folder(data.text)))
+        output = self._text("outputDir")
+        name = _at(self._root, "jobName")
+        usual = f'"$PAI_DEFAULT_FS_URI/Output/{name.text}"'
+        made.append(
+            self._export(output or name, "PAI_OUTPUT_DIR", _quoted_folder(output.text) if output else usual)
+        )
+        if code := self._text("codeDir"):
+            value = '"$PWD"' if self._is_folder(code) else _quoted_folder(code.text)
+            made.append(self._export(code, "PAI_CODE_DIR", value))
+        variables = _given(self._root, "jobEnvs")
+        given = variables.values() if variables else ()
+        made += [self._export(each, str(each.key), _quoted(each.text)) for each in given]
+        if len(self._roles) * sum(each.size for each in made) > MAX_NODES:
+            message = f"in every task role, they are more than {MAX_NODES} values"
+            raise InvalidInput([(variables or self._root).problem("too-many-values", message)])
+        return made
+
+    def _export(self, given: Value, name: str, value: str) -> Node:
+        return self._without_references(_made(given.node, f"export {name}={value}"), given, ("taskRoles",))
+
+    def _extras(self) -> Node | None:
+        given = _given(self._root, "extras")
+        made: dict[str, Any] = {str(each.key): each.node for each in given.values()} if given else {}
+        own = {"firstPorts": self._first_ports(), "hivedScheduler": self._scheduler(), **self._rest()}
+        for key, value in own.items():
+            if value is None:
+                continue
+            if key in made:
+                where = given.get(key) if given else None
+                message = "takes precedence over what other fields of the job say of the same"
+                self._say(where or self._root, message, ("extras", key), "decided", "note")
+            else:
+                made[key] = value
+        return _made((given or self._root).node, made) if made else None
+
+    def _first_ports(self) -> dict[str, Any] | None:
+        made = {}
+        for role in self._roles:
+            name = self._names[_at(role, "name").text]
+            starts = {label: _at(port, "beginAt") for label, port in self._ports(role).items()}
+            first = {label: start.node for label, start in starts.items() if start.data}
+            if first:
+                made[name] = _made(role.node, first)
+        if made:
+            self._comment(("extras", "firstPorts"), "beginAt: the first port of the first task of each role")
+        return made or None
+
+    def _scheduler(self) -> Node | None:
+        kind = self._text("gpuType")
+        roles = {
+            self._names[_at(role, "name").text]: {
+                "skuType": self._literal(kind, ("extras",)),
+                "skuNum": _at(role, "gpuNumber").node,
+            }
+            for role in self._roles
+            if kind and _at(role, "gpuNumber").data
+        }
+        if not kind or not roles:
+            return None
+        self._comment(("extras", "hivedScheduler"), "gpuType: read by the scheduler of a cluster only")
+        return _made(kind.node, {"taskRoles": roles})
+
+    def _rest(self) -> dict[str, Any]:
+        """How long failed tasks are held, and the code, as far as version 1 says so."""
+        debug = self._root.get("jobEnvs", "isDebug")
+        is_debug = debug is not None and debug.data is True
+        if debug and is_debug:
+            message = f"failed tasks are held for {_HELD} at most"
+            self._say(debug, message, ("extras", "holdOnFailure"), "decided", "note")
+        code = self._text("codeDir")
+        folder = code if code and self._is_folder(code) else None
+        if code and folder:
+            message = "its files are in the working directory of each task, which is $PAI_CODE_DIR"
+            self._say(code, message, ("extras", "code"), "decided", "note")
+        elif code and ("://" in code.text or code.text.startswith("$")):
+            self._say_not_fetched(code, "$PAI_CODE_DIR", ("taskRoles",))
+        elif code:
+            message = "no such directory beside the job file; for any other directory, use run --code"
+            self._say(code, message, ("taskRoles",), "no-such-directory", "warning")
+        return {
+            "holdOnFailure": _made(debug.node, _HELD) if debug and is_debug else None,
+            "code": folder.node if folder else None,
+        }
+
+    def _is_folder(self, code: Value) -> bool:
+        path = Path(code.text)
+        try:
+            return not path.is_absolute() and (Path(self._root.position.file).parent / path).is_dir()
+        except OSError:
+            return False
+
+    def _literal(self, given: Value, path: DocumentPath) -> Node:
+        return self._without_references(given.node, given, path)
+
+    def _without_references(self, node: Node, given: Value, path: DocumentPath) -> Node:
+        """A text as it is, even if it would have references in version 2."""
+        text, count = _REFERENCE.subn(f"<% $parameters.{_TAG} %>", node.text)
+        if not count:
+            return node
+        self._has_tag = True
+        message = f"version 1 has no references, so that '<%' is a parameter of version 2, {_TAG}"
+        self._say(given, message, path, "decided", "note")
+        return node.replaced(text, text)
+
+    def _text(self, field: str) -> Value | None:
+        """A field of the job that is a text; the empty one is none."""
+        given = _given(self._root, field)
+        return given if given and given.data else None
+
+    def _say_renamed(self, given: Value, name: str, path: DocumentPath, also: str) -> None:
+        if name != given.text:
+            message = f"is '{name}' in version 2, which does not allow '{given.text}'; {also}"
+            self._say(given, message, path, "renamed", "warning")
+
+    def _say(self, given: Value, message: str, path: DocumentPath, code: str, severity: Severity) -> None:
+        self._problems.add(Problem(code, message, given.position, given.field, severity=severity))
+        self._comment(path, f"{given.field}: {message}")
+
+    def _comment(self, path: DocumentPath, text: str) -> None:
+        texts = self._comments.setdefault(path, [])
+        if text not in texts:
+            texts.append(text)
+
+
+def _made(where: Node, content: Any) -> Node:
+    """A new value that stands where another one does; nodes in it stay where they are."""
+    if isinstance(content, Node):
+        return content
+    children: dict[str | int, Node] = {}
+    data = content
+    if isinstance(content, dict):
+        children = {key: _made(where, each) for key, each in content.items()}
+        data = {key: child.data for key, child in children.items()}
+    elif isinstance(content, list):
+        children = {index: _made(where, each) for index, each in enumerate(content)}
+        data = [child.data for child in children.values()]
+    is_scalar = not isinstance(content, (dict, list))
+    node = Node(where.source, where.start, where.end, data, str(content) if is_scalar else "")
+    if isinstance(content, dict):
+        node.keys = {key: child.start for key, child in children.items()}
+    node.children = children
+    node.size += sum(child.size for child in children.values())
+    return node
+
+
+def _at(value: Value, key: str) -> Value:
+    """A field that the check has found."""
+    found = value.get(key)
+    if found is None:
+        raise KeyError(key)
+    return found
+
+
+def _given(value: Value, key: str) -> Value | None:
+    """A field that is not null."""
+    found = value.get(key)
+    return found if found and found.data is not None else None
+
+
+def _items(value: Value, key: str) -> list[Value]:
+    found = _given(value, key)
+    return list(found.values()) if found else []
+
+
+def _quoted(text: str) -> str:
+    """A text as one word of a shell."""
+    return "'" + text.replace("'", "'\"'\"'") + "'"
+
+
+def _quoted_folder(text: str) -> str:
+    """The same for a URI, in which version 1 replaces the platform's own variable, and no other one."""
+    match = _DEFAULT_FS.match(text)
+    return f'"$PAI_DEFAULT_FS_URI"{_quoted(text[match.end() :])}' if match else _quoted(text)
