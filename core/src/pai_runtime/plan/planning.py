@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pai_runtime.document.problems import Problem, Problems
 from pai_runtime.host.discovery import Manifest, Plugin
@@ -16,14 +17,21 @@ from pai_runtime.plan.build import LEFT_OUT, PlannedRole, Planner, use_problem
 from pai_runtime.plan.environment import Placement
 from pai_runtime.task.record import record
 
+if TYPE_CHECKING:
+    from pai_runtime.definitions.model import OpenLibrary
+
 
 @record(frozen=True)
 class JobFiles:
-    """A job file, a YAML file with values for its secrets, and what the command line changes."""
+    """A job file, a YAML file with values for its secrets, and what the command line changes.
+
+    `open_library` opens what has the definitions that it requires.
+    """
 
     job: Path
     secrets: Path | None = None
     overrides: Overrides = NO_OVERRIDES
+    open_library: "OpenLibrary | None" = None
 
 
 def plan_job(
@@ -40,7 +48,8 @@ def plan_job(
     that is not there is one; only a warning if the use's failure policy ignores it, or if `lenient`: a job
     file is not wrong because this machine lacks a plugin, unless it is one of this machine's, misspelt.
     """
-    job = load_job(files.job, files.secrets, job_plugins(host), problems, files.overrides)
+    plugins = job_plugins(host)
+    job = load_job(files.job, files.secrets, plugins, problems, files.overrides, files.open_library)
     roles = planned_roles(job, host, problems, lenient=lenient)
     problems.check()
     return Planner(job, host, roles, place(job), problems)
