@@ -59,6 +59,24 @@ class Host:
             self._refusals[id_] = refusal(self._policies, self.installed[id_])
         return self._refusals[id_]
 
+    def location_refusal(self, location: str) -> str | None:
+        """Why shared definitions may not come from a location; None if they may."""
+        policies = [policy.definitions for policy in self._policies if policy.definitions]
+        if not policies:
+            return None
+        from pai_runtime.host.definition_policy import location_refusal  # noqa: PLC0415 - few have a policy
+
+        return location_refusal(policies, location)
+
+    def refusal_in_definition(self, id_: str) -> str | None:
+        """Why a shared definition may not use a plugin, that the job itself may; None if it may."""
+        policies = [policy.definitions for policy in self._policies if policy.definitions]
+        if not policies:
+            return None
+        from pai_runtime.host.definition_policy import plugin_refusal  # noqa: PLC0415 - as above
+
+        return plugin_refusal(policies, id_)
+
     def find(self, id_: str) -> Plugin:
         """The plugin with this id, not imported; raises `Unavailable`."""
         if id_ not in self.installed:

@@ -10,6 +10,10 @@ from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.metadata import normalized
 from pai_runtime.task.record import record
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pai_runtime.host.definition_policy import DefinitionPolicy
+
 EVERY = "*"
 """In the place of specifiers: every version."""
 
@@ -30,10 +34,14 @@ class AllowedPlugin:
 
 @record(frozen=True)
 class Policy:
-    """What a policy file says. `allowed` None is the policy where there is no file: all is allowed."""
+    """What a policy file says. `allowed` None is the policy where there is no file: all is allowed.
+
+    So are all definitions if `definitions` is None.
+    """
 
     file: str | None
     allowed: tuple[AllowedPlugin, ...] | None
+    definitions: "DefinitionPolicy | None" = None
 
 
 NO_POLICY = Policy(None, None)
@@ -58,8 +66,11 @@ def read_policy(path: Path) -> Policy:
             problems.add(
                 Problem("wrong-versions", message, at.position, at.field, found=found, expected=expected)
             )
+    from pai_runtime.host.definition_policy import read_definition_policy  # noqa: PLC0415 - as below
+
+    definitions = read_definition_policy(root, problems)
     problems.check()
-    return Policy(str(path), tuple(allowed))
+    return Policy(str(path), tuple(allowed), definitions)
 
 
 def _are_versions(text: str) -> bool:

@@ -1,0 +1,212 @@
+"""The library of a job: definitions by their references, from the sources that are permitted."""
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from posixpath import dirname, join, normpath
+from typing import Final
+from urllib.parse import quote, urljoin
+
+from pai_runtime.definitions.choice import chosen, published_name
+from pai_runtime.definitions.definition import read_definitions
+from pai_runtime.definitions.locations import canonical, is_below, is_url
+from pai_runtime.definitions.model import Definition, DefinitionFile, DefinitionSource, NoDefinition
+from pai_runtime.definitions.reference import Reference
+from pai_runtime.definitions.url import file_at
+from pai_runtime.definitions.web import Web
+from pai_runtime.document.document import MAX_BYTES
+from pai_runtime.document.problems import InvalidInput, Position, Problems, listed
+from pai_runtime.task.record import replace
+from pai_runtime.task.regular_file import open_regular
+
+FILE: Final = "file:"
+"""Begins the origin of a file that is named by its path: relative to the job's directory, or absolute."""
+
+
+class SourceLibrary:
+    """Asks `sources` in order for a name, and finds what is named by a path or a URL.
+
+    `job` is the job file, to which paths are relative; None if the job is in no file. `refusal` says why what
+    is at a location may not be used, None if it may; a source that is refused is left out.
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[DefinitionSource],
+        web: Web,
+        refusal: Callable[[str], str | None],
+        job: Path | None = None,
+    ) -> None:
+        self._sources = sources
+        self._web = web
+        self._refusal = refusal
+        self._job = job
+        self._found: dict[tuple[str, str], Definition | NoDefinition | InvalidInput] = {}
+        self._files: dict[str, DefinitionFile] = {}
+        self._read: dict[tuple[str, str], Sequence[Definition] | InvalidInput] = {}
+
+    def find(self, reference: Reference, above: DefinitionFile | None, required_by: Position) -> Definition:
+        """See `Library.find`."""
+        is_relative = reference.kind in ("plain", "path") and above is not None
+        key = reference.text, above.origin if above and is_relative else ""
+        if key not in self._found:
+            try:
+                self._found[key] = self._find(reference, above, required_by)
+            except (NoDefinition, InvalidInput) as error:
+                self._found[key] = error
+        found = self._found[key]
+        if isinstance(found, Definition):
+            return found
+        raise found
+
+    def file(self, origin: str) -> DefinitionFile:
+        """The definition file of an origin; raises as `Library.find`."""
+        if origin not in self._files:
+            self._files[origin] = self._local(origin) if origin.startswith(FILE) else self._remote(origin)
+        return self._files[origin]
+
+    def _find(self, reference: Reference, above: DefinitionFile | None, required_by: Position) -> Definition:
+        if reference.kind == "plain":
+            here = self._definitions(above, required_by) if above else ()
+            if same := [definition for definition in here if definition.name == reference.target]:
+                return chosen(reference, same)
+            reference = replace(reference, kind="name")
+        if reference.kind in ("name", "item"):
+            return self._published(reference, required_by)
+        target, _, name = reference.target.partition("#")
+        found = self._definitions(self.file(_origin(reference, target, above)), required_by)
+        if named := [definition for definition in found if definition.name == (name or definition.name)]:
+            return chosen(reference, named)
+        message = f"{target} has no definition '{name}'" if name else f"{target} has no definition"
+        raise NoDefinition("no-such-definition", message, [definition.name for definition in found])
+
+    def _published(self, reference: Reference, required_by: Position) -> Definition:
+        """What the first source has that has it at all."""
+        refused, of_other_types = [], list[Definition]()
+        for source in self._sources:
+            if reason := self._refusal(source.location):
+                refused.append(f"the source '{source.name}': {reason}")
+                continue
+            found = self._named(reference, source.find(reference), required_by)
+            if typed := [each for each in found if reference.type in ("", each.kind)]:
+                return chosen(reference, typed)
+            of_other_types += found
+        name = published_name(reference)
+        if of_other_types:
+            at, kind = of_other_types[0].file.shown, of_other_types[0].kind or "none"
+            message = f"expected '{name}' to be of type {reference.type}, found type {kind} in {at}"
+            raise NoDefinition("no-such-definition", message)
+        if refused:
+            message = f"no source that may be used has '{name}'; not asked is {'; '.join(refused)}"
+            raise NoDefinition("definition-refused", message)
+        asked = listed([source.name for source in self._sources])
+        raise NoDefinition("no-such-definition", f"no source has '{name}'; asked: {asked}", self._names())
+
+    def _named(
+        self, reference: Reference, files: Sequence[DefinitionFile], required_by: Position
+    ) -> Sequence[Definition]:
+        """Those of the name. A file that is not sound is in nobody's way, unless it is about just this."""
+        name, found, unsound = reference.target, list[Definition](), list[InvalidInput]()
+        for file in files:
+            try:
+                definitions = self._definitions(file, required_by)
+            except InvalidInput as error:
+                if reference.kind == "item" or _is_about(name, file.content):
+                    raise
+                unsound.append(error)
+                continue
+            found += (each for each in definitions if reference.kind == "item" or each.name == name)
+        if unsound and not found:
+            raise unsound[0]
+        return found
+
+    def _names(self) -> Iterator[str]:
+        """All names that there are, for a suggestion."""
+        for source in self._sources:
+            with suppress(NoDefinition, InvalidInput):
+                yield from (each.name for each in source.list(Problems()))
+
+    def _definitions(self, file: DefinitionFile, required_by: Position) -> Sequence[Definition]:
+        key = file.origin, file.digest
+        if key not in self._read:
+            try:
+                self._read[key] = read_definitions(file, required_by)
+            except InvalidInput as error:
+                self._read[key] = error
+        found = self._read[key]
+        if isinstance(found, InvalidInput):
+            raise found
+        return found
+
+    def _local(self, origin: str) -> DefinitionFile:
+        """A file that is named by its path."""
+        if self._job is None:
+            message = (
+                f"{origin.removeprefix(FILE)} is nowhere: the job is in no file that it could be next to"
+            )
+            raise NoDefinition("definition-unavailable", message)
+        folder = self._job.parent
+        shown = folder / origin.removeprefix(FILE)
+        path = Path(os.path.realpath(shown))
+        is_own = path.is_relative_to(os.path.realpath(folder))
+        if not is_own:
+            self._check(str(path))
+        try:
+            with open_regular(path) as file:
+                content = file.read(MAX_BYTES + 1)
+        except FileNotFoundError:
+            raise NoDefinition("no-such-definition", f"there is no file {shown}") from None
+        except OSError as error:
+            message = f"{shown} cannot be read: {error.strerror}"
+            raise NoDefinition("definition-unavailable", message) from None
+        return DefinitionFile(origin, str(shown), str(path), content, path=path, own=is_own)
+
+    def _remote(self, origin: str) -> DefinitionFile:
+        """A file of a source, or at a URL."""
+        for source in self._sources:
+            if _may_have(source, origin):
+                self._check(source.location)
+                if file := source.read(origin):
+                    return file
+        if not is_url(origin):
+            raise NoDefinition("no-such-definition", f"no source has {origin}")
+        self._check(origin)
+        return file_at(origin, self._web)
+
+    def _check(self, location: str) -> None:
+        if reason := self._refusal(location):
+            raise NoDefinition("definition-refused", reason)
+
+
+def _origin(reference: Reference, target: str, above: DefinitionFile | None) -> str:
+    """The origin of the file at a URL, or at a path that stands in the file `above`."""
+    if reference.kind == "url":
+        return canonical(target)
+    within = above.origin if above else FILE
+    is_absolute = target.startswith("/") or reference.text.startswith(FILE)
+    if within.startswith(FILE):
+        return FILE + normpath(join(dirname(within.removeprefix(FILE)), target))
+    if is_absolute:
+        message = f"{within} is not on this machine or is shared, so that a path in it must be relative"
+        raise NoDefinition("wrong-reference", message)
+    if is_url(within):
+        return canonical(urljoin(within, quote(target)))
+    source, _, path = within.partition(":")
+    path = normpath(join(dirname(path), target))
+    if path.startswith("../"):
+        raise NoDefinition("wrong-reference", f"'{target}' leads out of the folder of the source '{source}'")
+    return f"{source}:{path}"
+
+
+def _may_have(source: DefinitionSource, origin: str) -> bool:
+    if is_url(origin):
+        return is_below(origin, source.location)
+    return origin.startswith(f"{source.name}:")
+
+
+def _is_about(name: str, content: bytes) -> bool:
+    """Whether a file has a definition of this name, as far as that shows without parsing it."""
+    pattern = rb"""^(?:- *)?["']?name["']?\s*:\s*["']?%s(?![a-zA-Z0-9_-])""" % name.encode()
+    return re.search(pattern, content, re.MULTILINE) is not None

@@ -1,0 +1,59 @@
+"""Where definitions are: URLs in one spelling, and what is below what."""
+
+from pathlib import PurePosixPath
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+EMBEDDED: Final = "embedded"
+"""The location of the definitions that come with the runtime, and the name of their source."""
+
+_PORTS: Final = {"http": 80, "https": 443}
+
+
+def canonical(url: str) -> str:
+    """A URL in one spelling: without fragment, dot segments and the port that its scheme has anyway."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    host = f"[{host}]" if ":" in host else host
+    port = f":{parts.port}" if parts.port not in (None, _PORTS.get(parts.scheme)) else ""
+    query = f"?{parts.query}" if parts.query else ""
+    return f"{parts.scheme}://{host}{port}{_without_dots(parts.path)}{query}"
+
+
+def is_url(location: str) -> bool:
+    """Whether it is one, and no path."""
+    return "://" in location
+
+
+def is_below(location: str, prefix: str) -> bool:
+    """Whether a location is another one, or is below it by whole segments of its path.
+
+    Both are absolute paths, or URLs as `canonical` writes them. A URL that a server could take for another
+    one, because it hides a dot segment or a slash, is below nothing.
+    """
+    if is_url(location) != is_url(prefix):
+        return False
+    if not is_url(location):
+        return PurePosixPath(location).is_relative_to(prefix)
+    at, above = urlsplit(location), urlsplit(prefix)
+    if at[:2] != above[:2] or any(_hides(segment) for segment in at.path.split("/")):
+        return False
+    return location == prefix or (not above.query and f"{at.path}/".startswith(f"{above.path.rstrip('/')}/"))
+
+
+def _hides(segment: str) -> bool:
+    plain = unquote(segment)
+    return plain in (".", "..") or "/" in plain or "\\" in plain
+
+
+def _without_dots(path: str) -> str:
+    kept: list[str] = []
+    segments = path.split("/")[1:]
+    for segment in segments:
+        if segment == "..":
+            del kept[-1:]
+        elif segment != ".":
+            kept.append(segment)
+    if segments and segments[-1] in (".", ".."):
+        kept.append("")
+    return "/" + "/".join(kept)

@@ -1,0 +1,119 @@
+"""OpenPAI's marketplace server: items by name and id, whose ``protocol`` is a definition file."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import quote
+
+from pai_runtime.definitions.listing import listed_definitions
+from pai_runtime.definitions.model import DefinitionFile, Listed, NoDefinition
+from pai_runtime.definitions.reference import Reference
+from pai_runtime.definitions.web import Web
+from pai_runtime.document.problems import Problems
+from pai_runtime.task import fast_json
+from pai_runtime.task.record import replace
+
+_NO_DEFINITIONS: Final = ("template", "old")
+"""Types of items that are whole jobs."""
+_MOST_ITEMS: Final = 10_000
+_LONGEST: Final = 200
+
+Item = Mapping[str, Any]
+
+
+class MarketplaceSource:
+    """A server at a URL. By name only approved items are found: anybody may publish one of any name."""
+
+    def __init__(self, name: str, url: str, web: Web) -> None:
+        self.name = name
+        self.location = url.rstrip("/")
+        self._items_at = f"{self.location}/api/items"
+        self._web = web
+
+    def find(self, reference: Reference) -> Sequence[DefinitionFile]:
+        """The approved items of the name, or the one of the id."""
+        if reference.kind == "item":
+            item = self._item(reference.target)
+            return () if item is None else (self._file(item),)
+        found = self._items(f"?name={quote(reference.target, safe='')}")
+        named = [item for item in found if item.get("name") == reference.target]
+        approved = [item for item in named if item.get("status") == "approved"]
+        if named and not approved:
+            ids = ", ".join(f"{_reference(item)} by {_text(item, 'author')}" for item in named[:10])
+            message = (
+                f"'{reference.target}' is not approved on the server of '{self.name}';"
+                f" if you trust it, ask for it by its id: {ids}"
+            )
+            raise NoDefinition("definition-forbidden", message)
+        return [self._file(item) for item in approved]
+
+    def read(self, origin: str) -> DefinitionFile | None:
+        """The item with a URL."""
+        id_ = origin.removeprefix(f"{self._items_at}/")
+        item = self._item(id_) if id_ != origin else None
+        return None if item is None else self._file(item)
+
+    def list(self, problems: Problems) -> Sequence[Listed]:
+        """All that is approved; a name of which there are several is listed by its ids."""
+        items = [item for item in self._items("") if item.get("status") == "approved"]
+        names = Counter(_text(item, "name") for item in items)
+        found: list[Listed] = []
+        for item in items:
+            if item.get("type") in _NO_DEFINITIONS:
+                continue
+            for each in listed_definitions([self._file(item)], problems):
+                is_alone = names[_text(item, "name")] == 1
+                reference = each.reference if is_alone else _reference(item)
+                summary = each.summary or _text(item, "summary")
+                found.append(replace(each, reference=reference, summary=summary))
+        return found
+
+    def _file(self, item: Item) -> DefinitionFile:
+        at, protocol = f"{self._items_at}/{quote(_text(item, 'id'), safe='')}", item.get("protocol")
+        if item.get("status") == "rejected":
+            raise NoDefinition(
+                "definition-forbidden", f"{at} has been rejected by the server's administrators"
+            )
+        if item.get("type") in _NO_DEFINITIONS or not isinstance(protocol, str):
+            raise NoDefinition("wrong-reference", f"{at} is a job, and no shared prerequisite")
+        content = protocol.encode("utf-8", "surrogatepass")
+        return DefinitionFile(at, at, at, content, author=_text(item, "author"))
+
+    def _item(self, id_: str) -> Item | None:
+        try:
+            item = self._json(f"/{quote(id_, safe='')}")
+        except NoDefinition as error:
+            if error.code == "no-such-definition":
+                return None
+            raise
+        if not isinstance(item, Mapping):
+            raise self._nonsense()
+        return {**item, "id": id_}
+
+    def _items(self, query: str) -> Sequence[Item]:
+        items = self._json(query)
+        if not isinstance(items, list) or len(items) > _MOST_ITEMS:
+            raise self._nonsense()
+        return [item for item in items if isinstance(item, Mapping)]
+
+    def _json(self, below: str) -> Any:
+        try:
+            return fast_json.loads(self._web.get(self._items_at + below))
+        except (ValueError, RecursionError):
+            raise self._nonsense() from None
+
+    def _nonsense(self) -> NoDefinition:
+        return NoDefinition(
+            "definition-unavailable",
+            f"{self._items_at} gives no answer of a marketplace server; check the URL of the source"
+            f" '{self.name}'",
+        )
+
+
+def _reference(item: Item) -> str:
+    return f"marketplace://prerequisites/itemId/{_text(item, 'id')}"
+
+
+def _text(item: Item, key: str) -> str:
+    value = item.get(key)
+    return str(value)[:_LONGEST] if isinstance(value, (str, int)) else ""

@@ -1,0 +1,45 @@
+"""The sources of definitions that are configured, and those that come with the runtime."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
+from urllib.parse import urljoin
+
+from pai_runtime.definitions.configuration import SourceSettings, read_sources
+from pai_runtime.definitions.folder import FolderSource
+from pai_runtime.definitions.locations import EMBEDDED
+from pai_runtime.definitions.model import DefinitionSource
+from pai_runtime.definitions.server import MarketplaceSource
+from pai_runtime.definitions.url import UrlSource
+from pai_runtime.definitions.web import Fetches, Web
+from pai_runtime.document.value import Value
+
+EMBEDDED_FOLDER: Final = Path(__file__).with_name("embedded")
+
+
+def open_sources(
+    configurations: Iterable[Path], secrets: Mapping[str, Value], fetcher: Fetches
+) -> tuple[Sequence[DefinitionSource], Web]:
+    """The sources in the order in which they are asked, and what asks servers with their tokens.
+
+    Nothing of them is read yet. Raises `InvalidInput` for a configuration that is not sound.
+    """
+    settings = read_sources(configurations)
+    tokens = [(_below(each), partial(each.token, secrets)) for each in settings if each.value.get("token")]
+    web = Web(fetcher, tokens)
+    embedded = FolderSource(EMBEDDED, EMBEDDED_FOLDER, EMBEDDED)
+    return [*(_source(each, web) for each in settings), embedded], web
+
+
+def _source(settings: SourceSettings, web: Web) -> DefinitionSource:
+    if settings.kind == "folder":
+        return FolderSource(settings.name, Path(settings.place))
+    if settings.kind == "url":
+        return UrlSource(settings.name, settings.place, web)
+    return MarketplaceSource(settings.name, settings.place, web)
+
+
+def _below(settings: SourceSettings) -> str:
+    """Where the token of a source is shown: below a server; for a file, where its relative paths lead."""
+    return urljoin(settings.place, ".") if settings.kind == "url" else settings.place

@@ -1,0 +1,59 @@
+"""Which shared prerequisites a cluster allows: where they come from, and which plugins they may use."""
+
+import os
+from collections.abc import Iterable, Sequence
+
+from pai_runtime.definitions.locations import EMBEDDED, canonical, is_below, is_url
+from pai_runtime.definitions.reference import BadReference, parse_reference
+from pai_runtime.document.problems import Problems, listed
+from pai_runtime.document.value import Value
+from pai_runtime.task.record import record
+
+
+@record(frozen=True)
+class DefinitionPolicy:
+    """What a policy file says of definitions. `plugins` None allows them each plugin that the policy allows.
+
+    `sources` are locations, as `pai_runtime.definitions.locations` compares them.
+    """
+
+    file: str
+    sources: Sequence[str]
+    plugins: Sequence[str] | None
+
+
+def read_definition_policy(root: Value, problems: Problems) -> DefinitionPolicy:
+    """That of a policy file; where it says nothing of definitions, it allows none."""
+    section = root.get("definitions")
+    sources = section.get("sources") if section else None
+    locations = [_location(each, problems) for each in sources.values()] if sources else []
+    plugins = section.data.get("plugins") if section else None
+    return DefinitionPolicy(root.position.file, locations, plugins)
+
+
+def _location(value: Value, problems: Problems) -> str:
+    if not is_url(value.text):
+        return value.text if value.text == EMBEDDED else os.path.realpath(value.text)
+    try:
+        return canonical(parse_reference(value.text).target)
+    except BadReference as error:
+        problems.add(value.problem("wrong-url", str(error), found=f"'{value.text}'"))
+        return value.text
+
+
+def location_refusal(policies: Iterable[DefinitionPolicy], location: str) -> str | None:
+    """Why definitions may not come from a location; None if they may, under each policy."""
+    for policy in policies:
+        if not any(is_below(location, source) for source in policy.sources):
+            allowed = listed(policy.sources) or "none"
+            return f"policy {policy.file} allows no shared prerequisite from {location}; it allows {allowed}"
+    return None
+
+
+def plugin_refusal(policies: Iterable[DefinitionPolicy], id_: str) -> str | None:
+    """Why a definition may not use a plugin; None if it may, under each policy."""
+    for policy in policies:
+        if policy.plugins is not None and id_ not in policy.plugins:
+            allowed = listed(policy.plugins) or "no plugin"
+            return f"policy {policy.file} lets no shared prerequisite use it; it lets them use {allowed}"
+    return None
