@@ -1,7 +1,6 @@
 """The library of shared definitions for a command: what is configured, under the policies in force."""
 
 import os
-import shlex
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -15,9 +14,7 @@ from pai_runtime.host.host import Host
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pai_runtime.definitions.library import SourceLibrary
-    from pai_runtime.definitions.lock import Key, Lock, Pin
-    from pai_runtime.definitions.locked import RecordingLibrary
-    from pai_runtime.definitions.model import Library, OpenLibrary
+    from pai_runtime.definitions.model import OpenLibrary
     from pai_runtime.document.value import Value
 
 MACHINE_CONFIGURATION: Final = Path("/etc/pai-runtime/marketplace.yaml")
@@ -36,46 +33,6 @@ def _opened(job: Path | None, host: Host, secrets: Mapping[str, "Value"]) -> "So
 
     sources, web = open_sources(configurations(), secrets, Fetcher())
     return SourceLibrary(sources, web, host.location_refusal, job)
-
-
-class JobLibrary:
-    """Opens the library of a job, when that is needed for the first time, and knows what was found in it.
-
-    `job` is its file; what its lock file says holds, or `lock` in the place of it. What is not in that is
-    refused if it is `complete`.
-    """
-
-    def __init__(
-        self, job: Path, host: Host, lock: "Lock | None" = None, *, complete: bool = True
-    ) -> None:
-        self._job = job
-        self._host = host
-        self._lock = lock
-        self._complete = complete
-        self._opened: RecordingLibrary | None = None
-
-    def __call__(self, secrets: Mapping[str, "Value"]) -> "Library":
-        """See `OpenLibrary`."""
-        from pai_runtime.definitions.cache import Cache
-        from pai_runtime.definitions.lock import existing_lock, lock_path
-        from pai_runtime.definitions.locked import LockedLibrary, RecordingLibrary
-
-        library: Library = found = _opened(self._job, self._host, secrets)
-        lock = self._lock or existing_lock(lock_path(self._job))
-        if lock:
-            command = f"pai-runtime lock {shlex.quote(str(self._job))}"
-            library = LockedLibrary(found, lock, Cache(), command, complete=self._complete)
-        self._opened = RecordingLibrary(library)
-        return self._opened
-
-    @property
-    def pins(self) -> "Mapping[Key, Pin]":
-        """What the lock file of the job has to say."""
-        return self._opened.shared if self._opened else {}
-
-    def resolved(self) -> str:
-        """A lock file that carries everything that was found; empty if that is nothing."""
-        return self._opened.resolved() if self._opened else ""
 
 
 def user_configuration() -> Path | None:

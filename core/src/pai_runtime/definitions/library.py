@@ -4,8 +4,8 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from os.path import dirname, join, normpath
 from pathlib import Path
+from posixpath import dirname, join, normpath
 from typing import Final
 from urllib.parse import quote, urljoin
 
@@ -22,7 +22,7 @@ from pai_runtime.task.record import replace
 from pai_runtime.task.regular_file import open_regular
 
 FILE: Final = "file:"
-"""Begins the origin of a file that is named by its path: relative to the job file's directory, or absolute."""
+"""Begins the origin of a file that is named by its path: relative to the job's directory, or absolute."""
 
 
 class SourceLibrary:
@@ -67,23 +67,6 @@ class SourceLibrary:
             self._files[origin] = self._local(origin) if origin.startswith(FILE) else self._remote(origin)
         return self._files[origin]
 
-    def meant(self, reference: Reference, file: DefinitionFile, required_by: Position) -> Definition:
-        """The definition in a file that a reference means, whatever other files have; raises as `find`."""
-        if not file.own:
-            self._check(file.location)
-        if reference.kind in ("name", "item"):
-            found = self._named(reference, [file], required_by)
-            if typed := [each for each in found if reference.type in ("", each.kind)]:
-                return chosen(reference, typed)
-            message = f"{file.shown} does not have '{published_name(reference)}'"
-            raise NoDefinition("no-such-definition", message)
-        target, _, name = reference.target.partition("#")
-        found = self._definitions(file, required_by)
-        if named := [definition for definition in found if definition.name == (name or definition.name)]:
-            return chosen(reference, named)
-        message = f"{target} has no definition '{name}'" if name else f"{target} has no definition"
-        raise NoDefinition("no-such-definition", message, [definition.name for definition in found])
-
     def _find(self, reference: Reference, above: DefinitionFile | None, required_by: Position) -> Definition:
         if reference.kind == "plain":
             here = self._definitions(above, required_by) if above else ()
@@ -92,8 +75,12 @@ class SourceLibrary:
             reference = replace(reference, kind="name")
         if reference.kind in ("name", "item"):
             return self._published(reference, required_by)
-        origin = _origin(reference, reference.target.partition("#")[0], above)
-        return self.meant(reference, self.file(origin), required_by)
+        target, _, name = reference.target.partition("#")
+        found = self._definitions(self.file(_origin(reference, target, above)), required_by)
+        if named := [definition for definition in found if definition.name == (name or definition.name)]:
+            return chosen(reference, named)
+        message = f"{target} has no definition '{name}'" if name else f"{target} has no definition"
+        raise NoDefinition("no-such-definition", message, [definition.name for definition in found])
 
     def _published(self, reference: Reference, required_by: Position) -> Definition:
         """What the first source has that has it at all."""
@@ -121,16 +108,16 @@ class SourceLibrary:
         self, reference: Reference, files: Sequence[DefinitionFile], required_by: Position
     ) -> Sequence[Definition]:
         """Those of the name. A file that is not sound is in nobody's way, unless it is about just this."""
-        found, unsound = list[Definition](), list[InvalidInput]()
+        name, found, unsound = reference.target, list[Definition](), list[InvalidInput]()
         for file in files:
             try:
                 definitions = self._definitions(file, required_by)
             except InvalidInput as error:
-                if reference.kind == "item" or _is_about(reference.target, file.content):
+                if reference.kind == "item" or _is_about(name, file.content):
                     raise
                 unsound.append(error)
                 continue
-            found += (each for each in definitions if reference.kind == "item" or each.name == reference.target)
+            found += (each for each in definitions if reference.kind == "item" or each.name == name)
         if unsound and not found:
             raise unsound[0]
         return found
@@ -156,7 +143,9 @@ class SourceLibrary:
     def _local(self, origin: str) -> DefinitionFile:
         """A file that is named by its path."""
         if self._job is None:
-            message = f"{origin.removeprefix(FILE)} is nowhere: the job is in no file that it could be next to"
+            message = (
+                f"{origin.removeprefix(FILE)} is nowhere: the job is in no file that it could be next to"
+            )
             raise NoDefinition("definition-unavailable", message)
         folder = self._job.parent
         shown = folder / origin.removeprefix(FILE)
@@ -177,8 +166,7 @@ class SourceLibrary:
     def _remote(self, origin: str) -> DefinitionFile:
         """A file of a source, or at a URL."""
         for source in self._sources:
-            is_its = is_below(origin, source.location) if is_url(origin) else origin.startswith(f"{source.name}:")
-            if is_its:
+            if _may_have(source, origin):
                 self._check(source.location)
                 if file := source.read(origin):
                     return file
@@ -210,6 +198,12 @@ def _origin(reference: Reference, target: str, above: DefinitionFile | None) -> 
     if path.startswith("../"):
         raise NoDefinition("wrong-reference", f"'{target}' leads out of the folder of the source '{source}'")
     return f"{source}:{path}"
+
+
+def _may_have(source: DefinitionSource, origin: str) -> bool:
+    if is_url(origin):
+        return is_below(origin, source.location)
+    return origin.startswith(f"{source.name}:")
 
 
 def _is_about(name: str, content: bytes) -> bool:
