@@ -122,7 +122,7 @@ def test_what_has_changed_at_its_origin_is_refused(world: World, reference: str)
 
 
 def empty_cache(world: World) -> None:
-    for path in (world.folder / "cache").iterdir():
+    for path in (world.folder / "cache").glob("*"):
         path.unlink()
 
 

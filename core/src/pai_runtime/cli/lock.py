@@ -2,7 +2,7 @@
 
 import argparse
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from errno import EEXIST
 from pathlib import Path
 
@@ -107,5 +107,9 @@ def _changes(old: Pins, new: Pins) -> Iterator[str]:
         elif before is None:
             yield f"added {name}: {now.origin} sha256:{now.digest}"
         elif (before.origin, before.digest) != (now.origin, now.digest):
-            was = f"{before.origin} sha256:{before.digest}" if before.origin != now.origin else f"sha256:{before.digest}"
+            was = (
+                f"{before.origin} sha256:{before.digest}"
+                if before.origin != now.origin
+                else f"sha256:{before.digest}"
+            )
             yield f"updated {name}: {now.origin} sha256:{now.digest}, was {was}"

@@ -1,7 +1,7 @@
 """The lock file of a job: which bytes its references to definitions meant.
 
-It stands beside the job file, to be committed with it. One that carries the bytes too is in the directory of a
-run, and may be handed to a pod, so that nothing is fetched there.
+It stands beside the job file, to be committed with it. One that carries the bytes too is in the directory
+of a run, and may be handed to a pod, so that nothing is fetched there.
 """
 
 import json

@@ -99,7 +99,9 @@ class RecordingLibrary:
     def resolved(self) -> str:
         """A lock file of everything that was found, also of what is the job's own, with all bytes."""
         pins = [_pin(key, definition) for key, definition in self._found.items()]
-        return lock_text(pins, (definition.file.content for definition in self._found.values())) if pins else ""
+        return (
+            lock_text(pins, (definition.file.content for definition in self._found.values())) if pins else ""
+        )
 
 
 def keep_file(cache: Cache, file: DefinitionFile) -> None:
@@ -143,6 +145,6 @@ def _pin(key: Key, definition: Definition) -> Pin:
         name=definition.name,
         version=definition.version,
         digest=file.digest,
-        location=file.location if file.location != file.origin else "",
+        location="" if file.own or file.location == file.origin else file.location,
         own=file.own,
     )
