@@ -8,6 +8,7 @@ from typing import get_args
 from pai_runtime.cli import CANNOT_RUN
 from pai_runtime.cli.arguments import add_job, add_policy, task_or_role, time_span
 from pai_runtime.cli.chosen_tasks import NoSuchTask, chosen_tasks
+from pai_runtime.cli.library import open_library
 from pai_runtime.cli.overrides import add_overrides, given_overrides
 from pai_runtime.cli.policy import given_host
 from pai_runtime.cli.user import user_name
@@ -140,9 +141,10 @@ def _plans(new: "_New", args: argparse.Namespace) -> dict[TaskName, Plan]:
 
     Raises `InvalidInput`, `NoSuchTask` or `CannotRun`.
     """
-    problems = Problems()
-    files = JobFiles(args.job, args.secrets, given_overrides(args, strict_callbacks=args.strict_callbacks))
-    planner = plan_job(files, given_host(args.policy), new.place, problems)
+    problems, host = Problems(), given_host(args.policy)
+    overrides = given_overrides(args, strict_callbacks=args.strict_callbacks)
+    files = JobFiles(args.job, args.secrets, overrides, open_library(args.job, host))
+    planner = plan_job(files, host, new.place, problems)
     plans = planner.plans(*chosen_tasks(new.job, args.task))
     problems.check()
     report_problems(problems.in_order)

@@ -7,6 +7,7 @@ from typing import Any
 
 from pai_runtime.cli import INVALID
 from pai_runtime.cli.arguments import add_jobs, add_json, add_policy
+from pai_runtime.cli.library import open_library
 from pai_runtime.cli.overrides import add_overrides, given_overrides
 from pai_runtime.cli.policy import given_host
 from pai_runtime.cli.user import user_name
@@ -33,7 +34,8 @@ def main(args: argparse.Namespace) -> int:
     """Exit status 0 if all jobs are valid, 1 if one is not."""
     host, documents = given_host(args.policy), []
     for job in args.jobs:
-        problems = _problems(JobFiles(job, args.secrets, given_overrides(args)), host)
+        files = JobFiles(job, args.secrets, given_overrides(args), open_library(job, host))
+        problems = _problems(files, host)
         if args.strict:
             problems = tuple(map(_stricter, problems))
         documents.append(_document(problems))

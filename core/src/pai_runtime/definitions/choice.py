@@ -10,7 +10,6 @@ from pai_runtime.document.problems import listed
 _MOST_LISTED: Final = 10
 
 
-
 def chosen(reference: Reference, found: Sequence[Definition]) -> Definition:
     """The one of those that have the name, and the type if one is asked for; raises `NoDefinition`.
 
@@ -22,7 +21,9 @@ def chosen(reference: Reference, found: Sequence[Definition]) -> Definition:
         versions = [definition.version or "none" for definition in found]
         found = [definition for definition in found if definition.version == reference.version]
         if not found:
-            message = f"'{published_name(reference)}' has no version {reference.version}; it has {listed(versions)}"
+            message = (
+                f"'{published_name(reference)}' has no version {reference.version}; it has {listed(versions)}"
+            )
             raise NoDefinition("no-such-definition", message, versions)
     if len(found) > 1:
         found = _highest(found)
@@ -39,7 +40,9 @@ def published_name(reference: Reference) -> str:
 def _with_digest(reference: Reference, found: Sequence[Definition]) -> Sequence[Definition]:
     same = [definition for definition in found if definition.file.digest == reference.digest]
     if not same:
-        others = " and ".join(f"sha256:{each.file.digest} ({each.file.shown})" for each in found[:_MOST_LISTED])
+        others = " and ".join(
+            f"sha256:{each.file.digest} ({each.file.shown})" for each in found[:_MOST_LISTED]
+        )
         message = f"expected a definition file with the digest sha256:{reference.digest}, found {others}"
         raise NoDefinition("wrong-digest", message)
     return same
@@ -66,8 +69,8 @@ def _ambiguous(reference: Reference, found: Sequence[Definition]) -> NoDefinitio
         message = f"'{name}' has several definitions: {each}; add '#' and the name of one of them"
     else:
         message = (
-            f"'{name}' may be any of {len(found)} definitions: {each}; ask for one by its version, its type or"
-            f" its digest, or by its id as marketplace://prerequisites/itemId/ID"
+            f"'{name}' may be any of {len(found)} definitions: {each}; ask for one by its version, type or"
+            f" digest, or by its id as marketplace://prerequisites/itemId/ID"
         )
     return NoDefinition("ambiguous-definition", message)
 

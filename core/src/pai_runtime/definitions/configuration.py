@@ -95,13 +95,20 @@ def _source(item: Value, problems: Problems) -> SourceSettings | None:
         if token:
             problems.add(token.problem("wrong-source", "a folder needs no token"))
         return SourceSettings(item.data["name"], kind, str(_path(place)), item)
+    url = _url(place, problems)
+    return None if url is None else SourceSettings(item.data["name"], kind, url, item)
+
+
+def _url(value: Value, problems: Problems) -> str | None:
+    """A URL as `canonical` writes it; None where it has been reported that it is none."""
+    expected = "expected a URL, such as https://example.org/definitions.yaml"
     try:
-        if parse_reference(place.text).kind != "url":
-            raise BadReference("expected a URL that starts with http:// or https://")
+        if parse_reference(value.text).kind == "url":
+            return canonical(value.text)
     except BadReference as error:
-        problems.add(place.problem("wrong-url", str(error), found=f"'{place.text}'"))
-        return None
-    return SourceSettings(item.data["name"], kind, canonical(place.text), item)
+        expected = str(error)
+    problems.add(value.problem("wrong-url", expected, found=f"'{value.text}'"))
+    return None
 
 
 def _path(value: Value) -> Path:
@@ -124,6 +131,8 @@ def _read(value: Value, path: Path) -> str:
 
 def _checked(value: Value, token: str) -> str:
     if not token or not token.isascii() or not token.isprintable() or " " in token:
-        message = "expected a token: one line of printable ASCII characters without spaces, found something else"
+        message = (
+            "expected a token: one line of printable ASCII characters without spaces, found something else"
+        )
         raise InvalidInput([value.problem("wrong-token", message)])
     return token

@@ -21,7 +21,9 @@ MOST_LEVELS: Final = 20
 """What a folder of definitions may hold, so that one that is none, such as a home directory, ends soon."""
 
 _SUFFIXES: Final = (".yaml", ".yml")
-_NAMED: Final = re.compile(rb"""\bname["']?\s*:\s*(?:[&!]\S*\s+)*["']?([a-zA-Z0-9_-]{1,255})(?![a-zA-Z0-9_-])""")
+_NAMED: Final = re.compile(
+    rb"""\bname["']?\s*:\s*(?:[&!]\S*\s+)*["']?([a-zA-Z0-9_-]{1,255})(?![a-zA-Z0-9_-])"""
+)
 _JOB: Final = re.compile(rb"""^["']?protocolVersion["']?\s*:""", re.MULTILINE)
 
 
@@ -69,7 +71,7 @@ class FolderSource:
         )
 
     @cached_property
-    def _by_name(self) -> dict[bytes, list[str]]:
+    def _by_name(self) -> Mapping[bytes, Sequence[str]]:
         found: dict[bytes, list[str]] = {}
         for path, content in self._contents.items():
             for name in dict.fromkeys(_NAMED.findall(content)):

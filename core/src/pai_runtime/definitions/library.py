@@ -4,8 +4,8 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from os.path import dirname, join, normpath
 from pathlib import Path
+from posixpath import dirname, join, normpath
 from typing import Final
 from urllib.parse import quote, urljoin
 
@@ -22,7 +22,7 @@ from pai_runtime.task.record import replace
 from pai_runtime.task.regular_file import open_regular
 
 FILE: Final = "file:"
-"""Begins the origin of a file that is named by its path: relative to the job file's directory, or absolute."""
+"""Begins the origin of a file that is named by its path: relative to the job's directory, or absolute."""
 
 
 class SourceLibrary:
@@ -108,16 +108,16 @@ class SourceLibrary:
         self, reference: Reference, files: Sequence[DefinitionFile], required_by: Position
     ) -> Sequence[Definition]:
         """Those of the name. A file that is not sound is in nobody's way, unless it is about just this."""
-        found, unsound = list[Definition](), list[InvalidInput]()
+        name, found, unsound = reference.target, list[Definition](), list[InvalidInput]()
         for file in files:
             try:
                 definitions = self._definitions(file, required_by)
             except InvalidInput as error:
-                if reference.kind == "item" or _is_about(reference.target, file.content):
+                if reference.kind == "item" or _is_about(name, file.content):
                     raise
                 unsound.append(error)
                 continue
-            found += (each for each in definitions if reference.kind == "item" or each.name == reference.target)
+            found += (each for each in definitions if reference.kind == "item" or each.name == name)
         if unsound and not found:
             raise unsound[0]
         return found
@@ -143,7 +143,9 @@ class SourceLibrary:
     def _local(self, origin: str) -> DefinitionFile:
         """A file that is named by its path."""
         if self._job is None:
-            message = f"{origin.removeprefix(FILE)} is nowhere: the job is in no file that it could be next to"
+            message = (
+                f"{origin.removeprefix(FILE)} is nowhere: the job is in no file that it could be next to"
+            )
             raise NoDefinition("definition-unavailable", message)
         folder = self._job.parent
         shown = folder / origin.removeprefix(FILE)
@@ -164,8 +166,7 @@ class SourceLibrary:
     def _remote(self, origin: str) -> DefinitionFile:
         """A file of a source, or at a URL."""
         for source in self._sources:
-            is_its = is_below(origin, source.location) if is_url(origin) else origin.startswith(f"{source.name}:")
-            if is_its:
+            if _may_have(source, origin):
                 self._check(source.location)
                 if file := source.read(origin):
                     return file
@@ -197,6 +198,12 @@ def _origin(reference: Reference, target: str, above: DefinitionFile | None) -> 
     if path.startswith("../"):
         raise NoDefinition("wrong-reference", f"'{target}' leads out of the folder of the source '{source}'")
     return f"{source}:{path}"
+
+
+def _may_have(source: DefinitionSource, origin: str) -> bool:
+    if is_url(origin):
+        return is_below(origin, source.location)
+    return origin.startswith(f"{source.name}:")
 
 
 def _is_about(name: str, content: bytes) -> bool:

@@ -24,7 +24,7 @@ def listed_definitions(files: Iterable[DefinitionFile], problems: Problems) -> S
             summary=definition.summary,
             author=definition.file.author,
             title=definition.title,
-            description=text(definition.value, "description"),
+            description=_description(definition),
         )
         for definition in sorted(found, key=lambda each: (each.name, each.version))
     ]
@@ -34,3 +34,8 @@ def _reference(definition: Definition, *, alone: bool) -> str:
     kind = definition.kind if not alone and definition.kind in ("data", "script") else "name"
     version = f"@{definition.version}" if not alone and definition.version else ""
     return f"marketplace://{kind}/{definition.name}{version}"
+
+
+def _description(definition: Definition) -> str:
+    value = definition.value.get("description")
+    return value.text if value else ""

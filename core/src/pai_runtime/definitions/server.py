@@ -1,4 +1,4 @@
-"""OpenPAI's marketplace server: items by their names and ids, each with a definition file as its ``protocol``."""
+"""OpenPAI's marketplace server: items by name and id, whose ``protocol`` is a definition file."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -71,7 +71,9 @@ class MarketplaceSource:
     def _file(self, item: Item) -> DefinitionFile:
         at, protocol = f"{self._items_at}/{quote(_text(item, 'id'), safe='')}", item.get("protocol")
         if item.get("status") == "rejected":
-            raise NoDefinition("definition-forbidden", f"{at} has been rejected by the server's administrators")
+            raise NoDefinition(
+                "definition-forbidden", f"{at} has been rejected by the server's administrators"
+            )
         if item.get("type") in _NO_DEFINITIONS or not isinstance(protocol, str):
             raise NoDefinition("wrong-reference", f"{at} is a job, and no shared prerequisite")
         content = protocol.encode("utf-8", "surrogatepass")
@@ -88,7 +90,7 @@ class MarketplaceSource:
             raise self._nonsense()
         return {**item, "id": id_}
 
-    def _items(self, query: str) -> list[Item]:
+    def _items(self, query: str) -> Sequence[Item]:
         items = self._json(query)
         if not isinstance(items, list) or len(items) > _MOST_ITEMS:
             raise self._nonsense()
@@ -103,7 +105,7 @@ class MarketplaceSource:
     def _nonsense(self) -> NoDefinition:
         return NoDefinition(
             "definition-unavailable",
-            f"{self._items_at} gives an answer that is none of a marketplace server; check the URL of the source"
+            f"{self._items_at} gives no answer of a marketplace server; check the URL of the source"
             f" '{self.name}'",
         )
 

@@ -41,5 +41,5 @@ def _source(settings: SourceSettings, web: Web) -> DefinitionSource:
 
 
 def _below(settings: SourceSettings) -> str:
-    """Where the token of a source is shown: below a server's URL; of a file, where its relative paths lead."""
+    """Where the token of a source is shown: below a server; for a file, where its relative paths lead."""
     return urljoin(settings.place, ".") if settings.kind == "url" else settings.place

@@ -14,7 +14,7 @@ class Fetches(Protocol):
 
 
 class Web:
-    """Gets URLs; `tokens` are those for what is below a URL, each read when it is needed for the first time."""
+    """Gets URLs; `tokens` are those for what is below a URL, each read when it is needed."""
 
     def __init__(self, fetcher: Fetches, tokens: Sequence[tuple[str, Callable[[], str | None]]] = ()) -> None:
         self._fetcher = fetcher

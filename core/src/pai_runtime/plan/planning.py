@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pai_runtime.document.problems import Problem, Problems
 from pai_runtime.host.discovery import Manifest, Plugin
@@ -16,14 +17,21 @@ from pai_runtime.plan.build import LEFT_OUT, PlannedRole, Planner, use_problem
 from pai_runtime.plan.environment import Placement
 from pai_runtime.task.record import record
 
+if TYPE_CHECKING:
+    from pai_runtime.definitions.model import OpenLibrary
+
 
 @record(frozen=True)
 class JobFiles:
-    """A job file, a YAML file with values for its secrets, and what the command line changes."""
+    """A job file, a YAML file with values for its secrets, and what the command line changes.
+
+    `open_library` opens what has the definitions that it requires.
+    """
 
     job: Path
     secrets: Path | None = None
     overrides: Overrides = NO_OVERRIDES
+    open_library: "OpenLibrary | None" = None
 
 
 def plan_job(
