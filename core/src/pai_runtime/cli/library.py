@@ -13,8 +13,10 @@ from pai_runtime.host.host import Host
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from pai_runtime.definitions.configuration import SourceSettings
     from pai_runtime.definitions.library import SourceLibrary
-    from pai_runtime.definitions.model import OpenLibrary
+    from pai_runtime.definitions.model import DefinitionSource, OpenLibrary
+    from pai_runtime.definitions.web import Web
     from pai_runtime.document.value import Value
 
 MACHINE_CONFIGURATION: Final = Path("/etc/pai-runtime/marketplace.yaml")
@@ -27,12 +29,21 @@ def open_library(job: Path | None, host: Host) -> "OpenLibrary":
 
 
 def _opened(job: Path | None, host: Host, secrets: Mapping[str, "Value"]) -> "SourceLibrary":
-    from pai_runtime.definitions.fetching import Fetcher
+    from pai_runtime.definitions.configuration import read_sources
     from pai_runtime.definitions.library import SourceLibrary
+
+    sources, web = opened_sources(read_sources(configurations()), secrets)
+    return SourceLibrary(sources, web, host.location_refusal, job)
+
+
+def opened_sources(
+    settings: "Sequence[SourceSettings]", secrets: Mapping[str, "Value"]
+) -> "tuple[Sequence[DefinitionSource], Web]":
+    """These sources and the embedded one, with what asks servers; `secrets` may be tokens of theirs."""
+    from pai_runtime.definitions.fetching import Fetcher
     from pai_runtime.definitions.sources import open_sources
 
-    sources, web = open_sources(configurations(), secrets, Fetcher())
-    return SourceLibrary(sources, web, host.location_refusal, job)
+    return open_sources(settings, secrets, Fetcher())
 
 
 def user_configuration() -> Path | None:
