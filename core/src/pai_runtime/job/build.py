@@ -7,6 +7,7 @@ from pai_runtime.document import duration
 from pai_runtime.document.problems import Problems
 from pai_runtime.document.value import Value
 from pai_runtime.job.model import (
+    Alias,
     Deployed,
     Deployment,
     Extra,
@@ -17,7 +18,17 @@ from pai_runtime.job.model import (
     plugin_id,
 )
 from pai_runtime.job.plugins import JobPlugins
-from pai_runtime.job.reading import children, mapping, mappings, string, strings, text, whole
+from pai_runtime.job.reading import (
+    children,
+    mapping,
+    mappings,
+    names,
+    parameters,
+    string,
+    strings,
+    text,
+    whole,
+)
 from pai_runtime.job.storages import with_mount_path
 from pai_runtime.task.record import replace
 from pai_runtime.task.vocabulary import FailurePolicy
@@ -32,6 +43,7 @@ OWN_FIELDS: Final = frozenset(
         "requireStorages",
         "callbacks",
         "parameters",
+        "plugin_params",
         "failurePolicy",
         "protocolVersion",
         "version",
@@ -56,6 +68,7 @@ def build_job(root: Value, secrets: Mapping[str, Value], plugins: JobPlugins, pr
         retries=whole(root, "jobRetryCount") or 0,
         parameters=root.get("parameters"),
         prerequisites=_prerequisites(root, plugins, problems),
+        aliases=_aliases(extras, problems),
         roles={str(role.key): _role(role) for role in _values(roles).values() if isinstance(role.data, dict)},
         deployments=_deployments(root, problems),
         deployment=string(defaults, "deployment"),
@@ -89,7 +102,7 @@ def _prerequisites(
 ) -> dict[PrerequisiteKey, Prerequisite]:
     found: dict[PrerequisiteKey, Prerequisite] = {}
     for value in mappings(root, "prerequisites"):
-        prerequisite = _prerequisite(value, plugins)
+        prerequisite = build_prerequisite(value, plugins)
         first = found.setdefault(prerequisite.key, prerequisite)
         if first is not prerequisite:
             what = f"prerequisite of type {kind}" if (kind := prerequisite.kind) else "prerequisite"
@@ -97,13 +110,24 @@ def _prerequisites(
     return found
 
 
-def _prerequisite(written: Value, plugins: JobPlugins) -> Prerequisite:
+def _aliases(extras: Value | None, problems: Problems) -> dict[str, Alias]:
+    found: dict[str, Alias] = {}
+    for value in mappings(extras, "reference_prerequisites"):
+        alias = Alias(text(value, "name"), names(value, "require"), value)
+        first = found.setdefault(alias.name, alias)
+        if first is not alias:
+            _report_second(value, first.value, "reference", problems)
+    return found
+
+
+def build_prerequisite(written: Value, plugins: JobPlugins) -> Prerequisite:
+    """The prerequisite in a mapping."""
     kind, plugin = text(written, "type"), text(written, "plugin")
     is_passive = kind == "dockerimage" or not (plugin or written.get("callbacks"))
     id_ = None if is_passive else plugin_id(plugin) if plugin else plugins.for_callbacks()
     fields = plugins.storage_fields(id_) if id_ else None
     value = with_mount_path(written, fields) if fields else written
-    own, below = _values(value), _values(value.get("parameters"))
+    own, below = _values(value), _values(parameters(value))
     given = {
         name: child
         for name, child in own.items()
@@ -113,7 +137,7 @@ def _prerequisite(written: Value, plugins: JobPlugins) -> Prerequisite:
         name=text(value, "name"),
         kind=kind,
         plugin=id_,
-        require=strings(value, "require"),
+        require=names(value, "require"),
         failure_policy=_policy(value),
         properties={**below, **own},
         parameters={**below, **given},
@@ -139,7 +163,7 @@ def _role(value: Value) -> TaskRole:
         retries=whole(value, "taskRetryCount") or 0,
         docker_image=string(value, "dockerImage"),
         refers={key: name for key, name in refers.items() if name},
-        prerequisites=strings(value, "prerequisites"),
+        prerequisites=names(value, "prerequisites"),
         commands=tuple(children(value, "commands")),
         cpu=whole(resources, "cpu") or 1,
         memory_mb=whole(resources, "memoryMB") or 1,

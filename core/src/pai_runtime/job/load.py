@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pai_runtime.document.document import read_document
 from pai_runtime.document.problems import InvalidInput, Position, Problem, Problems
@@ -9,15 +10,18 @@ from pai_runtime.document.schemas import check_value, package_schema
 from pai_runtime.document.value import Value
 from pai_runtime.job.build import build_job, build_task
 from pai_runtime.job.folded_commands import warn_of_folded_commands
-from pai_runtime.job.model import Job, RoleUses
+from pai_runtime.job.model import Job, RoleUses, is_reference
 from pai_runtime.job.no_effect import warn_of_no_effect
 from pai_runtime.job.overrides import NO_OVERRIDES, Overrides, overridden
 from pai_runtime.job.plugins import JobPlugins
 from pai_runtime.job.references import References, Renderer
-from pai_runtime.job.rules import check_rules
+from pai_runtime.job.rules import check_circles, check_rules
 from pai_runtime.job.secrets import check_size, masks
 from pai_runtime.job.uses import RoleResolver
 from pai_runtime.task.record import replace
+
+if TYPE_CHECKING:
+    from pai_runtime.definitions.model import OpenLibrary
 
 
 def load_job(
@@ -26,12 +30,14 @@ def load_job(
     plugins: JobPlugins,
     problems: Problems,
     overrides: Overrides = NO_OVERRIDES,
+    open_library: "OpenLibrary | None" = None,
 ) -> Job:
     """The job in a file, or in a document that is read already.
 
     `secrets` is YAML, a mapping from names to values; it completes and overrides the job's own. From then on,
-    messages of `problems` hide what is secret. Raises `InvalidInput` for what is no document, or a job that
-    grows too large.
+    messages of `problems` hide what is secret. `open_library` opens what has the definitions that the job
+    requires; None, if there is nowhere to look for them. Raises `InvalidInput` for what is no document, or a
+    job that grows too large.
     """
     root = read_document(given) if isinstance(given, Path) else given
     if not isinstance(root.data, dict):
@@ -46,6 +52,8 @@ def load_job(
     problems.mask = masks(job.secrets, root)
     check_value(root, package_schema("pai_runtime.job", "job.schema.json"), problems)
     check_rules(job, problems)
+    job = _expanded(job, open_library, plugins, problems)
+    check_circles(job, problems)
     warn_of_no_effect(job, root, plugins, problems)
     warn_of_folded_commands(root, problems)
     in_job = root.at(("secrets",)).position
@@ -81,6 +89,17 @@ def load_task(
     check_value(root, {**schema, "$defs": definitions}, problems)
     check_rules(job, problems)
     return _completed(job, _position(secrets) or root.position, plugins, problems)
+
+
+def _expanded(job: Job, open_library: "OpenLibrary | None", plugins: JobPlugins, problems: Problems) -> Job:
+    """The job with what it requires of what is not in its file."""
+    names = [name for each in job.prerequisites.values() for name in each.require]
+    names += [name for role in job.roles.values() for name, _ in role.names]
+    if not job.aliases and not any(is_reference(name.text) or name.key == "name" for name in names):
+        return job
+    from pai_runtime.job.expansion import expanded  # noqa: PLC0415 - most jobs have all that they require
+
+    return expanded(job, open_library, plugins, problems)
 
 
 def _completed(job: Job, secrets_at: Position, plugins: JobPlugins, problems: Problems) -> Job:

@@ -5,6 +5,7 @@ refuses are left out or take their default: they have been reported, and what is
 in the same round.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
@@ -55,6 +56,15 @@ class Prerequisite:
     def property(self, name: str) -> Value | None:
         """A property by its name, or by its other one."""
         return self.properties.get(name) or self.properties.get(_OTHER_SPELLING.get(name, name))
+
+
+@record(frozen=True)
+class Alias:
+    """A name in ``extras.reference_prerequisites``: it stands for all that it requires."""
+
+    name: str
+    require: tuple[Value, ...]
+    value: Value
 
 
 @record(frozen=True)
@@ -155,7 +165,8 @@ class Job:
     `code` is a directory, relative to the job file. `nounset` is an option of the user's shell;
     `strict_callbacks` says that a callback that fails after the command fails the task.
     `hides_secrets` says that the file has ``******`` in the place of its secrets, as the platform returns it.
-    `storages` is what every task mounts, `uses` what each role uses and runs.
+    `aliases` are names for prerequisites from outside the job file; once these are in the job, no name means
+    an alias. `storages` is what every task mounts, `uses` what each role uses and runs.
     """
 
     position: Position
@@ -164,6 +175,7 @@ class Job:
     retries: int
     parameters: Value | None
     prerequisites: Mapping[PrerequisiteKey, Prerequisite]
+    aliases: Mapping[str, Alias]
     roles: Mapping[str, TaskRole]
     deployments: Mapping[str, Deployment]
     deployment: Value | None
@@ -230,6 +242,11 @@ class Job:
         """Each image that a role runs in, as its prerequisite names it."""
         names = [role.docker_image.text for role in self.roles.values() if role.docker_image]
         return sorted({str(self.prerequisites[name, "dockerimage"].value.data.get("uri")) for name in names})
+
+
+def is_reference(name: str) -> bool:
+    """Whether a name means something outside of the file that it stands in."""
+    return re.fullmatch("[a-zA-Z0-9_-]*", name) is None
 
 
 def plugin_id(name: str) -> str:

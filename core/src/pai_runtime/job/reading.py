@@ -18,6 +18,11 @@ def children(value: Value | None, key: str) -> Iterator[Value]:
         yield from child.values()
 
 
+def parameters(prerequisite: Value) -> Value | None:
+    """What is for a prerequisite's plugin, by either of its names."""
+    return mapping(prerequisite, "parameters") or mapping(prerequisite, "plugin_params")
+
+
 def mappings(value: Value | None, key: str) -> Iterator[Value]:
     """The mappings in a field that is a list."""
     return (child for child in children(value, key) if isinstance(child.data, dict))
@@ -26,6 +31,14 @@ def mappings(value: Value | None, key: str) -> Iterator[Value]:
 def strings(value: Value | None, key: str) -> tuple[Value, ...]:
     """The strings in a field that is a list."""
     return tuple(child for child in children(value, key) if isinstance(child.data, str))
+
+
+def names(value: Value | None, key: str) -> tuple[Value, ...]:
+    """The names in a field that is a list, whose items are names, or mappings that have one as ``name``."""
+    found = (
+        child if isinstance(child.data, str) else string(child, "name") for child in children(value, key)
+    )
+    return tuple(name for name in found if name is not None)
 
 
 def string(value: Value | None, key: str) -> Value | None:

@@ -89,16 +89,22 @@ class Renderer:
     """Renders the values that stand in one place: in a role, in a prerequisite, or in both.
 
     Without a role, ``$data``, ``$script`` and ``$output`` are left as they are: what they mean is not
-    decided there.
+    decided there. They are faults where nothing is decided later, in what is `final`.
     """
 
     def __init__(
-        self, references: References, role: TaskRole | None = None, prerequisite: Prerequisite | None = None
+        self,
+        references: References,
+        role: TaskRole | None = None,
+        prerequisite: Prerequisite | None = None,
+        *,
+        final: bool = False,
     ) -> None:
         self._references = references
         self._job = references.job
         self._role = role
         self._prerequisite = prerequisite
+        self._final = final
         self._inside: list[Value] = []
 
     def data(self, value: Value) -> Any:
@@ -133,6 +139,7 @@ class Renderer:
 
     def _resolved(self, match: re.Match[str], value: Value, start: int, *, as_text: bool) -> Any:
         try:
+            _check_available(match[1], value)
             found = self._find(match[1], match[2] or "")
             return match[0] if found is None else self._inserted(found, as_text=as_text)
         except _NothingThere as error:
@@ -229,6 +236,8 @@ class Renderer:
         return _descend(secrets[keys[0]], keys[1:], f"$secrets.{keys[0]}")
 
     def _find_referred(self, root: str, keys: list[str]) -> _Found | None:
+        if self._role is None and self._final:
+            raise _NothingThere(f"'{root}' is available in commands and parameters only")
         if self._role is None:
             return None
         name = self._role.refers.get(root)
@@ -238,7 +247,7 @@ class Renderer:
         return None if target is None else self._find_property(target, keys, root)
 
     def _find_property(self, prerequisite: Prerequisite, keys: list[str], root: str) -> _Found:
-        if keys[:1] == ["parameters"] and len(keys) > 1:
+        if keys[:1] in (["parameters"], ["plugin_params"]) and len(keys) > 1:
             keys = keys[1:]
         if not keys:
             raise _NothingThere(f"'{root}' needs the name of a property")
@@ -252,6 +261,14 @@ class Renderer:
 
 def _may_have_references(value: Value) -> bool:
     return isinstance(value.data, str) and "<%" in value.data and value.node.is_template
+
+
+def _check_available(root: str, value: Value) -> None:
+    """Raise the fault that a shared definition reaches for what its job has, and may not have meant it to."""
+    if value.node.source.required_by and root in ROOTS and root != "this":
+        raise _NothingThere(
+            f"'{root}' is the job's; declare a template variable, which the job gives with template_variables"
+        )
 
 
 def _is_in_comment(match: re.Match[str], value: Value) -> bool:

@@ -5,7 +5,7 @@ from typing import Final
 
 from pai_runtime.document.problems import Problem, Problems, listed, unexpected
 from pai_runtime.document.value import Value
-from pai_runtime.job.model import PROTOCOL_TYPES, Job, Prerequisite
+from pai_runtime.job.model import PROTOCOL_TYPES, Job, Prerequisite, is_reference
 from pai_runtime.job.order import dependencies_first
 from pai_runtime.task.framework_name import framework_name
 
@@ -81,21 +81,22 @@ class _PrerequisiteNames:
         self._job = job
         self._problems = problems
         known = job.prerequisites.values()
-        others = [each.name for each in known if each.kind != "dockerimage"]
+        others = [*(each.name for each in known if each.kind != "dockerimage"), *job.aliases]
         self._names = {"": _Names(problems, "prerequisite", job.by_name, others)}
         for kind in PROTOCOL_TYPES:
             fitting = [each.name for each in known if job.named(each.name, kind)]
+            fitting += job.aliases if kind != "dockerimage" else ()
             self._names[kind] = _Names(problems, f"prerequisite of type {kind}", fitting)
 
     def check(self, name: Value, kind: str = "") -> None:
         """Check that there is one with this name, of this type if one is expected, and no more than one."""
         meant = self._job.named(name.text, kind)
-        if kind != "dockerimage" and "://" in name.text:
-            found, expected = f"'{name.text}'", "the name of a prerequisite in this job"
-            message = (
-                f"prerequisites from outside the job are not supported yet; {unexpected(expected, found)}"
-            )
+        if kind == "dockerimage" and "://" in name.text:
+            found, expected = f"'{name.text}'", "the name of a prerequisite of type dockerimage in this job"
+            message = f"a docker image cannot be a shared prerequisite; {unexpected(expected, found)}"
             self._problems.add(name.problem("unsupported-reference", message, found, expected))
+        elif kind != "dockerimage" and (name.text in self._job.aliases or is_reference(name.text)):
+            return
         elif len(meant) > 1:
             types = listed([each.kind or "none" for each in meant])
             message = f"'{name.text}' may mean prerequisites of the types {types}; rename all but one"
@@ -109,8 +110,8 @@ class _PrerequisiteNames:
 def check_rules(job: Job, problems: Problems) -> None:
     """Check every rule of the protocol beyond its schema."""
     for prerequisite in job.prerequisites.values():
-        _check_prerequisite(prerequisite, problems)
-    _check_circles(job, problems)
+        check_prerequisite(prerequisite, problems)
+    _check_aliases(job, problems)
     _check_framework_names(job, problems)
     _check_prerequisite_names(job, problems)
     known_roles = _Names(problems, "task role", job.roles)
@@ -126,9 +127,9 @@ def check_rules(job: Job, problems: Problems) -> None:
 
 def _check_prerequisite_names(job: Job, problems: Problems) -> None:
     known = _PrerequisiteNames(job, problems)
-    for prerequisite in job.prerequisites.values():
-        for name in prerequisite.require:
-            known.check(name)
+    required = [name for each in job.prerequisites.values() for name in each.require]
+    for name in (*required, *(name for alias in job.aliases.values() for name in alias.require)):
+        known.check(name)
     for role in job.roles.values():
         for name, kind in role.names:
             known.check(name, kind)
@@ -136,12 +137,30 @@ def _check_prerequisite_names(job: Job, problems: Problems) -> None:
             known.check(role.docker_image, "dockerimage")
 
 
-def _check_prerequisite(prerequisite: Prerequisite, problems: Problems) -> None:
+def _check_aliases(job: Job, problems: Problems) -> None:
+    for alias in job.aliases.values():
+        if any(each.kind != "dockerimage" for each in job.by_name.get(alias.name, ())):
+            name = alias.value.at(("name",))
+            message = f"duplicate name '{alias.name}': a prerequisite of this job has it too"
+            problems.add(Problem("duplicate-name", message, name.position, name.field, f"'{alias.name}'"))
+
+
+def check_prerequisite(prerequisite: Prerequisite, problems: Problems) -> None:
+    """Check the rules for what stands in one prerequisite."""
     callbacks = prerequisite.properties.get("callbacks")
     is_image = prerequisite.kind == "dockerimage"
     if is_image and callbacks:
         problems.add(callbacks.problem("image-with-callbacks", "a docker image has no callbacks"))
     misspelt = _LIKELY_MISSPELT_IN_IMAGE if is_image else _LIKELY_MISSPELT
+    if prerequisite.value.get("parameters") and (second := prerequisite.value.get("plugin_params")):
+        message = "'parameters' is another name of 'plugin_params'; expected only one of them"
+        problems.add(second.problem("duplicate-field", message))
+    if variables := prerequisite.value.get("template_variables"):
+        message = (
+            "only shared prerequisites have template variables; move this one into a file of its own,"
+            " and require it by the path of the file, such as ./definition.yaml"
+        )
+        problems.add(variables.problem("template-variables-in-job", message))
     for value in prerequisite.value.values():
         key = str(value.key)
         meant = misspelt.get(key.lower().rstrip("s"))
@@ -153,7 +172,8 @@ def _check_prerequisite(prerequisite: Prerequisite, problems: Problems) -> None:
             )
 
 
-def _check_circles(job: Job, problems: Problems) -> None:
+def check_circles(job: Job, problems: Problems) -> None:
+    """Check that nothing requires itself; with what was outside of the job already in it."""
     _, cycle = dependencies_first(job.prerequisites, job.require)
     if cycle:
         links = " → ".join(map(job.label, cycle))

@@ -2,12 +2,14 @@
 
 from pai_runtime.document.value import Value
 from pai_runtime.job.plugins import StorageFields
+from pai_runtime.job.reading import parameters
 
 
 def with_mount_path(value: Value, fields: StorageFields) -> Value:
     """A prerequisite that is a storage, which says where it is mounted: ``/mnt/<name>`` by default."""
     own = value.node.children
-    below = value.node.children["parameters"].children if "parameters" in own else {}
+    given = parameters(value)
+    below = given.node.children if given else {}
     name = below.get(fields.name) or own.get(fields.name) or own.get("name")
     if name is None or not isinstance(name.data, str) or fields.mount_path in {**own, **below}:
         return value

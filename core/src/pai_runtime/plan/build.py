@@ -204,6 +204,7 @@ class Planner:
             roles=self._roles_of[_key(use)],
             plugin_roles=self._roles_with[use.plugin],
             secrets=tuple(contribution.secrets),
+            via=use.position.way,
         )
 
 

@@ -48,7 +48,8 @@ def plan_job(
     that is not there is one; only a warning if the use's failure policy ignores it, or if `lenient`: a job
     file is not wrong because this machine lacks a plugin, unless it is one of this machine's, misspelt.
     """
-    job = load_job(files.job, files.secrets, job_plugins(host), problems, files.overrides)
+    plugins = job_plugins(host)
+    job = load_job(files.job, files.secrets, plugins, problems, files.overrides, files.open_library)
     roles = planned_roles(job, host, problems, lenient=lenient)
     problems.check()
     return Planner(job, host, roles, place(job), problems)

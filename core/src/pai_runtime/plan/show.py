@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from pai_runtime.task.placeholders import show
-from pai_runtime.task.plan import PEERS, PLATFORM, Plan, PlannedMount, PlannedService, Step
+from pai_runtime.task.plan import PEERS, PLATFORM, Plan, PlannedMount, PlannedService, Step, UseRecord
 from pai_runtime.task.vocabulary import Phase
 
 _ORDER: tuple[Phase, ...] = (
@@ -43,7 +43,7 @@ def plan_lines(plan: Plan, alike: int = 1) -> Iterator[str]:
     for variable in plan.environment:
         yield f"    {variable.source:{width}}  {variable.name}={show(variable.value)}"
     for mount in plan.mounts:
-        yield _mount(plan, mount)
+        yield from _mount(plan, mount)
     for phase in _ORDER:
         yield from _phase(plan, phase)
 
@@ -70,6 +70,7 @@ def _step(plan: Plan, step: Step) -> Iterator[str]:
     use = plan.uses[step.use]
     policy = ", failures are ignored" if step.failure_policy == "ignore" else ""
     yield f"  {step.phase}  {use.name}  {use.source}  {use.plugin} ({use.distribution} {use.version}){policy}"
+    yield from _way(use)
     yield from _indented(step.script if step.script is not None else f"(Python: {step.hook})")
 
 
@@ -77,14 +78,22 @@ def _service(plan: Plan, planned: PlannedService) -> Iterator[str]:
     use, service = plan.uses[planned.use], planned.service
     required = ", the command waits for it" if service.required else ""
     yield f"  service {service.name}  {use.name}  {use.source}  {use.plugin}{required}"
+    yield from _way(use)
     yield from _indented(service.script)
 
 
-def _mount(plan: Plan, planned: PlannedMount) -> str:
+def _mount(plan: Plan, planned: PlannedMount) -> Iterator[str]:
     use, mount = plan.uses[planned.use], planned.mount
     source = "/".join(filter(None, [f"{mount.kind} {mount.source}", mount.sub_path]))
     read_only = ", read-only" if mount.read_only else ""
-    return f"  mount {mount.path}  {use.name}  {use.source}  {source}{read_only}"
+    yield f"  mount {mount.path}  {use.name}  {use.source}  {source}{read_only}"
+    yield from _way(use)
+
+
+def _way(use: UseRecord) -> Iterator[str]:
+    """By which references the job came to a use, if it is one of a shared prerequisite."""
+    if use.via:
+        yield f"    via {' ← '.join(use.via)}"
 
 
 def _indented(script: str) -> Iterator[str]:

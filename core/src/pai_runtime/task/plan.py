@@ -63,7 +63,8 @@ class UseRecord:
 
     `roles` have this use, `plugin_roles` any use of the plugin.
     `digest` is that of the distribution's code, None for an editable one. `secrets` names the platform's
-    secrets that its hooks are given.
+    secrets that its hooks are given. `via` are the places by which the job came to a definition that `source`
+    is in, nearest first.
     """
 
     name: str
@@ -77,11 +78,17 @@ class UseRecord:
     roles: tuple[str, ...] = ()
     plugin_roles: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
+    via: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
         """The use as messages name it: name, plugin, distribution and version, file:line:column."""
-        return f"'{self.name}' ({self.plugin}, {self.distribution} {self.version}, {self.source})"
+        return f"'{self.name}' ({self.plugin}, {self.distribution} {self.version}, {self.origin})"
+
+    @property
+    def origin(self) -> str:
+        """Where it came from, with the way."""
+        return " ← ".join((self.source, *self.via))
 
     def to_json(self) -> dict[str, Any]:
         """Its part of the plan's JSON document."""
@@ -97,12 +104,13 @@ class UseRecord:
             "roles": list(self.roles),
             "pluginRoles": list(self.plugin_roles),
             "secrets": list(self.secrets),
+            "via": list(self.via),
         }
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> UseRecord:
         """Read what `to_json` gave."""
-        fields = {**document, "roles": tuple(document["roles"]), "secrets": tuple(document["secrets"])}
+        fields = {**document, **{name: tuple(document[name]) for name in ("roles", "secrets", "via")}}
         policy, plugin_roles = fields.pop("failurePolicy"), tuple(fields.pop("pluginRoles"))
         return cls(failure_policy=policy, plugin_roles=plugin_roles, **fields)
 

@@ -1,0 +1,245 @@
+"""Putting the definitions that a job requires into it, as prerequisites like its own."""
+
+import json
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import count
+from typing import Any, Final
+
+from pai_runtime.definitions.model import Definition, DefinitionFile, Given, OpenLibrary
+from pai_runtime.definitions.rendering import rendered
+from pai_runtime.definitions.variables import completed
+from pai_runtime.document.problems import InvalidInput, Problem, Problems
+from pai_runtime.document.value import Value
+from pai_runtime.job.budget import Budget
+from pai_runtime.job.build import build_prerequisite
+from pai_runtime.job.lookup import Lookup
+from pai_runtime.job.model import PROTOCOL_TYPES, Alias, Job, Prerequisite, TaskRole, is_reference
+from pai_runtime.job.order import dependencies_first
+from pai_runtime.job.plugins import JobPlugins
+from pai_runtime.job.reading import mapping
+from pai_runtime.job.references import References, Renderer
+from pai_runtime.job.rules import check_prerequisite
+from pai_runtime.task.record import record, replace
+
+MOST_DEFINITIONS: Final = 10_000
+"""Prerequisites of a job that come from definitions: where each requires ten others, they are many soon."""
+MOST_DEEP: Final = 50
+"""References that may lead from a job to a definition, by the shortest way."""
+
+
+@record(frozen=True)
+class _Instance:
+    """A definition in the job, with values for its variables; `depth` references lead to it."""
+
+    prerequisite: Prerequisite
+    file: DefinitionFile
+    depth: int
+
+
+def expanded(job: Job, open_library: OpenLibrary | None, plugins: JobPlugins, problems: Problems) -> Job:
+    """The job with every definition that it requires, directly or not, once for each set of values given.
+
+    From then on each name in the job is that of a prerequisite in it. What means nothing is reported, and is
+    left out.
+    """
+    try:
+        library = open_library(job.secrets) if open_library else None
+    except InvalidInput as error:
+        problems.add(*error.problems)
+        return job
+    expansion = _Expansion(job, Lookup(library, problems), plugins, problems)
+    with problems.caught():
+        expansion.run()
+    return expansion.job()
+
+
+class _Expansion:
+    """The job as far as it is expanded: breadth first, so that the way to each definition is the shortest."""
+
+    def __init__(self, job: Job, lookup: Lookup, plugins: JobPlugins, problems: Problems) -> None:
+        self._lookup = lookup
+        self._plugins = plugins
+        self._problems = problems
+        self._prerequisites = dict(job.prerequisites)
+        self._own = replace(job, prerequisites=self._prerequisites)
+        """What names that the job file has mean, and what its references do."""
+        self._roles = dict(job.roles)
+        self._references = References(self._own, problems)
+        self._budget = Budget()
+        self._aliases: dict[str, tuple[Value, ...]] = {}
+        self._instances: dict[tuple[str, ...], _Instance | None] = {}
+        self._by_name: dict[str, _Instance] = {}
+        self._numbers: dict[str, Iterator[int]] = {}
+        self._waiting: deque[_Instance] = deque()
+
+    def job(self) -> Job:
+        """The job with all that was found."""
+        return replace(self._own, roles=self._roles, prerequisites=self._prerequisites)
+
+    def run(self) -> None:
+        """Find all that is required; raises `InvalidInput` where that is too much."""
+        own = list(self._prerequisites.values())
+        self._find_aliases(own)
+        for role in self._own.roles.values():
+            listed = self._in_job(role.prerequisites)
+            self._roles[role.name] = replace(role, refers=self._referred(role), prerequisites=listed)
+        for each in own:
+            self._prerequisites[each.key] = replace(each, require=self._in_job(each.require, each))
+        while self._waiting:
+            instance = self._waiting.popleft()
+            prerequisite = instance.prerequisite
+            found = [self._required(name, prerequisite, instance) for name in prerequisite.require]
+            self._prerequisites[prerequisite.key] = replace(prerequisite, require=tuple(filter(None, found)))
+
+    def _find_aliases(self, own: Iterable[Prerequisite]) -> None:
+        """Find what the names in ``extras.reference_prerequisites`` stand for that something requires."""
+        aliases = self._own.aliases
+        names = [name for role in self._own.roles.values() for name, _ in role.names]
+        names += [name for each in own for name in each.require]
+
+        def required(alias: str) -> list[str]:
+            return [name.text for name in aliases[alias].require if name.text in aliases]
+
+        order, circle = dependencies_first((each.text for each in names if each.text in aliases), required)
+        if circle:
+            links = " → ".join(circle)
+            where = aliases[circle[0]].value.at(("require",))
+            message = f"circular requirement of references: {links}"
+            self._problems.add(Problem("circle", message, where.position, where.field, found=links))
+        for alias in order:
+            self._aliases[alias] = self._in_job(aliases[alias].require)
+            self._budget.add(len(self._aliases[alias]), aliases[alias].value.position)
+        self._warn_of_unused(alias for name, alias in aliases.items() if name not in self._aliases)
+
+    def _warn_of_unused(self, aliases: Iterable[Alias]) -> None:
+        for alias in aliases:
+            value = alias.value
+            message = f"'{alias.name}' is not used: no task role names it, nor anything that requires it"
+            self._problems.add(
+                Problem("unused-prerequisite", message, value.position, value.field, severity="warning")
+            )
+
+    def _referred(self, role: TaskRole) -> dict[str, Value]:
+        """What a role calls its data, script and output: one of a type that fits each."""
+        found: dict[str, Value] = {}
+        for key, name in role.refers.items():
+            meant, kind = self._in_job([name]), key[1:]
+            if len(meant) > 1:
+                message = f"'{name.text}' stands for {len(meant)} prerequisites; expected one"
+                self._problems.add(name.problem("ambiguous-name", message, found=f"'{name.text}'"))
+            elif meant and self._fits(meant[0], kind):
+                found[key] = meant[0]
+            elif meant:
+                message = f"'{name.text}' is no prerequisite of type {kind}"
+                self._problems.add(name.problem("wrong-kind", message, found=f"'{name.text}'"))
+        return found
+
+    def _fits(self, name: Value, kind: str) -> bool:
+        if instance := self._by_name.get(name.text):
+            return instance.prerequisite.kind == kind or instance.prerequisite.kind not in PROTOCOL_TYPES
+        return bool(self._own.named(name.text, kind))
+
+    def _in_job(self, names: Iterable[Value], owner: Prerequisite | None = None) -> tuple[Value, ...]:
+        """What names in the job file mean, each once; those of `owner`, if it is one of a prerequisite."""
+        meant = [each for name in names for each in self._meant(name, owner)]
+        return tuple({each.text: each for each in reversed(meant)}.values())[::-1]
+
+    def _meant(self, name: Value, owner: Prerequisite | None) -> Iterable[Value]:
+        if name.text not in self._own.aliases and is_reference(name.text):
+            found = self._required(name, owner, None)
+            return [found] if found else []
+        if variables := _variables(name):
+            message = f"'{name.text}' is in this job, where nothing declares template variables"
+            self._problems.add(variables.problem("unknown-variable", message))
+        if name.text in self._own.aliases:
+            return self._aliases.get(name.text, ())
+        return [name] if name.text in self._own.by_name else []
+
+    def _required(self, name: Value, owner: Prerequisite | None, above: _Instance | None) -> Value | None:
+        """The name in the job of what a reference means which `owner` requires, in the file of `above`."""
+        definition = self._lookup.find(name, above.file if above else None)
+        if definition is None:
+            return None
+        depth = above.depth + 1 if above else 1
+        if depth > MOST_DEEP:
+            message = f"definitions require one another over more than {MOST_DEEP} references"
+            self._problems.add(name.problem("too-deep", message))
+            return None
+        given = _given(name, Renderer(self._references, prerequisite=owner, final=True))
+        try:
+            variables = completed(definition, given, (name.key == "name" and name.above) or name)
+        except InvalidInput as error:
+            self._lookup.report(error.problems)
+            return None
+        key = _identity(definition, variables)
+        if key not in self._instances:
+            self._instances[key] = self._made(definition, variables, name, depth)
+        instance = self._instances[key]
+        if instance is None:
+            return None
+        unique = instance.prerequisite.name
+        return Value(name.node.replaced(unique, unique), name.above, name.key)
+
+    def _made(
+        self, definition: Definition, variables: Mapping[str, Given], name: Value, depth: int
+    ) -> _Instance | None:
+        """A new prerequisite from a definition, which the reference `name` requires."""
+        if len(self._instances) >= MOST_DEFINITIONS:
+            message = f"the job requires more than {MOST_DEFINITIONS} definitions"
+            raise InvalidInput([name.problem("job-too-large", message)])
+        try:
+            value = rendered(definition, variables, name.position)
+        except InvalidInput as error:
+            self._lookup.report(error.problems)
+            return None
+        self._budget.add(value.node.size, name.position)
+        built = self._checked(value, name)
+        prerequisite = replace(built, name=self._unique(definition.name))
+        instance = _Instance(prerequisite, definition.file, depth)
+        self._prerequisites[prerequisite.key] = replace(prerequisite, require=())
+        self._by_name[prerequisite.name] = instance
+        self._waiting.append(instance)
+        return instance
+
+    def _checked(self, value: Value, name: Value) -> Prerequisite:
+        """The prerequisite in a rendered definition, checked like one that stands in the job file."""
+        problems = Problems(self._problems.mask)
+        prerequisite = build_prerequisite(value, self._plugins)
+        check_prerequisite(prerequisite, problems)
+        if prerequisite.kind == "dockerimage":
+            message = f"'{name.text}' is a docker image, which cannot be a shared prerequisite"
+            problems.add(name.problem("unsupported-reference", message, found=f"'{name.text}'"))
+        self._lookup.report(problems.in_order)
+        return prerequisite
+
+    def _unique(self, name: str) -> str:
+        """A name for a new prerequisite that no other of the job has: the definition's, if it can be."""
+        numbers = self._numbers.setdefault(name, count(1))
+        names = (name if number == 1 else f"{name}-{number}" for number in numbers)
+        return next(each for each in names if each not in self._own.by_name and each not in self._by_name)
+
+
+def _variables(name: Value) -> Value | None:
+    """The values that stand beside a name for its template variables, if any do."""
+    variables = mapping(name.above, "template_variables") if name.key == "name" else None
+    return variables if variables and variables.data else None
+
+
+def _given(name: Value, renderer: Renderer) -> dict[str, Given]:
+    """These values, with the references in them resolved."""
+    variables = _variables(name)
+    return {str(each.key): _resolved(each, renderer) for each in variables.values()} if variables else {}
+
+
+def _resolved(value: Value, renderer: Renderer) -> Given:
+    data: Any = renderer.data(value)
+    text = "" if isinstance(data, (dict, list)) else renderer.text(value)
+    return Given(data, text, value.position)
+
+
+def _identity(definition: Definition, variables: Mapping[str, Given]) -> tuple[str, ...]:
+    """What two references have in common that mean the same."""
+    values = {name: (given.data, given.text) for name, given in variables.items()}
+    file, canonical = definition.file, json.dumps(values, sort_keys=True)
+    return file.digest, file.origin, definition.name, definition.kind, definition.version, canonical

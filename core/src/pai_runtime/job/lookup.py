@@ -1,0 +1,46 @@
+"""Looking up the definitions that references mean; what is wrong is reported where these stand."""
+
+from collections.abc import Iterable
+
+from pai_runtime.definitions.model import Definition, DefinitionFile, Library, NoDefinition
+from pai_runtime.definitions.reference import BadReference, parse_reference
+from pai_runtime.document.problems import InvalidInput, Problem, Problems
+from pai_runtime.document.value import Value
+
+
+class Lookup:
+    """Finds what references mean in a library; there is none where nobody said where to look for anything."""
+
+    def __init__(self, library: Library | None, problems: Problems) -> None:
+        self._library = library
+        self._problems = problems
+        self._reported: set[tuple[str, str, str]] = set()
+
+    def find(self, name: Value, above: DefinitionFile | None) -> Definition | None:
+        """What a name means in the file `above` of a definition, or in the job; None, if it is wrong."""
+        try:
+            reference = parse_reference(name.text)
+            if self._library is not None:
+                return self._library.find(reference, above, name.position)
+            self._add(name, "definition-unavailable", "there is nowhere to look for shared prerequisites")
+        except BadReference as error:
+            self._add(name, "wrong-reference", str(error))
+        except NoDefinition as error:
+            self._add(name, error.code, str(error), error.known)
+        except InvalidInput as error:
+            self.report(error.problems)
+        return None
+
+    def report(self, found: Iterable[Problem]) -> None:
+        """Report problems in definitions, each with the first way only by which the job came to it."""
+        for problem in found:
+            key = problem.code, str(problem.position), problem.text
+            if key not in self._reported:
+                self._reported.add(key)
+                self._problems.add(problem)
+
+    def _add(self, name: Value, code: str, message: str, known: Iterable[str] = ()) -> None:
+        found, suggestions = f"'{name.text}'", self._problems.suggestions
+        meant = suggestions.near_miss(name.text.rpartition("/")[2], known)
+        message = f"cannot use {found}: {message}"
+        self._problems.add(Problem(code, message, name.position, name.field, found, suggestion=meant))

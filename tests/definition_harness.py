@@ -1,0 +1,74 @@
+"""Definitions that are in memory, and jobs that require them."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pai_runtime.definitions.definition import read_definitions
+from pai_runtime.definitions.model import Definition, DefinitionFile, NoDefinition
+from pai_runtime.definitions.reference import Reference
+from pai_runtime.document.problems import Position, Problem, Problems
+from pai_runtime.document.value import Value
+from pai_runtime.engines.local.placement import example_placement
+from pai_runtime.host.host import Host
+from pai_runtime.host.policy import NO_POLICY
+from pai_runtime.plan.build import Planner
+from pai_runtime.plan.planning import JobFiles, plan_job
+from pai_runtime.task.plan import Plan
+from tests.support import write_job
+
+
+class MemoryLibrary:
+    """Finds definitions in texts by the names of their files; `asked` are the references it was asked for."""
+
+    def __init__(self, files: Mapping[str, str]) -> None:
+        self.asked: list[str] = []
+        self._files = {
+            name: DefinitionFile(f"memory:{name}", name, f"/definitions/{name}", text.encode())
+            for name, text in files.items()
+        }
+
+    def find(self, reference: Reference, above: DefinitionFile | None, required_by: Position) -> Definition:
+        """See `pai_runtime.definitions.model.Library`."""
+        self.asked.append(reference.text)
+        target = reference.target
+        if reference.kind == "plain" and above:
+            found = [each for each in read_definitions(above, required_by) if each.name == target]
+            if found:
+                return found[0]
+        if reference.kind not in ("plain", "name"):
+            return read_definitions(self._files[target], required_by)[0]
+        holds_name = (file for file in self._files.values() if f"name: {target}\n".encode() in file.content)
+        for each in (definition for file in holds_name for definition in read_definitions(file, required_by)):
+            if each.name == target and reference.type in ("", each.kind):
+                return each
+        raise NoDefinition("no-such-definition", f"no definition is named '{target}'", self._files)
+
+    def open(self, secrets: Mapping[str, Value]) -> "MemoryLibrary":
+        """See `pai_runtime.definitions.model.OpenLibrary`."""
+        del secrets
+        return self
+
+
+def planner(folder: Path, job: Mapping[str, Any] | str, files: Mapping[str, str] | MemoryLibrary) -> Planner:
+    """What plans a job that requires what is in these files; raises `InvalidInput`."""
+    library = files if isinstance(files, MemoryLibrary) else MemoryLibrary(files)
+    made = JobFiles(write_job(folder, job), open_library=library.open)
+    return plan_job(made, Host(NO_POLICY), lambda job: example_placement(job, "alice"), Problems())
+
+
+def plan(folder: Path, job: Mapping[str, Any] | str, files: Mapping[str, str] | MemoryLibrary) -> Plan:
+    """The plan of the first task of such a job, in which nothing is wrong."""
+    return next(iter(planner(folder, job, files).plans().values()))
+
+
+def problems(
+    folder: Path, job: Mapping[str, Any] | str, files: Mapping[str, str] | MemoryLibrary
+) -> Sequence[Problem]:
+    """All that is wrong with such a job, in order."""
+    found = Problems()
+    library = files if isinstance(files, MemoryLibrary) else MemoryLibrary(files)
+    made = JobFiles(write_job(folder, job), open_library=library.open)
+    with found.caught():
+        plan_job(made, Host(NO_POLICY), lambda job: example_placement(job, "alice"), found).plans()
+    return found.in_order
