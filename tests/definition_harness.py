@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from pai_runtime.definitions.definition import read_definitions
-
 from pai_runtime.definitions.model import Definition, DefinitionFile, NoDefinition
 from pai_runtime.definitions.reference import Reference
 from pai_runtime.document.problems import Position, Problem, Problems
@@ -31,10 +30,13 @@ class MemoryLibrary:
 
     def find(self, reference: Reference, above: DefinitionFile | None, required_by: Position) -> Definition:
         """See `pai_runtime.definitions.model.Library`."""
-        del above
         self.asked.append(reference.text)
         target = reference.target
-        if reference.kind != "name":
+        if reference.kind == "plain" and above:
+            found = [each for each in read_definitions(above, required_by) if each.name == target]
+            if found:
+                return found[0]
+        if reference.kind not in ("plain", "name"):
             return read_definitions(self._files[target], required_by)[0]
         holds_name = (file for file in self._files.values() if f"name: {target}\n".encode() in file.content)
         for each in (definition for file in holds_name for definition in read_definitions(file, required_by)):

@@ -45,6 +45,7 @@ COMMANDS = {
     "bundle": "make the bundle, which runs in a task container of any image",
     "init": "prepare a pod's volume for its task; run in the init container",
     "plugins": "list, show and check the installed plugins",
+    "marketplace": "find, use and check shared definitions",
 }
 """The names of the modules, and what each does: the help of all is shown without importing one."""
 

@@ -14,9 +14,11 @@ from pai_runtime.terminal.output import say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from pai_runtime.definitions.configuration import SourceSettings
     from pai_runtime.definitions.lock import Key, Lock, Pin
     from pai_runtime.definitions.locked import RecordingLibrary
-    from pai_runtime.definitions.model import Library
+    from pai_runtime.definitions.model import DefinitionSource, Library
+    from pai_runtime.definitions.web import Web
     from pai_runtime.document.value import Value
 
 MACHINE_CONFIGURATION: Final = Path("/etc/pai-runtime/marketplace.yaml")
@@ -40,21 +42,18 @@ class JobLibrary:
     def __call__(self, secrets: Mapping[str, "Value"]) -> "Library":
         """See `OpenLibrary`."""
         from pai_runtime.definitions.cache import Cache
-        from pai_runtime.definitions.cached_fetching import CachedFetcher
-        from pai_runtime.definitions.fetching import Fetcher
+        from pai_runtime.definitions.configuration import read_sources
         from pai_runtime.definitions.library import SourceLibrary
         from pai_runtime.definitions.lock import existing_lock, lock_path
         from pai_runtime.definitions.locked import LockedLibrary, RecordingLibrary
-        from pai_runtime.definitions.sources import open_sources
 
-        cache = Cache()
-        sources, web = open_sources(configurations(), secrets, CachedFetcher(Fetcher(), cache, say))
+        sources, web = opened_sources(read_sources(configurations()), secrets)
         found = SourceLibrary(sources, web, self._host.location_refusal, self._job)
         library: Library = found
         lock = self._lock or existing_lock(lock_path(self._job))
         if lock:
             command = f"pai-runtime lock {shlex.quote(str(self._job))}"
-            library = LockedLibrary(found, lock, cache, command, complete=self._complete)
+            library = LockedLibrary(found, lock, Cache(), command, complete=self._complete)
         self._found = RecordingLibrary(library)
         return self._found
 
@@ -66,6 +65,18 @@ class JobLibrary:
     def resolved(self) -> str:
         """A lock file that carries everything that was found; empty if that is nothing."""
         return self._found.resolved() if self._found else ""
+
+
+def opened_sources(
+    settings: "Sequence[SourceSettings]", secrets: Mapping[str, "Value"]
+) -> "tuple[Sequence[DefinitionSource], Web]":
+    """These sources and the embedded one, with what asks servers; `secrets` may be tokens of theirs."""
+    from pai_runtime.definitions.cache import Cache
+    from pai_runtime.definitions.cached_fetching import CachedFetcher
+    from pai_runtime.definitions.fetching import Fetcher
+    from pai_runtime.definitions.sources import open_sources
+
+    return open_sources(settings, secrets, CachedFetcher(Fetcher(), Cache(), say))
 
 
 def user_configuration() -> Path | None:

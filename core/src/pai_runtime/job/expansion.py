@@ -10,7 +10,6 @@ from pai_runtime.definitions.model import Definition, DefinitionFile, Given, Ope
 from pai_runtime.definitions.rendering import rendered
 from pai_runtime.definitions.variables import completed
 from pai_runtime.document.problems import InvalidInput, Problem, Problems
-from pai_runtime.document.schemas import check_value, package_schema
 from pai_runtime.document.value import Value
 from pai_runtime.job.budget import Budget
 from pai_runtime.job.build import build_prerequisite
@@ -41,16 +40,18 @@ class _Instance:
 def expanded(job: Job, open_library: OpenLibrary | None, plugins: JobPlugins, problems: Problems) -> Job:
     """The job with every definition that it requires, directly or not, once for each set of values given.
 
-    From then on each name in the job is that of a prerequisite in it. What means nothing is reported, and left
-    out.
+    From then on each name in the job is that of a prerequisite in it. What means nothing is reported, and is
+    left out.
     """
-    with problems.caught():
+    try:
         library = open_library(job.secrets) if open_library else None
-        expansion = _Expansion(job, Lookup(library, problems), plugins, problems)
-        with problems.caught():
-            expansion.run()
-        return expansion.job()
-    return job
+    except InvalidInput as error:
+        problems.add(*error.problems)
+        return job
+    expansion = _Expansion(job, Lookup(library, problems), plugins, problems)
+    with problems.caught():
+        expansion.run()
+    return expansion.job()
 
 
 class _Expansion:
@@ -167,7 +168,7 @@ class _Expansion:
             return None
         given = _given(name, Renderer(self._references, prerequisite=owner, final=True))
         try:
-            variables = completed(definition, given, name)
+            variables = completed(definition, given, (name.key == "name" and name.above) or name)
         except InvalidInput as error:
             self._lookup.report(error.problems)
             return None
@@ -204,8 +205,6 @@ class _Expansion:
     def _checked(self, value: Value, name: Value) -> Prerequisite:
         """The prerequisite in a rendered definition, checked like one that stands in the job file."""
         problems = Problems(self._problems.mask)
-        definitions = package_schema("pai_runtime.job", "job.schema.json")["$defs"]
-        check_value(value, {**definitions["prerequisite"], "$defs": definitions}, problems)
         prerequisite = build_prerequisite(value, self._plugins)
         check_prerequisite(prerequisite, problems)
         if prerequisite.kind == "dockerimage":

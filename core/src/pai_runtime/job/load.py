@@ -36,8 +36,8 @@ def load_job(
 
     `secrets` is YAML, a mapping from names to values; it completes and overrides the job's own. From then on,
     messages of `problems` hide what is secret. `open_library` opens what has the definitions that the job
-    requires; None, if there is nowhere to look for them. Raises `InvalidInput` for what is no document, or a job that
-    grows too large.
+    requires; None, if there is nowhere to look for them. Raises `InvalidInput` for what is no document, or a
+    job that grows too large.
     """
     root = read_document(given) if isinstance(given, Path) else given
     if not isinstance(root.data, dict):

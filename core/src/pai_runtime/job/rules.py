@@ -127,9 +127,9 @@ def check_rules(job: Job, problems: Problems) -> None:
 
 def _check_prerequisite_names(job: Job, problems: Problems) -> None:
     known = _PrerequisiteNames(job, problems)
-    for each in (*job.prerequisites.values(), *job.aliases.values()):
-        for name in each.require:
-            known.check(name)
+    required = [name for each in job.prerequisites.values() for name in each.require]
+    for name in (*required, *(name for alias in job.aliases.values() for name in alias.require)):
+        known.check(name)
     for role in job.roles.values():
         for name, kind in role.names:
             known.check(name, kind)
@@ -153,8 +153,8 @@ def check_prerequisite(prerequisite: Prerequisite, problems: Problems) -> None:
         problems.add(callbacks.problem("image-with-callbacks", "a docker image has no callbacks"))
     misspelt = _LIKELY_MISSPELT_IN_IMAGE if is_image else _LIKELY_MISSPELT
     if prerequisite.value.get("parameters") and (second := prerequisite.value.get("plugin_params")):
-        message = "means the same as parameters, which is there too; use one of them"
-        problems.add(second.problem("second-parameters", message))
+        message = "'parameters' is another name of 'plugin_params'; expected only one of them"
+        problems.add(second.problem("duplicate-field", message))
     if variables := prerequisite.value.get("template_variables"):
         message = (
             "only shared prerequisites have template variables; move this one into a file of its own,"

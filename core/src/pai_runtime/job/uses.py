@@ -1,5 +1,6 @@
 """From a job's prerequisites and extras to the ordered uses of plugins in one task role."""
 
+import json
 from collections.abc import Iterator, Mapping
 
 from pai_runtime.document.value import Value
@@ -24,11 +25,12 @@ class RoleResolver:
         used = [job.prerequisites[key] for key in job.used(self._role)]
         for prerequisite in used:
             self._references.budget.add(prerequisite.value.node.size, self._role.value.position)
+        known: set[str] = set()
         for storage in job.storages:
-            yield self._of_storage(storage, None)
+            yield from self._of_storage(storage, None, known)
         for prerequisite in used:
             for storage in prerequisite.storages:
-                yield self._of_storage(storage, prerequisite)
+                yield from self._of_storage(storage, prerequisite, known)
             if prerequisite.plugin:
                 yield self._of_prerequisite(prerequisite, prerequisite.plugin)
         yield from self._of_extras()
@@ -45,15 +47,23 @@ class RoleResolver:
             commands = (*deployed.before, *commands, *deployed.after)
         return Command(self._script(commands), source, job.nounset)
 
-    def _of_storage(self, storage: Value, prerequisite: Prerequisite | None) -> JobUse:
+    def _of_storage(
+        self, storage: Value, prerequisite: Prerequisite | None, known: set[str]
+    ) -> Iterator[JobUse]:
+        """The use of a storage, unless it is one of the `known`: several may ask for the same."""
         self._references.budget.add(storage.node.size, storage.position)
         fields = {str(child.key): child for child in storage.values()}
         parameters = self._rendered(fields, prerequisite)
-        return JobUse(
+        policy = prerequisite.failure_policy if prerequisite else "fail"
+        what = json.dumps([policy, parameters], sort_keys=True)
+        if what in known:
+            return
+        known.add(what)
+        yield JobUse(
             plugin=self._storage_plugin,
             name=show(str(parameters.get("name"))),
             parameters=parameters,
-            failure_policy=prerequisite.failure_policy if prerequisite else "fail",
+            failure_policy=policy,
             position=storage.position,
             field=storage.field,
             fields=fields,
