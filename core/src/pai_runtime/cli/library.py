@@ -4,7 +4,6 @@ import os
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
 
 from pai_runtime.host.host import Host
 from pai_runtime.terminal.output import say
@@ -20,9 +19,6 @@ if TYPE_CHECKING:
     from pai_runtime.definitions.model import DefinitionSource, Library
     from pai_runtime.definitions.web import Web
     from pai_runtime.document.value import Value
-
-MACHINE_CONFIGURATION: Final = Path("/etc/pai-runtime/marketplace.yaml")
-"""What the cluster has configured; the user's own sources are asked before."""
 
 
 class JobLibrary:
@@ -91,4 +87,6 @@ def user_configuration() -> Path | None:
 
 def configurations() -> Sequence[Path]:
     """The files with sources, those that are asked first before the others; they need not exist."""
+    from pai_runtime.definitions.configuration import MACHINE_CONFIGURATION
+
     return [path for path in (user_configuration(), MACHINE_CONFIGURATION) if path]
