@@ -10,7 +10,7 @@ def add_overrides(parser: argparse.ArgumentParser) -> None:
     """Values of parameters, and instances of task roles."""
     parser.add_argument(
         "--set",
-        type=_setting,
+        type=setting,
         action="append",
         default=[],
         metavar="NAME=VALUE",
@@ -31,7 +31,8 @@ def given_overrides(args: argparse.Namespace, *, strict_callbacks: bool = False)
     return Overrides(dict(args.set), dict(args.role_instances), strict_callbacks)
 
 
-def _setting(text: str) -> tuple[str, str]:
+def setting(text: str) -> tuple[str, str]:
+    """A name and the text after its first equals sign."""
     name, equals, value = text.partition("=")
     if not (name and equals):
         raise argparse.ArgumentTypeError(f"expected NAME=VALUE, such as lr=0.1, found {text!r}")

@@ -7,7 +7,7 @@ from typing import Any
 
 from pai_runtime.cli import INVALID
 from pai_runtime.cli.arguments import add_jobs, add_json, add_policy
-from pai_runtime.cli.library import open_library
+from pai_runtime.cli.library import JobLibrary
 from pai_runtime.cli.overrides import add_overrides, given_overrides
 from pai_runtime.cli.policy import given_host
 from pai_runtime.cli.user import user_name
@@ -34,11 +34,11 @@ def main(args: argparse.Namespace) -> int:
     """Exit status 0 if all jobs are valid, 1 if one is not."""
     host, documents = given_host(args.policy), []
     for job in args.jobs:
-        files = JobFiles(job, args.secrets, given_overrides(args), open_library(job, host))
+        files = JobFiles(job, args.secrets, given_overrides(args), JobLibrary(job, host))
         problems = _problems(files, host)
         if args.strict:
-            problems = tuple(map(_stricter, problems))
-        documents.append(_document(problems))
+            problems = tuple(map(stricter, problems))
+        documents.append(validity(problems))
         if not args.json:
             _report(job, problems)
     is_valid = all(document["valid"] for document in documents)
@@ -50,12 +50,13 @@ def main(args: argparse.Namespace) -> int:
     return 0 if is_valid else INVALID
 
 
-def _stricter(problem: Problem) -> Problem:
+def stricter(problem: Problem) -> Problem:
+    """The problem as ``--strict`` takes it."""
     return replace(problem, severity="error") if problem.severity == "warning" else problem
 
 
-def _document(problems: Sequence[Problem]) -> dict[str, Any]:
-    """What is printed as JSON of one job."""
+def validity(problems: Sequence[Problem]) -> dict[str, Any]:
+    """What is printed as JSON of what has these problems."""
     shown = [problem.to_json() for problem in problems[:MOST_SHOWN]]
     more = {"more": len(problems) - MOST_SHOWN} if len(problems) > MOST_SHOWN else {}
     return {"valid": not errors(problems), "problems": shown, **more}

@@ -14,9 +14,12 @@ from pai_runtime.document.value import Value
 from pai_runtime.task.record import record
 from pai_runtime.task.regular_file import open_regular
 
-SourceKind = Literal["folder", "url", "marketplace"]
+MACHINE_CONFIGURATION: Final = Path("/etc/pai-runtime/marketplace.yaml")
+"""What the cluster has configured; the user's own sources are asked before."""
 
-_KINDS: Final[Sequence[SourceKind]] = ("folder", "url", "marketplace")
+SourceKind = Literal["folder", "file", "url", "marketplace"]
+
+_KINDS: Final[Sequence[SourceKind]] = ("folder", "file", "url", "marketplace")
 _MOST_TOKEN: Final = 64 * 1024
 
 
@@ -57,14 +60,15 @@ def read_sources(paths: Iterable[Path]) -> Sequence[SourceSettings]:
     for path in paths:
         if path.exists() or path.is_symlink():
             with problems.caught():
-                for each in _read_file(path):
+                for each in sources_in(read_document(path)):
                     found.setdefault(each.name, each)
     problems.check()
     return tuple(found.values())
 
 
-def _read_file(path: Path) -> Sequence[SourceSettings]:
-    root, problems = read_document(path), Problems()
+def sources_in(root: Value) -> Sequence[SourceSettings]:
+    """The sources in a file that is read already; raises `InvalidInput` with all problems."""
+    problems = Problems()
     check_value(root, package_schema("pai_runtime.definitions", "marketplace.schema.json"), problems)
     problems.check()
     items = root.get("sources")
@@ -85,15 +89,15 @@ def _source(item: Value, problems: Problems) -> SourceSettings | None:
     """What an item says; None where that has been reported."""
     kinds = [kind for kind in _KINDS if item.get(kind)]
     if len(kinds) != 1:
-        expected, found = "one of folder, url and marketplace", " and ".join(kinds) or "none of them"
+        expected, found = "one of folder, file, url and marketplace", " and ".join(kinds) or "none of them"
         message = f"expected {expected}, found {found}"
         problems.add(item.problem("wrong-source", message, found=found, expected=expected))
         return None
     (kind,) = kinds
     place, token = item.get(kind) or item, item.get("token")
-    if kind == "folder":
+    if kind in ("folder", "file"):
         if token:
-            problems.add(token.problem("wrong-source", "a folder needs no token"))
+            problems.add(token.problem("wrong-source", f"a {kind} needs no token"))
         return SourceSettings(item.data["name"], kind, str(_path(place)), item)
     url = _url(place, problems)
     return None if url is None else SourceSettings(item.data["name"], kind, url, item)

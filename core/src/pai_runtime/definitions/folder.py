@@ -55,9 +55,13 @@ class FolderSource:
 
     def list(self, problems: Problems) -> Sequence[Listed]:
         """All that is published in it."""
+        return listed_definitions(self.files(problems), problems)
+
+    def files(self, problems: Problems) -> Sequence[DefinitionFile]:
+        """All files of it; those that cannot be read are reported."""
         files = [self._file(path) for path in self._contents]
         problems.add(*self._read[1])
-        return listed_definitions(files, problems)
+        return files
 
     def _file(self, path: str) -> DefinitionFile:
         whole = self._root / path

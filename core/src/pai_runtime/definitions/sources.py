@@ -1,12 +1,13 @@
 """The sources of definitions that are configured, and those that come with the runtime."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
 from urllib.parse import urljoin
 
-from pai_runtime.definitions.configuration import SourceSettings, read_sources
+from pai_runtime.definitions.configuration import SourceSettings
+from pai_runtime.definitions.file import FileSource
 from pai_runtime.definitions.folder import FolderSource
 from pai_runtime.definitions.locations import EMBEDDED
 from pai_runtime.definitions.model import DefinitionSource
@@ -19,13 +20,12 @@ EMBEDDED_FOLDER: Final = Path(__file__).with_name("embedded")
 
 
 def open_sources(
-    configurations: Iterable[Path], secrets: Mapping[str, Value], fetcher: Fetches
+    settings: Sequence[SourceSettings], secrets: Mapping[str, Value], fetcher: Fetches
 ) -> tuple[Sequence[DefinitionSource], Web]:
     """The sources in the order in which they are asked, and what asks servers with their tokens.
 
-    Nothing of them is read yet. Raises `InvalidInput` for a configuration that is not sound.
+    Nothing of them is read yet.
     """
-    settings = read_sources(configurations)
     tokens = [(_below(each), partial(each.token, secrets)) for each in settings if each.value.get("token")]
     web = Web(fetcher, tokens)
     embedded = FolderSource(EMBEDDED, EMBEDDED_FOLDER, EMBEDDED)
@@ -35,6 +35,8 @@ def open_sources(
 def _source(settings: SourceSettings, web: Web) -> DefinitionSource:
     if settings.kind == "folder":
         return FolderSource(settings.name, Path(settings.place))
+    if settings.kind == "file":
+        return FileSource(settings.name, Path(settings.place))
     if settings.kind == "url":
         return UrlSource(settings.name, settings.place, web)
     return MarketplaceSource(settings.name, settings.place, web)

@@ -140,6 +140,10 @@ class LocalRun:
     def _write_shared(self, plan: Plan) -> None:
         try:
             self._folder.write(SHARED, shared_text(plan), sync=False)
+            if self._wanted.definitions:
+                from pai_runtime.definitions.lock import RESOLVED  # noqa: PLC0415 - few jobs have any
+
+                self._folder.write(RESOLVED, self._wanted.definitions, sync=False)
         except OSError as error:
             message = f"cannot write the directory of the run: {error.filename}: {error.strerror}"
             raise CannotRun(message) from None

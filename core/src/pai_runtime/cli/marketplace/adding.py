@@ -1,0 +1,131 @@
+"""``pai-runtime marketplace add``: a source more in the user's ``marketplace.yaml``."""
+
+import argparse
+import os
+import re
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from pai_runtime.cli import INVALID
+from pai_runtime.cli.library import configurations, opened_sources, user_configuration
+from pai_runtime.cli.marketplace.source_entry import Entry, entry_lines, with_source
+from pai_runtime.cli.policy import given_host
+from pai_runtime.definitions.configuration import read_sources, sources_in
+from pai_runtime.definitions.model import Listed, NoDefinition
+from pai_runtime.definitions.reference import BadReference, parse_reference
+from pai_runtime.document.amounts import counted
+from pai_runtime.document.document import MAX_BYTES, parse_document
+from pai_runtime.document.problems import InvalidInput, Position, Problem, Problems
+from pai_runtime.document.value import Value
+from pai_runtime.host.host import Host
+from pai_runtime.task import atomic_write
+from pai_runtime.task.record import replace
+from pai_runtime.task.regular_file import open_regular
+from pai_runtime.terminal.output import report, report_problems, write_lines
+
+_SUFFIXES = (".yaml", ".yml")
+_NOT_IN_NAMES = re.compile("[^a-zA-Z0-9_-]+")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Exit status 0; 1 if it is a source already, or a broken one; raises `NoDefinition` if it is nowhere."""
+    path, problems = user_configuration(), Problems()
+    if path is None:
+        raise NoDefinition(
+            "no-such-source", "there is no home directory, and so no marketplace.yaml of yours"
+        )
+    entry = _entry(args)
+    try:
+        text = _text(path)
+        new = with_source(text, entry)
+        if new is None:
+            report(f"{path}: cannot be changed by a program; add this to its sources:", *entry_lines(entry))
+            return INVALID
+        listed = _listed(parse_document(new, str(path)), given_host(args.policy), problems)
+    except InvalidInput as error:
+        report_problems(error.problems)
+        return INVALID
+    report_problems([replace(problem, severity="warning") for problem in problems.in_order])
+    _write(path, new)
+    amount = counted(len(listed), "definition", "definitions")
+    write_lines([f"added the source {entry['name']}, with {amount}, to {path}"])
+    return 0
+
+
+def _listed(root: Value, host: Host, problems: Problems) -> Sequence[Listed]:
+    """What the last source of a file has; raises if it is no source, or one of the others."""
+    *others, added = sources_in(root)
+    configured = {each.place: each for each in (*others, *read_sources(configurations()))}
+    if same := configured.get(added.place):
+        message = f"the source '{same.name}' at {same.value.position} is the same"
+        raise InvalidInput([Problem("duplicate-source", message)])
+    if same := {each.name: each for each in configured.values()}.get(added.name):
+        message = (
+            f"the name '{added.name}' is that of the source at {same.value.position}; choose one with --name"
+        )
+        raise InvalidInput([Problem("duplicate-name", message)])
+    source, _ = opened_sources([added], {})[0]
+    if reason := host.location_refusal(source.location):
+        raise NoDefinition("definition-refused", reason)
+    listed = source.list(problems)
+    if not listed:
+        problems.check()
+    return listed
+
+
+def _text(path: Path) -> str:
+    """The configuration as it is; empty if there is none."""
+    try:
+        with open_regular(path) as file:
+            return file.read(MAX_BYTES).decode("utf-8")
+    except FileNotFoundError:
+        return ""
+    except UnicodeDecodeError:
+        raise InvalidInput([Problem("not-utf-8", "invalid UTF-8", Position(str(path)))]) from None
+
+
+def _write(path: Path, text: str) -> None:
+    """Write the configuration; if it is a link, what that leads to."""
+    path = path.resolve()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o644
+    holder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        atomic_write.write(holder, path.name, text.encode(), mode, sync=True)
+    finally:
+        os.close(holder)
+
+
+def _entry(args: argparse.Namespace) -> Entry:
+    """What is to be added; raises `NoDefinition` if the location is none."""
+    kind, place = _place(args.location)
+    name = args.name or _name(place)
+    entry: dict[str, object] = {"name": name, kind: place}
+    if args.token_file is not None:
+        entry["token"] = {"file": str(args.token_file.absolute())}
+    return entry
+
+
+def _place(location: str) -> tuple[str, str]:
+    """The kind of source that a location is, and the location as it is written down."""
+    try:
+        is_url = parse_reference(location).kind == "url"
+    except BadReference as error:
+        raise NoDefinition("wrong-reference", f"{location}: {error}") from None
+    if is_url:
+        is_file = urlsplit(location).path.endswith(_SUFFIXES)
+        return ("url" if is_file else "marketplace"), location
+    path = Path(location).absolute()
+    if path.is_dir():
+        return "folder", str(path)
+    if path.is_file():
+        return "file", str(path)
+    raise NoDefinition("no-such-source", f"{location} is neither a directory, nor a file, nor a URL")
+
+
+def _name(place: str) -> str:
+    """A name after the last part of a path, or the host of a URL."""
+    text = urlsplit(place).hostname if "://" in place else Path(place).name
+    return _NOT_IN_NAMES.sub("-", (text or "").removesuffix(".yaml").removesuffix(".yml")).strip("-")[:100]

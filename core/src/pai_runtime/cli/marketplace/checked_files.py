@@ -1,0 +1,42 @@
+"""The files that an author has checked, and what finds the definitions that they require."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pai_runtime.definitions.file import FileSource
+from pai_runtime.definitions.folder import FolderSource
+from pai_runtime.definitions.library import FILE
+from pai_runtime.definitions.model import DefinitionFile, DefinitionSource, NoDefinition
+from pai_runtime.document.problems import Problems
+from pai_runtime.task.record import replace
+
+
+class CheckedFiles:
+    """Definition files, and all of those in directories. `sources` has each path as a source."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._folders = {
+            path: FolderSource(f"checked-{number}", path)
+            for number, path in enumerate(paths)
+            if path.is_dir()
+        }
+        self._files = {
+            path: FileSource(f"checked-{number}", path)
+            for number, path in enumerate(paths)
+            if not path.is_dir()
+        }
+        self.sources: Sequence[DefinitionSource] = [*self._folders.values(), *self._files.values()]
+
+    def files(self, problems: Problems) -> Sequence[DefinitionFile]:
+        """All of them, each once; raises `NoDefinition` where there is none."""
+        found: dict[str, DefinitionFile] = {}
+        for path, folder in self._folders.items():
+            files = folder.files(problems)
+            if not files:
+                raise NoDefinition(
+                    "no-such-file", f"{path} has no definition files: none ends in .yaml or .yml"
+                )
+            found.update((file.location, file) for file in files)
+        for file in self._files.values():
+            found.setdefault(file.location, replace(file.file, origin=FILE + file.location))
+        return list(found.values())

@@ -1,0 +1,63 @@
+"""A source added to the text of a ``marketplace.yaml``, of which everything else stays as it is."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pai_runtime.cli.marketplace.job_text import yaml_text
+from pai_runtime.document.document import parse_document
+from pai_runtime.document.problems import InvalidInput
+from pai_runtime.document.value import Value, walk
+
+Entry = Mapping[str, Any]
+
+
+def entry_lines(entry: Entry, indent: str = "  ") -> Iterator[str]:
+    """An item of the list, on lines of its own."""
+    for number, (key, value) in enumerate(entry.items()):
+        yield f"{indent}{'  ' if number else '- '}{key}: {yaml_text(value)}"
+
+
+def with_source(text: str, entry: Entry) -> str | None:
+    """The text with another source at the end of its list; None where a person has to write it."""
+    if not _has_content(text):
+        return _inserted(text, len(text), ["sources:", *entry_lines(entry)])
+    try:
+        root = parse_document(text, "")
+        new = _appended(text, root, entry)
+        after = _listed(parse_document(new, ""))
+    except InvalidInput:
+        return None
+    return new if after == [*_listed(root), entry] else None
+
+
+def _has_content(text: str) -> bool:
+    return any(line.strip() and not line.lstrip().startswith("#") for line in text.splitlines())
+
+
+def _listed(root: Value) -> Sequence[Any]:
+    sources = root.get("sources")
+    return sources.data or () if sources else ()
+
+
+def _appended(text: str, root: Value, entry: Entry) -> str:
+    """The text with the entry after the last one, if each stands on lines of its own."""
+    sources = root.get("sources")
+    if sources is None:
+        return text
+    node, indent = sources.node, "  "
+    if not node.data:
+        after = root.node.keys["sources"]
+        if node.data is not None:
+            text = text[: node.start] + text[node.end :]
+    else:
+        after = max(each.end for _, each in walk(node)) - 1
+        indent = " " * (sources.position.column - 1)
+    line = text.find("\n", after)
+    return _inserted(text, len(text) if line < 0 else line + 1, entry_lines(entry, indent))
+
+
+def _inserted(text: str, index: int, lines: Iterator[str] | Sequence[str]) -> str:
+    before = text[:index]
+    if before and not before.endswith("\n"):
+        before += "\n"
+    return before + "".join(f"{line}\n" for line in lines) + text[index:]

@@ -1,0 +1,451 @@
+"""`pai-runtime marketplace`: what there is, what it does, and a job that uses it."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pai_runtime import cli as command_line
+from pai_runtime.cli.marketplace.job_text import yaml_text
+from pai_runtime.cli.marketplace.source_entry import with_source
+from pai_runtime.document.document import parse_document
+
+
+def script(name: str, command: str = "true", **fields: Any) -> dict[str, Any]:
+    """A definition that runs a command before the task."""
+    parameters = {"callbacks": [{"event": "taskStarts", "commands": [command]}]}
+    return {"name": name, "type": "script", "plugin": "cmd", "plugin_params": parameters, **fields}
+
+
+MNIST = script(
+    "mnist",
+    "mkdir -p {{ path }} {{ depth }}",
+    type="data",
+    version="1.2",
+    title="MNIST",
+    summary="Handwritten digits.",
+    description="Ten thousand\nand more.",
+    usage="Say where it goes.",
+    contributor="alice",
+    require=["wget", {"name": "share", "template_variables": {"at": "/mnt/a"}}],
+    requireStorages=[{"name": "data", "mountPath": "/mnt/data"}],
+    template_variables=[
+        {"name": "path", "type": "string", "description": "Where it goes."},
+        {"name": "depth", "type": "integer", "default": 3, "description": "How deep."},
+    ],
+)
+WGET = script("wget", summary="The program wget.")
+SHARE = script("share", "ls {{ at }}", template_variables=["at"], require=["wget"])
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user who has configured nothing yet."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("PAI_RUNTIME_POLICY", raising=False)
+
+
+class Ran:
+    """What a command has printed."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str], *args: str) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "argv", ["pai-runtime", *args])
+            self.status = command_line.main()
+        self.out, self.err = capsys.readouterr()
+
+    @property
+    def lines(self) -> list[str]:
+        return self.out.splitlines()
+
+    @property
+    def data(self) -> Any:
+        return json.loads(self.out)
+
+
+def marketplace(capsys: pytest.CaptureFixture[str], *args: str) -> Ran:
+    return Ran(capsys, "marketplace", *args)
+
+
+def folder(name: str, *definitions: dict[str, Any] | str) -> Path:
+    """A folder of definitions, configured as a source of this name after those that there are."""
+    path = Path(name)
+    path.mkdir()
+    for number, each in enumerate(definitions):
+        text = each if isinstance(each, str) else yaml.safe_dump(each, sort_keys=False)
+        (path / f"{number}.yaml").write_text(text, "utf-8")
+    configuration = Path("config/pai-runtime/marketplace.yaml")
+    configuration.parent.mkdir(parents=True, exist_ok=True)
+    text = configuration.read_text("utf-8") if configuration.exists() else "sources:\n"
+    configuration.write_text(f"{text}  - {{name: {name}, folder: {path.absolute()}}}\n", "utf-8")
+    return path
+
+
+def test_the_list_has_each_definition_of_each_source(capsys: pytest.CaptureFixture[str]) -> None:
+    folder("team", MNIST, WGET)
+    ran = marketplace(capsys, "list")
+    assert (ran.status, ran.err) == (0, "")
+    assert ran.lines[0].split() == ["NAME", "TYPE", "VERSION", "SOURCE", "SUMMARY"]
+    rows = {line.split()[0]: line.split() for line in ran.lines[1:]}
+    assert rows["mnist"] == ["mnist", "data", "1.2", "team", "Handwritten", "digits."]
+    assert rows["wget"][:3] == ["wget", "script", "team"]
+    assert "embedded" in rows["debug_hook"]
+    assert list(rows) == sorted(rows)
+
+
+def test_the_list_is_narrowed_by_type_and_by_source(capsys: pytest.CaptureFixture[str]) -> None:
+    folder("team", MNIST, WGET)
+    by_type = marketplace(capsys, "list", "--type", "data", "--source", "team", "--json").data
+    assert [each["name"] for each in by_type] == ["mnist"]
+    by_source = marketplace(capsys, "list", "--source", "team", "--json").data
+    assert [each["name"] for each in by_source] == ["mnist", "wget"]
+    misspelt = marketplace(capsys, "list", "--source", "teem")
+    assert (misspelt.status, misspelt.out) == (2, "")
+    assert "did you mean team?" in misspelt.err
+
+
+def test_a_definition_that_an_earlier_source_has_too_is_hidden_by_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    folder("first", WGET)
+    folder("second", {**WGET, "summary": "Another."})
+    rows = {each["source"]: each for each in marketplace(capsys, "search", "wget", "--json").data}
+    assert rows["first"]["hiddenBy"] is None
+    assert rows["second"]["hiddenBy"] == "first"
+    assert "second (hidden by first)" in marketplace(capsys, "list").out
+    assert marketplace(capsys, "show", "wget", "--json").data["summary"] == WGET["summary"]
+    assert marketplace(capsys, "show", "wget", "--source", "second", "--json").data["summary"] == "Another."
+
+
+def test_what_cannot_be_read_is_reported_and_the_rest_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    folder("team", MNIST, "- name: [", {**WGET, "plugin": 3})
+    gone = folder("gone")
+    gone.rmdir()
+    ran = marketplace(capsys, "list")
+    assert ran.status == 0
+    assert "mnist" in ran.out
+    assert "team/1.yaml:1" in ran.err
+    assert "team/2.yaml:" in ran.err
+    assert "gone" in ran.err
+    assert all(": warning: " in line for line in ran.err.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (["HANDWRITTEN"], True),  # in the summary
+        (["mni", "digits"], True),  # in the name, and in the summary
+        (["thousand"], True),  # in the description
+        (["digits", "letters"], False),
+    ],
+)
+def test_a_search_finds_what_has_every_word(
+    capsys: pytest.CaptureFixture[str], words: list[str], *, found: bool
+) -> None:
+    folder("team", MNIST)
+    ran = marketplace(capsys, "search", *words, "--source", "team", "--json")
+    assert (ran.status, bool(ran.data)) == (0, found)
+
+
+def test_a_search_for_a_misspelt_name_suggests_it(capsys: pytest.CaptureFixture[str]) -> None:
+    folder("team", MNIST)
+    ran = marketplace(capsys, "search", "mnsit")
+    assert (ran.status, ran.lines) == (0, ["no definitions found; did you mean mnist?"])
+
+
+def test_texts_of_others_are_shown_as_they_are_and_in_one_row(capsys: pytest.CaptureFixture[str]) -> None:
+    long = "wide 数据集 \x1b[31m\u202e\n" + "word " * 2000
+    folder("team", {**WGET, "summary": long}, MNIST)
+    ran = marketplace(capsys, "list", "--source", "team")
+    assert len(ran.lines) == 3
+    assert max(map(len, ran.lines)) < 300
+    (row,) = (line for line in ran.lines if line.startswith("wget"))
+    assert "wide 数据集 \\x1b[31m\\u202e word" in row
+    shown = marketplace(capsys, "show", "wget").out
+    assert shown.isprintable() or "\x1b" not in shown
+    assert marketplace(capsys, "list", "--source", "team", "--json").data[1]["summary"] == long
+
+
+def test_a_thousand_definitions_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    documents = [{**WGET, "name": f"tool-{number:04}"} for number in range(1000)]
+    folder("team", yaml.safe_dump(documents, sort_keys=False))
+    assert len(marketplace(capsys, "list", "--source", "team").lines) == 1001
+
+
+def test_show_says_all_that_a_person_needs_to_use_it(capsys: pytest.CaptureFixture[str]) -> None:
+    path = folder("team", MNIST, WGET, SHARE)
+    ran = marketplace(capsys, "show", "mnist")
+    assert (ran.status, ran.err) == (0, "")
+    digest = marketplace(capsys, "show", "mnist", "--json").data["digest"]
+    assert ran.lines == [
+        "mnist (data) 1.2",
+        "  MNIST",
+        "  reference: marketplace://name/mnist",
+        "  from: team:0.yaml",
+        f"  at: {path.absolute()}/0.yaml",
+        f"  digest: {digest}",
+        "  by: alice",
+        "  plugin: cmd",
+        "  summary:",
+        "    Handwritten digits.",
+        "  description:",
+        "    Ten thousand",
+        "    and more.",
+        "  variables:",
+        "    path: string, required",
+        "      Where it goes.",
+        "    depth: integer, default 3",
+        "      How deep.",
+        "  requires:",
+        "    wget",
+        "    share (at: /mnt/a)",
+        "      wget",
+        "  storages:",
+        '    {"name": "data", "mountPath": "/mnt/data"}',
+        "  usage:",
+        "    Say where it goes.",
+    ]
+
+
+def test_show_as_json_says_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    folder("team", MNIST, WGET)
+    shown = marketplace(capsys, "show", "marketplace://data/mnist@1.2", "--json").data
+    assert shown["variables"][1] == {
+        "name": "depth",
+        "type": "integer",
+        "required": False,
+        "default": 3,
+        "description": "How deep.",
+    }
+    wget, share = shown["requires"]
+    assert wget == {"reference": "wget", "templateVariables": {}, "problem": None, "requires": []}
+    assert share["templateVariables"] == {"at": "/mnt/a"}
+    assert "share" in share["problem"]
+
+
+def test_what_requires_itself_is_shown_once(capsys: pytest.CaptureFixture[str]) -> None:
+    folder("team", {**WGET, "require": ["other"]}, {**WGET, "name": "other", "require": ["wget", "other"]})
+    requires = marketplace(capsys, "show", "wget", "--json").data["requires"]
+    assert [each["reference"] for each in requires] == ["other"]
+    assert [each["reference"] for each in requires[0]["requires"]] == ["wget", "other"]
+    assert requires[0]["requires"][0]["requires"] == []
+
+
+def test_show_tells_several_of_one_name_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    folder("team", MNIST, {**MNIST, "version": "1.10"})
+    shown = marketplace(capsys, "show", "mnist", "--json").data
+    assert shown["version"] == "1.10"
+    references = ["marketplace://data/mnist@1.10", "marketplace://data/mnist@1.2"]
+    assert [each["reference"] for each in shown["named"]] == references
+    assert "marketplace://data/mnist@1.2" in marketplace(capsys, "show", "mnist").out
+
+
+def test_a_definition_is_shown_by_the_path_of_its_file(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("here.yaml").write_text(yaml.safe_dump(WGET), "utf-8")
+    assert marketplace(capsys, "show", "./here.yaml", "--json").data["name"] == "wget"
+
+
+@pytest.mark.parametrize("command", ["show", "use"])
+@pytest.mark.parametrize(
+    ("asked", "text"),
+    [
+        ("mnsit", "did you mean mnist?"),
+        ("marketplace://name/mnist@9", "1.2"),
+        ("marketplace://nothing", "marketplace://name/NAME"),
+        ("./nothing.yaml", "nothing.yaml"),
+    ],
+)
+def test_what_is_not_there_is_told(
+    capsys: pytest.CaptureFixture[str], command: str, asked: str, text: str
+) -> None:
+    folder("team", MNIST)
+    ran = marketplace(capsys, command, asked)
+    assert (ran.status, ran.out) == (2, "")
+    assert text in ran.err
+
+
+def valid(capsys: pytest.CaptureFixture[str], ran: Ran) -> dict[str, Any]:
+    """The job that was printed, which `validate` accepts without a word."""
+    assert (ran.status, ran.err) == (0, "")
+    Path("job.yaml").write_text(ran.out, "utf-8")
+    checked = Ran(capsys, "validate", "job.yaml", "--strict")
+    assert (checked.status, checked.err) == (0, "")
+    content: dict[str, Any] = yaml.safe_load(ran.out)
+    return content
+
+
+def test_use_prints_a_valid_job_that_says_what_has_to_be_given(capsys: pytest.CaptureFixture[str]) -> None:
+    folder("team", MNIST, WGET, SHARE)
+    ran = marketplace(capsys, "use", "mnist")
+    job = valid(capsys, ran)
+    assert job["parameters"] == {"path": "CHANGE-ME"}
+    (use,) = job["taskRoles"]["worker"]["prerequisites"]
+    assert use == {
+        "name": "marketplace://name/mnist",
+        "template_variables": {"path": "<% $parameters.path %>"},
+    }
+    assert "  path: CHANGE-ME  # required: change it; Where it goes." in ran.lines
+    assert "            # depth: 3  # How deep." in ran.lines
+    assert "# Say where it goes." in ran.lines
+    assert marketplace(capsys, "use", "mnist").out == ran.out
+
+
+def test_use_gives_variables_their_values(capsys: pytest.CaptureFixture[str]) -> None:
+    folder("team", MNIST, WGET, SHARE)
+    ran = marketplace(capsys, "use", "mnist", "--var", "path=/a b: c", "--var", "depth=5")
+    job = valid(capsys, ran)
+    assert job["parameters"] == {"path": "/a b: c"}
+    (use,) = job["taskRoles"]["worker"]["prerequisites"]
+    assert use["template_variables"]["depth"] == 5
+    assert "required" not in ran.out
+
+
+def test_use_of_a_definition_without_variables_is_its_reference(capsys: pytest.CaptureFixture[str]) -> None:
+    folder("team", WGET)
+    job = valid(capsys, marketplace(capsys, "use", "wget"))
+    assert job["taskRoles"]["worker"]["prerequisites"] == ["marketplace://name/wget"]
+
+
+@pytest.mark.parametrize("kind", ["string", "number", "integer", "boolean", "list", "mapping"])
+def test_a_variable_of_each_type_has_a_value_that_fits(capsys: pytest.CaptureFixture[str], kind: str) -> None:
+    command = "true {{ it | length }}" if kind in ("list", "mapping") else "true {{ it }}"
+    folder("team", script("wget", command, template_variables=[{"name": "it", "type": kind}]))
+    valid(capsys, marketplace(capsys, "use", "wget"))
+
+
+def test_a_variable_that_is_named_like_a_secret_is_one(capsys: pytest.CaptureFixture[str]) -> None:
+    folder("team", script("wget", "curl -u {{ apiKey }}", template_variables=["apiKey"]))
+    job = valid(capsys, marketplace(capsys, "use", "wget"))
+    assert job["secrets"] == {"apiKey": "CHANGE-ME"}
+    assert "parameters" not in job
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ("pth=/a", "did you mean path?"),
+        ("depth=deep", "depth"),
+        ("path=[", "--var path"),
+    ],
+)
+def test_a_variable_that_is_given_wrongly_is_told(
+    capsys: pytest.CaptureFixture[str], given: str, text: str
+) -> None:
+    folder("team", MNIST, WGET, SHARE)
+    ran = marketplace(capsys, "use", "mnist", "--var", given)
+    assert (ran.status, ran.out) == (1, "")
+    assert text in ran.err
+
+
+DATA = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(min_size=1), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(DATA)
+@settings(max_examples=50)
+def test_a_value_written_in_yaml_is_read_as_itself(data: Any) -> None:
+    assert "\n" not in yaml_text(data)
+    if "\\u0000" not in yaml_text(data):
+        assert parse_document(f"key: {yaml_text(data)}  # comment", "").data == {"key": data}
+
+
+ENTRY = {"name": "new", "folder": "/a b"}
+ADDED = '  - name: new\n    folder: "/a b"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", f"sources:\n{ADDED}"),
+        ("# mine", f"# mine\nsources:\n{ADDED}"),
+        ("sources: []  # none\n", f"sources:   # none\n{ADDED}"),
+        ("sources:\n", f"sources:\n{ADDED}"),
+        (
+            "sources:\n  - name: a  # mine\n    url: b\n  # the end\n",
+            f"sources:\n  - name: a  # mine\n    url: b\n{ADDED}  # the end\n",
+        ),
+        ("sources:\n  - {name: a}", f"sources:\n  - {{name: a}}\n{ADDED}"),
+        ("sources:\n- name: a\n", 'sources:\n- name: a\n- name: new\n  folder: "/a b"\n'),
+        ("sources: [{name: a}]\n", None),
+        ("- name: a\n", None),
+        ("other: 1\n", None),
+        ("sources: [\n", None),
+    ],
+)
+def test_a_source_is_added_to_the_text_and_nothing_else_changes(text: str, expected: str | None) -> None:
+    assert with_source(text, ENTRY) == expected
+
+
+def test_what_is_added_can_be_used(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    Path("defs").mkdir()
+    Path("defs/wget.yaml").write_text(yaml.safe_dump(WGET), "utf-8")
+    Path("one.yaml").write_text(yaml.safe_dump(MNIST), "utf-8")
+    for location in ("defs", "one.yaml"):
+        ran = marketplace(capsys, "add", location)
+        assert (ran.status, ran.err) == (0, "")
+        assert f"{tmp_path}/config/pai-runtime/marketplace.yaml" in ran.out
+    assert marketplace(capsys, "show", "wget", "--json").data["origin"] == "defs:wget.yaml"
+    assert marketplace(capsys, "show", "mnist", "--json").data["origin"] == "one:one.yaml"
+
+
+def test_a_link_to_the_configuration_stays_one(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    folder("team", WGET)
+    configuration = tmp_path / "config/pai-runtime/marketplace.yaml"
+    kept = tmp_path / "dotfiles.yaml"
+    configuration.rename(kept)
+    configuration.symlink_to(kept)
+    Path("defs").mkdir()
+    Path("defs/wget.yaml").write_text(yaml.safe_dump(WGET), "utf-8")
+    assert marketplace(capsys, "add", "defs").status == 0
+    assert configuration.is_symlink()
+    assert "defs" in kept.read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("args", "status", "text"),
+    [
+        (["team"], 1, "the name 'team' is taken"),
+        (["team", "--name", "again"], 1, "the source 'team'"),
+        (["nowhere"], 2, "neither a directory"),
+        (["empty", "--name", "a b"], 1, "letters"),
+        (["broken.yaml"], 1, "broken.yaml:1"),
+        (["ftp://example.org/a.yaml"], 2, "ftp"),
+    ],
+)
+def test_what_cannot_be_a_source_leaves_the_configuration_alone(
+    capsys: pytest.CaptureFixture[str], args: list[str], status: int, text: str
+) -> None:
+    folder("team", WGET)
+    Path("empty").mkdir()
+    Path("broken.yaml").write_text("- name: [", "utf-8")
+    configuration = Path("config/pai-runtime/marketplace.yaml")
+    before = configuration.read_bytes()
+    ran = marketplace(capsys, "add", *args)
+    assert (ran.status, ran.out) == (status, "")
+    assert text in ran.err
+    assert configuration.read_bytes() == before
+
+
+def test_a_configuration_that_a_person_has_to_change_is_left_alone(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    team = folder("team", WGET)
+    configuration = Path("config/pai-runtime/marketplace.yaml")
+    text = f"sources: [{{name: team, folder: {team.absolute()}}}]\n"
+    configuration.write_text(text, "utf-8")
+    Path("defs").mkdir()
+    Path("defs/mnist.yaml").write_text(yaml.safe_dump(WGET), "utf-8")
+    ran = marketplace(capsys, "add", "defs")
+    assert (ran.status, ran.out) == (1, "")
+    assert "  - name: defs" in ran.err
+    assert configuration.read_text("utf-8") == text
