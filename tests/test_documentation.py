@@ -133,6 +133,8 @@ class Reader:
             **os.environ,
             "PATH": f"{PROGRAM.parent}{os.pathsep}{os.environ['PATH']}",
             "PYTHONPATH": str(self.site),
+            "XDG_CACHE_HOME": str(folder / "cache"),
+            "XDG_CONFIG_HOME": str(folder / "config"),
         }
         self.environment.pop("PAI_RUNTIME_POLICY", None)
 

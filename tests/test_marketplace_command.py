@@ -208,7 +208,7 @@ def test_show_says_all_that_a_person_needs_to_use_it(capsys: pytest.CaptureFixtu
         "    share (at: /mnt/a)",
         "      wget",
         "  storages:",
-        '    {"name": "data", "mountPath": "/mnt/data"}',
+        "    name: data, mountPath: /mnt/data",
         "  usage:",
         "    Say where it goes.",
     ]
@@ -285,14 +285,14 @@ def test_use_prints_a_valid_job_that_says_what_has_to_be_given(capsys: pytest.Ca
     folder("team", MNIST, WGET, SHARE)
     ran = marketplace(capsys, "use", "mnist")
     job = valid(capsys, ran)
-    assert job["parameters"] == {"path": "CHANGE-ME"}
+    assert job["parameters"] == {"path": "/CHANGE-ME"}
     (use,) = job["taskRoles"]["worker"]["prerequisites"]
     assert use == {
         "name": "marketplace://name/mnist",
         "template_variables": {"path": "<% $parameters.path %>"},
     }
-    assert "  path: CHANGE-ME  # required: change it; Where it goes." in ran.lines
-    assert "            # depth: 3  # How deep." in ran.lines
+    assert "  path: /CHANGE-ME  # required: change it; Where it goes." in ran.lines
+    assert "          # depth: 3  # How deep." in ran.lines
     assert "# Say where it goes." in ran.lines
     assert marketplace(capsys, "use", "mnist").out == ran.out
 

@@ -15,16 +15,8 @@ class CheckedFiles:
     """Definition files, and all of those in directories. `sources` has each path as a source."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
-        self._folders = {
-            path: FolderSource(f"checked-{number}", path)
-            for number, path in enumerate(paths)
-            if path.is_dir()
-        }
-        self._files = {
-            path: FileSource(f"checked-{number}", path)
-            for number, path in enumerate(paths)
-            if not path.is_dir()
-        }
+        self._folders = {path: FolderSource(_name(path), path) for path in paths if path.is_dir()}
+        self._files = {path: FileSource(_name(path), path) for path in paths if not path.is_dir()}
         self.sources: Sequence[DefinitionSource] = [*self._folders.values(), *self._files.values()]
 
     def files(self, problems: Problems) -> Sequence[DefinitionFile]:
@@ -40,3 +32,8 @@ class CheckedFiles:
         for file in self._files.values():
             found.setdefault(file.location, replace(file.file, origin=FILE + file.location))
         return list(found.values())
+
+
+def _name(path: Path) -> str:
+    """What messages call it as a source; a colon ends the name of one."""
+    return str(path).replace(":", "_")

@@ -12,15 +12,15 @@ from pai_runtime.document.printable import printable
 from pai_runtime.document.secret_names import names_secret
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./:@+-]*(?<!:)")
-EXAMPLES: Final[Mapping[str, Any]] = {
+_EXAMPLES: Final[Mapping[str, Any]] = {
     "integer": 1,
     "number": 1,
     "boolean": False,
     "list": [],
     "mapping": {},
 }
-CHANGE = "CHANGE-ME"
-"""In the place of a text that has to be given."""
+_PATH = re.compile("(path|dir|directory|folder|mount)$", re.IGNORECASE)
+_URL = re.compile("ur[il]$", re.IGNORECASE)
 
 
 def job_lines(definition: Definition, reference: str, given: Mapping[str, str]) -> Iterator[str]:
@@ -46,6 +46,15 @@ def job_lines(definition: Definition, reference: str, given: Mapping[str, str]) 
     )
 
 
+def example(variable: Variable) -> Any:
+    """A value for a variable that has to be given, such as a plugin hardly refuses."""
+    if variable.type in _EXAMPLES:
+        return _EXAMPLES[variable.type]
+    if _URL.search(variable.name):
+        return "https://example.org/CHANGE-ME"
+    return "/CHANGE-ME" if _PATH.search(variable.name) else "CHANGE-ME"
+
+
 def yaml_text(data: Any) -> str:
     """Data in YAML, on one line; in JSON, which is YAML, unless a text needs no quotes."""
     if isinstance(data, str) and _PLAIN.fullmatch(data) and plain_scalar(data) == data:
@@ -65,10 +74,11 @@ def _section(name: str, variables: list[Variable], given: Mapping[str, str], hin
     if variables:
         yield f"{name}:"
     for each in variables:
-        example = EXAMPLES.get(each.type, CHANGE)
         about = [] if each.name in given else [f"required: change it{hint}"]
         about += [short(each.description)] if each.description else []
-        yield f"  {each.name}: {given.get(each.name) or yaml_text(example)}" + _comment("; ".join(about))
+        yield f"  {each.name}: {given.get(each.name) or yaml_text(example(each))}" + _comment(
+            "; ".join(about)
+        )
 
 
 def _use(

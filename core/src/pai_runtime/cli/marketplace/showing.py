@@ -1,7 +1,7 @@
 """``pai-runtime marketplace show``: all that a person has to know of a definition to use it."""
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pai_runtime.cli.marketplace.found import found_in
@@ -12,6 +12,8 @@ from pai_runtime.cli.marketplace.sources import given_reference, given_sources
 from pai_runtime.definitions.model import Definition, Variable
 from pai_runtime.definitions.reference import Reference
 from pai_runtime.document.problems import Problems
+from pai_runtime.host.host import Host, Unavailable
+from pai_runtime.job.model import plugin_id
 from pai_runtime.terminal.output import report_problems, write_json, write_lines
 
 
@@ -25,14 +27,16 @@ def main(args: argparse.Namespace) -> int:
     if args.json:
         write_json({**_document(definition, reference, tree), "named": [as_json(each) for each in named]})
     else:
-        write_lines(_lines(definition, reference, tree))
+        write_lines(_lines(definition, reference, tree, _plugin(definition, sources.host)))
         if len(named) > 1:
             write_lines(["", f"all of the name {definition.name}:", *reference_table(named)])
     report_problems(problems.in_order)
     return 0
 
 
-def _lines(definition: Definition, reference: Reference, tree: Sequence[Required]) -> Iterator[str]:
+def _lines(
+    definition: Definition, reference: Reference, tree: Sequence[Required], plugin: str
+) -> Iterator[str]:
     yield " ".join(
         filter(None, (definition.name, definition.kind and f"({definition.kind})", definition.version))
     )
@@ -44,7 +48,7 @@ def _lines(definition: Definition, reference: Reference, tree: Sequence[Required
     yield f"  digest: sha256:{definition.file.digest}"
     if author := _author(definition):
         yield f"  by: {author}"
-    if plugin := _text(definition, "plugin"):
+    if plugin:
         yield f"  plugin: {plugin}"
     for title, lines in _sections(definition, tree):
         shown = list(lines)
@@ -58,8 +62,20 @@ def _sections(definition: Definition, tree: Sequence[Required]) -> Iterator[tupl
     yield "description", _indented(_text(definition, "description"), "    ")
     yield "variables", (line for each in definition.variables.values() for line in _variable(each))
     yield "requires", tree_lines(tree, "    ")
-    yield "storages", (f"    {yaml_text(each)}" for each in _storages(definition))
+    yield "storages", (f"    {_fields(each)}" for each in _storages(definition))
     yield "usage", _indented(definition.usage, "    ")
+
+
+def _plugin(definition: Definition, host: Host) -> str:
+    """The plugin, and why it cannot be used here."""
+    if not (name := _text(definition, "plugin")):
+        return ""
+    try:
+        host.find(plugin_id(name))
+        reason = host.refusal_in_definition(plugin_id(name))
+    except Unavailable as error:
+        reason = f"{error}"
+    return f"{name} ({reason})" if reason else name
 
 
 def _variable(variable: Variable) -> Iterator[str]:
@@ -75,6 +91,10 @@ def _indented(text: str, indent: str = "  ") -> Iterator[str]:
 def _text(definition: Definition, name: str) -> str:
     value = definition.value.get(name)
     return value.text if value and isinstance(value.data, str) else ""
+
+
+def _fields(storage: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key}: {yaml_text(value)}" for key, value in storage.items())
 
 
 def _author(definition: Definition) -> str:

@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping
 
 from pai_runtime.cli import INVALID
-from pai_runtime.cli.marketplace.job_text import CHANGE, EXAMPLES, job_lines, yaml_text
+from pai_runtime.cli.marketplace.job_text import example, job_lines, yaml_text
 from pai_runtime.cli.marketplace.sources import given_reference, given_sources
 from pai_runtime.definitions.model import Definition, Given
 from pai_runtime.definitions.variables import completed
@@ -39,8 +39,8 @@ def _checked(definition: Definition, texts: Mapping[str, str]) -> dict[str, str]
     asked = parse_document("{}", "--var")
     for variable in definition.variables.values():
         if variable.default is None and variable.name not in given:
-            example = EXAMPLES.get(variable.type, CHANGE)
-            given[variable.name] = Given(example, yaml_text(example), asked.position)
+            value = example(variable)
+            given[variable.name] = Given(value, yaml_text(value), asked.position)
     completed(definition, given, asked)
     return {
         name: yaml_text(each.data) if isinstance(each.data, (str, list, dict)) else each.text
