@@ -33,9 +33,9 @@ def json_events(source: Source) -> Iterator[Any]:
         written = match[0]
         start, end = _mark(source, match.start()), _mark(source, match.end())
         if written == "{":
-            yield yaml.MappingStartEvent(None, None, implicit=True, start_mark=start, end_mark=end)
+            yield yaml.MappingStartEvent(None, None, **begun)
         elif written == "[":
-            yield yaml.SequenceStartEvent(None, None, implicit=True, start_mark=start, end_mark=end)
+            yield yaml.SequenceStartEvent(None, None, **begun)
         elif written == "}":
             yield yaml.MappingEndEvent(start, end)
         elif written == "]":
