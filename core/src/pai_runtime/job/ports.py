@@ -42,12 +42,12 @@ def check_first_ports(job: Job, problems: Problems) -> None:
     """Check that what `extras.firstPorts` names is there, and that each port belongs to one task."""
     for named in job.first_ports.values() if job.first_ports else ():
         role = job.roles.get(str(named.key))
-        labels = port_counts(role) if role else {}
         if role is None:
             problems.add(_unknown(named, "task role", job.roles, problems))
-        for label in named.values() if role and isinstance(named.data, dict) else ():
-            if label.key not in labels:
-                problems.add(_unknown(label, f"port of '{role.name}'", labels, problems))
+            continue
+        labels = port_counts(role)
+        unknown = [label for label in named.values() if str(label.key) not in labels]
+        problems.add(*(_unknown(label, f"port of '{role.name}'", labels, problems) for label in unknown))
     before: _Range | None = None
     for each in sorted((each for role in job.roles for each in _ranges(job, role)), key=_order):
         if each.end - 1 > LAST_PORT:

@@ -75,8 +75,9 @@ def framework_placement(
 def single_placement(job: Job, environment: Mapping[str, str], folder: str) -> Placement:
     """The placement of the only task of a job, in a pod without FrameworkController; raises `UnknownTask`.
 
-    Nobody schedules its ports, unless the job says which: they are consecutive, from one in the platform's range that depends on the
-    pod's name. So the same pod has the same ones, and pods in one host network seldom do.
+    Nobody schedules its ports: those that the job does not name are consecutive, from one in the platform's
+    range that depends on the pod's name. So the same pod has the same ones, and pods in one host network
+    seldom do.
     """
     tasks = sum(role.instances for role in job.roles.values())
     if tasks != 1:
