@@ -38,6 +38,7 @@ def main(args: argparse.Namespace) -> int:
         planner = plan_job(files, host, lambda job: example_placement(job, user), problems)
         groups = _groups(planner, args)
         problems.check()
+        report_problems([each for each in problems.in_order if each.severity == "note"])
     except InvalidInput as error:
         report_problems(error.problems)
         return INVALID
