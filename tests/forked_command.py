@@ -93,9 +93,12 @@ def can_be_forked(environment: Mapping[str, str]) -> bool:
 
 
 def forked_command(
-    args: Sequence[str], cwd: Path | None, environment: Mapping[str, str]
+    args: Sequence[str], cwd: Path | None, environment: Mapping[str, str], *, together: bool = False
 ) -> subprocess.CompletedProcess[str]:
-    """What the command does with these arguments, in an environment of just these variables."""
+    """What the command does with these arguments, in an environment of just these variables.
+
+    With `together` its standard error is in its standard output.
+    """
     umask = os.umask(0o077)
     os.umask(umask)
     given = {
@@ -111,7 +114,7 @@ def forked_command(
     os.lseek(request, 0, os.SEEK_SET)
     (stdout, its_stdout), (stderr, its_stderr) = os.pipe(), os.pipe()
     server = _server()
-    socket.send_fds(server, [b"\n"], [request, its_stdout, its_stderr])
+    socket.send_fds(server, [b"\n"], [request, its_stdout, its_stdout if together else its_stderr])
     for fd in (request, its_stdout, its_stderr):
         os.close(fd)
     texts = _read_to_their_ends(stdout, stderr)
