@@ -11,7 +11,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pai_runtime.cli.library import open_library
+from pai_runtime.cli.library import JobLibrary
 from pai_runtime.definitions.locations import canonical, is_below
 from pai_runtime.document.problems import InvalidInput, Problem, Problems
 from pai_runtime.engines.local.placement import example_placement
@@ -19,6 +19,7 @@ from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY, read_policy
 from pai_runtime.plan.planning import JobFiles, plan_job
 from tests.definition_sources import write
+from tests.fault_server import FaultServer, Reply
 from tests.support import job, write_job
 
 CMD = "com.microsoft.pai.runtimeplugin.cmd"
@@ -49,7 +50,7 @@ def _problems(folder: Path, host: Host, *required: str, **extras: Any) -> Sequen
     document["taskRoles"]["worker"]["prerequisites"] = list(required)
     path = write_job(folder, {**document, **extras})
     with problems.caught():
-        files = JobFiles(path, open_library=open_library(path, host))
+        files = JobFiles(path, open_library=JobLibrary(path, host))
         plan_job(files, host, lambda job: example_placement(job, "alice"), problems)
     return problems.in_order
 
@@ -62,6 +63,7 @@ def _codes(problems: Sequence[Problem]) -> list[str]:
 def _configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A user with a source ``team`` in the folder ``team``."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     sources = {"sources": [{"name": "team", "folder": str(tmp_path / "team")}]}
     files = {"team/hello.yaml": f"name: hello\n{HELLO}", "jobs/own.yaml": f"name: own\n{HELLO}"}
     write(tmp_path, {**files, "config/pai-runtime/marketplace.yaml": yaml.safe_dump(sources)})
@@ -140,6 +142,17 @@ def test_a_use_whose_failures_are_ignored_is_left_out_if_it_is_refused(tmp_path:
     section = {"sources": [str(tmp_path / "team")], "plugins": []}
     found = _problems(tmp_path / "jobs", _policy(tmp_path, section), "marketplace://name/hello")
     assert [(each.code, each.severity) for each in found] == [("plugin-refused", "warning")]
+
+
+def test_an_allowed_server_does_not_lead_to_one_that_is_not(tmp_path: Path) -> None:
+    with (
+        FaultServer(Reply(body=f"name: hello\n{HELLO}".encode())) as other,
+        FaultServer(Reply(302, headers={"Location": f"{other.url}/hello.yaml"})) as server,
+    ):
+        url = f"{server.url}/hello.yaml"
+        for sources, codes in (([server.url], ["definition-refused"]), ([server.url, other.url], [])):
+            host = _policy(tmp_path, {"sources": sources})
+            assert _codes(_problems(tmp_path / "jobs", host, url)) == codes
 
 
 @pytest.mark.parametrize(
