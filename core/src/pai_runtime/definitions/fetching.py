@@ -6,6 +6,7 @@ from http import HTTPStatus
 from typing import Final
 
 from pai_runtime import __version__
+from pai_runtime.definitions.locations import canonical
 from pai_runtime.definitions.model import NoDefinition
 from pai_runtime.network.answer import Answer, NoAnswer
 from pai_runtime.network.authorization import bearer
@@ -30,16 +31,21 @@ class Unreachable(NoDefinition):
 
 
 class Fetcher:
-    """Asks servers, for up to `seconds` each time; if `offline`, none. Time is given by `now` and `sleep`."""
+    """Asks servers, for up to `seconds` each time; if `offline`, none. Time is given by `now` and `sleep`.
+
+    `refusal` says why what is at the URL to which a redirect has led may not be used, None if it may.
+    """
 
     def __init__(
         self,
         *,
+        refusal: Callable[[str], str | None] = lambda _: None,
         offline: bool = False,
         seconds: float = 60,
         now: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
+        self._refusal = refusal
         self._offline = offline
         self._seconds = seconds
         self._now = now
@@ -57,6 +63,7 @@ class Fetcher:
             pause = 0.0
             try:
                 received = _received(url, headers, deadline, most)
+                self._check(url, received.url)
                 if not received.answer.may_pass:
                     return _content(url, received, has_token=token is not None)
                 reason, pause = f"it answered {received.answer.status}", received.answer.pause
@@ -68,6 +75,10 @@ class Fetcher:
             if failures == _TRIES or not deadline.wait(pause):
                 advice = "try again later, or check the network and its proxy"
                 raise Unreachable(f"{shown_url(url)}: {reason}; {advice}")
+
+    def _check(self, url: str, led_to: str) -> None:
+        if led_to != url and (reason := self._refusal(canonical(led_to))):
+            raise NoDefinition("definition-refused", f"{shown_url(url)} redirects elsewhere: {reason}")
 
 
 def _headers(url: str, token: str | None) -> dict[str, str]:
