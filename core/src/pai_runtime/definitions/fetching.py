@@ -12,7 +12,7 @@ from pai_runtime.network.answer import Answer, NoAnswer
 from pai_runtime.network.authorization import bearer
 from pai_runtime.network.deadline import Deadline
 from pai_runtime.network.redirects import Received, followed
-from pai_runtime.network.url import shown_url, split_url
+from pai_runtime.network.url import origin, shown_url, split_url
 from pai_runtime.plugin.backoff import backoff
 
 MOST_BYTES: Final = 4 << 20
@@ -94,8 +94,13 @@ def _headers(url: str, token: str | None) -> dict[str, str]:
 def _received(url: str, headers: Mapping[str, str], deadline: Deadline, most: int) -> Received:
     from pai_runtime.definitions.http_get import get  # noqa: PLC0415 - urllib3 is slow to import
 
-    def ask(url: str, headers: Mapping[str, str]) -> Answer:
-        return get(url, headers, deadline.left, most)
+    def ask(target: str, headers: Mapping[str, str]) -> Answer:
+        try:
+            return get(target, headers, deadline.left, most)
+        except NoAnswer as error:
+            if target == url:
+                raise
+            raise NoAnswer(f"redirected to {shown_url(target)}: {error}", permanent=error.permanent) from None
 
     return followed(url, headers, ask, _may_lead)
 
@@ -103,7 +108,7 @@ def _received(url: str, headers: Mapping[str, str], deadline: Deadline, most: in
 def _may_lead(source: str, target: str) -> bool:
     """Whether a redirect may be followed: whoever asked by HTTPS must be answered by it."""
     url = split_url(target)
-    return url is not None and (url.scheme == "https" or source.startswith("http:"))
+    return url is not None and (url.scheme == "https" or origin(source)[0] == "http")
 
 
 def _content(url: str, received: Received, *, has_token: bool) -> bytes:
@@ -113,7 +118,7 @@ def _content(url: str, received: Received, *, has_token: bool) -> bytes:
         return received.answer.body
     way = shown_url(url)
     if received.url != url:
-        way += f" (redirected to {shown_url(received.url)})"
+        way += f": redirected to {shown_url(received.url)}"
     if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
         advice = "check that its token is valid, and may read it" if has_token else "give its source a token"
         raise NoDefinition("definition-forbidden", f"{way}: the server refuses access ({status}); {advice}")
