@@ -54,6 +54,16 @@ DOCUMENTS: Final = {
         "job.schema.json",
         "OpenPAI job protocol 2, in YAML. Beyond the schema, names and references must resolve.",
     ),
+    "Definition file": (
+        "pai_runtime.definitions",
+        "definition.schema.json",
+        "A shared prerequisite, or a list of them, in YAML. `{{ name }}` is a template variable.",
+    ),
+    "Sources of definitions": (
+        "pai_runtime.definitions",
+        "marketplace.schema.json",
+        "`marketplace.yaml` in `/etc/pai-runtime` and `~/.config/pai-runtime` (`$XDG_CONFIG_HOME/pai-runtime`).",
+    ),
     "Policy file": (
         "pai_runtime.host",
         "policy.schema.json",

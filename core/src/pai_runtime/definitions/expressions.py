@@ -4,25 +4,30 @@ What they can do is little: filters and operators on values, and ``{% if %}``. E
 expression uses each of its parts once, so that no template takes much time or memory.
 """
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cached_property, lru_cache
 from typing import Any, Final
 
-from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, Undefined, nodes, pass_context
+from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, nodes, pass_context
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.visitor import NodeTransformer
 
+from pai_runtime.definitions.filters import (
+    FILTERS,
+    WrittenFloat,
+    WrittenInt,
+    bounded_number,
+    check_length,
+    inserted_text,
+    is_number,
+)
 from pai_runtime.definitions.model import Given
-from pai_runtime.definitions.template import LONGEST, Piece, WrongTemplate, as_text
+from pai_runtime.definitions.template import LONGEST, Piece, WrongTemplate
 from pai_runtime.task import placeholders
 
 _MOST_NODES = 1000
 _DEEPEST = 50
-_MOST_BITS = 1024
-_MOST_DIGITS = 300
-_MOST_DECIMALS = 20
 _WORKERS: Final = (nodes.Filter, nodes.Compare, nodes.BinExpr, nodes.UnaryExpr)
 _ALLOWED: Final = frozenset(
     {
@@ -35,31 +40,11 @@ _ALLOWED: Final = frozenset(
 )
 
 
-class _Whole(int):
-    """A whole number that is inserted as it was written."""
-
-    written: str
-
-    def __new__(cls, number: int, written: str) -> "_Whole":
-        made = super().__new__(cls, number)
-        made.written = written
-        return made
-
-
-class _Real(float):
-    """The same for other numbers: ``0.10``."""
-
-    written: str
-
-    def __new__(cls, number: float, written: str) -> "_Real":
-        made = super().__new__(cls, number)
-        made.written = written
-        return made
-
-
 class _Inserted(str):
-    """What an expression becomes in a text, with its value."""
+    """What an expression becomes in a text, and its value."""
 
+    __slots__ = ("text", "value")
+    text: str
     value: Any
 
     def __str__(self) -> str:  # the compiled template calls `str`, which must not lose the value
@@ -84,11 +69,8 @@ class Expressions:
         operands = {name: _operand(name, variables[name]) for name in self.names}
         try:
             for text in self._compiled.generate(operands):
-                found.append(
-                    Piece(str(text), inserted=True, data=_plain(text.value))
-                    if isinstance(text, _Inserted)
-                    else Piece(text)
-                )
+                is_own = not isinstance(text, _Inserted)
+                found.append(Piece(text) if is_own else Piece(text.text, inserted=True, data=text.value))
                 length += len(text)
                 if length > LONGEST:
                     break  # whoever joins them says so
@@ -136,8 +118,8 @@ def _check(node: nodes.Node) -> None:
     if type(node) not in _ALLOWED:
         what = type(node).__name__
         raise WrongTemplate(f"expected values, operators, filters and {{% if %}} only, found {what}")
-    if isinstance(node, nodes.Filter) and node.name not in _FILTERS:
-        raise WrongTemplate(f"no filter is named '{node.name}'; known: {', '.join(_FILTERS)}")
+    if isinstance(node, nodes.Filter) and node.name not in FILTERS:
+        raise WrongTemplate(f"no filter is named '{node.name}'; known: {', '.join(FILTERS)}")
 
 
 def _names(tree: nodes.Node) -> tuple[str, ...]:
@@ -175,10 +157,11 @@ class _Sandbox(ImmutableSandboxedEnvironment):
             return self.undefined(obj=obj, name=argument)
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        if _is_number(left) and _is_number(right):
-            return _bounded(super().call_binop(context, operator, left, right))
+        if is_number(left) and is_number(right):
+            return bounded_number(super().call_binop(context, operator, left, right))
         if operator == "+" and isinstance(left, str) and isinstance(right, str):
-            return _short(left + right)
+            check_length(len(left) + len(right))
+            return left + right
         raise WrongTemplate(f"'{operator}' works on numbers; '~' joins texts")
 
 
@@ -197,15 +180,15 @@ def _environment() -> _Sandbox:
     made.globals.clear()
     made.tests.clear()
     made.filters.clear()
-    made.filters.update(_FILTERS)
+    made.filters.update(FILTERS)
     return made
 
 
 @pass_context  # so that constants, too, are finalized when rendered
 def _finalize(_context: Context, value: Any) -> str:
-    is_text = not isinstance(value, (dict, list, tuple))
-    made = _Inserted(_text(value) if is_text else "")
-    made.value = list(value) if isinstance(value, tuple) else value
+    text = "" if isinstance(value, (dict, list, tuple)) else inserted_text(value)
+    made = _Inserted(text)
+    made.text, made.value = text, _plain(value)
     return made
 
 
@@ -213,131 +196,24 @@ def _operand(name: str, given: Given) -> Any:
     data = given.data
     if isinstance(data, str) and len(data) > LONGEST:
         raise WrongTemplate(f"the value of '{name}' is longer than {LONGEST} characters")
-    if type(data) is int:
-        return _Whole(data, given.text)
-    return _Real(data, given.text) if isinstance(data, float) else data
+    if not is_number(data):
+        return data
+    number: Any = WrittenFloat(data) if isinstance(data, float) else WrittenInt(data)
+    number.written = given.text
+    return number
 
 
 def _plain(value: Any) -> Any:
     """A result without what is known of how it was written."""
-    if isinstance(value, _Whole):
+    if isinstance(value, WrittenInt):
         return int(value)
-    if isinstance(value, _Real):
+    if isinstance(value, WrittenFloat):
         return float(value)
     if isinstance(value, (list, tuple)):
         return [_plain(each) for each in value]
     return value
 
 
-def _text(value: Any) -> str:
-    """A value as it is inserted into a text."""
-    if isinstance(value, Undefined):
-        str(value)  # raises what is the matter with it
-    if isinstance(value, (list, tuple, dict)):
-        raise WrongTemplate("expected a single value, found a list or mapping")
-    return value.written if isinstance(value, (_Whole, _Real)) else as_text(value)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _bounded(number: Any) -> Any:
-    is_fine = math.isfinite(number) if isinstance(number, float) else number.bit_length() <= _MOST_BITS
-    if not is_fine:
-        raise WrongTemplate("the number becomes too large")
-    return number
-
-
-def _short(text: str) -> str:
-    if len(text) > LONGEST:
-        raise WrongTemplate(f"the text becomes longer than {LONGEST} characters")
-    return text
-
-
-def _replace(value: Any, old: str, new: str) -> str:
-    text, old, new = _text(value), _text(old), _text(new)
-    if not old:
-        raise WrongTemplate("'replace' needs a text to look for")
-    if len(text) + text.count(old) * (len(new) - len(old)) > LONGEST:
-        raise WrongTemplate(f"the text becomes longer than {LONGEST} characters")
-    return text.replace(old, new)
-
-
-def _join(values: Any, separator: Any = "") -> str:
-    if not isinstance(values, (list, tuple)):
-        raise WrongTemplate("'join' works on a list")
-    between, length = _text(separator), 0
-    texts = []
-    for value in values:
-        texts.append(_text(value))
-        length += len(texts[-1]) + len(between)
-        if length > LONGEST + len(between):
-            raise WrongTemplate(f"the text becomes longer than {LONGEST} characters")
-    return between.join(texts)
-
-
-def _number(make: Callable[[Any], Any], what: str) -> Callable[[Any], Any]:
-    def made(value: Any) -> Any:
-        text = value if _is_number(value) else _text(value).strip()
-        try:
-            if isinstance(text, str) and len(text) > _MOST_DIGITS:
-                raise ValueError
-            return _bounded(make(text))
-        except ValueError:
-            raise WrongTemplate(f"expected {what}") from None
-
-    return made
-
-
-def _round(value: Any, decimals: int = 0) -> Any:
-    if not _is_number(value) or abs(decimals) > _MOST_DECIMALS:
-        raise WrongTemplate(f"'round' works on numbers, with at most {_MOST_DECIMALS} decimals")
-    return round(float(value), decimals)
-
-
-def _abs(value: Any) -> Any:
-    if not _is_number(value):
-        raise WrongTemplate("'abs' works on numbers")
-    return abs(value)
-
-
-def _length(value: Any) -> int:
-    if not isinstance(value, (str, list, tuple, dict)):
-        raise WrongTemplate("'length' works on texts, lists and mappings")
-    return len(value)
-
-
-def _item(index: int, name: str) -> Callable[[Any], Any]:
-    def item(value: Any) -> Any:
-        if not isinstance(value, (str, list, tuple)) or not value:
-            raise WrongTemplate(f"'{name}' works on texts and lists that are not empty")
-        return value[index]
-
-    return item
-
-
-def _default(value: Any, default: Any = "", boolean: bool = False) -> Any:  # noqa: FBT001, FBT002 - Jinja2's own
-    return default if isinstance(value, Undefined) or (boolean and not value) else value
-
-
-_FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
-    "abs": _abs,
-    "d": _default,
-    "default": _default,
-    "first": _item(0, "first"),
-    "float": _number(float, "a number"),
-    "int": _number(int, "a whole number"),
-    "join": _join,
-    "last": _item(-1, "last"),
-    "length": _length,
-    "lower": lambda value: _text(value).lower(),
-    "replace": _replace,
-    "round": _round,
-    "string": _text,
-    "trim": lambda value: _text(value).strip(),
-    "upper": lambda value: _text(value).upper(),
-}
 _FAULTS: Final = (
     WrongTemplate,
     TemplateError,

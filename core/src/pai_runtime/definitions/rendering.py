@@ -21,7 +21,7 @@ from pai_runtime.task.record import replace
 def rendered(definition: Definition, variables: Mapping[str, Given], required_by: Position) -> Value:
     """The definition as a prerequisite: a new tree, whose positions have this `required_by`.
 
-    `variables` are all that it declares (`pai_runtime.definitions.variables.completed`). Raises `InvalidInput`.
+    `variables` are those that `pai_runtime.definitions.variables.completed` gives. Raises `InvalidInput`.
     """
     renderer = _Renderer(definition, variables, required_by)
     value = renderer.prerequisite()
