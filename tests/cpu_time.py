@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from tests.forked_command import spent_by_forked_commands
+
 
 def spent() -> float:
     """CPU seconds of this process and of all its children that have been waited for."""
     usages = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages) + spent_by_forked_commands()
 
 
 class CpuTime:

@@ -23,7 +23,7 @@ class MemoryLibrary:
 
     def __init__(self, files: Mapping[str, str]) -> None:
         self.asked: list[str] = []
-        self._files = {
+        self.files = {
             name: DefinitionFile(f"memory:{name}", name, f"/definitions/{name}", text.encode())
             for name, text in files.items()
         }
@@ -37,12 +37,13 @@ class MemoryLibrary:
             if found:
                 return found[0]
         if reference.kind not in ("plain", "name"):
-            return read_definitions(self._files[target], required_by)[0]
-        holds_name = (file for file in self._files.values() if f"name: {target}\n".encode() in file.content)
+            return read_definitions(self.files[target], required_by)[0]
+        holds_name = (file for file in self.files.values() if f"name: {target}\n".encode() in file.content)
         for each in (definition for file in holds_name for definition in read_definitions(file, required_by)):
             if each.name == target and reference.type in ("", each.kind):
                 return each
-        raise NoDefinition("no-such-definition", f"no definition is named '{target}'", self._files)
+        known = (name.removesuffix(".yaml") for name in self.files)
+        raise NoDefinition("no-such-definition", f"no definition is named '{target}'", known)
 
     def open(self, secrets: Mapping[str, Value]) -> "MemoryLibrary":
         """See `pai_runtime.definitions.model.OpenLibrary`."""
@@ -50,16 +51,12 @@ class MemoryLibrary:
         return self
 
 
-def planner(folder: Path, job: Mapping[str, Any] | str, files: Mapping[str, str] | MemoryLibrary) -> Planner:
-    """What plans a job that requires what is in these files; raises `InvalidInput`."""
-    library = files if isinstance(files, MemoryLibrary) else MemoryLibrary(files)
-    made = JobFiles(write_job(folder, job), open_library=library.open)
-    return plan_job(made, Host(NO_POLICY), lambda job: example_placement(job, "alice"), Problems())
-
-
 def plan(folder: Path, job: Mapping[str, Any] | str, files: Mapping[str, str] | MemoryLibrary) -> Plan:
-    """The plan of the first task of such a job, in which nothing is wrong."""
-    return next(iter(planner(folder, job, files).plans().values()))
+    """The plan of the first task of a job that requires what is in these files; raises `InvalidInput`."""
+    found = Problems()
+    made = next(iter(_planner(folder, job, files, found).plans().values()))
+    found.check()
+    return made
 
 
 def problems(
@@ -67,8 +64,14 @@ def problems(
 ) -> Sequence[Problem]:
     """All that is wrong with such a job, in order."""
     found = Problems()
-    library = files if isinstance(files, MemoryLibrary) else MemoryLibrary(files)
-    made = JobFiles(write_job(folder, job), open_library=library.open)
     with found.caught():
-        plan_job(made, Host(NO_POLICY), lambda job: example_placement(job, "alice"), found).plans()
+        _planner(folder, job, files, found).plans()
     return found.in_order
+
+
+def _planner(
+    folder: Path, job: Mapping[str, Any] | str, files: Mapping[str, str] | MemoryLibrary, found: Problems
+) -> Planner:
+    library = files if isinstance(files, MemoryLibrary) else MemoryLibrary(files)
+    job_files = JobFiles(write_job(folder, job), open_library=library.open)
+    return plan_job(job_files, Host(NO_POLICY), lambda job: example_placement(job, "alice"), found)

@@ -1,67 +1,25 @@
 """An init container as a process on this machine: the pod volume is a folder, the bundle a small stand-in."""
 
-import atexit
 import base64
 import gzip
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from tests.fault_server import FaultServer, Reply
-from tests.support import PROGRAM, job
+from tests.support import PROGRAM, cli, job
 
 USES = "com.microsoft.pai.runtimeplugin"
 CMD: Mapping[str, Any] = {
     "plugin": "cmd",
     "parameters": {"callbacks": [{"event": "taskStarts", "commands": ["echo start"]}]},
 }
-
-
-_SERVER = """
-import json, os, sys
-import pai_runtime.cli, pai_runtime.cli.init
-for line in sys.stdin:
-    given = json.loads(line)
-    if not (pid := os.fork()):
-        for fd, path in enumerate(("/dev/null", *given["output"])):
-            os.dup2(os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC), fd)
-        os.environ.clear()
-        os.environ.update(given["environment"])
-        sys.path[:0] = filter(None, os.environ.get("PYTHONPATH", "").split(":"))
-        sys.argv[1:] = ["init"]
-        os._exit(pai_runtime.cli.main())
-    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
-"""
-"""Forks processes that run the command: to start an interpreter for each takes more than all that they do."""
-
-
-@cache
-def _server() -> "subprocess.Popen[str]":
-    argv = [sys.executable, "-c", _SERVER]
-    server = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    atexit.register(server.communicate)
-    return server
-
-
-def _init(environment: Mapping[str, str], folder: Path) -> subprocess.CompletedProcess[str]:
-    """The real command, in a process of its own."""
-    output = [folder / name for name in ("stdout", "stderr")]
-    given = {"environment": {**os.environ, **environment}, "output": [str(path) for path in output]}
-    server = _server()
-    assert server.stdin is not None
-    assert server.stdout is not None
-    server.stdin.write(json.dumps(given) + "\n")
-    server.stdin.flush()
-    code = int(server.stdout.readline())
-    return subprocess.CompletedProcess(["init"], code, *(path.read_text() for path in output))
 
 
 class PodFolder:
@@ -71,7 +29,6 @@ class PodFolder:
     """
 
     def __init__(self, folder: Path, **environment: str) -> None:
-        self._folder = folder
         self.volume = folder / "volume"
         self.mounted = folder / "mounted"
         self.bundle = folder / "bundle"
@@ -91,7 +48,7 @@ class PodFolder:
         }
 
     def init(self, **environment: str) -> subprocess.CompletedProcess[str]:
-        return _init({**self.environment, **environment}, self._folder)
+        return cli("init", env={**self.environment, **environment})
 
     def start(self, wrap: Sequence[str] = (), **environment: str) -> "subprocess.Popen[str]":
         return subprocess.Popen(

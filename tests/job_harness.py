@@ -25,7 +25,7 @@ from pai_runtime.task.plan import Plan
 from tests.support import write_job
 
 
-class _Quoting(yaml.SafeDumper):
+class _Quoting(yaml.CSafeDumper):
     """Writes every text in quotes, so that YAML 1.1 and 1.2 agree on what it is."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the signature is the base class's

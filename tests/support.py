@@ -6,12 +6,15 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 import yaml
+
+from tests.forked_command import can_be_forked, forked_command
 
 JOBS = Path(__file__).parent / "jobs"
 PROGRAM = Path(sys.executable).with_name("pai-runtime")
@@ -37,6 +40,8 @@ def cli(
     *args: str | Path, cwd: Path | None = None, env: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """The real command, in a process of its own; `env` is added to this process's environment."""
+    if can_be_forked(env or {}):
+        return forked_command(list(map(str, args)), cwd, {**os.environ, **(env or {})})
     return subprocess.run(
         [PROGRAM, *map(str, args)],
         cwd=cwd,
@@ -86,6 +91,21 @@ def cli_each(
 
 
 _PARTS = re.compile(r"([^\f]*)\f(\d+)\n")
+
+
+def until(look: Callable[[], _T]) -> _T:
+    """What `look` finds, once it finds something; the time limit of the test ends it."""
+    while not (found := look()):
+        time.sleep(0.01)
+    return found
+
+
+def content(path: Path) -> bytes:
+    """Of a file that whoever has it may be about to remove; nothing if it is gone."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""
 
 
 def in_turn(commands: Sequence[_C], conditions: Sequence[_T]) -> list[tuple[_C, _T]]:

@@ -39,7 +39,7 @@ from tests.git_server import (
     ssh_server,
 )
 from tests.job_harness import parameter_problems
-from tests.support import PROGRAM, cli, job, write_job
+from tests.support import PROGRAM, cli, content, job, write_job
 
 pytestmark = pytest.mark.debian("git")
 
@@ -682,14 +682,6 @@ def test_a_server_that_refuses_connections_is_not_tried_for_ever(tmp_path: Path,
 # --- secrets
 
 
-def _content(path: Path) -> bytes:
-    """Of a file that git may be about to remove."""
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        return b""
-
-
 def test_a_token_is_in_no_argument_variable_file_or_log(
     server: GitServer, task: Task, capfd: pytest.CaptureFixture[str], repositories: Path
 ) -> None:
@@ -715,7 +707,7 @@ def test_a_token_is_in_no_argument_variable_file_or_log(
                     found.append(f"{entry.name} {name}")
         for folder, _, files in os.walk(task.folder):  # which goes on when git removes a folder
             paths = [Path(folder, file) for file in files]
-            found.extend(str(path) for path in paths if any(form in _content(path) for form in forms))
+            found.extend(str(path) for path in paths if any(form in content(path) for form in forms))
 
     server.seen = look
     pai_init(use(f"{server.url}/private", token=token, submodules=True), task)

@@ -13,7 +13,7 @@ import pytest
 
 from pai_runtime.task import state
 from pai_runtime.task.plan import Step
-from tests.support import cli, job, write_job
+from tests.support import cli, job, until, write_job
 from tests.task_harness import TaskRun, plan, run_task, shell
 
 LONG = 1000.0
@@ -29,9 +29,12 @@ def _state(run: TaskRun) -> dict[str, Any]:
 def _held(tmp_path: Path, command: str, *steps: Step) -> TaskRun:
     """A task that is being held."""
     run = TaskRun(replace(plan(tmp_path, command, steps), hold=LONG))
-    while _state_if_any(run) != "held":
+
+    def look() -> bool:
         assert run.process.poll() is None
-        os.sched_yield()
+        return _state_if_any(run) == "held"
+
+    until(look)
     return run
 
 

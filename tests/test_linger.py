@@ -15,7 +15,7 @@ import pytest
 from pai_runtime.task import state
 from pai_runtime.task.plan import PlannedService, Service
 from tests.plugin_factory import Site, uses
-from tests.support import PROGRAM, job, write_job
+from tests.support import PROGRAM, job, until, write_job
 from tests.task_harness import TaskRun, plan, run_task, shell
 
 LONG = 1000.0
@@ -46,12 +46,14 @@ def _lingering(run: TaskRun) -> TaskRun:
 
 
 def _wait_for(folder: Path, phase: str, process: subprocess.Popen[bytes]) -> None:
-    while _state(folder)["phase"] != phase:
+    def look() -> bool:
         assert process.poll() is None
-        os.sched_yield()
+        return bool(_state(folder)["phase"] == phase)
+
+    until(look)
 
 
-UNTIL_UP = "until grep -q 'is ready' ../logs/runtime.log; do sleep 0.02; done\n"
+UNTIL_UP = "until grep -q \"'board' is ready\" ../logs/runtime.log; do sleep 0.02; done\n"
 RELEASES: dict[str, Callable[[TaskRun], object]] = {
     "a file": lambda run: Path(_state(run.folder)["release"]).touch(),
     "a signal": lambda run: os.kill(_state(run.folder)["pid"], signal.SIGUSR1),
@@ -82,10 +84,11 @@ def test_lingering_ends_with_its_time(tmp_path: Path) -> None:
 
 
 def test_each_service_lingers_for_its_own_time(tmp_path: Path) -> None:
-    brief = Service("brief", SERVES.replace("echo stopped", "echo brief stopped"))
-    run = _lingering(_task(tmp_path, UNTIL_UP, brief, BOARD))
-    while "brief stopped" not in run.runtime_log:
-        os.sched_yield()
+    serves = SERVES.replace("echo stopped", "echo brief stopped").replace("touch up", "touch brief")
+    brief = Service("brief", serves, probe="[ -e brief ]")
+    both_up = UNTIL_UP + UNTIL_UP.replace("board", "brief")
+    run = _lingering(_task(tmp_path, both_up, brief, BOARD))
+    until(lambda: "brief stopped" in run.runtime_log)
     assert "stopped" not in run.runtime_log
     RELEASES["a file"](run)
     assert run.end() == 0

@@ -10,6 +10,7 @@ import pytest
 
 from pai_runtime.task.launch import LaunchOptions, Rotation
 from pai_runtime.task.plan import PlannedService, Service
+from tests.support import until
 from tests.task_harness import TaskRun, make_fifo, plan, run_task, shell
 
 
@@ -118,8 +119,7 @@ def test_a_removed_log_folder_begins_anew_and_is_said(tmp_path: Path) -> None:
     make_fifo(tmp_path, "go")
     run = TaskRun(plan(tmp_path, "echo one; echo > ready; read line < go; echo two"))
     run.wait_for("ready")
-    while run.stdout_log != b"one\n":
-        pass
+    until(lambda: run.stdout_log == b"one\n")
     shutil.rmtree(tmp_path / "logs")
     (tmp_path / "work" / "go").write_text("\n")
     assert run.end() == 0

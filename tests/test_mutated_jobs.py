@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from copy import deepcopy
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from random import Random
@@ -32,6 +33,7 @@ SOURCES = {
     if not path.name.endswith(".expected.yaml")
 }
 _HOST = Host(NO_POLICY)
+_parser = cache(make_parser)
 
 _REFERENCES = (
     "<% $secrets.token %>",
@@ -134,7 +136,7 @@ def mutate_text(source: str, random: Random) -> str:
 
 def command(name: str, *args: str | Path) -> tuple[int, str, list[str]]:
     """A command in this process: its status, output and errors. What it raises is raised."""
-    parser, _ = make_parser([name])
+    parser, _ = _parser((name,))
     parsed = parser.parse_args([name, *map(str, args)])
     module, out, err = import_module(parsed.module), io.StringIO(), io.StringIO()
     with (
@@ -144,6 +146,13 @@ def command(name: str, *args: str | Path) -> tuple[int, str, list[str]]:
     ):
         status: int = module.main(parsed)
     return status, out.getvalue(), [line for line in err.getvalue().splitlines() if ": error: " in line]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _loaded() -> None:
+    """Our own plugins, so that not each process that plans has to import them."""
+    for id_ in _HOST.installed:
+        _HOST.load(_HOST.find(id_))
 
 
 @pytest.mark.timeout(600)

@@ -10,7 +10,8 @@ from pai_runtime.document.problems import Problems
 from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.job.model import PLUGIN_PREFIX, Job
-from pai_runtime.plan.environment import Placement, TaskPlace, port_counts
+from pai_runtime.job.ports import port_counts
+from pai_runtime.plan.environment import Placement, TaskPlace
 from pai_runtime.plan.planning import JobFiles, plan_job
 from pai_runtime.task.placeholders import show
 from pai_runtime.task.plan import PEERS, PLATFORM, Mount, Plan, UseRecord

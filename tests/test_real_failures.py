@@ -5,7 +5,6 @@ Nothing here prints a text that pretends. One job has a task role for each failu
 
 import os
 import subprocess
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support import PROGRAM, callback, job, made_once, write_job
+from tests.support import PROGRAM, callback, job, made_once, until, write_job
 
 PLUGINS = "com.microsoft.pai.runtimeplugin"
 
@@ -178,10 +177,14 @@ def memory_cgroup(most: int) -> Iterator[Path]:
                 yield cgroup
                 return
         finally:
-            while (cgroup / "cgroup.procs").read_text():  # the last of them may be ending just now
-                time.sleep(0.01)
+            _wait_until_empty(cgroup)
             cgroup.rmdir()
     pytest.xfail("nobody may make a memory cgroup here")
+
+
+def _wait_until_empty(cgroup: Path) -> None:
+    """The last of its processes may be ending just now."""
+    until(lambda: not (cgroup / "cgroup.procs").read_text())
 
 
 def _limited(file: Path, most: int) -> bool:
@@ -216,7 +219,7 @@ def test_a_task_that_the_kernel_kills_for_its_memory_is_out_of_memory(tmp_path: 
 
 
 def test_a_task_that_is_not_done_in_time_has_reached_the_time_limit(tmp_path: Path) -> None:
-    ended = run_one(tmp_path, "exec sleep 1000", options=["--timeout", "1s"])
+    ended = run_one(tmp_path, "exec sleep 1000", options=["--timeout", "3s"])
     found = record(tmp_path / "run", "worker/0")
     assert (ended.returncode, found["exitCode"], found["phrase"]) == (242, 242, "TimeLimitReached")
     assert (found["outcome"], found["originUserExitCode"]) == ("timeout", 143)
@@ -245,7 +248,8 @@ def test_an_ssh_barrier_that_times_out_names_who_did_not_come(tmp_path: Path) ->
         None,
         "TRANSIENT",
     )
-    assert "from late-0" in found["matchedPlatformLogString"]
+    # Also from worker-0 itself, where the machine was busy for so long.
+    assert "late-0" in found["matchedPlatformLogString"].partition("no answer by ssh")[2]
     lines = told(ended)
     assert lines[0] == "the job failed: task worker/0, exit code 249, SshBarrierTimeout"
     (said,) = (line for line in lines if line.startswith("it said: "))

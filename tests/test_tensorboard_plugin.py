@@ -7,8 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.error import URLError
@@ -23,7 +21,7 @@ from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.plugin import Contribution, Task, Use
 from pai_runtime.task.placeholders import placeholder
 from tests.job_harness import all_plans, build, checked_roles, parameter_problems, planned
-from tests.support import PROGRAM, callback, cli, job, write_job
+from tests.support import PROGRAM, callback, cli, job, until, write_job
 
 ID = "com.microsoft.pai.runtimeplugin.tensorboard"
 PORTS = {"ssh": (15000,), "http": (15001, 15002)}
@@ -379,16 +377,16 @@ def test_scalars_of_two_runs_are_read_while_the_job_runs_and_while_it_lingers(tm
     ) as run:
         try:
             task = folder / "worker/0"
-            address = wait_for(lambda: state(task).get("addresses", {}).get("tensorboard"))
+            address = until(lambda: state(task).get("addresses", {}).get("tensorboard"))
             assert address.startswith("http://127.0.0.1:")
             for name, factor in (("learning", 1), ("judged", 2)):
-                scalars = wait_for(lambda name=name: whole(address, name))  # type: ignore[misc]
+                scalars = until(lambda name=name: whole(address, name))  # type: ignore[misc]
                 assert [(step, value) for _, step, value in scalars] == [(n, factor * n) for n in range(5)]
             assert sorted(get(f"{address}/data/runs")) == ["judged", "learning"]
             assert list((task / "tensorboard").rglob("pid-*.info")), "not in /tmp, which others may own"
             assert run.poll() is None
             (tmp_path / "go on").write_text("")
-            wait_for(lambda: state(task).get("phase") == "lingering")
+            until(lambda: state(task).get("phase") == "lingering")
             assert len(whole(address, "learning")) == 5
             (task / "release").touch()
             _, said = run.communicate(timeout=100)
@@ -398,13 +396,6 @@ def test_scalars_of_two_runs_are_read_while_the_job_runs_and_while_it_lingers(tm
     assert f"services during the run: tensorboard at {address} in worker/0" in said
     with pytest.raises(URLError):
         get(f"{address}/data/runs")
-
-
-def wait_for(look: Callable[[], Any]) -> Any:
-    """What `look` finds; the time limit of the test ends it."""
-    while not (found := look()):
-        time.sleep(0.1)
-    return found
 
 
 def state(task: Path) -> dict[str, Any]:

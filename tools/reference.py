@@ -62,7 +62,7 @@ DOCUMENTS: Final = {
     "Sources of definitions": (
         "pai_runtime.definitions",
         "marketplace.schema.json",
-        "`marketplace.yaml` in `/etc/pai-runtime` and `~/.config/pai-runtime` (`$XDG_CONFIG_HOME/pai-runtime`).",
+        "`marketplace.yaml` in `/etc/pai-runtime`, and in `$XDG_CONFIG_HOME/pai-runtime` or `~/.config/pai-runtime`.",
     ),
     "Policy file": (
         "pai_runtime.host",

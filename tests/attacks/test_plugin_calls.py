@@ -27,7 +27,7 @@ def in_hook(body: str) -> str:
 
 
 def impatient(
-    site: Site, *args: str | Path, before: str = "", **more: Any
+    site: Site, *args: str | Path, before: str = "", seconds: int = 1, **more: Any
 ) -> subprocess.CompletedProcess[str]:
     """The command with less patience, in a process of its own.
 
@@ -35,7 +35,7 @@ def impatient(
     """
     main = (
         "import sys; from pai_runtime.host import host, separate_process as apart;"
-        f"apart.LONGEST_CALL = host.LONGEST_CHECK = 1\n{before}\n"
+        f"apart.LONGEST_CALL = host.LONGEST_CHECK = {seconds}\n{before}\n"
         "from pai_runtime.cli import main; sys.exit(main())"
     )
     return subprocess.run(
@@ -170,10 +170,10 @@ def test_no_command_waits_for_ever(site: Site, tmp_path: Path, command: list[str
 
 
 def test_a_call_may_take_its_time_and_each_has_its_own(site: Site, tmp_path: Path) -> None:
-    site.add("org.slow", in_hook("import time\ntime.sleep(0.4)"))
+    site.add("org.slow", in_hook("import time\ntime.sleep(0.9)"))
     document = job(**uses("org.slow"))
     document["taskRoles"]["worker"]["instances"] = 4
-    assert impatient(site, "plan", write_job(tmp_path, document)).returncode == 0
+    assert impatient(site, "plan", write_job(tmp_path, document), seconds=3).returncode == 0
 
 
 SLOW_SCHEMAS: dict[str, dict[str, Any]] = {
@@ -234,7 +234,7 @@ def test_what_a_plugin_leaves_behind_ends_with_the_planning(site: Site, tmp_path
     site.add("org.good", GREETS)
     document = job(**uses("org.imported", "org.called", "org.good"))
     document["taskRoles"]["worker"]["commands"] = ["echo ran"]
-    result = impatient(site, "run", write_job(tmp_path, document), cwd=tmp_path)
+    result = site.cli("run", write_job(tmp_path, document), cwd=tmp_path)
     assert (result.returncode, result.stdout) == (0, "ran\n"), result.stderr
     assert [path.name for path in (tmp_path / ".pai-runs").iterdir()] == ["test-1"]
 
@@ -244,7 +244,7 @@ def test_a_crash_is_seen_where_the_signal_of_ended_children_is_ignored(site: Sit
     site.add("org.good", GREETS)
     path = write_job(tmp_path, job(**uses("org.bad", "org.good")))
     ignore = "import signal; signal.signal(signal.SIGCHLD, signal.SIG_IGN)"
-    result = impatient(site, "plan", path, before=ignore)
+    result = impatient(site, "plan", path, before=ignore, seconds=60)
     assert (result.returncode, result.stdout) == (1, "")
     assert_blamed(result, path, made, "hook pai_prerequisite: ended the process")
 

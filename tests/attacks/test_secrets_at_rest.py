@@ -10,7 +10,7 @@ import pytest
 
 from tests.attacks.test_task_folder import isolated
 from tests.plugin_factory import Site, uses
-from tests.support import PROGRAM, cli, job, write_job
+from tests.support import PROGRAM, cli, content, job, write_job
 
 VALUE = "correct-horse-battery-staple"
 
@@ -19,7 +19,7 @@ def files_with_it(folder: Path) -> list[Path]:
     return [
         path
         for path in folder.rglob("*")
-        if path.is_file() and not path.is_symlink() and VALUE.encode() in path.read_bytes()
+        if path.is_file() and not path.is_symlink() and VALUE.encode() in content(path)
     ]
 
 

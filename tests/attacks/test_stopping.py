@@ -15,8 +15,8 @@ import yaml
 from pai_runtime.task.launch import LaunchOptions
 from tests.attacks.test_task_folder import make_odd
 from tests.played_run import PlayedRun
-from tests.support import PROGRAM, callback, cli, job, write_job
-from tests.task_harness import make_fifo, plan, run_task, shell
+from tests.support import PROGRAM, callback, cli, job, until, write_job
+from tests.task_harness import TaskRun, make_fifo, plan, run_task, shell
 
 OF_A_TASK = (
     "state.json",
@@ -146,9 +146,13 @@ def test_inside_of_its_namespace_a_task_cannot_stop_its_supervisor(tmp_path: Pat
 
 
 def test_a_stopped_command_is_told_to_go_on_when_it_has_to_end(tmp_path: Path) -> None:
-    command = "trap 'echo saved; exit 0' TERM; kill -STOP $$; while :; do sleep 0.01; done"
-    run = run_task(plan(tmp_path, command), LaunchOptions(timeout=1, grace=60))
-    assert (run.process.returncode, run.stdout) == (242, b"saved\n")
+    make_fifo(tmp_path, "pid")
+    command = "trap 'echo saved; exit 0' TERM; echo $$ > pid; kill -STOP $$; while :; do sleep 0.01; done"
+    run = TaskRun(plan(tmp_path, command), LaunchOptions(grace=1000))
+    status = Path("/proc", (tmp_path / "work/pid").read_text().strip(), "status")
+    until(lambda: "State:\tT" in status.read_text())
+    run.send(signal.SIGTERM)
+    assert (run.end(), run.stdout) == (143, b"saved\n")
 
 
 class TestMask:

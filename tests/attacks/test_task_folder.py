@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import pai_runtime
 from pai_runtime.task.folder import Folder
 from tests.plugin_factory import Site, uses
-from tests.support import PROGRAM, callback, cli, job, write_job
+from tests.support import PROGRAM, callback, cli, content, job, write_job
 from tests.test_isolation import _may_be_isolated
 
 isolated = pytest.mark.skipif(
@@ -328,7 +328,7 @@ def test_nothing_is_left_of_a_task_when_engine_and_supervisor_are_killed_togethe
     os.kill(engine.pid, signal.SIGKILL)
     engine.wait(60)
     for path in folder.rglob("*"):
-        assert not path.is_file() or b"secret-of-20" not in path.read_bytes()
+        assert not path.is_file() or b"secret-of-20" not in content(path)
 
 
 @isolated

@@ -33,6 +33,7 @@ COMMANDS = {
     "validate": "check a job file",
     "convert": "turn a job of version 1 (JSON) into one of version 2 (YAML)",
     "plan": "show what each task will do",
+    "lock": "write down which bytes the references of a job mean",
     "run": "run all tasks of a job on this machine",
     "ps": "list the runs in a directory, or the tasks of one run",
     "logs": "show the logs of the tasks of a run",

@@ -1,12 +1,12 @@
 """The library of shared definitions for a command: what is configured, under the policies in force."""
 
 import os
+import shlex
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
-from typing import Final
 
 from pai_runtime.host.host import Host
+from pai_runtime.terminal.output import say
 
 # A job that names no definition must not wait for any of it.
 # ruff: noqa: PLC0415
@@ -14,36 +14,65 @@ from pai_runtime.host.host import Host
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pai_runtime.definitions.configuration import SourceSettings
-    from pai_runtime.definitions.library import SourceLibrary
-    from pai_runtime.definitions.model import DefinitionSource, OpenLibrary
+    from pai_runtime.definitions.lock import Key, Lock, Pin
+    from pai_runtime.definitions.locked import RecordingLibrary
+    from pai_runtime.definitions.model import DefinitionSource, Library
     from pai_runtime.definitions.web import Web
     from pai_runtime.document.value import Value
 
-MACHINE_CONFIGURATION: Final = Path("/etc/pai-runtime/marketplace.yaml")
-"""What the cluster has configured; the user's own sources are asked before."""
 
+class JobLibrary:
+    """Opens the library of a job, when that is needed for the first time, and knows what was found in it.
 
-def open_library(job: Path | None, host: Host) -> "OpenLibrary":
-    """What opens the library for a job, when it is needed for the first time; `job` is its file."""
-    return partial(_opened, job, host)
+    `job` is its file; what its lock file says holds, or `lock` in the place of it. What is not in that is
+    refused if it is `complete`.
+    """
 
+    def __init__(self, job: Path, host: Host, lock: "Lock | None" = None, *, complete: bool = True) -> None:
+        self._job = job
+        self._host = host
+        self._lock = lock
+        self._complete = complete
+        self._found: RecordingLibrary | None = None
 
-def _opened(job: Path | None, host: Host, secrets: Mapping[str, "Value"]) -> "SourceLibrary":
-    from pai_runtime.definitions.configuration import read_sources
-    from pai_runtime.definitions.library import SourceLibrary
+    def __call__(self, secrets: Mapping[str, "Value"]) -> "Library":
+        """See `OpenLibrary`."""
+        from pai_runtime.definitions.cache import Cache
+        from pai_runtime.definitions.configuration import read_sources
+        from pai_runtime.definitions.library import SourceLibrary
+        from pai_runtime.definitions.lock import existing_lock, lock_path
+        from pai_runtime.definitions.locked import LockedLibrary, RecordingLibrary
 
-    sources, web = opened_sources(read_sources(configurations()), secrets)
-    return SourceLibrary(sources, web, host.location_refusal, job)
+        sources, web = opened_sources(read_sources(configurations()), secrets)
+        found = SourceLibrary(sources, web, self._host.location_refusal, self._job)
+        library: Library = found
+        lock = self._lock or existing_lock(lock_path(self._job))
+        if lock:
+            command = f"pai-runtime lock {shlex.quote(str(self._job))}"
+            library = LockedLibrary(found, lock, Cache(), command, complete=self._complete)
+        self._found = RecordingLibrary(library)
+        return self._found
+
+    @property
+    def pins(self) -> "Mapping[Key, Pin]":
+        """What the lock file of the job has to say."""
+        return self._found.shared if self._found else {}
+
+    def resolved(self) -> str:
+        """A lock file that carries everything that was found; empty if that is nothing."""
+        return self._found.resolved() if self._found else ""
 
 
 def opened_sources(
     settings: "Sequence[SourceSettings]", secrets: Mapping[str, "Value"]
 ) -> "tuple[Sequence[DefinitionSource], Web]":
     """These sources and the embedded one, with what asks servers; `secrets` may be tokens of theirs."""
+    from pai_runtime.definitions.cache import Cache
+    from pai_runtime.definitions.cached_fetching import CachedFetcher
     from pai_runtime.definitions.fetching import Fetcher
     from pai_runtime.definitions.sources import open_sources
 
-    return open_sources(settings, secrets, Fetcher())
+    return open_sources(settings, secrets, CachedFetcher(Fetcher(), Cache(), say))
 
 
 def user_configuration() -> Path | None:
@@ -58,4 +87,6 @@ def user_configuration() -> Path | None:
 
 def configurations() -> Sequence[Path]:
     """The files with sources, those that are asked first before the others; they need not exist."""
+    from pai_runtime.definitions.configuration import MACHINE_CONFIGURATION
+
     return [path for path in (user_configuration(), MACHINE_CONFIGURATION) if path]

@@ -5,7 +5,7 @@ import argparse
 from pai_runtime.cli import CANNOT_RUN, INVALID
 from pai_runtime.cli.arguments import add_job, add_json, add_policy, task_name
 from pai_runtime.cli.chosen_tasks import NoSuchTask, chosen_tasks
-from pai_runtime.cli.library import open_library
+from pai_runtime.cli.library import JobLibrary
 from pai_runtime.cli.overrides import add_overrides, given_overrides
 from pai_runtime.cli.policy import given_host
 from pai_runtime.cli.user import user_name
@@ -33,11 +33,12 @@ def main(args: argparse.Namespace) -> int:
     """Exit status 0, or 1 if there is no plan."""
     host, problems, user = given_host(args.policy), Problems(), user_name()
     try:
-        library = open_library(args.job, host)
+        library = JobLibrary(args.job, host)
         files = JobFiles(args.job, args.secrets, given_overrides(args), library)
         planner = plan_job(files, host, lambda job: example_placement(job, user), problems)
         groups = _groups(planner, args)
         problems.check()
+        report_problems([each for each in problems.in_order if each.severity == "note"])
     except InvalidInput as error:
         report_problems(error.problems)
         return INVALID

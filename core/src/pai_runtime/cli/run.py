@@ -8,7 +8,7 @@ from typing import get_args
 from pai_runtime.cli import CANNOT_RUN
 from pai_runtime.cli.arguments import add_job, add_policy, task_or_role, time_span
 from pai_runtime.cli.chosen_tasks import NoSuchTask, chosen_tasks
-from pai_runtime.cli.library import open_library
+from pai_runtime.cli.library import JobLibrary
 from pai_runtime.cli.overrides import add_overrides, given_overrides
 from pai_runtime.cli.policy import given_host
 from pai_runtime.cli.user import user_name
@@ -141,10 +141,10 @@ def _plans(new: "_New", args: argparse.Namespace) -> dict[TaskName, Plan]:
 
     Raises `InvalidInput`, `NoSuchTask` or `CannotRun`.
     """
-    problems, host = Problems(), given_host(args.policy)
+    problems = Problems()
     overrides = given_overrides(args, strict_callbacks=args.strict_callbacks)
-    files = JobFiles(args.job, args.secrets, overrides, open_library(args.job, host))
-    planner = plan_job(files, host, new.place, problems)
+    files = JobFiles(args.job, args.secrets, overrides, new.library)
+    planner = plan_job(files, new.host, new.place, problems)
     plans = planner.plans(*chosen_tasks(new.job, args.task))
     problems.check()
     report_problems(problems.in_order)
@@ -172,6 +172,8 @@ class _New:
 
     def __init__(self, args: argparse.Namespace) -> None:
         self._args = args
+        self.host = given_host(args.policy)
+        self.library = JobLibrary(args.job, self.host)
         written = read_storages(args.storage_config) if args.storage_config else {}
         self._storages = {**written, **dict(args.storage)}
 
@@ -193,6 +195,7 @@ class _New:
             storages=self._storages,
             environment=tuple(args.env),
             code=self._code,
+            definitions=self.library.resolved(),
         )
         self.run = engine.new_run(job, wanted)
         return self.run.place()

@@ -7,7 +7,7 @@ from typing import Any
 
 from pai_runtime.cli import INVALID
 from pai_runtime.cli.arguments import add_jobs, add_json, add_policy
-from pai_runtime.cli.library import open_library
+from pai_runtime.cli.library import JobLibrary
 from pai_runtime.cli.overrides import add_overrides, given_overrides
 from pai_runtime.cli.policy import given_host
 from pai_runtime.cli.user import user_name
@@ -34,7 +34,7 @@ def main(args: argparse.Namespace) -> int:
     """Exit status 0 if all jobs are valid, 1 if one is not."""
     host, documents = given_host(args.policy), []
     for job in args.jobs:
-        files = JobFiles(job, args.secrets, given_overrides(args), open_library(job, host))
+        files = JobFiles(job, args.secrets, given_overrides(args), JobLibrary(job, host))
         problems = _problems(files, host)
         if args.strict:
             problems = tuple(map(stricter, problems))

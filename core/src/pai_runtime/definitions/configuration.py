@@ -14,6 +14,9 @@ from pai_runtime.document.value import Value
 from pai_runtime.task.record import record
 from pai_runtime.task.regular_file import open_regular
 
+MACHINE_CONFIGURATION: Final = Path("/etc/pai-runtime/marketplace.yaml")
+"""What the cluster has configured; the user's own sources are asked before."""
+
 SourceKind = Literal["folder", "file", "url", "marketplace"]
 
 _KINDS: Final[Sequence[SourceKind]] = ("folder", "file", "url", "marketplace")

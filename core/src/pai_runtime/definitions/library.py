@@ -67,6 +67,23 @@ class SourceLibrary:
             self._files[origin] = self._local(origin) if origin.startswith(FILE) else self._remote(origin)
         return self._files[origin]
 
+    def meant(self, reference: Reference, file: DefinitionFile, required_by: Position) -> Definition:
+        """The definition in a file that a reference means, whatever other files have; raises as `find`."""
+        if not file.own:
+            self._check(file.location)
+        if reference.kind in ("name", "item"):
+            found = self._named(reference, [file], required_by)
+            if typed := [each for each in found if reference.type in ("", each.kind)]:
+                return chosen(reference, typed)
+            message = f"{file.shown} does not have '{published_name(reference)}'"
+            raise NoDefinition("no-such-definition", message)
+        target, _, name = reference.target.partition("#")
+        found = self._definitions(file, required_by)
+        if named := [definition for definition in found if definition.name == (name or definition.name)]:
+            return chosen(reference, named)
+        message = f"{target} has no definition '{name}'" if name else f"{target} has no definition"
+        raise NoDefinition("no-such-definition", message, [definition.name for definition in found])
+
     def _find(self, reference: Reference, above: DefinitionFile | None, required_by: Position) -> Definition:
         if reference.kind == "plain":
             here = self._definitions(above, required_by) if above else ()
@@ -75,12 +92,8 @@ class SourceLibrary:
             reference = replace(reference, kind="name")
         if reference.kind in ("name", "item"):
             return self._published(reference, required_by)
-        target, _, name = reference.target.partition("#")
-        found = self._definitions(self.file(_origin(reference, target, above)), required_by)
-        if named := [definition for definition in found if definition.name == (name or definition.name)]:
-            return chosen(reference, named)
-        message = f"{target} has no definition '{name}'" if name else f"{target} has no definition"
-        raise NoDefinition("no-such-definition", message, [definition.name for definition in found])
+        origin = _origin(reference, reference.target.partition("#")[0], above)
+        return self.meant(reference, self.file(origin), required_by)
 
     def _published(self, reference: Reference, required_by: Position) -> Definition:
         """What the first source has that has it at all."""

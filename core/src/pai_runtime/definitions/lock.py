@@ -1,10 +1,11 @@
 """The lock file of a job: which bytes its references to definitions meant.
 
-It stands beside the job file, to be committed with it. One that carries the bytes too is in the directory of a
-run, and may be handed to a pod, so that nothing is fetched there.
+It stands beside the job file, to be committed with it. One that carries the bytes too is in the directory
+of a run, and may be handed to a pod, so that nothing is fetched there.
 """
 
 import json
+import os
 import re
 from base64 import b64decode, b64encode
 from binascii import Error as BadBase64
@@ -23,7 +24,7 @@ from pai_runtime.task.record import record
 from pai_runtime.task.regular_file import open_regular
 
 VERSION: Final = 1
-POD_FILE: Final = "definitions.lock"
+RESOLVED: Final = "definitions.lock"
 """The one that carries the bytes, in the directory of a run and in a pod's configuration."""
 
 _PREFIX: Final = "sha256:"
@@ -40,7 +41,7 @@ Key = tuple[str, str]
 
 @record(frozen=True)
 class Pin:
-    """What one reference means; `digest` in 64 hexadecimal digits. See `DefinitionFile` for `location`."""
+    """What one reference means; `digest` in 64 hexadecimal digits. The rest: see `DefinitionFile`."""
 
     reference: str
     within: str
@@ -49,6 +50,7 @@ class Pin:
     version: str
     digest: str
     location: str = ""
+    own: bool = False
 
     @property
     def key(self) -> Key:
@@ -67,12 +69,18 @@ class Lock:
 
 def lock_path(job: Path) -> Path:
     """Where the lock file of a job is."""
-    return job.with_name(f"{job.name}.lock")
+    return Path(f"{job}.lock")
 
 
 def key_of(reference: Reference, above: DefinitionFile | None) -> Key:
     """What finds a reference that stands in the file `above`; None: in the job file."""
-    return reference.text, above.origin if above and reference.kind == "path" else ""
+    is_relative = above is not None and reference.kind in ("plain", "path")
+    return reference.text, above.origin if above and is_relative else ""
+
+
+def existing_lock(path: Path) -> Lock | None:
+    """The lock in a file, as `read_lock`; None if there is nothing."""
+    return read_lock(path) if os.path.lexists(path) else None
 
 
 def read_lock(path: Path) -> Lock:
@@ -147,6 +155,7 @@ def _pin(entry: Mapping[str, Any]) -> Pin:
         version=entry.get("version", ""),
         digest=_digest(entry),
         location=entry.get("location", ""),
+        own=entry.get("own", False),
     )
 
 
@@ -178,6 +187,7 @@ def _definitions(pins: list[Pin]) -> Iterator[str]:
             "location": pin.location,
         }
         written = [f"{name}: {_scalar(value)}" for name, value in fields.items() if value]
+        written += ["own: true"] if pin.own else []
         yield from (f"{'  ' if number else '- '}{line}" for number, line in enumerate(written))
 
 

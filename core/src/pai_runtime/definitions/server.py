@@ -59,8 +59,6 @@ class MarketplaceSource:
         names = Counter(_text(item, "name") for item in items)
         found: list[Listed] = []
         for item in items:
-            if item.get("type") in _NO_DEFINITIONS:
-                continue
             for each in listed_definitions([self._file(item)], problems):
                 is_alone = names[_text(item, "name")] == 1
                 reference = each.reference if is_alone else _reference(item)
@@ -91,10 +89,13 @@ class MarketplaceSource:
         return {**item, "id": id_}
 
     def _items(self, query: str) -> Sequence[Item]:
+        """Those that are no jobs."""
         items = self._json(query)
         if not isinstance(items, list) or len(items) > _MOST_ITEMS:
             raise self._nonsense()
-        return [item for item in items if isinstance(item, Mapping)]
+        return [
+            item for item in items if isinstance(item, Mapping) and item.get("type") not in _NO_DEFINITIONS
+        ]
 
     def _json(self, below: str) -> Any:
         try:

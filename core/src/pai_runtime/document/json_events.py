@@ -32,10 +32,11 @@ def json_events(source: Source) -> Iterator[Any]:
     for match in _TOKEN.finditer(source.text):
         written = match[0]
         start, end = _mark(source, match.start()), _mark(source, match.end())
+        begun: dict[str, Any] = {"implicit": True, "start_mark": start, "end_mark": end, "flow_style": True}
         if written == "{":
-            yield yaml.MappingStartEvent(None, None, implicit=True, start_mark=start, end_mark=end)
+            yield yaml.MappingStartEvent(None, None, **begun)
         elif written == "[":
-            yield yaml.SequenceStartEvent(None, None, implicit=True, start_mark=start, end_mark=end)
+            yield yaml.SequenceStartEvent(None, None, **begun)
         elif written == "}":
             yield yaml.MappingEndEvent(start, end)
         elif written == "]":

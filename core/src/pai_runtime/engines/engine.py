@@ -90,6 +90,8 @@ class RunRequest:
     `folder` is that of the run, and empty; `timeout` in seconds, for the whole run. `storages`: directories
     of this machine by storage name; `environment`: names of variables of ours that tasks are to have, beside
     those that the job asks for. `code`: what is in the working directory of each task when it starts.
+    `definitions`: a lock file that carries all definitions which the job requires, for the directory of the
+    run and for pods; empty if it requires none.
     """
 
     folder: Path
@@ -100,6 +102,7 @@ class RunRequest:
     storages: Mapping[str, Path]
     environment: tuple[str, ...]
     code: "Code | None"
+    definitions: str
 
 
 def open_run(folder: Path) -> RunReader | Unreadable:

@@ -80,6 +80,7 @@ def build_job(root: Value, secrets: Mapping[str, Value], plugins: JobPlugins, pr
         code=string(extras, "code"),
         nounset=_is_on(extras, "nounset"),
         strict_callbacks=_is_on(extras, "strictCallbacks"),
+        first_ports=mapping(extras, "firstPorts"),
         retry_on="always" if text(extras, "retryOn") == "always" else "retryable",
         hides_secrets=bool(text(root, "secrets")),
         secrets={**_values(own_secrets), **secrets},

@@ -142,8 +142,11 @@ class _Expansion:
 
     def _in_job(self, names: Iterable[Value], owner: Prerequisite | None = None) -> tuple[Value, ...]:
         """What names in the job file mean, each once; those of `owner`, if it is one of a prerequisite."""
-        meant = [each for name in names for each in self._meant(name, owner)]
-        return tuple({each.text: each for each in reversed(meant)}.values())[::-1]
+        meant: dict[str, Value] = {}
+        for name in names:
+            for each in self._meant(name, owner):
+                meant.setdefault(each.text, each)
+        return tuple(meant.values())
 
     def _meant(self, name: Value, owner: Prerequisite | None) -> Iterable[Value]:
         if name.text not in self._own.aliases and is_reference(name.text):

@@ -162,7 +162,8 @@ class Job:
 
     `environment` names variables that tasks get from whoever runs them here. `hold` is for how many seconds a
     task that failed is kept. `gang` says that its tasks live together: none is tried again by itself.
-    `code` is a directory, relative to the job file. `nounset` is an option of the user's shell;
+    `code` is a directory, relative to the job file. `first_ports` is for each role a mapping from labels to
+    ports; see `pai_runtime.job.ports`. `nounset` is an option of the user's shell;
     `strict_callbacks` says that a callback that fails after the command fails the task.
     `hides_secrets` says that the file has ``******`` in the place of its secrets, as the platform returns it.
     `aliases` are names for prerequisites from outside the job file; once these are in the job, no name means
@@ -188,6 +189,7 @@ class Job:
     nounset: bool
     strict_callbacks: bool
     retry_on: RetryOn
+    first_ports: Value | None
     hides_secrets: bool
     secrets: Mapping[str, Value] = field(repr=False)
     uses: Mapping[str, RoleUses] = field(default_factory=dict)

@@ -7,6 +7,7 @@ from pai_runtime.document.problems import Problem, Problems, listed, unexpected
 from pai_runtime.document.value import Value
 from pai_runtime.job.model import PROTOCOL_TYPES, Job, Prerequisite, is_reference
 from pai_runtime.job.order import dependencies_first
+from pai_runtime.job.ports import check_first_ports
 from pai_runtime.task.framework_name import framework_name
 
 _LIKELY_MISSPELT: Final = {
@@ -114,6 +115,7 @@ def check_rules(job: Job, problems: Problems) -> None:
     _check_aliases(job, problems)
     _check_framework_names(job, problems)
     _check_prerequisite_names(job, problems)
+    check_first_ports(job, problems)
     known_roles = _Names(problems, "task role", job.roles)
     for extra in job.extras:
         for name in extra.roles or ():

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from textwrap import wrap
 from typing import Any
 
 from pai_runtime.document.document import plain_scalar
@@ -10,6 +11,7 @@ from pai_runtime.document.printable import printable
 from pai_runtime.document.problems import DocumentPath
 
 _INDENT = 2
+_WIDTH = 100
 _INDICATORS = tuple("-?:,[]{}#&*!|>'\"%@`")
 _NOT_PLAIN = re.compile(r":(\s|$)|\s#|^\s|\s$")
 _MOST_IN_KEY = 100
@@ -40,7 +42,9 @@ def _entry(
 ) -> Iterator[str]:
     """A key or a dash, and its value."""
     margin = " " * indent
-    yield from (f"{margin}# {printable(text)}" for text in comments.get(path, ()))
+    for text in comments.get(path, ()):
+        lines = wrap(printable(text), _WIDTH, break_long_words=False, break_on_hyphens=False)
+        yield from (f"{margin}# {line}" for line in lines)
     if isinstance(value, dict) and value:
         inner = _mapping(value, path, indent + _INDENT, comments)
         yield from _after_dash(margin, inner) if start == "-" else (margin + start, *inner)

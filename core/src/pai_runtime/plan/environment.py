@@ -47,11 +47,6 @@ class Placement:
     told_by_platform: bool = False
 
 
-def port_counts(role: TaskRole) -> dict[str, int]:
-    """How many ports a task has by label: those of the job, and always ``ssh`` and ``http``."""
-    return {**role.ports, **{label: 1 for label in ("ssh", "http") if label not in role.ports}}
-
-
 @record(frozen=True)
 class JobEnvironment:
     """The environments of all tasks of a job in one placement."""

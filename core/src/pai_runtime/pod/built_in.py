@@ -4,6 +4,7 @@ Each takes what those before it have made, and adds its own to it.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final, TypeVar
 
 from pai_runtime.document.document import parse_document
@@ -32,6 +33,7 @@ from pai_runtime.task.record import record, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from pai_runtime.definitions.model import Library
     from pai_runtime.pod.framework import Framework
 
 JOB_FILE: Final = "job_config.yaml"
@@ -124,7 +126,8 @@ def load_config(pod: Pod, made: Made) -> Made:
     if made.framework and made.framework.job_file is not None:
         pod.runtime.write(JOB_FILE, made.framework.job_file, sync=False)
         document = parse_document(made.framework.job_file, str(pod.directories.runtime / JOB_FILE))
-        job = load_job(document, secrets, plugins, pod.problems)
+        library = partial(_opened_library, pod)
+        job = load_job(document, secrets, plugins, pod.problems, open_library=library)
     else:
         name = pod.environment.get("PAI_JOB_NAME") or pod.environment.get("HOSTNAME") or "job"
         role = pod.environment.get("PAI_CURRENT_TASK_ROLE_NAME") or "taskrole"
@@ -221,6 +224,12 @@ def _needed(made: _T | None, what: str, maker: str) -> _T:
     if made is None:
         raise InitFailed(1, f"{what} is missing; list {maker} before this init plugin")
     return made
+
+
+def _opened_library(pod: Pod, secrets: Mapping[str, Value]) -> "Library":
+    from pai_runtime.pod.definitions import open_library
+
+    return open_library(pod.directories, pod.host, secrets)
 
 
 def _runtime_config(pod: Pod) -> Value:

@@ -6,7 +6,8 @@ import os
 import socket
 
 from pai_runtime.document.problems import listed, unexpected
-from pai_runtime.plan.environment import Placement, TaskPlace, port_counts
+from pai_runtime.job.ports import fixed_ports, port_counts, task_ports
+from pai_runtime.plan.environment import Placement, TaskPlace
 from pai_runtime.pod.framework import BadFramework, is_address
 from pai_runtime.pod.port_spec import END, FIRST, hashed_port
 from pai_runtime.task.framework_name import framework_name
@@ -74,19 +75,21 @@ def framework_placement(
 def single_placement(job: Job, environment: Mapping[str, str], folder: str) -> Placement:
     """The placement of the only task of a job, in a pod without FrameworkController; raises `UnknownTask`.
 
-    Nobody schedules its ports: they are consecutive, from one in the platform's range that depends on the
-    pod's name. So the same pod has the same ones, and pods in one host network seldom do.
+    Nobody schedules its ports: those that the job does not name are consecutive, from one in the platform's
+    range that depends on the pod's name. So the same pod has the same ones, and pods in one host network
+    seldom do.
     """
     tasks = sum(role.instances for role in job.roles.values())
     if tasks != 1:
         expected = f"a Framework for the {tasks} tasks of the job, or a job of one task"
         raise UnknownTask(f"FC_FRAMEWORK_NAME: {unexpected(expected, 'nothing')}")
     own = own_task(job, environment)
-    counts = port_counts(job.roles[own[0]])
+    role = job.roles[own[0]]
+    fixed = {port for ports in fixed_ports(job, role, 0).values() for port in ports}
     pod = environment.get("POD_NAME") or os.uname().nodename
-    ports = iter(range(hashed_port(pod, "", 0, FIRST, END - sum(counts.values())), END))
-    by_label = {label: tuple(next(ports) for _ in range(count)) for label, count in counts.items()}
-    return _placement(environment, {own: TaskPlace(_pod_address(environment), by_label, folder)})
+    start = hashed_port(pod, "", 0, FIRST, END - sum(port_counts(role).values()))
+    ports = task_ports(job, role, 0, (port for port in range(start, END) if port not in fixed))
+    return _placement(environment, {own: TaskPlace(_pod_address(environment), ports, folder)})
 
 
 def _placement(environment: Mapping[str, str], places: Mapping[TaskName, TaskPlace]) -> Placement:

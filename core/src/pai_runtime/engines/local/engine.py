@@ -8,11 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
+from pai_runtime.document.problems import listed
 from pai_runtime.engines.engine import RunRequest
 from pai_runtime.engines.local.code_copy import COPY, copy_code
 from pai_runtime.engines.local.launcher import Launcher
-from pai_runtime.engines.local.placement import placement, ports_needed
-from pai_runtime.engines.local.ports import NoFreePorts, free_ports
+from pai_runtime.engines.local.placement import named_ports, placement, ports_needed
+from pai_runtime.engines.local.ports import NoFreePorts, free_ports, taken_ports
 from pai_runtime.engines.local.preparation import Preparation
 from pai_runtime.engines.local.retries import Retries
 from pai_runtime.engines.local.run_lock import run_lock
@@ -81,12 +82,16 @@ class LocalRun:
 
     def place(self) -> Placement:
         """A placement with ports that are free now; raises `CannotRun`."""
+        named = named_ports(self._job)
+        if taken := taken_ports(named):
+            ports = listed([f"{port} ({named[port]})" for port in taken])
+            raise CannotRun(f"ports that the job names are in use on this machine, or reserved: {ports}")
         try:
-            ports = free_ports(ports_needed(self._job))
+            free = free_ports(ports_needed(self._job), named)
         except (NoFreePorts, OSError) as error:
             raise CannotRun(str(error)) from None
         path = self._folder.path
-        places = placement(self._job, path.name, self._wanted.user, path, ports)
+        places = placement(self._job, path.name, self._wanted.user, path, free)
         return replace(places, storages=frozenset(self._wanted.storages))
 
     def check(self, plans: Mapping[TaskName, Plan]) -> None:
@@ -140,6 +145,10 @@ class LocalRun:
     def _write_shared(self, plan: Plan) -> None:
         try:
             self._folder.write(SHARED, shared_text(plan), sync=False)
+            if self._wanted.definitions:
+                from pai_runtime.definitions.lock import RESOLVED  # noqa: PLC0415 - few jobs have any
+
+                self._folder.write(RESOLVED, self._wanted.definitions, sync=False)
         except OSError as error:
             message = f"cannot write the directory of the run: {error.filename}: {error.strerror}"
             raise CannotRun(message) from None

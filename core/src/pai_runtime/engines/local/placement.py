@@ -1,34 +1,49 @@
 """The placement of all tasks of a job on this machine."""
 
+from collections.abc import Iterable
+from itertools import count
 from pathlib import Path
 
 from pai_runtime.engines.local.ports import FIRST
 from pai_runtime.job.model import Job
-from pai_runtime.plan.environment import Placement, TaskPlace, port_counts
+from pai_runtime.job.ports import fixed_ports, port_counts, task_ports
+from pai_runtime.plan.environment import Placement, TaskPlace
 
 LOCALHOST = "127.0.0.1"
 
 
-def placement(job: Job, framework: str, user: str, folder: Path, ports: list[int]) -> Placement:
-    """All tasks on this machine, with `ports` given out in order."""
+def placement(job: Job, framework: str, user: str, folder: Path, ports: Iterable[int]) -> Placement:
+    """All tasks on this machine, with `ports` given out in order where the job does not say which."""
     left = iter(ports)
     places = {}
     for role in job.roles.values():
         for index in range(role.instances):
-            own = {
-                label: tuple(next(left) for _ in range(count)) for label, count in port_counts(role).items()
-            }
+            own = task_ports(job, role, index, left)
             places[role.name, index] = TaskPlace(LOCALHOST, own, str(folder / role.name / str(index)))
     return Placement(framework, user, places)
 
 
+def named_ports(job: Job) -> dict[int, str]:
+    """The ports that the job names, with the field that does; no other task may have them."""
+    return {
+        port: f"extras.firstPorts.{role.name}.{label}"
+        for role in (job.roles.values() if job.first_ports else ())
+        for index in range(role.instances)
+        for label, ports in fixed_ports(job, role, index).items()
+        for port in ports
+    }
+
+
 def ports_needed(job: Job) -> int:
-    """How many ports all tasks together have."""
-    return sum(sum(port_counts(role).values()) * role.instances for role in job.roles.values())
+    """How many ports all tasks together have that the job does not name."""
+    return sum(sum(port_counts(role).values()) * role.instances for role in job.roles.values()) - len(
+        named_ports(job)
+    )
 
 
 def example_placement(job: Job, user: str) -> Placement:
     """A placement to look at a plan in: the same each time, and no port of it is looked for or held."""
+    named = named_ports(job)
     return placement(
-        job, job.name, user, Path("/usr/local/pai"), list(range(FIRST, FIRST + ports_needed(job)))
+        job, job.name, user, Path("/usr/local/pai"), (port for port in count(FIRST) if port not in named)
     )

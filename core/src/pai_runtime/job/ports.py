@@ -1,0 +1,97 @@
+"""The ports of the tasks of a job: how many there are, and which ones, where the job says it."""
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Final
+
+from pai_runtime.document.problems import Problem, Problems, listed
+from pai_runtime.document.value import Value
+from pai_runtime.job.model import Job, TaskRole
+from pai_runtime.job.reading import mapping, whole
+from pai_runtime.task.record import record
+
+LAST_PORT: Final = 65535
+
+
+def port_counts(role: TaskRole) -> dict[str, int]:
+    """How many ports a task has by label: those of the job, and always ``ssh`` and ``http``."""
+    return {**role.ports, **{label: 1 for label in ("ssh", "http") if label not in role.ports}}
+
+
+def fixed_ports(job: Job, role: TaskRole, index: int) -> dict[str, range]:
+    """The ports of a task that `extras.firstPorts` says, by label; the others are any that are free."""
+    if job.first_ports is None:
+        return {}
+    counts = port_counts(role)
+    return {
+        each.label: range(each.first, each.end)[counts[each.label] * index :][: counts[each.label]]
+        for each in _ranges(job, role.name)
+    }
+
+
+def task_ports(job: Job, role: TaskRole, index: int, free: Iterator[int]) -> dict[str, tuple[int, ...]]:
+    """All ports of a task by label: what the job says, and else the next ones that are `free`."""
+    fixed = fixed_ports(job, role, index)
+    return {
+        label: tuple(fixed[label] if label in fixed else islice(free, count))
+        for label, count in port_counts(role).items()
+    }
+
+
+def check_first_ports(job: Job, problems: Problems) -> None:
+    """Check that what `extras.firstPorts` names is there, and that each port belongs to one task."""
+    for named in job.first_ports.values() if job.first_ports else ():
+        role = job.roles.get(str(named.key))
+        if role is None:
+            problems.add(_unknown(named, "task role", job.roles, problems))
+            continue
+        labels = port_counts(role)
+        unknown = [label for label in named.values() if str(label.key) not in labels]
+        problems.add(*(_unknown(label, f"port of '{role.name}'", labels, problems) for label in unknown))
+    before: _Range | None = None
+    for each in sorted((each for role in job.roles for each in _ranges(job, role)), key=_order):
+        if each.end - 1 > LAST_PORT:
+            found, expected = f"{each.first} to {each.end - 1}", f"ports up to {LAST_PORT}"
+            message = f"expected {expected} for all tasks of the role, found {found}"
+            problems.add(each.value.problem("port-range", message, found, expected))
+        if before and each.first < before.end:
+            message = f"the ports {each.first} to {each.end - 1} overlap with those of {before.value.field}"
+            problems.add(
+                each.value.problem("port-conflict", f"{message}, {before.first} to {before.end - 1}")
+            )
+        before = max(before or each, each, key=lambda one: one.end)
+
+
+@record(frozen=True)
+class _Range:
+    """The ports of one label of all tasks of a role, without the last one."""
+
+    label: str
+    first: int
+    end: int
+    value: Value
+
+
+def _order(each: _Range) -> tuple[int, int]:
+    return each.first, each.end
+
+
+def _ranges(job: Job, name: str) -> Iterator[_Range]:
+    role, given = job.roles[name], mapping(job.first_ports, name)
+    counts = port_counts(role)
+    for value in given.values() if given else ():
+        label, first = str(value.key), whole(given, str(value.key))
+        if first is not None and 0 < first <= LAST_PORT and label in counts:
+            yield _Range(label, first, first + counts[label] * role.instances, value)
+
+
+def _unknown(value: Value, what: str, known: Mapping[str, object], problems: Problems) -> Problem:
+    name = str(value.key)
+    return Problem(
+        "no-such-port" if what.startswith("port") else "no-such-task-role",
+        f"no {what} is named '{name}'; known: {listed(list(known))}",
+        value.key_position,
+        value.field,
+        found=f"'{name}'",
+        suggestion=problems.suggestions.near_miss(name, known),
+    )

@@ -1,0 +1,226 @@
+"""Definitions on OpenPAI's marketplace server, by their names and ids."""
+
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pai_runtime.definitions.fetching import Fetcher
+from pai_runtime.definitions.library import SourceLibrary
+from pai_runtime.definitions.model import NoDefinition
+from pai_runtime.definitions.reference import parse_reference
+from pai_runtime.definitions.server import MarketplaceSource
+from pai_runtime.definitions.web import Web
+from pai_runtime.document.problems import InvalidInput, Problems
+from tests.definition_sources import Network, code_of, find, folder_source, library, text
+from tests.marketplace_server import MarketplaceServer, item
+
+_ALICE = "alice-token"
+
+
+@pytest.fixture
+def server() -> Iterator[MarketplaceServer]:
+    with MarketplaceServer() as running:
+        yield running
+
+
+def _web(server: MarketplaceServer, token: str | None) -> Web:
+    return Web(Fetcher(), [(server.url, lambda: token)])
+
+
+def _library(server: MarketplaceServer, token: str | None = _ALICE) -> SourceLibrary:
+    web = _web(server, token)
+    return SourceLibrary([MarketplaceSource("pai", server.url, web)], web, lambda _: None)
+
+
+def _of(published: dict[str, Any]) -> str:
+    return f"marketplace://prerequisites/itemId/{published['id']}"
+
+
+def test_an_item_is_found_by_its_name_and_by_its_id(server: MarketplaceServer) -> None:
+    published = item("mnist", text("mnist", type="data"), type="data")
+    server.items = [item("other", text("other")), published]
+    for reference in ("marketplace://name/mnist", "marketplace://data/mnist", _of(published)):
+        definition = find(_library(server), reference)
+        origin = f"{server.url}/api/items/{published['id']}"
+        assert (definition.name, definition.file.origin, definition.file.author) == ("mnist", origin, "alice")
+    assert _library(server).file(origin).content == published["protocol"].encode()
+
+
+def test_an_item_is_asked_for_by_its_exact_name_and_with_the_token(server: MarketplaceServer) -> None:
+    server.items = [item("mnist", text("mnist"))]
+    find(_library(server), "marketplace://name/mnist")
+    assert server.requests == [("/marketplace/api/items?name=mnist", "alice-token")]
+
+
+@pytest.mark.parametrize("token", [None, "wrong-token"])
+def test_without_a_valid_token_there_is_no_right(server: MarketplaceServer, token: str | None) -> None:
+    published = item("mnist", text("mnist"))
+    server.items = [published]
+    for reference in ("marketplace://name/mnist", _of(published)):
+        assert code_of(_library(server, token), reference) == "definition-forbidden"
+
+
+@pytest.mark.parametrize(
+    ("fields", "who"),
+    [
+        ({}, {"alice", "bob", "admin"}),
+        ({"isPublic": False, "isPrivate": True}, {"alice", "admin"}),
+        ({"isPublic": False, "groupList": ["vision"], "author": "carol"}, {"alice", "admin"}),
+        ({"isPublic": False, "isPrivate": True, "author": "bob"}, {"bob", "admin"}),
+    ],
+)
+def test_an_item_is_for_those_who_may_see_it(
+    server: MarketplaceServer, fields: dict[str, Any], who: set[str]
+) -> None:
+    published = item("mnist", text("mnist"), **fields)
+    server.items = [published]
+    for user in ("alice", "bob", "admin"):
+        found = _library(server, f"{user}-token")
+        if user in who:
+            assert find(found, _of(published)).name == "mnist"
+            assert find(found, "marketplace://name/mnist").name == "mnist"
+        else:
+            assert code_of(found, _of(published)) == "definition-forbidden"
+            assert code_of(found, "marketplace://name/mnist") == "no-such-definition"
+
+
+def test_an_item_that_is_not_there_may_be_on_the_next_server(server: MarketplaceServer) -> None:
+    published = item("mnist", text("mnist"))
+    with MarketplaceServer(published) as other:
+        sources = [
+            MarketplaceSource(each.url[7:], each.url, _web(each, "bob-token")) for each in (server, other)
+        ]
+        found = library(*sources)
+        assert find(found, _of(published)).file.origin.startswith(other.url)
+        assert code_of(found, "marketplace://prerequisites/itemId/none") == "no-such-definition"
+
+
+def test_items_of_equal_names_are_told_apart_by_their_ids(server: MarketplaceServer) -> None:
+    same = [item("mnist", text("mnist"), author=author) for author in ("alice", "bob")]
+    server.items = list(same)
+    with pytest.raises(NoDefinition) as raised:
+        find(_library(server), "marketplace://name/mnist")
+    assert raised.value.code == "ambiguous-definition"
+    for each in same:
+        assert each["id"] in str(raised.value)
+        assert f"by {each['author']}" in str(raised.value)
+        assert find(_library(server), _of(each)).file.author == each["author"]
+
+
+def test_items_of_equal_names_are_told_apart_by_type_and_version(server: MarketplaceServer) -> None:
+    server.items = [
+        item("mnist", text("mnist", type="data", version="'1'"), type="data"),
+        item("mnist", text("mnist", type="script", version="'1'")),
+        item("mnist", text("mnist", type="script", version="'2'")),
+    ]
+    found = _library(server)
+    assert find(found, "marketplace://data/mnist").kind == "data"
+    assert find(found, "marketplace://script/mnist").version == "2"
+    assert find(found, "marketplace://script/mnist@1").version == "1"
+
+
+@pytest.mark.parametrize(("status", "by_id"), [("pending", ""), ("rejected", "definition-forbidden")])
+def test_by_name_only_what_is_approved_is_meant(server: MarketplaceServer, status: str, by_id: str) -> None:
+    published = item("mnist", text("mnist"), status=status)
+    server.items = [published]
+    with pytest.raises(NoDefinition) as raised:
+        find(_library(server), "marketplace://name/mnist")
+    assert raised.value.code == "definition-forbidden"
+    if by_id:
+        assert code_of(_library(server), _of(published)) == by_id
+    else:
+        assert find(_library(server), _of(published)).name == "mnist"
+    approved = item("mnist", text("mnist", title="approved"))
+    server.items = [published, approved]
+    assert find(_library(server), "marketplace://name/mnist").title == "approved"
+
+
+@pytest.mark.parametrize("fields", [{"type": "template"}, {"type": "old"}, {"protocol": None}])
+def test_a_job_is_no_definition(server: MarketplaceServer, fields: dict[str, Any]) -> None:
+    published = {**item("mnist", "protocolVersion: 2\n"), **fields}
+    server.items = [published]
+    assert code_of(_library(server), _of(published)) == "wrong-reference"
+    server.items.append(item("mnist", text("mnist")))
+    if "type" in fields:
+        assert find(_library(server), "marketplace://name/mnist").name == "mnist"
+
+
+def test_an_item_that_is_not_sound_is_an_error_in_it(server: MarketplaceServer) -> None:
+    published = item("mnist", "name: mnist\nplugin: [\n")
+    server.items = [published]
+    for reference in ("marketplace://name/mnist", _of(published)):
+        with pytest.raises(InvalidInput) as raised:
+            find(_library(server), reference)
+        files = {each.position.file for each in raised.value.problems if each.position}
+        assert files == {f"{server.url}/api/items/{published['id']}"}
+
+
+def test_a_list_has_all_that_is_approved_and_no_jobs(server: MarketplaceServer) -> None:
+    same = [item("mnist", text("mnist", type="data"), author=author, summary="S") for author in ("a", "b")]
+    server.items = [
+        *same,
+        item("other", text("other", summary="own")),
+        item("new", text("new"), status="pending"),
+        item("job", "protocolVersion: 2\n", type="template"),
+        item("broken", "plugin: ["),
+    ]
+    source, problems = MarketplaceSource("pai", server.url, _web(server, "bob-token")), Problems()
+    assert [(each.reference, each.name, each.summary, each.author) for each in source.list(problems)] == [
+        (_of(same[0]), "mnist", "S", "a"),
+        (_of(same[1]), "mnist", "S", "b"),
+        ("marketplace://name/other", "other", "own", "alice"),
+    ]
+    assert len({each.position.file for each in problems.in_order if each.position}) == 1
+
+
+def test_a_folder_before_the_server_spares_asking_it(server: MarketplaceServer, tmp_path: Path) -> None:
+    source = MarketplaceSource("pai", server.url, _web(server, "alice-token"))
+    found = library(folder_source(tmp_path, {"a.yaml": text("mnist")}), source)
+    assert find(found, "marketplace://name/mnist").file.origin == "team:a.yaml"
+    assert not server.requests
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+_ITEM = st.fixed_dictionaries(
+    {"name": st.just("mnist"), "status": st.sampled_from(["approved", "pending", None, {}]) | _JSON},
+    optional={
+        "id": _JSON,
+        "author": _JSON | st.just("\x1b[31m"),
+        "type": _JSON,
+        "protocol": _JSON | st.just(text("mnist")),
+        "summary": _JSON,
+    },
+)
+
+
+@settings(max_examples=100)
+@given(_JSON | st.lists(_ITEM, max_size=3), st.sampled_from(["name", "prerequisites/itemId"]))
+def test_whatever_the_server_says_is_a_definition_or_an_error(document: Any, kind: str) -> None:
+    base = "https://pai.example.org/marketplace"
+    answer = json.dumps(document)
+    network = Network({f"{base}/api/items?name=mnist": answer, f"{base}/api/items/mnist": answer})
+    network.answers[f"{base}/api/items"] = answer
+    source = MarketplaceSource("pai", base, Web(network))
+    with suppress(NoDefinition, InvalidInput):
+        assert find(library(source), f"marketplace://{kind}/mnist").name == "mnist"
+
+
+@pytest.mark.parametrize(
+    "answer", ["", "<html>", "[" * 100_000, '{"a": NaN}', "[" + "{}," * 10_001 + "{}]", "7"]
+)
+def test_what_is_no_answer_of_a_marketplace_is_an_error(answer: str) -> None:
+    network = Network({"https://pai.example.org/api/items?name=mnist": answer})
+    source = MarketplaceSource("pai", "https://pai.example.org", Web(network))
+    with pytest.raises(NoDefinition) as raised:
+        source.find(parse_reference("marketplace://name/mnist"))
+    assert raised.value.code == "definition-unavailable"
