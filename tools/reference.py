@@ -62,7 +62,7 @@ DOCUMENTS: Final = {
     "Sources of definitions": (
         "pai_runtime.definitions",
         "marketplace.schema.json",
-        "`marketplace.yaml` in `/etc/pai-runtime`, and in `$XDG_CONFIG_HOME/pai-runtime` or `~/.config/pai-runtime`.",
+        "`marketplace.yaml`, in `/etc/pai-runtime` for all and in `~/.config/pai-runtime` for a user: YAML.",
     ),
     "Policy file": (
         "pai_runtime.host",
