@@ -377,7 +377,8 @@ def test_every_schema_is_one_and_allows_no_field_that_it_does_not_name(
     package: str, file: str, _: str
 ) -> None:
     validator(package, file)
-    assert package_schema(package, file)["additionalProperties"] is False
+    is_open = file == "definition.schema.json"  # as any prerequisite: what it has, `this.` refers to
+    assert is_open or package_schema(package, file)["additionalProperties"] is False
 
 
 def validator(package: str, file: str) -> Any:
