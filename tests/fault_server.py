@@ -1,16 +1,12 @@
 """A server that answers HTTP as it is told: rightly, wrongly, by halves, or without end."""
 
-import socket
-import ssl
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from types import TracebackType
-from typing import TypeVar
 
-_Server = TypeVar("_Server", bound="FaultServer")
+from tests.local_server import LocalServer
 
 
 @dataclass(frozen=True)
@@ -18,7 +14,7 @@ class Reply:
     """What one request gets.
 
     `raw`: these bytes in the place of an answer, and then the end of the connection. What is `endless` is
-    repeated until the client goes away. With `hang` nothing more comes, and no end.
+    repeated until the client goes away, every `pace` seconds. With `hang` nothing more comes, and no end.
     """
 
     status: int = 200
@@ -26,6 +22,7 @@ class Reply:
     headers: Mapping[str, str] = field(default_factory=dict)
     raw: bytes | None = None
     endless: bytes = b""
+    pace: float = 0
     hang: bool = False
 
 
@@ -36,64 +33,22 @@ class Request:
     method: str = "GET"
 
 
-class FaultServer(ThreadingHTTPServer):
+class FaultServer(LocalServer):
     """A context manager. `replies` are given one after the other, and the last one to all further requests.
     `asked` is set with the first of them.
-
-    With `certificate`, the file of a key and its certificates, it speaks TLS.
     """
 
-    daemon_threads = True
-
     def __init__(self, *replies: Reply, host: str = "127.0.0.1", certificate: Path | None = None) -> None:
-        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        super().__init__((host, 0), _Handler)
-        self.host, self.port = host, self.server_port
+        super().__init__(_Handler, host, certificate)
         self.replies = list(replies)
         self.requests: list[Request] = []
-        self.lock = threading.Lock()
         self.asked = threading.Event()
-        self.ended = threading.Event()
-        self.context: ssl.SSLContext | None = None
-        if certificate:
-            self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            self.context.load_cert_chain(certificate)
-        self._thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.01})
-
-    @property
-    def url(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{'https' if self.context else 'http'}://{host}:{self.port}"
 
     def next_reply(self, request: Request) -> Reply:
         with self.lock:
             self.requests.append(request)
             self.asked.set()
             return self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
-
-    def __enter__(self: _Server) -> _Server:  # noqa: PYI019 - Python 3.10 has no Self
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.ended.set()
-        self.shutdown()
-        self._thread.join()
-        self.server_close()
-
-    def finish_request(self, request: object, client_address: object) -> None:
-        """In the thread of the request, so that a client that hangs in its handshake holds up nobody."""
-        assert isinstance(request, socket.socket)
-        if self.context:
-            with self.context.wrap_socket(request, server_side=True) as encrypted:
-                super().finish_request(encrypted, client_address)
-        else:
-            super().finish_request(request, client_address)
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """A client that has gone away is what some tests are about."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -109,7 +64,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(reply.body)
         else:
             self.wfile.write(reply.raw)
-        while reply.endless and not self.server.ended.is_set():
+        while reply.endless and not self.server.ended.wait(reply.pace):
             self.wfile.write(reply.endless)
         if reply.hang:
             self.server.ended.wait()

@@ -8,12 +8,12 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from types import TracebackType
 
 from pai_git.retries import Retries
 from pai_runtime.engines.local.ports import free_ports
+from tests.local_server import LocalServer
 
 
 @dataclass(frozen=True)
@@ -39,43 +39,21 @@ class Request:
     credentials: str | None
 
 
-class GitServer(ThreadingHTTPServer):
+class GitServer(LocalServer):
     """Serves the repositories below a folder; a context manager.
 
     `faults` come first, one for each request. Then `password`, if there is one, must be given, and `admit`
     must let the request in; else it is answered by 429. `seen` is called with each request that came.
     """
 
-    daemon_threads = True
-    request_queue_size = 1024
-
     def __init__(self, root: Path) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(_Handler)
         self.root = root
-        self.url = f"http://127.0.0.1:{self.server_port}"
         self.faults: list[Fault] = []
         self.requests: list[Request] = []
         self.password: str | None = None
         self.admit: Callable[[], bool] = lambda: True
         self.seen: Callable[[Request], None] = lambda _: None
-        self.lock = threading.Lock()
-        self.ended = threading.Event()
-        self._thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.05})
-
-    def __enter__(self) -> "GitServer":  # noqa: PYI034 - Python 3.10 has no Self
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.ended.set()
-        self.shutdown()
-        self._thread.join()
-        self.server_close()
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """A client that has gone away is what some tests are about."""
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -45,9 +45,9 @@ def _of(published: dict[str, Any]) -> str:
 def test_an_item_is_found_by_its_name_and_by_its_id(server: MarketplaceServer) -> None:
     published = item("mnist", text("mnist", type="data"), type="data")
     server.items = [item("other", text("other")), published]
+    origin = f"{server.url}/api/items/{published['id']}"
     for reference in ("marketplace://name/mnist", "marketplace://data/mnist", _of(published)):
         definition = find(_library(server), reference)
-        origin = f"{server.url}/api/items/{published['id']}"
         assert (definition.name, definition.file.origin, definition.file.author) == ("mnist", origin, "alice")
     assert _library(server).file(origin).content == published["protocol"].encode()
 

@@ -1,11 +1,16 @@
 """What definitions require of one another: their order, circles, bounds, storages, and faults in them."""
 
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pai_runtime.definitions.model import Definition, Given
+from pai_runtime.definitions.rendering import rendered
+from pai_runtime.document.problems import Position
+from pai_runtime.document.value import Value
 from pai_runtime.job import expansion
 from pai_runtime.task.plan import Plan
 from tests.definition_harness import MemoryLibrary, plan, problems
@@ -143,11 +148,15 @@ def test_the_work_is_linear_in_the_number_of_references(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     many = 500
-    made = []
-    original = expansion.rendered
-    monkeypatch.setattr(expansion, "rendered", lambda *args: made.append(args) or original(*args))
+    made: list[str] = []
+
+    def counted(definition: Definition, variables: Mapping[str, Given], required_by: Position) -> Value:
+        made.append(definition.name)
+        return rendered(definition, variables, required_by)
+
+    monkeypatch.setattr(expansion, "rendered", counted)
     names = [f"d{number}" for number in range(many)]
-    files = library({**dict(zip(names, names[1:], strict=False)), names[-1]: ""})
+    files = library({**dict(pairwise(names)), names[-1]: ""})
     assert problems(tmp_path, requiring(*names), files) == ()
     assert (len(files.asked), len(made)) == (2 * many - 1, many)
 

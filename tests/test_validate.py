@@ -13,8 +13,8 @@ from tests.support import JOBS, PROGRAM, callback, cli, cli_each, job, write_job
 
 REFUSED = {
     "pre3_wrong": (28, 9, "no-such-prerequisite", "taskRoles.taskrole.prerequisites[0]", "justecho"),
-    "marketplace_role": (10, 21, "definition-unavailable", "taskRoles.taskrole.prerequisites[0]", None),
-    "marketplace_require": (7, 15, "definition-unavailable", "prerequisites[0].require[0]", None),
+    "marketplace_role": (10, 21, "no-such-definition", "taskRoles.taskrole.prerequisites[0]", None),
+    "marketplace_require": (7, 15, "no-such-definition", "prerequisites[0].require[0]", None),
 }
 """Line, column, code, field and suggestion of the one problem."""
 

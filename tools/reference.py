@@ -59,6 +59,11 @@ DOCUMENTS: Final = {
         "definition.schema.json",
         "A shared prerequisite, or a list of them, in YAML. `{{ name }}` is a template variable.",
     ),
+    "Sources of definitions": (
+        "pai_runtime.definitions",
+        "marketplace.schema.json",
+        "`marketplace.yaml`, in `/etc/pai-runtime` for all and in `~/.config/pai-runtime` for a user: YAML.",
+    ),
     "Policy file": (
         "pai_runtime.host",
         "policy.schema.json",

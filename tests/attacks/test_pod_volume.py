@@ -5,10 +5,12 @@ import fcntl
 import os
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
 
+from pai_runtime.pod.directories import BadDirectory, pod_directories
 from tests.init_harness import PodFolder, config
 
 _FULL = """
@@ -141,11 +143,30 @@ def test_directories_that_are_within_each_other_are_refused(
 
 @pytest.mark.parametrize("variable", ["PAI_WORK_DIR", "PAI_RUNTIME_DIR", "PAI_INIT_DIR", "PAI_LOG_DIR"])
 @pytest.mark.parametrize("root", ["/", "//", "/proc/self/root", sys.prefix, sys.base_prefix])
-def test_what_the_runtime_is_in_is_never_emptied(pod: PodFolder, variable: str, root: str) -> None:
-    # Were it begun, the first thing to be done would fail: the bundle is not one.
-    done = pod.init(**{variable: root, "PAI_RUNTIME_BUNDLE": "/nowhere"})
-    assert done.returncode == 1
-    assert "pai-runtime: PAI_" in done.stderr
+def test_what_the_runtime_is_in_is_never_emptied(
+    monkeypatch: pytest.MonkeyPatch, variable: str, root: str
+) -> None:
+    """Nothing is begun here, for what it would empty is this machine's."""
+    monkeypatch.setattr(sys, "prefix", sys.base_prefix)  # as where the command runs
+    with pytest.raises(BadDirectory, match="PAI_"):
+        pod_directories({variable: root})
+
+
+def test_nor_is_the_environment_that_the_command_is_installed_in(pod: PodFolder, tmp_path: Path) -> None:
+    environment = tmp_path / "environment"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
+    (packages,) = environment.glob("lib/python*/site-packages")
+    (packages / "ours.pth").write_text(f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n")
+    start = "from pai_runtime.console_script import main; main()"
+    done = subprocess.run(
+        [environment / "bin/python", "-c", start, "init"],
+        env={**os.environ, **pod.environment, "PAI_WORK_DIR": str(environment)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, "pai-runtime: PAI_WORK_DIR: " in done.stderr) == (1, True)
+    assert (environment / "bin/python").exists()
 
 
 def test_only_one_init_container_at_a_time_is_at_work_on_a_volume(pod: PodFolder) -> None:

@@ -43,7 +43,7 @@ class JobLibrary:
         from pai_runtime.definitions.lock import existing_lock, lock_path
         from pai_runtime.definitions.locked import LockedLibrary, RecordingLibrary
 
-        sources, web = opened_sources(read_sources(configurations()), secrets)
+        sources, web = opened_sources(read_sources(configurations()), secrets, self._host)
         found = SourceLibrary(sources, web, self._host.location_refusal, self._job)
         library: Library = found
         lock = self._lock or existing_lock(lock_path(self._job))
@@ -64,15 +64,19 @@ class JobLibrary:
 
 
 def opened_sources(
-    settings: "Sequence[SourceSettings]", secrets: Mapping[str, "Value"]
+    settings: "Sequence[SourceSettings]", secrets: Mapping[str, "Value"], host: Host | None = None
 ) -> "tuple[Sequence[DefinitionSource], Web]":
-    """These sources and the embedded one, with what asks servers; `secrets` may be tokens of theirs."""
+    """These sources and the embedded one, with what asks servers; `secrets` may be tokens of theirs.
+
+    No server leads to what policies of `host` refuse.
+    """
     from pai_runtime.definitions.cache import Cache
     from pai_runtime.definitions.cached_fetching import CachedFetcher
     from pai_runtime.definitions.fetching import Fetcher
     from pai_runtime.definitions.sources import open_sources
 
-    return open_sources(settings, secrets, CachedFetcher(Fetcher(), Cache(), say))
+    fetcher = Fetcher(refusal=host.location_refusal) if host else Fetcher()
+    return open_sources(settings, secrets, CachedFetcher(fetcher, Cache(), say))
 
 
 def user_configuration() -> Path | None:

@@ -6,12 +6,13 @@ from http import HTTPStatus
 from typing import Final
 
 from pai_runtime import __version__
+from pai_runtime.definitions.locations import canonical
 from pai_runtime.definitions.model import NoDefinition
 from pai_runtime.network.answer import Answer, NoAnswer
 from pai_runtime.network.authorization import bearer
 from pai_runtime.network.deadline import Deadline
 from pai_runtime.network.redirects import Received, followed
-from pai_runtime.network.url import shown_url, split_url
+from pai_runtime.network.url import origin, shown_url, split_url
 from pai_runtime.plugin.backoff import backoff
 
 MOST_BYTES: Final = 4 << 20
@@ -30,16 +31,21 @@ class Unreachable(NoDefinition):
 
 
 class Fetcher:
-    """Asks servers, for up to `seconds` each time; if `offline`, none. Time is given by `now` and `sleep`."""
+    """Asks servers, for up to `seconds` each time; if `offline`, none. Time is given by `now` and `sleep`.
+
+    `refusal` says why what is at the URL to which a redirect has led may not be used, None if it may.
+    """
 
     def __init__(
         self,
         *,
+        refusal: Callable[[str], str | None] = lambda _: None,
         offline: bool = False,
         seconds: float = 60,
         now: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
+        self._refusal = refusal
         self._offline = offline
         self._seconds = seconds
         self._now = now
@@ -57,6 +63,7 @@ class Fetcher:
             pause = 0.0
             try:
                 received = _received(url, headers, deadline, most)
+                self._check(url, received.url)
                 if not received.answer.may_pass:
                     return _content(url, received, has_token=token is not None)
                 reason, pause = f"it answered {received.answer.status}", received.answer.pause
@@ -68,6 +75,10 @@ class Fetcher:
             if failures == _TRIES or not deadline.wait(pause):
                 advice = "try again later, or check the network and its proxy"
                 raise Unreachable(f"{shown_url(url)}: {reason}; {advice}")
+
+    def _check(self, url: str, led_to: str) -> None:
+        if led_to != url and (reason := self._refusal(canonical(led_to))):
+            raise NoDefinition("definition-refused", f"{shown_url(url)} redirects elsewhere: {reason}")
 
 
 def _headers(url: str, token: str | None) -> dict[str, str]:
@@ -83,8 +94,13 @@ def _headers(url: str, token: str | None) -> dict[str, str]:
 def _received(url: str, headers: Mapping[str, str], deadline: Deadline, most: int) -> Received:
     from pai_runtime.definitions.http_get import get  # noqa: PLC0415 - urllib3 is slow to import
 
-    def ask(url: str, headers: Mapping[str, str]) -> Answer:
-        return get(url, headers, deadline.left, most)
+    def ask(target: str, headers: Mapping[str, str]) -> Answer:
+        try:
+            return get(target, headers, deadline.left, most)
+        except NoAnswer as error:
+            if target == url:
+                raise
+            raise NoAnswer(f"redirected to {shown_url(target)}: {error}", permanent=error.permanent) from None
 
     return followed(url, headers, ask, _may_lead)
 
@@ -92,7 +108,7 @@ def _received(url: str, headers: Mapping[str, str], deadline: Deadline, most: in
 def _may_lead(source: str, target: str) -> bool:
     """Whether a redirect may be followed: whoever asked by HTTPS must be answered by it."""
     url = split_url(target)
-    return url is not None and (url.scheme == "https" or source.startswith("http:"))
+    return url is not None and (url.scheme == "https" or origin(source)[0] == "http")
 
 
 def _content(url: str, received: Received, *, has_token: bool) -> bytes:
@@ -102,7 +118,7 @@ def _content(url: str, received: Received, *, has_token: bool) -> bytes:
         return received.answer.body
     way = shown_url(url)
     if received.url != url:
-        way += f" (redirected to {shown_url(received.url)})"
+        way += f": redirected to {shown_url(received.url)}"
     if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
         advice = "check that its token is valid, and may read it" if has_token else "give its source a token"
         raise NoDefinition("definition-forbidden", f"{way}: the server refuses access ({status}); {advice}")

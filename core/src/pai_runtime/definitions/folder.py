@@ -31,8 +31,8 @@ class FolderSource:
     """All YAML files below a directory; no link that leads out of it is followed.
 
     It is read once, and what is read is not parsed: a name is looked for where a file has it as the value of
-    a key ``name``. Job files and what is hidden are left out. `location` takes the place of its path, and of
-    those of its files, in policies.
+    a key ``name``. Job files and what is hidden are left out. `location` takes the place of its path in
+    policies; messages then call its files by their origins.
     """
 
     def __init__(self, name: str, folder: Path, location: str = "") -> None:
@@ -64,10 +64,10 @@ class FolderSource:
         return files
 
     def _file(self, path: str) -> DefinitionFile:
-        whole = self._root / path
+        origin, whole = f"{self.name}:{path}", self._root / path
         return DefinitionFile(
-            origin=f"{self.name}:{path}",
-            shown=str(self._folder / path),
+            origin,
+            shown=str(self._folder / path) if self._is_at_root else origin,
             location=str(whole) if self._is_at_root else self.location,
             content=self._contents[path],
             path=whole,

@@ -24,7 +24,7 @@ from pai_runtime.network.answer import Answer, NoAnswer, no_answer, too_large
 from pai_runtime.network.deadline import within
 from pai_runtime.network.proxies import proxy_for, proxy_headers
 from pai_runtime.network.tls import system_trust
-from pai_runtime.network.url import split_url
+from pai_runtime.network.url import shown_url, split_url
 
 _CONNECT_SECONDS: Final = 10
 _PIECE: Final = 1 << 16
@@ -90,7 +90,7 @@ def _manager(url: SplitResult, seconds: float, opened: list[socket.socket]) -> P
     else:
         trust = options.get("ssl_context")
         manager = ProxyManager(
-            proxy.geturl(), proxy_headers=proxy_headers(proxy), proxy_ssl_context=trust, **options
+            shown_url(proxy.geturl()), proxy_headers=proxy_headers(proxy), proxy_ssl_context=trust, **options
         )
     manager.pool_classes_by_scheme = _pools(opened, guarded=proxy is None)
     return manager
@@ -132,7 +132,7 @@ def _body(response: BaseHTTPResponse, most: int) -> bytes:
     codings = (response.headers.get("Content-Encoding", ""), response.headers.get("Transfer-Encoding", ""))
     if codings[0].lower() not in ("", "identity") or codings[1].lower() not in ("", "chunked"):
         raise NoAnswer("its response is compressed, which was not asked for", permanent=True)
-    if not codings[1] and "Content-Length" not in response.headers:
+    if not codings[1] and not response.headers.get("Content-Length", "").isdecimal():
         raise NoAnswer("its response does not say how long it is", permanent=True)
     body = bytearray()
     while piece := response.read(_PIECE):
@@ -149,7 +149,7 @@ def _is_refused(host: str) -> bool:
         address = ip_address(host.partition("%")[0])
     except ValueError:
         try:
-            address = IPv4Address(socket.inet_aton(host))
+            address = IPv4Address(socket.inet_aton(host.rstrip(".")))
         except OSError:
             return "%" in host  # which a proxy could decode
     if isinstance(address, IPv6Address):

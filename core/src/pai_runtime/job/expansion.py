@@ -198,7 +198,7 @@ class _Expansion:
             return None
         self._budget.add(value.node.size, name.position)
         built = self._checked(value, name)
-        prerequisite = replace(built, name=self._unique(definition.name))
+        prerequisite = replace(built, name=self._unique(definition.name), shared=not definition.file.own)
         instance = _Instance(prerequisite, definition.file, depth)
         self._prerequisites[prerequisite.key] = replace(prerequisite, require=())
         self._by_name[prerequisite.name] = instance

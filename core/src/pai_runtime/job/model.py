@@ -35,7 +35,7 @@ class Prerequisite:
     """One of the job's prerequisites. `plugin` is None for a passive one, which is only referred to.
 
     `properties` are what references can name, `parameters` what the plugin is given; `storages` is what it
-    lists in ``requireStorages``.
+    lists in ``requireStorages``. One that is `shared` comes from a definition that is not the job's own.
     """
 
     name: str
@@ -47,6 +47,7 @@ class Prerequisite:
     parameters: Mapping[str, Value]
     storages: tuple[Value, ...]
     value: Value
+    shared: bool = False
 
     @property
     def key(self) -> PrerequisiteKey:
@@ -130,7 +131,8 @@ class TaskRole:
 class JobUse:
     """One use of a plugin in a role, its references resolved.
 
-    `position` and `field` are where it is in the job file; `fields` is where each parameter is.
+    `position` and `field` are where it is in the job file; `fields` is where each parameter is. One that is
+    `shared` is that of a definition which is not the job's own.
     """
 
     plugin: str
@@ -140,6 +142,7 @@ class JobUse:
     position: Position
     field: str
     fields: Mapping[str, Value]
+    shared: bool = False
 
     def locate(self, path: DocumentPath) -> Location:
         """Where in the job file the value at `path` of the parameters is."""

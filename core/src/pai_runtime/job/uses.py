@@ -67,6 +67,7 @@ class RoleResolver:
             position=storage.position,
             field=storage.field,
             fields=fields,
+            shared=prerequisite is not None and prerequisite.shared,
         )
 
     def _of_prerequisite(self, prerequisite: Prerequisite, plugin: str) -> JobUse:
@@ -79,6 +80,7 @@ class RoleResolver:
             position=prerequisite.value.position,
             field=prerequisite.value.field,
             fields=fields,
+            shared=prerequisite.shared,
         )
 
     def _of_extras(self) -> Iterator[JobUse]:

@@ -97,7 +97,7 @@ def planned_roles(job: Job, host: Host, problems: Problems, *, lenient: bool = F
         usable = []
         for use in job.uses[name].uses:
             try:
-                plugin = host.find(use.plugin)
+                plugin = host.find(use.plugin, shared=use.shared)
             except Unavailable as error:
                 problems.add(_unavailable(use, error, lenient=lenient))
                 continue

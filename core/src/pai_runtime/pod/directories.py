@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from pai_runtime.task.bundle import LAUNCHER, PREFIX, VOLUME
+from pai_runtime.task.interpreter import search_path
 from pai_runtime.task.record import record
 
 TYPE_CHECKING = False
@@ -94,12 +95,20 @@ def pod_directories(environment: Mapping[str, str]) -> Directories:
     return found
 
 
+def _own() -> list[Path]:
+    """What the runtime is in.
+
+    Its interpreter was started without `site`, and so does not know of the virtual environment that it is in.
+    """
+    own = (sys.prefix, sys.base_prefix, Path(sys.executable).parent, *search_path())
+    return [Path(each).resolve() for each in own]
+
+
 def _check(found: Directories) -> None:
     """Refuse what would be emptied, moved or replaced together with something else; raises `BadDirectory`."""
     paths = {name: Path(vars(found)[field]) for name, field in _VARIABLES.items()}
     for name in ("PAI_WORK_DIR", *_WRITTEN):
-        system = (Path(prefix).resolve() for prefix in (sys.prefix, sys.base_prefix))
-        if any(each.is_relative_to(paths[name].resolve()) for each in system):
+        if any(each.is_relative_to(paths[name].resolve()) for each in _own()):
             raise BadDirectory(f"{name}: expected a directory of the pod's own, found {str(paths[name])!r}")
     written = {name: paths[name] for name in _WRITTEN}
     written |= {f"the runtime's own {name!r}": found.volume / name for name in _FIXED}

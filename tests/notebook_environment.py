@@ -1,0 +1,36 @@
+"""The environment with Jupyter Notebook, made when a test asks for it: it has some ninety packages."""
+
+import fcntl
+import hashlib
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+_ROOT = Path(__file__).resolve().parents[1]
+_REQUIREMENTS = _ROOT / "requirements-notebook.txt"
+
+
+def notebook_environment() -> Path:
+    """The directory with its programs; skips the test if it cannot be fetched."""
+    folder = _ROOT / f".venv/notebook-{sys.version_info.major}.{sys.version_info.minor}"
+    folder.parent.mkdir(exist_ok=True)
+    stamp, wanted = folder / "stamp", hashlib.sha256(_REQUIREMENTS.read_bytes()).hexdigest()
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # other processes that run tests may want it at the same time
+        if not stamp.exists() or stamp.read_text() != wanted:
+            _make(folder)
+            stamp.write_text(wanted)
+    return folder / "bin"
+
+
+def _make(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    pip = [folder / "bin/python", "-m", "pip", "-qq", "--disable-pip-version-check", "--no-input", "install"]
+    options = ["--no-compile", "--require-hashes", "--requirement", _REQUIREMENTS]
+    made = subprocess.run([*pip, *options], capture_output=True, text=True, check=False)
+    if made.returncode:
+        pytest.skip(f"Jupyter Notebook cannot be installed: {made.stderr.strip()[-300:]}")
