@@ -67,6 +67,12 @@ class SourceLibrary:
             self._files[origin] = self._local(origin) if origin.startswith(FILE) else self._remote(origin)
         return self._files[origin]
 
+    def beside(self, reference: Reference, file: DefinitionFile, required_by: Position) -> Definition | None:
+        """The definition that a plain name means in its own file, if there is one; raises as `find`."""
+        found = self._definitions(file, required_by)
+        same = [definition for definition in found if definition.name == reference.target]
+        return chosen(reference, same) if same else None
+
     def meant(self, reference: Reference, file: DefinitionFile, required_by: Position) -> Definition:
         """The definition in a file that a reference means, whatever other files have; raises as `find`."""
         if not file.own:
@@ -86,9 +92,8 @@ class SourceLibrary:
 
     def _find(self, reference: Reference, above: DefinitionFile | None, required_by: Position) -> Definition:
         if reference.kind == "plain":
-            here = self._definitions(above, required_by) if above else ()
-            if same := [definition for definition in here if definition.name == reference.target]:
-                return chosen(reference, same)
+            if above and (same := self.beside(reference, above, required_by)):
+                return same
             reference = replace(reference, kind="name")
         if reference.kind in ("name", "item"):
             return self._published(reference, required_by)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pai_runtime.definitions.model import DefinitionFile
-from pai_runtime.definitions.reference import Reference
+from pai_runtime.definitions.reference import Reference, parse_reference
 from pai_runtime.document.document import MAX_BYTES, parse_document, plain_scalar
 from pai_runtime.document.problems import InvalidInput, Position, Problem, Problems
 from pai_runtime.document.schemas import check_value, package_schema
@@ -74,8 +74,12 @@ def lock_path(job: Path) -> Path:
 
 def key_of(reference: Reference, above: DefinitionFile | None) -> Key:
     """What finds a reference that stands in the file `above`; None: in the job file."""
-    is_relative = above is not None and reference.kind in ("plain", "path")
-    return reference.text, above.origin if above and is_relative else ""
+    return reference.text, above.origin if above and reference.kind == "path" else ""
+
+
+def published(reference: Reference) -> Reference:
+    """What a plain name means if nothing in its file has it."""
+    return parse_reference(f"marketplace://name/{reference.target}")
 
 
 def existing_lock(path: Path) -> Lock | None:

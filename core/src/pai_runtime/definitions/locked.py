@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from pai_runtime.definitions.cache import Cache
-from pai_runtime.definitions.lock import Key, Lock, Pin, key_of, lock_text
+from pai_runtime.definitions.lock import Key, Lock, Pin, key_of, lock_text, published
 from pai_runtime.definitions.model import Definition, DefinitionFile, Library, NoDefinition
 from pai_runtime.definitions.reference import Reference
 from pai_runtime.document.problems import Position
@@ -16,6 +16,9 @@ class Sources(Library, Protocol):
 
     def file(self, origin: str) -> DefinitionFile:
         """The definition file of an origin."""
+
+    def beside(self, reference: Reference, file: DefinitionFile, required_by: Position) -> Definition | None:
+        """The definition that a plain name means in its own file, if there is one."""
 
     def meant(self, reference: Reference, file: DefinitionFile, required_by: Position) -> Definition:
         """The definition in a file that a reference means, if no policy refuses the file's location."""
@@ -40,6 +43,10 @@ class LockedLibrary:
 
     def find(self, reference: Reference, above: DefinitionFile | None, required_by: Position) -> Definition:
         """See `Library`."""
+        if reference.kind == "plain":
+            if above and (beside := self._library.beside(reference, above, required_by)):
+                return beside
+            reference = published(reference)
         key = key_of(reference, above)
         if pin := self._lock.pins.get(key):
             if key not in self._files:
@@ -84,7 +91,10 @@ class RecordingLibrary:
     def find(self, reference: Reference, above: DefinitionFile | None, required_by: Position) -> Definition:
         """See `Library`."""
         definition = self._library.find(reference, above, required_by)
-        self._found[key_of(reference, above)] = definition
+        if reference.kind != "plain":
+            self._found[key_of(reference, above)] = definition
+        elif above is None or definition.file.origin != above.origin:
+            self._found[key_of(published(reference), above)] = definition
         return definition
 
     @property
