@@ -197,13 +197,17 @@ def test_a_fault_is_reported_with_the_first_way_only(tmp_path: Path) -> None:
         "a.yaml": definition("a", "wrong"),
         "b.yaml": definition("b", "wrong"),
         "template.yaml": "name: template\nuri: '{{ x | int + 1 }}'\ntemplate_variables: [x]\n",
+        "late.yaml": "name: late\nrequire: [missing]\nplugin: cmd\nplugin_params:\n  never: {{ x }}\n"
+        "template_variables: [x]\n",
     }
     document = requiring("a", "b")
     for x in ([1], [2]):
-        given = {"name": "marketplace://name/template", "template_variables": {"x": x}}
-        document["taskRoles"]["worker"]["prerequisites"].append(given)
+        for name in ("template", "late"):
+            given = {"name": f"marketplace://name/{name}", "template_variables": {"x": x}}
+            document["taskRoles"]["worker"]["prerequisites"].append(given)
     found = problems(tmp_path, document, files)
-    assert sorted(each.code for each in found) == ["wrong-template", "wrong-value"]
+    codes = ["no-such-definition", "unknown-field", "wrong-template", "wrong-value"]
+    assert sorted(each.code for each in found) == codes
     position = next(each.position for each in found if each.code == "wrong-value")
     assert position
     assert position.way[0] == "a.yaml:2:11"

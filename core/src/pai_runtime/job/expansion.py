@@ -170,10 +170,11 @@ class _Expansion:
             self._problems.add(name.problem("too-deep", message))
             return None
         given = _given(name, Renderer(self._references, prerequisite=owner, final=True))
+        asked = name.above if name.key == "name" and name.above else name
         try:
-            variables = completed(definition, given, (name.key == "name" and name.above) or name)
+            variables = completed(definition, given, asked)
         except InvalidInput as error:
-            self._lookup.report(error.problems)
+            self._problems.add(*error.problems)
             return None
         key = _identity(definition, variables)
         if key not in self._instances:
@@ -194,7 +195,7 @@ class _Expansion:
         try:
             value = rendered(definition, variables, name.position)
         except InvalidInput as error:
-            self._lookup.report(error.problems)
+            self._problems.add(*error.problems)
             return None
         self._budget.add(value.node.size, name.position)
         built = self._checked(value, name)
@@ -207,13 +208,11 @@ class _Expansion:
 
     def _checked(self, value: Value, name: Value) -> Prerequisite:
         """The prerequisite in a rendered definition, checked like one that stands in the job file."""
-        problems = Problems(self._problems.mask)
         prerequisite = build_prerequisite(value, self._plugins)
-        check_prerequisite(prerequisite, problems)
+        check_prerequisite(prerequisite, self._problems)
         if prerequisite.kind == "dockerimage":
             message = f"'{name.text}' is a docker image, which cannot be a shared prerequisite"
-            problems.add(name.problem("unsupported-reference", message, found=f"'{name.text}'"))
-        self._lookup.report(problems.in_order)
+            self._problems.add(name.problem("unsupported-reference", message, found=f"'{name.text}'"))
         return prerequisite
 
     def _unique(self, name: str) -> str:
