@@ -197,7 +197,7 @@ def test_a_fault_is_reported_with_the_first_way_only(tmp_path: Path) -> None:
         "a.yaml": definition("a", "wrong"),
         "b.yaml": definition("b", "wrong"),
         "template.yaml": "name: template\nuri: '{{ x | int + 1 }}'\ntemplate_variables: [x]\n",
-        "late.yaml": "name: late\nrequire: [missing]\nplugin: cmd\nplugin_params:\n  never: {{ x }}\n"
+        "late.yaml": "name: late\nrequire: [missing]\nplugin: cmd\nplugin_params:\n  callbacks: [1]\n  x: {{ x }}\n"
         "template_variables: [x]\n",
     }
     document = requiring("a", "b")
@@ -206,7 +206,7 @@ def test_a_fault_is_reported_with_the_first_way_only(tmp_path: Path) -> None:
             given = {"name": f"marketplace://name/{name}", "template_variables": {"x": x}}
             document["taskRoles"]["worker"]["prerequisites"].append(given)
     found = problems(tmp_path, document, files)
-    codes = ["no-such-definition", "unknown-field", "wrong-template", "wrong-value"]
+    codes = ["no-such-definition", "wrong-template", "wrong-type", "wrong-value"]
     assert sorted(each.code for each in found) == codes
     position = next(each.position for each in found if each.code == "wrong-value")
     assert position
