@@ -110,7 +110,8 @@ class _Expansion:
         for alias in order:
             self._aliases[alias] = self._in_job(aliases[alias].require)
             self._budget.add(len(self._aliases[alias]), aliases[alias].value.position)
-        self._warn_of_unused(alias for name, alias in aliases.items() if name not in self._aliases)
+        if not self._problems.has_errors:  # perhaps it is meant where a name is wrong
+            self._warn_of_unused(alias for name, alias in aliases.items() if name not in self._aliases)
 
     def _warn_of_unused(self, aliases: Iterable[Alias]) -> None:
         for alias in aliases:
