@@ -19,7 +19,6 @@ from pai_runtime.plan.planning import JobFiles, job_plugins, plan_job
 from pai_runtime.task.plan import Plan
 from tests.support import write_job
 
-
 _PLUGINS = job_plugins(Host(NO_POLICY))
 
 
