@@ -139,7 +139,7 @@ def times(ratio: float) -> str:
 def job(
     commands: Sequence[str],
     prerequisites: Sequence[Mapping[str, Any]] = (),
-    uses: Sequence[str] = (),
+    uses: Sequence[str | Mapping[str, Any]] = (),
     **fields: Any,
 ) -> dict[str, Any]:
     """A job of one task, which uses the prerequisites named in `uses`."""

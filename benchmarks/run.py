@@ -37,6 +37,7 @@ SUBJECTS = (
     "kubernetes",
     "init",
     "bundle",
+    "definitions",
 )
 
 

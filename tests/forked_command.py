@@ -6,7 +6,6 @@ streams, variables that the interpreter reads) is for tests that start the progr
 """
 
 import atexit
-import io
 import json
 import os
 import resource
@@ -22,6 +21,7 @@ from pathlib import Path
 _SERVER = """
 import atexit, importlib, importlib.metadata, gc, json, os, pkgutil, resource, socket, sys, time, traceback
 sys.path[:] = json.loads(sys.argv[1])
+import cryptography.hazmat.primitives.asymmetric.ed25519, cryptography.hazmat.primitives.serialization
 import jsonschema, packaging.requirements, packaging.specifiers, packaging.version, pluggy, yaml
 import pai_runtime, pai_runtime.cli
 for each in pkgutil.walk_packages(pai_runtime.__path__, "pai_runtime."):
@@ -94,7 +94,7 @@ def can_be_forked(environment: Mapping[str, str]) -> bool:
 
 def forked_command(
     args: Sequence[str], cwd: Path | None, environment: Mapping[str, str], *, together: bool = False
-) -> subprocess.CompletedProcess[str]:
+) -> subprocess.CompletedProcess[bytes]:
     """What the command does with these arguments, in an environment of just these variables.
 
     With `together` its standard error is in its standard output.
@@ -117,9 +117,9 @@ def forked_command(
     socket.send_fds(server, [b"\n"], [request, its_stdout, its_stdout if together else its_stderr])
     for fd in (request, its_stdout, its_stderr):
         os.close(fd)
-    texts = _read_to_their_ends(stdout, stderr)
+    written = _read_to_their_ends(stdout, stderr)
     status, _SPENT[0] = json.loads(server.recv(_MOST_ANSWER))
-    return subprocess.CompletedProcess(list(args), os.waitstatus_to_exitcode(status), *texts)
+    return subprocess.CompletedProcess(list(args), os.waitstatus_to_exitcode(status), *written)
 
 
 @cache
@@ -149,7 +149,7 @@ def _search_path() -> list[str]:
     return path
 
 
-def _read_to_their_ends(*pipes: int) -> list[str]:
+def _read_to_their_ends(*pipes: int) -> list[bytes]:
     """What comes through the pipes until nobody has them open any more."""
     latest = time.monotonic() + _LATEST
     data = dict.fromkeys(pipes, b"")
@@ -165,4 +165,4 @@ def _read_to_their_ends(*pipes: int) -> list[str]:
                 else:
                     selector.unregister(key.fd)
                     os.close(key.fd)
-    return [io.TextIOWrapper(io.BytesIO(data[pipe])).read() for pipe in pipes]
+    return [data[pipe] for pipe in pipes]

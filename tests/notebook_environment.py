@@ -29,8 +29,17 @@ def notebook_environment() -> Path:
 def _make(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-    pip = [folder / "bin/python", "-m", "pip", "-qq", "--disable-pip-version-check", "--no-input", "install"]
-    options = ["--no-compile", "--require-hashes", "--requirement", _REQUIREMENTS]
-    made = subprocess.run([*pip, *options], capture_output=True, text=True, check=False)
+    pip: list[str | Path] = [
+        folder / "bin/python",
+        "-m",
+        "pip",
+        "-qq",
+        "--disable-pip-version-check",
+        "--no-input",
+    ]
+    install: list[str | Path] = [*pip, "install", "--no-compile", "--require-hashes"]
+    made = subprocess.run(
+        [*install, "--requirement", _REQUIREMENTS], capture_output=True, text=True, check=False
+    )
     if made.returncode:
         pytest.skip(f"Jupyter Notebook cannot be installed: {made.stderr.strip()[-300:]}")

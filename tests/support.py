@@ -1,6 +1,7 @@
 """What tests of several packages use."""
 
 import fcntl
+import io
 import json
 import os
 import re
@@ -41,7 +42,9 @@ def cli(
 ) -> subprocess.CompletedProcess[str]:
     """The real command, in a process of its own; `env` is added to this process's environment."""
     if can_be_forked(env or {}):
-        return forked_command(list(map(str, args)), cwd, {**os.environ, **(env or {})})
+        ended = forked_command(list(map(str, args)), cwd, {**os.environ, **(env or {})})
+        texts = (_text(ended.stdout), _text(ended.stderr))
+        return subprocess.CompletedProcess(ended.args, ended.returncode, *texts)
     return subprocess.run(
         [PROGRAM, *map(str, args)],
         cwd=cwd,
@@ -52,6 +55,11 @@ def cli(
         timeout=120,
         check=False,
     )
+
+
+def _text(data: bytes) -> str:
+    """As `subprocess` makes it of bytes."""
+    return io.TextIOWrapper(io.BytesIO(data)).read()
 
 
 _EACH = """

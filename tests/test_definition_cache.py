@@ -319,3 +319,17 @@ def test_the_limit_of_the_caller_holds_for_the_cache_too(folder: Path) -> None:
         Cached(folder).get(server.url)
     with pytest.raises(Unreachable):
         Cached(folder).get(server.url, most=len(A) - 1)
+
+
+@pytest.mark.parametrize(("reply", "requests"), [(Reply(raw=b""), 4), (Reply(503), 8)])
+def test_a_server_that_does_not_answer_is_not_asked_for_each_definition(
+    folder: Path, reply: Reply, requests: int
+) -> None:
+    cached = Cached(folder)
+    with FaultServer(Reply(body=A), Reply(body=B), reply) as server:
+        for path in ("a", "b"):
+            cached.get(f"{server.url}/{path}")
+        server.requests.clear()
+        assert [cached.get(f"{server.url}/{path}") for path in ("a", "b")] == [A, B]
+    assert len(server.requests) == requests
+    assert len(cached.said) == 2

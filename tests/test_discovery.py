@@ -1,13 +1,11 @@
 """Discovery: from metadata alone, whoever installed it, and no broken distribution spoils another."""
 
 import json
-import os
 import shutil
 import subprocess
 import sys
 import sysconfig
 import zipfile
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,7 @@ from pai_runtime.host.code import GROUP
 from pai_runtime.host.discovery import InstalledPlugins
 from pai_runtime.host.metadata import normalized
 from tests.plugin_factory import PIP, UV, Site, manifest, project, uses
-from tests.support import PROGRAM, cli, job, write_job
+from tests.support import cli, job, made_once, write_job
 
 
 def rows(result: subprocess.CompletedProcess[str]) -> dict[str, dict[str, Any]]:
@@ -101,15 +99,16 @@ def test_a_run_imports_only_what_its_tasks_use(site: Site, tmp_path: Path) -> No
 
 @dataclass(frozen=True)
 class Installed:
-    """One way to have the same plugin installed: the command that sees it, and its environment."""
+    """One way to have the same plugin installed: a folder on the search path, or a Python of its own."""
 
-    command: tuple[str | Path, ...]
-    environment: Mapping[str, str]
+    folder: Path | None = None
+    python: Path | None = None
 
     def run(self, *args: str | Path) -> subprocess.CompletedProcess[str]:
+        if self.python is None:
+            return cli(*args, env={"PYTHONPATH": str(self.folder)})
         return subprocess.run(
-            [*self.command, *args],
-            env={**os.environ, **self.environment},
+            [self.python, "-c", _MAIN, *args],
             capture_output=True,
             text=True,
             timeout=120,
@@ -138,7 +137,13 @@ _MAIN = "import sys; from pai_runtime.cli import main; sys.exit(main())"
 @pytest.fixture(scope="module")
 def ways(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Installed]:
     """The plugin org.real, with a console script, built and installed in each way that there is."""
-    folder = tmp_path_factory.mktemp("real")
+    folder = made_once(tmp_path_factory, "real-plugin", _install_in_each_way)
+    names = ("pip by name", "pip from a file", "uv by name", "unpacked")
+    targets = {name: Installed(folder / name) for name in names if (folder / name).exists()}
+    return {**targets, "editable": Installed(python=folder / "environment/bin/python")}
+
+
+def _install_in_each_way(folder: Path) -> None:
     more = 'scripts = { real-tool = "org_real.part:main" }'
     source = project(folder / "org-real", "org.real", version="1.2", more=more)
     wheels = folder / "wheels"
@@ -150,15 +155,9 @@ def ways(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Installed]:
     if UV.exists():
         by_uv = ("--offline", "--no-index", "--no-deps", "--target", targets["uv by name"])
         _call(UV, "pip", "install", "--python", sys.executable, *by_uv, "--find-links", wheels, "org-real")
-    else:
-        del targets["uv by name"]
     zipfile.ZipFile(wheel).extractall(targets["unpacked"])
     python = _environment_with_ours(folder / "environment")
     _call(python, *PIP, "--no-build-isolation", "--editable", source)
-    return {
-        **{name: Installed((PROGRAM,), {"PYTHONPATH": str(path)}) for name, path in targets.items()},
-        "editable": Installed((python, "-c", _MAIN), {}),
-    }
 
 
 def test_a_plugin_is_seen_alike_whoever_installed_it(ways: dict[str, Installed]) -> None:
@@ -211,11 +210,11 @@ def test_what_the_factory_lays_out_is_what_an_installer_leaves(site: Site, tmp_p
     wheels = tmp_path / "wheels"
     _call(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", wheels, cwd=source)
     zipfile.ZipFile(next(wheels.iterdir())).extractall(tmp_path / "unpacked")
-    built = Installed((PROGRAM,), {"PYTHONPATH": str(tmp_path / "unpacked")})
+    built = Installed(tmp_path / "unpacked")
     info = tmp_path / "unpacked" / "org_real-1.2.dist-info"
     files = {f"{{info}}/{name}": (info / name).read_text() for name in ("METADATA", "WHEEL")}
     site.add("org.real", version="1.2", files={**files, "{package}/part.py": "PART = 1\n"})
-    laid_out = Installed((PROGRAM,), site.environment())
+    laid_out = Installed(site.folder)
     for args in (("plugins", "list", "--json"), ("plugins", "digest", "org-real")):
         assert laid_out.run(*args).stdout == built.run(*args).stdout
 

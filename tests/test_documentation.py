@@ -180,7 +180,7 @@ class Reader:
         program, *args = shlex.split(command)
         if program == PROGRAM.name and not _NEEDS_A_SHELL.search(command):
             done = forked_command(args, self.folder, self.environment, together=True)
-            return done.stdout if done.returncode == 0 else f"{done}"
+            return done.stdout.decode() if done.returncode == 0 else f"{done}"
         done = subprocess.run(
             ["bash", "-c", command],
             cwd=self.folder,

@@ -383,6 +383,22 @@ def test_what_can_be_no_token_is_not_sent(token: str) -> None:
     assert not server.requests
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "a.yaml",
+        "file:///etc/passwd",
+        "http://[",
+        "http://h:99999/?query",
+        "http://me:query@h/",
+        "http://é/",
+    ],
+)
+def test_what_is_no_url_that_can_be_asked_is_an_error(url: str) -> None:
+    assert failure(lambda: fetcher().get(url)).code == "definition-unavailable"
+
+
 def test_offline_nobody_is_asked() -> None:
     with FaultServer(GOOD) as server:
         error = failure(lambda: Fetcher(offline=True).get(f"{server.url}?query=1"))

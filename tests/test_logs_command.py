@@ -12,13 +12,14 @@ import pytest
 
 from pai_runtime.cli import FEWEST_FILES
 from pai_runtime.task.launch import Rotation
+from tests.forked_command import forked_command
 from tests.played_run import PlayedRun
 from tests.support import PROGRAM, cli
 
 
 def logs(*args: str | Path) -> bytes:
     """What it prints, where it succeeds."""
-    done = subprocess.run([PROGRAM, "logs", *args], capture_output=True, check=False, timeout=60)
+    done = forked_command(["logs", *map(str, args)], None, os.environ)
     assert (done.returncode, done.stderr) == (0, b"")
     return done.stdout
 

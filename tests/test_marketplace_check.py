@@ -125,7 +125,8 @@ def test_what_a_job_would_find_wrong_is_found(
 
 
 def test_a_value_that_is_made_up_is_not_judged(capsys: pytest.CaptureFixture[str]) -> None:
-    storage = "- name: share\n  plugin: pvc_storage\n  plugin_params: {name: a, mountPath: {{ at }}, readOnly: {{ ro }}}\n"
+    parameters = "{name: a, mountPath: {{ at }}, readOnly: {{ ro }}}"
+    storage = f"- name: share\n  plugin: pvc_storage\n  plugin_params: {parameters}\n"
     write("given.yaml", f"{storage}  template_variables: [at, ro]\n")
     assert check(capsys, "given.yaml")[0] == 0
     write("wrong.yaml", f"{storage}  template_variables: [at, {{name: ro, default: maybe}}]\n")

@@ -14,6 +14,8 @@ from pai_runtime import cli as command_line
 from pai_runtime.cli.marketplace.job_text import yaml_text
 from pai_runtime.cli.marketplace.source_entry import with_source
 from pai_runtime.document.document import parse_document
+from tests.fault_server import FaultServer, Reply
+from tests.marketplace_server import MarketplaceServer, item
 
 
 def script(name: str, command: str = "true", **fields: Any) -> dict[str, Any]:
@@ -379,11 +381,10 @@ ADDED = '  - name: new\n    folder: "/a b"\n'
         ("sources: [{name: a}]\n", None),
         ("- name: a\n", None),
         ("other: 1\n", None),
-        ("sources: [\n", None),
     ],
 )
 def test_a_source_is_added_to_the_text_and_nothing_else_changes(text: str, expected: str | None) -> None:
-    assert with_source(text, ENTRY) == expected
+    assert with_source(text, "", ENTRY) == expected
 
 
 def test_what_is_added_can_be_used(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -449,3 +450,70 @@ def test_a_configuration_that_a_person_has_to_change_is_left_alone(
     assert (ran.status, ran.out) == (1, "")
     assert "  - name: defs" in ran.err
     assert configuration.read_text("utf-8") == text
+
+
+def test_a_server_is_added_with_its_token_and_listed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    Path("token").write_text("alice-token\n", "utf-8")
+    published = [item("remote", yaml.safe_dump(script("remote")), description="On a server.")]
+    published += [
+        item("twice", yaml.safe_dump(script("twice")), author=author) for author in ("alice", "bob")
+    ]
+    with MarketplaceServer(*published) as server:
+        ran = marketplace(capsys, "add", server.url, "--name", "pai", "--token-file", "token")
+        assert (ran.status, ran.err) == (0, "")
+        assert "with 3 definitions" in ran.out
+        rows = {each["name"]: each for each in marketplace(capsys, "list", "--json").data}
+        assert (rows["remote"]["source"], rows["remote"]["author"]) == ("pai", "alice")
+        (found,) = marketplace(capsys, "search", "server", "--source", "pai", "--json").data
+        assert found["name"] == "remote"
+        several = marketplace(capsys, "show", "twice")
+        assert (several.status, several.out) == (2, "")
+        assert published[2]["id"] in several.err
+        id_ = f"marketplace://prerequisites/itemId/{published[2]['id']}"
+        assert marketplace(capsys, "show", id_, "--json").data["author"] == "bob"
+        valid(capsys, marketplace(capsys, "use", id_))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another"))
+    ran = marketplace(capsys, "list")
+    assert ran.status == 0
+    assert "debug_hook" in ran.out
+    assert ran.err.startswith("source pai: warning: ")
+
+
+def test_a_url_of_a_definition_file_is_added(capsys: pytest.CaptureFixture[str]) -> None:
+    with FaultServer(Reply(200, yaml.safe_dump([WGET, SHARE]).encode())) as server:
+        ran = marketplace(capsys, "add", f"{server.url}/tools.yaml", "--name", "tools")
+        assert (ran.status, ran.err) == (0, "")
+        shown = marketplace(capsys, "show", "share", "--json").data
+        assert shown["origin"] == f"{server.url}/tools.yaml"
+    with FaultServer(Reply(404, b"")) as server:
+        assert marketplace(capsys, "add", f"{server.url}/none.yaml", "--name", "none").status == 2
+
+
+def test_a_broken_configuration_is_told_with_its_line(capsys: pytest.CaptureFixture[str]) -> None:
+    folder("team", WGET)
+    configuration = Path("config/pai-runtime/marketplace.yaml")
+    configuration.write_text("sources:\n  - name: team\n    foldr: /x\n", "utf-8")
+    Path("defs").mkdir()
+    for args in (["list"], ["show", "wget"], ["add", "defs"]):
+        ran = marketplace(capsys, *args)
+        assert (ran.status, ran.out) == (1 if args[0] == "add" else 2, "")
+        assert "marketplace.yaml:3:5" in ran.err
+
+
+def test_a_source_that_a_policy_refuses_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
+    team = folder("team", WGET)
+    Path("policy.yaml").write_text(
+        "policyVersion: 1\nplugins: []\ndefinitions: {sources: [embedded]}\n", "utf-8"
+    )
+    ran = marketplace(capsys, "list", "--policy", "policy.yaml")
+    assert ran.status == 0
+    assert "wget" not in ran.out
+    assert ran.err.startswith("source team: warning: policy policy.yaml ")
+    assert str(team.absolute()) in ran.err
+    assert marketplace(capsys, "show", "wget", "--policy", "policy.yaml").status == 2
+    Path("defs").mkdir()
+    Path("defs/a.yaml").write_text(yaml.safe_dump(WGET), "utf-8")
+    assert marketplace(capsys, "add", "defs", "--policy", "policy.yaml").status == 2
+    assert "defs" not in Path("config/pai-runtime/marketplace.yaml").read_text("utf-8")

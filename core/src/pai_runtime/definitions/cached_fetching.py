@@ -4,20 +4,26 @@ from collections.abc import Callable
 
 from pai_runtime.definitions.cache import Cache
 from pai_runtime.definitions.fetching import MOST_BYTES, Fetcher, Unreachable
+from pai_runtime.network.url import origin, shown_url
 
 
 class CachedFetcher:
-    """As a `Fetcher`, and keeps in a cache what comes. `say` is called with a warning if that has to do."""
+    """As a `Fetcher`, and keeps in a cache what comes. `say` is called with a warning if that has to do.
+
+    A server that does not answer is not asked again: a job may have many definitions from it, and would wait
+    for each of them.
+    """
 
     def __init__(self, fetcher: Fetcher, cache: Cache, say: Callable[[str], None]) -> None:
         self._fetcher = fetcher
         self._cache = cache
         self._say = say
+        self._silent: set[object] = set()
 
     def get(self, url: str, *, token: str | None = None, most: int = MOST_BYTES) -> bytes:
         """What is at a URL, or was there when it could last be asked; raises `NoDefinition`."""
         try:
-            content = self._fetcher.get(url, token=token, most=most)
+            content = self._fetched(url, token, most)
         except Unreachable as error:
             kept = self._cache.by_origin(url)
             if kept is None or len(kept) > most:
@@ -26,3 +32,13 @@ class CachedFetcher:
             return kept
         self._cache.keep(url, content)
         return content
+
+    def _fetched(self, url: str, token: str | None, most: int) -> bytes:
+        if origin(url) in self._silent:
+            raise Unreachable(f"{shown_url(url)}: its server has not answered")
+        try:
+            return self._fetcher.get(url, token=token, most=most)
+        except Unreachable as error:
+            if not error.answered:
+                self._silent.add(origin(url))
+            raise

@@ -9,7 +9,16 @@ from pai_runtime.definitions.template import RESERVED, Template, WrongTemplate, 
 from pai_runtime.definitions.unquoted import parse_unquoted
 from pai_runtime.definitions.variables import type_fault
 from pai_runtime.document.document import decoded
-from pai_runtime.document.problems import InvalidInput, Position, Problem, Problems, bounded, listed
+from pai_runtime.document.problems import (
+    MOST_LOOKED_FOR,
+    InvalidInput,
+    Position,
+    Problem,
+    Problems,
+    Suggestions,
+    bounded,
+    listed,
+)
 from pai_runtime.document.schemas import check, package_schema
 from pai_runtime.document.value import Source, Value
 
@@ -22,29 +31,89 @@ _LITERAL: Final = frozenset({"name", "type", "version", "plugin", "protocolVersi
 """Fields that are no templates: what a definition is does not depend on its variables."""
 
 _LONGEST_SHOWN = 100
+_MOST_WORK = 100_000
+_NO_TEMPLATE = "expected text without '{{' and '{%'"
 
 
 def read_definitions(file: DefinitionFile, required_by: Position | None = None) -> Sequence[Definition]:
     """What is defined in a file; raises `InvalidInput`. Its positions have this `required_by`."""
     source = Source(file.shown, decoded(file.content, file.shown, required_by), required_by)
     root = parse_unquoted(source)
-    problems = Problems()
     values = list(root.values()) if isinstance(root.data, list) else [root]
     if not values:
         raise InvalidInput([root.problem("empty", "expected at least one definition, found an empty list")])
-    found: dict[tuple[str, str, str], Definition] = {}
+    reader = _Reader(file)
     for value in values:
+        reader.read(value)
+        if len(reader.problems) > MOST_LOOKED_FOR:
+            break
+    if reader.problems:
+        raise InvalidInput(bounded(reader.problems, root.position))
+    return tuple(reader.definitions.values())
+
+
+class _Reader:
+    """Reads the definitions of one file, one after the other."""
+
+    def __init__(self, file: DefinitionFile) -> None:
+        self.definitions: dict[tuple[str, str, str], Definition] = {}
+        self.problems: list[Problem] = []
+        self._file = file
+        self._work = 0
+
+    def read(self, value: Value) -> None:
+        """Read the next one."""
+        problems = Problems()
         check_fields(value, _decided(value.data), problems)
-        if not isinstance(value.data, dict):
-            continue
-        definition = _definition(value, file, problems)
-        problems.add(*_template_problems(definition, problems))
-        first = found.setdefault((definition.name, definition.kind, definition.version), definition)
+        if isinstance(value.data, dict):
+            self._add(_definition(value, self._file, problems), problems)
+        self.problems += problems.in_order
+
+    def _add(self, definition: Definition, problems: Problems) -> None:
+        problems.add(*_both_parameters(definition.value))
+        for part in _rendered_parts(definition.value):
+            problems.add(*_key_problems(part))
+            if has_template(part.data):
+                problems.add(*self._template_problems(part, definition, problems.suggestions))
+        key = (definition.name, definition.kind, definition.version)
+        first = self.definitions.setdefault(key, definition)
         if first is not definition and definition.name:
-            problems.add(_second(value.get("name") or value, "definition", first.value))
-    if problems.has_errors:
-        raise InvalidInput(bounded(problems.in_order, root.position))
-    return tuple(found.values())
+            name = definition.value.get("name") or definition.value
+            problems.add(_second(name, "definition", first.value))
+
+    def _template_problems(
+        self, value: Value, definition: Definition, suggestions: Suggestions
+    ) -> Iterator[Problem]:
+        """What is wrong with a template, whatever the variables are."""
+        if _is_literal(value, definition.value):
+            yield value.problem("wrong-template", f"this cannot depend on template variables; {_NO_TEMPLATE}")
+            return
+        try:
+            template = Template(value.text)
+            self._count(template, value)
+            names = template.names
+        except WrongTemplate as error:
+            yield wrong_template(definition, value, str(error))
+            return
+        for name in names:
+            if name not in definition.variables:
+                known = listed(list(definition.variables)) or "none"
+                yield Problem(
+                    "wrong-template",
+                    f"'{definition.name}' declares no template variable '{name}'; it declares {known}",
+                    _position_of(name, value),
+                    value.field,
+                    found=f"'{name}'",
+                    suggestion=suggestions.near_miss(name, definition.variables),
+                )
+
+    def _count(self, template: Template, value: Value) -> None:
+        self._work += template.work
+        if self._work > _MOST_WORK:
+            message = (
+                "too many expressions in this file are more than names; expected fewer, or several files"
+            )
+            raise InvalidInput([value.problem("too-many-expressions", message)])
 
 
 def check_fields(definition: Value, data: Any, problems: Problems) -> None:
@@ -61,13 +130,9 @@ def _decided(data: Any) -> Any:
 
 def unused_variables(definition: Definition) -> Sequence[Variable]:
     """Variables that a definition declares, and has no use for."""
-    used = {name for value in templates(definition.value) for name in Template(value.text).names}
+    texts = (part.text for part in _rendered_parts(definition.value) if has_template(part.data))
+    used = {name for text in texts for name in Template(text).names}
     return [variable for variable in definition.variables.values() if variable.name not in used]
-
-
-def templates(definition: Value) -> Iterator[Value]:
-    """The texts of a definition that are templates."""
-    return (value for value in _rendered_parts(definition) if has_template(value.data))
 
 
 def _rendered_parts(definition: Value) -> Iterator[Value]:
@@ -127,41 +192,17 @@ def _default_problems(variable: Variable, default: Value) -> Iterator[Problem]:
         yield value.problem("wrong-template", "the default of a variable is a value, and no template")
 
 
-def _template_problems(definition: Definition, problems: Problems) -> Iterator[Problem]:
-    """What is wrong with its templates, whatever the variables are."""
-    second = definition.value.get("parameters")
-    if second and definition.value.get("plugin_params"):
+def _both_parameters(definition: Value) -> Iterator[Problem]:
+    second = definition.get("parameters")
+    if second and definition.get("plugin_params"):
         message = "'parameters' is another name of 'plugin_params'; expected only one of them"
         yield Problem("duplicate-field", message, second.key_position, second.field)
-    for value in _rendered_parts(definition.value):
-        if has_template(value.key):
-            message = "a key cannot be a template; expected text without '{{' and '{%'"
-            yield Problem("wrong-template", message, value.key_position, value.field)
-        if has_template(value.data):
-            yield from _problems_of(value, definition, problems)
 
 
-def _problems_of(template: Value, definition: Definition, problems: Problems) -> Iterator[Problem]:
-    if _is_literal(template, definition.value):
-        message = "this cannot depend on template variables; expected text without '{{' and '{%'"
-        yield template.problem("wrong-template", message)
-        return
-    try:
-        names = Template(template.text).names
-    except WrongTemplate as error:
-        yield wrong_template(definition, template, str(error))
-        return
-    for name in names:
-        if name not in definition.variables:
-            known = listed(list(definition.variables)) or "none"
-            yield Problem(
-                "wrong-template",
-                f"'{definition.name}' declares no template variable '{name}'; it declares {known}",
-                _position_of(name, template),
-                template.field,
-                found=f"'{name}'",
-                suggestion=problems.suggestions.near_miss(name, definition.variables),
-            )
+def _key_problems(value: Value) -> Iterator[Problem]:
+    if has_template(value.key):
+        message = f"a key cannot be a template; {_NO_TEMPLATE}"
+        yield Problem("wrong-template", message, value.key_position, value.field)
 
 
 def wrong_template(definition: Definition, template: Value, why: str) -> Problem:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import cached_property, lru_cache
 from typing import Any, Final
 
-from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, nodes, pass_context
+from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, Undefined, nodes, pass_context
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.visitor import NodeTransformer
@@ -148,13 +148,17 @@ class _Sandbox(ImmutableSandboxedEnvironment):
         return self.getitem(obj, attribute)
 
     def getitem(self, obj: Any, argument: Any) -> Any:
-        is_there = (isinstance(obj, dict) and isinstance(argument, str)) or (
-            isinstance(obj, list) and isinstance(argument, int)
-        )
+        if isinstance(obj, Undefined):
+            return obj
+        is_key = isinstance(obj, dict) and isinstance(argument, str)
+        is_index = isinstance(obj, (list, tuple)) and is_number(argument)
         try:
-            return obj[argument] if is_there else self.undefined(obj=obj, name=argument)
-        except LookupError:
-            return self.undefined(obj=obj, name=argument)
+            return obj[argument] if is_key or is_index else self._nothing(argument)
+        except (LookupError, TypeError):
+            return self._nothing(argument)
+
+    def _nothing(self, argument: Any) -> Undefined:
+        return self.undefined(hint=f"a value has no '{argument}'")
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         if is_number(left) and is_number(right):

@@ -24,10 +24,14 @@ _LONGEST_PAUSE: Final = 10.0
 
 
 class Unreachable(NoDefinition):
-    """The server gave no answer, or had too much to do: what came from it earlier is the best there is."""
+    """The server gave no answer, or had too much to do: what came from it earlier is the best there is.
 
-    def __init__(self, message: str) -> None:
+    `answered`: it did answer, so that it may still give something else.
+    """
+
+    def __init__(self, message: str, *, answered: bool = False) -> None:
         super().__init__("definition-unavailable", message)
+        self.answered = answered
 
 
 class Fetcher:
@@ -60,13 +64,14 @@ class Fetcher:
         failures = 0
         while True:
             failures += 1
-            pause = 0.0
+            pause, answered = 0.0, False
             try:
                 received = _received(url, headers, deadline, most)
                 self._check(url, received.url)
                 if not received.answer.may_pass:
                     return _content(url, received, has_token=token is not None)
-                reason, pause = f"it answered {received.answer.status}", received.answer.pause
+                reason, answered = f"it answered {received.answer.status}", True
+                pause = received.answer.pause
             except NoAnswer as error:
                 reason = str(error)
                 if error.permanent:
@@ -74,7 +79,7 @@ class Fetcher:
             pause = max(pause, backoff(failures, _FIRST_PAUSE, _LONGEST_PAUSE))
             if failures == _TRIES or not deadline.wait(pause):
                 advice = "try again later, or check the network and its proxy"
-                raise Unreachable(f"{shown_url(url)}: {reason}; {advice}")
+                raise Unreachable(f"{shown_url(url)}: {reason}; {advice}", answered=answered)
 
     def _check(self, url: str, led_to: str) -> None:
         if led_to != url and (reason := self._refusal(canonical(led_to))):

@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from email.message import Message
 from http import HTTPStatus
 from http.client import HTTPException
@@ -45,22 +46,21 @@ def get(text: str, headers: Mapping[str, str], left: Callable[[], float], most: 
         raise NoAnswer("it has no valid address", permanent=True)
     if _is_refused(url.hostname or ""):
         raise _link_local()
-    opened: list[socket.socket] = []
+    connections = _Connections()
     try:
-        return within(left(), lambda: _exchange(url, headers, left(), most, opened))
+        return within(left(), lambda: _exchange(url, headers, left(), most, connections))
     except LocationValueError:
         raise NoAnswer("it has no valid address", permanent=True) from None
     except (HTTPError, HTTPException, OSError, ValueError) as error:
         raise no_answer(_cause(error)) from None
     finally:
-        for each in opened:
-            _end(each)
+        connections.end()
 
 
 def _exchange(
-    url: SplitResult, headers: Mapping[str, str], seconds: float, most: int, opened: list[socket.socket]
+    url: SplitResult, headers: Mapping[str, str], seconds: float, most: int, connections: "_Connections"
 ) -> Answer:
-    manager = _manager(url, seconds, opened)
+    manager = _manager(url, seconds, connections)
     try:
         response = manager.request(
             "GET", url.geturl(), headers=headers, redirect=False, preload_content=False, decode_content=False
@@ -75,7 +75,7 @@ def _exchange(
         manager.clear()
 
 
-def _manager(url: SplitResult, seconds: float, opened: list[socket.socket]) -> PoolManager:
+def _manager(url: SplitResult, seconds: float, connections: "_Connections") -> PoolManager:
     """What asks by the proxy, if there is one: then it is the proxy that decides where a name leads."""
     options: dict[str, Any] = {
         "num_pools": 1,
@@ -92,31 +92,51 @@ def _manager(url: SplitResult, seconds: float, opened: list[socket.socket]) -> P
         manager = ProxyManager(
             shown_url(proxy.geturl()), proxy_headers=proxy_headers(proxy), proxy_ssl_context=trust, **options
         )
-    manager.pool_classes_by_scheme = _pools(opened, guarded=proxy is None)
+    connections.guarded = proxy is None
+    manager.pool_classes_by_scheme = _pools(connections.opened)
     return manager
 
 
-def _pools(opened: list[socket.socket], *, guarded: bool) -> dict[str, type[HTTPConnectionPool]]:
-    """Pools of connections that are kept in `opened`; if `guarded`, none of them is to a refused address.
+class _Connections:
+    """Those of one request, which can be ended while another thread uses them.
 
-    That is decided by the address that has been connected to: how it was spelled, and what a name led to,
-    makes no difference.
+    If `guarded`, none of them is to a refused address. That is decided by the address that has been connected
+    to: how it was spelled, and what a name led to, makes no difference.
     """
 
-    def opening(sock: socket.socket) -> socket.socket:
-        if guarded and _is_refused(sock.getpeername()[0]):
+    def __init__(self) -> None:
+        self.guarded = True
+        self._has_ended = False
+        self._open: list[socket.socket] = []
+
+    def opened(self, sock: socket.socket) -> socket.socket:
+        """The connection, before anything is sent on it; raises `NoAnswer` if it may not be used."""
+        if self.guarded and _is_refused(sock.getpeername()[0]):
             sock.close()
             raise _link_local()
-        opened.append(sock.dup())
+        self._open.append(sock.dup())
+        if self._has_ended:  # after it was added: nothing that comes too late is overlooked
+            self.end()
         return sock
+
+    def end(self) -> None:
+        """End them, also for a thread that still reads from one, or is about to open one."""
+        self._has_ended = True
+        while self._open:
+            with self._open.pop() as sock, suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+
+
+def _pools(opened: Callable[[socket.socket], socket.socket]) -> dict[str, type[HTTPConnectionPool]]:
+    """Pools that hand each new connection to `opened` first."""
 
     class Plain(HTTPConnection):
         def _new_conn(self) -> socket.socket:
-            return opening(super()._new_conn())
+            return opened(super()._new_conn())
 
     class Encrypted(HTTPSConnection):
         def _new_conn(self) -> socket.socket:
-            return opening(super()._new_conn())
+            return opened(super()._new_conn())
 
     class PlainPool(HTTPConnectionPool):
         ConnectionCls = Plain
@@ -168,13 +188,3 @@ def _cause(error: BaseException) -> BaseException:
         if not causes:
             return error
         error = causes[0]
-
-
-def _end(sock: socket.socket) -> None:
-    """End a connection, also for a thread that still reads from it."""
-    try:
-        sock.shutdown(socket.SHUT_RDWR)
-    except OSError:
-        pass
-    finally:
-        sock.close()

@@ -63,7 +63,8 @@ class MarketplaceSource:
                 is_alone = names[_text(item, "name")] == 1
                 reference = each.reference if is_alone else _reference(item)
                 summary = each.summary or _text(item, "summary")
-                found.append(replace(each, reference=reference, summary=summary))
+                description = each.description or _text(item, "description")
+                found.append(replace(each, reference=reference, summary=summary, description=description))
         return found
 
     def _file(self, item: Item) -> DefinitionFile:

@@ -14,6 +14,7 @@ LONGEST: Final = 64 * 1024
 """Characters of a template, and of what it becomes."""
 
 _MOST_EXPRESSIONS = 1000
+_LEAST_WORK = 100
 _MARK = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}|\{\{|\{%")
 RESERVED: Final = frozenset(
     ["and", "or", "not", "in", "is", "if", "else", "true", "false", "none", "True", "False", "None", "self"]
@@ -35,32 +36,38 @@ class Piece:
 
 
 class Template:
-    """A text with expressions in it.
+    """A text with expressions in it; raises `WrongTemplate` for one that is too long.
 
-    `names` are the variables that it uses, in their order. One that needs no more than their values is
-    rendered without Jinja, which takes longer to import than most else that is done here.
+    One that needs no more than the values of variables is rendered without Jinja2, which takes longer to
+    import than most else that is done here. `work` says how much there is to do for any other, in characters.
     """
 
     def __init__(self, text: str) -> None:
         if len(text) > LONGEST:
-            raise WrongTemplate(f"longer than {LONGEST} characters")
-        marks = list(_MARK.finditer(text))
-        if len(marks) > _MOST_EXPRESSIONS:
-            raise WrongTemplate(f"more than {_MOST_EXPRESSIONS} expressions")
+            raise WrongTemplate(f"it is longer than {LONGEST} characters")
         self._text = text
-        self._marks = marks
-        self._expressions: Expressions | None = None
-        if all(mark[1] and mark[1] not in RESERVED for mark in marks):
-            self.names = tuple(dict.fromkeys(mark[1] for mark in marks))
-        else:
-            from pai_runtime.definitions.expressions import parsed  # noqa: PLC0415 - see the class
+        self._marks = list(_MARK.finditer(text))
+        if len(self._marks) > _MOST_EXPRESSIONS:
+            raise WrongTemplate(f"it has more than {_MOST_EXPRESSIONS} expressions")
+        has_names_only = all(mark[1] and mark[1] not in RESERVED for mark in self._marks)
+        self.work = 0 if has_names_only else max(_LEAST_WORK, len(text))
 
-            self._expressions = parsed(text)
-            self.names = self._expressions.names
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The variables that it uses, in their order; raises `WrongTemplate`."""
+        if self.work:
+            return self._expressions.names
+        return tuple(dict.fromkeys(mark[1] for mark in self._marks))
+
+    @property
+    def _expressions(self) -> "Expressions":
+        from pai_runtime.definitions.expressions import parsed  # noqa: PLC0415 - see the class
+
+        return parsed(self._text)
 
     def pieces(self, variables: Mapping[str, Given]) -> list[Piece]:
         """What it becomes, part by part; raises `WrongTemplate`."""
-        if self._expressions:
+        if self.work:
             return self._expressions.pieces(variables)
         pieces, end = [], 0
         for mark in self._marks:

@@ -7,7 +7,7 @@ booleans (``yes`` and ``on`` are text), keys are text, and there are no tags of 
 import math
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,12 @@ MAX_NODES = 100_000
 
 _INT = re.compile(r"[-+]?[0-9]{1,300}|0o[0-7]{1,300}|0x[0-9a-fA-F]{1,300}")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-_NULL = {"", "~", "null", "Null", "NULL"}
-_BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+_FIRST_OF_NUMBER = frozenset("+-.0123456789")
+_WORDS: Mapping[str, bool | None] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
 _CORE_TAGS = {
     f"tag:yaml.org,2002:{kind}": kind for kind in ("str", "int", "float", "bool", "null", "map", "seq")
 }
@@ -68,8 +72,8 @@ def parse_document(text: str, file: str) -> Value:
 
 def yaml_events(text: str) -> Iterator[Any]:
     """What a parser of YAML finds in a text."""
-    events: Iterator[Any] = yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    return events
+    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return iter(loader(text).get_event, None)  # half of the time that `yaml.parse` takes for the same
 
 
 def parse_source(source: Source, events: Callable[[str], Iterable[Any]] = yaml_events) -> Value:
@@ -112,6 +116,15 @@ class _Builder:
         self._roots: list[Node] = []
         self._problems: list[Problem] = []
         self._scalar_read: Any = None
+        self._take: Mapping[type, Callable[[Any], None]] = {
+            yaml.DocumentStartEvent: self._document,
+            yaml.MappingStartEvent: self._begin,
+            yaml.SequenceStartEvent: self._begin,
+            yaml.MappingEndEvent: self._end,
+            yaml.SequenceEndEvent: self._end,
+            yaml.ScalarEvent: self._scalar,
+            yaml.AliasEvent: self._alias,
+        }
 
     def document(self) -> Node:
         if not self._roots:
@@ -121,25 +134,8 @@ class _Builder:
         return self._roots[0]
 
     def feed(self, event: Any) -> None:
-        match event:
-            case yaml.DocumentStartEvent() if self._roots:
-                raise _invalid(
-                    "second-document", "expected one YAML document, found a second one", self._at(event)
-                )
-            case yaml.MappingStartEvent() | yaml.SequenceStartEvent():
-                self._begin(event)
-            case yaml.MappingEndEvent() | yaml.SequenceEndEvent():
-                self._end(event)
-            case yaml.ScalarEvent():
-                self._scalar_read = event
-                self._scalar(event)
-            case yaml.AliasEvent():
-                node = self._anchors.get(event.anchor)
-                if node is None:
-                    # Its name is not shown, nor a tag: a secret that begins with * or ! looks like one.
-                    message = "undefined alias, or an alias inside its own value"
-                    raise InvalidInput([self._of_value("unknown-alias", message, event)])
-                self._add(node, event)
+        if take := self._take.get(type(event)):
+            take(event)
 
     def syntax_problem(self, error: yaml.MarkedYAMLError) -> Problem:
         """What is wrong where the parser gives up."""
@@ -180,11 +176,25 @@ class _Builder:
         is_item = len(self._open) > 1 and isinstance(self._open[-1].event, yaml.SequenceStartEvent)
         return is_item and is_commands(self._open[-2].key)
 
+    def _document(self, event: Any) -> None:
+        if self._roots:
+            message = "expected one YAML document, found a second one"
+            raise _invalid("second-document", message, self._at(event))
+
+    def _alias(self, event: Any) -> None:
+        node = self._anchors.get(event.anchor)
+        if node is None:
+            # Its name is not shown, nor a tag: a secret that begins with * or ! looks like one.
+            message = "undefined alias, or an alias inside its own value"
+            raise InvalidInput([self._of_value("unknown-alias", message, event)])
+        self._add(node, event)
+
     def _begin(self, event: Any) -> None:
         if len(self._open) >= MAX_DEPTH:
             message = f"nested deeper than {MAX_DEPTH} levels"
             raise _invalid("too-deep", message, self._at(event))
-        self._check_tag(event, "map" if isinstance(event, yaml.MappingStartEvent) else "seq")
+        if event.tag is not None:
+            self._check_tag(event, "map" if isinstance(event, yaml.MappingStartEvent) else "seq")
         if self._expects_key():
             message = "a list or mapping cannot be a key; put text that begins with '{{' in quotes"
             raise InvalidInput([self._of_value("wrong-key", message, event)])
@@ -207,6 +217,7 @@ class _Builder:
         self._add(node, start)
 
     def _scalar(self, event: Any) -> None:
+        self._scalar_read = event
         text: str = event.value
         data = _scalar_data(text, event)
         if event.tag == "!" and not event.style and self._is_command():
@@ -214,7 +225,8 @@ class _Builder:
             self._problems.append(
                 self._of_value("wrong-tag", "in YAML, '!' at the start begins a tag", event)
             )
-        self._check_tag(event, "str", *_KINDS[type(data)])
+        if event.tag is not None:
+            self._check_tag(event, "str", *_KINDS[type(data)])
         if "\0" in text:
             message = "the character NUL is not allowed"
             self._problems.append(Problem("nul", message, self._at(event)))
@@ -275,7 +287,7 @@ class _Builder:
 
     def _check_tag(self, event: Any, *kinds: str) -> None:
         kind = _CORE_TAGS.get(event.tag)
-        if event.tag not in (None, "!") and kind is None:
+        if event.tag != "!" and kind is None:
             message = "this YAML tag is not allowed; values are plain data"
             self._problems.append(self._of_value("wrong-tag", message, event))
         elif kind is not None and kind not in kinds:
@@ -314,10 +326,10 @@ def _scalar_data(text: str, event: Any) -> Any:
 
 def plain_scalar(text: str) -> Any:
     """What a scalar without quotes and tag means, such as ``0.1``, ``true`` or ``null``."""
-    if text in _NULL:
-        return None
-    if text in _BOOL:
-        return _BOOL[text]
+    if text in _WORDS:
+        return _WORDS[text]
+    if text[0] not in _FIRST_OF_NUMBER:
+        return text
     if _INT.fullmatch(text):
         return int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))
     if _FLOAT.fullmatch(text) and math.isfinite(real := float(text)):

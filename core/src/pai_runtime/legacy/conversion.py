@@ -210,7 +210,7 @@ class _Converter:
         kind = self._text("gpuType")
         roles = {
             self._names[_at(role, "name").text]: {
-                "skuType": self._literal(kind, ("extras",)),
+                "skuType": kind.node,
                 "skuNum": _at(role, "gpuNumber").node,
             }
             for role in self._roles

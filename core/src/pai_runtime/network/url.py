@@ -29,13 +29,15 @@ def joined_url(url: str, location: str) -> str:
 
 def origin(text: str) -> tuple[str, str | None, int | None]:
     """Which server a URL is of: what may see the same credentials (RFC 6454)."""
-    url = urlsplit(text)
-    return url.scheme, url.hostname, url.port or _PORTS.get(url.scheme)
+    url = split_url(text)
+    return (url.scheme, url.hostname, url.port or _PORTS[url.scheme]) if url else ("", None, None)
 
 
 def shown_url(text: str) -> str:
     """The URL without what may be secret: user, password and query."""
-    url = urlsplit(text)
+    url = split_url(text)
+    if url is None:
+        return "what is no valid URL"
     return url._replace(netloc=url.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from pai_runtime.cli import INVALID
-from pai_runtime.cli.library import configurations, opened_sources, user_configuration
+from pai_runtime.cli.library import opened_sources, user_configuration
 from pai_runtime.cli.marketplace.source_entry import Entry, entry_lines, with_source
 from pai_runtime.cli.policy import given_host
-from pai_runtime.definitions.configuration import read_sources, sources_in
+from pai_runtime.definitions.configuration import MACHINE_CONFIGURATION, read_sources, sources_in
 from pai_runtime.definitions.model import Listed, NoDefinition
 from pai_runtime.definitions.reference import BadReference, parse_reference
 from pai_runtime.document.amounts import counted
@@ -38,8 +38,7 @@ def main(args: argparse.Namespace) -> int:
         )
     entry = _entry(args)
     try:
-        text = _text(path)
-        new = with_source(text, entry)
+        new = with_source(_text(path), str(path), entry)
         if new is None:
             report(f"{path}: cannot be changed by a program; add this to its sources:", *entry_lines(entry))
             return INVALID
@@ -57,7 +56,7 @@ def main(args: argparse.Namespace) -> int:
 def _listed(root: Value, host: Host, problems: Problems) -> Sequence[Listed]:
     """What the last source of a file has; raises if it is no source, or one of the others."""
     *others, added = sources_in(root)
-    configured = {each.place: each for each in (*others, *read_sources(configurations()))}
+    configured = {each.place: each for each in (*others, *read_sources([MACHINE_CONFIGURATION]))}
     if same := configured.get(added.place):
         message = f"the source '{same.name}' at {same.value.position} is the same"
         raise InvalidInput([Problem("duplicate-source", message)])
@@ -66,7 +65,7 @@ def _listed(root: Value, host: Host, problems: Problems) -> Sequence[Listed]:
             f"the name '{added.name}' is that of the source at {same.value.position}; choose one with --name"
         )
         raise InvalidInput([Problem("duplicate-name", message)])
-    source, _ = opened_sources([added], {})[0]
+    source, _ = opened_sources([added], {}, host)[0]
     if reason := host.location_refusal(source.location):
         raise NoDefinition("definition-refused", reason)
     listed = source.list(problems)

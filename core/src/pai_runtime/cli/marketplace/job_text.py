@@ -85,10 +85,10 @@ def _use(
     definition: Definition, reference: str, given: Mapping[str, str], secrets: list[str]
 ) -> Iterator[str]:
     if not definition.variables:
-        yield f"- {reference}"
+        yield f"- {yaml_text(reference)}"
         return
     is_given = any(each.default is None or each.name in given for each in definition.variables.values())
-    yield f"- name: {reference}"
+    yield f"- name: {yaml_text(reference)}"
     yield f"{'' if is_given else '# '}  template_variables:"
     for each in definition.variables.values():
         root = "secrets" if each.name in secrets else "parameters"

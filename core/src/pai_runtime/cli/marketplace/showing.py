@@ -71,11 +71,10 @@ def _plugin(definition: Definition, host: Host) -> str:
     if not (name := _text(definition, "plugin")):
         return ""
     try:
-        host.find(plugin_id(name))
-        reason = host.refusal_in_definition(plugin_id(name))
+        host.find(plugin_id(name), shared=True)
     except Unavailable as error:
-        reason = f"{error}"
-    return f"{name} ({reason})" if reason else name
+        return f"{name} ({error})"
+    return name
 
 
 def _variable(variable: Variable) -> Iterator[str]:

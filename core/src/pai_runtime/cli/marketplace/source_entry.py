@@ -17,14 +17,17 @@ def entry_lines(entry: Entry, indent: str = "  ") -> Iterator[str]:
         yield f"{indent}{'  ' if number else '- '}{key}: {yaml_text(value)}"
 
 
-def with_source(text: str, entry: Entry) -> str | None:
-    """The text with another source at the end of its list; None where a person has to write it."""
+def with_source(text: str, file: str, entry: Entry) -> str | None:
+    """The text with another source at the end of its list; None where a person has to write it.
+
+    Raises `InvalidInput` for what is no sound document; messages call it `file`.
+    """
     if not _has_content(text):
         return _inserted(text, len(text), ["sources:", *entry_lines(entry)])
+    root = parse_document(text, file)
     try:
-        root = parse_document(text, "")
         new = _appended(text, root, entry)
-        after = _listed(parse_document(new, ""))
+        after = _listed(parse_document(new, file))
     except InvalidInput:
         return None
     return new if after == [*_listed(root), entry] else None

@@ -21,7 +21,7 @@ class Sources:
 
     def __init__(self, host: Host) -> None:
         self.host = host
-        self.all, self._web = opened_sources(read_sources(configurations()), {})
+        self.all, self._web = opened_sources(read_sources(configurations()), {}, host)
 
     def chosen(self, name: str | None) -> Sequence[DefinitionSource]:
         """All of them, or the one with this name; raises `NoDefinition` if there is none."""
