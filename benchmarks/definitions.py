@@ -50,23 +50,19 @@ problems.check()
 assert len(job.uses["worker"].uses) == int(sys.argv[2]), len(job.uses["worker"].uses)
 """
 DEFINITION = """\
-name: data_{number}
-type: data
-version: '1.0'
-title: Data set {number}
-summary: One of many data sets
-plugin: cmd
-plugin_params:
-  callbacks:
-    - event: taskStarts
-      commands:
-        - mkdir -p {{{{ path }}}}
-        - cp -r /mnt/data/{number}/* {{{{ path }}}}
-        - export DATA_{number}={{{{ path }}}}
-template_variables:
-  - name: path
-    description: where it is put
+- name: data_{number}
+  type: data
+  plugin: cmd
+  plugin_params:
+    callbacks:
+      - event: taskStarts
+        commands:
+          - mkdir -p {{{{ dataPath }}}}
+          - cp -r /mnt/data/{number}/* {{{{ dataPath }}}}
+  template_variables:
+    - name: dataPath
 """
+"""One as the proposal for shared prerequisites has them."""
 
 
 def main() -> list[str]:
@@ -149,14 +145,14 @@ def _write_all(folder: Path) -> None:
         for number, (url, text) in enumerate(zip(urls, texts, strict=True)):
             file = DefinitionFile(url, url, url, text.encode())
             keep_file(cache, file)
-            pins.append(Pin(url, "", url, f"data_{number}", "1.0", file.digest))
+            pins.append(Pin(url, "", url, f"data_{number}", "", file.digest))
         lock_path(path).write_text(lock_text(pins), "utf-8")
 
 
 def _write_job(folder: Path, references: list[str]) -> Path:
     folder.mkdir()
     uses = [
-        {"name": name, "template_variables": {"path": f"/data/{number}"}}
+        {"name": name, "template_variables": {"dataPath": f"/data/{number}"}}
         for number, name in enumerate(references)
     ]
     return write_job(folder / "job.yaml", job([":"], uses=uses))
