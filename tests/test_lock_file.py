@@ -107,6 +107,7 @@ def test_it_carries_files_byte_by_byte(tmp_path: Path, content: bytes) -> None:
     assert read(tmp_path, lock_text([], [content])).contents == {sha256(content).hexdigest(): content}
 
 
+NO_PINS = "lockVersion: 1\ndefinitions: []\n"
 ENTRY = f"{{reference: a, origin: b, digest: 'sha256:{DIGEST}'}}"
 
 
@@ -132,9 +133,9 @@ ENTRY = f"{{reference: a, origin: b, digest: 'sha256:{DIGEST}'}}"
             [("duplicate-reference", "definitions[1]", 4)],
         ),
         (
-            f"lockVersion: 1\ndefinitions: []\nfiles:\n- digest: sha256:{DIGEST}\n  content: other\n"
-            f"- digest: sha256:{DIGEST}\n  base64: abc\n",
-            [("wrong-digest", "files[0]", 4), ("wrong-digest", "files[1]", 6)],
+            f"{NO_PINS}files:\n- {{digest: 'sha256:{DIGEST}', content: other}}\n"
+            + f"- {{digest: 'sha256:{DIGEST}', base64: abc}}\n",
+            [("wrong-digest", "files[0]", 4), ("wrong-digest", "files[1]", 5)],
         ),
         (
             f"lockVersion: 1\ndefinitions: []\nfiles:\n- {{digest: 'sha256:{DIGEST}'}}\n",

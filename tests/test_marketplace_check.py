@@ -150,9 +150,14 @@ def test_the_definitions_of_the_runtime_are_sound(capsys: pytest.CaptureFixture[
     assert (status, document["problems"]) == (0, [])
 
 
-def test_a_thousand_definitions_are_checked(capsys: pytest.CaptureFixture[str]) -> None:
+def test_many_definitions_are_checked(capsys: pytest.CaptureFixture[str]) -> None:
     write("defs/a.yaml", *(definition(f"a{number}") for number in range(200)))
     assert check(capsys, "defs")[1]["definitions"] == 200
+
+
+def test_a_definition_may_say_the_version_of_the_protocol(capsys: pytest.CaptureFixture[str]) -> None:
+    write("defs/a.yaml", yaml.safe_dump({"protocolVersion": 2, **definition("a", type="data")}))
+    assert check(capsys, "defs") == (0, {"valid": True, "problems": [], "files": 1, "definitions": 1})
 
 
 @pytest.mark.parametrize("path", ["nowhere", "empty", "job"])
@@ -160,7 +165,7 @@ def test_where_there_is_nothing_to_check_it_says_so(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     Path("empty").mkdir()
-    write("job/job.yaml", "protocolVersion: 2\n")
+    write("job/job.yaml", "protocolVersion: 2\ntype: job\n")
     monkeypatch.setattr(sys, "argv", ["pai-runtime", "marketplace", "check", path])
     assert command_line.main() == command_line.CANNOT_RUN
     printed = capsys.readouterr()

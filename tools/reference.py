@@ -59,6 +59,11 @@ DOCUMENTS: Final = {
         "definition.schema.json",
         "A shared prerequisite, or a list of them, in YAML. `{{ name }}` is a template variable.",
     ),
+    "Lock file": (
+        "pai_runtime.definitions",
+        "lock.schema.json",
+        "`JOB.lock` beside a job file; `definitions.lock` in the directory of a run, and in `PAI_CONFIG_DIR`.",
+    ),
     "Sources of definitions": (
         "pai_runtime.definitions",
         "marketplace.schema.json",

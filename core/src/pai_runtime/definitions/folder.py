@@ -24,7 +24,7 @@ _SUFFIXES: Final = (".yaml", ".yml")
 _NAMED: Final = re.compile(
     rb"""\bname["']?\s*:\s*(?:[&!]\S*\s+)*["']?([a-zA-Z0-9_-]{1,255})(?![a-zA-Z0-9_-])"""
 )
-_JOB: Final = re.compile(rb"""^["']?protocolVersion["']?\s*:""", re.MULTILINE)
+_JOB: Final = re.compile(rb"""^["']?type["']?\s*:\s*["']?job\b""", re.MULTILINE)
 
 
 class FolderSource:
