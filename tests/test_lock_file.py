@@ -133,8 +133,10 @@ ENTRY = f"{{reference: a, origin: b, digest: 'sha256:{DIGEST}'}}"
             [("duplicate-reference", "definitions[1]", 4)],
         ),
         (
-            f"{NO_PINS}files:\n- {{digest: 'sha256:{DIGEST}', content: other}}\n"
-            + f"- {{digest: 'sha256:{DIGEST}', base64: abc}}\n",
+            (
+                f"{NO_PINS}files:\n- {{digest: 'sha256:{DIGEST}', content: other}}\n"
+                f"- {{digest: 'sha256:{DIGEST}', base64: abc}}\n"
+            ),
             [("wrong-digest", "files[0]", 4), ("wrong-digest", "files[1]", 5)],
         ),
         (
