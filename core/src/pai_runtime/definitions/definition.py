@@ -72,7 +72,9 @@ class _Reader:
     def _add(self, definition: Definition, problems: Problems) -> None:
         problems.add(*_both_parameters(definition.value))
         for part in _rendered_parts(definition.value):
-            problems.add(*_key_problems(part))
+            if has_template(part.key):
+                message = f"a key cannot be a template; {_NO_TEMPLATE}"
+                problems.add(Problem("wrong-template", message, part.key_position, part.field))
             if has_template(part.data):
                 problems.add(*self._template_problems(part, definition, problems.suggestions))
         key = (definition.name, definition.kind, definition.version)
@@ -201,12 +203,6 @@ def _both_parameters(definition: Value) -> Iterator[Problem]:
     if second and definition.get("plugin_params"):
         message = "'parameters' is another name of 'plugin_params'; expected only one of them"
         yield Problem("duplicate-field", message, second.key_position, second.field)
-
-
-def _key_problems(value: Value) -> Iterator[Problem]:
-    if has_template(value.key):
-        message = f"a key cannot be a template; {_NO_TEMPLATE}"
-        yield Problem("wrong-template", message, value.key_position, value.field)
 
 
 def wrong_template(definition: Definition, template: Value, why: str) -> Problem:
