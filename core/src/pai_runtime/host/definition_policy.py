@@ -12,10 +12,10 @@ from pai_runtime.task.record import record
 
 @record(frozen=True)
 class DefinitionPolicy:
-    """What a policy file says of definitions. `plugins` None allows them each plugin that the policy allows.
+    """What a policy file says of definitions. `plugins` None: each plugin that the policy allows.
 
-    `sources` are locations, as `pai_runtime.definitions.locations` compares them; `plugins` has ids, and if
-    each of them is in the policy.
+    `sources` are locations, as `pai_runtime.definitions.locations` compares them; `plugins` has ids, and
+    where each of them is in the policy.
     """
 
     file: str
