@@ -12,10 +12,14 @@ from pai_runtime.document.value import Value
 from pai_runtime.engines.local.placement import example_placement
 from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY
+from pai_runtime.job.load import load_job
+from pai_runtime.job.model import Job
 from pai_runtime.plan.build import Planner
-from pai_runtime.plan.planning import JobFiles, plan_job
+from pai_runtime.plan.planning import JobFiles, job_plugins, plan_job
 from pai_runtime.task.plan import Plan
 from tests.support import write_job
+
+_PLUGINS = job_plugins(Host(NO_POLICY))
 
 
 class MemoryLibrary:
@@ -23,6 +27,7 @@ class MemoryLibrary:
 
     def __init__(self, files: Mapping[str, str]) -> None:
         self.asked: list[str] = []
+        self._read: dict[str, Sequence[Definition]] = {}
         self.files = {
             name: DefinitionFile(f"memory:{name}", name, f"/definitions/{name}", text.encode())
             for name, text in files.items()
@@ -33,17 +38,22 @@ class MemoryLibrary:
         self.asked.append(reference.text)
         target = reference.target
         if reference.kind == "plain" and above:
-            found = [each for each in read_definitions(above, required_by) if each.name == target]
-            if found:
-                return found[0]
+            for each in self._definitions(above, required_by):
+                if each.name == target:
+                    return each
         if reference.kind not in ("plain", "name"):
-            return read_definitions(self.files[target], required_by)[0]
+            return self._definitions(self.files[target], required_by)[0]
         holds_name = (file for file in self.files.values() if f"name: {target}\n".encode() in file.content)
-        for each in (definition for file in holds_name for definition in read_definitions(file, required_by)):
+        for each in (each for file in holds_name for each in self._definitions(file, required_by)):
             if each.name == target and reference.type in ("", each.kind):
                 return each
         known = (name.removesuffix(".yaml") for name in self.files)
         raise NoDefinition("no-such-definition", f"no definition is named '{target}'", known)
+
+    def _definitions(self, file: DefinitionFile, required_by: Position) -> Sequence[Definition]:
+        if file.origin not in self._read:
+            self._read[file.origin] = read_definitions(file, required_by)
+        return self._read[file.origin]
 
     def open(self, secrets: Mapping[str, Value]) -> "MemoryLibrary":
         """See `pai_runtime.definitions.model.OpenLibrary`."""
@@ -55,6 +65,15 @@ def plan(folder: Path, job: Mapping[str, Any] | str, files: Mapping[str, str] | 
     """The plan of the first task of a job that requires what is in these files; raises `InvalidInput`."""
     found = Problems()
     made = next(iter(_planner(folder, job, files, found).plans().values()))
+    found.check()
+    return made
+
+
+def loaded(folder: Path, job: Mapping[str, Any] | str, files: Mapping[str, str] | MemoryLibrary) -> Job:
+    """Such a job, in which nothing is wrong, without the plans of its tasks."""
+    found = Problems()
+    library = files if isinstance(files, MemoryLibrary) else MemoryLibrary(files)
+    made = load_job(write_job(folder, job), None, _PLUGINS, found, open_library=library.open)
     found.check()
     return made
 

@@ -3,6 +3,7 @@
 import socket
 import ssl
 import threading
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import TracebackType
@@ -22,7 +23,7 @@ class LocalServer(ThreadingHTTPServer):
 
     def __init__(
         self,
-        handler: type[BaseHTTPRequestHandler],
+        handler: Callable[..., BaseHTTPRequestHandler],
         host: str = "127.0.0.1",
         certificate: Path | None = None,
     ) -> None:

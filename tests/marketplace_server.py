@@ -6,13 +6,13 @@ statuses are those of the real one.
 """
 
 import json
-import threading
 from collections.abc import Mapping, Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 from uuid import uuid4
+
+from tests.local_server import LocalServer
 
 USERS = {"alice-token": "alice", "bob-token": "bob", "admin-token": "admin"}
 GROUPS = {"alice": ["vision"], "bob": [], "admin": []}
@@ -45,20 +45,17 @@ def item(name: str, protocol: str, **fields: Any) -> dict[str, Any]:
     }
 
 
-class MarketplaceServer(ThreadingHTTPServer):
+class MarketplaceServer(LocalServer):
     """A context manager. `requests` has the path of each request, and the token that it showed."""
 
-    daemon_threads = True
-
     def __init__(self, *items: Mapping[str, Any]) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(_Handler)
         self.items = list(items)
         self.requests: list[tuple[str, str | None]] = []
-        self._thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.01})
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}{BASE}"
+        return f"{super().url}{BASE}"
 
     def answer(self, path: str, user: str) -> tuple[int, Any]:
         """Status and document for a path below the base."""
@@ -82,17 +79,6 @@ class MarketplaceServer(ThreadingHTTPServer):
             for each in self.items
             if _sees(user, each) and all(each[key] == value for key, value in wanted.items())
         ]
-
-    def __enter__(self) -> "MarketplaceServer":  # noqa: PYI034 - Python 3.10 has no Self
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.shutdown()
-        self._thread.join()
-        self.server_close()
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -1,10 +1,12 @@
 """Which definition a reference means, wherever it stands."""
 
 from collections.abc import Mapping
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
+from pai_runtime.definitions.library import SourceLibrary
 from pai_runtime.definitions.model import NoDefinition
 from pai_runtime.definitions.url import UrlSource
 from pai_runtime.definitions.web import Web
@@ -106,6 +108,19 @@ def test_the_same_reference_is_asked_once() -> None:
         find(found, "https://EXAMPLE.org:443/x/../a.yaml")
         code_of(found, "https://example.org/b.yaml")
     assert len(network.asked) == 2
+
+
+def test_what_is_known_by_its_digest_is_not_asked_for_again(tmp_path: Path) -> None:
+    network, url, content = Network(), "https://example.org/a.yaml", text("mnist").encode()
+    known = {sha256(content).hexdigest(): content}
+    found = SourceLibrary([], Web(network, (), known.get), lambda _: None, tmp_path / "job.yaml")
+    (digest,) = known
+    assert find(found, f"{url}@sha256:{digest}").file.location == url
+    assert not network.asked
+    assert code_of(found, url) == "no-such-definition"
+    assert code_of(found, f"{url}@sha256:{_DIGEST}") == "no-such-definition"
+    refused = SourceLibrary([], Web(network, (), known.get), lambda _: "a policy says so")
+    assert code_of(refused, f"{url}@sha256:{digest}") == "definition-refused"
 
 
 def test_a_path_is_relative_to_the_job_file(tmp_path: Path) -> None:

@@ -180,6 +180,13 @@ def test_a_section_with_a_fault_is_refused(tmp_path: Path, section: str, code: s
     ]
 
 
+def test_a_plugin_for_definitions_that_the_policy_does_not_list_is_told(tmp_path: Path) -> None:
+    misspelt = CMD.replace("cmd", "cmdd")
+    host = _policy(tmp_path, {"sources": [], "plugins": [CMD, misspelt]})
+    found = [(each.code, each.field, each.suggestion) for each in host.unmatched_entries]
+    assert found == [("unmatched-entry", "definitions.plugins[1]", CMD)]
+
+
 @pytest.mark.parametrize(
     ("location", "prefix", "below"),
     [

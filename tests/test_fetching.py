@@ -11,11 +11,13 @@ import threading
 import traceback
 import tracemalloc
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from email.utils import format_datetime
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from urllib3.util import connection
 
 from pai_runtime import __version__
@@ -24,6 +26,7 @@ from pai_runtime.definitions.http_get import get
 from pai_runtime.definitions.model import NoDefinition
 from pai_runtime.network import tls
 from pai_runtime.network.answer import NoAnswer
+from pai_runtime.network.url import shown_url, split_url
 from tests.certificates import authority, server_certificate
 from tests.fault_server import FaultServer, Reply
 from tests.git_server import Clock
@@ -285,6 +288,56 @@ def test_a_resolver_that_hangs_has_until_the_deadline(monkeypatch: pytest.Monkey
     with pytest.raises(Unreachable):
         Fetcher(seconds=0.2).get(f"http://{NAME}/")
     ended.set()
+
+
+@pytest.fixture(scope="module")
+def any_server() -> Iterator[FaultServer]:
+    with FaultServer(GOOD) as server:
+        yield server
+
+
+STARTS = [
+    b"",
+    OK,
+    CHUNKED,
+    OK + b"Content-Length: 2\r\n",
+    OK + b"Retry-After: ",
+    b"HTTP/1.1 302 X\r\nLocation: ",
+]
+PIECES = [
+    b"\r\n",
+    b"2",
+    b"{}",
+    b"-1",
+    b": ",
+    b";",
+    b"Retry-After: ",
+    b"Content-Encoding: ",
+    b"[",
+]
+Raw = st.tuples(
+    st.sampled_from(STARTS),
+    st.lists(st.sampled_from(PIECES) | st.binary(max_size=20), max_size=10).map(b"".join),
+).map(b"".join)
+
+
+@settings(max_examples=50)
+@given(Raw)
+def test_whatever_a_server_sends_is_content_or_an_error(any_server: FaultServer, raw: bytes) -> None:
+    any_server.replies = [Reply(raw=raw)]
+    with suppress(NoDefinition):
+        fetcher(seconds=5).get(any_server.url)
+
+
+@settings(max_examples=200)
+@given(st.text(max_size=30) | st.lists(st.sampled_from([*"@:/?#[]%\\", "http", "h", "secret"])).map("".join))
+def test_of_whatever_url_no_password_is_shown(text: str) -> None:
+    for url in (text, f"http://{text}", f"https://me:secret@{text}", f"https://h/?secret{text}"):
+        shown = shown_url(url)
+        assert shown.isprintable()
+        assert "secret@" not in shown
+        assert "?" not in shown
+        assert split_url(url) is None or shown_url(shown) == shown
 
 
 def redirect(target: str) -> Reply:

@@ -6,15 +6,15 @@ which wget refuses; here it is ``-P``.
 """
 
 import io
-import threading
 import zipfile
 from collections.abc import Iterator
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 
+from tests.local_server import LocalServer
 from tests.support import cli, exit_record, runtime_log
 
 SHARED = Path(__file__).parent / "shared"
@@ -35,12 +35,8 @@ def address(tmp_path: Path) -> Iterator[str]:
     with zipfile.ZipFile(data, "w") as archive:
         archive.writestr("train.txt", "seven\n")
     (served / "mnist.zip").write_bytes(data.getvalue())
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=served)) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+    with LocalServer(partial(_Quiet, directory=served)) as server:
+        yield server.url
 
 
 @pytest.fixture

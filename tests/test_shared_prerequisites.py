@@ -141,6 +141,11 @@ def test_a_role_refers_to_the_properties_of_a_definition_as_to_those_of_its_own_
             "ambiguous-name",
             "data",
         ),
+        (
+            job(worker={"prerequisites": ["marketplace://name/fetch"], "data": "s"}),
+            "no-such-prerequisite",
+            "data",
+        ),
         (worker("marketplace://name/image"), "unsupported-reference", "prerequisites[0]"),
         (worker("marketplace://nonsense"), "wrong-reference", "prerequisites[0]"),
         (worker("marketplace://name/nothing"), "no-such-definition", "prerequisites[0]"),
@@ -154,7 +159,7 @@ def test_a_role_refers_to_the_properties_of_a_definition_as_to_those_of_its_own_
 def test_what_no_definition_can_be_is_an_error_where_it_is_named(
     tmp_path: Path, document: dict[str, Any], code: str, field: str
 ) -> None:
-    document["prerequisites"] += [own("a"), own("b")]
+    document["prerequisites"] += [own("a"), own("b"), own("s", type="script")]
     files = {**FILES, "image.yaml": "name: image\ntype: dockerimage\nuri: ubuntu\n"}
     errors = [each for each in problems(tmp_path, document, files) if each.severity == "error"]
     assert (only(errors).code, only(errors).field) == (code, f"taskRoles.worker.{field}")

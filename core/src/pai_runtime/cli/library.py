@@ -79,7 +79,8 @@ def opened_sources(
     from pai_runtime.definitions.sources import open_sources
 
     fetcher = Fetcher(refusal=host.location_refusal) if host else Fetcher()
-    return open_sources(settings, secrets, CachedFetcher(fetcher, Cache(), say))
+    cache = Cache()
+    return open_sources(settings, secrets, CachedFetcher(fetcher, cache, say), cache.by_digest)
 
 
 def user_configuration() -> Path | None:

@@ -178,7 +178,7 @@ def _is_refused(host: str) -> bool:
 
 
 def _link_local() -> NoAnswer:
-    return NoAnswer("it is at a link-local address, which definitions may not be read from", permanent=True)
+    return NoAnswer("its address is link-local; no definition is read from there", permanent=True)
 
 
 def _cause(error: BaseException) -> BaseException:

@@ -44,7 +44,7 @@ class SourceLibrary:
         self._refusal = refusal
         self._job = job
         self._found: dict[tuple[str, str], Definition | NoDefinition | InvalidInput] = {}
-        self._files: dict[str, DefinitionFile] = {}
+        self._files: dict[tuple[str, str], DefinitionFile] = {}
         self._read: dict[tuple[str, str], Sequence[Definition] | InvalidInput] = {}
 
     def find(self, reference: Reference, above: DefinitionFile | None, required_by: Position) -> Definition:
@@ -61,11 +61,13 @@ class SourceLibrary:
             return found
         raise found
 
-    def file(self, origin: str) -> DefinitionFile:
-        """The definition file of an origin; raises as `Library.find`."""
-        if origin not in self._files:
-            self._files[origin] = self._local(origin) if origin.startswith(FILE) else self._remote(origin)
-        return self._files[origin]
+    def file(self, origin: str, digest: str = "") -> DefinitionFile:
+        """The definition file of an origin, which must have the digest, if one is given; raises as `find`."""
+        key = origin, digest
+        if key not in self._files:
+            is_local = origin.startswith(FILE)
+            self._files[key] = self._local(origin) if is_local else self._remote(origin, digest)
+        return self._files[key]
 
     def beside(self, reference: Reference, file: DefinitionFile, required_by: Position) -> Definition | None:
         """The definition that a plain name means in its own file, if there is one; raises as `find`."""
@@ -98,7 +100,7 @@ class SourceLibrary:
         if reference.kind in ("name", "item"):
             return self._published(reference, required_by)
         origin = _origin(reference, reference.target.partition("#")[0], above)
-        return self.meant(reference, self.file(origin), required_by)
+        return self.meant(reference, self.file(origin, reference.digest), required_by)
 
     def _published(self, reference: Reference, required_by: Position) -> Definition:
         """What the first source has that has it at all."""
@@ -181,7 +183,7 @@ class SourceLibrary:
             raise NoDefinition("definition-unavailable", message) from None
         return DefinitionFile(origin, str(shown), str(path), content, path=path, own=is_own)
 
-    def _remote(self, origin: str) -> DefinitionFile:
+    def _remote(self, origin: str, digest: str) -> DefinitionFile:
         """A file of a source, or at a URL."""
         for source in self._sources:
             if _may_have(source, origin):
@@ -191,7 +193,7 @@ class SourceLibrary:
         if not is_url(origin):
             raise NoDefinition("no-such-definition", f"no source has {origin}")
         self._check(origin)
-        return file_at(origin, self._web)
+        return file_at(origin, self._web, digest)
 
     def _check(self, location: str) -> None:
         if reason := self._refusal(location):

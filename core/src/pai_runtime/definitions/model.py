@@ -133,7 +133,7 @@ class DefinitionSource(Protocol):
     location: str
 
     def find(self, reference: Reference) -> Sequence[DefinitionFile]:
-        """The files that may have what a reference of kind ``name`` or ``item`` means; none, if it is not here.
+        """Files that may have what a reference of kind ``name`` or ``item`` means; none, if it is not here.
 
         They are not parsed: the library tells which of them, and which definition in it, is meant.
         """

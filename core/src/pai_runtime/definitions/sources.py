@@ -1,6 +1,6 @@
 """The sources of definitions that are configured, and those that come with the runtime."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -20,14 +20,17 @@ EMBEDDED_FOLDER: Final = Path(__file__).with_name("embedded")
 
 
 def open_sources(
-    settings: Sequence[SourceSettings], secrets: Mapping[str, Value], fetcher: Fetches
+    settings: Sequence[SourceSettings],
+    secrets: Mapping[str, Value],
+    fetcher: Fetches,
+    kept: Callable[[str], bytes | None] = lambda _: None,
 ) -> tuple[Sequence[DefinitionSource], Web]:
     """The sources in the order in which they are asked, and what asks servers with their tokens.
 
-    Nothing of them is read yet.
+    Nothing of them is read yet. `kept`: see `Web`.
     """
     tokens = [(_below(each), partial(each.token, secrets)) for each in settings if each.value.get("token")]
-    web = Web(fetcher, tokens)
+    web = Web(fetcher, tokens, kept)
     embedded = FolderSource(EMBEDDED, EMBEDDED_FOLDER, EMBEDDED)
     return [*(_source(each, web) for each in settings), embedded], web
 

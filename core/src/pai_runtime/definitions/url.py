@@ -35,6 +35,6 @@ class UrlSource:
         return file_at(self.location, self._web)
 
 
-def file_at(url: str, web: Web) -> DefinitionFile:
-    """The definition file at a URL; raises as `Web.get`."""
-    return DefinitionFile(origin=url, shown=url, location=url, content=web.get(url))
+def file_at(url: str, web: Web, digest: str = "") -> DefinitionFile:
+    """The definition file at a URL, which must have the digest, if one is given; raises as `Web.get`."""
+    return DefinitionFile(origin=url, shown=url, location=url, content=web.get(url, digest))

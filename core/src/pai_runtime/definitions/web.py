@@ -14,13 +14,27 @@ class Fetches(Protocol):
 
 
 class Web:
-    """Gets URLs; `tokens` are those for what is below a URL, each read when it is needed."""
+    """Gets URLs; `tokens` are those for what is below a URL, each read when it is needed.
 
-    def __init__(self, fetcher: Fetches, tokens: Sequence[tuple[str, Callable[[], str | None]]] = ()) -> None:
+    `kept` gives what came earlier and has a digest, if it is known.
+    """
+
+    def __init__(
+        self,
+        fetcher: Fetches,
+        tokens: Sequence[tuple[str, Callable[[], str | None]]] = (),
+        kept: Callable[[str], bytes | None] = lambda _: None,
+    ) -> None:
         self._fetcher = fetcher
         self._tokens = tokens
+        self._kept = kept
 
-    def get(self, url: str) -> bytes:
-        """What is at a URL, written as `canonical` does; raises `NoDefinition` or `InvalidInput`."""
+    def get(self, url: str, digest: str = "") -> bytes:
+        """What is at a URL, written as `canonical` does; raises `NoDefinition` or `InvalidInput`.
+
+        Nobody is asked for what is known to have the digest that it must have.
+        """
+        if digest and (content := self._kept(digest)) is not None:
+            return content
         token = next((token for below, token in self._tokens if is_below(url, below)), None)
         return self._fetcher.get(url, token=token() if token else None)

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Any, Literal
 
 from pai_runtime.document.printable import printable
-from pai_runtime.task.record import record
+from pai_runtime.task.record import field, record
 
 MOST_SHOWN = 100
 """Problems that are shown: nobody reads more of them, and a file may have a hundred thousand."""
@@ -36,13 +36,14 @@ class Position:
     """Where something is in a file; line and column count from 1. Line 0 is the file as a whole.
 
     `required_by` is where a definition is required that is written in this file; None for what people named
-    themselves, such as the job file.
+    themselves, such as the job file. However one came to it, it is the same position: a problem there is
+    reported once, with the first way.
     """
 
     file: str
     line: int = 0
     column: int = 0
-    required_by: "Position | None" = None
+    required_by: "Position | None" = field(default_factory=lambda: None, compare=False)
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}" if self.line else self.file

@@ -1,11 +1,11 @@
 """Which shared prerequisites a cluster allows: where they come from, and which plugins they may use."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pai_runtime.definitions.locations import EMBEDDED, canonical, is_below, is_url
 from pai_runtime.definitions.reference import BadReference, parse_reference
-from pai_runtime.document.problems import Problems, listed
+from pai_runtime.document.problems import Location, Problem, Problems, listed, near_miss
 from pai_runtime.document.value import Value
 from pai_runtime.task.record import record
 
@@ -14,12 +14,13 @@ from pai_runtime.task.record import record
 class DefinitionPolicy:
     """What a policy file says of definitions. `plugins` None allows them each plugin that the policy allows.
 
-    `sources` are locations, as `pai_runtime.definitions.locations` compares them.
+    `sources` are locations, as `pai_runtime.definitions.locations` compares them; `plugins` has ids, and where
+    each of them is in the policy.
     """
 
     file: str
     sources: Sequence[str]
-    plugins: Sequence[str] | None
+    plugins: Mapping[str, Location] | None
 
 
 def read_definition_policy(root: Value, problems: Problems) -> DefinitionPolicy:
@@ -27,7 +28,8 @@ def read_definition_policy(root: Value, problems: Problems) -> DefinitionPolicy:
     section = root.get("definitions")
     sources = section.get("sources") if section else None
     locations = [_location(each, problems) for each in sources.values()] if sources else []
-    plugins = section.data.get("plugins") if section else None
+    ids = section.get("plugins") if section else None
+    plugins = {each.text: each.at(()) for each in ids.values()} if ids else None
     return DefinitionPolicy(root.position.file, locations, plugins)
 
 
@@ -54,6 +56,21 @@ def plugin_refusal(policies: Iterable[DefinitionPolicy], id_: str) -> str | None
     """Why a definition may not use a plugin; None if it may, under each policy."""
     for policy in policies:
         if policy.plugins is not None and id_ not in policy.plugins:
-            allowed = listed(policy.plugins) or "no plugin"
+            allowed = listed(list(policy.plugins)) or "no plugin"
             return f"policy {policy.file} lets no shared prerequisite use it; it lets them use {allowed}"
     return None
+
+
+def unmatched_plugins(policy: DefinitionPolicy, allowed: Sequence[str]) -> Iterator[Problem]:
+    """A warning for each plugin that definitions may use and that is none of those the policy `allowed`."""
+    for id_, where in (policy.plugins or {}).items():
+        if id_ not in allowed:
+            yield Problem(
+                "unmatched-entry",
+                "the policy does not list this plugin under 'plugins'",
+                where.position,
+                where.field,
+                found=f"'{id_}'",
+                suggestion=near_miss(id_, allowed),
+                severity="warning",
+            )

@@ -68,7 +68,7 @@ class Host:
 
         return location_refusal(policies, location)
 
-    def shared_refusal(self, id_: str) -> str | None:
+    def refusal_in_definition(self, id_: str) -> str | None:
         """Why a shared definition may not use a plugin, that the job itself may; None if it may."""
         policies = [policy.definitions for policy in self._policies if policy.definitions]
         if not policies:
@@ -87,7 +87,7 @@ class Host:
             misspelt = suggestion and near_miss(namespace, [suggestion.rpartition(".")[0]])
             message = f"plugin {id_} is not installed"
             raise Unavailable(message, suggestion, installed=False, misspelt=bool(misspelt))
-        if reason := self.refusal(id_) or (self.shared_refusal(id_) if shared else None):
+        if reason := self.refusal(id_) or (self.refusal_in_definition(id_) if shared else None):
             labels = " and ".join(plugin.label for plugin in self.installed[id_])
             raise Unavailable(
                 f"{labels} {'is' if len(self.installed[id_]) == 1 else 'are'} refused: {reason}"

@@ -84,6 +84,10 @@ def _are_versions(text: str) -> bool:
 
 def unmatched(policy: Policy, installed: Mapping[str, Sequence[Plugin]]) -> Iterator[Problem]:
     """A warning for each entry that allows nothing of what is installed: it is misspelt or out of date."""
+    if policy.allowed and policy.definitions:
+        from pai_runtime.host.definition_policy import unmatched_plugins  # noqa: PLC0415 - as above
+
+        yield from unmatched_plugins(policy.definitions, [entry.id for entry in policy.allowed])
     for entry in policy.allowed or ():
         claimants, suggestion = installed.get(entry.id, ()), None
         reasons = [_mismatch(entry, plugin) for plugin in claimants]

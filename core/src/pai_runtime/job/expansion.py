@@ -9,13 +9,13 @@ from typing import Any, Final
 from pai_runtime.definitions.model import Definition, DefinitionFile, Given, OpenLibrary
 from pai_runtime.definitions.rendering import rendered
 from pai_runtime.definitions.variables import completed
-from pai_runtime.document.problems import InvalidInput, Problem, Problems
+from pai_runtime.document.problems import InvalidInput, Problems
 from pai_runtime.document.value import Value
+from pai_runtime.job.aliases import used_aliases
 from pai_runtime.job.budget import Budget
 from pai_runtime.job.build import build_prerequisite
 from pai_runtime.job.lookup import Lookup
-from pai_runtime.job.model import PROTOCOL_TYPES, Alias, Job, Prerequisite, TaskRole, is_reference
-from pai_runtime.job.order import dependencies_first
+from pai_runtime.job.model import PROTOCOL_TYPES, Job, Prerequisite, TaskRole, is_reference
 from pai_runtime.job.plugins import JobPlugins
 from pai_runtime.job.reading import mapping
 from pai_runtime.job.references import References, Renderer
@@ -63,7 +63,8 @@ class _Expansion:
         self._problems = problems
         self._prerequisites = dict(job.prerequisites)
         self._own = replace(job, prerequisites=self._prerequisites)
-        """What names that the job file has mean, and what its references do."""
+        """What the job file itself has, by name; and what references mean in the definitions found so far."""
+        self._names = frozenset(self._own.by_name)
         self._roles = dict(job.roles)
         self._references = References(self._own, problems)
         self._budget = Budget()
@@ -80,7 +81,10 @@ class _Expansion:
     def run(self) -> None:
         """Find all that is required; raises `InvalidInput` where that is too much."""
         own = list(self._prerequisites.values())
-        self._find_aliases(own)
+        for alias in used_aliases(self._own, self._problems):
+            required = self._in_job(self._own.aliases[alias].require)
+            self._aliases[alias] = required
+            self._budget.add(len(required), self._own.aliases[alias].value.position)
         for role in self._own.roles.values():
             listed = self._in_job(role.prerequisites)
             self._roles[role.name] = replace(role, refers=self._referred(role), prerequisites=listed)
@@ -92,34 +96,6 @@ class _Expansion:
             found = [self._required(name, prerequisite, instance) for name in prerequisite.require]
             self._prerequisites[prerequisite.key] = replace(prerequisite, require=tuple(filter(None, found)))
 
-    def _find_aliases(self, own: Iterable[Prerequisite]) -> None:
-        """Find what the names in ``extras.reference_prerequisites`` stand for that something requires."""
-        aliases = self._own.aliases
-        names = [name for role in self._own.roles.values() for name, _ in role.names]
-        names += [name for each in own for name in each.require]
-
-        def required(alias: str) -> list[str]:
-            return [name.text for name in aliases[alias].require if name.text in aliases]
-
-        order, circle = dependencies_first((each.text for each in names if each.text in aliases), required)
-        if circle:
-            links = " → ".join(circle)
-            where = aliases[circle[0]].value.at(("require",))
-            message = f"circular requirement of references: {links}"
-            self._problems.add(Problem("circle", message, where.position, where.field, found=links))
-        for alias in order:
-            self._aliases[alias] = self._in_job(aliases[alias].require)
-            self._budget.add(len(self._aliases[alias]), aliases[alias].value.position)
-        self._warn_of_unused(alias for name, alias in aliases.items() if name not in self._aliases)
-
-    def _warn_of_unused(self, aliases: Iterable[Alias]) -> None:
-        for alias in aliases:
-            value = alias.value
-            message = f"'{alias.name}' is not used: no task role names it, nor anything that requires it"
-            self._problems.add(
-                Problem("unused-prerequisite", message, value.position, value.field, severity="warning")
-            )
-
     def _referred(self, role: TaskRole) -> dict[str, Value]:
         """What a role calls its data, script and output: one of a type that fits each."""
         found: dict[str, Value] = {}
@@ -128,7 +104,7 @@ class _Expansion:
             if len(meant) > 1:
                 message = f"'{name.text}' stands for {len(meant)} prerequisites; expected one"
                 self._problems.add(name.problem("ambiguous-name", message, found=f"'{name.text}'"))
-            elif meant and self._fits(meant[0], kind):
+            elif meant and (meant[0] is name or self._fits(meant[0], kind)):  # of its own name, rules tell
                 found[key] = meant[0]
             elif meant:
                 message = f"'{name.text}' is no prerequisite of type {kind}"
@@ -157,7 +133,7 @@ class _Expansion:
             self._problems.add(variables.problem("unknown-variable", message))
         if name.text in self._own.aliases:
             return self._aliases.get(name.text, ())
-        return [name] if name.text in self._own.by_name else []
+        return [name] if name.text in self._names else []
 
     def _required(self, name: Value, owner: Prerequisite | None, above: _Instance | None) -> Value | None:
         """The name in the job of what a reference means which `owner` requires, in the file of `above`."""
@@ -170,10 +146,11 @@ class _Expansion:
             self._problems.add(name.problem("too-deep", message))
             return None
         given = _given(name, Renderer(self._references, prerequisite=owner, final=True))
+        asked = name.above if name.key == "name" and name.above else name
         try:
-            variables = completed(definition, given, (name.key == "name" and name.above) or name)
+            variables = completed(definition, given, asked)
         except InvalidInput as error:
-            self._lookup.report(error.problems)
+            self._problems.add(*error.problems)
             return None
         key = _identity(definition, variables)
         if key not in self._instances:
@@ -194,7 +171,7 @@ class _Expansion:
         try:
             value = rendered(definition, variables, name.position)
         except InvalidInput as error:
-            self._lookup.report(error.problems)
+            self._problems.add(*error.problems)
             return None
         self._budget.add(value.node.size, name.position)
         built = self._checked(value, name)
@@ -207,20 +184,18 @@ class _Expansion:
 
     def _checked(self, value: Value, name: Value) -> Prerequisite:
         """The prerequisite in a rendered definition, checked like one that stands in the job file."""
-        problems = Problems(self._problems.mask)
         prerequisite = build_prerequisite(value, self._plugins)
-        check_prerequisite(prerequisite, problems)
+        check_prerequisite(prerequisite, self._problems)
         if prerequisite.kind == "dockerimage":
             message = f"'{name.text}' is a docker image, which cannot be a shared prerequisite"
-            problems.add(name.problem("unsupported-reference", message, found=f"'{name.text}'"))
-        self._lookup.report(problems.in_order)
+            self._problems.add(name.problem("unsupported-reference", message, found=f"'{name.text}'"))
         return prerequisite
 
     def _unique(self, name: str) -> str:
         """A name for a new prerequisite that no other of the job has: the definition's, if it can be."""
         numbers = self._numbers.setdefault(name, count(1))
         names = (name if number == 1 else f"{name}-{number}" for number in numbers)
-        return next(each for each in names if each not in self._own.by_name and each not in self._by_name)
+        return next(each for each in names if each not in self._names and each not in self._by_name)
 
 
 def _variables(name: Value) -> Value | None:

@@ -14,7 +14,6 @@ class Lookup:
     def __init__(self, library: Library | None, problems: Problems) -> None:
         self._library = library
         self._problems = problems
-        self._reported: set[tuple[str, str, str]] = set()
 
     def find(self, name: Value, above: DefinitionFile | None) -> Definition | None:
         """What a name means in the file `above` of a definition, or in the job; None, if it is wrong."""
@@ -28,16 +27,8 @@ class Lookup:
         except NoDefinition as error:
             self._add(name, error.code, str(error), error.known)
         except InvalidInput as error:
-            self.report(error.problems)
+            self._problems.add(*error.problems)
         return None
-
-    def report(self, found: Iterable[Problem]) -> None:
-        """Report problems in definitions, each with the first way only by which the job came to it."""
-        for problem in found:
-            key = problem.code, str(problem.position), problem.text
-            if key not in self._reported:
-                self._reported.add(key)
-                self._problems.add(problem)
 
     def _add(self, name: Value, code: str, message: str, known: Iterable[str] = ()) -> None:
         found, suggestions = f"'{name.text}'", self._problems.suggestions

@@ -55,6 +55,7 @@ class RoleResolver:
         fields = {str(child.key): child for child in storage.values()}
         parameters = self._rendered(fields, prerequisite)
         policy = prerequisite.failure_policy if prerequisite else "fail"
+        shared = prerequisite is not None and prerequisite.shared
         what = json.dumps([policy, parameters], sort_keys=True)
         if what in known:
             return
@@ -67,7 +68,7 @@ class RoleResolver:
             position=storage.position,
             field=storage.field,
             fields=fields,
-            shared=prerequisite is not None and prerequisite.shared,
+            shared=shared,
         )
 
     def _of_prerequisite(self, prerequisite: Prerequisite, plugin: str) -> JobUse:

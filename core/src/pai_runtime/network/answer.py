@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-import ssl
 import time
 from http import HTTPStatus
-from http.client import IncompleteRead, RemoteDisconnected
 from typing import TYPE_CHECKING
 
 from pai_runtime.document.printable import printable
@@ -50,6 +48,8 @@ class Answer:
 
 def no_answer(error: BaseException) -> NoAnswer:
     """That this went wrong, in words that repeat nothing of the request."""
+    import ssl  # noqa: PLC0415 - slow, and whoever has asked a server has it
+
     return NoAnswer(_reason(error), permanent=isinstance(error, ssl.SSLCertVerificationError))
 
 
@@ -60,6 +60,9 @@ def too_large(most: int) -> NoAnswer:
 
 def _reason(error: BaseException) -> str:
     """What went wrong; of text from the server, only what is printable, and little of it."""
+    import ssl  # noqa: PLC0415 - as above
+    from http.client import IncompleteRead, RemoteDisconnected  # noqa: PLC0415 - as above
+
     if isinstance(error, TimeoutError):
         return "no complete response in time"
     if isinstance(error, IncompleteRead):

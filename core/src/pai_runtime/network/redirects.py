@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from pai_runtime.network.answer import Answer, NoAnswer
-from pai_runtime.network.url import joined_url, origin
+from pai_runtime.network.url import joined_url, origin, shown_url
 from pai_runtime.task.record import record
 
 MOST_REDIRECTS: Final = 5
@@ -37,7 +37,7 @@ def followed(
             return Received(answer, url)
         target = joined_url(url, location)
         if not may_lead(url, target):
-            raise NoAnswer("it redirected to an address that cannot be trusted", permanent=True)
+            raise NoAnswer(f"it redirected to {shown_url(target)}, where it may not lead", permanent=True)
         if origin(target) != origin(url):
             headers = {name: value for name, value in headers.items() if name != "Authorization"}
         url = target

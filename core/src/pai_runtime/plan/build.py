@@ -261,7 +261,7 @@ def _roles_by(
 
 def _key(use: JobUse) -> Hashable:
     """What a use has in common with the same one of other roles only."""
-    return use.plugin, use.position, use.field
+    return use.plugin, use.name, use.position, use.field
 
 
 def _for_task(answer: Answer | PluginError, number: int) -> _UseAnswer:
