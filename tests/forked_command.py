@@ -19,14 +19,16 @@ from functools import cache
 from pathlib import Path
 
 _SERVER = """
-import atexit, importlib, importlib.metadata, gc, json, os, pkgutil, resource, socket, sys, time, traceback
+import atexit, contextlib, gc, importlib.metadata, json, os, pkgutil, resource, socket, sys, time, traceback
 sys.path[:] = json.loads(sys.argv[1])
 import cryptography.hazmat.primitives.asymmetric.ed25519, cryptography.hazmat.primitives.serialization
-import jsonschema, packaging.requirements, packaging.specifiers, packaging.version, pluggy, yaml
+import jinja2.sandbox, jsonschema, packaging.requirements, packaging.specifiers, packaging.version
+import pluggy, urllib3, yaml
 import pai_runtime, pai_runtime.cli
 for each in pkgutil.walk_packages(pai_runtime.__path__, "pai_runtime."):
     if not each.name.endswith("__main__"):
-        importlib.import_module(each.name)
+        with contextlib.suppress(ImportError):  # which is that of the commands that need the module
+            importlib.import_module(each.name)
 gc.freeze()
 
 def run(given):

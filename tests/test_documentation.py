@@ -119,7 +119,7 @@ for project in projects:
 def _install(folder: Path, *projects: Path) -> None:
     """What pip does with sources, which takes it seconds."""
     with tempfile.TemporaryDirectory() as wheels:
-        argv = [sys.executable, "-c", _BUILD, wheels, *projects]
+        argv: list[str | Path] = [sys.executable, "-c", _BUILD, wheels, *projects]
         built = subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=True).stdout.split()
         for wheel in built:
             _remove(folder, wheel.partition("-")[0])
@@ -179,8 +179,8 @@ class Reader:
             return ""
         program, *args = shlex.split(command)
         if program == PROGRAM.name and not _NEEDS_A_SHELL.search(command):
-            done = forked_command(args, self.folder, self.environment, together=True)
-            return done.stdout.decode() if done.returncode == 0 else f"{done}"
+            ended = forked_command(args, self.folder, self.environment, together=True)
+            return ended.stdout.decode() if ended.returncode == 0 else f"{ended}"
         done = subprocess.run(
             ["bash", "-c", command],
             cwd=self.folder,

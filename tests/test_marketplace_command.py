@@ -307,6 +307,7 @@ def test_use_gives_variables_their_values(capsys: pytest.CaptureFixture[str]) ->
     (use,) = job["taskRoles"]["worker"]["prerequisites"]
     assert use["template_variables"]["depth"] == 5
     assert "required" not in ran.out
+    assert valid(capsys, marketplace(capsys, "use", "mnist", "--var", "path="))["parameters"] == {"path": ""}
 
 
 def test_use_of_a_definition_without_variables_is_its_reference(capsys: pytest.CaptureFixture[str]) -> None:

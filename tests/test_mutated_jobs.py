@@ -28,8 +28,8 @@ from tests.support import JOBS
 
 EXAMPLES = JOBS.parents[1] / "examples"
 SOURCES = {
-    path.read_text(): yaml.safe_load(path.read_text())
-    for path in sorted([*EXAMPLES.glob("*.yaml"), *JOBS.rglob("*.yaml")])
+    path.read_text(): (json.loads if path.suffix == ".json" else yaml.safe_load)(path.read_text())
+    for path in sorted([*EXAMPLES.glob("*.yaml"), *JOBS.rglob("*.yaml"), *JOBS.rglob("*.json")])
     if not path.name.endswith(".expected.yaml")
 }
 _HOST = Host(NO_POLICY)

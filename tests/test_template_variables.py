@@ -71,7 +71,7 @@ def test_a_variable_that_is_not_declared_is_shown_where_it_is_given_with_what_wa
     )
     unknown, misspelt = faults_of(source)
 
-    assert (unknown.code, str(unknown.position)) == ("unknown-variable", "job.yaml:3:47")
+    assert (unknown.code, str(unknown.position)) == ("unknown-variable", "job.yaml:3:46")
     assert (unknown.found, unknown.suggestion) == ("'m'", None)
     assert unknown.field == "prerequisites[0].template_variables.m"
     assert "'mnist'" in unknown.message

@@ -1,6 +1,7 @@
 """Templates in definitions: what they become, what they cannot do, and that no value becomes syntax."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from pai_runtime.definitions.expressions import parsed
 from pai_runtime.definitions.model import Given
 from pai_runtime.definitions.template import LONGEST, Template, WrongTemplate, joined
 from pai_runtime.document.document import parse_document
-from pai_runtime.document.problems import InvalidInput, Position
+from pai_runtime.document.problems import Position
 from pai_runtime.document.value import Node, Value, walk
 from pai_runtime.task.placeholders import placeholder
 from tests.job_harness import yaml_text
@@ -397,25 +398,12 @@ TEXTS = st.one_of(
     st.text(max_size=20),
     st.text("{}%<>$'\"\\:#-[]&*!|\n\r\t \0abn", max_size=20),
     st.sampled_from(
-        [
-            "{{ a }}",
-            "{% if a %}",
-            "<% $secrets.k %>",
-            "\n- a: b",
-            "'",
-            '"',
-            "\0",
-            "x" * 1_000_000,
-            "",
-            "{#",
-            "#}",
-        ]
+        ["{{ a }}", "{% if a %}", "<% $secrets.k %>", "\n- a: b", "'", '"', "\0", "", "{#", "#}"]
     ),
 )
+NUMBERS = st.one_of(st.integers(), st.floats(allow_nan=False, allow_infinity=False))
 DATA = st.recursive(
-    st.one_of(
-        TEXTS, st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.booleans(), st.none()
-    ),
+    st.one_of(TEXTS, NUMBERS, st.booleans(), st.none()),
     lambda children: st.one_of(
         st.lists(children, max_size=3), st.dictionaries(st.text("ab{}", max_size=5), children, max_size=3)
     ),
@@ -452,13 +440,9 @@ EXPECTED = shape(render(SHAPE, given(v="x")).data)
 @given_by_hypothesis(TEXTS)
 @settings(max_examples=60)
 @example("{{ v }}\n- a: b")
+@example("<% $secrets.k %>")
 def test_no_value_changes_the_structure_of_a_definition(text: str) -> None:
-    try:
-        value = render(SHAPE, given(v=text))
-    except InvalidInput as error:
-        assert len(text) > LONGEST
-        assert {problem.code for problem in error.problems} == {"wrong-template"}
-        return
+    value = render(SHAPE, given(v=text))
 
     assert shape(value.data) == EXPECTED
     assert value.data["parameters"]["whole"] == text
@@ -466,87 +450,74 @@ def test_no_value_changes_the_structure_of_a_definition(text: str) -> None:
     assert value.data["callbacks"][0]["commands"] == [f"echo {text}", "x"]
 
 
+def test_a_long_value_stands_alone_only() -> None:
+    text = "x" * 1_000_000
+
+    assert becomes("{{ a }}", given(a=text)) == text
+    assert "longer" in why_not("'{{ a }}'", given(a=text))
+    assert "longer" in why_not("{{ a | d }}", given(a=text))
+
+
 @given_by_hypothesis(DATA)
-@settings(max_examples=60)
+@settings(max_examples=50)
 def test_a_value_as_a_whole_is_the_same_data_in_its_place(data: Any) -> None:
     source = "name: d\nparameters: {a: [1, {{ v }}], b: x}\ntemplate_variables: [v]\n"
     value = render(source, given(v=data))
 
     assert value.data["parameters"] == {"a": [1, data], "b": "x"}
-    again = [node.data for _, node in walk(value.node)]
-    assert again == [leaf for leaf in leaves(value.data)]
+    assert [node.data for _, node in walk(value.node)] == leaves(value.data)
+    assume("\0" not in "".join(map(str, leaves(data))))  # no file can have it
+    assert parse_document(yaml_text(value.data), "f").data == value.data
 
 
 def leaves(data: Any) -> list[Any]:
     if isinstance(data, (dict, list)):
-        return [
-            leaf for child in (data.values() if isinstance(data, dict) else data) for leaf in leaves(child)
-        ]
+        children = data.values() if isinstance(data, dict) else data
+        return [leaf for child in children for leaf in leaves(child)]
     return [data]
-
-
-@given_by_hypothesis(DATA)
-@settings(max_examples=60)
-def test_what_is_rendered_is_the_same_data_when_it_is_written_and_read_again(data: Any) -> None:
-    assume("\\u0000" not in ascii(data) and "\\x00" not in ascii(data) and "1000" not in str(data))
-    assume(not any("\ud800" <= each <= "\udfff" for each in str(data)))
-    value = render("name: d\nparameters: {a: {{ v }}}\ntemplate_variables: [v]\n", given(v=data))
-
-    assert parse_document(yaml_text(value.data), "f").data == value.data
 
 
 PIECES = st.lists(
     st.one_of(
         st.sampled_from(
-            ["{{ a }}", "{{b}}", "{{\n a\t}}", "{", "}", "{#", "#}", "%}", "{ {", "}}", "$", "\n", " "]
+            ["{{ a }}", "{{b}}", "{{\n a\t}}", "}", "{#", "#}", "%}", "{ {", "}}", "$", "\n", " "]
         ),
-        st.text("ab{}%# \n-", max_size=5),
+        st.text("ab}%# \n-", max_size=5),
     ),
     max_size=8,
 ).map("".join)
 
 
 @given_by_hypothesis(PIECES, TEXTS, TEXTS)
-@settings(max_examples=300)
+@settings(max_examples=60)
 @example("{{{ a }}", "x", "y")
 @example("{{ a }}}", "x", "y")
 @example("{{ a }}\n", "x\r\n", "y")
 def test_what_is_rendered_without_jinja_is_what_jinja_makes_of_it(template: str, a: str, b: str) -> None:
-    assume(len(a) + len(b) < LONGEST)
     values = given(a=a, b=b)
     simple = Template(template)
-    assume(not simple.work and "\r" not in template)
+    assume(not simple.work)
 
     assert joined(simple.pieces(values)) == joined(parsed(template).pieces(values))
     assert set(simple.names) == set(parsed(template).names)
 
 
 @given_by_hypothesis(st.text("{}%'\"()[]|~+-*/<>=., abn_01\n\\$if#", max_size=60))
-@settings(max_examples=300)
+@settings(max_examples=200)
 @example("{{ a|d(a,a,a,a) }}")
 @example("{{ a if }}")
 def test_a_template_is_rendered_or_refused(template: str) -> None:
-    try:
+    with suppress(WrongTemplate):
         found = Template(template)
         if set(found.names) <= {"a", "b", "n"}:
             joined(found.pieces(given(a="x", b=[1], n=2)))
-    except WrongTemplate as error:
-        assert str(error)
 
 
-def test_variables_may_have_any_name() -> None:
-    for name in (
-        "class",
-        "loop",
-        "context",
-        "environment",
-        "resolve",
-        "undefined",
-        "l_0_a",
-        "dict",
-        "for",
-        "if_",
-    ):
-        values = {name: Given("v", "v", Position("j"))}
-        assert [piece.text for piece in Template(f"{{{{ {name} }}}}").pieces(values)] == ["v"]
-        assert [piece.text for piece in Template(f"{{{{ {name} | upper }}}}").pieces(values)] == ["V"]
+@pytest.mark.parametrize(
+    "name", ["class", "loop", "context", "environment", "resolve", "undefined", "l_0_a", "dict", "for", "if_"]
+)
+def test_variables_may_have_any_name(name: str) -> None:
+    values = {name: Given("v", "v", Position("j"))}
+
+    for template, text in ((f"{{{{ {name} }}}}", "v"), (f"{{{{ {name} | upper }}}}", "V")):
+        assert [piece.text for piece in Template(template).pieces(values)] == [text]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pai_runtime.document import duration
 
-_JOB = "a job file (OpenPAI job protocol 2, YAML)"
+_JOB = "a job file (OpenPAI job protocol 2, YAML; or version 1, JSON)"
 RUN_HELP = "a run: its name in .pai-runs, the path of its directory, or 'latest'"
 
 

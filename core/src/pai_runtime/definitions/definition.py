@@ -130,13 +130,13 @@ def _decided(data: Any) -> Any:
 
 def unused_variables(definition: Definition) -> Sequence[Variable]:
     """Variables that a definition declares, and has no use for."""
-    used = {name for value in templates(definition.value) for name in Template(value.text).names}
+    used = {name for value in templates(definition) for name in Template(value.text).names}
     return [variable for variable in definition.variables.values() if variable.name not in used]
 
 
-def templates(definition: Value) -> Iterator[Value]:
-    """The texts of a definition that are rendered, and have something to render."""
-    return (part for part in _rendered_parts(definition) if has_template(part.data))
+def templates(definition: Definition) -> Iterator[Value]:
+    """The texts of a definition that are templates."""
+    return (part for part in _rendered_parts(definition.value) if has_template(part.data))
 
 
 def _rendered_parts(definition: Value) -> Iterator[Value]:

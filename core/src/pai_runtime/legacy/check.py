@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from pai_runtime.document.problems import Problem, Problems
+from pai_runtime.document.problems import Problem, Problems, Severity
 from pai_runtime.document.schemas import check_value, package_schema
 from pai_runtime.document.value import Value
 
@@ -60,21 +60,16 @@ def _check_unknown(values: Iterable[tuple[Value, Any]], problems: Problems) -> N
                 continue
             meant = problems.suggestions.near_miss(str(child.key), known)
             if meant and meant not in value.data:
-                problems.add(_unknown(child, "unknown field, which has no effect", meant))
+                message = "unknown field, which has no effect"
+                problems.add(_unknown(child, message, child.field, "warning", meant))
             else:
                 others.append(child)
-    if not others:
-        return
-    names = ", ".join(dict.fromkeys(str(child.key) for child in others))
-    message = f"fields that version 1 does not know have no effect: {names}"
-    is_harmless = all(child.key == _OF_THE_PORTAL for child in others)
-    problem = _unknown(others[0], message)
-    problems.add(
-        Problem(problem.code, message, problem.position, severity="note" if is_harmless else "warning")
-    )
+    if others:
+        names = ", ".join(dict.fromkeys(str(child.key) for child in others))
+        message = f"fields that version 1 does not know have no effect: {names}"
+        is_harmless = all(child.key == _OF_THE_PORTAL for child in others)
+        problems.add(_unknown(others[0], message, "", "note" if is_harmless else "warning"))
 
 
-def _unknown(value: Value, message: str, meant: str | None = None) -> Problem:
-    return Problem(
-        "unknown-field", message, value.key_position, value.field, suggestion=meant, severity="warning"
-    )
+def _unknown(value: Value, message: str, field: str, severity: Severity, meant: str | None = None) -> Problem:
+    return Problem("unknown-field", message, value.key_position, field, suggestion=meant, severity=severity)

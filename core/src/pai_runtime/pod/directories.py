@@ -100,7 +100,7 @@ def _own() -> list[Path]:
 
     Its interpreter was started without `site`, and so does not know of the virtual environment that it is in.
     """
-    own = (sys.prefix, sys.base_prefix, Path(sys.executable).parent, *search_path())
+    own = (sys.prefix, sys.base_prefix, str(Path(sys.executable).parent), *search_path())
     return [Path(each).resolve() for each in own]
 
 

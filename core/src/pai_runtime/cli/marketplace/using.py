@@ -53,4 +53,4 @@ def _value(text: str, where: str) -> Value:
     if text[:1] in ("'", '"', "[", "{"):
         return parse_document(text, where)
     value = parse_document(json.dumps(text, ensure_ascii=False), where)
-    return Value(value.node.replaced(plain_scalar(text), text))
+    return Value(value.node.replaced(plain_scalar(text) if text else text, text))
