@@ -69,6 +69,6 @@ class _Using:
 def _made_up(definition: Definition) -> Iterator[Position]:
     """Where values are inserted for which there is no default."""
     required = {each.name for each in definition.variables.values() if each.default is None}
-    for value in templates(definition.value):
+    for value in templates(definition):
         if required.intersection(Template(value.text).names):
             yield value.position
