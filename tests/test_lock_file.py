@@ -108,7 +108,6 @@ def test_it_carries_files_byte_by_byte(tmp_path: Path, content: bytes) -> None:
 
 
 NO_PINS = "lockVersion: 1\ndefinitions: []\n"
-WRONG = f"{{{{digest: 'sha256:{DIGEST}', {{}}}}}}"
 ENTRY = f"{{reference: a, origin: b, digest: 'sha256:{DIGEST}'}}"
 
 
@@ -134,8 +133,11 @@ ENTRY = f"{{reference: a, origin: b, digest: 'sha256:{DIGEST}'}}"
             [("duplicate-reference", "definitions[1]", 4)],
         ),
         (
-            f"{NO_PINS}files: [{WRONG.format('content: other')}, {WRONG.format('base64: abc')}]\n",
-            [("wrong-digest", "files[0]", 3), ("wrong-digest", "files[1]", 3)],
+            (
+                f"{NO_PINS}files:\n- {{digest: 'sha256:{DIGEST}', content: other}}\n"
+                f"- {{digest: 'sha256:{DIGEST}', base64: abc}}\n"
+            ),
+            [("wrong-digest", "files[0]", 4), ("wrong-digest", "files[1]", 5)],
         ),
         (
             f"lockVersion: 1\ndefinitions: []\nfiles:\n- {{digest: 'sha256:{DIGEST}'}}\n",

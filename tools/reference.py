@@ -62,7 +62,7 @@ DOCUMENTS: Final = {
     "Lock file": (
         "pai_runtime.definitions",
         "lock.schema.json",
-        "`JOB.lock` beside a job; `definitions.lock` in the directory of a run and in `PAI_CONFIG_DIR`.",
+        "`JOB.lock` beside a job file; `definitions.lock` in a run's directory, and in `PAI_CONFIG_DIR`.",
     ),
     "Sources of definitions": (
         "pai_runtime.definitions",

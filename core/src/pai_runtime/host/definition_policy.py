@@ -14,7 +14,7 @@ from pai_runtime.task.record import record
 class DefinitionPolicy:
     """What a policy file says of definitions. `plugins` None allows them each plugin that the policy allows.
 
-    `sources` are locations, as `pai_runtime.definitions.locations` compares them; `plugins` has ids, and where
+    `sources` are locations, as `pai_runtime.definitions.locations` compares them; `plugins` has ids, and if
     each of them is in the policy.
     """
 
