@@ -297,6 +297,18 @@ def test_a_run_keeps_the_bytes_of_all_that_it_used(server: Pages, capsys: pytest
     assert lock.contents.keys() == {pin.digest for pin in lock.pins.values()}
 
 
+def test_bytes_in_the_lock_file_of_a_job_are_not_believed(
+    server: Pages, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requires(f"{server.url}/a.yaml")
+    server.pages["/more/b.yaml"] = script("b", "echo evil")
+    assert Ran(capsys, "lock", "job.yaml", "--with-content", "evil.lock").status == 0
+    LOCK.write_bytes(Path("evil.lock").read_bytes())
+    server.pages["/more/b.yaml"] = script("b", "echo b")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(Path("elsewhere").absolute()))
+    assert codes(capsys) == ["wrong-digest"]
+
+
 def test_a_run_without_definitions_keeps_none(server: Pages, capsys: pytest.CaptureFixture[str]) -> None:
     del server
     requires()

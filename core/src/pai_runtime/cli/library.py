@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pai_runtime.host.host import Host
+from pai_runtime.task.record import replace
 from pai_runtime.terminal.output import say
 
 # A job that names no definition must not wait for any of it.
@@ -48,6 +49,8 @@ class JobLibrary:
         library: Library = found
         lock = self._lock or existing_lock(lock_path(self._job))
         if lock:
+            # Whoever wrote the file says where what it carries came from, and a policy goes by that.
+            lock = replace(lock, contents={})
             command = f"pai-runtime lock {shlex.quote(str(self._job))}"
             library = LockedLibrary(found, lock, Cache(), command, complete=self._complete)
         self._found = RecordingLibrary(library)

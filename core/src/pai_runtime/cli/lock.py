@@ -59,7 +59,7 @@ def main(args: argparse.Namespace) -> int:
     new = library.pins
     if args.with_content:
         _write(args.with_content, library.resolved() or lock_text([]))
-    if lock or new:
+    if new != old or (lock and lock.contents):
         _write(path, lock_text(new.values()))
     write_lines([*_changes(old, new), f"{args.job}: {counted(len(new), 'reference', 'references')} locked"])
     return 0
