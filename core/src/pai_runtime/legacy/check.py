@@ -6,6 +6,7 @@ from typing import Any
 from pai_runtime.document.problems import Problem, Problems, Severity
 from pai_runtime.document.schemas import check_value, package_schema
 from pai_runtime.document.value import Value
+from pai_runtime.legacy.nodes import items
 
 _OF_THE_PORTAL = "tmp"
 """What the portal had on its page when it wrote the job."""
@@ -22,20 +23,15 @@ def check_version_1(root: Value, problems: Problems) -> None:
     """Report all that is wrong with a job of version 1, and what of it has no effect."""
     schema = package_schema("pai_runtime.legacy", "job.schema.json")
     check_value(root, schema, problems)
-    roles = _items(root, "taskRoles")
+    roles = items(root, "taskRoles")
     _check_unique(roles, "name", "task role", problems)
     ports = []
     for role in roles:
-        ports += _items(role, "portList")
-        _check_unique(_items(role, "portList"), "label", "port", problems)
+        ports += items(role, "portList")
+        _check_unique(items(role, "portList"), "label", "port", problems)
     of = schema["$defs"]
     _check_unknown([(root, schema), *((role, of["taskRole"]) for role in roles)], problems)
     _check_unknown([(port, of["port"]) for port in ports], problems)
-
-
-def _items(value: Value, key: str) -> list[Value]:
-    found = value.get(key)
-    return list(found.values()) if found and isinstance(found.data, list) else []
 
 
 def _check_unique(values: Iterable[Value], key: str, what: str, problems: Problems) -> None:

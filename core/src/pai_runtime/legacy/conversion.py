@@ -14,6 +14,7 @@ from pai_runtime.document.problems import DocumentPath, InvalidInput, Problem, P
 from pai_runtime.document.value import Node, Value
 from pai_runtime.legacy.check import check_version_1
 from pai_runtime.legacy.names import identifiers, job_name
+from pai_runtime.legacy.nodes import items, new_node, not_null, required
 from pai_runtime.task.framework_name import framework_name
 from pai_runtime.task.record import record
 
@@ -55,7 +56,7 @@ class _Converter:
 
     def conversion(self) -> Conversion:
         root = self._root
-        name = _at(root, "jobName")
+        name = required(root, "jobName")
         chosen = job_name(name.text)
         self._say_renamed(name, chosen, ("name",), "$PAI_JOB_NAME too")
         prerequisites = self._prerequisites()
@@ -63,22 +64,24 @@ class _Converter:
         virtual_cluster = self._text("virtualCluster")
         document = {
             "protocolVersion": 2,
-            "name": _made(name.node, chosen),
+            "name": new_node(name.node, chosen),
             "type": "job",
-            "jobRetryCount": given.node if (given := _given(root, "retryCount")) else None,
+            "jobRetryCount": given.node if (given := not_null(root, "retryCount")) else None,
             "parameters": {_TAG: "<%"} if self._has_tag else None,
             "prerequisites": prerequisites,
             "taskRoles": roles,
             "defaults": {"virtualCluster": virtual_cluster.node} if virtual_cluster else None,
             "extras": self._extras(),
         }
-        node = _made(root.node, {key: each for key, each in document.items() if each is not None})
+        node = new_node(root.node, {key: each for key, each in document.items() if each is not None})
         return Conversion(Value(node), self._comments)
 
     def _prerequisites(self) -> list[Node]:
-        image = _at(self._root, "image")
+        image = required(self._root, "image")
         made = [
-            _made(image.node, {"name": _IMAGE, "type": "dockerimage", "uri": self._literal(image, ("name",))})
+            new_node(
+                image.node, {"name": _IMAGE, "type": "dockerimage", "uri": self._literal(image, ("name",))}
+            )
         ]
         if auth := self._text("authFile"):
             message = (
@@ -90,7 +93,7 @@ class _Converter:
             if folder := self._text(field):
                 path = ("prerequisites", len(made))
                 made.append(
-                    _made(folder.node, {"name": kind, "type": kind, "uri": self._literal(folder, path)})
+                    new_node(folder.node, {"name": kind, "type": kind, "uri": self._literal(folder, path)})
                 )
                 self._say_not_fetched(folder, f"$PAI_{kind.upper()}_DIR", path)
         return made
@@ -104,7 +107,7 @@ class _Converter:
         exports = self._exports()
         made = {}
         for role in self._roles:
-            name = _at(role, "name")
+            name = required(role, "name")
             chosen = self._names[name.text]
             variables = "$PAI_TASK_ROLE_LIST and $PAI_CURRENT_TASK_ROLE_NAME too"
             self._say_renamed(name, chosen, ("taskRoles", chosen), variables)
@@ -112,21 +115,21 @@ class _Converter:
         return made
 
     def _role(self, role: Value, path: DocumentPath, exports: Sequence[Node]) -> Node:
-        shm = _given(role, "shmMB")
-        ports = {label: _at(port, "portNumber").node for label, port in self._ports(role).items()}
-        for port, label in zip(_items(role, "portList"), ports, strict=True):
+        shm = not_null(role, "shmMB")
+        ports = {label: required(port, "portNumber").node for label, port in self._ports(role).items()}
+        for port, label in zip(items(role, "portList"), ports, strict=True):
             where = (*path, "resourcePerInstance", "ports", label)
-            self._say_renamed(_at(port, "label"), label, where, "the variables with its name too")
-        if storage := _given(role, "storageGB"):
+            self._say_renamed(required(port, "label"), label, where, "the variables with its name too")
+        if storage := not_null(role, "storageGB"):
             self._say(storage, "has no effect: nothing limits the disk of a task", path, "no-effect", "note")
         resources: dict[str, Any] = {
-            "cpu": _at(role, "cpuNumber").node,
-            "memoryMB": _at(role, "memoryMB").node,
-            "gpu": _at(role, "gpuNumber").node,
+            "cpu": required(role, "cpuNumber").node,
+            "memoryMB": required(role, "memoryMB").node,
+            "gpu": required(role, "gpuNumber").node,
         }
-        command = _at(role, "command")
+        command = required(role, "command")
         document = {
-            "instances": _at(role, "taskNumber").node,
+            "instances": required(role, "taskNumber").node,
             "completion": self._completion(role, (*path, "completion")),
             "dockerImage": _IMAGE,
             **{kind: kind for kind in ("data", "output") if self._text(f"{kind}Dir")},
@@ -134,10 +137,10 @@ class _Converter:
             "extraContainerOptions": {"shmMB": shm.node if shm else _SHM_MB},
             "commands": [*exports, self._literal(command, (*path, "commands", len(exports)))],
         }
-        return _made(role.node, document)
+        return new_node(role.node, document)
 
     def _completion(self, role: Value, path: DocumentPath) -> dict[str, Any]:
-        failed, succeeded = role.get("minFailedTaskCount"), _given(role, "minSucceededTaskCount")
+        failed, succeeded = role.get("minFailedTaskCount"), not_null(role, "minSucceededTaskCount")
         made: dict[str, Any] = {}
         if failed is not None:
             made["minFailedInstances"] = -1 if failed.data is None else failed.node
@@ -149,8 +152,8 @@ class _Converter:
 
     def _ports(self, role: Value) -> dict[str, Value]:
         """The ports of a role, by the labels that they get."""
-        ports = _items(role, "portList")
-        labels = [_at(port, "label").text for port in ports]
+        ports = items(role, "portList")
+        labels = [required(port, "label").text for port in ports]
         names = identifiers(labels, str, "port")
         return {names[label]: port for label, port in zip(labels, ports, strict=True)}
 
@@ -160,7 +163,7 @@ class _Converter:
         if data := self._text("dataDir"):
             made.append(self._export(data, "PAI_DATA_DIR", _quoted_folder(data.text)))
         output = self._text("outputDir")
-        name = _at(self._root, "jobName")
+        name = required(self._root, "jobName")
         usual = f'"$PAI_DEFAULT_FS_URI/Output/{name.text}"'
         made.append(
             self._export(output or name, "PAI_OUTPUT_DIR", _quoted_folder(output.text) if output else usual)
@@ -168,7 +171,7 @@ class _Converter:
         if code := self._text("codeDir"):
             value = '"$PWD"' if self._is_folder(code) else _quoted_folder(code.text)
             made.append(self._export(code, "PAI_CODE_DIR", value))
-        variables = _given(self._root, "jobEnvs")
+        variables = not_null(self._root, "jobEnvs")
         given = variables.values() if variables else ()
         made += [self._export(each, str(each.key), _quoted(each.text)) for each in given]
         if len(self._roles) * sum(each.size for each in made) > MAX_NODES:
@@ -177,10 +180,10 @@ class _Converter:
         return made
 
     def _export(self, given: Value, name: str, value: str) -> Node:
-        return self._without_references(_made(given.node, f"export {name}={value}"), given, ("taskRoles",))
+        return self._without_references(new_node(given.node, f"export {name}={value}"), given, ("taskRoles",))
 
     def _extras(self) -> Node | None:
-        given = _given(self._root, "extras")
+        given = not_null(self._root, "extras")
         made: dict[str, Any] = {str(each.key): each.node for each in given.values()} if given else {}
         own = {"firstPorts": self._first_ports(), "hivedScheduler": self._scheduler(), **self._rest()}
         for key, value in own.items():
@@ -192,16 +195,16 @@ class _Converter:
                 self._say(where or self._root, message, ("extras", key), "decided", "note")
             else:
                 made[key] = value
-        return _made((given or self._root).node, made) if made else None
+        return new_node((given or self._root).node, made) if made else None
 
     def _first_ports(self) -> dict[str, Any] | None:
         made = {}
         for role in self._roles:
-            name = self._names[_at(role, "name").text]
-            starts = {label: _at(port, "beginAt") for label, port in self._ports(role).items()}
+            name = self._names[required(role, "name").text]
+            starts = {label: required(port, "beginAt") for label, port in self._ports(role).items()}
             first = {label: start.node for label, start in starts.items() if start.data}
             if first:
-                made[name] = _made(role.node, first)
+                made[name] = new_node(role.node, first)
         if made:
             self._comment(("extras", "firstPorts"), "beginAt: the first port of the first task of each role")
         return made or None
@@ -209,17 +212,17 @@ class _Converter:
     def _scheduler(self) -> Node | None:
         kind = self._text("gpuType")
         roles = {
-            self._names[_at(role, "name").text]: {
+            self._names[required(role, "name").text]: {
                 "skuType": kind.node,
-                "skuNum": _at(role, "gpuNumber").node,
+                "skuNum": required(role, "gpuNumber").node,
             }
             for role in self._roles
-            if kind and _at(role, "gpuNumber").data
+            if kind and required(role, "gpuNumber").data
         }
         if not kind or not roles:
             return None
         self._comment(("extras", "hivedScheduler"), "gpuType: read by the scheduler of a cluster only")
-        return _made(kind.node, {"taskRoles": roles})
+        return new_node(kind.node, {"taskRoles": roles})
 
     def _rest(self) -> dict[str, Any]:
         """How long failed tasks are held, and the code, as far as version 1 says so."""
@@ -239,7 +242,7 @@ class _Converter:
             message = "no such directory beside the job file; for any other directory, use run --code"
             self._say(code, message, ("taskRoles",), "no-such-directory", "warning")
         return {
-            "holdOnFailure": _made(debug.node, _HELD) if debug and is_debug else None,
+            "holdOnFailure": new_node(debug.node, _HELD) if debug and is_debug else None,
             "code": folder.node if folder else None,
         }
 
@@ -265,7 +268,7 @@ class _Converter:
 
     def _text(self, field: str) -> Value | None:
         """A field of the job that is a text; the empty one is none."""
-        given = _given(self._root, field)
+        given = not_null(self._root, field)
         return given if given and given.data else None
 
     def _say_renamed(self, given: Value, name: str, path: DocumentPath, also: str) -> None:
@@ -281,46 +284,6 @@ class _Converter:
         texts = self._comments.setdefault(path, [])
         if text not in texts:
             texts.append(text)
-
-
-def _made(where: Node, content: Any) -> Node:
-    """A new value that stands where another one does; nodes in it stay where they are."""
-    if isinstance(content, Node):
-        return content
-    children: dict[str | int, Node] = {}
-    data = content
-    if isinstance(content, dict):
-        children = {key: _made(where, each) for key, each in content.items()}
-        data = {key: child.data for key, child in children.items()}
-    elif isinstance(content, list):
-        children = {index: _made(where, each) for index, each in enumerate(content)}
-        data = [child.data for child in children.values()]
-    is_scalar = not isinstance(content, (dict, list))
-    node = Node(where.source, where.start, where.end, data, str(content) if is_scalar else "")
-    if isinstance(content, dict):
-        node.keys = {key: child.start for key, child in children.items()}
-    node.children = children
-    node.size += sum(child.size for child in children.values())
-    return node
-
-
-def _at(value: Value, key: str) -> Value:
-    """A field that the check has found."""
-    found = value.get(key)
-    if found is None:
-        raise KeyError(key)
-    return found
-
-
-def _given(value: Value, key: str) -> Value | None:
-    """A field that is not null."""
-    found = value.get(key)
-    return found if found and found.data is not None else None
-
-
-def _items(value: Value, key: str) -> list[Value]:
-    found = _given(value, key)
-    return list(found.values()) if found else []
 
 
 def _quoted(text: str) -> str:
