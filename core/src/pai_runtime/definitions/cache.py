@@ -8,9 +8,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from pai_runtime.definitions.fetching import MOST_BYTES
+from pai_runtime.definitions.web import MOST_BYTES
 from pai_runtime.task import atomic_write
-from pai_runtime.task.regular_file import FLAGS, regular
+from pai_runtime.task.regular_file import FLAGS, read_and_close, regular
 
 MOST_KEPT: Final = 256 << 20
 MOST_FILES: Final = 10_000
@@ -62,8 +62,7 @@ class Cache:
         try:
             with self._opened() as holder:
                 fd = regular(os.open(name, os.O_RDONLY | FLAGS, dir_fd=holder), name)
-                with os.fdopen(fd, "rb") as file:
-                    content = file.read(MOST_BYTES + 1)
+                content = read_and_close(fd, MOST_BYTES + 1)
                 os.utime(name, dir_fd=holder, follow_symlinks=False)  # what is used is not the oldest
         except OSError:
             return None

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 from pai_runtime.definitions.cache import Cache
-from pai_runtime.definitions.fetching import MOST_BYTES, Fetcher, Unreachable
+from pai_runtime.definitions.fetching import Fetcher, Unreachable
+from pai_runtime.definitions.web import MOST_BYTES
 from pai_runtime.network.url import origin, shown_url
 
 

@@ -8,15 +8,13 @@ from typing import Final
 from pai_runtime import __version__
 from pai_runtime.definitions.locations import canonical
 from pai_runtime.definitions.model import NoDefinition
+from pai_runtime.definitions.web import MOST_BYTES
 from pai_runtime.network.answer import Answer, NoAnswer
 from pai_runtime.network.authorization import bearer
 from pai_runtime.network.deadline import Deadline
 from pai_runtime.network.redirects import Received, followed
 from pai_runtime.network.url import origin, shown_url, split_url
 from pai_runtime.plugin.backoff import backoff
-
-MOST_BYTES: Final = 4 << 20
-"""Of a definition file, or of another answer of a server."""
 
 _TRIES: Final = 4
 _FIRST_PAUSE: Final = 0.5

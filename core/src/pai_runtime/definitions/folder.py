@@ -64,13 +64,13 @@ class FolderSource:
         return files
 
     def _file(self, path: str) -> DefinitionFile:
-        origin, whole = f"{self.name}:{path}", self._root / path
+        origin, whole = f"{self.name}:{path}", os.path.join(self._root, path)
         return DefinitionFile(
             origin,
-            shown=str(self._folder / path) if self._is_at_root else origin,
-            location=str(whole) if self._is_at_root else self.location,
+            shown=os.path.join(self._folder, path) if self._is_at_root else origin,
+            location=whole if self._is_at_root else self.location,
             content=self._contents[path],
-            path=whole,
+            path=Path(whole),
             folder=self._root,
         )
 

@@ -31,9 +31,7 @@ _PREFIX: Final = "sha256:"
 _HEADER: Final = "# Which bytes the references of the job mean. Written by pai-runtime lock."
 _PLAIN: Final = re.compile("[A-Za-z](?:[A-Za-z0-9_./:@+-]*[A-Za-z0-9_./@+-])?")
 _NOT_IN_QUOTES: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
-_NOT_IN_A_BLOCK: Final = re.compile(
-    "[^\t\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
-)
+_NOT_IN_A_BLOCK: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 Key = tuple[str, str]
 """A reference as it is written, and the origin of the definition file that it is relative to, if it is."""

@@ -25,15 +25,19 @@ def rendered(definition: Definition, variables: Mapping[str, Given], required_by
     """
     renderer = _Renderer(definition, variables, required_by)
     value = renderer.prerequisite()
-    problems = Problems()
-    problems.add(*renderer.problems)
-    check_fields(value, value.data, problems)
-    problems.check()
+    if renderer.problems or renderer.has_values:
+        problems = Problems()
+        problems.add(*renderer.problems)
+        check_fields(value, value.data, problems)
+        problems.check()
     return value
 
 
 class _Renderer:
-    """Renders one definition. Faults go into `problems`, except that what grows too large ends it."""
+    """Renders one definition. Faults go into `problems`, except that what grows too large ends it.
+
+    It `has_values` that reading it could not check: fields that are templates, or values of variables.
+    """
 
     def __init__(self, definition: Definition, variables: Mapping[str, Given], required_by: Position) -> None:
         written = definition.value.node.source
@@ -42,6 +46,7 @@ class _Renderer:
         self._source = Source(written.file, written.text, required_by)
         self._size = 0
         self.problems: list[Problem] = []
+        self.has_values = False
 
     def prerequisite(self) -> Value:
         """The whole of it, in the place of the definition."""
@@ -50,6 +55,7 @@ class _Renderer:
         keys: dict[str | int, int] = {}
         for field in root.values():
             if field.key not in ABOUT:
+                self.has_values |= has_template(field.data)
                 name = "parameters" if field.key == "plugin_params" else field.key
                 children[name] = self._node(field, 1)
                 keys[name] = root.node.keys[field.key]
@@ -71,6 +77,7 @@ class _Renderer:
     def _of_template(self, node: Node, depth: int) -> Node:
         pieces = Template(node.text).pieces(self._variables)
         if len(pieces) == 1 and pieces[0].inserted and is_bare(node):
+            self.has_values = True
             return self._of_data(node, pieces[0].data, pieces[0].text, depth)
         text, inserted = joined(pieces)
         made = self._scalar(node, text, text)

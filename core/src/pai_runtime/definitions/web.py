@@ -1,9 +1,12 @@
 """What is asked for over a network, each server with the token that is configured for it."""
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from pai_runtime.definitions.locations import is_below
+
+MOST_BYTES: Final = 4 << 20
+"""Of a definition file, or of another answer of a server."""
 
 
 class Fetches(Protocol):

@@ -13,7 +13,7 @@ import errno
 import os
 
 from pai_runtime.task import atomic_write
-from pai_runtime.task.regular_file import FLAGS, regular, sole
+from pai_runtime.task.regular_file import FLAGS, read_and_close, regular, sole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,8 +88,7 @@ class Folder:
 
     def read(self, name: str, most: int) -> bytes:
         """The content of a regular file, which must not have more than `most` bytes."""
-        with os.fdopen(self.open(name), "rb") as file:
-            data = file.read(most + 1)
+        data = read_and_close(self.open(name), most + 1)
         if len(data) > most:
             raise OSError(errno.EFBIG, f"larger than {most} bytes", f"{self.where}/{name}")
         return data

@@ -43,7 +43,8 @@ def _record(*, frozen: bool) -> Callable[[Any], Any]:
 
 def _replace(value: Any, **changes: Any) -> Any:
     """As that of `dataclasses`."""
-    fields = {name: vars(value)[name] for name in value.__match_args__}
+    # A cached property may be in it, too.
+    fields = {name: value.__dict__[name] for name in value.__match_args__}
     return type(value)(**{**fields, **changes})
 
 
@@ -54,6 +55,7 @@ def _as_record(made: Any) -> Any:
     factories = {name: value for name, value in defaults.items() if isinstance(value, Factory)}
     for name in factories:
         delattr(made, name)
+    made.__record_names__ = frozenset(names)
     made.__record_defaults__ = defaults
     made.__record_compared__ = [name for name in names if name not in factories or factories[name].compare]
     made.__record_shown__ = [name for name in names if name not in factories or factories[name].show]
@@ -64,15 +66,11 @@ def _as_record(made: Any) -> Any:
 
 
 def __init__(self: Any, *args: Any, **given: Any) -> None:  # noqa: N807
-    made, values = type(self), vars(self)
+    made, values = type(self), self.__dict__
     names = made.__match_args__
-    if len(args) > len(names):
-        raise TypeError(f"{made.__name__} has {len(names)} fields, not {len(args)}")
-    values.update(zip(names, args))  # noqa: B905 - the rest is in `given`
-    for name in given:
-        if name in values or name not in names:
-            raise TypeError(f"{made.__name__} has no field {name}, or was given it twice")
-    values.update(given)
+    values.update(zip(names, args), **given)  # noqa: B905 - the rest is in `given`
+    if len(values) < len(args) + len(given) or not made.__record_names__.issuperset(given):
+        raise TypeError(f"{made.__name__} has the fields {', '.join(names)}; it was given others, or one twice")
     if len(values) < len(names):
         for name in names:
             if name not in values:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 """With these, opening follows no link and waits for nobody."""
 
+_PART = 64 * 1024
+
 
 def regular(fd: int, name: str) -> int:
     """The descriptor, if it is of a regular file; raises OSError, and closes it, if not."""
@@ -29,6 +31,18 @@ def sole(fd: int, name: str) -> int:
         os.close(fd)
         raise OSError(errno.EMLINK, "has other hard links", name)
     return fd
+
+
+def read_and_close(fd: int, most: int) -> bytes:
+    """What is in a file, up to `most` bytes. A buffer for all of these would take longer than most files."""
+    parts = []
+    try:
+        while most > 0 and (part := os.read(fd, min(most, _PART))):
+            parts.append(part)
+            most -= len(part)
+    finally:
+        os.close(fd)
+    return b"".join(parts)
 
 
 def open_regular(path: str | Path) -> BinaryIO:
