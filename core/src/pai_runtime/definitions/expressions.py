@@ -4,8 +4,10 @@ What they can do is little: filters and operators on values, and ``{% if %}``. E
 expression uses each of its parts once, so that no template takes much time or memory.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from functools import cached_property, lru_cache
+from itertools import islice
 from typing import Any, Final
 
 from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, Undefined, nodes, pass_context
@@ -28,6 +30,7 @@ from pai_runtime.task import placeholders
 
 _MOST_NODES = 1000
 _DEEPEST = 50
+_MOST_VALUES = 1000
 _WORKERS: Final = (nodes.Filter, nodes.Compare, nodes.BinExpr, nodes.UnaryExpr)
 _ALLOWED: Final = frozenset(
     {
@@ -58,15 +61,16 @@ class Expressions:
         self._tree = _checked(text)
         self.names = _names(self._tree)
         workers = (each for kind in _WORKERS for each in self._tree.find_all(kind) if _works(each))
-        self._worked_on = {name for worker in workers for name in _names(worker)}
+        indexes = (each.arg for each in self._tree.find_all(nodes.Getitem))
+        self._worked_on = {name for worker in (*workers, *indexes) for name in _names(worker)}
 
     def pieces(self, variables: Mapping[str, Given]) -> list[Piece]:
         """What it becomes, part by part; raises `WrongTemplate`."""
         found, length = [], 0
-        for name in self._worked_on:
-            if placeholders.has_secret(variables[name].data):
-                raise WrongTemplate(f"'{name}' is a secret, which can be inserted, joined and tested only")
         operands = {name: _operand(name, variables[name]) for name in self.names}
+        for name in self._worked_on:
+            if placeholders.has_secret(operands[name]):
+                raise WrongTemplate(f"'{name}' is a secret, which can be inserted, joined and tested only")
         try:
             for text in self._compiled.generate(operands):
                 is_own = not isinstance(text, _Inserted)
@@ -100,6 +104,8 @@ def _checked(text: str) -> nodes.Template:
         ) from None
     except RecursionError:
         raise WrongTemplate("nested too deeply") from None
+    except ValueError:  # Python makes no number of thousands of digits
+        raise WrongTemplate("the number becomes too large") from None
     level: list[nodes.Node] = [tree]
     count = 0
     for _ in range(_DEEPEST):
@@ -120,10 +126,13 @@ def _check(node: nodes.Node) -> None:
         raise WrongTemplate(f"expected values, operators, filters and {{% if %}} only, found {what}")
     if isinstance(node, nodes.Filter) and node.name not in FILTERS:
         raise WrongTemplate(f"no filter is named '{node.name}'; known: {', '.join(FILTERS)}")
+    if isinstance(node, nodes.Const) and is_number(node.value):
+        bounded_number(node.value)
 
 
 def _names(tree: nodes.Node) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(each.name for each in tree.find_all(nodes.Name)))
+    found = [tree] if isinstance(tree, nodes.Name) else tree.find_all(nodes.Name)
+    return tuple(dict.fromkeys(each.name for each in found))
 
 
 def _works(node: nodes.Node) -> bool:
@@ -145,20 +154,20 @@ class _Sandbox(ImmutableSandboxedEnvironment):
     intercepted_binops = frozenset({"+", "-", "*", "/", "//", "%"})
 
     def getattr(self, obj: Any, attribute: str) -> Any:
-        return self.getitem(obj, attribute)
+        return self._item(obj, attribute, f"'{attribute}'")
 
     def getitem(self, obj: Any, argument: Any) -> Any:
+        return self._item(obj, argument, "such item")  # what it is may come from a variable
+
+    def _item(self, obj: Any, key: Any, shown: str) -> Any:
         if isinstance(obj, Undefined):
             return obj
-        is_key = isinstance(obj, dict) and isinstance(argument, str)
-        is_index = isinstance(obj, (list, tuple)) and is_number(argument)
-        try:
-            return obj[argument] if is_key or is_index else self._nothing(argument)
-        except (LookupError, TypeError):
-            return self._nothing(argument)
-
-    def _nothing(self, argument: Any) -> Undefined:
-        return self.undefined(hint=f"a value has no '{argument}'")
+        is_key = isinstance(obj, dict) and isinstance(key, str)
+        is_index = isinstance(obj, (list, tuple)) and is_number(key)
+        with suppress(LookupError, TypeError):
+            if is_key or is_index:
+                return obj[key]
+        return self.undefined(hint=f"a value has no {shown}")
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         if is_number(left) and is_number(right):
@@ -200,11 +209,32 @@ def _operand(name: str, given: Given) -> Any:
     data = given.data
     if isinstance(data, str) and len(data) > LONGEST:
         raise WrongTemplate(f"the value of '{name}' is longer than {LONGEST} characters")
+    if isinstance(data, (dict, list)) and _is_large(data):
+        raise WrongTemplate(
+            f"'{name}' has more than {_MOST_VALUES} values, or {LONGEST} characters, in it:"
+            " it can only be inserted as it is"
+        )
     if not is_number(data):
         return data
     number: Any = WrittenFloat(data) if isinstance(data, float) else WrittenInt(data)
     number.written = given.text
     return number
+
+
+def _is_large(data: Any) -> bool:
+    """Whether it takes long to compare a value, or to look for secrets in it, each time it is used."""
+    waiting, count, length = [data], 0, 0
+    while waiting and count <= _MOST_VALUES and length <= LONGEST:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += islice(value.keys(), _MOST_VALUES)
+            value = value.values()
+        if isinstance(value, str):
+            length += len(value)
+        elif isinstance(value, Collection):
+            waiting += islice(value, _MOST_VALUES)
+            count += len(value)
+    return count > _MOST_VALUES or length > LONGEST
 
 
 def _plain(value: Any) -> Any:
