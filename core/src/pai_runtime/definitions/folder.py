@@ -64,14 +64,12 @@ class FolderSource:
         return files
 
     def _file(self, path: str) -> DefinitionFile:
-        origin, whole = f"{self.name}:{path}", self._root / path
+        origin = f"{self.name}:{path}"
         return DefinitionFile(
             origin,
             shown=str(self._folder / path) if self._is_at_root else origin,
-            location=str(whole) if self._is_at_root else self.location,
+            location=str(self._root / path) if self._is_at_root else self.location,
             content=self._contents[path],
-            path=whole,
-            folder=self._root,
         )
 
     @cached_property
