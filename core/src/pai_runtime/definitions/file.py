@@ -42,12 +42,9 @@ class FileSource:
         except OSError as error:
             message = f"{self._path} cannot be read: {error.strerror}"
             raise NoDefinition("definition-unavailable", message) from None
-        path = Path(self.location)
         return DefinitionFile(
             origin=f"{self.name}:{self._path.name}",
             shown=str(self._path),
             location=self.location,
             content=content,
-            path=path,
-            folder=path.parent,
         )

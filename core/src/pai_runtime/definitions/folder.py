@@ -64,14 +64,12 @@ class FolderSource:
         return files
 
     def _file(self, path: str) -> DefinitionFile:
-        origin, whole = f"{self.name}:{path}", os.path.join(self._root, path)
+        origin = f"{self.name}:{path}"
         return DefinitionFile(
             origin,
             shown=os.path.join(self._folder, path) if self._is_at_root else origin,
-            location=whole if self._is_at_root else self.location,
+            location=os.path.join(self._root, path) if self._is_at_root else self.location,
             content=self._contents[path],
-            path=Path(whole),
-            folder=self._root,
         )
 
     @cached_property

@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from posixpath import dirname, join, normpath
-from typing import Final
 from urllib.parse import quote, urljoin
 
 from pai_runtime.definitions.choice import chosen, published_name
 from pai_runtime.definitions.definition import read_definitions
-from pai_runtime.definitions.locations import canonical, is_below, is_url
+from pai_runtime.definitions.locations import FILE, canonical, is_below, is_url
 from pai_runtime.definitions.model import Definition, DefinitionFile, DefinitionSource, NoDefinition
 from pai_runtime.definitions.reference import Reference
 from pai_runtime.definitions.url import file_at
@@ -20,9 +19,6 @@ from pai_runtime.document.document import MAX_BYTES
 from pai_runtime.document.problems import InvalidInput, Position, Problems, listed
 from pai_runtime.task.record import replace
 from pai_runtime.task.regular_file import open_regular
-
-FILE: Final = "file:"
-"""Begins the origin of a file that is named by its path: relative to the job's directory, or absolute."""
 
 
 class SourceLibrary:
@@ -181,7 +177,7 @@ class SourceLibrary:
         except OSError as error:
             message = f"{shown} cannot be read: {error.strerror}"
             raise NoDefinition("definition-unavailable", message) from None
-        return DefinitionFile(origin, str(shown), str(path), content, path=path, own=is_own)
+        return DefinitionFile(origin, str(shown), str(path), content, own=is_own)
 
     def _remote(self, origin: str, digest: str) -> DefinitionFile:
         """A file of a source, or at a URL."""

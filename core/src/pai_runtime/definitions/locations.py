@@ -7,6 +7,9 @@ from urllib.parse import unquote, urlsplit
 EMBEDDED: Final = "embedded"
 """The location of the definitions that come with the runtime, and the name of their source."""
 
+FILE: Final = "file:"
+"""Begins the origin of a file that is named by its path: relative to the job's directory, or absolute."""
+
 _PORTS: Final = {"http": 80, "https": 443}
 
 

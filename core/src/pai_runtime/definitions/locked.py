@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from pai_runtime.definitions.cache import Cache
+from pai_runtime.definitions.locations import FILE, is_url
 from pai_runtime.definitions.lock import Key, Lock, Pin, key_of, lock_text, published
 from pai_runtime.definitions.model import Definition, DefinitionFile, Library, NoDefinition
 from pai_runtime.definitions.reference import Reference
@@ -116,7 +117,7 @@ class RecordingLibrary:
 
 def keep_file(cache: Cache, file: DefinitionFile) -> None:
     """Keep what came over a network, so that it can be used without one."""
-    if file.path is None:
+    if is_url(file.origin):
         cache.keep(_cached(file.origin, file.digest), file.content)
 
 
@@ -143,7 +144,7 @@ def _may_be_own(reference: Reference, above: DefinitionFile | None) -> bool:
 
 def _is_local(file: DefinitionFile) -> bool:
     """Whether it is named by its path, and not by a source."""
-    return file.path is not None and file.folder is None
+    return file.origin.startswith(FILE)
 
 
 def _pin(key: Key, definition: Definition) -> Pin:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from hashlib import sha256
-from pathlib import Path
 from typing import Any, Protocol
 
 from pai_runtime.definitions.reference import Reference
@@ -16,20 +15,17 @@ from pai_runtime.task.record import record
 class DefinitionFile:
     """Bytes in which definitions are written, and where they came from.
 
-    `origin` is what a lock file calls it: its URL, or ``SOURCE:PATH`` for a file of a folder, or
-    ``embedded:PATH``. `shown` is what messages call it. `location` is what a policy decides by: its URL, or
-    its absolute path. `path` is that of a local file, to which paths in it are relative, and `folder` that of
-    the source beyond which they must not lead; None for what is no local file, or stands in no source.
-    `author` is who has published it, where a server says so. What is `own` is a file of the job itself, next
-    to the job file: a policy for shared definitions does not apply to it, nor to the plugins that it uses.
+    `origin` is what a lock file calls it: its URL, or ``SOURCE:PATH`` for a file of a folder, or ``file:PATH``
+    for one that is named by its path. `shown` is what messages call it. `location` is what a policy decides by: its URL, or
+    its absolute path. `author` is who has published it, where a server says so. What is `own` is a file of the
+    job itself, next to the job file: a policy for shared definitions does not apply to it, nor to the plugins
+    that it uses.
     """
 
     origin: str
     shown: str
     location: str
     content: bytes
-    path: Path | None = None
-    folder: Path | None = None
     author: str = ""
     own: bool = False
 

@@ -40,11 +40,6 @@ class Reference:
     version: str = ""
     digest: str = ""
 
-    @property
-    def is_remote(self) -> bool:
-        """Whether what it means can change without the job, so that a lock file pins it."""
-        return self.kind in ("name", "item", "url")
-
 
 def parse_reference(text: str) -> Reference:
     """What a text refers to; raises `BadReference`. The text is a user's, and may hold anything."""
