@@ -79,8 +79,8 @@ def opened_sources(
     from pai_runtime.definitions.sources import open_sources
 
     fetcher = Fetcher(refusal=host.location_refusal) if host else Fetcher()
-    cache = Cache()
-    return open_sources(settings, secrets, CachedFetcher(fetcher, cache, say), cache.by_digest)
+    cached = CachedFetcher(fetcher, Cache(), say)
+    return open_sources(settings, secrets, cached, cached.kept)
 
 
 def user_configuration() -> Path | None:

@@ -100,6 +100,11 @@ class Cache:
                 os.unlink(name, dir_fd=holder)
 
 
+def exactly(origin: str, digest: str) -> str:
+    """The origin of bytes that have a digest; by its origin alone the cache knows what a server gave last."""
+    return f"{origin} sha256:{digest}"
+
+
 def user_folder() -> Path | None:
     """The user's cache directory for definitions (XDG Base Directory Specification); None without a home."""
     base = Path(os.environ.get("XDG_CACHE_HOME", ""))

@@ -1,8 +1,9 @@
 """Fetching with a cache behind it: what a server has given before is used where it cannot be reached."""
 
 from collections.abc import Callable
+from hashlib import sha256
 
-from pai_runtime.definitions.cache import Cache
+from pai_runtime.definitions.cache import Cache, exactly
 from pai_runtime.definitions.fetching import MOST_BYTES, Fetcher, Unreachable
 from pai_runtime.network.url import origin, shown_url
 
@@ -30,8 +31,13 @@ class CachedFetcher:
                 raise
             self._say(f"{error}; using what it gave before, from the cache")
             return kept
-        self._cache.keep(url, content)
+        for each in (url, exactly(url, sha256(content).hexdigest())):
+            self._cache.keep(each, content)
         return content
+
+    def kept(self, url: str, digest: str) -> bytes | None:
+        """What was at a URL with this digest: the same bytes from elsewhere are not what a policy allows."""
+        return self._cache.by_origin(exactly(url, digest))
 
     def _fetched(self, url: str, token: str | None, most: int) -> bytes:
         if origin(url) in self._silent:
