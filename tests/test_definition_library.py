@@ -112,14 +112,19 @@ def test_the_same_reference_is_asked_once() -> None:
 
 def test_what_is_known_by_its_digest_is_not_asked_for_again(tmp_path: Path) -> None:
     network, url, content = Network(), "https://example.org/a.yaml", text("mnist").encode()
-    known = {sha256(content).hexdigest(): content}
-    found = SourceLibrary([], Web(network, (), known.get), lambda _: None, tmp_path / "job.yaml")
-    (digest,) = known
+    digest = sha256(content).hexdigest()
+    known = {(url, digest): content}
+
+    def kept(url: str, digest: str) -> bytes | None:
+        return known.get((url, digest))
+
+    found = SourceLibrary([], Web(network, (), kept), lambda _: None, tmp_path / "job.yaml")
     assert find(found, f"{url}@sha256:{digest}").file.location == url
     assert not network.asked
     assert code_of(found, url) == "no-such-definition"
     assert code_of(found, f"{url}@sha256:{_DIGEST}") == "no-such-definition"
-    refused = SourceLibrary([], Web(network, (), known.get), lambda _: "a policy says so")
+    assert code_of(found, f"{url}x@sha256:{digest}") == "no-such-definition"
+    refused = SourceLibrary([], Web(network, (), kept), lambda _: "a policy says so")
     assert code_of(refused, f"{url}@sha256:{digest}") == "definition-refused"
 
 

@@ -38,7 +38,9 @@ def test_a_secret_is_no_key(template: str) -> None:
     assert "secret" in message(template, m={"k": 1}, t=SECRET)
 
 
-@pytest.mark.parametrize("template", ["{{ m[t] }}", "{{ xs[t] }}", "{{ m[t].k }}", "{{ m[xs] }}", "{{ t[m] }}"])
+@pytest.mark.parametrize(
+    "template", ["{{ m[t] }}", "{{ xs[t] }}", "{{ m[t].k }}", "{{ m[xs] }}", "{{ t[m] }}"]
+)
 def test_a_message_shows_no_value_that_was_no_key(template: str) -> None:
     assert "hunter2" not in message(template, m={"k": 1}, t="hunter2", xs=["hunter2"])
 

@@ -80,7 +80,7 @@ def opened_sources(
     from pai_runtime.definitions.sources import open_sources
 
     cache = Cache()
-    return open_sources(settings, secrets, _LateFetcher(cache, host), cache.by_digest)
+    return open_sources(settings, secrets, _LateFetcher(cache, host), cache.pinned)
 
 
 class _LateFetcher:

@@ -44,6 +44,10 @@ class Cache:
         digest = self._read(_name(origin))
         return None if digest is None else self.by_digest(digest.decode(errors="replace"))
 
+    def pinned(self, origin: str, digest: str) -> bytes | None:
+        """What an origin gave that has this digest: from elsewhere, a policy may not allow the same bytes."""
+        return self.by_origin(exactly(origin, digest))
+
     def keep(self, origin: str, content: bytes) -> None:
         """Keep what has come from an origin, if that can be done."""
         digest = sha256(content).hexdigest()
@@ -97,6 +101,11 @@ class Cache:
             kept += status.st_size
             if number > self._most_files or kept > self._most_bytes:
                 os.unlink(name, dir_fd=holder)
+
+
+def exactly(origin: str, digest: str) -> str:
+    """The origin of bytes that have a digest; by its origin alone the cache knows what a server gave last."""
+    return f"{origin} sha256:{digest}"
 
 
 def user_folder() -> Path | None:

@@ -1,8 +1,9 @@
 """Fetching with a cache behind it: what a server has given before is used where it cannot be reached."""
 
 from collections.abc import Callable
+from hashlib import sha256
 
-from pai_runtime.definitions.cache import Cache
+from pai_runtime.definitions.cache import Cache, exactly
 from pai_runtime.definitions.fetching import Fetcher, Unreachable
 from pai_runtime.definitions.web import MOST_BYTES
 from pai_runtime.network.url import origin, shown_url
@@ -31,7 +32,8 @@ class CachedFetcher:
                 raise
             self._say(f"{error}; using what it gave before, from the cache")
             return kept
-        self._cache.keep(url, content)
+        for each in (url, exactly(url, sha256(content).hexdigest())):
+            self._cache.keep(each, content)
         return content
 
     def _fetched(self, url: str, token: str | None, most: int) -> bytes:

@@ -37,7 +37,7 @@ class FileSource:
     def file(self) -> DefinitionFile:
         """The file; raises `NoDefinition` if it cannot be read."""
         try:
-            with open_regular(self._path) as stream:
+            with open_regular(self.location) as stream:  # and not what the path means by now
                 content = stream.read(MAX_BYTES + 1)
         except OSError as error:
             message = f"{self._path} cannot be read: {error.strerror}"

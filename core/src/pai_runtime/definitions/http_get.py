@@ -1,5 +1,6 @@
 """One GET by urllib3: within a deadline, of a bounded size, and never from a link-local address."""
 
+import re
 import socket
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -29,6 +30,7 @@ from pai_runtime.network.url import shown_url, split_url
 
 _CONNECT_SECONDS: Final = 10
 _PIECE: Final = 1 << 16
+_LENGTH: Final = re.compile("[0-9]{1,18}")
 _REFUSED: Final = [
     ip_network(text)
     for text in ("169.254.0.0/16", "fe80::/10", "fd00:ec2::254/128", "64:ff9b::169.254.0.0/112")
@@ -152,7 +154,7 @@ def _body(response: BaseHTTPResponse, most: int) -> bytes:
     codings = (response.headers.get("Content-Encoding", ""), response.headers.get("Transfer-Encoding", ""))
     if codings[0].lower() not in ("", "identity") or codings[1].lower() not in ("", "chunked"):
         raise NoAnswer("its response is compressed, which was not asked for", permanent=True)
-    if not codings[1] and not response.headers.get("Content-Length", "").isdecimal():
+    if not codings[1] and not _LENGTH.fullmatch(response.headers.get("Content-Length", "")):
         raise NoAnswer("its response does not say how long it is", permanent=True)
     body = bytearray()
     while piece := response.read(_PIECE):

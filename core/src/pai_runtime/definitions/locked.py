@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-from pai_runtime.definitions.cache import Cache
+from pai_runtime.definitions.cache import Cache, exactly
 from pai_runtime.definitions.locations import FILE, is_url
 from pai_runtime.definitions.lock import Key, Lock, Pin, key_of, lock_text, published
 from pai_runtime.definitions.model import Definition, DefinitionFile, Library, NoDefinition
@@ -118,19 +118,14 @@ class RecordingLibrary:
 def keep_file(cache: Cache, file: DefinitionFile) -> None:
     """Keep what came over a network, so that it can be used without one."""
     if is_url(file.origin):
-        cache.keep(_cached(file.origin, file.digest), file.content)
+        cache.keep(exactly(file.origin, file.digest), file.content)
 
 
 def kept_file(cache: Cache, pin: Pin) -> DefinitionFile | None:
     """What is in the cache of the same origin: bytes of another one are not what a policy allows."""
-    content = cache.by_origin(_cached(pin.origin, pin.digest))
+    content = cache.pinned(pin.origin, pin.digest)
     file = content and DefinitionFile(pin.origin, pin.origin, pin.origin, content)
     return file if file and file.digest == pin.digest else None
-
-
-def _cached(origin: str, digest: str) -> str:
-    """What the cache knows it by; by its origin alone it knows the answer of a server."""
-    return f"{origin} sha256:{digest}"
 
 
 def _comes_with_job(reference: Reference, above: DefinitionFile | None) -> bool:

@@ -23,7 +23,7 @@ def open_sources(
     settings: Sequence[SourceSettings],
     secrets: Mapping[str, Value],
     fetcher: Fetches,
-    kept: Callable[[str], bytes | None] = lambda _: None,
+    kept: Callable[[str, str], bytes | None] = lambda *_: None,
 ) -> tuple[Sequence[DefinitionSource], Web]:
     """The sources in the order in which they are asked, and what asks servers with their tokens.
 

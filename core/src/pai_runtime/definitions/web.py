@@ -19,14 +19,14 @@ class Fetches(Protocol):
 class Web:
     """Gets URLs; `tokens` are those for what is below a URL, each read when it is needed.
 
-    `kept` gives what came earlier and has a digest, if it is known.
+    `kept` gives what came from a URL earlier and has a digest, if it is known.
     """
 
     def __init__(
         self,
         fetcher: Fetches,
         tokens: Sequence[tuple[str, Callable[[], str | None]]] = (),
-        kept: Callable[[str], bytes | None] = lambda _: None,
+        kept: Callable[[str, str], bytes | None] = lambda *_: None,
     ) -> None:
         self._fetcher = fetcher
         self._tokens = tokens
@@ -37,7 +37,7 @@ class Web:
 
         Nobody is asked for what is known to have the digest that it must have.
         """
-        if digest and (content := self._kept(digest)) is not None:
+        if digest and (content := self._kept(url, digest)) is not None:
             return content
         token = next((token for below, token in self._tokens if is_below(url, below)), None)
         return self._fetcher.get(url, token=token() if token else None)

@@ -1,0 +1,49 @@
+"""Definitions that would pass for ones of a place that a policy allows."""
+
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from pai_runtime.definitions.cache import Cache
+from pai_runtime.definitions.cached_fetching import CachedFetcher
+from pai_runtime.definitions.fetching import Fetcher
+from pai_runtime.definitions.file import FileSource
+from pai_runtime.definitions.library import SourceLibrary
+from pai_runtime.definitions.model import NoDefinition
+from pai_runtime.definitions.web import Web
+from tests.definition_sources import code_of, find, library, text
+from tests.fault_server import FaultServer, Reply
+
+EVIL = text("evil").encode()
+
+
+def test_bytes_that_are_cached_are_those_of_their_url_only(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    cached = CachedFetcher(Fetcher(), cache, lambda _: None)
+    digest = sha256(EVIL).hexdigest()
+    with FaultServer(Reply(body=EVIL)) as evil, FaultServer(Reply(body=text("good").encode())) as good:
+        allowed = SourceLibrary([], Web(cached, (), cache.pinned), lambda _: None)
+        assert find(allowed, f"{evil.url}/a.yaml").name == "evil"
+        assert code_of(allowed, f"{good.url}/a.yaml@sha256:{digest}") == "wrong-digest"
+    assert find(allowed, f"{evil.url}/a.yaml@sha256:{digest}").name == "evil"
+
+
+def test_a_link_that_leads_elsewhere_by_now_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "allowed.yaml").write_text(text("good"))
+    (tmp_path / "evil.yaml").write_bytes(EVIL)
+    link = tmp_path / "link.yaml"
+    link.symlink_to("allowed.yaml")
+    source = FileSource("team", link)
+    link.unlink()
+    link.symlink_to("evil.yaml")
+    found = find(library(source, refused=[str(tmp_path / "evil.yaml")]), "marketplace://name/good")
+    assert found.file.location == str(tmp_path / "allowed.yaml")
+
+
+@pytest.mark.parametrize("length", ["9" * 5000, "9" * 19, "+4", "4_0", "4,4", "\xb2", ""])
+def test_an_answer_whose_length_is_no_number_of_bytes_may_have_been_cut(length: str) -> None:
+    answer = f"HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\nname".encode("latin-1")
+    with FaultServer(Reply(raw=answer)) as server, pytest.raises(NoDefinition) as raised:
+        Fetcher(seconds=1).get(server.url)
+    assert raised.value.code == "definition-unavailable"
