@@ -84,8 +84,10 @@ def parse_source(source: Source, events: Callable[[str], Iterable[Any]] = yaml_e
         raise _invalid("not-yaml", message, source.position(strange.start()))
     builder = _Builder(source)
     try:
+        takes = builder.takes
         for event in events(source.text):
-            builder.feed(event)
+            if take := takes.get(type(event)):
+                take(event)
     except yaml.MarkedYAMLError as error:
         raise InvalidInput([builder.syntax_problem(error)]) from None
     return Value(builder.document())
@@ -94,10 +96,11 @@ def parse_source(source: Source, events: Callable[[str], Iterable[Any]] = yaml_e
 class _Open:
     """A list or mapping whose end has not come."""
 
-    __slots__ = ("children", "event", "is_merge", "key", "keys", "merged", "size")
+    __slots__ = ("children", "event", "is_mapping", "is_merge", "key", "keys", "merged", "size")
 
-    def __init__(self, event: Any) -> None:
+    def __init__(self, event: Any, *, is_mapping: bool) -> None:
         self.event = event
+        self.is_mapping = is_mapping
         self.children: dict[str | int, Node] = {}
         self.keys: dict[str | int, int] = {}
         self.merged: list[Node] = []
@@ -116,7 +119,7 @@ class _Builder:
         self._roots: list[Node] = []
         self._problems: list[Problem] = []
         self._scalar_read: Any = None
-        self._take: Mapping[type, Callable[[Any], None]] = {
+        self.takes: Mapping[type, Callable[[Any], None]] = {
             yaml.DocumentStartEvent: self._document,
             yaml.MappingStartEvent: self._begin,
             yaml.SequenceStartEvent: self._begin,
@@ -132,10 +135,6 @@ class _Builder:
         if self._problems:
             raise InvalidInput(in_order(self._problems))
         return self._roots[0]
-
-    def feed(self, event: Any) -> None:
-        if take := self._take.get(type(event)):
-            take(event)
 
     def syntax_problem(self, error: yaml.MarkedYAMLError) -> Problem:
         """What is wrong where the parser gives up."""
@@ -193,20 +192,22 @@ class _Builder:
         if len(self._open) >= MAX_DEPTH:
             message = f"nested deeper than {MAX_DEPTH} levels"
             raise _invalid("too-deep", message, self._at(event))
+        is_mapping = isinstance(event, yaml.MappingStartEvent)
         if event.tag is not None:
-            self._check_tag(event, "map" if isinstance(event, yaml.MappingStartEvent) else "seq")
+            self._check_tag(event, "map" if is_mapping else "seq")
         if self._expects_key():
             message = "a list or mapping cannot be a key; put text that begins with '{{' in quotes"
             raise InvalidInput([self._of_value("wrong-key", message, event)])
         if event.anchor:
             self._anchors[event.anchor] = None
-        self._open.append(_Open(event))
+        self._open.append(_Open(event, is_mapping=is_mapping))
 
     def _end(self, event: Any) -> None:
         opened = self._open.pop()
         start = opened.event
-        if isinstance(start, yaml.MappingStartEvent):
-            _merge(opened)
+        if opened.is_mapping:
+            if opened.merged:
+                _merge(opened)
             data: Any = {key: child.data for key, child in opened.children.items()}
         else:
             data = [child.data for child in opened.children.values()]
@@ -264,7 +265,7 @@ class _Builder:
                 f" once for every {CHARACTERS_PER_NODE} characters",
                 self._at(event),
             )
-        if isinstance(top.event, yaml.SequenceStartEvent):
+        if not top.is_mapping:
             top.children[len(top.children)] = node
         elif top.key is None:
             raise _invalid("wrong-key", "an alias cannot be a key", self._at(event))
@@ -282,8 +283,7 @@ class _Builder:
         top.merged += sources
 
     def _expects_key(self) -> bool:
-        top = self._open[-1] if self._open else None
-        return top is not None and isinstance(top.event, yaml.MappingStartEvent) and top.key is None
+        return bool(self._open) and self._open[-1].is_mapping and self._open[-1].key is None
 
     def _check_tag(self, event: Any, *kinds: str) -> None:
         kind = _CORE_TAGS.get(event.tag)
@@ -317,6 +317,8 @@ def _merge(opened: _Open) -> None:
 
 def _scalar_data(text: str, event: Any) -> Any:
     plain, _ = event.implicit
+    if event.tag is None:
+        return plain_scalar(text) if plain else text
     kind = _CORE_TAGS.get(event.tag)
     if event.tag == "!" or kind == "str" or not (plain or kind):
         return text
