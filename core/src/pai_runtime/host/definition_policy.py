@@ -57,7 +57,9 @@ def plugin_refusal(policies: Iterable[DefinitionPolicy], id_: str) -> str | None
     for policy in policies:
         if policy.plugins is not None and id_ not in policy.plugins:
             allowed = listed(list(policy.plugins)) or "no plugin"
-            return f"policy {policy.file} does not let shared prerequisites use it; it lets them use {allowed}"
+            return (
+                f"policy {policy.file} does not let shared prerequisites use it; it lets them use {allowed}"
+            )
     return None
 
 

@@ -122,7 +122,9 @@ def _place(location: str) -> tuple[str, str]:
         return "folder", str(path)
     if path.is_file():
         return "file", str(path)
-    raise NoDefinition("no-such-source", f"{location} is neither a directory, nor a file, nor an http or https URL")
+    raise NoDefinition(
+        "no-such-source", f"{location} is neither a directory, nor a file, nor an http or https URL"
+    )
 
 
 def _name(place: str) -> str:
