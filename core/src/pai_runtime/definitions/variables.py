@@ -70,7 +70,8 @@ def _problems(definition: Definition, given: Mapping[str, Given], asked: Value) 
             )
         elif fault:
             expected, found = fault
-            message = f"expected {expected} for the template variable '{name}' of '{definition.name}', found {found}"
+            variable_of = f"the template variable '{name}' of '{definition.name}'"
+            message = f"expected {expected} for {variable_of}, found {found}"
             yield Problem("wrong-variable", message, where.position, where.field, found, expected)
     for variable in definition.variables.values():
         if variable.name not in given and variable.default is None:
