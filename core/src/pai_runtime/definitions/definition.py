@@ -192,7 +192,7 @@ def _default_problems(variable: Variable, default: Value) -> Iterator[Problem]:
     fault = type_fault(default.data, variable.type)
     if fault:
         expected, found = fault
-        message = f"the default of '{variable.name}' has to be {expected}, found {found}"
+        message = f"expected {expected} as the default of '{variable.name}', found {found}"
         yield default.problem("wrong-variable", message, found, expected)
     for value in filter(lambda part: has_template(part.data), _parts(default)):
         yield value.problem("wrong-template", "the default of a variable is a value, and no template")

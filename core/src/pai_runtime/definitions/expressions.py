@@ -4,6 +4,7 @@ What they can do is little: filters and operators on values, and ``{% if %}``. E
 expression uses each of its parts once, so that no template takes much time or memory.
 """
 
+import re
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from functools import cached_property, lru_cache
@@ -100,7 +101,8 @@ def _checked(text: str) -> nodes.Template:
         tree = _environment().parse(text)
     except TemplateSyntaxError as error:
         raise WrongTemplate(
-            f"{error.message}; text that is no template stands between {{% raw %}} and {{% endraw %}}"
+            f"{_syntax_fault(error.message or '')}; to have text that is no template, write it"
+            " between {% raw %} and {% endraw %}"
         ) from None
     except RecursionError:
         raise WrongTemplate("nested too deeply") from None
@@ -120,10 +122,19 @@ def _checked(text: str) -> nodes.Template:
     raise WrongTemplate("nested too deeply")
 
 
+def _syntax_fault(message: str) -> str:
+    """What Jinja2 says of the commonest mistakes, in the words of who writes a definition."""
+    if "end of print statement" in message:
+        return "'{{' is not closed; expected '}}'"
+    if match := re.search(r"needs to be closed is '(\w+)'", message):
+        return f"'{{% {match[1]} %}}' is not closed; expected '{{% end{match[1]} %}}'"
+    return message.rstrip(".")
+
+
 def _check(node: nodes.Node) -> None:
     if type(node) not in _ALLOWED:
-        what = type(node).__name__
-        raise WrongTemplate(f"expected values, operators, filters and {{% if %}} only, found {what}")
+        what = type(node).__name__.lower()
+        raise WrongTemplate(f"expected values, operators, filters and {{% if %}} only, found '{what}'")
     if isinstance(node, nodes.Filter) and node.name not in FILTERS:
         raise WrongTemplate(f"no filter is named '{node.name}'; known: {', '.join(FILTERS)}")
     if isinstance(node, nodes.Const) and is_number(node.value):

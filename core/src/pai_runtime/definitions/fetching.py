@@ -76,7 +76,7 @@ class Fetcher:
                     raise NoDefinition("definition-unavailable", f"{shown_url(url)}: {reason}") from None
             pause = max(pause, backoff(failures, _FIRST_PAUSE, _LONGEST_PAUSE))
             if failures == _TRIES or not deadline.wait(pause):
-                advice = "try again later, or check the network and its proxy"
+                advice = "try again later, or check the network and the proxy settings"
                 raise Unreachable(f"{shown_url(url)}: {reason}; {advice}", answered=answered)
 
     def _check(self, url: str, led_to: str) -> None:
@@ -123,7 +123,11 @@ def _content(url: str, received: Received, *, has_token: bool) -> bytes:
     if received.url != url:
         way += f": redirected to {shown_url(received.url)}"
     if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
-        advice = "check that its token is valid, and may read it" if has_token else "give its source a token"
+        advice = (
+            "check that the token is valid and permits reading it"
+            if has_token
+            else "if it needs a token, configure one: pai-runtime marketplace add URL --token-file FILE"
+        )
         raise NoDefinition("definition-forbidden", f"{way}: the server refuses access ({status}); {advice}")
     if status in (HTTPStatus.NOT_FOUND, HTTPStatus.GONE):
         raise NoDefinition("no-such-definition", f"{way}: the server has no such file ({status})")

@@ -115,9 +115,12 @@ class SourceLibrary:
             message = f"expected '{name}' to be of type {reference.type}, found type {kind} in {at}"
             raise NoDefinition("no-such-definition", message)
         if refused:
-            message = f"no source that may be used has '{name}'; not asked is {'; '.join(refused)}"
+            message = f"no source that may be used has it; not asked: {'; '.join(refused)}"
             raise NoDefinition("definition-refused", message)
         asked = listed([source.name for source in self._sources])
+        if reference.kind == "item":
+            message = f"no source has it; only marketplace servers have items; asked: {asked}"
+            raise NoDefinition("no-such-definition", message)
         raise NoDefinition("no-such-definition", f"no source has '{name}'; asked: {asked}", self._names())
 
     def _named(

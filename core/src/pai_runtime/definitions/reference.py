@@ -52,7 +52,7 @@ def parse_reference(text: str) -> Reference:
     scheme = rest.partition(":")[0].lower() if "://" in rest or rest.startswith("file:") else ""
     if scheme in ("http", "https"):
         return Reference(text, "url", _checked_url(rest), digest=digest)
-    if scheme not in ("", "file"):
+    if scheme not in ("", "file") or rest.startswith("marketplace:"):
         raise BadReference(f"expected {_EXPECTED}")
     path = _file_path(rest) if scheme else rest
     if not path or "\0" in path:
@@ -74,6 +74,8 @@ def _in_marketplace(text: str, rest: str, digest: str) -> Reference:
     elif kind in ("name", "data", "script") and _NAME.fullmatch(name):
         wanted = "" if kind == "name" else kind
         return Reference(text, "name", name, wanted, version, digest)
+    if kind in ("name", "data", "script") and name:
+        raise BadReference(f"expected a name of letters, digits, '-' and '_' after marketplace://{kind}/")
     raise BadReference(f"expected {_EXPECTED}")
 
 

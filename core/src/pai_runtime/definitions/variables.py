@@ -70,21 +70,17 @@ def _problems(definition: Definition, given: Mapping[str, Given], asked: Value) 
             )
         elif fault:
             expected, found = fault
-            message = (
-                f"the template variable '{name}' of '{definition.name}' has to be {expected}; found {found}"
-            )
+            variable_of = f"the template variable '{name}' of '{definition.name}'"
+            message = f"expected {expected} for {variable_of}, found {found}"
             yield Problem("wrong-variable", message, where.position, where.field, found, expected)
     for variable in definition.variables.values():
         if variable.name not in given and variable.default is None:
-            message = f"'{definition.name}' needs a value of its template variable '{variable.name}'"
+            message = f"'{definition.name}' needs a value for its template variable '{variable.name}'"
             about = ": ".join(filter(None, (_WORDS.get(variable.type), variable.description)))
-            yield Problem(
-                "missing-variable",
-                f"{message} ({about})" if about else message,
-                asked.position,
-                asked.field,
-                expected=f"template_variables: {{{variable.name}: …}}",
-            )
+            expected = f"template_variables: {{{variable.name}: …}}"
+            message += f" ({about})" if about else ""
+            message += f"; beside its name, write {expected}"
+            yield Problem("missing-variable", message, asked.position, asked.field, expected=expected)
 
 
 def _value(variable: Variable, given: Mapping[str, Given]) -> Given:

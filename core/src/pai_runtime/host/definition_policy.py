@@ -48,7 +48,7 @@ def location_refusal(policies: Iterable[DefinitionPolicy], location: str) -> str
     for policy in policies:
         if not any(is_below(location, source) for source in policy.sources):
             allowed = listed(policy.sources) or "none"
-            return f"policy {policy.file} allows no shared prerequisite from {location}; it allows {allowed}"
+            return f"policy {policy.file} allows no shared prerequisites from {location}; it allows {allowed}"
     return None
 
 
@@ -57,7 +57,9 @@ def plugin_refusal(policies: Iterable[DefinitionPolicy], id_: str) -> str | None
     for policy in policies:
         if policy.plugins is not None and id_ not in policy.plugins:
             allowed = listed(list(policy.plugins)) or "no plugin"
-            return f"policy {policy.file} lets no shared prerequisite use it; it lets them use {allowed}"
+            return (
+                f"policy {policy.file} does not let shared prerequisites use it; it lets them use {allowed}"
+            )
     return None
 
 

@@ -1,11 +1,16 @@
 """Looking up the definitions that references mean; what is wrong is reported where these stand."""
 
+import re
 from collections.abc import Iterable
+from typing import Final
 
 from pai_runtime.definitions.model import Definition, DefinitionFile, Library, NoDefinition
 from pai_runtime.definitions.reference import BadReference, parse_reference
 from pai_runtime.document.problems import InvalidInput, Problem, Problems
 from pai_runtime.document.value import Value
+
+_USER: Final = re.compile("^(https?://)[^/?#]*@", re.IGNORECASE)
+"""What stands before the host in a URL: it may be a password."""
 
 
 class Lookup:
@@ -31,7 +36,8 @@ class Lookup:
         return None
 
     def _add(self, name: Value, code: str, message: str, known: Iterable[str] = ()) -> None:
-        found, suggestions = f"'{name.text}'", self._problems.suggestions
+        text = _USER.sub(r"\1", name.text)
+        found, suggestions = f"'{text}'", self._problems.suggestions
         meant = suggestions.near_miss(name.text.rpartition("/")[2], known)
-        message = f"cannot use {found}: {message}"
+        message = f"cannot use {found}: {message.removeprefix(f'{text}: ')}"
         self._problems.add(Problem(code, message, name.position, name.field, found, suggestion=meant))

@@ -105,7 +105,8 @@ class _PrerequisiteNames:
         else:
             others = self._job.by_name.get(name.text, ())
             types = listed([each.kind for each in others])
-            self._names[kind].check(name, f" (the one of this name is of type {types})" if others else "")
+            hint = "" if kind == "dockerimage" else f" (a shared one is marketplace://name/{name.text})"
+            self._names[kind].check(name, f" (the one of this name is of type {types})" if others else hint)
 
 
 def check_rules(job: Job, problems: Problems) -> None:

@@ -25,6 +25,7 @@ from pai_runtime.task.record import replace
 from pai_runtime.task.regular_file import open_regular
 from pai_runtime.terminal.output import report, report_problems, write_lines
 
+_SCHEMES = ("http://", "https://")
 _SUFFIXES = (".yaml", ".yml")
 _NOT_IN_NAMES = re.compile("[^a-zA-Z0-9_-]+")
 
@@ -110,7 +111,7 @@ def _entry(args: argparse.Namespace) -> Entry:
 def _place(location: str) -> tuple[str, str]:
     """The kind of source that a location is, and the location as it is written down."""
     try:
-        is_url = parse_reference(location).kind == "url"
+        is_url = location.lower().startswith(_SCHEMES) and parse_reference(location).kind == "url"
     except BadReference as error:
         raise NoDefinition("wrong-reference", f"{location}: {error}") from None
     if is_url:
@@ -121,7 +122,9 @@ def _place(location: str) -> tuple[str, str]:
         return "folder", str(path)
     if path.is_file():
         return "file", str(path)
-    raise NoDefinition("no-such-source", f"{location} is neither a directory, nor a file, nor a URL")
+    raise NoDefinition(
+        "no-such-source", f"{location} is neither a directory, nor a file, nor an http or https URL"
+    )
 
 
 def _name(place: str) -> str:

@@ -26,7 +26,8 @@ class CheckedFiles:
             files = folder.files(problems)
             if not files:
                 raise NoDefinition(
-                    "no-such-file", f"{path} has no definition files: none ends in .yaml or .yml"
+                    "no-such-file",
+                    f"{path} has no definition files, which end in .yaml or .yml and are not jobs",
                 )
             found.update((file.location, file) for file in files)
         for file in self._files.values():

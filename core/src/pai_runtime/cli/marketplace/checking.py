@@ -11,7 +11,8 @@ from pai_runtime.cli.validate import stricter, validity
 from pai_runtime.definitions.definition import read_definitions, unused_variables
 from pai_runtime.definitions.model import Definition, DefinitionFile
 from pai_runtime.document.amounts import counted
-from pai_runtime.document.problems import Problem, Problems, errors
+from pai_runtime.document.problems import Problem, Problems, errors, near_miss
+from pai_runtime.document.schemas import package_schema
 from pai_runtime.task.record import replace
 from pai_runtime.terminal.output import report, report_problems, write_json, write_lines
 
@@ -25,7 +26,7 @@ def main(args: argparse.Namespace) -> int:
     problems.add(*_seconds(definitions))
     use = CheckedUse(definitions, sources.library(checked.sources), sources.host)
     for definition in definitions:
-        problems.add(*_unused(definition), *use.problems(definition))
+        problems.add(*_unused(definition), *_misspelt(definition), *use.problems(definition))
     found = problems.in_order
     if args.strict:
         found = tuple(map(stricter, found))
@@ -64,6 +65,23 @@ def _seconds(definitions: Sequence[Definition]) -> Iterator[Problem]:
                 f"'{each.name}' is defined in {other.value.position} too, with the same type and version"
             )
             yield name.problem("duplicate-name", message, found=f"'{each.name}'")
+
+
+def _misspelt(definition: Definition) -> Iterator[Problem]:
+    """Fields that look like known ones; others are allowed, for `this` and for plugins."""
+    known = package_schema("pai_runtime.definitions", "definition.schema.json")["properties"]
+    for field in definition.value.values():
+        name = str(field.key)
+        if name not in known and (meant := near_miss(name, known)):
+            yield Problem(
+                "unknown-field",
+                f"'{name}' is no field of a definition",
+                field.key_position,
+                field.field,
+                found=f"'{name}'",
+                suggestion=meant,
+                severity="warning",
+            )
 
 
 def _unused(definition: Definition) -> Iterator[Problem]:

@@ -42,7 +42,7 @@ def job_lines(definition: Definition, reference: str, given: Mapping[str, str]) 
         *(f"      {line}" for line in _use(definition, reference, given, [each.name for each in secrets])),
         "    resourcePerInstance: {cpu: 1, memoryMB: 1024, gpu: 0}",
         "    commands:",
-        "      - echo replace this by your command",
+        "      - echo replace this with your command",
     )
 
 
