@@ -8,7 +8,7 @@ import pytest
 
 from pai_runtime.definitions.library import SourceLibrary
 from pai_runtime.definitions.model import NoDefinition
-from pai_runtime.definitions.url import UrlSource
+from pai_runtime.definitions.single_file import UrlSource
 from pai_runtime.definitions.web import Web
 from tests.definition_sources import HERE, Network, code_of, find, folder_source, library, text, write
 

@@ -115,8 +115,8 @@ ENTRY = f"{{reference: a, origin: b, digest: 'sha256:{DIGEST}'}}"
     ("text", "found"),
     [
         ("", [("empty", "", 0)]),
-        ("\xff".encode("latin-1"), [("unreadable", "", 0)]),
-        ("#" * (4 * 1024 * 1024 + 1), [("unreadable", "", 0)]),
+        ("\xff".encode("latin-1"), [("not-utf-8", "", 1)]),
+        ("#" * (4 * 1024 * 1024 + 1), [("too-large", "", 0)]),
         ("[]", [("wrong-type", "", 1)]),
         ("lockVersion: 2\nentries: {}\n", [("newer-version", "lockVersion", 1)]),
         ("lockVersion: 1\n", [("missing-field", "", 1)]),

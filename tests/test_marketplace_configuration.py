@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pai_runtime.cli.library import user_configuration
-from pai_runtime.definitions.configuration import SourceSettings, read_sources
+from pai_runtime.definitions.configuration import SourceSettings, read_sources, user_configuration
 from pai_runtime.definitions.model import NoDefinition
 from pai_runtime.definitions.sources import open_sources
 from pai_runtime.document.document import parse_document

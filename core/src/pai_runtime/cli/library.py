@@ -1,6 +1,5 @@
 """The library of shared definitions for a command: what is configured, under the policies in force."""
 
-import os
 import shlex
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -42,7 +41,7 @@ class JobLibrary:
     def __call__(self, secrets: Mapping[str, "Value"]) -> "Library":
         """See `OpenLibrary`."""
         from pai_runtime.definitions.cache import Cache
-        from pai_runtime.definitions.configuration import read_sources
+        from pai_runtime.definitions.configuration import configurations, read_sources
         from pai_runtime.definitions.library import SourceLibrary
         from pai_runtime.definitions.lock import existing_lock, lock_path
         from pai_runtime.definitions.locked import LockedLibrary, RecordingLibrary
@@ -101,20 +100,3 @@ class _LateFetcher:
 
         fetcher = Fetcher(refusal=self._host.location_refusal) if self._host else Fetcher()
         return CachedFetcher(fetcher, self._cache, say)
-
-
-def user_configuration() -> Path | None:
-    """The user's ``marketplace.yaml`` (XDG Base Directory Specification); None without a home directory."""
-    base = Path(os.environ.get("XDG_CONFIG_HOME", ""))
-    try:
-        base = base if base.is_absolute() else Path.home() / ".config"
-    except RuntimeError:
-        return None
-    return base / "pai-runtime" / "marketplace.yaml"
-
-
-def configurations() -> Sequence[Path]:
-    """The files with sources, those that are asked first before the others; they need not exist."""
-    from pai_runtime.definitions.configuration import MACHINE_CONFIGURATION
-
-    return [path for path in (user_configuration(), MACHINE_CONFIGURATION) if path]

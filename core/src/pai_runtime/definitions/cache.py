@@ -8,6 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
+from pai_runtime.definitions.user_directory import user_directory
 from pai_runtime.definitions.web import MOST_BYTES
 from pai_runtime.task import atomic_write
 from pai_runtime.task.regular_file import FLAGS, read_and_close, regular
@@ -109,13 +110,9 @@ def exactly(origin: str, digest: str) -> str:
 
 
 def user_folder() -> Path | None:
-    """The user's cache directory for definitions (XDG Base Directory Specification); None without a home."""
-    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    try:
-        base = base if base.is_absolute() else Path.home() / ".cache"
-    except RuntimeError:
-        return None
-    return base / "pai-runtime" / "definitions"
+    """The user's cache directory for definitions; None without a home directory."""
+    own = user_directory("XDG_CACHE_HOME", ".cache")
+    return own and own / "definitions"
 
 
 def _make_private(folder: Path) -> None:

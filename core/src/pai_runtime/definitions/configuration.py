@@ -7,10 +7,12 @@ from typing import Final, Literal
 from pai_runtime.definitions.locations import canonical
 from pai_runtime.definitions.model import NoDefinition
 from pai_runtime.definitions.reference import BadReference, parse_reference
+from pai_runtime.definitions.user_directory import user_directory
 from pai_runtime.document.document import read_document
 from pai_runtime.document.problems import InvalidInput, Problems
 from pai_runtime.document.schemas import check_value, package_schema
 from pai_runtime.document.value import Value
+from pai_runtime.network.authorization import is_token
 from pai_runtime.task.record import record
 from pai_runtime.task.regular_file import open_regular
 
@@ -49,6 +51,17 @@ class SourceSettings:
                 f" ({name.position}), and there is none",
             )
         return _checked(name, secret.data if isinstance(secret.data, str) else "")
+
+
+def user_configuration() -> Path | None:
+    """The user's ``marketplace.yaml``; None without a home directory."""
+    own = user_directory("XDG_CONFIG_HOME", ".config")
+    return own and own / "marketplace.yaml"
+
+
+def configurations() -> Sequence[Path]:
+    """The files with sources, those that are asked first before the others; they need not exist."""
+    return [path for path in (user_configuration(), MACHINE_CONFIGURATION) if path]
 
 
 def read_sources(paths: Iterable[Path]) -> Sequence[SourceSettings]:
@@ -134,7 +147,7 @@ def _read(value: Value, path: Path) -> str:
 
 
 def _checked(value: Value, token: str) -> str:
-    if not token or not token.isascii() or not token.isprintable() or " " in token:
+    if not is_token(token):
         message = (
             "expected a token: one line of printable ASCII characters without spaces, found something else"
         )

@@ -64,13 +64,12 @@ class FolderSource:
         return files
 
     def _file(self, path: str) -> DefinitionFile:
-        origin = f"{self.name}:{path}"
-        return DefinitionFile(
-            origin,
-            shown=os.path.join(self._folder, path) if self._is_at_root else origin,
-            location=os.path.join(self._root, path) if self._is_at_root else self.location,
-            content=self._contents[path],
-        )
+        origin, content = f"{self.name}:{path}", self._contents[path]
+        if not self._is_at_root:
+            return DefinitionFile(origin, origin, self.location, content)
+        # There may be thousands of them, and a `Path` takes much longer.
+        shown = os.path.join(self._folder, path)  # noqa: PTH118 - as above
+        return DefinitionFile(origin, shown, os.path.join(self._root, path), content)  # noqa: PTH118 - as above
 
     @cached_property
     def _by_name(self) -> Mapping[bytes, Sequence[str]]:

@@ -13,12 +13,10 @@ from pai_runtime.definitions.definition import read_definitions
 from pai_runtime.definitions.locations import FILE, canonical, is_below, is_url
 from pai_runtime.definitions.model import Definition, DefinitionFile, DefinitionSource, NoDefinition
 from pai_runtime.definitions.reference import Reference
-from pai_runtime.definitions.url import file_at
+from pai_runtime.definitions.single_file import file_at, local_content
 from pai_runtime.definitions.web import Web
-from pai_runtime.document.document import MAX_BYTES
 from pai_runtime.document.problems import InvalidInput, Position, Problems, listed
 from pai_runtime.task.record import replace
-from pai_runtime.task.regular_file import open_regular
 
 
 class SourceLibrary:
@@ -172,15 +170,7 @@ class SourceLibrary:
         is_own = path.is_relative_to(os.path.realpath(folder))
         if not is_own:
             self._check(str(path))
-        try:
-            with open_regular(path) as file:
-                content = file.read(MAX_BYTES + 1)
-        except FileNotFoundError:
-            raise NoDefinition("no-such-definition", f"there is no file {shown}") from None
-        except OSError as error:
-            message = f"{shown} cannot be read: {error.strerror}"
-            raise NoDefinition("definition-unavailable", message) from None
-        return DefinitionFile(origin, str(shown), str(path), content, own=is_own)
+        return DefinitionFile(origin, str(shown), str(path), local_content(path, shown), own=is_own)
 
     def _remote(self, origin: str, digest: str) -> DefinitionFile:
         """A file of a source, or at a URL."""

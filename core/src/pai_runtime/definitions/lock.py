@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from pai_runtime.definitions.model import DefinitionFile
-from pai_runtime.definitions.reference import Reference, parse_reference
-from pai_runtime.document.document import MAX_BYTES, parse_document, plain_scalar
-from pai_runtime.document.problems import InvalidInput, Position, Problem, Problems
+from pai_runtime.definitions.reference import Reference
+from pai_runtime.document.document import parse_document, plain_scalar, read_text
+from pai_runtime.document.problems import InvalidInput, Problems
 from pai_runtime.document.schemas import check_value, package_schema
 from pai_runtime.document.value import Value
 from pai_runtime.task.record import record
-from pai_runtime.task.regular_file import open_regular
 
 VERSION: Final = 1
 RESOLVED: Final = "definitions.lock"
@@ -75,11 +74,6 @@ def key_of(reference: Reference, above: DefinitionFile | None) -> Key:
     return reference.text, above.origin if above and reference.kind == "path" else ""
 
 
-def published(reference: Reference) -> Reference:
-    """What a plain name means if nothing in its file has it."""
-    return parse_reference(f"marketplace://name/{reference.target}")
-
-
 def existing_lock(path: Path) -> Lock | None:
     """The lock in a file, as `read_lock`; None if there is nothing."""
     return read_lock(path) if os.path.lexists(path) else None
@@ -87,7 +81,8 @@ def existing_lock(path: Path) -> Lock | None:
 
 def read_lock(path: Path) -> Lock:
     """The lock in a file; raises `InvalidInput` for one that cannot be read or has any fault."""
-    root, problems = parse_document(_text(path), str(path)), Problems()
+    # Not as a job file, which may be a pipe: this one decides which code runs.
+    root, problems = parse_document(read_text(path), str(path)), Problems()
     _check_version(root)
     check_value(root, package_schema("pai_runtime.definitions", "lock.schema.json"), problems)
     problems.check()
@@ -115,25 +110,6 @@ def lock_text(pins: Iterable[Pin], contents: Iterable[bytes] = ()) -> str:
     if files:
         lines += ["files:", *(line for digest in sorted(files) for line in _file(digest, files[digest]))]
     return "\n".join(lines) + "\n"
-
-
-def _text(path: Path) -> str:
-    # Not as a job file, which may be a pipe: this one decides which code runs.
-    try:
-        with open_regular(path) as file:
-            data = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise _unreadable(path, f"cannot be read: {error.strerror}") from None
-    if len(data) > MAX_BYTES:
-        raise _unreadable(path, f"the file is larger than {MAX_BYTES // 1024 // 1024} MiB")
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        raise _unreadable(path, "invalid UTF-8") from None
-
-
-def _unreadable(path: Path, message: str) -> InvalidInput:
-    return InvalidInput([Problem("unreadable", message, Position(str(path)))])
 
 
 def _check_version(root: Value) -> None:

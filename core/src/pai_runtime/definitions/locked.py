@@ -1,28 +1,15 @@
 """Definitions as a lock file says, and what a job turned out to mean, of which one is written."""
 
 from collections.abc import Mapping
-from typing import Protocol
 
 from pai_runtime.definitions.cache import Cache, exactly
+from pai_runtime.definitions.library import SourceLibrary
 from pai_runtime.definitions.locations import FILE, is_url
-from pai_runtime.definitions.lock import Key, Lock, Pin, key_of, lock_text, published
+from pai_runtime.definitions.lock import Key, Lock, Pin, key_of, lock_text
 from pai_runtime.definitions.model import Definition, DefinitionFile, Library, NoDefinition
-from pai_runtime.definitions.reference import Reference
+from pai_runtime.definitions.reference import Reference, published
 from pai_runtime.document.problems import Position
 from pai_runtime.task.record import replace
-
-
-class Sources(Library, Protocol):
-    """A library without a lock file, under the policies; all methods raise as `find` does."""
-
-    def file(self, origin: str) -> DefinitionFile:
-        """The definition file of an origin."""
-
-    def beside(self, reference: Reference, file: DefinitionFile, required_by: Position) -> Definition | None:
-        """The definition that a plain name means in its own file, if there is one."""
-
-    def meant(self, reference: Reference, file: DefinitionFile, required_by: Position) -> Definition:
-        """The definition in a file that a reference means, if no policy refuses the file's location."""
 
 
 class LockedLibrary:
@@ -33,7 +20,7 @@ class LockedLibrary:
     """
 
     def __init__(
-        self, library: Sources, lock: Lock, cache: Cache, command: str, *, complete: bool = True
+        self, library: SourceLibrary, lock: Lock, cache: Cache, command: str, *, complete: bool = True
     ) -> None:
         self._library = library
         self._lock = lock

@@ -60,6 +60,11 @@ def parse_reference(text: str) -> Reference:
     return Reference(text, "path", path, digest=digest)
 
 
+def published(reference: Reference) -> Reference:
+    """What a plain name means if nothing in its file has it."""
+    return parse_reference(f"marketplace://name/{reference.target}")
+
+
 def _in_marketplace(text: str, rest: str, digest: str) -> Reference:
     rest, at, version = rest.partition("@")
     kind, _, name = rest.partition("/")

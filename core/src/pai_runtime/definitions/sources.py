@@ -7,12 +7,11 @@ from typing import Final
 from urllib.parse import urljoin
 
 from pai_runtime.definitions.configuration import SourceSettings
-from pai_runtime.definitions.file import FileSource
 from pai_runtime.definitions.folder import FolderSource
 from pai_runtime.definitions.locations import EMBEDDED
 from pai_runtime.definitions.model import DefinitionSource
 from pai_runtime.definitions.server import MarketplaceSource
-from pai_runtime.definitions.url import UrlSource
+from pai_runtime.definitions.single_file import FileSource, UrlSource
 from pai_runtime.definitions.web import Fetches, Web
 from pai_runtime.document.value import Value
 

@@ -9,13 +9,14 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import yaml
 
 from pai_runtime.document.json_events import is_json, json_events
 from pai_runtime.document.problems import MOST_SHOWN, InvalidInput, Position, Problem, in_order
 from pai_runtime.document.value import CHARACTERS_PER_NODE, Node, Source, Value, is_commands
+from pai_runtime.task.regular_file import open_regular
 
 MAX_BYTES = 4 * 1024 * 1024
 MAX_DEPTH = 100
@@ -40,13 +41,22 @@ _NOT_YAML = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-
 
 def read_document(path: Path) -> Value:
     """The root of a file; raises `InvalidInput` for one that is not a sound document."""
+    return parse_document(_text(path, lambda: open(path, "rb", opener=_open_at_once)), str(path))
+
+
+def read_text(path: Path) -> str:
+    """The text of a regular file, and of nothing else; raises `InvalidInput`."""
+    return _text(path, lambda: open_regular(path))
+
+
+def _text(path: Path, opened: Callable[[], BinaryIO]) -> str:
     file = str(path)
     try:
-        with open(path, "rb", opener=_open_at_once) as stream:
+        with opened() as stream:
             data = stream.read(MAX_BYTES + 1)
     except OSError as error:
         raise _invalid("unreadable", f"cannot be read: {error.strerror}", Position(file)) from None
-    return parse_document(decoded(data, file), file)
+    return decoded(data, file)
 
 
 def decoded(data: bytes, file: str, required_by: Position | None = None) -> str:

@@ -8,8 +8,13 @@ def basic(username: str, password: str) -> str:
     return f"Basic {b64encode(f'{username}:{password}'.encode(errors='surrogatepass')).decode()}"
 
 
+def is_token(text: str) -> bool:
+    """Whether a text can be a token: printable ASCII characters without spaces."""
+    return bool(text) and text.isascii() and text.isprintable() and " " not in text
+
+
 def bearer(token: str) -> str:
     """That of a token (RFC 6750); raises `ValueError` for what cannot be one, without repeating it."""
-    if not (token.isascii() and token.isprintable() and token and " " not in token):
+    if not is_token(token):
         raise ValueError("a token has printable ASCII characters only, and no blanks")
     return f"Bearer {token}"

@@ -9,20 +9,24 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from pai_runtime.cli import INVALID
-from pai_runtime.cli.library import opened_sources, user_configuration
+from pai_runtime.cli.library import opened_sources
 from pai_runtime.cli.marketplace.source_entry import Entry, entry_lines, with_source
 from pai_runtime.cli.policy import given_host
-from pai_runtime.definitions.configuration import MACHINE_CONFIGURATION, read_sources, sources_in
+from pai_runtime.definitions.configuration import (
+    MACHINE_CONFIGURATION,
+    read_sources,
+    sources_in,
+    user_configuration,
+)
 from pai_runtime.definitions.model import Listed, NoDefinition
 from pai_runtime.definitions.reference import BadReference, parse_reference
 from pai_runtime.document.amounts import counted
-from pai_runtime.document.document import MAX_BYTES, parse_document
-from pai_runtime.document.problems import InvalidInput, Position, Problem, Problems
+from pai_runtime.document.document import parse_document, read_text
+from pai_runtime.document.problems import InvalidInput, Problem, Problems
 from pai_runtime.document.value import Value
 from pai_runtime.host.host import Host
 from pai_runtime.task import atomic_write
 from pai_runtime.task.record import replace
-from pai_runtime.task.regular_file import open_regular
 from pai_runtime.terminal.output import report, report_problems, write_lines
 
 _SCHEMES = ("http://", "https://")
@@ -77,13 +81,7 @@ def _listed(root: Value, host: Host, problems: Problems) -> Sequence[Listed]:
 
 def _text(path: Path) -> str:
     """The configuration as it is; empty if there is none."""
-    try:
-        with open_regular(path) as file:
-            return file.read(MAX_BYTES).decode("utf-8")
-    except FileNotFoundError:
-        return ""
-    except UnicodeDecodeError:
-        raise InvalidInput([Problem("not-utf-8", "invalid UTF-8", Position(str(path)))]) from None
+    return read_text(path) if path.exists() else ""
 
 
 def _write(path: Path, text: str) -> None:

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from pai_runtime.definitions.file import FileSource
 from pai_runtime.definitions.folder import FolderSource
 from pai_runtime.definitions.locations import FILE
 from pai_runtime.definitions.model import DefinitionFile, DefinitionSource, NoDefinition
+from pai_runtime.definitions.single_file import FileSource
 from pai_runtime.document.problems import Problems
 from pai_runtime.task.record import replace
 

@@ -4,12 +4,12 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from pai_runtime.cli.library import configurations, opened_sources
+from pai_runtime.cli.library import opened_sources
 from pai_runtime.cli.policy import given_host
-from pai_runtime.definitions.configuration import read_sources
+from pai_runtime.definitions.configuration import configurations, read_sources
 from pai_runtime.definitions.library import SourceLibrary
 from pai_runtime.definitions.model import Definition, DefinitionSource, Library, NoDefinition
-from pai_runtime.definitions.reference import BadReference, Reference, parse_reference
+from pai_runtime.definitions.reference import BadReference, Reference, parse_reference, published
 from pai_runtime.document.problems import Position, near_miss
 from pai_runtime.host.host import Host
 
@@ -67,5 +67,5 @@ def given_reference(text: str) -> Reference:
     except BadReference as error:
         raise NoDefinition("wrong-reference", f"{text}: {error}, or a name") from None
     if reference.kind == "plain":
-        return parse_reference(f"marketplace://name/{reference.target}")
+        return published(reference)
     return reference

@@ -1,0 +1,14 @@
+"""The user's directories of the XDG Base Directory Specification."""
+
+import os
+from pathlib import Path
+
+
+def user_directory(variable: str, usual: str) -> Path | None:
+    """Ours below the one in a variable, or below the `usual` one; None without a home directory."""
+    base = Path(os.environ.get(variable, ""))
+    try:
+        base = base if base.is_absolute() else Path.home() / usual
+    except RuntimeError:
+        return None
+    return base / "pai-runtime"
