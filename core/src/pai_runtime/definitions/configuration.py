@@ -118,13 +118,14 @@ def _source(item: Value, problems: Problems) -> SourceSettings | None:
 
 def _url(value: Value, problems: Problems) -> str | None:
     """A URL as `canonical` writes it; None where it has been reported that it is none."""
-    expected = "expected a URL, such as https://example.org/definitions.yaml"
+    message = f"expected a URL that begins with https:// or http://, found '{value.text}'"
     try:
         if parse_reference(value.text).kind == "url":
             return canonical(value.text)
     except BadReference as error:
-        expected = str(error)
-    problems.add(value.problem("wrong-url", expected, found=f"'{value.text}'"))
+        if value.text.lower().startswith(("http://", "https://")):
+            message = str(error)
+    problems.add(value.problem("wrong-url", message, found=f"'{value.text}'"))
     return None
 
 
