@@ -82,6 +82,20 @@ def test_a_problem_of_what_others_require_is_told_once_and_where_it_is(
     assert "requiredBy" not in problem
 
 
+def test_a_field_that_looks_misspelt_is_a_warning_and_one_of_a_plugin_is_none(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    write("a.yaml", definition("a", plugn="cmd", sumary="", path="/data"))
+    status, document = check(capsys, "a.yaml")
+    told = [(each["code"], each["field"], each["suggestion"]) for each in document["problems"]]
+    assert status == 0
+    assert told == [
+        ("unknown-field", "[0].plugn", "plugin"),
+        ("unknown-field", "[0].sumary", "summary"),
+    ]
+    assert check(capsys, "a.yaml", "--strict")[0] == 1
+
+
 def test_two_of_one_name_type_and_version_are_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     write("defs/1.yaml", definition("a", version="1"))
     write("defs/2.yaml", definition("a", version="2"), definition("a", type="data"))

@@ -148,6 +148,8 @@ def test_a_role_refers_to_the_properties_of_a_definition_as_to_those_of_its_own_
         ),
         (worker("marketplace://name/image"), "unsupported-reference", "prerequisites[0]"),
         (worker("marketplace://nonsense"), "wrong-reference", "prerequisites[0]"),
+        (worker("marketplace:/name/fetch"), "wrong-reference", "prerequisites[0]"),
+        (worker("marketplace://name/two words"), "wrong-reference", "prerequisites[0]"),
         (worker("marketplace://name/nothing"), "no-such-definition", "prerequisites[0]"),
         (worker("nothing", {"name": "marketplace://name/fetch"}), "no-such-prerequisite", "prerequisites[0]"),
         (worker(echo(name="a")), "unknown-variable", "prerequisites[0].template_variables"),
@@ -163,6 +165,12 @@ def test_what_no_definition_can_be_is_an_error_where_it_is_named(
     files = {**FILES, "image.yaml": "name: image\ntype: dockerimage\nuri: ubuntu\n"}
     errors = [each for each in problems(tmp_path, document, files) if each.severity == "error"]
     assert (only(errors).code, only(errors).field) == (code, f"taskRoles.worker.{field}")
+
+
+def test_a_password_in_a_url_is_refused_and_not_repeated(tmp_path: Path) -> None:
+    problem = only(problems(tmp_path, worker("https://alice:hunter2@example.org/x.yaml"), FILES))
+    assert problem.code == "wrong-reference"
+    assert "hunter2" not in f"{problem} {problem.found}"
 
 
 def test_without_a_library_each_reference_is_an_error(tmp_path: Path) -> None:
