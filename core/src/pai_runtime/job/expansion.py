@@ -180,8 +180,8 @@ class _Expansion:
         built = self._checked(value, name)
         prerequisite = replace(built, name=self._unique(definition.name), shared=not definition.file.own)
         instance = _Instance(prerequisite, definition.file, depth)
-        has_more = prerequisite.require
-        self._prerequisites[prerequisite.key] = replace(prerequisite, require=()) if has_more else prerequisite
+        known = replace(prerequisite, require=()) if prerequisite.require else prerequisite
+        self._prerequisites[known.key] = known
         self._by_name[prerequisite.name] = instance
         self._waiting.append(instance)
         return instance
