@@ -148,10 +148,12 @@ def _rendered_parts(definition: Value) -> Iterator[Value]:
             yield from _parts(field)
 
 
-def _parts(value: Value) -> Iterator[Value]:
-    yield value
-    for child in value.values():
-        yield from _parts(child)
+def _parts(value: Value) -> Sequence[Value]:
+    """A value and all that is in it."""
+    parts = [value]
+    for part in parts:
+        parts += part.values()
+    return parts
 
 
 def _definition(value: Value, file: DefinitionFile, problems: Problems) -> Definition:

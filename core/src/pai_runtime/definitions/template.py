@@ -2,10 +2,9 @@
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pai_runtime.definitions.model import Given
-from pai_runtime.task.record import record
 
 if TYPE_CHECKING:
     from pai_runtime.definitions.expressions import Expressions
@@ -26,8 +25,7 @@ class WrongTemplate(Exception):
     """A text is no template, or cannot be rendered; the message says why, and shows no values."""
 
 
-@record(frozen=True)
-class Piece:
+class Piece(NamedTuple):
     """A part of a text: as it is written, or as it was `inserted`, then with its value as data."""
 
     text: str

@@ -1,6 +1,7 @@
 """Template variables: those that a definition declares, and the values that it is given."""
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any, Final
 
 from pai_runtime.definitions.model import Definition, Given, Variable
@@ -38,9 +39,9 @@ def completed(definition: Definition, given: Mapping[str, Given], asked: Value) 
 
     `asked` is the reference to the definition: a text, or a mapping with ``template_variables``.
     """
-    problems = bounded(_problems(definition, given, asked), asked.position)
-    if problems:
-        raise InvalidInput(problems)
+    problems = _problems(definition, given, asked)
+    if first := next(problems, None):
+        raise InvalidInput(bounded(chain([first], problems), asked.position))
     return {name: _value(variable, given) for name, variable in definition.variables.items()}
 
 
@@ -54,10 +55,10 @@ def type_fault(data: Any, kind: str) -> tuple[str, str] | None:
 def _problems(definition: Definition, given: Mapping[str, Given], asked: Value) -> Iterator[Problem]:
     suggestions = Suggestions()
     for name in given:
-        where = asked.at(("template_variables", name))
         variable = definition.variables.get(name)
         fault = variable and type_fault(given[name].data, variable.type)
         if variable is None:
+            where = asked.at(("template_variables", name))
             known = listed(list(definition.variables))
             message = f"'{definition.name}' has no template variable '{name}'; "
             yield Problem(
@@ -69,6 +70,7 @@ def _problems(definition: Definition, given: Mapping[str, Given], asked: Value) 
                 suggestion=suggestions.near_miss(name, definition.variables),
             )
         elif fault:
+            where = asked.at(("template_variables", name))
             expected, found = fault
             variable_of = f"the template variable '{name}' of '{definition.name}'"
             message = f"expected {expected} for {variable_of}, found {found}"

@@ -96,18 +96,17 @@ def _is_valid(data: Any, schema: Any, root: Any) -> bool:
     if isinstance(schema, bool):
         return schema
     for keyword, value in schema.items():
-        if keyword in _ANNOTATIONS or (keyword == "$schema" and value == _DIALECT):
-            continue
-        if keyword not in _KEYWORDS:
-            raise _NotKnown(keyword)
-        applies, is_valid = _KEYWORDS[keyword]
-        if applies(data) and not is_valid(data, value, schema, root):
+        applies, is_valid = _KEYWORDS.get(keyword, _NO_KEYWORD)
+        if is_valid is None:
+            if keyword not in _ANNOTATIONS and (keyword != "$schema" or value != _DIALECT):
+                raise _NotKnown(keyword)
+        elif (applies is None or applies(data)) and not is_valid(data, value, schema, root):
             return False
     return True
 
 
 def _type(data: Any, types: Any, _schema: Any, _root: Any) -> bool:
-    return any(_TYPES[name](data) for name in ([types] if isinstance(types, str) else types))
+    return _TYPES[types](data) if isinstance(types, str) else any(_TYPES[name](data) for name in types)
 
 
 def _enum(data: Any, values: Any, _schema: Any, _root: Any) -> bool:
@@ -158,19 +157,18 @@ def _reference(data: Any, reference: Any, _schema: Any, root: Any) -> bool:
     return _is_valid(data, root["$defs"][name], root)
 
 
-_anything: Callable[[Any], bool] = lambda _data: True  # noqa: E731 - one of a table's small functions
 _object, _array, _string = _TYPES["object"], _TYPES["array"], _TYPES["string"]
 _Judge = Callable[[Any, Any, Any, Any], bool]
-_KEYWORDS: Final[Mapping[str, tuple[Callable[[Any], bool], _Judge]]] = {
-    "type": (_anything, _type),
-    "enum": (_anything, _enum),
-    "const": (_anything, lambda data, value, schema, root: _enum(data, [value], schema, root)),
-    "$ref": (_anything, _reference),
-    "allOf": (_anything, lambda data, each, _, root: all(_is_valid(data, one, root) for one in each)),
-    "anyOf": (_anything, lambda data, each, _, root: any(_is_valid(data, one, root) for one in each)),
-    "oneOf": (_anything, lambda data, each, _, root: sum(_is_valid(data, one, root) for one in each) == 1),
-    "not": (_anything, lambda data, schema, _, root: not _is_valid(data, schema, root)),
-    "if": (_anything, _if),
+_KEYWORDS: Final[Mapping[str, tuple[Callable[[Any], bool] | None, _Judge]]] = {
+    "type": (None, _type),
+    "enum": (None, _enum),
+    "const": (None, lambda data, value, schema, root: _enum(data, [value], schema, root)),
+    "$ref": (None, _reference),
+    "allOf": (None, lambda data, each, _, root: all(_is_valid(data, one, root) for one in each)),
+    "anyOf": (None, lambda data, each, _, root: any(_is_valid(data, one, root) for one in each)),
+    "oneOf": (None, lambda data, each, _, root: sum(_is_valid(data, one, root) for one in each) == 1),
+    "not": (None, lambda data, schema, _, root: not _is_valid(data, schema, root)),
+    "if": (None, _if),
     "properties": (_object, _properties),
     "patternProperties": (_object, _patterns),
     "additionalProperties": (_object, _additional),
@@ -193,7 +191,8 @@ _KEYWORDS: Final[Mapping[str, tuple[Callable[[Any], bool], _Judge]]] = {
     "exclusiveMinimum": (_is_number, lambda data, bound, *_: data > bound),
     "exclusiveMaximum": (_is_number, lambda data, bound, *_: data < bound),
 }
-"""To which data each keyword applies, and whether they fit it."""
+"""To which data each keyword applies (None: to all), and whether they fit it."""
+_NO_KEYWORD: Final = (None, None)
 
 
 def _is_schema(value: Any) -> bool:
@@ -231,7 +230,7 @@ def _is_size(value: Any) -> bool:
 
 _VALUES: Final[Mapping[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(("$comment", "description", "format", "title"), _string),
-    **dict.fromkeys(("default", "const"), _anything),
+    **dict.fromkeys(("default", "const"), lambda _: True),
     **dict.fromkeys(("enum", "examples"), _array),
     **dict.fromkeys(
         ("additionalProperties", "propertyNames", "items", "not", "if", "then", "else"), _is_schema

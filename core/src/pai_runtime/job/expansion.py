@@ -93,8 +93,10 @@ class _Expansion:
         while self._waiting:
             instance = self._waiting.popleft()
             prerequisite = instance.prerequisite
-            found = [self._required(name, prerequisite, instance) for name in prerequisite.require]
-            self._prerequisites[prerequisite.key] = replace(prerequisite, require=tuple(filter(None, found)))
+            if prerequisite.require:
+                found = [self._required(name, prerequisite, instance) for name in prerequisite.require]
+                require = tuple(filter(None, found))
+                self._prerequisites[prerequisite.key] = replace(prerequisite, require=require)
 
     def _referred(self, role: TaskRole) -> dict[str, Value]:
         """What a role calls its data, script and output: one of a type that fits each."""
@@ -168,16 +170,18 @@ class _Expansion:
         if len(self._instances) >= MOST_DEFINITIONS:
             message = f"the job requires more than {MOST_DEFINITIONS} definitions"
             raise InvalidInput([name.problem("job-too-large", message)])
+        position = name.position
         try:
-            value = rendered(definition, variables, name.position)
+            value = rendered(definition, variables, position)
         except InvalidInput as error:
             self._problems.add(*error.problems)
             return None
-        self._budget.add(value.node.size, name.position)
+        self._budget.add(value.node.size, position)
         built = self._checked(value, name)
         prerequisite = replace(built, name=self._unique(definition.name), shared=not definition.file.own)
         instance = _Instance(prerequisite, definition.file, depth)
-        self._prerequisites[prerequisite.key] = replace(prerequisite, require=())
+        known = replace(prerequisite, require=()) if prerequisite.require else prerequisite
+        self._prerequisites[known.key] = known
         self._by_name[prerequisite.name] = instance
         self._waiting.append(instance)
         return instance

@@ -22,9 +22,9 @@ class RoleResolver:
     def uses(self) -> Iterator[JobUse]:
         """What the role uses: dependencies first, then as the role lists them, then those of ``extras``."""
         job = self._job
-        used = [job.prerequisites[key] for key in job.used(self._role)]
+        used, position = [job.prerequisites[key] for key in job.used(self._role)], self._role.value.position
         for prerequisite in used:
-            self._references.budget.add(prerequisite.value.node.size, self._role.value.position)
+            self._references.budget.add(prerequisite.value.node.size, position)
         known: set[str] = set()
         for storage in job.storages:
             yield from self._of_storage(storage, None, known)
