@@ -2,8 +2,9 @@
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from posixpath import dirname, join, normpath
 from urllib.parse import quote, urljoin
@@ -119,7 +120,7 @@ class SourceLibrary:
         if reference.kind == "item":
             message = f"no source has it; only marketplace servers have items; asked: {asked}"
             raise NoDefinition("no-such-definition", message)
-        raise NoDefinition("no-such-definition", f"no source has '{name}'; asked: {asked}", self._names())
+        raise NoDefinition("no-such-definition", f"no source has '{name}'; asked: {asked}", self._names)
 
     def _named(
         self, reference: Reference, files: Sequence[DefinitionFile], required_by: Position
@@ -139,11 +140,14 @@ class SourceLibrary:
             raise unsound[0]
         return found
 
-    def _names(self) -> Iterator[str]:
-        """All names that there are, for a suggestion."""
+    @cached_property
+    def _names(self) -> Sequence[str]:
+        """All names that there are, for suggestions; to list a source may take as long as all else here."""
+        names: list[str] = []
         for source in self._sources:
             with suppress(NoDefinition, InvalidInput):
-                yield from (each.name for each in source.list(Problems()))
+                names += (each.name for each in source.list(Problems()))
+        return names
 
     def _definitions(self, file: DefinitionFile, required_by: Position) -> Sequence[Definition]:
         key = file.origin, file.digest

@@ -9,7 +9,7 @@ from typing import Any, Final
 from pai_runtime.definitions.model import Definition, DefinitionFile, Given, OpenLibrary
 from pai_runtime.definitions.rendering import rendered
 from pai_runtime.definitions.variables import completed
-from pai_runtime.document.problems import InvalidInput, Problems
+from pai_runtime.document.problems import MOST_LOOKED_FOR, InvalidInput, Problems
 from pai_runtime.document.value import Value
 from pai_runtime.job.aliases import used_aliases
 from pai_runtime.job.budget import Budget
@@ -68,6 +68,7 @@ class _Expansion:
         self._roles = dict(job.roles)
         self._references = References(self._own, problems)
         self._budget = Budget()
+        self._faults = 0
         self._aliases: dict[str, tuple[Value, ...]] = {}
         self._instances: dict[tuple[str, ...], _Instance | None] = {}
         self._by_name: dict[str, _Instance] = {}
@@ -152,8 +153,9 @@ class _Expansion:
         try:
             variables = completed(definition, given, asked)
         except InvalidInput as error:
-            self._problems.add(*error.problems)
+            self._report(error, name)
             return None
+        self._budget.add(_values(definition, given, asked), name.position)
         key = _identity(definition, variables)
         if key not in self._instances:
             self._instances[key] = self._made(definition, variables, name, depth)
@@ -174,7 +176,7 @@ class _Expansion:
         try:
             value = rendered(definition, variables, position)
         except InvalidInput as error:
-            self._problems.add(*error.problems)
+            self._report(error, name)
             return None
         self._budget.add(value.node.size, position)
         built = self._checked(value, name)
@@ -185,6 +187,14 @@ class _Expansion:
         self._by_name[prerequisite.name] = instance
         self._waiting.append(instance)
         return instance
+
+    def _report(self, error: InvalidInput, name: Value) -> None:
+        """Report what is wrong with a use of a definition, of which there may be as many as uses."""
+        self._problems.add(*error.problems)
+        self._faults += len(error.problems)
+        if self._faults > MOST_LOOKED_FOR:
+            message = f"more than {MOST_LOOKED_FOR} problems; only some of them are listed"
+            raise InvalidInput([name.problem("too-many-problems", message)])
 
     def _checked(self, value: Value, name: Value) -> Prerequisite:
         """The prerequisite in a rendered definition, checked like one that stands in the job file."""
@@ -212,6 +222,13 @@ def _given(name: Value, renderer: Renderer) -> dict[str, Given]:
     """These values, with the references in them resolved."""
     variables = _variables(name)
     return {str(each.key): _resolved(each, renderer) for each in variables.values()} if variables else {}
+
+
+def _values(definition: Definition, given: Mapping[str, Given], asked: Value) -> int:
+    """How many values the variables have: to tell whether another use has the same, each is looked at."""
+    variables = definition.variables.values()
+    defaults = (each.default for each in variables if each.name not in given and each.default)
+    return asked.node.size + sum(each.node.size for each in defaults)
 
 
 def _resolved(value: Value, renderer: Renderer) -> Given:
