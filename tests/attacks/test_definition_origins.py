@@ -8,9 +8,9 @@ import pytest
 from pai_runtime.definitions.cache import Cache
 from pai_runtime.definitions.cached_fetching import CachedFetcher
 from pai_runtime.definitions.fetching import Fetcher
-from pai_runtime.definitions.single_file import FileSource
 from pai_runtime.definitions.library import SourceLibrary
 from pai_runtime.definitions.model import NoDefinition
+from pai_runtime.definitions.single_file import FileSource
 from pai_runtime.definitions.web import Web
 from tests.definition_sources import code_of, find, library, text
 from tests.fault_server import FaultServer, Reply

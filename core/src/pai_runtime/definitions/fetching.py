@@ -95,7 +95,7 @@ def _headers(url: str, token: str | None) -> dict[str, str]:
 
 
 def _received(url: str, headers: Mapping[str, str], deadline: Deadline, most: int) -> Received:
-    from pai_runtime.definitions.http_get import get  # noqa: PLC0415 - urllib3 is slow to import
+    from pai_runtime.definitions.guarded_get import get  # noqa: PLC0415 - urllib3 is slow to import
 
     def ask(target: str, headers: Mapping[str, str]) -> Answer:
         try:
