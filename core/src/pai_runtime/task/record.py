@@ -70,7 +70,9 @@ def __init__(self: Any, *args: Any, **given: Any) -> None:  # noqa: N807
     names = made.__match_args__
     values.update(zip(names, args), **given)  # noqa: B905 - the rest is in `given`
     if len(values) < len(args) + len(given) or not made.__record_names__.issuperset(given):
-        raise TypeError(f"{made.__name__} has the fields {', '.join(names)}; it was given others, or one twice")
+        raise TypeError(
+            f"{made.__name__} has the fields {', '.join(names)}; it was given others, or one twice"
+        )
     if len(values) < len(names):
         for name in names:
             if name not in values:
