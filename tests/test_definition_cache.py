@@ -10,8 +10,8 @@ import pytest
 
 from pai_runtime.definitions.cache import Cache, user_folder
 from pai_runtime.definitions.cached_fetching import CachedFetcher
-from pai_runtime.definitions.fetching import Fetcher, Unreachable
-from pai_runtime.definitions.model import NoDefinition
+from pai_runtime.definitions.fetching import Fetcher
+from pai_runtime.definitions.model import NoDefinition, Unreachable
 from tests.fault_server import FaultServer, Reply
 from tests.git_server import Clock
 
@@ -264,7 +264,7 @@ class Cached:
         self.said: list[str] = []
         clock = Clock()
         fetcher = Fetcher(offline=offline, now=lambda: clock.now, sleep=clock.sleep)
-        self.get = CachedFetcher(fetcher, Cache(folder), self.said.append).get
+        self.get = CachedFetcher(lambda: fetcher, Cache(folder), self.said.append).get
 
 
 def test_the_server_decides_what_is_current(folder: Path) -> None:

@@ -36,7 +36,6 @@ files:
     name: mnist
     type: data
 """
-WRITTEN = WRITTEN.replace("../common.yaml", '"../common.yaml"', 1)
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1)
 

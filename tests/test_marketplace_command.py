@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pai_runtime import cli as command_line
-from pai_runtime.cli.marketplace.job_text import yaml_text
 from pai_runtime.cli.marketplace.source_entry import with_source
 from pai_runtime.document.document import parse_document
+from pai_runtime.document.yaml_line import yaml_line
 from tests.fault_server import FaultServer, Reply
 from tests.marketplace_server import MarketplaceServer, item
 
@@ -357,9 +357,9 @@ DATA = st.recursive(
 @given(DATA)
 @settings(max_examples=50)
 def test_a_value_written_in_yaml_is_read_as_itself(data: Any) -> None:
-    assert "\n" not in yaml_text(data)
-    if "\\u0000" not in yaml_text(data):
-        assert parse_document(f"key: {yaml_text(data)}  # comment", "").data == {"key": data}
+    assert "\n" not in yaml_line(data)
+    if "\\u0000" not in yaml_line(data):
+        assert parse_document(f"key: {yaml_line(data)}  # comment", "").data == {"key": data}
 
 
 ENTRY = {"name": "new", "folder": "/a b"}

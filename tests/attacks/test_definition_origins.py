@@ -20,7 +20,7 @@ EVIL = text("evil").encode()
 
 def test_bytes_that_are_cached_are_those_of_their_url_only(tmp_path: Path) -> None:
     cache = Cache(tmp_path)
-    cached = CachedFetcher(Fetcher(), cache, lambda _: None)
+    cached = CachedFetcher(Fetcher, cache, lambda _: None)
     digest = sha256(EVIL).hexdigest()
     with FaultServer(Reply(body=EVIL)) as evil, FaultServer(Reply(body=text("good").encode())) as good:
         allowed = SourceLibrary([], Web(cached, (), cache.pinned), lambda _: None)

@@ -2,7 +2,6 @@
 
 import shlex
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 
 from pai_runtime.host.host import Host
@@ -14,9 +13,8 @@ from pai_runtime.terminal.output import say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from pai_runtime.definitions.cache import Cache
-    from pai_runtime.definitions.cached_fetching import CachedFetcher
     from pai_runtime.definitions.configuration import SourceSettings
+    from pai_runtime.definitions.fetching import Fetcher
     from pai_runtime.definitions.lock import Key, Lock, Pin
     from pai_runtime.definitions.locked import RecordingLibrary
     from pai_runtime.definitions.model import DefinitionSource, Library
@@ -76,27 +74,13 @@ def opened_sources(
     No server leads to what policies of `host` refuse.
     """
     from pai_runtime.definitions.cache import Cache
+    from pai_runtime.definitions.cached_fetching import CachedFetcher
     from pai_runtime.definitions.sources import open_sources
 
-    cache = Cache()
-    return open_sources(settings, secrets, _LateFetcher(cache, host), cache.pinned)
-
-
-class _LateFetcher:
-    """Fetches, with a cache; what that takes is loaded when something is fetched for the first time."""
-
-    def __init__(self, cache: "Cache", host: Host | None) -> None:
-        self._cache = cache
-        self._host = host
-
-    def get(self, url: str, *, token: str | None = None) -> bytes:
-        """See `CachedFetcher.get`."""
-        return self._fetcher.get(url, token=token)
-
-    @cached_property
-    def _fetcher(self) -> "CachedFetcher":
-        from pai_runtime.definitions.cached_fetching import CachedFetcher
+    def open_fetcher() -> "Fetcher":
         from pai_runtime.definitions.fetching import Fetcher
 
-        fetcher = Fetcher(refusal=self._host.location_refusal) if self._host else Fetcher()
-        return CachedFetcher(fetcher, self._cache, say)
+        return Fetcher(refusal=host.location_refusal) if host else Fetcher()
+
+    cache = Cache()
+    return open_sources(settings, secrets, CachedFetcher(open_fetcher, cache, say), cache.pinned)

@@ -1,23 +1,30 @@
 """Fetching with a cache behind it: what a server has given before is used where it cannot be reached."""
 
 from collections.abc import Callable
+from functools import cached_property
 from hashlib import sha256
+from typing import TYPE_CHECKING
 
 from pai_runtime.definitions.cache import Cache, exactly
-from pai_runtime.definitions.fetching import Fetcher, Unreachable
+from pai_runtime.definitions.model import Unreachable
 from pai_runtime.definitions.web import MOST_BYTES
 from pai_runtime.network.url import origin, shown_url
+
+if TYPE_CHECKING:
+    from pai_runtime.definitions.fetching import Fetcher
 
 
 class CachedFetcher:
     """As a `Fetcher`, and keeps in a cache what comes. `say` is called with a warning if that has to do.
 
+    `fetcher` makes one when something is fetched for the first time: it takes time to import.
+
     A server that does not answer is not asked again: a job may have many definitions from it, and would wait
     for each of them.
     """
 
-    def __init__(self, fetcher: Fetcher, cache: Cache, say: Callable[[str], None]) -> None:
-        self._fetcher = fetcher
+    def __init__(self, fetcher: Callable[[], "Fetcher"], cache: Cache, say: Callable[[str], None]) -> None:
+        self._open = fetcher
         self._cache = cache
         self._say = say
         self._silent: set[object] = set()
@@ -35,6 +42,10 @@ class CachedFetcher:
         for each in (url, exactly(url, sha256(content).hexdigest())):
             self._cache.keep(each, content)
         return content
+
+    @cached_property
+    def _fetcher(self) -> "Fetcher":
+        return self._open()
 
     def _fetched(self, url: str, token: str | None, most: int) -> bytes:
         if origin(url) in self._silent:

@@ -7,7 +7,7 @@ from typing import Final
 
 from pai_runtime import __version__
 from pai_runtime.definitions.locations import canonical
-from pai_runtime.definitions.model import NoDefinition
+from pai_runtime.definitions.model import NoDefinition, Unreachable
 from pai_runtime.definitions.web import MOST_BYTES
 from pai_runtime.network.answer import Answer, NoAnswer
 from pai_runtime.network.authorization import bearer
@@ -19,17 +19,6 @@ from pai_runtime.plugin.backoff import backoff
 _TRIES: Final = 4
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 10.0
-
-
-class Unreachable(NoDefinition):
-    """The server gave no answer, or had too much to do: what came from it earlier is the best there is.
-
-    `answered`: it did answer, so that it may still give something else.
-    """
-
-    def __init__(self, message: str, *, answered: bool = False) -> None:
-        super().__init__("definition-unavailable", message)
-        self.answered = answered
 
 
 class Fetcher:
@@ -95,7 +84,7 @@ def _headers(url: str, token: str | None) -> dict[str, str]:
 
 
 def _received(url: str, headers: Mapping[str, str], deadline: Deadline, most: int) -> Received:
-    from pai_runtime.definitions.http_get import get  # noqa: PLC0415 - urllib3 is slow to import
+    from pai_runtime.definitions.guarded_get import get  # noqa: PLC0415 - urllib3 is slow to import
 
     def ask(target: str, headers: Mapping[str, str]) -> Answer:
         try:

@@ -4,13 +4,13 @@ from pathlib import PurePosixPath
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
+from pai_runtime.network.url import PORTS
+
 EMBEDDED: Final = "embedded"
 """The location of the definitions that come with the runtime, and the name of their source."""
 
 FILE: Final = "file:"
 """Begins the origin of a file that is named by its path: relative to the job's directory, or absolute."""
-
-_PORTS: Final = {"http": 80, "https": 443}
 
 
 def canonical(url: str) -> str:
@@ -18,7 +18,7 @@ def canonical(url: str) -> str:
     parts = urlsplit(url)
     host = parts.hostname or ""
     host = f"[{host}]" if ":" in host else host
-    port = f":{parts.port}" if parts.port not in (None, _PORTS.get(parts.scheme)) else ""
+    port = f":{parts.port}" if parts.port not in (None, PORTS.get(parts.scheme)) else ""
     query = f"?{parts.query}" if parts.query else ""
     return f"{parts.scheme}://{host}{port}{_without_dots(parts.path)}{query}"
 

@@ -4,7 +4,6 @@ It stands beside the job file, to be committed with it. One that carries the byt
 of a run, and may be handed to a pod, so that nothing is fetched there.
 """
 
-import json
 import os
 import re
 from base64 import b64decode, b64encode
@@ -16,10 +15,11 @@ from typing import Any, Final
 
 from pai_runtime.definitions.model import DefinitionFile
 from pai_runtime.definitions.reference import Reference
-from pai_runtime.document.document import parse_document, plain_scalar, read_text
+from pai_runtime.document.document import parse_document, read_text
 from pai_runtime.document.problems import InvalidInput, Problems
 from pai_runtime.document.schemas import check_value, package_schema
 from pai_runtime.document.value import Value
+from pai_runtime.document.yaml_line import yaml_line
 from pai_runtime.task.record import record
 
 VERSION: Final = 1
@@ -28,8 +28,6 @@ RESOLVED: Final = "definitions.lock"
 
 _PREFIX: Final = "sha256:"
 _HEADER: Final = "# Which bytes the references of the job mean. Written by pai-runtime lock."
-_PLAIN: Final = re.compile("[A-Za-z](?:[A-Za-z0-9_./:@+-]*[A-Za-z0-9_./@+-])?")
-_NOT_IN_QUOTES: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _NOT_IN_A_BLOCK: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 Key = tuple[str, str]
@@ -164,7 +162,7 @@ def _definitions(pins: list[Pin]) -> Iterator[str]:
             "digest": _PREFIX + pin.digest,
             "location": pin.location,
         }
-        written = [f"{name}: {_scalar(value)}" for name, value in fields.items() if value]
+        written = [f"{name}: {yaml_line(value)}" for name, value in fields.items() if value]
         written += ["own: true"] if pin.own else []
         yield from (f"{'  ' if number else '- '}{line}" for number, line in enumerate(written))
 
@@ -173,7 +171,7 @@ def _file(digest: str, content: bytes) -> Iterator[str]:
     yield f"- digest: {_PREFIX}{digest}"
     text = _block_text(content)
     if text is None:
-        yield f"  base64: {_quoted(b64encode(content).decode())}"
+        yield f"  base64: {yaml_line(b64encode(content).decode())}"
         return
     # The indentation and the line breaks at the end are given, so that a block keeps every character.
     yield "  content: |2+" if text.endswith("\n") else "  content: |2-"
@@ -187,13 +185,3 @@ def _block_text(content: bytes) -> str | None:
     except UnicodeDecodeError:
         return None
     return None if not text.strip() or _NOT_IN_A_BLOCK.search(text) else text
-
-
-def _scalar(text: str) -> str:
-    return text if _PLAIN.fullmatch(text) and isinstance(plain_scalar(text), str) else _quoted(text)
-
-
-def _quoted(text: str) -> str:
-    r"""In double quotes, as in JSON, with escapes as ``\u0085`` for what YAML does not take as it is."""
-    escaped = json.dumps(text, ensure_ascii=False)
-    return _NOT_IN_QUOTES.sub(lambda found: f"\\u{ord(found[0]):04x}", escaped)

@@ -87,6 +87,17 @@ class NoDefinition(Exception):
         self.known = tuple(known)
 
 
+class Unreachable(NoDefinition):
+    """The server gave no answer, or had too much to do: what came from it earlier is the best there is.
+
+    `answered`: it did answer, so that it may still give something else.
+    """
+
+    def __init__(self, message: str, *, answered: bool = False) -> None:
+        super().__init__("definition-unavailable", message)
+        self.answered = answered
+
+
 class Library(Protocol):
     """Where definitions are found: every source that is configured, under the policy and the lock file."""
 

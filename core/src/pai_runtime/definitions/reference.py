@@ -2,8 +2,8 @@
 
 import re
 from typing import Final, Literal
-from urllib.parse import urlsplit
 
+from pai_runtime.network.url import split_url
 from pai_runtime.task.record import record
 
 Kind = Literal["plain", "name", "item", "url", "path"]
@@ -87,12 +87,8 @@ def _in_marketplace(text: str, rest: str, digest: str) -> Reference:
 def _checked_url(text: str) -> str:
     """A URL that can be asked; one with a password would end up in logs."""
     expected = "expected a URL, such as https://example.org/definitions/mnist.yaml"
-    try:
-        url = urlsplit(text)
-        usable = bool(url.hostname) and url.port != 0
-    except ValueError:
-        raise BadReference(expected) from None
-    if not usable or not text.isascii() or not text.isprintable() or " " in text:
+    url = split_url(text)
+    if url is None:
         raise BadReference(expected)
     if url.username is not None:
         raise BadReference(

@@ -99,7 +99,7 @@ class _Converter:
         return made
 
     def _say_not_fetched(self, folder: Value, variable: str, path: DocumentPath) -> None:
-        if "://" in folder.text or folder.text.startswith("$"):
+        if _is_elsewhere(folder):
             message = f"the runtime copies nothing from there or to there; commands find it in {variable}"
             self._say(folder, message, path, "not-fetched", "warning")
 
@@ -185,7 +185,12 @@ class _Converter:
     def _extras(self) -> Node | None:
         given = not_null(self._root, "extras")
         made: dict[str, Any] = {str(each.key): each.node for each in given.values()} if given else {}
-        own = {"firstPorts": self._first_ports(), "hivedScheduler": self._scheduler(), **self._rest()}
+        own = {
+            "firstPorts": self._first_ports(),
+            "hivedScheduler": self._scheduler(),
+            "holdOnFailure": self._hold(),
+            "code": self._code(),
+        }
         for key, value in own.items():
             if value is None:
                 continue
@@ -224,27 +229,30 @@ class _Converter:
         self._comment(("extras", "hivedScheduler"), "gpuType: read by the scheduler of a cluster only")
         return new_node(kind.node, {"taskRoles": roles})
 
-    def _rest(self) -> dict[str, Any]:
-        """How long failed tasks are held, and the code, as far as version 1 says so."""
+    def _hold(self) -> Node | None:
+        """How long failed tasks are held, if version 1 says that they are."""
         debug = self._root.get("jobEnvs", "isDebug")
-        is_debug = debug is not None and debug.data is True
-        if debug and is_debug:
-            message = f"failed tasks are held for {_HELD} at most"
-            self._say(debug, message, ("extras", "holdOnFailure"), "decided", "note")
+        if debug is None or debug.data is not True:
+            return None
+        message = f"failed tasks are held for {_HELD} at most"
+        self._say(debug, message, ("extras", "holdOnFailure"), "decided", "note")
+        return new_node(debug.node, _HELD)
+
+    def _code(self) -> Node | None:
+        """The directory with the code, if it is one beside the job file."""
         code = self._text("codeDir")
-        folder = code if code and self._is_folder(code) else None
-        if code and folder:
+        if code is None:
+            return None
+        if self._is_folder(code):
             message = "its files are in the working directory of each task, which is $PAI_CODE_DIR"
             self._say(code, message, ("extras", "code"), "decided", "note")
-        elif code and ("://" in code.text or code.text.startswith("$")):
+            return code.node
+        if _is_elsewhere(code):
             self._say_not_fetched(code, "$PAI_CODE_DIR", ("taskRoles",))
-        elif code:
+        else:
             message = "no such directory beside the job file; for any other directory, use run --code"
             self._say(code, message, ("taskRoles",), "no-such-directory", "warning")
-        return {
-            "holdOnFailure": new_node(debug.node, _HELD) if debug and is_debug else None,
-            "code": folder.node if folder else None,
-        }
+        return None
 
     def _is_folder(self, code: Value) -> bool:
         path = Path(code.text)
@@ -284,6 +292,11 @@ class _Converter:
         texts = self._comments.setdefault(path, [])
         if text not in texts:
             texts.append(text)
+
+
+def _is_elsewhere(folder: Value) -> bool:
+    """Whether it is a URI, and no directory of this machine."""
+    return "://" in folder.text or folder.text.startswith("$")
 
 
 def _quoted(text: str) -> str:

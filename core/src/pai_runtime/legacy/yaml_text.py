@@ -1,6 +1,5 @@
 """A document as YAML in block style, with comments, as a person would write it."""
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from textwrap import wrap
@@ -9,6 +8,7 @@ from typing import Any
 from pai_runtime.document.document import plain_scalar
 from pai_runtime.document.printable import printable
 from pai_runtime.document.problems import DocumentPath
+from pai_runtime.document.yaml_line import yaml_line
 
 _INDENT = 2
 _WIDTH = 100
@@ -71,13 +71,11 @@ def _after_dash(margin: str, lines: Iterator[str]) -> Iterator[str]:
 
 def _flow(value: Any) -> str:
     """A scalar, or what is empty, in one line."""
-    if not isinstance(value, str):
-        return json.dumps(value)
-    if _is_plain(value):
+    if isinstance(value, str) and _is_plain(value):
         return value
-    if _is_seen(value):
+    if isinstance(value, str) and _is_seen(value):
         return "'" + value.replace("'", "''") + "'"
-    return "".join(map(_escaped, json.dumps(value, ensure_ascii=False)))
+    return yaml_line(value)
 
 
 def _is_plain(text: str) -> bool:
@@ -97,7 +95,3 @@ def _is_block(text: str) -> bool:
 def _is_seen(text: str) -> bool:
     """Whether it is shown as it is."""
     return printable(text) == text and "\t" not in text
-
-
-def _escaped(character: str) -> str:
-    return character if _is_seen(character) else f"\\U{ord(character):08x}"

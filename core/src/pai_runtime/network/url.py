@@ -4,14 +4,15 @@ from ipaddress import ip_address
 from typing import Final
 from urllib.parse import SplitResult, urldefrag, urljoin, urlsplit
 
-_PORTS: Final = {"http": 80, "https": 443}
+PORTS: Final = {"http": 80, "https": 443}
+"""Those of URLs that name none."""
 
 
 def split_url(text: str) -> SplitResult | None:
     """The parts of an http or https URL that can be asked; None if it is none."""
     try:
         url = urlsplit(text)
-        usable = url.scheme in _PORTS and url.hostname and url.port != 0
+        usable = url.scheme in PORTS and url.hostname and url.port != 0
     except ValueError:
         return None
     # What is not ASCII, and blanks, would break the first line of a request; a backslash is read in two ways.
@@ -30,7 +31,7 @@ def joined_url(url: str, location: str) -> str:
 def origin(text: str) -> tuple[str, str | None, int | None]:
     """Which server a URL is of: what may see the same credentials (RFC 6454)."""
     url = split_url(text)
-    return (url.scheme, url.hostname, url.port or _PORTS[url.scheme]) if url else ("", None, None)
+    return (url.scheme, url.hostname, url.port or PORTS[url.scheme]) if url else ("", None, None)
 
 
 def shown_url(text: str) -> str:

@@ -1,17 +1,14 @@
 """A job that uses a definition, as a person would write it."""
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from pai_runtime.cli.marketplace.texts import short
 from pai_runtime.definitions.model import Definition, Variable
-from pai_runtime.document.document import plain_scalar
-from pai_runtime.document.printable import printable
 from pai_runtime.document.secret_names import names_secret
+from pai_runtime.document.yaml_line import yaml_line
 
-_PLAIN = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./:@+-]*(?<!:)")
 _EXAMPLES: Final[Mapping[str, Any]] = {
     "integer": 1,
     "number": 1,
@@ -29,7 +26,7 @@ def job_lines(definition: Definition, reference: str, given: Mapping[str, str]) 
     secrets = [each for each in required if names_secret(each.name)]
     parameters = [each for each in required if each not in secrets]
     yield from _heading(definition)
-    yield from ("protocolVersion: 2", f"name: {yaml_text(definition.name)}", "type: job")
+    yield from ("protocolVersion: 2", f"name: {yaml_line(definition.name)}", "type: job")
     yield from _section("parameters", parameters, given, "")
     yield from _section("secrets", secrets, given, ", or give it with --secrets FILE")
     yield from (
@@ -55,13 +52,6 @@ def example(variable: Variable) -> Any:
     return "/CHANGE-ME" if _PATH.search(variable.name) else "CHANGE-ME"
 
 
-def yaml_text(data: Any) -> str:
-    """Data in YAML, on one line; in JSON, which is YAML, unless a text needs no quotes."""
-    if isinstance(data, str) and _PLAIN.fullmatch(data) and plain_scalar(data) == data:
-        return data
-    return printable(json.dumps(data, ensure_ascii=False))
-
-
 def _heading(definition: Definition) -> Iterator[str]:
     about = short(definition.title or definition.summary)
     yield f"# A job that uses {definition.name}" + (f": {about}" if about else "")
@@ -76,7 +66,7 @@ def _section(name: str, variables: list[Variable], given: Mapping[str, str], hin
     for each in variables:
         about = [] if each.name in given else [f"required: change it{hint}"]
         about += [short(each.description)] if each.description else []
-        yield f"  {each.name}: {given.get(each.name) or yaml_text(example(each))}" + _comment(
+        yield f"  {each.name}: {given.get(each.name) or yaml_line(example(each))}" + _comment(
             "; ".join(about)
         )
 
@@ -85,10 +75,10 @@ def _use(
     definition: Definition, reference: str, given: Mapping[str, str], secrets: list[str]
 ) -> Iterator[str]:
     if not definition.variables:
-        yield f"- {yaml_text(reference)}"
+        yield f"- {yaml_line(reference)}"
         return
     is_given = any(each.default is None or each.name in given for each in definition.variables.values())
-    yield f"- name: {yaml_text(reference)}"
+    yield f"- name: {yaml_line(reference)}"
     yield f"{'' if is_given else '# '}  template_variables:"
     for each in definition.variables.values():
         root = "secrets" if each.name in secrets else "parameters"
@@ -97,7 +87,7 @@ def _use(
         elif each.name in given:
             yield f"    {each.name}: {given[each.name]}{_comment(short(each.description))}"
         else:
-            yield f"    # {each.name}: {yaml_text(each.default.data)}{_comment(short(each.description))}"
+            yield f"    # {each.name}: {yaml_line(each.default.data)}{_comment(short(each.description))}"
 
 
 def _comment(text: str) -> str:

@@ -5,13 +5,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pai_runtime.cli.marketplace.found import found_in
-from pai_runtime.cli.marketplace.job_text import yaml_text
 from pai_runtime.cli.marketplace.listing import as_json, reference_table
 from pai_runtime.cli.marketplace.required import Required, RequiredTree, tree_json, tree_lines
 from pai_runtime.cli.marketplace.sources import given_reference, given_sources
 from pai_runtime.definitions.model import Definition, Variable
 from pai_runtime.definitions.reference import Reference
 from pai_runtime.document.problems import Problems
+from pai_runtime.document.yaml_line import yaml_line
 from pai_runtime.host.host import Host, Unavailable
 from pai_runtime.job.model import plugin_id
 from pai_runtime.terminal.output import report_problems, write_json, write_lines
@@ -78,7 +78,7 @@ def _plugin(definition: Definition, host: Host) -> str:
 
 
 def _variable(variable: Variable) -> Iterator[str]:
-    has = "required" if variable.default is None else f"default {yaml_text(variable.default.data)}"
+    has = "required" if variable.default is None else f"default {yaml_line(variable.default.data)}"
     yield f"    {variable.name}: {variable.type or 'any value'}, {has}"
     yield from _indented(variable.description, "      ")
 
@@ -93,7 +93,7 @@ def _text(definition: Definition, name: str) -> str:
 
 
 def _fields(storage: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key}: {yaml_text(value)}" for key, value in storage.items())
+    return ", ".join(f"{key}: {yaml_line(value)}" for key, value in storage.items())
 
 
 def _author(definition: Definition) -> str:

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pai_runtime.cli.marketplace.job_text import yaml_text
 from pai_runtime.document.document import parse_document
 from pai_runtime.document.problems import InvalidInput
 from pai_runtime.document.value import Value, walk
+from pai_runtime.document.yaml_line import yaml_line
 
 Entry = Mapping[str, Any]
 
@@ -14,7 +14,7 @@ Entry = Mapping[str, Any]
 def entry_lines(entry: Entry, indent: str = "  ") -> Iterator[str]:
     """An item of the list, on lines of its own."""
     for number, (key, value) in enumerate(entry.items()):
-        yield f"{indent}{'  ' if number else '- '}{key}: {yaml_text(value)}"
+        yield f"{indent}{'  ' if number else '- '}{key}: {yaml_line(value)}"
 
 
 def with_source(text: str, file: str, entry: Entry) -> str | None:

@@ -5,13 +5,14 @@ import json
 from collections.abc import Mapping
 
 from pai_runtime.cli import INVALID
-from pai_runtime.cli.marketplace.job_text import example, job_lines, yaml_text
+from pai_runtime.cli.marketplace.job_text import example, job_lines
 from pai_runtime.cli.marketplace.sources import given_reference, given_sources
 from pai_runtime.definitions.model import Definition, Given
 from pai_runtime.definitions.variables import completed
 from pai_runtime.document.document import parse_document, plain_scalar
 from pai_runtime.document.problems import InvalidInput, Problems
 from pai_runtime.document.value import Value
+from pai_runtime.document.yaml_line import yaml_line
 from pai_runtime.terminal.output import report_problems, write_lines
 
 
@@ -40,10 +41,10 @@ def _checked(definition: Definition, texts: Mapping[str, str]) -> dict[str, str]
     for variable in definition.variables.values():
         if variable.default is None and variable.name not in given:
             value = example(variable)
-            given[variable.name] = Given(value, yaml_text(value), asked.position)
+            given[variable.name] = Given(value, yaml_line(value), asked.position)
     completed(definition, given, asked)
     return {
-        name: yaml_text(each.data) if isinstance(each.data, (str, list, dict)) else each.text
+        name: yaml_line(each.data) if isinstance(each.data, (str, list, dict)) else each.text
         for name, each in values.items()
     }
 
