@@ -48,6 +48,7 @@ none = JobPlugins(lambda _: None, str, lambda: "cmd", lambda _: None)
 job = load_job(path, None, none, problems, open_library=JobLibrary(path, Host(NO_POLICY)))
 problems.check()
 assert len(job.uses["worker"].uses) == int(sys.argv[2]), len(job.uses["worker"].uses)
+gc.freeze()  # at the exit, as the commands do
 """
 DEFINITION = """\
 - name: data_{number}

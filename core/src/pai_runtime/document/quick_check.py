@@ -121,7 +121,7 @@ def _equal(one: Any, other: Any) -> bool:
 
 
 def _properties(data: Any, properties: Any, _schema: Any, root: Any) -> bool:
-    return all(_is_valid(data[name], each, root) for name, each in properties.items() if name in data)
+    return all(_is_valid(data[name], properties[name], root) for name in data.keys() & properties.keys())
 
 
 def _additional(data: Any, allowed: Any, schema: Any, root: Any) -> bool:
