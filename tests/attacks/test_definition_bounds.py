@@ -1,5 +1,6 @@
 """Definitions and jobs that would keep a machine busy: what they require is bounded."""
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 
 from pai_runtime.definitions.folder import FolderSource
 from pai_runtime.definitions.model import Listed
+from pai_runtime.definitions.reference import parse_reference
 from pai_runtime.document.problems import MOST_LOOKED_FOR, Problems
 from tests.definition_harness import problems
 from tests.definition_sources import code_of, library
@@ -61,3 +63,17 @@ def test_what_there_is_is_listed_once_for_all_that_there_is_not(tmp_path: Path) 
     for name in _names(10):
         assert code_of(found, f"marketplace://name/{name}") == "no-such-definition"
     assert source.listed == 1
+
+
+@pytest.mark.parametrize("piece", ["name: &", "name:&", "name: &a &b ", "name: !", "name:", "name: \n"])
+def test_looking_for_names_is_no_work_for_minutes(tmp_path: Path, piece: str) -> None:
+    (tmp_path / "a.yaml").write_text(piece * (1_000_000 // len(piece)))
+    began = time.process_time()
+    assert not FolderSource("team", tmp_path).find(parse_reference("marketplace://name/other"))
+    assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize("before", ["&a ", "!!str ", "&a !!str ", "!!str &a "])
+def test_a_name_may_have_an_anchor_and_a_tag(tmp_path: Path, before: str) -> None:
+    (tmp_path / "a.yaml").write_text(f"name: {before}other\nplugin: cmd\n")
+    assert FolderSource("team", tmp_path).find(parse_reference("marketplace://name/other"))

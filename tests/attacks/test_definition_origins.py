@@ -12,8 +12,14 @@ from pai_runtime.definitions.library import SourceLibrary
 from pai_runtime.definitions.model import NoDefinition
 from pai_runtime.definitions.single_file import FileSource
 from pai_runtime.definitions.web import Web
+from pai_runtime.document.problems import Problems
+from pai_runtime.host.host import Host
+from pai_runtime.host.policy import NO_POLICY
+from pai_runtime.job.load import load_job
+from pai_runtime.plan.planning import job_plugins
 from tests.definition_sources import code_of, find, library, text
 from tests.fault_server import FaultServer, Reply
+from tests.support import job, write_job
 
 EVIL = text("evil").encode()
 
@@ -47,3 +53,14 @@ def test_an_answer_whose_length_is_no_number_of_bytes_may_have_been_cut(length: 
     with FaultServer(Reply(raw=answer)) as server, pytest.raises(NoDefinition) as raised:
         Fetcher(seconds=1).get(server.url)
     assert raised.value.code == "definition-unavailable"
+
+
+@pytest.mark.parametrize("url", ["https://u:hunter2@x/", "https://x/?sig=hunter2", "HTTP://x?a@b#hunter2"])
+def test_what_may_be_secret_in_a_url_is_in_no_message(tmp_path: Path, url: str) -> None:
+    document = job()
+    document["taskRoles"]["worker"]["prerequisites"] = [url]
+    found = Problems()
+    with found.caught():
+        load_job(write_job(tmp_path, document), None, job_plugins(Host(NO_POLICY)), found)
+    (problem,) = (each for each in found.in_order if each.field.endswith("prerequisites[0]"))
+    assert "hunter2" not in f"{problem} {problem.found}"

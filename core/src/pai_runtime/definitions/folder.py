@@ -22,8 +22,9 @@ MOST_LEVELS: Final = 20
 
 _SUFFIXES: Final = (".yaml", ".yml")
 _NAMED: Final = re.compile(
-    rb"""\bname["']?\s*:\s*(?:[&!]\S*\s+)*["']?([a-zA-Z0-9_-]{1,255})(?![a-zA-Z0-9_-])"""
+    rb"""\bname["']?\s*:\s*(?:[&!](?=(\S{0,255}))\1\s+){0,2}["']?([a-zA-Z0-9_-]{1,255})(?![a-zA-Z0-9_-])"""
 )
+"""A name, after an anchor and a tag. Each of these is taken whole or not at all: no file takes long."""
 _JOB: Final = re.compile(rb"""^["']?type["']?\s*:\s*["']?job\b""", re.MULTILINE)
 
 
@@ -75,7 +76,7 @@ class FolderSource:
     def _by_name(self) -> Mapping[bytes, Sequence[str]]:
         found: dict[bytes, list[str]] = {}
         for path, content in self._contents.items():
-            for name in dict.fromkeys(_NAMED.findall(content)):
+            for name in dict.fromkeys(match[2] for match in _NAMED.finditer(content)):
                 found.setdefault(name, []).append(path)
         return found
 

@@ -9,8 +9,8 @@ from pai_runtime.definitions.reference import BadReference, parse_reference
 from pai_runtime.document.problems import InvalidInput, Problem, Problems
 from pai_runtime.document.value import Value
 
-_USER: Final = re.compile("^(https?://)[^/?#]*@", re.IGNORECASE)
-"""What stands before the host in a URL: it may be a password."""
+_URL: Final = re.compile(r"^(https?://)(?:[^/?#]*@)?([^?]*).*", re.IGNORECASE | re.DOTALL)
+"""A URL; what stands before its host, and its query, may be secret."""
 
 
 class Lookup:
@@ -36,7 +36,7 @@ class Lookup:
         return None
 
     def _add(self, name: Value, code: str, message: str, known: Iterable[str] = ()) -> None:
-        text = _USER.sub(r"\1", name.text)
+        text = _URL.sub(r"\1\2", name.text)
         found, suggestions = f"'{text}'", self._problems.suggestions
         meant = suggestions.near_miss(name.text.rpartition("/")[2], known)
         message = f"cannot use {found}: {message.removeprefix(f'{text}: ')}"
