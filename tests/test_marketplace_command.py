@@ -1,7 +1,12 @@
 """`pai-runtime marketplace`: what there is, what it does, and a job that uses it."""
 
+import fcntl
 import json
+import os
+import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +21,7 @@ from pai_runtime.document.document import parse_document
 from pai_runtime.document.yaml_line import yaml_line
 from tests.fault_server import FaultServer, Reply
 from tests.marketplace_server import MarketplaceServer, item
+from tests.support import PROGRAM, until
 
 
 def script(name: str, command: str = "true", **fields: Any) -> dict[str, Any]:
@@ -411,6 +417,34 @@ def test_a_link_to_the_configuration_stays_one(capsys: pytest.CaptureFixture[str
     assert marketplace(capsys, "add", "defs").status == 0
     assert configuration.is_symlink()
     assert "defs" in kept.read_text("utf-8")
+
+
+def test_two_that_add_at_once_wait_for_each_other(tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        Path(name).mkdir()
+        Path(name, "wget.yaml").write_text(yaml.safe_dump(WGET), "utf-8")
+    configuration = tmp_path / "config/pai-runtime"
+    configuration.mkdir(parents=True)
+    with holding(configuration):
+        adding = subprocess.Popen([PROGRAM, "marketplace", "add", "second"], stdout=subprocess.DEVNULL)
+        until(lambda: f" {adding.pid} " in waiting_for_locks())
+        source = f"sources:\n  - {{name: first, folder: {Path('first').absolute()}}}\n"
+        (configuration / "marketplace.yaml").write_text(source, "utf-8")
+    assert adding.wait() == 0
+    added = yaml.safe_load((configuration / "marketplace.yaml").read_text("utf-8"))
+    assert [each["name"] for each in added["sources"]] == ["first", "second"]
+
+
+@contextmanager
+def holding(path: Path) -> Iterator[None]:
+    fd = os.open(path, os.O_RDONLY)
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    yield
+    os.close(fd)
+
+
+def waiting_for_locks() -> str:
+    return "\n".join(line for line in Path("/proc/locks").read_text().splitlines() if "->" in line)
 
 
 @pytest.mark.parametrize(

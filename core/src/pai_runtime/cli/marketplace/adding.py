@@ -1,10 +1,12 @@
 """``pai-runtime marketplace add``: a source more in the user's ``marketplace.yaml``."""
 
 import argparse
+import fcntl
 import os
 import re
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -36,18 +38,24 @@ _NOT_IN_NAMES = re.compile("[^a-zA-Z0-9_-]+")
 
 def main(args: argparse.Namespace) -> int:
     """Exit status 0; 1 if it is a source already, or a broken one; raises `NoDefinition` if it is nowhere."""
-    path, problems = user_configuration(), Problems()
+    path = user_configuration()
     if path is None:
         raise NoDefinition(
             "no-such-source", "there is no home directory, and so no marketplace.yaml of yours"
         )
     entry = _entry(args)
+    with _alone(path.resolve().parent):
+        return _add(entry, path, given_host(args.policy))
+
+
+def _add(entry: Entry, path: Path, host: Host) -> int:
+    problems = Problems()
     try:
         new = with_source(_text(path), str(path), entry)
         if new is None:
             report(f"{path}: cannot be changed by a program; add this to its sources:", *entry_lines(entry))
             return INVALID
-        listed = _listed(parse_document(new, str(path)), given_host(args.policy), problems)
+        listed = _listed(parse_document(new, str(path)), host, problems)
     except InvalidInput as error:
         report_problems(error.problems)
         return INVALID
@@ -56,6 +64,18 @@ def main(args: argparse.Namespace) -> int:
     amount = counted(len(listed), "definition", "definitions")
     write_lines([f"added the source {entry['name']}, with {amount}, to {path}"])
     return 0
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Nobody else adds a source meanwhile to the configuration in this directory, which is made."""
+    folder.mkdir(parents=True, exist_ok=True)
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
 
 
 def _listed(root: Value, host: Host, problems: Problems) -> Sequence[Listed]:
@@ -87,7 +107,6 @@ def _text(path: Path) -> str:
 def _write(path: Path, text: str) -> None:
     """Write the configuration; if it is a link, what that leads to."""
     path = path.resolve()
-    path.parent.mkdir(parents=True, exist_ok=True)
     mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o644
     holder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
