@@ -32,35 +32,36 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "cache" / "definitions"
 
 
-def test_what_is_kept_is_found_by_its_digest_and_by_its_origin(folder: Path) -> None:
-    Cache(folder).keep(URL, A)
+def test_what_an_origin_gave_is_found_by_its_digest_and_as_its_latest(folder: Path) -> None:
+    Cache(folder).keep(URL, A, is_latest=True)
     cache = Cache(folder)
-    assert cache.by_digest(digest(A)) == A
-    assert cache.by_origin(URL) == A
-    assert cache.by_digest(digest(B)) is None
-    assert cache.by_origin(f"{URL}?") is None
+    assert cache.pinned(URL, digest(A)) == A
+    assert cache.latest(URL) == A
+    assert cache.pinned(URL, digest(B)) is None
+    assert cache.latest(f"{URL}?") is None
+    assert cache.pinned(f"{URL}?", digest(A)) is None
+
+
+def test_what_is_only_kept_is_not_what_the_origin_gave_last(folder: Path) -> None:
+    cache = Cache(folder)
+    cache.keep(URL, A, is_latest=True)
+    cache.keep(URL, B)
+    assert cache.pinned(URL, digest(B)) == B
+    assert cache.latest(URL) == A
 
 
 def test_an_origin_has_what_it_last_had_and_what_it_had_before_is_kept(folder: Path) -> None:
     cache = Cache(folder)
     for content in (A, B):
-        cache.keep(URL, content)
-    assert cache.by_origin(URL) == B
-    assert cache.by_digest(digest(A)) == A
-
-
-def test_two_origins_of_the_same_content_share_it(folder: Path) -> None:
-    cache = Cache(folder)
-    cache.keep(URL, A)
-    cache.keep("other", A)
-    assert cache.by_origin("other") == A
-    assert len(list(folder.iterdir())) == 3
+        cache.keep(URL, content, is_latest=True)
+    assert cache.latest(URL) == B
+    assert cache.pinned(URL, digest(A)) == A
 
 
 def test_nothing_is_made_before_something_is_kept(folder: Path) -> None:
     cache = Cache(folder)
-    assert cache.by_digest(digest(A)) is None
-    assert cache.by_origin(URL) is None
+    assert cache.pinned(URL, digest(A)) is None
+    assert cache.latest(URL) is None
     assert not folder.parent.exists()
 
 
@@ -68,7 +69,7 @@ def test_nothing_is_made_before_something_is_kept(folder: Path) -> None:
 def test_the_cache_is_for_its_owner_alone(folder: Path, mask: int) -> None:
     before = os.umask(mask)
     try:
-        Cache(folder).keep(URL, A)
+        Cache(folder).keep(URL, A, is_latest=True)
     finally:
         os.umask(before)
     assert [mode(each) for each in (folder.parent, folder)] == [0o700, 0o700]
@@ -78,9 +79,9 @@ def test_the_cache_is_for_its_owner_alone(folder: Path, mask: int) -> None:
 @pytest.mark.parametrize("name", ["", "a", "../x", digest(A).upper(), f"{digest(A)}\n", "0" * 63])
 def test_what_is_no_digest_is_no_name_of_a_file(folder: Path, name: str) -> None:
     cache = Cache(folder)
-    cache.keep(URL, A)
+    cache.keep(URL, A, is_latest=True)
     (folder.parent / "x").write_bytes(A)
-    assert cache.by_digest(name) is None
+    assert cache.pinned(URL, name) is None
 
 
 def tampered(path: Path) -> None:
@@ -120,14 +121,14 @@ def test_what_somebody_has_changed_counts_as_missing_and_is_replaced(
     folder: Path, change: object, what: str
 ) -> None:
     cache = Cache(folder)
-    cache.keep(URL, A)
-    (changed,) = [each for each in folder.iterdir() if (each.name == digest(A)) == (what == "content")]
+    cache.keep(URL, A, is_latest=True)
+    (changed,) = [each for each in folder.iterdir() if each.name.endswith(digest(A)) == (what == "content")]
     assert callable(change)
     change(changed)
-    assert cache.by_origin(URL) is None
-    assert cache.by_digest(digest(A)) == (None if what == "content" else A)
-    cache.keep(URL, A)
-    assert cache.by_origin(URL) == A
+    assert cache.latest(URL) is None
+    assert cache.pinned(URL, digest(A)) == (None if what == "content" else A)
+    cache.keep(URL, A, is_latest=True)
+    assert cache.latest(URL) == A
 
 
 def in_the_way(folder: Path) -> None:
@@ -149,57 +150,57 @@ def test_a_cache_that_cannot_be_used_is_no_error(folder: Path, prepare: object) 
     assert callable(prepare)
     prepare(folder)
     cache = Cache(folder)
-    cache.keep(URL, A)
-    assert cache.by_digest(digest(A)) is None
-    assert cache.by_origin(URL) is None
+    cache.keep(URL, A, is_latest=True)
+    assert cache.pinned(URL, digest(A)) is None
+    assert cache.latest(URL) is None
 
 
 def test_what_another_user_could_have_written_is_not_read(folder: Path) -> None:
     cache = Cache(folder)
-    cache.keep(URL, A)
+    cache.keep(URL, A, is_latest=True)
     folder.chmod(0o770)
-    assert cache.by_origin(URL) is None
+    assert cache.latest(URL) is None
 
 
 def test_a_full_disk_is_no_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A double: a file system of its own, to fill it, needs rights that not everybody has."""
     cache = Cache(folder)
-    cache.keep(URL, A)
+    cache.keep(URL, A, is_latest=True)
 
     def full(_fd: int, _data: bytes) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "write", full)
-    cache.keep(URL, B)
-    assert cache.by_origin(URL) == A
-    assert cache.by_digest(digest(B)) is None
+    cache.keep(URL, B, is_latest=True)
+    assert cache.latest(URL) == A
+    assert cache.pinned(URL, digest(B)) is None
 
 
 def test_what_is_larger_than_what_may_be_fetched_is_not_kept(folder: Path) -> None:
     cache = Cache(folder)
-    cache.keep(URL, bytes((4 << 20) + 1))
-    assert cache.by_origin(URL) is None
+    cache.keep(URL, bytes((4 << 20) + 1), is_latest=True)
+    assert cache.latest(URL) is None
 
 
 def test_the_oldest_files_go_and_what_is_used_is_not_old(folder: Path) -> None:
     contents = [bytes([number]) * 1000 for number in range(10)]
     for number, content in enumerate(contents):
-        Cache(folder).keep(str(number), content)
+        Cache(folder).keep(str(number), content, is_latest=True)
     for number, content in enumerate(contents):
-        name = sha256(str(number).encode()).hexdigest() + ".origin"
-        for path in (folder / digest(content), folder / name):
+        name = digest(str(number).encode())
+        for path in (folder / f"{name}-{digest(content)}", folder / name):
             os.utime(path, (number, number))
-    assert Cache(folder).by_origin("0") == contents[0]
-    Cache(folder, most_bytes=3500).keep("new", A)
+    assert Cache(folder).latest("0") == contents[0]
+    Cache(folder, most_bytes=3500).keep("new", A, is_latest=True)
     cache = Cache(folder)
-    left = [number for number in range(10) if cache.by_origin(str(number))]
+    left = [number for number in range(10) if cache.latest(str(number))]
     assert left == [0, 8, 9]
-    assert cache.by_origin("new") == A
+    assert cache.latest("new") == A
     for path in folder.iterdir():
         os.utime(path, (0, 0))
-    Cache(folder, most_files=2).keep("newer", B)
+    Cache(folder, most_files=2).keep("newer", B, is_latest=True)
     assert len(list(folder.iterdir())) == 2
-    assert cache.by_origin("newer") == B
+    assert cache.latest("newer") == B
 
 
 def test_many_at_once_find_what_is_right_or_nothing(folder: Path) -> None:
@@ -211,8 +212,8 @@ def test_many_at_once_find_what_is_right_or_nothing(folder: Path) -> None:
         start.wait()
         for _ in range(10):
             cache = Cache(folder)
-            cache.keep(URL, content)
-            found = cache.by_origin(URL)
+            cache.keep(URL, content, is_latest=True)
+            found = cache.latest(URL)
             if found is not None and found not in contents:
                 wrong.append(found)
 
@@ -223,9 +224,9 @@ def test_many_at_once_find_what_is_right_or_nothing(folder: Path) -> None:
         thread.join()
     assert not wrong
     cache = Cache(folder)
-    cache.keep(URL, A)
-    assert cache.by_origin(URL) == A
-    assert all(cache.by_digest(digest(content)) == content for content in contents)
+    cache.keep(URL, A, is_latest=True)
+    assert cache.latest(URL) == A
+    assert all(cache.pinned(URL, digest(content)) == content for content in contents)
 
 
 @pytest.mark.parametrize(
@@ -253,8 +254,8 @@ def test_a_user_without_a_home_has_no_cache(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr(Path, "home", nowhere)
     cache = Cache()
-    cache.keep(URL, A)
-    assert cache.by_origin(URL) is None
+    cache.keep(URL, A, is_latest=True)
+    assert cache.latest(URL) is None
 
 
 class Cached:

@@ -1,4 +1,4 @@
-"""What servers have given, kept in the user's cache directory, by its digest and by where it came from."""
+"""What servers have given, kept in the user's cache directory by where it came from, and by its digest."""
 
 import os
 import re
@@ -33,32 +33,32 @@ class Cache:
         self._most_files = most_files
         self._is_trimmed = False
 
-    def by_digest(self, digest: str) -> bytes | None:
-        """The content with this SHA-256, in hexadecimal digits."""
+    def pinned(self, origin: str, digest: str) -> bytes | None:
+        """What an origin has given that has this SHA-256, in hexadecimal digits.
+
+        The same bytes of another origin do not count: a policy may not allow that one.
+        """
         if not _DIGEST.fullmatch(digest):
             return None
-        content = self._read(digest)
+        content = self._read(_name(origin, digest))
         return content if content is not None and sha256(content).hexdigest() == digest else None
 
-    def by_origin(self, origin: str) -> bytes | None:
-        """What was last kept of an origin."""
+    def latest(self, origin: str) -> bytes | None:
+        """What an origin gave last."""
         digest = self._read(_name(origin))
-        return None if digest is None else self.by_digest(digest.decode(errors="replace"))
+        return None if digest is None else self.pinned(origin, digest.decode(errors="replace"))
 
-    def pinned(self, origin: str, digest: str) -> bytes | None:
-        """What an origin gave that has this digest: from elsewhere, a policy may not allow the same bytes."""
-        return self.by_origin(exactly(origin, digest))
-
-    def keep(self, origin: str, content: bytes) -> None:
-        """Keep what has come from an origin, if that can be done."""
+    def keep(self, origin: str, content: bytes, *, is_latest: bool = False) -> None:
+        """Keep what an origin has given, if that can be done; maybe as what it gave last."""
         digest = sha256(content).hexdigest()
         if len(content) > MOST_BYTES:
             return
         try:
             with self._opened(make=True) as holder:
-                if self.by_digest(digest) is None:
-                    atomic_write.write(holder, digest, content, 0o600, sync=False)
-                atomic_write.write(holder, _name(origin), digest.encode(), 0o600, sync=False)
+                if self.pinned(origin, digest) is None:
+                    atomic_write.write(holder, _name(origin, digest), content, 0o600, sync=False)
+                if is_latest:
+                    atomic_write.write(holder, _name(origin), digest.encode(), 0o600, sync=False)
                 self._trim(holder)
         except OSError:
             pass
@@ -104,11 +104,6 @@ class Cache:
                 os.unlink(name, dir_fd=holder)
 
 
-def exactly(origin: str, digest: str) -> str:
-    """The origin of bytes that have a digest; by its origin alone the cache knows what a server gave last."""
-    return f"{origin} sha256:{digest}"
-
-
 def user_folder() -> Path | None:
     """The user's cache directory for definitions; None without a home directory."""
     own = user_directory("XDG_CACHE_HOME", ".cache")
@@ -122,6 +117,7 @@ def _make_private(folder: Path) -> None:
         each.mkdir(mode=0o700, exist_ok=True)
 
 
-def _name(origin: str) -> str:
-    """The name of the file with the digest that an origin last had."""
-    return f"{sha256(origin.encode(errors='surrogatepass')).hexdigest()}.origin"
+def _name(origin: str, digest: str = "") -> str:
+    """The name of the file with what an origin gave that has a digest; or with the digest of its latest."""
+    of = sha256(origin.encode(errors="surrogatepass")).hexdigest()
+    return f"{of}-{digest}" if digest else of

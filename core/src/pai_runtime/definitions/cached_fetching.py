@@ -2,10 +2,9 @@
 
 from collections.abc import Callable
 from functools import cached_property
-from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from pai_runtime.definitions.cache import Cache, exactly
+from pai_runtime.definitions.cache import Cache
 from pai_runtime.definitions.model import Unreachable
 from pai_runtime.definitions.web import MOST_BYTES
 from pai_runtime.network.url import origin, shown_url
@@ -34,13 +33,12 @@ class CachedFetcher:
         try:
             content = self._fetched(url, token, most)
         except Unreachable as error:
-            kept = self._cache.by_origin(url)
+            kept = self._cache.latest(url)
             if kept is None or len(kept) > most:
                 raise
             self._say(f"{error}; using what it gave before, from the cache")
             return kept
-        for each in (url, exactly(url, sha256(content).hexdigest())):
-            self._cache.keep(each, content)
+        self._cache.keep(url, content, is_latest=True)
         return content
 
     @cached_property

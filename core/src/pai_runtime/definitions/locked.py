@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from pai_runtime.definitions.cache import Cache, exactly
+from pai_runtime.definitions.cache import Cache
 from pai_runtime.definitions.library import SourceLibrary
 from pai_runtime.definitions.locations import FILE, is_url
 from pai_runtime.definitions.lock import Key, Lock, Pin, key_of, lock_text
@@ -105,7 +105,7 @@ class RecordingLibrary:
 def keep_file(cache: Cache, file: DefinitionFile) -> None:
     """Keep what came over a network, so that it can be used without one."""
     if is_url(file.origin):
-        cache.keep(exactly(file.origin, file.digest), file.content)
+        cache.keep(file.origin, file.content)
 
 
 def kept_file(cache: Cache, pin: Pin) -> DefinitionFile | None:
