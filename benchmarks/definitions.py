@@ -6,16 +6,14 @@ the first for 500 definitions, and linear growth (at most 5 x for four times as 
 """
 
 import os
-import shutil
 import sys
-import tempfile
-from multiprocessing import get_context
 from pathlib import Path
 
 from benchmarks.measure import (
     BARE,
     BARE_PYTHON,
     Timing,
+    filled_folder,
     in_turn,
     job,
     milliseconds,
@@ -67,24 +65,18 @@ DEFINITION = """\
 
 
 def main() -> list[str]:
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        # In a process of its own, so that measuring starts with little loaded.
-        writer = get_context("fork").Process(target=_write_all, args=(folder,))
-        writer.start()
-        writer.join()
+    with filled_folder(_write_all) as folder:
         things = {BARE: process(BARE_PYTHON)}
         for size in SIZES:
             things[f"cat {size}"] = process(["sh", "-c", f"cat {folder}/{size}/definitions/* >/dev/null"])
             for kind in (FOLDER, CACHE):
                 path = folder / str(size) / kind.replace(" ", "-") / "job.yaml"
-                # Whoever is no server is asked: with nothing in the cache, this fails.
+                # Nobody serves these URLs: whatever is not in the cache is missing.
                 env = {**os.environ, **_directories(folder / str(size)), "no_proxy": "*"}
                 things[f"{kind} {size}"] = process(
                     [sys.executable, "-I", "-c", RESOLVE, str(path), str(size)], env=env
                 )
         measured = in_turn(RUNS, things)
-        shutil.rmtree(folder / str(SIZES[-1]))
     return _report(measured)
 
 

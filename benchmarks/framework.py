@@ -6,12 +6,11 @@ most 6 x for four times as many), and for 10,000 tasks the time and memory below
 
 import json
 import sys
-import tempfile
-from multiprocessing import get_context
 from pathlib import Path
 
 from benchmarks.measure import (
     Timing,
+    filled_folder,
     in_turn,
     job,
     megabytes,
@@ -52,12 +51,7 @@ LOAD = "import json, sys; json.loads(open(sys.argv[1], 'rb').read())"
 
 
 def main() -> list[str]:
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        # In a process of its own: what one has when it forks counts as its child's memory, too.
-        writer = get_context("fork").Process(target=_write_all, args=(folder,))
-        writer.start()
-        writer.join()
+    with filled_folder(_write_all) as folder:
         things = {}
         for tasks in SIZES:
             for code, kind in ((TELL, COMPRESSED), (LOAD, PLAIN)):

@@ -5,9 +5,12 @@ import resource
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -74,6 +77,19 @@ def process(argv: Sequence[str], cwd: Path | None = None, env: Mapping[str, str]
 def _cpu_of_children() -> float:
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
+
+
+@contextmanager
+def filled_folder(fill: Callable[[Path], None]) -> Iterator[Path]:
+    """A temporary folder that `fill` has filled, in a process of its own.
+
+    What a process has when it forks counts as its child's memory too, so the one that measures keeps small.
+    """
+    with tempfile.TemporaryDirectory() as name:
+        writer = get_context("fork").Process(target=fill, args=(Path(name),))
+        writer.start()
+        writer.join()
+        yield Path(name)
 
 
 def first_byte(argv: Sequence[str], cwd: Path | None = None) -> Thing:

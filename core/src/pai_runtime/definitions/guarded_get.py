@@ -22,14 +22,13 @@ from urllib3 import (
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import HTTPError, LocationValueError
 
-from pai_runtime.network.answer import Answer, NoAnswer, no_answer, too_large
+from pai_runtime.network.answer import Answer, NoAnswer, no_answer, read_body
 from pai_runtime.network.deadline import within
 from pai_runtime.network.proxies import proxy_for, proxy_headers
 from pai_runtime.network.tls import system_trust
 from pai_runtime.network.url import shown_url, split_url
 
 _CONNECT_SECONDS: Final = 10
-_PIECE: Final = 1 << 16
 _LENGTH: Final = re.compile("[0-9]{1,18}")
 _REFUSED: Final = [
     ip_network(text)
@@ -156,12 +155,7 @@ def _body(response: BaseHTTPResponse, most: int) -> bytes:
         raise NoAnswer("its response is compressed, which was not asked for", permanent=True)
     if not codings[1] and not _LENGTH.fullmatch(response.headers.get("Content-Length", "")):
         raise NoAnswer("its response does not say how long it is", permanent=True)
-    body = bytearray()
-    while piece := response.read(_PIECE):
-        body += piece
-        if len(body) > most:
-            raise too_large(most)
-    return bytes(body)
+    return read_body(response.read, most)
 
 
 def _is_refused(host: str) -> bool:

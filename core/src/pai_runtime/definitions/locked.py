@@ -111,8 +111,7 @@ def keep_file(cache: Cache, file: DefinitionFile) -> None:
 def kept_file(cache: Cache, pin: Pin) -> DefinitionFile | None:
     """What is in the cache of the same origin: bytes of another one are not what a policy allows."""
     content = cache.pinned(pin.origin, pin.digest)
-    file = content and DefinitionFile(pin.origin, pin.origin, pin.origin, content)
-    return file if file and file.digest == pin.digest else None
+    return None if content is None else DefinitionFile(pin.origin, pin.origin, pin.origin, content)
 
 
 def _comes_with_job(reference: Reference, above: DefinitionFile | None) -> bool:

@@ -12,8 +12,10 @@ from pai_runtime.plugin.backoff import retry_after
 from pai_runtime.task.record import record
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from email.message import Message
 
+_PIECE = 1 << 16
 _PROXY_WORDS = re.compile("(?<=^Tunnel connection failed: ...).*", re.DOTALL)
 """What a proxy says after its status, which could repeat what it was sent."""
 
@@ -44,6 +46,16 @@ class Answer:
     def pause(self) -> float:
         """How many seconds the server asks to wait before another try."""
         return retry_after(self.headers["Retry-After"], time.time())
+
+
+def read_body(read: Callable[[int], bytes], most: int) -> bytes:
+    """All that there is to read. Piece by piece: what the server says of its length must not take memory."""
+    body = bytearray()
+    while piece := read(_PIECE):
+        body += piece
+        if len(body) > most:
+            raise too_large(most)
+    return bytes(body)
 
 
 def no_answer(error: BaseException) -> NoAnswer:

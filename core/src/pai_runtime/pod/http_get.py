@@ -6,7 +6,7 @@ import io
 from http.client import HTTPException, HTTPResponse, IncompleteRead
 from typing import TYPE_CHECKING
 
-from pai_runtime.network.answer import Answer, no_answer, too_large
+from pai_runtime.network.answer import Answer, no_answer, read_body, too_large
 from pai_runtime.network.deadline import within
 
 if TYPE_CHECKING:
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from http.client import HTTPConnection
 
-_PIECE = 1 << 16
 _MOST_AROUND = 1 << 20
 """Bytes that may come beside the body: the headers, and the frames of its chunks."""
 
@@ -49,15 +48,11 @@ def get(
 
 
 def _body(response: HTTPResponse, most: int) -> bytes:
-    """The body as a whole. Read piece by piece: what the server says of its length must not take memory."""
-    body = bytearray()
-    while piece := response.read(_PIECE):
-        body += piece
-        if len(body) > most:
-            raise too_large(most)
+    """The body as a whole."""
+    body = read_body(response.read, most)
     if response.length:
-        raise IncompleteRead(bytes(body), response.length)
-    return bytes(body)
+        raise IncompleteRead(body, response.length)
+    return body
 
 
 class _Bounded(io.RawIOBase):
