@@ -9,6 +9,8 @@ import subprocess
 from pathlib import Path
 
 _BUSYBOX = Path("/bin/busybox")
+_ENVIRONMENT = {**os.environ, "PATH": f"{os.environ['PATH']}:/usr/sbin"}
+"""Root's path may have no /usr/sbin: after ``su``, it is the path of whoever called it."""
 _FOLDERS = ("dev", "etc", "proc", "sys", "tmp", "usr/local")
 _PASSWD = "root:x:0:0:root:/root:/bin/sh\n"
 _MUSL_PROGRAM = r"""
@@ -26,7 +28,9 @@ def busybox(folder: Path) -> None:
     """Nothing but busybox and its applets."""
     _make(folder, *_FOLDERS, "bin", "root")
     shutil.copy(_BUSYBOX, folder / "bin/busybox")
-    subprocess.run(["chroot", folder, "/bin/busybox", "--install", "-s", "/bin"], check=True)
+    subprocess.run(
+        ["chroot", folder, "/bin/busybox", "--install", "-s", "/bin"], env=_ENVIRONMENT, check=True
+    )
     (folder / "etc/passwd").write_text(_PASSWD)
     (folder / "tmp").chmod(0o1777)
 
@@ -59,7 +63,7 @@ def bullseye(folder: Path) -> None:
         new = cache / f"bullseye.{os.getpid()}"
         # Its first stage is enough, in which the packages are unpacked and not yet configured.
         argv = ["debootstrap", "--foreign", "--variant=minbase", "bullseye", str(new)]
-        subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(argv, env=_ENVIRONMENT, check=True, stdout=subprocess.DEVNULL)
         for unused in ("debootstrap", "usr/share/doc", "usr/share/locale", "var/cache", "var/lib/apt"):
             shutil.rmtree(new / unused, ignore_errors=True)
         if (new / "proc").is_symlink():  # where debootstrap itself runs in a container
