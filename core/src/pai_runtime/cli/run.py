@@ -15,9 +15,10 @@ from pai_runtime.cli.user import user_name
 from pai_runtime.document.amounts import counted
 from pai_runtime.document.problems import InvalidInput, Problems
 from pai_runtime.engines.code import check_code, find_code
-from pai_runtime.engines.engine import IsolationMode, NewRun, RunRequest, View, find_engine
+from pai_runtime.engines.engine import IsolationMode, NewRun, RunRequest, find_engine
 from pai_runtime.engines.local.environment import is_name
 from pai_runtime.engines.local.storages import read_storages
+from pai_runtime.engines.view import View
 from pai_runtime.job.model import Job
 from pai_runtime.job.secrets import secret_values
 from pai_runtime.plan.environment import Placement, TaskName

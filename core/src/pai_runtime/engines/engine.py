@@ -13,6 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
+from pai_runtime.engines.view import View
 from pai_runtime.host.metadata import distributions_with, entry_points, name_and_version
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.state import Run, Unreadable, read_engine
@@ -65,22 +66,6 @@ class NewRun(Protocol):
 
     def run(self) -> tuple[Run, int]:
         """Start the tasks and follow them to their end: the run as it was then, and its exit status."""
-
-
-class View(Protocol):
-    """Whom an engine tells of a run while it lasts. `say` may be called by the handler of a signal too."""
-
-    shows_output: bool
-    """Whether it shows the output of the tasks, out of their logs: the tasks then write it nowhere else."""
-
-    def say(self, text: str) -> None:
-        """Show a message of the runtime's own."""
-
-    def show(self, run: Run) -> None:
-        """Show how the run is now; to be called at each change, and four times a second."""
-
-    def end(self) -> None:
-        """Show how it was at last."""
 
 
 @dataclass(frozen=True)

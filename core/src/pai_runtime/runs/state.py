@@ -36,6 +36,8 @@ class RunTask:
     `stopped`: ended because the job was decided or cancelled. `retries`: how often it was restarted.
     `failed_callbacks`: how many of its last attempt failed after the command.
     `not_retried`: it, or the job because of it, could have been once more, but its failure is permanent.
+    `node`: the machine of a cluster that it is on; `note`: what the cluster says of it, such as why it does
+    not start. Neither is in ``run.json``.
     """
 
     role: str
@@ -47,6 +49,8 @@ class RunTask:
     ended: float | None
     failed_callbacks: int = 0
     not_retried: bool = False
+    node: str = ""
+    note: str = ""
 
     @property
     def name(self) -> str:

@@ -3,7 +3,7 @@
 import json
 import time
 
-from pai_runtime.engines.engine import View
+from pai_runtime.engines.view import View
 from pai_runtime.runs.state import RUN, Run
 from pai_runtime.task.folder import Folder
 

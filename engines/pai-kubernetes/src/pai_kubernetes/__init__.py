@@ -1,0 +1,1 @@
+"""The engine for Kubernetes: a job as a JobSet."""

@@ -1,0 +1,37 @@
+"""What went wrong with a request to an API server."""
+
+from collections.abc import Sequence
+
+from pai_runtime.engines.cluster import ClusterError
+from pai_runtime.task.record import record
+
+
+@record(frozen=True)
+class Cause:
+    """One cause in a ``Status``: what is wrong with a field, such as ``spec.replicatedJobs[0].name``."""
+
+    field: str
+    message: str
+
+
+class ApiError(ClusterError):
+    """The server refused, or could not be asked. The text is for people.
+
+    `status` is that of HTTP, 0 if no answer came; `reason` as in the ``Status``, such as ``AlreadyExists``.
+    `may_pass`: another try may not meet it.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int = 0,
+        reason: str = "",
+        causes: Sequence[Cause] = (),
+        may_pass: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.reason = reason
+        self.causes = tuple(causes)
+        self.may_pass = may_pass

@@ -1,0 +1,34 @@
+"""The labels and annotations of objects on a cluster: our own, and those that controllers give them."""
+
+from typing import Final
+
+RUN: Final = "pai-runtime/run"
+"""Label of every object of a run: its name. That of the JobSet is the same."""
+ROLE: Final = "pai-runtime/role"
+"""Label and annotation of pods: the task role. The annotation has it as written, the label if it can."""
+JOB: Final = "pai-runtime/job"
+"""Label and annotation of every object: the name of the job, as above."""
+USER: Final = "pai-runtime/user"
+"""Label and annotation of every object: who has submitted it, as above."""
+ROLES: Final = "pai-runtime/roles"
+"""Annotation of the JobSet: JSON, by task role: ``{"name": its replicated job, "instances": n}``."""
+FILE: Final = "pai-runtime/file"
+"""Annotation of the JobSet: the name of the job file."""
+CANCELLED: Final = "pai-runtime/cancelled"
+"""Annotation of a JobSet that somebody has stopped: when (RFC 3339)."""
+
+# JobSet and Job give these to pods.
+JOBSET_NAME: Final = "jobset.sigs.k8s.io/jobset-name"
+JOBSET_UID: Final = "jobset.sigs.k8s.io/jobset-uid"
+REPLICATED_JOB: Final = "jobset.sigs.k8s.io/replicatedjob-name"
+RESTART_ATTEMPT: Final = "jobset.sigs.k8s.io/restart-attempt"
+COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
+INDEX_FAILURES: Final = "batch.kubernetes.io/job-index-failure-count"
+QUEUE: Final = "kueue.x-k8s.io/queue-name"
+
+APP: Final = "app"
+"""The container of a pod that runs the task."""
+INIT: Final = "init"
+"""The init container."""
+RUNTIME_LOG: Final = "runtime-log"
+"""The sidecar (an init container that goes on) which prints the runtime's own log."""

@@ -1,0 +1,1 @@
+"""A run on Kubernetes: what its objects say, and following it."""
