@@ -33,15 +33,20 @@ def given_run(name: str, on: str | None = None) -> tuple[RunReader, Run]:
 
 def given_run_on_cluster(name: str, on: str) -> "tuple[ClusterRunReader, Run]":
     """The run that is called so on the cluster of a profile; raises `NotThere`, `InvalidInput`."""
-    from pai_runtime.engines.finding import open_cluster  # noqa: PLC0415 - local runs need none
-
-    cluster = open_cluster(on)
-    reader = _latest(cluster, on) if name == LATEST else cluster.open_run(name)
+    reader = reader_on_cluster(name, on)
     run = reader.run()
     if isinstance(run, Unreadable):
         lists = f"pai-runtime ps --on {on} lists the runs"
         raise NotThere(f"'{reader.named}' on {on} is no run that can be read: {run.reason}; {lists}")
     return reader, run
+
+
+def reader_on_cluster(name: str, on: str) -> "ClusterRunReader":
+    """What reads a run on the cluster of a profile, be there one or not; raises as `given_run_on_cluster`."""
+    from pai_runtime.engines.finding import open_cluster  # noqa: PLC0415 - local runs need none
+
+    cluster = open_cluster(on)
+    return _latest(cluster, on) if name == LATEST else cluster.open_run(name)
 
 
 def _latest(cluster: "Cluster", on: str) -> "ClusterRunReader":

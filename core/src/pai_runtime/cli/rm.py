@@ -6,14 +6,13 @@ from pathlib import Path
 
 from pai_runtime.cli import CANNOT_RUN
 from pai_runtime.cli.arguments import RUN_HELP, add_on
-from pai_runtime.cli.given_run import NotThere, given_run_on_cluster
+from pai_runtime.cli.given_run import NotThere, reader_on_cluster
 from pai_runtime.cli.removing import remove
 from pai_runtime.document.amounts import size_text
 from pai_runtime.runs.cannot_remove import CannotRemove
 from pai_runtime.runs.cluster_error import ClusterError
 from pai_runtime.runs.names import LATEST, NoSuchRun, named_run
 from pai_runtime.terminal.output import say, write_lines
-from pai_runtime.terminal.words import command_for
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,20 +48,16 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _remove_on_cluster(names: Sequence[str], on: str) -> int:
-    status, found = 0, {}
-    for name in dict.fromkeys(names):  # all first, as above
+    status, readers = 0, {}
+    for name in names:  # all first, as above
         try:
-            reader, run = given_run_on_cluster(name, on)
-        except (NotThere, ClusterError) as error:
+            reader = reader_on_cluster(name, on)
+        except NotThere as error:
             say(f"{error}")
             status = CANNOT_RUN
         else:
-            found[reader.named] = reader, run
-    for name, (reader, run) in found.items():
-        if not run.over:
-            say(f"cannot remove {name}: it is running; stop it first: {command_for(reader, 'stop')}")
-            status = CANNOT_RUN
-            continue
+            readers[reader.named] = reader
+    for name, reader in readers.items():
         try:
             reader.remove()
         except (CannotRemove, ClusterError) as error:
