@@ -1,0 +1,81 @@
+"""Paths of the Kubernetes API. Without a name they are those of the collection."""
+
+from urllib.parse import quote
+
+JOBSET_GROUP = "jobset.x-k8s.io"
+KUEUE_GROUP = "kueue.x-k8s.io"
+
+
+def jobsets(namespace: str, name: str = "") -> str:
+    """JobSets."""
+    return _path(f"/apis/{JOBSET_GROUP}/v1alpha2", namespace, "jobsets", name)
+
+
+def jobs(namespace: str, name: str = "") -> str:
+    """Jobs."""
+    return _path("/apis/batch/v1", namespace, "jobs", name)
+
+
+def pods(namespace: str, name: str = "") -> str:
+    """Pods."""
+    return _path("/api/v1", namespace, "pods", name)
+
+
+def pod_log(namespace: str, name: str) -> str:
+    """The log of a pod."""
+    return f"{pods(namespace, name)}/log"
+
+
+def config_maps(namespace: str, name: str = "") -> str:
+    """ConfigMaps."""
+    return _path("/api/v1", namespace, "configmaps", name)
+
+
+def secrets(namespace: str, name: str = "") -> str:
+    """Secrets."""
+    return _path("/api/v1", namespace, "secrets", name)
+
+
+def events(namespace: str) -> str:
+    """Events, of the core group, which has those of the scheduler and of kubelets."""
+    return _path("/api/v1", namespace, "events")
+
+
+def persistent_volume_claims(namespace: str, name: str = "") -> str:
+    """Claims of persistent volumes."""
+    return _path("/api/v1", namespace, "persistentvolumeclaims", name)
+
+
+def nodes(name: str = "") -> str:
+    """Nodes."""
+    return _path("/api/v1", "", "nodes", name)
+
+
+def priority_classes(name: str = "") -> str:
+    """Priority classes."""
+    return _path("/apis/scheduling.k8s.io/v1", "", "priorityclasses", name)
+
+
+def local_queues(namespace: str, version: str, name: str = "") -> str:
+    """Local queues of Kueue, in a version of its API such as ``v1beta1``."""
+    return _path(f"/apis/{KUEUE_GROUP}/{version}", namespace, "localqueues", name)
+
+
+def workloads(namespace: str, version: str, name: str = "") -> str:
+    """Workloads of Kueue, in a version of its API such as ``v1beta1``."""
+    return _path(f"/apis/{KUEUE_GROUP}/{version}", namespace, "workloads", name)
+
+
+def access_reviews() -> str:
+    """Where one asks what one may do oneself."""
+    return _path("/apis/authorization.k8s.io/v1", "", "selfsubjectaccessreviews", "")
+
+
+def api_group(group: str) -> str:
+    """The versions of an API group; 404 if it is not installed."""
+    return f"/apis/{quote(group, safe='')}"
+
+
+def _path(root: str, namespace: str, resource: str, name: str = "") -> str:
+    within = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
+    return f"{root}{within}/{resource}" + (f"/{quote(name, safe='')}" if name else "")
