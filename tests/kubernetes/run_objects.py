@@ -32,7 +32,6 @@ def jobset(
     spec: Object | None = None,
     queue: str = "",
     annotations: Mapping[str, str] | None = None,
-    name: str = NAME,
     retries: int = 0,
 ) -> Object:
     """The JobSet of a run, with roles by name."""
@@ -42,10 +41,10 @@ def jobset(
         "apiVersion": "jobset.x-k8s.io/v1alpha2",
         "kind": "JobSet",
         "metadata": {
-            "name": name,
-            "uid": f"uid-{name}",
+            "name": NAME,
+            "uid": f"uid-{NAME}",
             "creationTimestamp": START,
-            "labels": {RUN: name, JOB: "demo", USER: "kim", **({QUEUE: queue} if queue else {})},
+            "labels": {RUN: NAME, JOB: "demo", USER: "kim", **({QUEUE: queue} if queue else {})},
             "annotations": {
                 ROLES: json.dumps(named),
                 JOB: "demo",
@@ -81,30 +80,27 @@ def pod(
     *,
     status: Object | None = None,
     node: str = "node-1",
-    run: str = NAME,
     restart: int = 0,
     failures: int = 0,
     created: str = START,
-    metadata: Object | None = None,
 ) -> Object:
     """The pod of a task, as Job makes it."""
-    name = f"{run}-{role.lower()}-0-{index}-{restart}{failures}xyz"
+    name = f"{NAME}-{role.lower()}-0-{index}-{restart}{failures}xyz"
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
-            "name": name,
-            "uid": f"uid-{name}",
+            "name": NAME,
+            "uid": f"uid-{NAME}",
             "creationTimestamp": created,
             "labels": {
-                RUN: run,
-                JOBSET_NAME: run,
+                RUN: NAME,
+                JOBSET_NAME: NAME,
                 REPLICATED_JOB: role.lower(),
                 RESTART_ATTEMPT: str(restart),
                 COMPLETION_INDEX: str(index),
             },
             "annotations": {COMPLETION_INDEX: str(index), INDEX_FAILURES: str(failures)},
-            **(metadata or {}),
         },
         "spec": {
             "nodeName": node,

@@ -248,8 +248,16 @@ def test_lists_of_indexes_are_bounded() -> None:
 
 @pytest.mark.parametrize(
     "roles",
-    ["", "[]", "{}", "null", '{"worker": {"name": "worker", "instances": 1000000000}}', "[" * 100_000]
-    + ['{"a b": {"name": "a", "instances": 1}}', '{"a": {"name": "a", "instances": true}}'],
+    [
+        "",
+        "[]",
+        "{}",
+        "null",
+        '{"worker": {"name": "worker", "instances": 1000000000}}',
+        "[" * 100_000,
+        '{"a b": {"name": "a", "instances": 1}}',
+        '{"a": {"name": "a", "instances": true}}',
+    ],
 )
 def test_a_jobset_that_is_no_run_is_refused(roles: str) -> None:
     document = jobset(annotations={ROLES: roles})

@@ -11,12 +11,12 @@ _POD = f"{NAME}-worker-0-0-00xyz"
 _IMAGE = "registry.example/train:1"
 _NO_GPU = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu. preemption: 0/3 nodes are available."
 _DENIED = (
-    f'rpc error: code = Unknown desc = failed to pull and unpack image "{_IMAGE}": failed to resolve reference: '
-    "pull access denied, repository does not exist or may require authorization"
+    f'rpc error: code = Unknown desc = failed to pull and unpack image "{_IMAGE}": failed to resolve '
+    "reference: pull access denied, repository does not exist or may require authorization"
 )
 _QUOTA = (
-    f'pods "{NAME}-worker-0-0-x7k2p" is forbidden: exceeded quota: team-a, requested: requests.nvidia.com/gpu=8, '
-    "used: requests.nvidia.com/gpu=8, limited: requests.nvidia.com/gpu=8"
+    f'pods "{NAME}-worker-0-0-x7k2p" is forbidden: exceeded quota: team-a, '
+    "requested: requests.nvidia.com/gpu=8, used: requests.nvidia.com/gpu=8, limited: requests.nvidia.com/gpu=8"
 )
 _NO_VOLUME = 'MountVolume.SetUp failed for volume "data" : mount failed: exit status 32'
 
@@ -145,11 +145,9 @@ _PREEMPTED = "Preempted to accommodate a workload (UID: 1) due to prioritization
         (
             _workload(
                 _condition("QuotaReserved", "True", "QuotaReserved", "Quota reserved in ClusterQueue c"),
-                status={
-                    "admissionChecks": [{"name": "nodes", "state": "Pending", "message": "provisioning"}]
-                },
+                status={"admissionChecks": [{"name": "nodes", "state": "Pending", "message": "scaling"}]},
             ),
-            ["team-queue", "nodes", "provisioning"],
+            ["team-queue", "nodes", "scaling"],
         ),
         (
             _workload(_condition("Evicted", "True", "Deactivated", "by an admin"), spec={"active": False}),

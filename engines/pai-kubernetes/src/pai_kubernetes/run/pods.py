@@ -16,7 +16,7 @@ INDEX_DISRUPTIONS = "batch.kubernetes.io/job-index-ignored-failure-count"
 class TaskPod:
     """A pod of a task. `of_job` counts the restarts of the job before it, `attempt` all of the task.
 
-    `failures` are those of the task since the job was restarted. `is_gone`: it is not on the cluster any more.
+    `failures` are those of the task since the job was restarted. `is_gone`: it is no longer on the cluster.
     """
 
     task: TaskName

@@ -9,6 +9,7 @@ from pai_kubernetes.labels import ROLES
 from pai_kubernetes.run.fields import annotation
 from pai_runtime.task.record import record
 
+_ROLE, _REPLICATED_JOB = "[A-Za-z_][A-Za-z0-9_]*", "[a-z0-9-]+"
 _MOST_TASKS = 100_000
 """As many completions as an Indexed Job can have."""
 

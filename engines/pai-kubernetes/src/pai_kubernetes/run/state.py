@@ -47,6 +47,12 @@ class _Objects:
     over: bool
     cancelled: bool
     all_have_addresses: bool
+    restarts: int
+    indexes: Mapping[tuple[str, int], bool]
+
+    def is_done(self, role: Role) -> bool:
+        """Whether no more pods of a role come."""
+        return self.over or self.cancelled or role_is_over(self.jobset, role.job)
 
 
 def run_of(
@@ -76,8 +82,9 @@ def run_of(
         over=outcome is not None,
         cancelled=_cancelled_at(jobset) is not None or gone is not None,
         all_have_addresses=len(addresses(list(latest.values()))) == sum(role.instances for role in roles),
+        restarts=restarts,
+        indexes=ended_indexes(jobs),
     )
-    indexes = ended_indexes(jobs)
     tasks: list[RunTask] = []
     ends: dict[TaskName, End] = {}
     for role in roles:
@@ -88,8 +95,7 @@ def run_of(
             end = end_of(pod.document) if pod is not None else None
             if end is not None and end.code:
                 ends[role.name, index] = end
-            by_job = indexes.get((role.job, index))
-            tasks.append(_task(objects, role, index, pod, end, by_job, restarts))
+            tasks.append(_task(objects, role, index, pod, end))
     return Run(
         job=shown(annotation(jobset, JOB) or name_of(jobset)),
         engine=ENGINE,
@@ -138,21 +144,12 @@ def _since(jobset: _Object, kind: str) -> float:
     return changed or moment(jobset, "metadata", "creationTimestamp") or 0.0
 
 
-def _task(
-    objects: _Objects,
-    role: Role,
-    index: int,
-    pod: TaskPod | None,
-    end: End | None,
-    by_job: bool | None,
-    restarts: int,
-) -> RunTask:
-    """One task. `by_job`: whether it has succeeded, if its Job says so."""
+def _task(objects: _Objects, role: Role, index: int, pod: TaskPod | None, end: End | None) -> RunTask:
     if end is not None and pod is not None:
-        return _ended(objects, role, index, pod, end)
-    base = RunTask(role.name, index, "waiting", None, pod.attempt if pod else restarts, None, None)
+        return _ended(objects, role, pod, end)
+    base = RunTask(role.name, index, "waiting", None, pod.attempt if pod else objects.restarts, None, None)
     if pod is None or pod.is_gone:
-        return _without_pod(objects, role, base, by_job)
+        return _without_pod(objects, role, base)
     node = shown(string(pod.document, "spec", "nodeName"))
     if running := mapping(container_status(pod.document, APP), "running"):
         return _with(base, state="running", started=moment(running, "startedAt"), node=node)
@@ -160,7 +157,8 @@ def _task(
     return _with(base, node=node, note=note)
 
 
-def _without_pod(objects: _Objects, role: Role, base: RunTask, by_job: bool | None) -> RunTask:
+def _without_pod(objects: _Objects, role: Role, base: RunTask) -> RunTask:
+    by_job = objects.indexes.get((role.job, base.index))
     if by_job is not None:
         return _with(base, state="succeeded" if by_job else "failed", exit_code=0 if by_job else None)
     if objects.over or role_is_over(objects.jobset, role.job):
@@ -171,10 +169,10 @@ def _without_pod(objects: _Objects, role: Role, base: RunTask, by_job: bool | No
     return _with(base, note=why_no_pod(objects.jobset, job, objects.warnings, objects.workload))
 
 
-def _ended(objects: _Objects, role: Role, index: int, pod: TaskPod, end: End) -> RunTask:
+def _ended(objects: _Objects, role: Role, pod: TaskPod, end: End) -> RunTask:
     task = RunTask(
         role=role.name,
-        index=index,
+        index=pod.task[1],
         state="failed" if end.code else "succeeded",
         exit_code=end.code,
         retries=pod.attempt,
@@ -185,16 +183,14 @@ def _ended(objects: _Objects, role: Role, index: int, pod: TaskPod, end: End) ->
     )
     if not end.code:
         return task
-    if end.stopped and (objects.over or objects.cancelled or role_is_over(objects.jobset, role.job)):
+    is_done = objects.is_done(role)
+    if is_done and (end.stopped or (end.disrupted and end.container != APP)):
         return _with(task, state="stopped")
     followed = is_followed(objects.jobset, role.job, pod, end)
-    is_done = objects.over or objects.cancelled or role_is_over(objects.jobset, role.job)
     if followed == "again" and not is_done:
         why = "its pod was taken away" if end.disrupted else f"failed with exit code {end.code}"
         waits = f"{why}; it will be started again"
         return _with(task, state="waiting", exit_code=None, started=None, ended=None, note=waits)
-    if end.disrupted and end.container != APP and is_done:
-        return _with(task, state="stopped")
     permanent = end.record.get("behavior") == "PERMANENT" and objects.over and restarts_left(objects.jobset)
     return _with(task, not_retried=followed == "permanent" or permanent)
 

@@ -1,4 +1,4 @@
-"""Why a task does not start: in the words of the scheduler, the registry, the kubelet, a quota or a queue. Pure.
+"""Why a task does not start: in the words of the scheduler, registry, kubelet, quota or queue. Pure.
 
 The shapes are those of Kubernetes 1.29 to 1.36 and Kueue 0.6 to 0.19. From Kubernetes 1.32 on the status of a
 container has the registry's words during the back-off, too; before, only the event ``Failed`` has them then.
@@ -66,7 +66,7 @@ def why_no_pod(
 ) -> str:
     """Why there is no pod of a task of the Job `job`."""
     run = string(jobset, "metadata", "name")
-    if jobset.get("spec") and mapping(jobset, "spec").get("suspend") is True:
+    if mapping(jobset, "spec").get("suspend") is True:
         queue = label(jobset, QUEUE)
         return _why_queued(shown(queue), workload) if queue else "the run is suspended"
     if refused := warnings.last("Job", job, "FailedCreate"):
@@ -132,7 +132,7 @@ def _why_unscheduled(pod: Mapping[str, Any], warned: str) -> str:
 def _why_container_waits(pod: Mapping[str, Any], container: str, reason: str, warnings: Warnings) -> str:
     message = words(container_status(pod, container), "waiting", "message")
     if reason not in _PULLING:
-        return shown(f"{words({'': reason}, '')}: {message}")
+        return shown(f"{reason}: {message}")
     if reason == "ImagePullBackOff" and ": " not in message.replace(_image(pod, container), ""):
         message = _registry_words(pod, warnings) or message
     return shown(f"its image cannot be pulled: {message}")
