@@ -90,8 +90,8 @@ def pod(
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
-            "name": NAME,
-            "uid": f"uid-{NAME}",
+            "name": name,
+            "uid": f"uid-{name}",
             "creationTimestamp": created,
             "labels": {
                 RUN: NAME,

@@ -16,7 +16,8 @@ _DENIED = (
 )
 _QUOTA = (
     f'pods "{NAME}-worker-0-0-x7k2p" is forbidden: exceeded quota: team-a, '
-    "requested: requests.nvidia.com/gpu=8, used: requests.nvidia.com/gpu=8, limited: requests.nvidia.com/gpu=8"
+    "requested: requests.nvidia.com/gpu=8, "
+    "used: requests.nvidia.com/gpu=8, limited: requests.nvidia.com/gpu=8"
 )
 _NO_VOLUME = 'MountVolume.SetUp failed for volume "data" : mount failed: exit status 32'
 
