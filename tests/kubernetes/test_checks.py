@@ -87,7 +87,7 @@ def nfs(**fields: Any) -> list[dict[str, Any]]:
             "image-without-tag",
             "warning",
             "prerequisites[0].uri",
-            "example/i",
+            "a/b",
         ),
         (
             {"worker": {"extraContainerOptions": {"shmMB": 101}}},
