@@ -22,12 +22,12 @@ from pai_failure_analysis.rules import shipped_rules
 from pai_runtime import cli, hooks, plugin
 from pai_runtime.document.problems import Problems
 from pai_runtime.document.schemas import expectation, package_schema
-from pai_runtime.engines.local.framework_controller import Attempt, attempt_variables
 from pai_runtime.engines.local.placement import example_placement
 from pai_runtime.host.discovery import Plugin, declared_commands
 from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.job.model import PLUGIN_PREFIX
+from pai_runtime.plan.attempt_variables import Attempt, attempt_variables
 from pai_runtime.plan.planning import JobFiles, plan_job
 from pai_runtime.plugin import API_VERSION
 from pai_runtime.task import exit_codes as own_exit_codes
