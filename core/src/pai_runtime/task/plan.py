@@ -212,6 +212,7 @@ class Plan:
     `gang` says that all tasks of the job live together.
     `hold` says for how many seconds a task that failed is kept as it is, for somebody to look at it.
     `strict_callbacks` says that a callback that fails after the command fails the task.
+    `permanent_codes` are the exit codes of the task after which a retry is in vain, in order.
     """
 
     job: str
@@ -232,6 +233,7 @@ class Plan:
     strict_callbacks: bool = False
     warnings: tuple[str, ...] = ()
     shared: SharedVariables = field(default_factory=SharedVariables)
+    permanent_codes: tuple[int, ...] = ()
 
     def variables(self) -> Iterator[Variable]:
         """All variables that are set before the first step; of two with one name, the last one counts."""
@@ -284,6 +286,7 @@ class Plan:
             "gang": self.gang,
             "strictCallbacks": self.strict_callbacks,
             "warnings": list(self.warnings),
+            **({"permanentCodes": list(self.permanent_codes)} if self.permanent_codes else {}),
         }
 
     @classmethod
@@ -315,6 +318,7 @@ class Plan:
                 strict_callbacks=document["strictCallbacks"],
                 warnings=tuple(document["warnings"]),
                 shared=SharedVariables(**document["shared"]),
+                permanent_codes=tuple(document.get("permanentCodes", ())),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise PlanError(f"not a plan: {error!r}") from error
