@@ -26,7 +26,7 @@ def main(args: argparse.Namespace) -> int:
     argv = args.argv[1:] if args.argv[:1] == ["--"] else args.argv
     try:
         reader, run = given_run(args.run)
-        return reader.exec(given_task(reader.folder, run, args.task), argv)
+        return reader.exec(given_task(reader, run, args.task), argv)
     except NotThere as error:
         say(f"{error}")
     except CannotEnter as error:

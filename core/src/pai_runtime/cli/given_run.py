@@ -1,7 +1,5 @@
 """The run and the task that the command line names."""
 
-from pathlib import Path
-
 from pai_runtime.cli.found_run import find_run
 from pai_runtime.runs.names import NoSuchRun, named_run
 from pai_runtime.runs.reader import RunReader
@@ -20,15 +18,15 @@ def given_run(name: str) -> tuple[RunReader, Run]:
     except NoSuchRun as error:
         raise NotThere(str(error)) from None
     found = find_run(folder)
-    if found.reader is not None and isinstance(found.run, Run):
-        return found.reader, found.run
-    why = f": {found.run.reason}" if isinstance(found.run, Unreadable) else ""
-    raise NotThere(f"{folder} is not the directory of a run{why}; pai-runtime ps lists the runs")
+    if isinstance(found.run, Unreadable):
+        reason = found.run.reason
+        raise NotThere(f"{folder} is not the directory of a run: {reason}; pai-runtime ps lists the runs")
+    return found.reader, found.run
 
 
-def given_task(folder: Path, run: Run, name: tuple[str, int]) -> RunTask:
+def given_task(reader: RunReader, run: Run, name: tuple[str, int]) -> RunTask:
     """The task of this role and index; raises `NotThere`."""
     for task in run.tasks:
         if (task.role, task.index) == name:
             return task
-    raise NotThere(f"no task '{name[0]}/{name[1]}' in {folder}; known: {task_ranges(run)}")
+    raise NotThere(f"no task '{name[0]}/{name[1]}' in {reader.named}; known: {task_ranges(run)}")

@@ -23,7 +23,7 @@ from pai_runtime.terminal.words import (
     TASK_TITLES,
     kept,
     retries,
-    short_path,
+    shown_name,
     task_counts,
     task_row,
 )
@@ -102,7 +102,7 @@ def _watch(folder: Path, *, as_json: bool) -> int:
 def _watched(found: FoundRun, size: tuple[int, int]) -> tuple[list[str], bool]:
     """A run as it fits a terminal, and whether nothing more happens in it."""
     run, reader = found.run, found.reader
-    if isinstance(run, Unreadable) or reader is None:
+    if isinstance(run, Unreadable):
         return table([_TITLES, _row(found, time.time())], size[0] - 1), True
     colours = not os.environ.get("NO_COLOR")
     return frame(reader, run, activity(reader, run), size, colours=colours), run.over
@@ -129,11 +129,11 @@ def _folders(folder: Path) -> Iterator[Path]:
 def _order(found: FoundRun) -> tuple[bool, float, str]:
     """Those that are running first, then the latest first."""
     started = found.run.started if isinstance(found.run, Run) else 0
-    return found.state != "running", -started, str(found.folder)
+    return found.state != "running", -started, found.reader.named
 
 
 def _row(found: FoundRun, now: float) -> tuple[str, ...]:
-    path, run = short_path(found.folder), found.run
+    path, run = shown_name(found.reader), found.run
     if isinstance(run, Unreadable):
         return path, "", found.state, "", "", run.reason
     took = "" if run.lost else elapsed(run.started, run.ended, now)
@@ -145,10 +145,10 @@ def _details(found: FoundRun, width: int | None) -> Iterator[str]:
     now = time.time()
     yield from table([_TITLES, _row(found, now)], width)
     run, reader = found.run, found.reader
-    if isinstance(run, Unreadable) or reader is None:
+    if isinstance(run, Unreadable):
         return
     activities = activity(reader, run)
     rows = [task_row(reader, run, task, activities[task.name], now) for task in run.tasks]
     yield ""
     yield from table([TASK_TITLES, *rows], width)
-    yield from filter(None, (kept(reader.folder, task, activities[task.name]) for task in run.tasks))
+    yield from filter(None, (kept(reader, task, activities[task.name]) for task in run.tasks))

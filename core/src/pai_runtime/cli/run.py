@@ -15,8 +15,10 @@ from pai_runtime.cli.user import user_name
 from pai_runtime.document.amounts import counted
 from pai_runtime.document.problems import InvalidInput, Problems
 from pai_runtime.engines.code import check_code, find_code
-from pai_runtime.engines.engine import IsolationMode, NewRun, RunRequest, find_engine
+from pai_runtime.engines.local.engine import LocalRun
 from pai_runtime.engines.local.environment import is_name
+from pai_runtime.engines.local.reader import LocalRunReader
+from pai_runtime.engines.local.request import IsolationMode, RunRequest
 from pai_runtime.engines.local.storages import read_storages
 from pai_runtime.engines.view import View
 from pai_runtime.job.model import Job
@@ -34,8 +36,6 @@ from pai_runtime.terminal.output import report_problems, say
 from pai_runtime.terminal.summary import summary_lines
 from pai_runtime.terminal.view import choose_view
 from pai_runtime.terminal.words import short_path
-
-_ENGINE = "local"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -169,7 +169,7 @@ class _New:
     folder: RunFolder
     reader: RunReader
     view: View
-    run: NewRun
+    run: LocalRun
 
     def __init__(self, args: argparse.Namespace) -> None:
         self._args = args
@@ -179,11 +179,11 @@ class _New:
         self._storages = {**written, **dict(args.storage)}
 
     def place(self, job: Job) -> Placement:
-        """Make the directory of the run, and have the engine say where its tasks go; raises `CannotRun`."""
-        args, engine = self._args, find_engine(_ENGINE)
+        """Make the directory of the run, and decide where its tasks go; raises `CannotRun`."""
+        args = self._args
         self.job = job
         self.folder = RunFolder(job, args.out)
-        self.reader = engine.open_run(self.folder.path)
+        self.reader = LocalRunReader(self.folder.path)
         self.view = choose_view(self.reader, plain=args.plain)
         left_out = (args.job, *filter(None, [args.secrets]), self.folder.path)
         self._code = find_code(job, args.code, left_out)
@@ -198,7 +198,7 @@ class _New:
             code=self._code,
             definitions=self.library.resolved(),
         )
-        self.run = engine.new_run(job, wanted)
+        self.run = LocalRun(job, wanted)
         return self.run.place()
 
     def check_code(self) -> None:

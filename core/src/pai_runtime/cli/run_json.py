@@ -13,11 +13,11 @@ from pai_runtime.terminal.words import last_line
 
 def summary(found: FoundRun) -> dict[str, Any]:
     """A run among others."""
-    run = found.run
+    run, named = found.run, {"run" if found.reader.options else "folder": found.reader.named}
     if isinstance(run, Unreadable):
-        return {"folder": str(found.folder), "state": found.state, "reason": run.reason}
+        return {**named, "state": found.state, "reason": run.reason}
     return {
-        "folder": str(found.folder),
+        **named,
         "job": run.job,
         "state": found.state,
         "started": run.started,
@@ -31,7 +31,7 @@ def summary(found: FoundRun) -> dict[str, Any]:
 def details(found: FoundRun) -> dict[str, Any]:
     """One run, with its tasks."""
     run, reader = found.run, found.reader
-    if isinstance(run, Unreadable) or reader is None:
+    if isinstance(run, Unreadable):
         return summary(found)
     activities = activity(reader, run)
     tasks = [_task(reader, run, task, activities[task.name]) for task in run.tasks]

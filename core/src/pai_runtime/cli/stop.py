@@ -21,12 +21,12 @@ def main(args: argparse.Namespace) -> int:
         say(f"{error}")
         return CANNOT_RUN
     if run.over:
-        say(f"{reader.folder} has ended already: {run.state}")
+        say(f"{reader.named} has ended already: {run.state}")
         return 0
     try:
-        reader.cancel()
+        hint = reader.cancel()
     except (OSError, ValueError) as error:
-        say(f"cannot stop {reader.folder}: {error.strerror if isinstance(error, OSError) else error}")
+        say(f"cannot stop {reader.named}: {error.strerror if isinstance(error, OSError) else error}")
         return CANNOT_RUN
-    say(f"stopping {reader.folder}; run this again to kill all tasks now")
+    say("; ".join(filter(None, (f"stopping {reader.named}", hint))))
     return 0

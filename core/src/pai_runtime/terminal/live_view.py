@@ -18,7 +18,7 @@ from pai_runtime.terminal.block import Block
 from pai_runtime.terminal.live_frame import frame
 from pai_runtime.terminal.news import Announcements
 from pai_runtime.terminal.text import shown_line
-from pai_runtime.terminal.words import logs_command
+from pai_runtime.terminal.words import command_for
 
 _DRAW_EVERY = 0.1
 _BYTES_A_TIME = 1024 * 1024
@@ -61,7 +61,7 @@ class LiveView:
         self._reader = reader
         self._block = Block(terminal)
         self._colours = not os.environ.get("NO_COLOR")
-        self._announcements = Announcements(reader.folder)
+        self._announcements = Announcements(reader)
         self._said: list[str] = []
         self._run: Run | None = None
         self._outputs: dict[str, _Output] = {}
@@ -93,7 +93,7 @@ class LiveView:
         while left > 0 and (shown := self._update(run)):
             left -= shown
         if left <= 0:
-            self.say(f"not all output is shown; to see all of it: {logs_command(self._reader.folder)}")
+            self.say(f"not all output is shown; to see all of it: {command_for(self._reader, 'logs')}")
         self._size = self._block.size()
         self._update(run)
         self._run = None
@@ -129,7 +129,7 @@ class LiveView:
         if many <= getrlimit(RLIMIT_NOFILE)[0] // 2:
             return False
         if not self._block.lines:
-            logs = logs_command(self._reader.folder, "-f")
+            logs = command_for(self._reader, "logs", "-f")
             self._said.append(f"the output of {many} tasks is not shown here; to see it: {logs}")
         return True
 

@@ -1,11 +1,10 @@
 """Events of a run that deserve a line of their own."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from pai_runtime.document.amounts import counted
 from pai_runtime.runs.progress import Progress
-from pai_runtime.runs.reader import Activity
+from pai_runtime.runs.reader import Activity, RunReader
 from pai_runtime.runs.state import Run
 from pai_runtime.terminal.times import time_span
 from pai_runtime.terminal.words import kept, stopping
@@ -20,8 +19,8 @@ _MOST_NAMED = 10
 class Announcements:
     """Tells once of each service that people can reach, and of each task that is kept after its end."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, reader: RunReader) -> None:
+        self._reader = reader
         self._told: set[str] = set()
 
     def of(self, run: Run, activities: Activity) -> Iterator[str]:
@@ -31,7 +30,7 @@ class Announcements:
             addresses = progress.addresses if progress else {}
             for text in (
                 *(f"{task.name} serves {name} at {at}" for name, at in addresses.items()),
-                kept(self._folder, task, progress),
+                kept(self._reader, task, progress),
             ):
                 if text and text not in self._told:
                     self._told.add(text)

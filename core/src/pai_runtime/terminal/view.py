@@ -28,7 +28,7 @@ class PlainView:
     def __init__(self, reader: RunReader) -> None:
         self._reader = reader
         self._console = Console(2, b"")
-        self._announcements = Announcements(reader.folder)
+        self._announcements = Announcements(reader)
         self._long_steps = LongSteps()
         self._look_at = 0.0
 

@@ -31,9 +31,14 @@ def short_path(path: Path) -> str:
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
-def logs_command(folder: Path, *arguments: str) -> str:
-    """The command that shows the logs of the run in a directory."""
-    return shlex.join(["pai-runtime", "logs", short_path(folder), *arguments])
+def command_for(reader: RunReader, command: str, *arguments: str) -> str:
+    """A command line about a run."""
+    return shlex.join(["pai-runtime", command, shown_name(reader), *arguments, *reader.options])
+
+
+def shown_name(reader: RunReader) -> str:
+    """What people call a run, where they are."""
+    return reader.named if reader.options else short_path(Path(reader.named))
 
 
 def counts(states: Iterable[str]) -> str:
@@ -125,8 +130,8 @@ def tail(reader: RunReader, task: RunTask, log: LogName, most: int) -> list[str]
     return [line for line in lines if line.strip()][-most:]
 
 
-def kept(folder: Path, task: RunTask, progress: Progress | None) -> str | None:
-    """That a task of the run in a directory is held for debugging, or lingers for its services.
+def kept(reader: RunReader, task: RunTask, progress: Progress | None) -> str | None:
+    """That a task of a run is held for debugging, or lingers for its services.
 
     It says how to look at a task that is held, and how to end either.
     """
@@ -136,6 +141,5 @@ def kept(folder: Path, task: RunTask, progress: Progress | None) -> str | None:
     release = (
         f"; to release it: touch {shlex.quote(progress.release)}" if progress.release is not None else ""
     )
-    command = shlex.join(["pai-runtime", "exec", short_path(folder), task.name])
-    look = f"; to look at it: {command}" if progress.phase == "held" else ""
+    look = f"; to look at it: {command_for(reader, 'exec', task.name)}" if progress.phase == "held" else ""
     return f"{task.name} {_KEPT[progress.phase]}{until}{look}{release}"
