@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from pai_runtime.pod import code
-from pai_runtime.pod.code import unpack_code
+from pai_kubernetes.manifests.code_archive import code_archive
+from pai_runtime.engines.code import Code
+from pai_runtime.pod.code import MOST_BYTES, unpack_code
 from pai_runtime.pod.init_failed import InitFailed
 from pai_runtime.task.folder import Folder
 
@@ -112,7 +113,7 @@ def _bomb(tmp_path: Path) -> None:
         info = tarfile.TarInfo("zeros")
         info.size = 1 << 40
         file.write(info.tobuf())
-        for _ in range(65):
+        for _ in range(129):
             file.write(bytes(1 << 20))
 
 
@@ -121,8 +122,16 @@ def _header(tmp_path: Path) -> None:
         info = tarfile.TarInfo("pax")
         info.type, info.size = tarfile.XHDTYPE, 1 << 40
         file.write(info.tobuf())
-        for _ in range(65):
+        for _ in range(129):
             file.write(bytes(1 << 20))
+
+
+def _many(tmp_path: Path) -> None:
+    with gzip.open(tmp_path / "code.tar.gz", "wb", 9) as file:
+        for number in range(65):
+            info = tarfile.TarInfo(str(number))
+            info.size = 1 << 20
+            file.write(info.tobuf() + bytes(1 << 20))
 
 
 def _cut(tmp_path: Path) -> None:
@@ -143,7 +152,7 @@ def _broken(tmp_path: Path) -> None:
     (tmp_path / "code.tar.gz").write_bytes(gzip.compress(b"x" * 1000)[:12] + b"\xff" * 50)
 
 
-@pytest.mark.parametrize("make", [_bomb, _header, _cut, _no_gzip, _no_tar, _broken])
+@pytest.mark.parametrize("make", [_bomb, _header, _many, _cut, _no_gzip, _no_tar, _broken])
 def test_what_is_no_such_archive_ends_init_and_says_so(tmp_path: Path, make: Callable[[Path], None]) -> None:
     make(tmp_path)
     with pytest.raises(InitFailed) as failed:
@@ -152,7 +161,25 @@ def test_what_is_no_such_archive_ends_init_and_says_so(tmp_path: Path, make: Cal
     assert "code.tar.gz" in failed.value.lines[0]
 
 
-def test_the_entries_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(code, "MOST_ENTRIES", 3)
-    with pytest.raises(InitFailed):
-        unpacked(tmp_path, *(member(str(number)) for number in range(4)))
+def test_as_much_as_an_engine_packs_is_unpacked(tmp_path: Path) -> None:
+    target = unpacked(tmp_path, *(member(str(number), bytes(MOST_BYTES // 4)) for number in range(4)))
+    assert sum(path.stat().st_size for path in target.iterdir()) == MOST_BYTES
+
+
+def test_what_the_engine_packs_is_what_is_unpacked(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    (source / "pack").mkdir(parents=True)
+    (source / "pack" / "train.py").write_text("print()")
+    (source / "pack" / "run.sh").write_text("true")
+    (source / "pack" / "run.sh").chmod(0o755)
+    (source / ("long" * 40)).write_text("name")
+    (source / "latest").symlink_to("pack/train.py")
+    archive = tmp_path / "code.tar.gz"
+    archive.write_bytes(code_archive(Code(source)))
+    target = unpack(archive, tmp_path / "target")
+    for path in source.rglob("*"):
+        other = target / path.relative_to(source)
+        assert other.is_symlink() == path.is_symlink()
+        if path.is_file():
+            assert other.read_bytes() == path.read_bytes()
+            assert (other.stat().st_mode & 0o100) == (path.stat().st_mode & 0o100)

@@ -242,6 +242,12 @@ def test_without_gang_there_is_one_round(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "worker/0" in said[0]
 
 
+def test_the_only_task_needs_no_name_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PeerSearch, "once", None)
+    peers = Peers("run", "alice", gang=True, barrier_seconds=600, hosts={})
+    assert find_addresses(peers, {OWN: "w"}, OWN, {"POD_IP": "fd00::1"}, print) == {OWN: "fd00::1"}
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_ends_the_wait_at_once(number: int) -> None:
     script = (
