@@ -20,7 +20,7 @@ import pytest
 import yaml
 
 from pai_runtime.document.schemas import package_schema
-from pai_runtime.engines.local.framework_controller import Attempt, attempt_variables
+from pai_runtime.plan.attempt_variables import Attempt, attempt_variables
 from pai_runtime.task.exit_codes import CALLBACK_FAILED, RUNTIME_ERROR, SETUP_FAILED, TIMEOUT
 from pai_runtime.task.launch import LaunchOptions
 from tests.forked_command import forked_command

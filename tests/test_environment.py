@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pai_runtime.engines.local.framework_controller import Attempt, attempt_variables
 from pai_runtime.engines.local.placement import placement, ports_needed
+from pai_runtime.plan.attempt_variables import Attempt, attempt_variables
 from pai_runtime.plan.environment import JobEnvironment, Placement
 from tests.job_harness import build
 from tests.support import job

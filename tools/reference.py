@@ -18,16 +18,17 @@ from types import ModuleType
 from typing import Any, Final, TypeVar, get_args
 
 from pai_failure_analysis.exit_codes_command import by_code
+from pai_failure_analysis.permanent_codes import SHIPPED
 from pai_failure_analysis.rules import shipped_rules
 from pai_runtime import cli, hooks, plugin
 from pai_runtime.document.problems import Problems
 from pai_runtime.document.schemas import expectation, package_schema
-from pai_runtime.engines.local.framework_controller import Attempt, attempt_variables
 from pai_runtime.engines.local.placement import example_placement
 from pai_runtime.host.discovery import Plugin, declared_commands
 from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.job.model import PLUGIN_PREFIX
+from pai_runtime.plan.attempt_variables import Attempt, attempt_variables
 from pai_runtime.plan.planning import JobFiles, plan_job
 from pai_runtime.plugin import API_VERSION
 from pai_runtime.task import exit_codes as own_exit_codes
@@ -46,7 +47,14 @@ What the exit code and the phrase of a failed task mean, by the rules of the plu
 [failure_analysis](../plugins/pai-failure-analysis/README.md); codes of the runtime itself are in the
 [reference](reference.md#exit-codes). A code stands for a kind of failure, and the phrase for one of them. The
 first rule that matches decides, in an order that is not the one here. A retry may help after a `TRANSIENT`
-failure; after a `PERMANENT` one it fails again unless something is changed."""
+failure; after a `PERMANENT` one it fails again unless something is changed.
+
+The controllers of a cluster see the exit code of a task alone. They do not retry a task that ends with a code
+that only permanent failures have; by the shipped rules, these are
+{codes}.
+A job's own rules add to them or take from them. All other codes are retried there, whatever the failure
+is, and a command that ends with one of these by itself is not. `pai-runtime run` on one machine goes by the
+failure. With `extras.retryOn: always`, both retry all."""
 
 DOCUMENTS: Final = {
     "Job file": (
@@ -68,6 +76,11 @@ DOCUMENTS: Final = {
         "pai_runtime.definitions",
         "marketplace.schema.json",
         "`marketplace.yaml`, in `/etc/pai-runtime` for all and in `~/.config/pai-runtime` for a user: YAML.",
+    ),
+    "Engine profiles": (
+        "pai_runtime.engines",
+        "engines.schema.json",
+        "`engines.yaml`, in `/etc/pai-runtime` for all and in `~/.config/pai-runtime` for a user: YAML.",
     ),
     "Policy file": (
         "pai_runtime.host",
@@ -220,7 +233,7 @@ def _failures() -> Iterator[str]:
     yield ""
     yield "<!-- Written by tools/reference.py from the shipped exit spec; do not edit. -->"
     yield ""
-    yield _EXIT_CODES
+    yield _EXIT_CODES.format(codes=", ".join(map(str, SHIPPED)))
     yield ""
     rules = by_code(shipped_rules())
     rows = [

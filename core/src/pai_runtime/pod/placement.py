@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import socket
+from itertools import count
 
 from pai_runtime.document.problems import listed, unexpected
 from pai_runtime.job.ports import fixed_ports, port_counts, task_ports
 from pai_runtime.plan.environment import Placement, TaskPlace
 from pai_runtime.pod.framework import BadFramework, is_address
+from pai_runtime.pod.peers import FILE
 from pai_runtime.pod.port_spec import END, FIRST, hashed_port
 from pai_runtime.task.framework_name import framework_name
 from pai_runtime.task.record import replace
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from pai_runtime.job.model import Job, TaskRole
     from pai_runtime.plan.environment import TaskName
     from pai_runtime.pod.framework import Framework, FrameworkRole, FrameworkTask
+    from pai_runtime.pod.peers import Peers
 
 _ROLE = ("FC_TASKROLE_NAME", "PAI_CURRENT_TASK_ROLE_NAME")
 _INDEX = ("FC_TASK_INDEX", "PAI_TASK_INDEX", "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX")
@@ -90,6 +93,34 @@ def single_placement(job: Job, environment: Mapping[str, str], folder: str) -> P
     start = hashed_port(pod, "", 0, FIRST, END - sum(port_counts(role).values()))
     ports = task_ports(job, role, 0, (port for port in range(start, END) if port not in fixed))
     return _placement(environment, {own: TaskPlace(_pod_address(environment), ports, folder)})
+
+
+def peer_names(job: Job, peers: Peers) -> dict[TaskName, str]:
+    """The names of the hosts of all tasks; raises `UnknownTask` for a task role that has none."""
+    if unknown := [role for role in job.roles if role not in peers.hosts]:
+        expected = f"the task roles of the job, with {listed(unknown)}"
+        raise UnknownTask(f"{FILE}: hosts: {unexpected(expected, listed(list(peers.hosts)))}")
+    return {
+        (role.name, index): peers.host(role.name, index)
+        for role in job.roles.values()
+        for index in range(role.instances)
+    }
+
+
+def peers_placement(job: Job, peers: Peers, addresses: Mapping[TaskName, str], folder: str) -> Placement:
+    """The placement of all tasks of a run whose pods each have a network of their own.
+
+    Nobody schedules their ports: in each pod, those that the job does not name are consecutive, from the
+    first one of the platform's range. A host is the address of the task, or its name if that is not known.
+    Raises as `peer_names`.
+    """
+    places = {}
+    for name, host in peer_names(job, peers).items():
+        role = job.roles[name[0]]
+        fixed = {port for ports in fixed_ports(job, role, name[1]).values() for port in ports}
+        ports = task_ports(job, role, name[1], (port for port in count(FIRST) if port not in fixed))
+        places[name] = TaskPlace(addresses.get(name) or host, ports, folder)
+    return Placement(peers.framework, peers.user, places)
 
 
 def _placement(environment: Mapping[str, str], places: Mapping[TaskName, TaskPlace]) -> Placement:

@@ -3,10 +3,10 @@
 import time
 from collections.abc import Collection
 
-from pai_runtime.engines.local.framework_controller import Attempt
 from pai_runtime.engines.local.task import LocalTask
 from pai_runtime.engines.view import View
 from pai_runtime.job.model import Job
+from pai_runtime.plan.attempt_variables import Attempt
 from pai_runtime.runs.events import RunEvents
 from pai_runtime.runs.summary import NOT_RETRIED
 

@@ -1,0 +1,94 @@
+"""The peers of a pod: by which names the tasks of its run are reached, as the engine that rendered it says.
+
+``peers.json`` in the configuration of an init container holds it, where no FrameworkController has made the
+pod.
+"""
+
+from __future__ import annotations
+
+from pai_runtime.task.record import record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any, Final
+
+FILE: Final = "peers.json"
+VERSION: Final = 1
+
+_INDEX = "{index}"
+_MOST_SECONDS = 24 * 3600
+_LONGEST_NAME = 253
+"""Of a name in DNS (RFC 1035, 2.3.4), as text."""
+
+
+@record(frozen=True)
+class Peers:
+    """The tasks of a run. `framework` is the name of the run, `user` whose it is.
+
+    `gang`: a task starts only when every other one has its name, for which it waits up to `barrier_seconds`.
+    `hosts`: for each task role, as written in the job, the name of its tasks' hosts, with ``{index}`` in it.
+    """
+
+    framework: str
+    user: str
+    gang: bool
+    barrier_seconds: float
+    hosts: Mapping[str, str]
+
+    def host(self, role: str, index: int) -> str:
+        """The name by which a task is reached."""
+        return self.hosts[role].replace(_INDEX, str(index))
+
+    def to_json(self) -> dict[str, Any]:
+        """The content of ``peers.json``."""
+        return {
+            "peersVersion": VERSION,
+            "framework": self.framework,
+            "user": self.user,
+            "gang": self.gang,
+            "barrierSeconds": self.barrier_seconds,
+            "hosts": dict(self.hosts),
+        }
+
+    @classmethod
+    def from_json(cls, document: Any) -> Peers:
+        """Read what `to_json` gave; raises `ValueError`."""
+        version = document.get("peersVersion") if isinstance(document, dict) else None
+        if version != VERSION:
+            raise ValueError(f"peersVersion: expected {VERSION}, found {version!r}")
+        for key, (is_right, expected) in _FIELDS.items():
+            if not is_right(document.get(key)):
+                raise ValueError(f"{key}: expected {expected}")
+        return cls(
+            document["framework"],
+            document["user"],
+            document["gang"],
+            document["barrierSeconds"],
+            document["hosts"],
+        )
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and value.isprintable()
+
+
+def _is_seconds(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value <= _MOST_SECONDS
+
+
+def _are_hosts(value: Any) -> bool:
+    return isinstance(value, dict) and all(map(_is_text, value)) and all(map(_is_host, value.values()))
+
+
+def _is_host(value: Any) -> bool:
+    return _is_text(value) and 0 < len(value) <= _LONGEST_NAME and " " not in value
+
+
+_FIELDS = {
+    "framework": (_is_text, "a text"),
+    "user": (_is_text, "a text"),
+    "gang": (lambda value: isinstance(value, bool), "true or false"),
+    "barrierSeconds": (_is_seconds, f"seconds, at most {_MOST_SECONDS}"),
+    "hosts": (_are_hosts, "the name of a host by the name of each task role, with {index} in it"),
+}

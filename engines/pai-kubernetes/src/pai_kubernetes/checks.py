@@ -1,0 +1,215 @@
+"""What a cluster cannot give to a job, by the engine profile alone: nobody is asked."""
+
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from pathlib import PurePosixPath
+from typing import Final
+
+from pai_kubernetes.profile import KubernetesProfile
+from pai_runtime.document.problems import Location, Problem, Problems, Severity, listed
+from pai_runtime.document.value import Value, walk
+from pai_runtime.job.model import Job, TaskRole
+from pai_runtime.plan.environment import TaskName
+from pai_runtime.pod.image_reference import BadReference, parse_reference
+from pai_runtime.task.plan import Mount, Plan, UseRecord
+
+_TAKEN: Final = (
+    "/usr/local/pai",
+    "/usr/local/pai-config",
+    "/usr/local/pai-code",
+    "/usr/local/pai-secrets",
+    "/dev/shm",  # noqa: S108 - no temporary file
+)
+"""Where a pod mounts volumes of its own."""
+_NEEDED: Final = ("/opt/pai-runtime", "/etc", "/bin", "/lib", "/usr/bin", "/usr/lib")
+"""What the init container runs from, which has the same mounts: the runtime, its policy and the programs.
+
+Mounts that hide ``/usr`` or ``/dev`` as a whole are refused wherever the job runs."""
+
+
+def check(job: Job, plans: Mapping[TaskName, Plan], profile: KubernetesProfile, problems: Problems) -> None:
+    """Report all that can be known before the cluster is asked."""
+    _check_virtual_cluster(job, profile, problems)
+    for role in job.roles.values():
+        _check_image(job, role, problems)
+        _check_machines(role, profile, problems)
+        _check_shared_memory(role, problems)
+    _check_mounts(job, plans, profile, problems)
+    _check_extras(job, problems)
+
+
+def root_of(job: Job) -> Value:
+    """The document of the job."""
+    value = next(iter(job.roles.values())).value
+    while value.above is not None:
+        value = value.above
+    return value
+
+
+def _problem(
+    code: str,
+    message: str,
+    where: Location,
+    *,
+    severity: Severity = "error",
+    found: str | None = None,
+    suggestion: str | None = None,
+) -> Problem:
+    return Problem(
+        code, message, where.position, where.field, found=found, suggestion=suggestion, severity=severity
+    )
+
+
+def _check_virtual_cluster(job: Job, profile: KubernetesProfile, problems: Problems) -> None:
+    known = profile.virtual_clusters
+    name = job.virtual_cluster
+    if known is None or name in known:
+        return
+    given = root_of(job).get("defaults", "virtualCluster")
+    says = f"there is no virtual cluster '{name}'" + ("" if given else ", which is meant if none is named")
+    message = f"{says}; profile '{profile.name}' has {listed(list(known)) or 'none'}"
+    meant = problems.suggestions.near_miss(name, known)
+    where = root_of(job).at(("defaults", "virtualCluster"))
+    problems.add(_problem("unknown-virtual-cluster", message, where, found=name, suggestion=meant))
+
+
+def _check_image(job: Job, role: TaskRole, problems: Problems) -> None:
+    prerequisite = role.docker_image and job.prerequisite(role.docker_image.text, "dockerimage")
+    if not prerequisite:
+        message = "names no image, without which there is no container"
+        problems.add(_problem("no-image", message, role.value.at(("dockerImage",))))
+        return
+    where, uri = prerequisite.value.at(("uri",)), str(prerequisite.value.data.get("uri"))
+    try:
+        parse_reference(uri)
+    except BadReference as error:
+        problems.add(_problem("image-reference", str(error), where, found=uri))
+        return
+    if "@" not in uri and ":" not in uri.rpartition("/")[2]:
+        message = "has no tag, so it means 'latest', which may be another image on each node; name a tag"
+        problems.add(_problem("image-without-tag", message, where, severity="warning", found=uri))
+
+
+def _check_machines(role: TaskRole, profile: KubernetesProfile, problems: Problems) -> None:
+    """Of a profile that says nothing of types, the usual GPUs are given."""
+    known = profile.sku_types
+    name = role.sku_type.text if role.sku_type else ""
+    if role.sku_type is None or name in known:
+        return
+    if known:
+        message = (
+            f"there are no machines of the type '{name}'; profile '{profile.name}' has {listed(list(known))}"
+        )
+    else:
+        message = f"has no effect: profile '{profile.name}' says of no skuType what it is"
+    meant = problems.suggestions.near_miss(name, known)
+    problems.add(
+        _problem(
+            "unknown-sku-type",
+            message,
+            role.sku_type.at(()),
+            severity="error" if known else "warning",
+            found=name,
+            suggestion=meant,
+        )
+    )
+
+
+def _check_shared_memory(role: TaskRole, problems: Problems) -> None:
+    if role.shm_mb > role.memory_mb:
+        message = (
+            f"is more than the memory of a task, {role.memory_mb} MiB, which it is a part of;"
+            " a task that uses it all is killed"
+        )
+        where = role.value.at(("extraContainerOptions", "shmMB"))
+        problems.add(
+            _problem("shm-exceeds-memory", message, where, severity="warning", found=str(role.shm_mb))
+        )
+
+
+def _check_mounts(
+    job: Job, plans: Mapping[TaskName, Plan], profile: KubernetesProfile, problems: Problems
+) -> None:
+    for role, mount, use in _mounts(plans):
+        where = _asked_at(job, role, use, mount.source)
+        ignored: Severity = "warning" if use.failure_policy == "ignore" else "error"
+        if mount.kind == "storage" and mount.source not in profile.storages:
+            message = (
+                f"there is no storage '{mount.source}';"
+                f" profile '{profile.name}' has {listed(list(profile.storages)) or 'none'}"
+            )
+            if ignored == "warning":
+                message += "; it is not mounted, and the failurePolicy ignores that"
+            meant = problems.suggestions.near_miss(mount.source, profile.storages)
+            problems.add(
+                _problem(
+                    "unknown-storage",
+                    message,
+                    where,
+                    severity=ignored,
+                    found=mount.source,
+                    suggestion=meant,
+                )
+            )
+        if hidden := _hidden(mount.path):
+            message = f"mounts something at {mount.path}, where a pod needs {hidden}; choose another path"
+            problems.add(_problem("mount-conflict", message, where, found=mount.path))
+        options = use.parameters.get("options")
+        if mount.kind == "nfs" and mount.source not in profile.storages and options:
+            where = _asked_at(job, role, use, str(options))
+            message = (
+                "options of mount have no effect: the nodes mount the export with their own;"
+                " an operator can make it a storage with mountOptions"
+            )
+            problems.add(_problem("no-effect", message, where, severity="warning"))
+
+
+def _mounts(plans: Mapping[TaskName, Plan]) -> Iterator[tuple[str, Mount, UseRecord]]:
+    """Each mount that a use makes in a role, once for all of its tasks."""
+    seen = set()
+    for (role, _), plan in plans.items():
+        for planned in plan.mounts:
+            mount, use = planned.mount, plan.uses[planned.use]
+            key = (role, use.name, use.source, mount.source, mount.path)
+            if key not in seen:
+                seen.add(key)
+                yield role, mount, use
+
+
+def _hidden(path: str) -> str | None:
+    """What a pod needs that something mounted there would hide."""
+    mounted = PurePosixPath(path)
+    inside = (taken for taken in _TAKEN if mounted.is_relative_to(taken))
+    outside = (needed for needed in _NEEDED if PurePosixPath(needed).is_relative_to(mounted))
+    return next(chain(inside, outside), None)
+
+
+def _asked_at(job: Job, role: str, use: UseRecord, text: str) -> Location:
+    """Where the job asks for a mount: where this is written in the use, else the use."""
+    uses = job.uses[role].uses if role in job.uses else ()
+    found = next((each for each in uses if each.name == use.name and str(each.position) == use.source), None)
+    if found is None:
+        return Location(job.position, job.position, f"use '{use.name}'")
+    for value in found.fields.values():
+        for path, node in walk(value.node):
+            if node.data == text:
+                return value.at(path)
+    return found.locate(())
+
+
+def _check_extras(job: Job, problems: Problems) -> None:
+    root = root_of(job)
+    if job.environment:
+        message = (
+            "variables of whoever submits the job are not passed to a cluster;"
+            " use parameters, or secrets for what nobody may see"
+        )
+        where = root.at(("extras", "environment"))
+        problems.add(_problem("no-effect", message, where, severity="warning"))
+    if job.hold:
+        message = (
+            "a task that fails keeps its node and its GPUs that long;"
+            " `pai-runtime exec` says how to enter its container"
+        )
+        where = root.at(("extras", "holdOnFailure"))
+        problems.add(_problem("held", message, where, severity="note"))
