@@ -14,7 +14,7 @@ import pytest
 from pai_runtime.job.overrides import Overrides
 from pai_runtime.pod.peers import Peers
 from tests.init_harness import CMD, USES, PodFolder, pod_job
-from tests.test_all_plugins import EXAMPLE, git_repository
+from tests.test_all_plugins import EXAMPLE, repository
 
 HOSTS = {"worker": "localhost", "ps_server": "localhost"}
 PEERS = Peers("run", "alice", gang=False, barrier_seconds=600, hosts=HOSTS)
@@ -244,7 +244,7 @@ def test_the_code_of_the_job_is_where_its_task_starts(tmp_path: Path) -> None:
 @pytest.mark.debian("openssh-client", program="ssh-keygen")
 @pytest.mark.debian("util-linux", program="setpriv")
 def test_a_root_without_capabilities_prepares_a_job_with_all_plugins(tmp_path: Path) -> None:
-    job = EXAMPLE.read_text("utf-8").replace("/path/to/model", str(git_repository(tmp_path)))
+    job = EXAMPLE.read_text("utf-8").replace("/path/to/model", str(repository(tmp_path)))
     pod = run_pod(tmp_path, job, {"worker": "localhost", "check": "localhost"}, PAI_TASK_INDEX="0")
     for secret in (pod.mounted / "secrets").iterdir():
         secret.chmod(0o400)
