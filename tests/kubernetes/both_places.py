@@ -1,4 +1,4 @@
-"""A job on a cluster, by the model of its controllers, and in a local run, whose tasks end at the same time."""
+"""A job on a cluster, by the model of its controllers, and the same in a local run: its tasks end alike."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -19,6 +19,7 @@ Choice = Callable[[Sequence[TaskName]], tuple[TaskName, int]]
 
 BASE = build(job())
 ROLE = BASE.roles["worker"]
+
 Moment = tuple[str | None, int, dict[TaskName, tuple[int, int]]]
 """The outcome, how often the job was restarted, and which attempts of tasks are running."""
 

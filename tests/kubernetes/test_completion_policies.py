@@ -4,9 +4,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import kubernetes_validate
+import kubernetes_validate  # type: ignore[import-untyped]
 import pytest
-from kubeflow_trainer_api.models import JobsetV1alpha2FailurePolicy, JobsetV1alpha2SuccessPolicy
+from kubeflow_trainer_api.models import (  # type: ignore[import-untyped]
+    JobsetV1alpha2FailurePolicy,
+    JobsetV1alpha2SuccessPolicy,
+)
 
 from pai_kubernetes.manifests.policies import HOPELESS_INITS, Policies, policies
 from pai_runtime.document.problems import Problem, Problems

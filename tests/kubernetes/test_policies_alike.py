@@ -3,7 +3,7 @@
 Or the engine says beforehand that it cannot; and each time that it does, there are ends which show why.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,9 @@ MANY = [role for role in POSSIBLE if (role["min_failed"] or 1) > 1]
 
 @settings(max_examples=500)
 @given(
-    roles=st.lists(st.one_of(map(st.sampled_from, (POSSIBLE, MANY, EVERY))), min_size=1, max_size=3),
+    roles=st.lists(
+        st.sampled_from(POSSIBLE) | st.sampled_from(MANY) | st.sampled_from(EVERY), min_size=1, max_size=3
+    ),
     retries=st.sampled_from([1, 2, 0]),
     gang=st.booleans(),
     always=st.sampled_from([False, False, False, True]),
@@ -46,11 +48,12 @@ MANY = [role for role in POSSIBLE if (role["min_failed"] or 1) > 1]
 def test_what_is_not_refused_is_decided_alike(
     roles: list[Mapping[str, Any]],
     retries: int,
-    gang: bool,
-    always: bool,
     permanent: set[int],
     data: st.DataObject,
     tmp_path_factory: pytest.TempPathFactory,
+    *,
+    gang: bool,
+    always: bool,
 ) -> None:
     made = job_of(
         {f"role{number}": role for number, role in enumerate(roles)},
@@ -69,14 +72,10 @@ def test_what_is_not_refused_is_decided_alike(
     assert cluster == local
 
 
-def _can_differ(make: Callable[[], Both], steps: int) -> bool:
-    """Whether there are ends of tasks by which both decide differently."""
-    return any(_differ(make(), codes) for codes in product(CODES, repeat=steps))
-
-
-def _differ(both: Both, codes: Sequence[int]) -> bool:
+def differ(both: Both, codes: Sequence[int]) -> bool:
+    """Whether both decide differently if the tasks end so, and those after them well."""
     left = list(codes)
-    # Tasks of one role are alike, so only the order of the ends counts; those after the last are good ones.
+    # Tasks of one role are alike, so only the order of the ends counts.
     local, cluster = both.moments(lambda running: (running[0], left.pop(0) if left else 0))[-1]
     return local != cluster
 
@@ -87,6 +86,8 @@ def test_only_what_can_be_decided_otherwise_is_refused(instances: int, retries: 
     for min_failed, min_succeeded in product(counts(instances), counts(instances)):
         role = {"instances": instances, "min_failed": min_failed, "min_succeeded": min_succeeded}
         made = job_of({"worker": role}, retries=retries)
-        both = Both(made, {"worker": (10,)}, tmp_path)
-        can_differ = _can_differ(lambda made=made: Both(made, {"worker": (10,)}, tmp_path), instances)
-        assert can_differ == bool(both.refused), role
+        permanent = {"worker": (10,)}
+        can_differ = [
+            differ(Both(made, permanent, tmp_path), codes) for codes in product(CODES, repeat=instances)
+        ]
+        assert any(can_differ) == bool(Both(made, permanent, tmp_path).refused), role

@@ -3,7 +3,7 @@
 What is decided is what `pai_runtime.runs.completion` and the local engine decide for the same ends of tasks,
 in the same order. Jobs cannot decide all that roles can: one of which all indexes have finished, and any has
 failed, is a failed Job, which always fails or restarts its JobSet. A role that could come to that is refused.
-And the controllers see states, not ends: of what happens between two looks, a failure counts before a success.
+And controllers see states, not ends: of what happens between two looks, a failure counts before a success.
 
 Needs Kubernetes 1.33 (``backoffLimitPerIndex`` and ``successPolicy`` are general), and for jobs whose tasks
 start together JobSet 0.10 (``onJobFailureMessagePatterns``): an older one takes disruptions for failures.
@@ -155,9 +155,9 @@ def _unknown_cause(role: TaskRole) -> Iterator[Problem]:
     if (_fails_at(role) or 1) == 1:
         return
     message = (
-        "a failed job is retried unless the first failure in it was permanent, which on Kubernetes is not known"
-        f" if several tasks may fail; expected 1, found {role.min_failed}, or else jobRetryCount 0 or"
-        " extras.retryOn always"
+        "on Kubernetes, it is not known whether the first of several failures was permanent, so whether to"
+        f" retry the job; expected 1, found {role.min_failed}; or set jobRetryCount to 0, or extras.retryOn"
+        " to always"
     )
     yield _problem(role, "unknown-failure-on-kubernetes", message, "1")
 
