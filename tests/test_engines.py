@@ -1,75 +1,20 @@
-"""The engine that has a run is asked for all that is said of it: here a cluster that keeps it elsewhere."""
+"""An engine profile leads to the engine of whatever distribution brings it."""
 
-import json
 import sys
-from importlib.metadata import distribution
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from pai_runtime import cli as command_line
-from pai_runtime.engines.engine import GROUP, OWN, find_engine
-from tests.played_run import timestamp
+from pai_runtime.document.problems import InvalidInput
+from pai_runtime.engines.finding import GROUP, open_cluster
 
 CLUSTER = """
-import json
-from pathlib import Path
+class Engine:
+    def open_cluster(self, profile):
+        return profile.name, profile.value.data
 
-from pai_runtime.runs.progress import Progress
-from pai_runtime.runs.state import Run
-
-
-class Log:
-    def __init__(self, name, data):
-        self.name, self.data, self.offset = name, data, 0
-
-    def read(self, most):
-        piece = self.data[self.offset:self.offset + most]
-        self.offset += len(piece)
-        return piece
-
-    def read_timed(self, most):
-        piece = self.read(most)
-        return [(None, piece)] if piece else []
-
-    def size(self):
-        return len(self.data)
-
-    def tail(self, most):
-        return self.data[-most:]
-
-    def close(self):
-        pass
-
-
-class RunReader:
-    def __init__(self, folder):
-        self.folder = folder
-        kept = json.loads((folder / "cluster.json").read_text())["kept"]
-        self.cluster = json.loads(Path(kept).read_text())
-
-    def run(self):
-        return Run.from_json(self.cluster["run"])
-
-    def _pod(self, task):
-        return self.cluster["pods"][task.name]
-
-    def progress(self, task):
-        return Progress("taskStarts", self._pod(task)["use"], 0.0)
-
-    def exit_record(self, task):
-        return self._pod(task)["record"]
-
-    def log(self, task, log, attempt=None):
-        return Log(f"pod {task.name}, {log}", self._pod(task)[log].encode())
-
-    def variables(self, task):
-        return {"POD": {"source": "platform", "value": task.name}}
-
-
-class Cluster:
-    open_run = RunReader
+engine = Engine()
 """
 
 
@@ -82,85 +27,27 @@ def _distribution(folder: Path, name: str, entry: str, version: str = "1.0") -> 
 
 @pytest.fixture(autouse=True)
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where distributions are found."""
+    """Where distributions are found. The user has a profile for the engine ``cluster``."""
     folder = tmp_path / "site"
     folder.mkdir()
     monkeypatch.syspath_prepend(folder)
-    monkeypatch.chdir(tmp_path)
     monkeypatch.delitem(sys.modules, "some_cluster", raising=False)
-    find_engine.cache_clear()
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    profiles = tmp_path / "config/pai-runtime/engines.yaml"
+    profiles.parent.mkdir(parents=True)
+    profiles.write_text("enginesVersion: 1\nengines:\n  lab:\n    engine: cluster\n    queue: fast\n")
     return folder
 
 
-@pytest.fixture
-def cluster(site: Path) -> None:
-    _distribution(site, "some-cluster", "cluster = some_cluster:Cluster")
+def _installed(site: Path) -> None:
+    _distribution(site, "some-cluster", "cluster = some_cluster:engine")
     (site / "some_cluster.py").write_text(CLUSTER)
 
 
-def _submitted(folder: Path, engine_name: str = "cluster") -> None:
-    """A run of which the folder has no more than its name; how it goes is known elsewhere."""
-    tasks = [
-        {"role": "worker", "index": index, "state": "waiting", "exitCode": None, "retries": 0}
-        for index in range(2)
-    ]
-    run: dict[str, Any] = {"runVersion": 1, "job": "demo", "engine": engine_name, "file": "job.yaml"}
-    run |= {"started": timestamp(0), "retries": 0, "tasks": tasks}
-    kept = folder.with_name("kept-by-the-cluster")
-    folder.mkdir()
-    (folder / "run.json").write_text(json.dumps(run))
-    (folder / "cluster.json").write_text(json.dumps({"kept": str(kept)}))
-    tasks[0] |= {"state": "failed", "exitCode": 3, "started": timestamp(0), "ended": timestamp(5)}
-    tasks[1] |= {"state": "running", "started": timestamp(1)}
-    pods = {
-        name: {
-            "use": "data",
-            "record": {"message": "it broke"},
-            "user": f"{name} says\n",
-            "runtime": "set up\n",
-        }
-        for name in ("worker/0", "worker/1")
-    }
-    kept.write_text(json.dumps({"run": run, "pods": pods}))
-
-
-def shown(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, str, str]:
-    """Exit status, output and messages of a command."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", ["pai-runtime", *args])
-        status = command_line.main()
-    return status, *capsys.readouterr()
-
-
-@pytest.mark.usefixtures("cluster")
-def test_ps_shows_a_run_as_its_engine_knows_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    _submitted(tmp_path / "run")
-    status, text, _ = shown(capsys, "ps", "run")
-    assert status == 0
-    rows = [line.split() for line in text.splitlines() if line.startswith("worker")]
-    assert rows[0] == ["worker/0", "failed", "exit", "code", "3", "5s", "worker/0", "says"]
-    assert (rows[1][:4], rows[1][-2:]) == (["worker/1", "running", "taskStarts", "data"], ["set", "up"])
-    _, text, _ = shown(capsys, "ps", "--json", ".")
-    (document,) = json.loads(text)
-    assert (document["folder"], document["state"]) == ("run", "running")
-    assert document["taskStates"] == {"failed": 1, "running": 1}
-
-
-@pytest.mark.usefixtures("cluster")
-@pytest.mark.parametrize(
-    ("args", "output"),
-    [
-        (["logs", "run", "worker/1"], "worker/1 says\n"),
-        (["logs", "run"], "worker/0 | worker/0 says\nworker/1 | worker/1 says\n"),
-        (["logs", "run", "worker/1", "--runtime"], "set up\n"),
-        (["explain", "run", "worker/1"], "platform  POD=worker/1\n"),
-    ],
-)
-def test_logs_and_variables_are_read_through_the_engine(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], args: list[str], output: str
-) -> None:
-    _submitted(tmp_path / "run")
-    assert shown(capsys, *args) == (0, output, "")
+def test_the_engine_is_given_the_profile_with_all_that_is_written_there(site: Path) -> None:
+    _installed(site)
+    cluster: object = open_cluster("lab")
+    assert cluster == ("lab", {"engine": "cluster", "queue": "fast"})
 
 
 def _broken(site: Path) -> None:
@@ -189,41 +76,31 @@ def _none(_: Path) -> None:
     ("install", "words"),
     [
         (_none, ["'cluster'", "not installed"]),
-        (_no_engine, ["'cluster'", "open_run"]),
+        (_no_engine, ["'cluster'", "open_cluster"]),
         (_broken, ["'cluster'", "broken-cluster", "no_such_module"]),
         (_twice, ["'cluster'", "one-cluster, other-cluster"]),
         (_twice_by_one_name, ["'cluster'", "one-cluster, one-cluster"]),
     ],
 )
-def test_a_run_whose_engine_cannot_be_had_is_shown_with_the_reason(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], site: Path, install: Any, words: list[str]
+def test_an_engine_that_cannot_be_had_is_told_where_it_is_named(
+    site: Path, install: Callable[[Path], None], words: list[str]
 ) -> None:
-    _submitted(tmp_path / "run")
     install(site)
-    _, text, _ = shown(capsys, "ps", "--json", ".")
-    (document,) = json.loads(text)
-    assert document["state"] == "unreadable"
-    for args in (["ps", "run"], ["logs", "run"], ["explain", "run", "worker/0"]):
-        status, output, message = shown(capsys, *args)
-        assert status == (0 if args[0] == "ps" else 2)
-        assert all(word in output + message for word in words)
-        assert "Traceback" not in message
+    with pytest.raises(InvalidInput) as raised:
+        open_cluster("lab")
+    (problem,) = raised.value.problems
+    assert (problem.code, problem.field) == ("no-engine", "engines.lab.engine")
+    assert problem.position is not None
+    assert problem.position.line == 4
+    assert all(word in problem.message for word in words)
 
 
-@pytest.mark.usefixtures("cluster")
-def test_no_engine_is_imported_that_has_no_run_here(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shown(capsys, "ps", ".")
+def test_an_engine_is_imported_only_when_a_profile_of_it_is_named(site: Path, tmp_path: Path) -> None:
+    _installed(site)
+    profiles = tmp_path / "config/pai-runtime/engines.yaml"
+    profiles.write_text(profiles.read_text() + "  other:\n    engine: no-such-engine\n")
+    with pytest.raises(InvalidInput):
+        open_cluster("other")
     assert "some_cluster" not in sys.modules
-    _submitted(tmp_path / "run")
-    shown(capsys, "ps", ".")
+    open_cluster("lab")
     assert "some_cluster" in sys.modules
-
-
-def test_nobody_takes_the_place_of_an_engine_of_our_own(site: Path) -> None:
-    _distribution(site, "some-cluster", "local = json")
-    assert find_engine("local").__name__ == OWN["local"]  # type: ignore[attr-defined]
-    assert {
-        each.name: each.value for each in distribution("pai-runtime").entry_points.select(group=GROUP)
-    } == OWN

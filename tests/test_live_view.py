@@ -12,7 +12,7 @@ import pytest
 
 from pai_runtime.engines.local.reader import LocalRunReader
 from pai_runtime.task.launch import Rotation
-from pai_runtime.terminal import live_view
+from pai_runtime.terminal import live_view, task_output
 from pai_runtime.terminal.live_view import LiveView
 from tests.played_run import PlayedRun
 from tests.screen import Screen
@@ -267,7 +267,7 @@ def test_a_terminal_that_has_gone_does_not_stop_the_run(tmp_path: Path) -> None:
 def test_the_output_of_more_tasks_than_files_can_be_open_is_not_shown_and_said(
     tmp_path: Path, screen: Screen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live_view, "getrlimit", lambda _: (10, 10))
+    monkeypatch.setattr(task_output, "getrlimit", lambda _: (10, 10))
     monkeypatch.chdir(tmp_path)
     played, view = (
         PlayedRun(tmp_path / "run", worker=6),
@@ -285,7 +285,7 @@ def test_far_more_output_than_a_terminal_can_show_is_cut_at_the_end_and_said(
     tmp_path: Path, screen: Screen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live_view, "_MOST_AT_END", 1)
-    monkeypatch.setattr(live_view, "_BYTES_A_TIME", 1000)
+    monkeypatch.setattr(task_output, "_BYTES_A_TIME", 1000)
     monkeypatch.chdir(tmp_path)
     played, view = (
         PlayedRun(tmp_path / "run", worker=1),

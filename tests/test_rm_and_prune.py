@@ -142,16 +142,6 @@ def test_what_takes_the_name_of_a_run_while_that_is_removed_stays(monkeypatch: p
     assert names("mine") == ["file"]
 
 
-def test_a_run_of_an_engine_that_is_not_here_is_not_taken_for_one_that_never_began() -> None:
-    run = played(".pai-runs/elsewhere-1")
-    del run.document["ended"]
-    run.document["engine"] = "elsewhere"
-    run.write()
-    ended = cli("rm", "elsewhere-1")
-    assert (ended.returncode, "'elsewhere' is not installed" in ended.stderr) == (2, True)
-    assert (run.folder / "run.json").exists()
-
-
 @pytest.mark.parametrize("what", ["half-1", "ended-1"])
 def test_a_run_that_is_being_started_or_removed_is_not_removed_as_well(what: str) -> None:
     run = played(f".pai-runs/{what}")

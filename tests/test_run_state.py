@@ -29,6 +29,7 @@ from pai_runtime.task.folder import Folder
 from tests.played_run import PlayedRun
 
 SCHEMA = package_schema("pai_runtime.runs", "run.schema.json")
+OF_ANOTHER_ENGINE = json.dumps(Run("demo", "cluster", "job.yaml", 0.0, 0, ()).to_json())
 RUNNING = RunTask("worker", 0, "running", None, 0, 0.0, None)
 
 
@@ -52,6 +53,7 @@ def test_a_run_is_read_with_its_tasks(tmp_path: Path) -> None:
         ('{"runVersion": 1, "job": "de', "its run.json is invalid"),
         ("[]", "it does not describe a run"),
         ("{}", "it does not describe a run: KeyError('job')"),
+        (OF_ANOTHER_ENGINE, "the engine 'cluster'"),
         ("[" * 100_000, "its run.json is invalid"),
     ],
 )
@@ -170,10 +172,9 @@ def test_the_schema_has_the_words_of_the_types() -> None:
     assert tuple(properties["outcome"]["enum"]) == get_args(RunOutcome)
     assert tuple(task["state"]["enum"]) == get_args(TaskStatus)
     names = {re.sub("_(.)", lambda found: found[1].upper(), each.name) for each in fields(Run)}
-    assert properties.keys() == {*names, "runVersion"} - {"lost", "stopping"}
-    assert task.keys() == {
-        re.sub("_(.)", lambda found: found[1].upper(), each.name) for each in fields(RunTask)
-    }
+    assert properties.keys() == {*names, "runVersion"} - {"lost", "stopping", "user"}
+    of_task = {re.sub("_(.)", lambda found: found[1].upper(), each.name) for each in fields(RunTask)}
+    assert task.keys() == of_task - {"node", "note"}
 
 
 @pytest.mark.parametrize("text", [None, "", "- 1", "a: [", "\x00", "a: 1\na: 2"])

@@ -77,6 +77,11 @@ DOCUMENTS: Final = {
         "marketplace.schema.json",
         "`marketplace.yaml`, in `/etc/pai-runtime` for all and in `~/.config/pai-runtime` for a user: YAML.",
     ),
+    "Engine profiles": (
+        "pai_runtime.engines",
+        "engines.schema.json",
+        "`engines.yaml`, in `/etc/pai-runtime` for all and in `~/.config/pai-runtime` for a user: YAML.",
+    ),
     "Policy file": (
         "pai_runtime.host",
         "policy.schema.json",

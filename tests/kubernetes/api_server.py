@@ -208,6 +208,11 @@ class ApiServer(LocalServer):
         path.write_text(yaml.safe_dump(document, sort_keys=False))
         return path
 
+    def wait_for(self, test: Callable[[], bool]) -> None:
+        """Wait until something about the requests that came is true."""
+        with self.changed:
+            assert self.changed.wait_for(test, 60)
+
     # What goes wrong.
 
     def arm(self, fault: Fault, verb: str = "", resource: str = "", times: int = 1) -> None:
@@ -277,7 +282,13 @@ class _Refused(Exception):
     """The answer is a Status."""
 
     def __init__(
-        self, status: int, reason: str, message: str, causes: Sequence[Mapping[str, str]] = ()
+        self,
+        status: int,
+        reason: str,
+        message: str,
+        causes: Sequence[Mapping[str, str]] = (),
+        *,
+        name: str = "",
     ) -> None:
         super().__init__(message)
         self.status = status
@@ -288,7 +299,7 @@ class _Refused(Exception):
             "status": "Failure",
             "message": message,
             "reason": reason,
-            "details": {"causes": list(causes)} if causes else {},
+            "details": {**({"name": name} if name else {}), **({"causes": list(causes)} if causes else {})},
             "code": status,
         }
 
@@ -304,6 +315,8 @@ class _Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
     fault: Fault | None = None
     written = 0
+    cuts = 0
+    """How often streams had been broken when the request came."""
 
     def do_GET(self) -> None:
         self._answer("get")
@@ -338,6 +351,8 @@ class _Handler(BaseHTTPRequestHandler):
         with self.server.lock:
             self.server.requests.append(request)
             self.server.counts[verb, kind] += 1
+            self.cuts = len(self.server.cuts)
+            self.server.changed.notify_all()
         self.fault = self.server.take_fault(verb, resource)
         try:
             self._check(request, target, resource)
@@ -413,7 +428,7 @@ class _Handler(BaseHTTPRequestHandler):
             found = server.objects.get(target)
             if found is None:
                 message = f'{target.full_resource} "{target.name}" not found'
-                raise _Refused(404, "NotFound", message)
+                raise _Refused(404, "NotFound", message, name=target.name)
             if verb == "delete":
                 policy = (document or {}).get("propagationPolicy") or query.get("propagationPolicy")
                 uid = ((document or {}).get("preconditions") or {}).get("uid")
@@ -490,6 +505,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _watch(self, target: Target, query: Mapping[str, str]) -> None:
         test = selecting(query.get("labelSelector", ""), query.get("fieldSelector", ""))
         self._begin("application/json")
+        if self.fault and (self.fault.silent or self.fault.endless):
+            self._write(b"")
         end = time.monotonic() + float(query.get("timeoutSeconds") or 3600)
         for event in self._events(target, query, test, end):
             self._write(json.dumps(event).encode() + b"\n")
@@ -500,14 +517,13 @@ class _Handler(BaseHTTPRequestHandler):
         with server.lock:
             first = [] if query.get("resourceVersion") else server.objects.select(target, test)
             since = int(query.get("resourceVersion") or server.objects.version)
-            cuts = len(server.cuts)
         yield from ({"type": "ADDED", "object": each} for each in first)
         while True:
             with server.changed:
                 too_old = since < server.objects.oldest
                 found = list(server.objects.events(target, since, test))
                 before, since = since, max(since, server.objects.version)
-                is_over = len(server.cuts) > cuts or time.monotonic() > end or server.ended.is_set()
+                is_over = self._is_cut() or time.monotonic() > end or server.ended.is_set()
                 if not (found or too_old or is_over):
                     bookmark = before != since and query.get("allowWatchBookmarks") == "true"
                     if not bookmark:
@@ -524,16 +540,15 @@ class _Handler(BaseHTTPRequestHandler):
                 bookmark_of = {"kind": kind, "apiVersion": target.api_version, "metadata": metadata}
                 yield {"type": "BOOKMARK", "object": bookmark_of}
             if is_over:
-                self._cut_off(cuts)
+                self._cut_off()
                 return
 
     def _log(self, target: Target, query: Mapping[str, str]) -> None:
         server = self.server
         with server.lock:
             pod = server.objects.get(Target("", "v1", target.namespace, "pods", target.name, ""))
-            cuts = len(server.cuts)
         if pod is None:
-            raise _Refused(404, "NotFound", f'pods "{target.name}" not found')
+            raise _Refused(404, "NotFound", f'pods "{target.name}" not found', name=target.name)
         containers = [each["name"] for each in pod.get("spec", {}).get("containers", ())]
         container = query.get("container") or (containers[0] if containers else "")
         log = server.find_log((target.namespace, target.name, container, query.get("previous") == "true"))
@@ -542,16 +557,14 @@ class _Handler(BaseHTTPRequestHandler):
             raise _Refused(400, "BadRequest", message)
         self._begin("text/plain")
         follow, most = query.get("follow") == "true", int(query.get("limitBytes") or 1 << 62)
-        for piece in itertools.chain.from_iterable(self._pieces(log, query, cuts, follow=follow)):
+        for piece in itertools.chain.from_iterable(self._pieces(log, query, follow=follow)):
             self._write(piece[:most])
             most -= len(piece)
             if most <= 0:
                 break
         self._end()
 
-    def _pieces(
-        self, log: _Log, query: Mapping[str, str], cuts: int, *, follow: bool
-    ) -> Iterator[Iterator[bytes]]:
+    def _pieces(self, log: _Log, query: Mapping[str, str], *, follow: bool) -> Iterator[Iterator[bytes]]:
         server = self.server
         # A kubelet is told whole seconds only.
         since, stamped = query.get("sinceTime", "")[:19], query.get("timestamps") == "true"
@@ -562,7 +575,7 @@ class _Handler(BaseHTTPRequestHandler):
             with server.changed:
                 pieces, ended = log.pieces[start:], log.ended
                 start += len(pieces)
-                is_over = len(server.cuts) > cuts or server.ended.is_set()
+                is_over = self._is_cut() or server.ended.is_set()
                 if not pieces and not ended and not is_over and follow:
                     server.changed.wait()
                     continue
@@ -573,13 +586,16 @@ class _Handler(BaseHTTPRequestHandler):
                     new_line = data.endswith(b"\n")
             yield iter(written)
             if is_over:
-                self._cut_off(cuts)
+                self._cut_off()
             if is_over or ended or not follow:
                 return
 
-    def _cut_off(self, cuts: int) -> None:
+    def _is_cut(self) -> bool:
+        return len(self.server.cuts) > self.cuts
+
+    def _cut_off(self) -> None:
         """End the stream as it was told: by the rules, or in the middle."""
-        last = self.server.cuts[cuts] if len(self.server.cuts) > cuts else None
+        last = self.server.cuts[self.cuts] if self._is_cut() else None
         if last is not None:
             self._write(last)
             raise _Cut
@@ -619,7 +635,8 @@ class _Handler(BaseHTTPRequestHandler):
         """A piece of a body in chunks, or what a fault makes of it."""
         fault, ended = self.fault, self.server.ended
         if fault and fault.silent:
-            ended.wait()
+            with self.server.changed:
+                self.server.changed.wait_for(lambda: ended.is_set() or self._is_cut())
             raise _Cut
         while fault and fault.endless and not ended.is_set():
             self._chunk(fault.endless)

@@ -22,8 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Exit status 0, or 2 if there is no such run or task."""
     try:
-        reader, run = given_run(args.run)
-        rows = _rows(reader, given_task(reader.folder, run, args.task))
+        reader, run = given_run(args.run, args.on)
+        rows = _rows(reader, given_task(reader, run, args.task))
     except NotThere as error:
         say(f"{error}")
         return CANNOT_RUN
@@ -38,7 +38,7 @@ def _rows(reader: RunReader, task: RunTask) -> list[tuple[str, str]]:
         where = f"{error.filename}: " if error.filename else ""
         raise NotThere(f"cannot read the variables of {task.name}: {where}{error.strerror}") from None
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
-        raise NotThere(f"the file with the variables of {task.name} in {reader.folder} is invalid") from None
+        raise NotThere(f"the file with the variables of {task.name} in {reader.named} is invalid") from None
 
 
 def _setting(name: str, variable: Mapping[str, Any]) -> str:

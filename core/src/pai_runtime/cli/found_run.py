@@ -3,18 +3,17 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from pai_runtime.engines.engine import open_run
+from pai_runtime.engines.local.reader import LocalRunReader
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.state import Run, Unreadable
 
 
 @dataclass(frozen=True)
 class FoundRun:
-    """The directory of a run, the run, and its reader; None where its engine cannot be told."""
+    """A run and its reader."""
 
-    folder: Path
+    reader: RunReader
     run: Run | Unreadable
-    reader: RunReader | None
 
     @property
     def state(self) -> str:
@@ -24,7 +23,5 @@ class FoundRun:
 
 def find_run(folder: Path) -> FoundRun:
     """The run in a directory, which need not be that of one."""
-    reader = open_run(folder)
-    if isinstance(reader, Unreadable):
-        return FoundRun(folder, reader, None)
-    return FoundRun(folder, reader.run(), reader)
+    reader = LocalRunReader(folder)
+    return FoundRun(reader, reader.run())

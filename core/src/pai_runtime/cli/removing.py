@@ -6,10 +6,9 @@ from pathlib import Path
 
 from pai_runtime.cli.found_run import find_run
 from pai_runtime.cli.given_run import NotThere
-from pai_runtime.engines.local.run_removal import remove_run
 from pai_runtime.runs.cannot_remove import CannotRemove
 from pai_runtime.runs.names import RUNS
-from pai_runtime.runs.state import Run, Unreadable, read_engine
+from pai_runtime.runs.state import Run, Unreadable
 from pai_runtime.task.folder import Folder
 from pai_runtime.terminal.words import short_path
 
@@ -31,18 +30,13 @@ def remove(folder: Path) -> int:
 def _remove(named: Path, folder: Path) -> int:
     found = find_run(folder)
     run, reader = found.run, found.reader
-    if isinstance(run, Unreadable) and reader is None and not isinstance(read_engine(folder), Unreadable):
-        raise CannotRemove(run.reason)  # only its engine knows whether it is over, and what there is of it
     if isinstance(run, Run) and not run.over:
         raise CannotRemove(f"it is running; stop it first: pai-runtime stop {short_path(named)}")
     if isinstance(run, Unreadable) and folder.resolve().parent.name != RUNS.name:
         # There, it was killed before it had begun, or spoilt since; elsewhere, it may be anything.
         raise NotThere(f"{named} is not the directory of a run: {run.reason}")
     size = _size(folder)
-    if reader is None:
-        remove_run(folder)
-    else:
-        reader.remove()
+    reader.remove()
     return size
 
 

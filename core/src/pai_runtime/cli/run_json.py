@@ -13,11 +13,12 @@ from pai_runtime.terminal.words import last_line
 
 def summary(found: FoundRun) -> dict[str, Any]:
     """A run among others."""
-    run = found.run
+    run, named = found.run, {"run" if found.reader.options else "folder": found.reader.named}
     if isinstance(run, Unreadable):
-        return {"folder": str(found.folder), "state": found.state, "reason": run.reason}
+        return {**named, "state": found.state, "reason": run.reason}
     return {
-        "folder": str(found.folder),
+        **named,
+        **({"user": run.user} if found.reader.options else {}),
         "job": run.job,
         "state": found.state,
         "started": run.started,
@@ -31,7 +32,7 @@ def summary(found: FoundRun) -> dict[str, Any]:
 def details(found: FoundRun) -> dict[str, Any]:
     """One run, with its tasks."""
     run, reader = found.run, found.reader
-    if isinstance(run, Unreadable) or reader is None:
+    if isinstance(run, Unreadable):
         return summary(found)
     activities = activity(reader, run)
     tasks = [_task(reader, run, task, activities[task.name]) for task in run.tasks]
@@ -52,6 +53,7 @@ def _task(reader: RunReader, run: Run, task: RunTask, progress: Progress | None)
         "since": progress.since if progress else None,
         "heldUntil": progress.held_until if progress else None,
         "release": progress.release if progress else None,
+        **({"node": task.node, "note": task.note} if reader.options else {}),
         "lastLine": last_line(reader, task, progress),
         "failedCallbacks": task.failed_callbacks,
         "callbackFailures": _callback_failures(reader, task),

@@ -16,17 +16,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Exit status 0, also for a run that has ended; 2 if there is no such run, or it cannot be stopped."""
     try:
-        reader, run = given_run(args.run)
+        reader, run = given_run(args.run, args.on)
     except NotThere as error:
         say(f"{error}")
         return CANNOT_RUN
     if run.over:
-        say(f"{reader.folder} has ended already: {run.state}")
+        say(f"{reader.named} has ended already: {run.state}")
         return 0
     try:
-        reader.cancel()
+        hint = reader.cancel()
     except (OSError, ValueError) as error:
-        say(f"cannot stop {reader.folder}: {error.strerror if isinstance(error, OSError) else error}")
+        say(f"cannot stop {reader.named}: {error.strerror if isinstance(error, OSError) else error}")
         return CANNOT_RUN
-    say(f"stopping {reader.folder}; run this again to kill all tasks now")
+    say("; ".join(filter(None, (f"stopping {reader.named}", hint))))
     return 0

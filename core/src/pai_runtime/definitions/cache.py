@@ -8,8 +8,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from pai_runtime.definitions.user_directory import user_directory
 from pai_runtime.definitions.web import MOST_BYTES
+from pai_runtime.document.user_directory import user_directory
 from pai_runtime.task import atomic_write
 from pai_runtime.task.regular_file import FLAGS, read_and_close, regular
 

@@ -7,11 +7,12 @@ from typing import Final, Literal
 from pai_runtime.definitions.locations import canonical
 from pai_runtime.definitions.model import NoDefinition
 from pai_runtime.definitions.reference import BadReference, parse_reference
-from pai_runtime.definitions.user_directory import user_directory
 from pai_runtime.document.document import read_document
 from pai_runtime.document.problems import InvalidInput, Problems
 from pai_runtime.document.schemas import check_value, package_schema
+from pai_runtime.document.user_directory import user_directory
 from pai_runtime.document.value import Value
+from pai_runtime.document.written_path import written_path
 from pai_runtime.network.authorization import is_token
 from pai_runtime.task.record import record
 from pai_runtime.task.regular_file import open_regular
@@ -40,7 +41,7 @@ class SourceSettings:
         Raises `InvalidInput` for a file that holds none, `NoDefinition` for a job without the secret.
         """
         if file := self.value.get("token", "file"):
-            return _checked(file, _read(file, _path(file)))
+            return _checked(file, _read(file, written_path(file)))
         if (name := self.value.get("token", "secret")) is None:
             return None
         secret = secrets.get(name.text)
@@ -111,7 +112,7 @@ def _source(item: Value, problems: Problems) -> SourceSettings | None:
     if kind in ("folder", "file"):
         if token:
             problems.add(token.problem("wrong-source", f"a {kind} needs no token"))
-        return SourceSettings(item.data["name"], kind, str(_path(place)), item)
+        return SourceSettings(item.data["name"], kind, str(written_path(place)), item)
     url = _url(place, problems)
     return None if url is None else SourceSettings(item.data["name"], kind, url, item)
 
@@ -127,15 +128,6 @@ def _url(value: Value, problems: Problems) -> str | None:
             message = str(error)
     problems.add(value.problem("wrong-url", message, found=f"'{value.text}'"))
     return None
-
-
-def _path(value: Value) -> Path:
-    """A path as it is written in a file, relative to that file."""
-    try:
-        path = Path(value.text).expanduser()
-    except RuntimeError:  # there is no such user
-        path = Path(value.text)
-    return Path(value.position.file).absolute().parent / path
 
 
 def _read(value: Value, path: Path) -> str:

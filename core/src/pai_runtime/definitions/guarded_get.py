@@ -22,7 +22,7 @@ from urllib3 import (
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import HTTPError, LocationValueError
 
-from pai_runtime.network.answer import Answer, NoAnswer, no_answer, read_body
+from pai_runtime.network.answer import Answer, NoAnswer, cause_of, no_answer, read_body
 from pai_runtime.network.deadline import within
 from pai_runtime.network.proxies import proxy_for, proxy_headers
 from pai_runtime.network.tls import system_trust
@@ -53,7 +53,7 @@ def get(text: str, headers: Mapping[str, str], left: Callable[[], float], most: 
     except LocationValueError:
         raise NoAnswer("it has no valid address", permanent=True) from None
     except (HTTPError, HTTPException, OSError, ValueError) as error:
-        raise no_answer(_cause(error)) from None
+        raise no_answer(cause_of(error)) from None
     finally:
         connections.end()
 
@@ -175,12 +175,3 @@ def _is_refused(host: str) -> bool:
 
 def _link_local() -> NoAnswer:
     return NoAnswer("its address is link-local; no definition is read from there", permanent=True)
-
-
-def _cause(error: BaseException) -> BaseException:
-    """What is behind an error of urllib3, whose own text repeats what was asked."""
-    while True:
-        causes = [each for each in (error.__cause__, *error.args) if isinstance(each, Exception)]
-        if not causes:
-            return error
-        error = causes[0]

@@ -16,14 +16,21 @@ from pai_runtime.engines.view import View
 from pai_runtime.job.model import Job
 from pai_runtime.job.overrides import NO_OVERRIDES, Overrides
 from pai_runtime.plan.environment import Placement, TaskName
+from pai_runtime.runs.cluster_error import ClusterError
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.state import Run, Unreadable
 from pai_runtime.task.plan import Plan
 from pai_runtime.task.record import record
 
-
-class ClusterError(Exception):
-    """A cluster cannot be asked, or refuses; the message says whose fault it is and what to do."""
+__all__ = [
+    "Cluster",
+    "ClusterError",
+    "ClusterRequest",
+    "ClusterRunReader",
+    "Engine",
+    "Manifests",
+    "NewClusterRun",
+]
 
 
 @record(frozen=True)

@@ -69,7 +69,11 @@ def build_job(root: Value, secrets: Mapping[str, Value], plugins: JobPlugins, pr
         parameters=root.get("parameters"),
         prerequisites=_prerequisites(root, plugins, problems),
         aliases=_aliases(extras, problems),
-        roles={str(role.key): _role(role) for role in _values(roles).values() if isinstance(role.data, dict)},
+        roles={
+            str(role.key): _role(role, extras)
+            for role in _values(roles).values()
+            if isinstance(role.data, dict)
+        },
         deployments=_deployments(root, problems),
         deployment=string(defaults, "deployment"),
         extras=tuple(_extras(extras, PLUGIN_LIST)),
@@ -84,6 +88,7 @@ def build_job(root: Value, secrets: Mapping[str, Value], plugins: JobPlugins, pr
         retry_on="always" if text(extras, "retryOn") == "always" else "retryable",
         hides_secrets=bool(text(root, "secrets")),
         secrets={**_values(own_secrets), **secrets},
+        text=root.node.source.text,
     )
 
 
@@ -93,7 +98,7 @@ def build_task(root: Value, name: str, role: str, secrets: Mapping[str, Value], 
     return replace(
         build_job(empty, secrets, plugins, Problems()),
         name=name,
-        roles={role: replace(_role(root), name=role)},
+        roles={role: replace(_role(root, None), name=role)},
         extras=tuple(_extras(root, "runtimePlugin")),
     )
 
@@ -147,7 +152,8 @@ def build_prerequisite(written: Value, plugins: JobPlugins) -> Prerequisite:
     )
 
 
-def _role(value: Value) -> TaskRole:
+def _role(value: Value, extras: Value | None) -> TaskRole:
+    sku = mapping(mapping(mapping(extras, "hivedScheduler"), "taskRoles"), str(value.key))
     completion, resources, options = (
         mapping(value, "completion"),
         mapping(value, "resourcePerInstance"),
@@ -172,6 +178,8 @@ def _role(value: Value) -> TaskRole:
         shm_mb=whole(options, "shmMB") or 0,
         ports={label: count for label, count in counts.items() if count is not None},
         value=value,
+        sku_type=string(sku, "skuType"),
+        sku_number=whole(sku, "skuNum"),
     )
 
 

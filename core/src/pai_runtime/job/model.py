@@ -102,6 +102,7 @@ class TaskRole:
     """One task role. `min_failed` and `min_succeeded` are as in ``completion``: None, -1 or a number.
 
     `refers` are the prerequisites that it calls its data, script and output, by ``$data`` and so on.
+    `sku_type` and `sku_number` are what ``extras.hivedScheduler`` says of the machines that it runs on.
     """
 
     name: str
@@ -119,6 +120,8 @@ class TaskRole:
     shm_mb: int
     ports: Mapping[str, int]
     value: Value
+    sku_type: Value | None = None
+    sku_number: int | None = None
 
     @property
     def names(self) -> Iterator[tuple[Value, str]]:
@@ -171,6 +174,7 @@ class Job:
     `hides_secrets` says that the file has ``******`` in the place of its secrets, as the platform returns it.
     `aliases` are names for prerequisites from outside the job file; once these are in the job, no name means
     an alias. `storages` is what every task mounts, `uses` what each role uses and runs.
+    `text` is the file as it is written, with the secrets in it.
     """
 
     position: Position
@@ -195,6 +199,7 @@ class Job:
     first_ports: Value | None
     hides_secrets: bool
     secrets: Mapping[str, Value] = field(repr=False)
+    text: str = field(repr=False)
     uses: Mapping[str, RoleUses] = field(default_factory=dict)
 
     @property

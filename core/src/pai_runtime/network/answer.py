@@ -65,6 +65,15 @@ def no_answer(error: BaseException) -> NoAnswer:
     return NoAnswer(_reason(error), permanent=isinstance(error, ssl.SSLCertVerificationError))
 
 
+def cause_of(error: BaseException) -> BaseException:
+    """What is behind an error of urllib3, whose own text repeats what was asked."""
+    while True:
+        causes = [each for each in (error.__cause__, *error.args) if isinstance(each, Exception)]
+        if not causes:
+            return error
+        error = causes[0]
+
+
 def too_large(most: int) -> NoAnswer:
     """That a response has more than so many bytes."""
     return NoAnswer(f"the response is larger than {most} bytes", permanent=True)

@@ -206,6 +206,7 @@ class Planner:
             plugin_roles=self._roles_with[use.plugin],
             secrets=tuple(contribution.secrets),
             via=use.position.way,
+            capabilities=plugin.manifest.capabilities,
         )
 
 

@@ -1,7 +1,6 @@
 """The interface by which ``ps``, ``logs`` and the like read a run of any engine, and act on it."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from pai_runtime.runs.log_times import Piece
@@ -37,9 +36,15 @@ class LogReader(Protocol):
 
 
 class RunReader(Protocol):
-    """A run, as its engine knows it now. `folder` is the one by which people name it."""
+    """A run, as its engine knows it now.
 
-    folder: Path
+    `named` is what commands call it: the path of its directory, or its name on a cluster. `options` are the
+    further words of a command line that names it, such as ``--on`` and the name of the cluster's profile;
+    none for a run of this machine. What has to ask a cluster raises `ClusterError` if it cannot.
+    """
+
+    named: str
+    options: tuple[str, ...]
 
     def run(self) -> Run | Unreadable:
         """The run with all its tasks."""
@@ -59,8 +64,12 @@ class RunReader(Protocol):
     def variables(self, task: RunTask) -> Mapping[str, Any]:
         """The content of its ``variables.json``; raises OSError, or ValueError if it is not understood."""
 
-    def cancel(self) -> None:
-        """Have the run cancelled, as Ctrl-C does where it was started; raises OSError if that cannot be."""
+    def cancel(self) -> str:
+        """Have the run cancelled; raises OSError if that cannot be.
+
+        What people can do beside waiting for its end, such as ``run this again to kill all tasks now``; empty
+        if that is nothing.
+        """
 
     def remove(self) -> None:
         """Remove a run that is over, with all that is kept of it anywhere; raises `CannotRemove`."""

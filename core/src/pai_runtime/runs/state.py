@@ -25,6 +25,9 @@ RUN = "run.json"
 
 VERSION = 1
 
+LOCAL = "local"
+"""The engine of all runs that have a directory."""
+
 _MOST_RUN_BYTES = 256 * 1024 * 1024
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
 
@@ -68,7 +71,8 @@ class Run:
     """``run.json``: a run of a job, with every task of it, and the name of the engine that has it.
 
     `file` is the job file, `retries` how often all of it was restarted. What is not in the file: `stopping`,
-    it was told to end and has not yet; `lost`, nobody goes on with it.
+    it was told to end and has not yet; `lost`, nobody goes on with it; `user`, who has submitted it to a
+    cluster.
     """
 
     job: str
@@ -82,6 +86,7 @@ class Run:
     failed_task: str | None = None
     stopping: bool = False
     lost: bool = False
+    user: str = ""
 
     @property
     def state(self) -> RunState:
@@ -147,20 +152,12 @@ def read_run(folder: Path) -> Run | Unreadable:
     if isinstance(document, Unreadable):
         return document
     try:
-        return Run.from_json(document)
+        run = Run.from_json(document)
     except ValueError as error:
         return Unreadable(f"its run.json is invalid: {error}")
-
-
-def read_engine(folder: Path) -> str | Unreadable:
-    """The name of the engine that has the run in `folder`."""
-    document = _read(folder)
-    if isinstance(document, Unreadable):
-        return document
-    try:
-        return _name(document["engine"])
-    except (KeyError, TypeError, ValueError) as error:
-        return Unreadable(f"its run.json does not name its engine: {error!r}")
+    if run.engine != LOCAL:
+        return Unreadable(f"its run.json is of the engine '{run.engine}'; in directories are local runs only")
+    return run
 
 
 def _read(folder: Path) -> Any:

@@ -106,14 +106,28 @@ def termination_message(record: str) -> str:
 
 def read_exit_record(folder: Folder) -> dict[str, Any]:
     """The record in the directory of a task; empty if it is missing or invalid."""
+    try:
+        return _read(folder.read(RECORD, _MOST_READ).decode())
+    except (OSError, ValueError):
+        return {}
+
+
+def read_termination_message(message: str) -> dict[str, Any]:
+    """The record in what `termination_message` gave; empty if there is none in it, or an invalid one."""
+    _, start, rest = message[:_MOST_READ].rpartition(_START)
+    record, end, _ = rest.partition(_END)
+    return _read(record) if start and end else {}
+
+
+def _read(text: str) -> dict[str, Any]:
     record: dict[str, Any] = {}
     try:
-        for line in folder.read(RECORD, _MOST_READ).decode().splitlines():
+        for line in text.splitlines():
             key, colon, value = line.partition(": ")
             if not colon or key in record:
                 return {}
             record[key] = loads(value)
-    except (OSError, ValueError, RecursionError):
+    except (ValueError, RecursionError):
         return {}
     return record
 

@@ -57,6 +57,9 @@ class SharedVariables:
         return {"platform": dict(self.platform), "peers": dict(self.peers)}
 
 
+_LISTS = ("roles", "secrets", "via", "capabilities")
+
+
 @record(frozen=True)
 class UseRecord:
     """One use of a plugin: who it is, for which roles, what it was given, and where it came from.
@@ -64,7 +67,7 @@ class UseRecord:
     `roles` have this use, `plugin_roles` any use of the plugin.
     `digest` is that of the distribution's code, None for an editable one. `secrets` names the platform's
     secrets that its hooks are given. `via` are the places by which the job came to a definition that `source`
-    is in, nearest first.
+    is in, nearest first. `capabilities` are those of the kernel that it needs where the task is root's.
     """
 
     name: str
@@ -79,6 +82,7 @@ class UseRecord:
     plugin_roles: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
     via: tuple[str, ...] = ()
+    capabilities: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
@@ -105,12 +109,13 @@ class UseRecord:
             "pluginRoles": list(self.plugin_roles),
             "secrets": list(self.secrets),
             "via": list(self.via),
+            "capabilities": list(self.capabilities),
         }
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> UseRecord:
         """Read what `to_json` gave."""
-        fields = {**document, **{name: tuple(document[name]) for name in ("roles", "secrets", "via")}}
+        fields = {**document, **{name: tuple(document[name]) for name in _LISTS}}
         policy, plugin_roles = fields.pop("failurePolicy"), tuple(fields.pop("pluginRoles"))
         return cls(failure_policy=policy, plugin_roles=plugin_roles, **fields)
 

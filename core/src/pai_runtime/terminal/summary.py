@@ -9,7 +9,7 @@ from pai_runtime.task.outcome import how_it_failed
 from pai_runtime.task.runtime_log import before_explanation
 from pai_runtime.terminal.text import shown_line
 from pai_runtime.terminal.times import elapsed
-from pai_runtime.terminal.words import counts, logs_command, short_path, tail
+from pai_runtime.terminal.words import command_for, counts, shown_name, some, tail
 
 _LAST_LINES = 5
 _SEARCHED_LINES = 40
@@ -22,7 +22,8 @@ def summary_lines(reader: RunReader, summary: Summary) -> Iterator[str]:
     failed = sum(each.count for each in summary.callbacks)
     callbacks = f", but {counted(failed, 'callback', 'callbacks')} failed" if failed else ""
     took = elapsed(run.started, run.ended, run.started)
-    logs = f"{callbacks}; its logs are in {short_path(reader.folder)}"
+    where = f": {command_for(reader, 'logs')}" if reader.options else f" are in {shown_name(reader)}"
+    logs = f"{callbacks}; its logs{where}"
     if summary.failure is not None:
         yield from _failed(reader, summary, summary.failure)
     elif run.outcome == "succeeded":
@@ -36,10 +37,10 @@ def summary_lines(reader: RunReader, summary: Summary) -> Iterator[str]:
         yield f"  the job was restarted {_times(run.retries)}"
     if summary.restarted:
         restarted = [f"{name} {_times(count)}" for name, count in summary.restarted.items()]
-        yield f"  restarted: {_some(restarted)}"
+        yield f"  restarted: {some(restarted)}"
     if summary.services:
         found = [f"{each.name} at {each.address} in {each.task.name}" for each in summary.services]
-        yield f"  services during the run: {_some(found)}"
+        yield f"  services during the run: {some(found)}"
     if summary.failure is not None:
         yield f"  the run took {took}"
 
@@ -60,7 +61,7 @@ def _failed(reader: RunReader, summary: Summary, failure: Failure) -> Iterator[s
     if failure.beside_command:
         lines = tail(reader, task, "runtime", _SEARCHED_LINES)
         yield from (f"  | {line}" for line in before_explanation(lines)[-_LAST_LINES:])
-    yield f"  its log: {logs_command(reader.folder, task.name, *['--runtime'] * failure.beside_command)}"
+    yield f"  its log: {command_for(reader, 'logs', task.name, *['--runtime'] * failure.beside_command)}"
     if len(tasks) > 1:
         yield f"  of {len(tasks)} tasks: {counts(each.state for each in tasks)}"
     for what, others in (
@@ -69,7 +70,7 @@ def _failed(reader: RunReader, summary: Summary, failure: Failure) -> Iterator[s
     ):
         if others:
             named = [f"{each.task.name} (exit code {each.task.exit_code})" for each in others]
-            yield f"  {what}: {_some(named)}"
+            yield f"  {what}: {some(named)}"
 
 
 def _failed_on_the_way(failures: Sequence[Failure]) -> Iterator[str]:
@@ -89,7 +90,7 @@ def _failed_callbacks(reader: RunReader, callbacks: Sequence[Callbacks], count: 
     if count > len(known[:_MOST_NAMED]):
         yield f"  {counted(count - len(known[:_MOST_NAMED]), 'more callback', 'more callbacks')} failed"
     only = [callbacks[0].task.name] if len(callbacks) == 1 else []
-    yield f"  log of callbacks: {logs_command(reader.folder, *only, '--runtime')}"
+    yield f"  log of callbacks: {command_for(reader, 'logs', *only, '--runtime')}"
 
 
 def _phrase(failure: Failure) -> str:
@@ -102,8 +103,3 @@ def _line(text: str) -> str:
 
 def _times(number: int) -> str:
     return "once" if number == 1 else f"{number} times"
-
-
-def _some(texts: list[str]) -> str:
-    more = len(texts) - _MOST_NAMED
-    return ", ".join(texts[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

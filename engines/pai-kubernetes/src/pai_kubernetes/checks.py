@@ -32,7 +32,7 @@ def check(job: Job, plans: Mapping[TaskName, Plan], profile: KubernetesProfile, 
     _check_virtual_cluster(job, profile, problems)
     for role in job.roles.values():
         _check_image(job, role, problems)
-        _check_gpus(role, profile, problems)
+        _check_machines(role, profile, problems)
         _check_shared_memory(role, problems)
     _check_mounts(job, plans, profile, problems)
     _check_extras(job, problems)
@@ -90,11 +90,29 @@ def _check_image(job: Job, role: TaskRole, problems: Problems) -> None:
         problems.add(_problem("image-without-tag", message, where, severity="warning", found=uri))
 
 
-def _check_gpus(role: TaskRole, profile: KubernetesProfile, problems: Problems) -> None:
-    if role.gpu and not profile.gpu_resource:
-        message = f"profile '{profile.name}' says that its cluster has no GPUs: gpuResource is empty"
-        where = role.value.at(("resourcePerInstance", "gpu"))
-        problems.add(_problem("no-gpus", message, where, found=str(role.gpu)))
+def _check_machines(role: TaskRole, profile: KubernetesProfile, problems: Problems) -> None:
+    """Of a profile that says nothing of types, the usual GPUs are given."""
+    known = profile.sku_types
+    name = role.sku_type.text if role.sku_type else ""
+    if role.sku_type is None or name in known:
+        return
+    if known:
+        message = (
+            f"there are no machines of the type '{name}'; profile '{profile.name}' has {listed(list(known))}"
+        )
+    else:
+        message = f"has no effect: profile '{profile.name}' says of no skuType what it is"
+    meant = problems.suggestions.near_miss(name, known)
+    problems.add(
+        _problem(
+            "unknown-sku-type",
+            message,
+            role.sku_type.at(()),
+            severity="error" if known else "warning",
+            found=name,
+            suggestion=meant,
+        )
+    )
 
 
 def _check_shared_memory(role: TaskRole, problems: Problems) -> None:

@@ -27,11 +27,16 @@ class Storage:
 
 @record(frozen=True)
 class VirtualCluster:
-    """What a virtual cluster means: a local queue of Kueue, and where its pods may run."""
+    """What a virtual cluster means: a local queue of Kueue, and how important and where its pods are.
+
+    `priority_class` is the pods' own, a PriorityClass of Kubernetes; Kueue orders its queue by it too, unless
+    there is a `workload_priority_class`, which is a WorkloadPriorityClass of Kueue and of no meaning to pods.
+    """
 
     name: str
     queue: str = ""
     priority_class: str = ""
+    workload_priority_class: str = ""
     node_selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: Sequence[Mapping[str, Any]] = ()
 

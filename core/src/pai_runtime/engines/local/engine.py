@@ -9,12 +9,12 @@ from pathlib import Path
 from types import FrameType
 
 from pai_runtime.document.problems import listed
-from pai_runtime.engines.engine import RunRequest
 from pai_runtime.engines.local.code_copy import COPY, copy_code
 from pai_runtime.engines.local.launcher import Launcher
 from pai_runtime.engines.local.placement import named_ports, placement, ports_needed
 from pai_runtime.engines.local.ports import NoFreePorts, free_ports, taken_ports
 from pai_runtime.engines.local.preparation import Preparation
+from pai_runtime.engines.local.request import RunRequest
 from pai_runtime.engines.local.retries import Retries
 from pai_runtime.engines.local.run_lock import run_lock
 from pai_runtime.engines.local.run_record import SHOW_EVERY, RunRecord
@@ -26,7 +26,7 @@ from pai_runtime.runs.cannot_run import CannotRun
 from pai_runtime.runs.completion import Decision, decision, roles_of
 from pai_runtime.runs.events import RunEvents
 from pai_runtime.runs.first_failure import first_failure
-from pai_runtime.runs.state import Run, RunOutcome
+from pai_runtime.runs.state import LOCAL, Run, RunOutcome
 from pai_runtime.supervisor.process_tree import adopt_orphans, keep_to_ourselves
 from pai_runtime.supervisor.stop import on_stop_signals
 from pai_runtime.supervisor.wake_pipe import WakePipe
@@ -257,7 +257,7 @@ class LocalRun:
         failed = self._decision.failed_task if self._decision and self._ended_at else None
         return Run(
             job=self._job.name,
-            engine="local",
+            engine=LOCAL,
             file=str(Path(self._job.file).absolute()),
             started=self._started,
             retries=self._retries.of_job,

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from secrets import token_hex
 
-from pai_runtime.engines.engine import RunRequest
 from pai_runtime.engines.local.environment import local_environment, not_set, secrets_among
 from pai_runtime.engines.local.isolation import Bind
 from pai_runtime.engines.local.isolation_trial import Trial, try_out
 from pai_runtime.engines.local.launcher import Launcher
+from pai_runtime.engines.local.request import RunRequest
 from pai_runtime.engines.local.storages import binds, check_storages, not_mounted
 from pai_runtime.engines.local.task import TaskSettings
 from pai_runtime.job.model import Job

@@ -27,8 +27,11 @@ _MOST_BYTES = 64 * 1024 * 1024
 class LocalRunReader:
     """The run in a folder, which is or was one of this machine."""
 
+    options: tuple[str, ...] = ()
+
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.named = str(folder)
 
     def run(self) -> Run | Unreadable:
         """As ``run.json`` says; lost if its engine is gone before its end."""
@@ -67,12 +70,13 @@ class LocalRunReader:
             raise ValueError("it is not an object")  # noqa: TRY004 - as for all else that is wrong in it
         return variables
 
-    def cancel(self) -> None:
+    def cancel(self) -> str:
         """Interrupt the process that goes on with it."""
         pid = lock_holder(self.folder)
         if pid is None:
             raise ProcessLookupError(errno.ESRCH, "no process here holds its lock", str(self.folder))
         os.kill(pid, signal.SIGINT)
+        return "run this again to kill all tasks now"
 
     def remove(self) -> None:
         """Remove its folder."""

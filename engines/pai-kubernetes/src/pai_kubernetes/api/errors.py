@@ -18,7 +18,7 @@ class ApiError(ClusterError):
     """The server refused, or could not be asked. The text is for people.
 
     `status` is that of HTTP, 0 if no answer came; `reason` as in the ``Status``, such as ``AlreadyExists``.
-    `may_pass`: another try may not meet it.
+    `may_pass`: another try may not meet it; `pause` is how many seconds the server asks to wait before that.
     """
 
     def __init__(
@@ -29,9 +29,11 @@ class ApiError(ClusterError):
         reason: str = "",
         causes: Sequence[Cause] = (),
         may_pass: bool = False,
+        pause: float = 0,
     ) -> None:
         super().__init__(message)
         self.status = status
         self.reason = reason
         self.causes = tuple(causes)
         self.may_pass = may_pass
+        self.pause = pause

@@ -1,6 +1,8 @@
 """Paths of the Kubernetes API. Without a name they are those of the collection."""
 
-from urllib.parse import quote
+from urllib.parse import quote, unquote
+
+from pai_runtime.task.record import record
 
 JOBSET_GROUP = "jobset.x-k8s.io"
 KUEUE_GROUP = "kueue.x-k8s.io"
@@ -79,3 +81,35 @@ def api_group(group: str) -> str:
 def _path(root: str, namespace: str, resource: str, name: str = "") -> str:
     within = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
     return f"{root}{within}/{resource}" + (f"/{quote(name, safe='')}" if name else "")
+
+
+@record(frozen=True)
+class Target:
+    """What a path leads to, for messages."""
+
+    group: str
+    version: str
+    namespace: str
+    resource: str
+    name: str
+
+    @property
+    def full_resource(self) -> str:
+        """As RBAC and kubectl name it: ``jobsets.jobset.x-k8s.io``, ``pods/log``."""
+        return f"{self.resource}.{self.group}" if self.group else self.resource
+
+    def __str__(self) -> str:
+        name = f" {self.name}" if self.name else ""
+        return f"{self.full_resource}{name}" + (f" in namespace {self.namespace}" if self.namespace else "")
+
+
+def target_of(path: str) -> Target:
+    """What one of these paths leads to."""
+    parts = [unquote(part) for part in path.split("/")[1:]]
+    group, version = ("", parts[1]) if parts[0] == "api" else (parts[1], (*parts, "")[2])
+    rest = parts[2 if parts[0] == "api" else 3 :]
+    namespace = ""
+    if len(rest) > 2 and rest[0] == "namespaces":  # noqa: PLR2004 - more than the namespace itself
+        namespace, rest = rest[1], rest[2:]
+    resource, name, below = (*rest, "", "", "")[:3]
+    return Target(group, version, namespace, f"{resource}/{below}" if below else resource, name)

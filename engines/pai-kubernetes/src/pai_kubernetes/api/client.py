@@ -1,0 +1,256 @@
+"""A client of the Kubernetes API: requests that are answered at once, and answers that go on."""
+
+import json
+import threading
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from pai_kubernetes.api.access import Access, Login
+from pai_kubernetes.api.connections import Connections, HttpRequest, OpenAnswer, Refused
+from pai_kubernetes.api.errors import ApiError
+from pai_kubernetes.api.messages import Asked, not_json, refusal, unreachable
+from pai_kubernetes.api.paths import target_of
+from pai_runtime.engines.cluster import ClusterError
+from pai_runtime.network.answer import Answer, NoAnswer
+from pai_runtime.network.deadline import Deadline
+from pai_runtime.plugin.backoff import backoff
+from pai_runtime.task.record import record
+
+SECONDS: Final = 30
+"""In which a request is answered; as long again may pass with retries of it."""
+MOST_BYTES: Final = 64 << 20
+MOST_ITEMS: Final = 100_000
+SILENCE: Final = 600
+"""Seconds after which an open answer that says nothing is taken to be broken."""
+
+_FIRST_PAUSE: Final = 0.5
+_LONGEST_PAUSE: Final = 8
+_PAGE: Final = 500
+
+
+@record(frozen=True)
+class Listing:
+    """Objects, and the version of the collection that they are of."""
+
+    items: list[dict[str, Any]]
+    version: str
+
+
+class Api:
+    """The API of a cluster, as somebody may use it in a namespace.
+
+    `label` names the cluster in messages: it is the name of the profile. `requests` is how many were sent.
+    Many threads may use it. All methods raise `ApiError`.
+    """
+
+    def __init__(self, access: Access, namespace: str, label: str) -> None:
+        self.namespace = namespace or access.namespace
+        self.label = label
+        self.requests = 0
+        self._access = access
+        self._connections = Connections(access)
+        self._lock = threading.Lock()
+
+    def get(self, path: str, **query: str | int) -> dict[str, Any]:
+        """The object at a path."""
+        return self._ask("get", "GET", path, query)
+
+    def list(self, path: str, *, selector: str = "", fields: str = "", limit: int = _PAGE) -> Listing:
+        """All objects of a collection, read in pages of at most `limit`."""
+        try:
+            return self._list(path, selector, fields, limit)
+        except ApiError as error:
+            if error.status != HTTPStatus.GONE:  # what the pages are of was given up meanwhile
+                raise
+        return self._list(path, selector, fields, limit)
+
+    def create(self, path: str, document: Mapping[str, Any], *, dry_run: bool = False) -> dict[str, Any]:
+        """Create an object in the collection at a path; the object as it is then.
+
+        A field that the server does not know is an error. With `dry_run` nothing is created, and all is
+        checked.
+        """
+        query = {"fieldValidation": "Strict"} | ({"dryRun": "All"} if dry_run else {})
+        return self._ask("create", "POST", path, query, document)
+
+    def patch(self, path: str, document: Mapping[str, Any]) -> dict[str, Any]:
+        """Change the object at a path by a merge patch (RFC 7396)."""
+        return self._ask("patch", "PATCH", path, {}, document)
+
+    def delete(self, path: str, *, options: Mapping[str, Any] | None = None) -> None:
+        """Delete the object at a path; `options`: fields of DeleteOptions, such as propagationPolicy."""
+        document = {"kind": "DeleteOptions", "apiVersion": "v1", **(options or {})}
+        self._ask("delete", "DELETE", path, {}, document)
+
+    def open(self, path: str, *, silence: float = SILENCE, **query: str | int) -> "Stream":
+        """An answer that goes on: a watch, or a log that is followed.
+
+        It is not retried, except with another login.
+        """
+        asked = self.asked("watch" if "watch" in query else "get", path)
+        # A connection that others use next is none that somebody may end.
+        headers = {**_headers("application/json, */*"), "Connection": "close"}
+        request = HttpRequest("GET", _target(path, query), headers)
+        login = self._login(asked)
+        answer = self._opened(asked, request, login, silence)
+        if isinstance(answer, Answer) and answer.status == HTTPStatus.UNAUTHORIZED:
+            answer = self._opened(asked, request, self._renewed(asked, login, answer), silence)
+        if isinstance(answer, Answer):
+            raise refusal(asked, answer)
+        return Stream(answer, asked)
+
+    def asked(self, verb: str, path: str) -> Asked:
+        """A request, for messages; `verb` is that of RBAC."""
+        access = self._access
+        return Asked(self.label, access.server, access.user, access.origin, verb, target_of(path))
+
+    def _list(self, path: str, selector: str, fields: str, limit: int) -> Listing:
+        query: dict[str, str | int] = {"limit": limit}
+        query |= {"labelSelector": selector} if selector else {}
+        query |= {"fieldSelector": fields} if fields else {}
+        items: list[dict[str, Any]] = []
+        while True:
+            page = self._ask("list", "GET", path, query)
+            metadata, found = page.get("metadata"), page.get("items")
+            if not isinstance(metadata, dict) or not isinstance(found or [], list):
+                raise not_json(self.asked("list", path), "it sends no list")
+            items += [each for each in found or () if is_object(each)]
+            if len(items) > MOST_ITEMS:
+                raise ApiError(f"{self.label}: more than {MOST_ITEMS} {target_of(path).full_resource}")
+            if not metadata.get("continue"):
+                return Listing(items, str(metadata.get("resourceVersion", "")))
+            query["continue"] = str(metadata["continue"])
+
+    def _ask(
+        self,
+        verb: str,
+        method: str,
+        path: str,
+        query: Mapping[str, str | int],
+        document: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """What comes of a request, which is repeated as far as that helps and does no harm."""
+        asked = self.asked(verb, path)
+        content = "application/merge-patch+json" if verb == "patch" else "application/json"
+        body = b"" if document is None else json.dumps(document).encode()
+        request = HttpRequest(method, _target(path, query), _headers("application/json", content), body)
+        login, renewed = self._login(asked), False
+        deadline, failures = Deadline(2 * SECONDS), 0
+        while True:
+            pause = 0.0
+            try:
+                seconds = min(SECONDS, deadline.left())
+                answer = self._connections.ask(self._sent(request, login), login, seconds, MOST_BYTES)
+            except NoAnswer as error:
+                failure = unreachable(asked, str(error), may_pass=not error.permanent)
+                repeatable = not error.permanent and (verb != "create" or isinstance(error, Refused))
+            else:
+                if answer.status < HTTPStatus.MULTIPLE_CHOICES:
+                    return _object(asked, answer)
+                if answer.status == HTTPStatus.UNAUTHORIZED and not renewed:
+                    login, renewed = self._renewed(asked, login, answer), True
+                    continue
+                failure, pause = refusal(asked, answer), answer.pause
+                overloaded = answer.status == HTTPStatus.TOO_MANY_REQUESTS
+                repeatable = overloaded or (answer.may_pass and verb != "create")
+            failures += 1
+            pause = max(pause, backoff(failures, _FIRST_PAUSE, _LONGEST_PAUSE))
+            if not repeatable or not deadline.wait(pause):
+                raise failure
+
+    def _opened(
+        self, asked: Asked, request: HttpRequest, login: Login, silence: float
+    ) -> Answer | OpenAnswer:
+        try:
+            return self._connections.open(self._sent(request, login), login, SECONDS, silence)
+        except NoAnswer as error:
+            raise unreachable(asked, str(error), may_pass=not error.permanent) from None
+
+    def _login(self, asked: Asked) -> Login:
+        try:
+            return self._access.credentials.login()
+        except ClusterError as error:
+            raise ApiError(f"{asked.label}: {error}") from None
+
+    def _renewed(self, asked: Asked, login: Login, answer: Answer) -> Login:
+        """Another login than one that was refused, if there is one."""
+        try:
+            other = self._access.credentials.renewed(login)
+        except ClusterError as error:
+            raise ApiError(f"{asked.label}: {error}") from None
+        if other == login:
+            raise refusal(asked, answer)
+        return other
+
+    def _sent(self, request: HttpRequest, login: Login) -> HttpRequest:
+        """The request with its login; it counts."""
+        with self._lock:
+            self.requests += 1
+        if not login.authorization:
+            return request
+        headers = {**request.headers, "Authorization": login.authorization}
+        return HttpRequest(request.method, request.target, headers, request.body)
+
+
+class Stream:
+    """An answer that goes on. One thread reads it, in a ``with`` block; any may close it.
+
+    That ends a read at once.
+    """
+
+    def __init__(self, answer: OpenAnswer, asked: Asked) -> None:
+        self._answer = answer
+        self._asked = asked
+        self._is_closed = False
+
+    def __enter__(self) -> "Stream":  # noqa: PYI034 - Python 3.10 has no Self
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._answer.close()
+
+    def read(self, most: int) -> bytes:
+        """The next bytes, at most so many, as soon as there are any; nothing at the end, or once closed.
+
+        Raises `ApiError` if it breaks off.
+        """
+        try:
+            data = self._answer.read(most)
+        except NoAnswer as error:
+            if self._is_closed:
+                return b""
+            raise unreachable(self._asked, str(error), may_pass=True) from None
+        return b"" if self._is_closed else data
+
+    def close(self) -> None:
+        """End it."""
+        self._is_closed = True
+        self._answer.end()
+
+
+def is_object(value: Any) -> bool:
+    """Whether a value out of an answer is an object of the API, with a name."""
+    metadata = value.get("metadata") if isinstance(value, dict) else None
+    return isinstance(metadata, dict) and isinstance(metadata.get("name"), str)
+
+
+def _object(asked: Asked, answer: Answer) -> dict[str, Any]:
+    try:
+        document = json.loads(answer.body)
+    except (ValueError, RecursionError):
+        document = None
+    if not isinstance(document, dict):
+        kind = answer.headers.get_content_type()
+        raise not_json(asked, "it sends no object" if kind == "application/json" else f"it sends {kind}")
+    return document
+
+
+def _target(path: str, query: Mapping[str, str | int]) -> str:
+    return f"{path}?{urlencode(query)}" if query else path
+
+
+def _headers(accept: str, content: str = "") -> dict[str, str]:
+    headers = {"Accept": accept, "User-Agent": "pai-runtime"}
+    return {**headers, "Content-Type": content} if content else headers

@@ -1,0 +1,244 @@
+"""HTTP requests to one server by urllib3, within a deadline; its connections are kept open between them."""
+
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from email.message import Message
+from http import HTTPStatus
+from http.client import HTTPException
+from typing import Any, Final, TypeVar
+
+import urllib3
+from urllib3 import BaseHTTPResponse, HTTPConnectionPool, HTTPSConnectionPool, PoolManager, ProxyManager
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.exceptions import HTTPError, InsecureRequestWarning, LocationValueError
+
+from pai_kubernetes.api.access import Access, Login, tls_context
+from pai_runtime.engines.cluster import ClusterError
+from pai_runtime.network.answer import Answer, NoAnswer, cause_of, no_answer, read_body
+from pai_runtime.network.deadline import within
+from pai_runtime.network.proxies import proxy_for, proxy_headers
+from pai_runtime.network.tls import system_trust
+from pai_runtime.network.url import shown_url, split_url
+from pai_runtime.task.record import field, record
+
+_CONNECT_SECONDS: Final = 10
+_MOST_KEPT: Final = 8
+_MOST_OF_REFUSAL: Final = 1 << 20
+_KEEP_ALIVE: Final = [
+    *HTTPConnection.default_socket_options,
+    # A peer that is gone is noticed in a minute and a half, and no router forgets a watch that is quiet.
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 15),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 4),
+]
+
+
+_FAILURES: Final = (HTTPError, HTTPException, OSError, ValueError)
+
+_Result = TypeVar("_Result")
+
+
+class Refused(NoAnswer):
+    """The server was not connected to, so that nothing was asked."""
+
+
+@record(frozen=True)
+class HttpRequest:
+    """One request; `target` is a path with its query."""
+
+    method: str
+    target: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+
+class OpenAnswer:
+    """A body of unknown length that is read as it comes. It is read by one thread, and closed by any."""
+
+    def __init__(self, response: BaseHTTPResponse, flight: "_Flight") -> None:
+        self._response = response
+        self._flight = flight
+
+    def read(self, most: int) -> bytes:
+        """What has come, at least a byte; nothing at the end. Raises `NoAnswer` for one that is no end."""
+        try:
+            return self._response.read1(most) or b""
+        except _FAILURES as error:
+            raise no_answer(cause_of(error)) from None
+
+    def end(self) -> None:
+        """End the connection, also for a thread that reads from it, which then meets its end."""
+        self._flight.end()
+
+    def close(self) -> None:
+        """Let go of it; for the thread that reads."""
+        self._flight.end()
+        self._response.close()
+
+
+class Connections:
+    """Those to one server. Many threads may use them."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._lock = threading.Lock()
+        self._managers: dict[tuple[bytes, bytes], PoolManager] = {}
+
+    def ask(self, request: HttpRequest, login: Login, seconds: float, most: int) -> Answer:
+        """The whole answer, of at most `most` bytes; raises `NoAnswer`."""
+
+        def exchange(_: _Flight) -> Answer:
+            return _whole(self._send(request, login, seconds), most)
+
+        return _flown(seconds, exchange)
+
+    def open(self, request: HttpRequest, login: Login, seconds: float, silence: float) -> Answer | OpenAnswer:
+        """The answer, whose body is still to come if its status is 200; raises `NoAnswer`.
+
+        It begins within so many `seconds`; a read of it fails when nothing comes for the time of `silence`.
+        """
+
+        def exchange(flight: _Flight) -> Answer | OpenAnswer:
+            response = self._send(request, login, silence)
+            if response.status == HTTPStatus.OK:
+                return OpenAnswer(response, flight)
+            return _whole(response, _MOST_OF_REFUSAL)
+
+        return _flown(seconds, exchange)
+
+    def _send(self, request: HttpRequest, login: Login, silence: float) -> BaseHTTPResponse:
+        response: BaseHTTPResponse = self._manager(login).urlopen(
+            request.method,
+            self._access.server + request.target,
+            body=request.body or None,
+            headers=dict(request.headers),
+            timeout=urllib3.Timeout(connect=min(silence, _CONNECT_SECONDS), read=silence),
+            retries=False,
+            redirect=False,
+            preload_content=False,
+            decode_content=False,
+        )
+        return response
+
+    def _manager(self, login: Login) -> PoolManager:
+        """What has the connections of a client certificate; of one that was replaced, nothing is kept."""
+        key = (login.certificate, login.key)
+        with self._lock:
+            manager = self._managers.get(key)
+            if manager is None:
+                self._managers.clear()
+                manager = self._managers[key] = _new_manager(self._access, login)
+            return manager
+
+
+def _new_manager(access: Access, login: Login) -> PoolManager:
+    options: dict[str, Any] = {"num_pools": 1, "maxsize": _MOST_KEPT, "socket_options": _KEEP_ALIVE}
+    url = split_url(access.server)
+    if url is None:
+        raise NoAnswer("it has no valid address", permanent=True)
+    if url.scheme == "https":
+        options["ssl_context"] = tls_context(access, login)
+        if access.server_name:
+            options["server_hostname"] = access.server_name
+    if access.insecure:
+        urllib3.disable_warnings(InsecureRequestWarning)  # whoever wrote the kubeconfig has decided it
+    proxy = split_url(access.proxy) if access.proxy else proxy_for(url)
+    if proxy is None:
+        manager = PoolManager(**options)
+    else:
+        trust = system_trust() if proxy.scheme == "https" else None
+        address, headers = shown_url(proxy.geturl()), proxy_headers(proxy)
+        manager = ProxyManager(address, proxy_headers=headers, proxy_ssl_context=trust, **options)
+    manager.pool_classes_by_scheme = {"http": _PlainPool, "https": _EncryptedPool}
+    return manager
+
+
+class _Flight:
+    """The connections that one request uses, which another thread can end."""
+
+    def __init__(self) -> None:
+        self._has_ended = False
+        self._used: list[Any] = []
+
+    def uses(self, sock: Any) -> None:
+        self._used.append(sock)
+        if self._has_ended:  # after it was added: nothing that comes too late is overlooked
+            self.end()
+
+    def end(self) -> None:
+        self._has_ended = True
+        for each in self._used:
+            sock = each
+            while not isinstance(sock, socket.socket):  # TLS to a proxy has TLS to the server in it
+                sock = sock.socket
+            with suppress(OSError):
+                # That of an encrypted one would let the other thread read on without TLS.
+                socket.socket.shutdown(sock, socket.SHUT_RDWR)
+
+
+_in_flight = threading.local()
+
+
+def _flown(seconds: float, exchange: Callable[[_Flight], _Result]) -> _Result:
+    """What comes of an exchange within so many seconds, after which its connections are ended."""
+    flight = _Flight()
+
+    def fly() -> _Result:
+        _in_flight.flight = flight
+        return exchange(flight)
+
+    try:
+        return within(seconds, fly)
+    except LocationValueError:
+        raise NoAnswer("it has no valid address", permanent=True) from None
+    except ClusterError as error:  # the certificates are of no use
+        raise NoAnswer(str(error), permanent=True) from None
+    except _FAILURES as error:
+        flight.end()
+        cause = cause_of(error)
+        if isinstance(cause, (ConnectionRefusedError, socket.gaierror)):
+            raise Refused(str(no_answer(cause))) from None
+        raise no_answer(cause) from None
+
+
+def _whole(response: BaseHTTPResponse, most: int) -> Answer:
+    """The whole answer; of what is an error, less will do."""
+    with response:
+        bound = most if response.status < HTTPStatus.MULTIPLE_CHOICES else _MOST_OF_REFUSAL
+        headers = Message()
+        for name, value in response.headers.items():
+            headers[name] = value
+        return Answer(response.status, headers, read_body(response.read, bound))
+
+
+class _Plain(HTTPConnection):
+    def connect(self) -> None:
+        super().connect()
+        _in_flight.flight.uses(self.sock)
+
+    def request(self, *args: Any, **options: Any) -> None:
+        if self.sock is not None:
+            _in_flight.flight.uses(self.sock)
+        super().request(*args, **options)
+
+
+class _Encrypted(HTTPSConnection):
+    def connect(self) -> None:
+        super().connect()
+        _in_flight.flight.uses(self.sock)
+
+    def request(self, *args: Any, **options: Any) -> None:
+        if self.sock is not None:
+            _in_flight.flight.uses(self.sock)
+        super().request(*args, **options)
+
+
+class _PlainPool(HTTPConnectionPool):
+    ConnectionCls = _Plain
+
+
+class _EncryptedPool(HTTPSConnectionPool):
+    ConnectionCls = _Encrypted

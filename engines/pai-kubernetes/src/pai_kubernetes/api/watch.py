@@ -1,0 +1,186 @@
+"""Watching a collection: all its objects as they are now, and each change as it comes."""
+
+import json
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from http import HTTPStatus
+from typing import Any, Final
+
+from pai_kubernetes.api.client import Api, Stream, is_object
+from pai_kubernetes.api.errors import ApiError
+from pai_kubernetes.api.messages import event_error
+from pai_runtime.plugin.backoff import backoff
+
+SYNCED: Final = "SYNCED"
+ADDED: Final = "ADDED"
+MODIFIED: Final = "MODIFIED"
+DELETED: Final = "DELETED"
+FAILED: Final = "FAILED"
+
+MOST_OF_EVENT: Final = 16 << 20
+"""Bytes; etcd keeps no object of more than 1.5 MiB by default."""
+
+_LONGEST: Final = (240, 300)
+"""Seconds, at random, after which the server is to end a watch: not all of them at the same time."""
+_SILENCE: Final = 120
+"""Seconds; servers send a bookmark each minute."""
+_SOON: Final = 5
+_MOST_FAILURES: Final = 3
+"""In a row, after which all is listed again: what a watch sends there may be what is wrong."""
+_FIRST_PAUSE: Final = 0.5
+_LONGEST_PAUSE: Final = 30
+_LONGEST_ASKED: Final = 120
+_PIECE: Final = 1 << 16
+
+
+class Watch:
+    """A collection that is listed, and then watched in a thread of its own until it is closed.
+
+    `objects`: all of them by name, as they were at one time; each change replaces the mapping, so that one
+    that was taken stays as it is. Those out of a list may have no ``kind``. `on_change` is called in the
+    thread, with the kind of change and the object: ``SYNCED`` (object empty) when all of `objects` is new,
+    ``ADDED``, ``MODIFIED``, ``DELETED``, and ``FAILED`` with which it ends, as `error` says: what no other
+    try gets over, such as 403. `trouble` is why it is not up to date at present, if so; it goes on trying.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        path: str,
+        *,
+        selector: str = "",
+        fields: str = "",
+        on_change: Callable[[str, dict[str, Any]], None],
+    ) -> None:
+        self.objects: Mapping[str, dict[str, Any]] = {}
+        self.error: ApiError | None = None
+        self.trouble: ApiError | None = None
+        self._api = api
+        self._path = path
+        self._selector = selector
+        self._fields = fields
+        self._on_change = on_change
+        self._closed = threading.Event()
+        self._stream: Stream | None = None
+        self._failures = 0
+
+    def start(self) -> None:
+        """Begin."""
+        threading.Thread(target=self._run, name=f"watch {self._path}", daemon=True).start()
+
+    def close(self) -> None:
+        """End it, without waiting for the thread, which makes no further call."""
+        self._closed.set()
+        if self._stream:
+            self._stream.close()
+
+    def _run(self) -> None:
+        while not self._closed.is_set():
+            try:
+                listing = self._api.list(self._path, selector=self._selector, fields=self._fields)
+                self.objects = {each["metadata"]["name"]: each for each in listing.items}
+                self.trouble = None
+                self._tell(SYNCED, {})
+                self._follow(listing.version)
+            except ApiError as error:
+                if not error.may_pass:
+                    self.error = error
+                    self._tell(FAILED, {})
+                    return
+                self._pause(error)
+
+    def _follow(self, version: str) -> None:
+        """Watch from a version on, until all has to be listed again; raises `ApiError`."""
+        while not self._closed.is_set():
+            began, seen = time.monotonic(), version
+            try:
+                for event in self._events(version):
+                    version = self._apply(event) or version
+                trouble = None
+            except ApiError as error:
+                if error.status == HTTPStatus.GONE:
+                    return
+                if not error.may_pass:
+                    raise
+                trouble = error
+            if version != seen or (trouble is None and time.monotonic() - began > _SOON):
+                self._failures = 0
+            else:  # also one that ends at once, again and again
+                self._pause(trouble)
+            if self._failures >= _MOST_FAILURES:
+                return
+
+    def _events(self, version: str) -> Iterator[dict[str, Any]]:
+        query = {"labelSelector": self._selector, "fieldSelector": self._fields, "resourceVersion": version}
+        stream = self._api.open(
+            self._path,
+            silence=_SILENCE,
+            watch="true",
+            allowWatchBookmarks="true",
+            timeoutSeconds=random.randint(*_LONGEST),  # noqa: S311 - no secret
+            **{key: value for key, value in query.items() if value},
+        )
+        self._stream = stream
+        if self._closed.is_set():  # after it was set: none that comes too late is overlooked
+            stream.close()
+        self.trouble = None
+        with stream:
+            yield from _parsed(stream, self._api, self._path)
+
+    def _apply(self, event: dict[str, Any]) -> str:
+        """Take up an event; the version after it. Raises `ApiError` for one that is an error."""
+        kind, document = event.get("type"), event.get("object")
+        if kind == "ERROR":
+            raise event_error(self._api.asked("watch", self._path), document)
+        metadata = document.get("metadata") if isinstance(document, dict) else None
+        version = str(metadata.get("resourceVersion") or "") if isinstance(metadata, dict) else ""
+        if kind in (ADDED, MODIFIED, DELETED) and is_object(document) and isinstance(document, dict):
+            name = document["metadata"]["name"]
+            objects = {**self.objects, name: document}
+            if kind == DELETED:
+                del objects[name]
+            self.objects = objects
+            self._tell(str(kind), document)
+        return version
+
+    def _tell(self, kind: str, document: dict[str, Any]) -> None:
+        if not self._closed.is_set():
+            self._on_change(kind, document)
+
+    def _pause(self, trouble: ApiError | None) -> None:
+        self.trouble = trouble
+        self._failures += 1
+        asked = min(trouble.pause, _LONGEST_ASKED) if trouble else 0
+        self._closed.wait(max(asked, backoff(self._failures, _FIRST_PAUSE, _LONGEST_PAUSE)))
+
+
+def _parsed(stream: Stream, api: Api, path: str) -> Iterator[dict[str, Any]]:
+    """The events in a stream, without one that is cut off at its end; raises `ApiError`."""
+    line = bytearray()
+    while piece := stream.read(_PIECE):
+        *ended, rest = piece.split(b"\n")
+        for each in ended:
+            line += each
+            if line.strip():
+                yield _event(bytes(line), api, path)
+            line.clear()
+        line += rest
+        if len(line) > MOST_OF_EVENT:
+            raise _strange(api, path, f"an event of more than {MOST_OF_EVENT} bytes")
+
+
+def _event(line: bytes, api: Api, path: str) -> dict[str, Any]:
+    try:
+        event = json.loads(line)
+    except (ValueError, RecursionError):
+        event = None
+    if not isinstance(event, dict):
+        raise _strange(api, path, "what is no event")
+    return event
+
+
+def _strange(api: Api, path: str, what: str) -> ApiError:
+    asked = api.asked("watch", path)
+    return ApiError(f"{api.label}: the watch of {asked.target.full_resource} sends {what}", may_pass=True)

@@ -1,0 +1,95 @@
+"""Engine profiles of Kubernetes, as they are written in ``engines.yaml``."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pai_kubernetes.profile import KubernetesProfile, SkuType, Storage, VirtualCluster
+from pai_runtime.document.problems import Problems
+from pai_runtime.document.schemas import check_value, package_schema
+from pai_runtime.document.value import Value
+from pai_runtime.document.written_path import written_path
+from pai_runtime.engines.profiles import Profile
+from pai_runtime.job.reading import mapping, text
+from pai_runtime.pod.image_reference import BadReference, parse_reference
+
+_KINDS: Final = ("claim", "nfs", "hostPath")
+_GPU: Final = "nvidia.com/gpu"
+
+
+def read_profile(profile: Profile) -> KubernetesProfile:
+    """What a profile says; raises `InvalidInput` with all that is wrong in it."""
+    root, problems = profile.value, Problems()
+    check_value(root, package_schema("pai_kubernetes", "profile.schema.json"), problems)
+    problems.check()
+    _check_image(root.get("runtimeImage"), problems)
+    gpu_resource = text(root, "gpuResource") or _GPU
+    storages = {str(each.key): _storage(each, problems) for each in _items(root, "storages")}
+    clusters = {str(each.key): _virtual_cluster(each, problems) for each in _items(root, "virtualClusters")}
+    sku_types = {str(each.key): _sku_type(each, gpu_resource) for each in _items(root, "skuTypes")}
+    problems.check()
+    kubeconfig = root.get("kubeconfig")
+    return KubernetesProfile(
+        name=profile.name,
+        runtime_image=text(root, "runtimeImage"),
+        delivery=root.data.get("delivery", "copy"),
+        context=text(root, "context"),
+        kubeconfig=str(written_path(kubeconfig)) if kubeconfig else "",
+        namespace=text(root, "namespace"),
+        storages=storages,
+        virtual_clusters=clusters if root.get("virtualClusters") else None,
+        gpu_resource=gpu_resource,
+        sku_types=sku_types,
+        image_pull_policy=text(root, "imagePullPolicy") or "IfNotPresent",
+        image_pull_secrets=root.data.get("imagePullSecrets", ()),
+    )
+
+
+def _check_image(image: Value | None, problems: Problems) -> None:
+    try:
+        parse_reference(image.text if image else "")
+    except BadReference as error:
+        problems.add(*([image.problem("wrong-image", str(error))] if image else ()))
+
+
+def _storage(value: Value, problems: Problems) -> Storage:
+    kinds = [kind for kind in _KINDS if value.get(kind)]
+    if len(kinds) != 1:
+        expected, found = "one of claim, nfs and hostPath", " and ".join(kinds) or "none of them"
+        message = f"expected {expected}, found {found}"
+        problems.add(value.problem("wrong-storage", message, found=found, expected=expected))
+    export = mapping(value, "nfs")
+    return Storage(
+        name=str(value.key),
+        claim=text(value, "claim"),
+        nfs_server=text(export, "server"),
+        nfs_path=text(export, "path"),
+        host_path=text(value, "hostPath"),
+        sub_path=text(value, "subPath"),
+        read_only=value.data.get("readOnly", False),
+    )
+
+
+def _virtual_cluster(value: Value, problems: Problems) -> VirtualCluster:
+    given: Mapping[str, Any] = value.data or {}
+    workload_class = value.get("workloadPriorityClass")
+    if workload_class and "queue" not in given:
+        message = "has no effect without a queue, since Kueue orders its queues by it; add the field queue"
+        problems.add(workload_class.problem("no-queue", message))
+    return VirtualCluster(
+        name=str(value.key),
+        queue=given.get("queue", ""),
+        priority_class=given.get("priorityClass", ""),
+        workload_priority_class=given.get("workloadPriorityClass", ""),
+        node_selector=given.get("nodeSelector", {}),
+        tolerations=given.get("tolerations", ()),
+    )
+
+
+def _sku_type(value: Value, gpu_resource: str) -> SkuType:
+    given: Mapping[str, Any] = value.data or {}
+    return SkuType(str(value.key), given.get("gpuResource", gpu_resource), given.get("nodeSelector", {}))
+
+
+def _items(root: Value, key: str) -> list[Value]:
+    found = mapping(root, key)
+    return list(found.values()) if found else []

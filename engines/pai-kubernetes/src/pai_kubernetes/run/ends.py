@@ -1,0 +1,110 @@
+"""How a pod has ended: the exit code of its task, when, and its exit record. Pure."""
+
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pai_kubernetes.labels import APP, INIT
+from pai_kubernetes.run.fields import condition, holds, mapping, moment, string, whole, words
+from pai_kubernetes.run.pods import container_status
+from pai_runtime.task.exit_record import read_termination_message
+from pai_runtime.task.record import record
+
+_KILLED: Final = 128 + 9
+"""The code of a task whose pod was taken away before it could leave one."""
+
+
+@record(frozen=True)
+class End:
+    """The end of a pod: that of `container`, or of the pod as a whole where that is empty.
+
+    `code` is the task's; `record` its exit record, or what stands for it if it left none. `disrupted`: the
+    cluster took the pod away (eviction, preemption, loss of its node); `stopped`: the pod was told to end.
+    """
+
+    code: int
+    container: str
+    started: float | None
+    ended: float
+    record: Mapping[str, Any]
+    disrupted: bool = False
+    stopped: bool = False
+
+
+def end_of(pod: Mapping[str, Any]) -> End | None:
+    """How a pod has ended; None: it has not."""
+    phase = string(pod, "status", "phase")
+    app = mapping(container_status(pod, APP), "terminated")
+    init = mapping(container_status(pod, INIT), "terminated")
+    if app and not (phase == "Failed" and not whole(app, "exitCode")):
+        return _end(pod, APP, app)
+    if phase == "Succeeded":
+        ended = moment(app, "finishedAt") or _last_change(pod)
+        return End(0, "", moment(app, "startedAt"), ended, {})
+    if phase != "Failed":
+        return None
+    return _end(pod, INIT, init) if whole(init, "exitCode") else _end(pod, "", app)
+
+
+def _end(pod: Mapping[str, Any], container: str, terminated: Mapping[str, Any]) -> End:
+    code = whole(terminated, "exitCode") if container else _KILLED
+    ended = moment(terminated, "finishedAt") or _last_change(pod)
+    found = read_termination_message(string(terminated, "message")) if container == APP else {}
+    told = _told_to_end(pod)
+    by_command = found.get("outcome") in ("failed", "setup-failed", "timeout")
+    return End(
+        code=code,
+        container=container,
+        started=moment(terminated, "startedAt") if container == APP else None,
+        ended=ended,
+        record=found or (_stand_in(pod, container, terminated, code, ended) if code else {}),
+        disrupted=holds(pod, "DisruptionTarget"),
+        stopped=found.get("outcome") == "cancelled"
+        or (not by_command and code != 0 and told is not None and ended >= told),
+    )
+
+
+def _told_to_end(pod: Mapping[str, Any]) -> float | None:
+    """When its deletion was asked for; the time of deletion is when that is enforced."""
+    enforced = moment(pod, "metadata", "deletionTimestamp")
+    return None if enforced is None else enforced - whole(pod, "metadata", "deletionGracePeriodSeconds")
+
+
+def _last_change(pod: Mapping[str, Any]) -> float:
+    """The best that is known where no container says when it has ended."""
+    changes = (moment(condition(pod, kind), "lastTransitionTime") for kind in ("DisruptionTarget", "Ready"))
+    created = moment(pod, "metadata", "creationTimestamp") or 0.0
+    return next((each for each in changes if each is not None), created)
+
+
+def _stand_in(
+    pod: Mapping[str, Any], container: str, terminated: Mapping[str, Any], code: int, ended: float
+) -> dict[str, Any]:
+    """A record of an end of which the task could leave none, in the words of the cluster."""
+    in_init = container == INIT
+    return {
+        "exitCode": code,
+        "outcome": "setup-failed" if in_init else "failed",
+        "phase": "init" if in_init else "command",
+        "originUserExitCode": None,
+        "message": _message(pod, terminated, container),
+        "decidedAt": time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(ended)),
+    }
+
+
+def _message(pod: Mapping[str, Any], terminated: Mapping[str, Any], container: str) -> str:
+    taken_away = condition(pod, "DisruptionTarget") if holds(pod, "DisruptionTarget") else {}
+    for what in (
+        _reason_and_words(mapping(pod, "status")),
+        _reason_and_words(taken_away),
+    ):
+        if what and container != INIT:
+            return f"the cluster has taken its pod away: {what}"
+    what = _reason_and_words(terminated, but=("Error", "Completed"))
+    where = "its init container" if container == INIT else "its container"
+    return f"{where} ended with exit code {whole(terminated, 'exitCode')}" + (f": {what}" if what else "")
+
+
+def _reason_and_words(document: Mapping[str, Any], but: tuple[str, ...] = ()) -> str:
+    reason, message = words(document, "reason"), words(document, "message")
+    return ": ".join(filter(None, ["" if reason in but else reason, message]))

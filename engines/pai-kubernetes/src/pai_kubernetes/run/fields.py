@@ -1,0 +1,106 @@
+"""Fields of objects that a server, or whoever may write them there, has given any shape."""
+
+import calendar
+import re
+import time
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+from pai_runtime.document.printable import printable
+
+LONGEST: Final = 300
+"""Characters of a text that are shown."""
+
+_MOST_DIGITS = 9
+_NOTHING: Final[Mapping[str, Any]] = {}
+
+
+def mapping(document: Any, *path: str) -> Mapping[str, Any]:
+    """The mapping at a path; empty if there is none."""
+    found = _at(document, path)
+    return found if isinstance(found, dict) else _NOTHING
+
+
+def mappings(document: Any, *path: str) -> list[Mapping[str, Any]]:
+    """The mappings in the list at a path; none if there is no list."""
+    found = _at(document, path)
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
+def string(document: Any, *path: str) -> str:
+    """The string at a path, as it is; empty if there is none."""
+    found = _at(document, path)
+    return found if isinstance(found, str) else ""
+
+
+def words(document: Any, *path: str) -> str:
+    """The string at a path, as one line to be shown: bounded, and printable."""
+    return shown(string(document, *path))
+
+
+def whole(document: Any, *path: str) -> int:
+    """The number at a path, which labels have as text; 0 if there is none, or it is negative."""
+    found = _at(document, path)
+    if isinstance(found, str) and len(found) <= _MOST_DIGITS and found.isascii() and found.isdigit():
+        return int(found)
+    return found if type(found) is int and found > 0 else 0
+
+
+def moment(document: Any, *path: str) -> float | None:
+    """The time at a path, in seconds since 1970; None if there is none."""
+    return seconds(string(document, *path))
+
+
+def condition(document: Any, kind: str) -> Mapping[str, Any]:
+    """A condition in the status of an object; empty if there is none."""
+    found = (each for each in mappings(document, "status", "conditions") if each.get("type") == kind)
+    return next(found, _NOTHING)
+
+
+def holds(document: Any, kind: str) -> bool:
+    """Whether a condition of an object is there, and true."""
+    return condition(document, kind).get("status") == "True"
+
+
+def name_of(document: Any) -> str:
+    """The name of an object."""
+    return string(document, "metadata", "name")
+
+
+def label(document: Any, name: str) -> str:
+    """A label of an object; empty if it has none of this name."""
+    return string(document, "metadata", "labels", name)
+
+
+def annotation(document: Any, name: str) -> str:
+    """An annotation of an object; empty if it has none of this name."""
+    return string(document, "metadata", "annotations", name)
+
+
+def shown(text: str) -> str:
+    """A text as one line of bounded length in which all can be seen."""
+    line = printable(" ".join(text[: 4 * LONGEST].split()))
+    return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"
+
+
+@lru_cache(maxsize=8192)
+def seconds(text: str) -> float | None:
+    """A time as in RFC 3339, in UTC, as seconds since 1970; None if it is none."""
+    found = re.fullmatch(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d{1,9})?Z", text, re.ASCII)
+    try:
+        return (
+            calendar.timegm(time.strptime(found[1], "%Y-%m-%dT%H:%M:%S")) + float(found[2] or 0)
+            if found
+            else None
+        )
+    except ValueError:
+        return None
+
+
+def _at(document: Any, path: Iterable[str]) -> Any:
+    for key in path:
+        if not isinstance(document, dict):
+            return None
+        document = document.get(key)
+    return document

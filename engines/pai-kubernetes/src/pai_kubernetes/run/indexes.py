@@ -1,0 +1,31 @@
+"""Which tasks have ended, as the Indexed Jobs of a run say. Pure."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from pai_kubernetes.labels import REPLICATED_JOB
+from pai_kubernetes.run.fields import label, string
+
+_MOST = 100_000
+
+
+def ended_indexes(jobs: Iterable[Mapping[str, Any]]) -> dict[tuple[str, int], bool]:
+    """Whether each task that has ended has succeeded, by its replicated job and index."""
+    ended: dict[tuple[str, int], bool] = {}
+    for job in jobs:
+        name = label(job, REPLICATED_JOB)
+        for key, succeeded in (("failedIndexes", False), ("completedIndexes", True)):
+            ended |= {(name, index): succeeded for index in expanded(string(job, "status", key))}
+    return ended
+
+
+def expanded(text: str) -> Iterator[int]:
+    """The numbers in a text such as ``0-2,5``; of what is not like that, none."""
+    left = _MOST
+    for part in text.split(","):
+        found = re.fullmatch(r"([0-9]{1,6})(?:-([0-9]{1,6}))?", part)
+        if found:
+            numbers = range(int(found[1]), int(found[2] or found[1]) + 1)[:left]
+            left -= len(numbers)
+            yield from numbers

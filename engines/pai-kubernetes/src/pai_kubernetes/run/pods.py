@@ -1,0 +1,96 @@
+"""The pods of a run: of which task each is, and in which attempt of it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pai_kubernetes.labels import APP, COMPLETION_INDEX, INDEX_FAILURES, REPLICATED_JOB, RESTART_ATTEMPT
+from pai_kubernetes.run.fields import annotation, label, mapping, mappings, moment, name_of, string, whole
+from pai_kubernetes.run.roles import Role
+from pai_runtime.plan.environment import TaskName
+from pai_runtime.task.record import record
+
+INDEX_DISRUPTIONS = "batch.kubernetes.io/job-index-ignored-failure-count"
+
+
+@record(frozen=True)
+class TaskPod:
+    """A pod of a task. `of_job` counts the restarts of the job before it, `attempt` all of the task.
+
+    `failures` are those of the task since the job was restarted. `is_gone`: it is no longer on the cluster.
+    """
+
+    task: TaskName
+    of_job: int
+    failures: int
+    attempt: int
+    created: float
+    document: Mapping[str, Any]
+    is_gone: bool = False
+
+    @property
+    def name(self) -> str:
+        """That of the pod."""
+        return name_of(self.document)
+
+    @property
+    def uid(self) -> str:
+        """What tells it from another pod of the same name."""
+        return string(self.document, "metadata", "uid")
+
+    def order(self) -> tuple[int, int, float]:
+        """By which the latest pod of a task is the greatest."""
+        return self.of_job, self.attempt, self.created
+
+
+def task_pods(
+    roles: Iterable[Role], pods: Iterable[Mapping[str, Any]], *, gone: bool = False
+) -> list[TaskPod]:
+    """The pods that are tasks of these roles."""
+    by_job = {role.job: role for role in roles}
+    return [found for pod in pods if (found := _task_pod(by_job, pod, gone=gone))]
+
+
+def latest_pods(pods: Iterable[TaskPod]) -> dict[TaskName, TaskPod]:
+    """The last pod of each task."""
+    latest: dict[TaskName, TaskPod] = {}
+    for pod in pods:
+        if pod.task not in latest or pod.order() >= latest[pod.task].order():
+            latest[pod.task] = pod
+    return latest
+
+
+def container_status(pod: Mapping[str, Any], name: str = APP) -> Mapping[str, Any]:
+    """The ``state`` of a container; empty if nothing is known of it."""
+    for kind in ("containerStatuses", "initContainerStatuses"):
+        for status in mappings(pod, "status", kind):
+            if status.get("name") == name:
+                return mapping(status, "state")
+    return {}
+
+
+def has_started(pod: Mapping[str, Any], container: str) -> bool:
+    """Whether there is a log of a container."""
+    state = container_status(pod, container)
+    return "running" in state or "terminated" in state
+
+
+def addresses(pods: Sequence[TaskPod]) -> dict[TaskName, str]:
+    """The addresses of the tasks, as far as they are known."""
+    found = ((pod.task, string(pod.document, "status", "podIP")) for pod in latest_pods(pods).values())
+    return {task: address for task, address in found if address}
+
+
+def _task_pod(by_job: Mapping[str, Role], pod: Mapping[str, Any], *, gone: bool) -> TaskPod | None:
+    role = by_job.get(label(pod, REPLICATED_JOB))
+    index = annotation(pod, COMPLETION_INDEX) or label(pod, COMPLETION_INDEX)
+    if role is None or not index.isascii() or not index.isdigit():
+        return None
+    number = whole({"index": index}, "index")
+    if number >= role.instances:
+        return None
+    of_job = whole(pod, "metadata", "labels", RESTART_ATTEMPT)
+    failures = whole(pod, "metadata", "annotations", INDEX_FAILURES)
+    disruptions = whole(pod, "metadata", "annotations", INDEX_DISRUPTIONS)
+    created = moment(pod, "metadata", "creationTimestamp") or 0.0
+    attempt = of_job + failures + disruptions
+    return TaskPod((role.name, number), of_job, failures, attempt, created, pod, gone)

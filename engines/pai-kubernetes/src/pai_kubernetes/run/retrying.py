@@ -1,0 +1,70 @@
+"""Whether a pod that has failed is followed by another one, as the policies of its JobSet say. Pure."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pai_kubernetes.run.ends import End
+from pai_kubernetes.run.fields import condition, mapping, mappings, name_of, string, whole
+from pai_kubernetes.run.pods import TaskPod
+
+Followed = Literal["again", "never", "permanent"]
+"""`permanent`: it would be, but for its exit code."""
+
+
+def is_followed(jobset: Mapping[str, Any], role_job: str, pod: TaskPod, end: End) -> Followed:
+    """Whether the task of a pod that ended badly is tried again by itself."""
+    spec = job_spec(jobset, role_job)
+    action, by_code = _matching_rule(spec, pod, end)
+    if action == "Ignore":
+        return "again"
+    is_left = pod.failures < whole(spec, "backoffLimitPerIndex")
+    if action in ("FailIndex", "FailJob"):
+        return "permanent" if by_code and (is_left or restarts_left(jobset)) else "never"
+    return "again" if is_left else "never"
+
+
+def job_spec(jobset: Mapping[str, Any], role_job: str) -> Mapping[str, Any]:
+    """The spec of a replicated job's Jobs."""
+    jobs = mappings(jobset, "spec", "replicatedJobs")
+    return next((mapping(each, "template", "spec") for each in jobs if each.get("name") == role_job), {})
+
+
+def restarts_left(jobset: Mapping[str, Any]) -> bool:
+    """Whether the job as a whole may be restarted once more."""
+    counted = mapping(jobset, "status").get("restartsCountTowardsMax")
+    used = counted if type(counted) is int else whole(jobset, "status", "restarts")
+    return used < whole(jobset, "spec", "failurePolicy", "maxRestarts")
+
+
+def _matching_rule(spec: Mapping[str, Any], pod: TaskPod, end: End) -> tuple[str, bool]:
+    """The action of the first rule that matches, and whether that is because of an exit code."""
+    for rule in mappings(spec, "podFailurePolicy", "rules"):
+        action = string(rule, "action")
+        codes = mapping(rule, "onExitCodes")
+        if codes:
+            if _has_code(codes, end):
+                return action, True
+        elif any(_has_condition(each, pod) for each in mappings(rule, "onPodConditions")):
+            return action, False
+    return "", False
+
+
+def _has_code(codes: Mapping[str, Any], end: End) -> bool:
+    if not end.container or codes.get("containerName") not in (None, "", end.container):
+        return False
+    values = codes.get("values")
+    is_in = isinstance(values, list) and end.code in values
+    return end.code != 0 and is_in is (codes.get("operator") == "In")
+
+
+def _has_condition(pattern: Mapping[str, Any], pod: TaskPod) -> bool:
+    found = condition(pod.document, string(pattern, "type"))
+    return bool(found) and found.get("status") == (pattern.get("status") or "True")
+
+
+def role_is_over(jobset: Mapping[str, Any], role_job: str) -> bool:
+    """Whether the Job of a role has ended, so that no more pods of it come."""
+    for status in mappings(jobset, "status", "replicatedJobsStatus"):
+        if name_of({"metadata": status}) == role_job:
+            return whole(status, "succeeded") > 0 or whole(status, "failed") > 0
+    return False

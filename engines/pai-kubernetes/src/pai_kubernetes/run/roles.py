@@ -1,0 +1,53 @@
+"""The task roles of a run, as the annotation of its JobSet says, which anybody may have changed."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from pai_kubernetes.labels import ROLES
+from pai_kubernetes.run.fields import annotation
+from pai_runtime.task.record import record
+
+_ROLE, _REPLICATED_JOB = "[A-Za-z_][A-Za-z0-9_]*", "[a-z0-9-]+"
+_MOST_TASKS = 100_000
+"""As many completions as an Indexed Job can have."""
+
+
+@record(frozen=True)
+class Role:
+    """A task role: its name as written, that of its replicated job, and how many tasks it has."""
+
+    name: str
+    job: str
+    instances: int
+
+
+def read_roles(jobset: Mapping[str, Any]) -> tuple[Role, ...]:
+    """The roles of a run, in the order of the job; raises `ValueError`."""
+    try:
+        document = json.loads(annotation(jobset, ROLES))
+        roles = tuple(
+            Role(
+                _matching("[A-Za-z_][A-Za-z0-9_]*", name), _matching("[a-z0-9-]+", each["name"]), _count(each)
+            )
+            for name, each in document.items()
+        )
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+        raise ValueError(f"its annotation {ROLES} does not name task roles") from None
+    if not 0 < sum(role.instances for role in roles) <= _MOST_TASKS:
+        raise ValueError(f"its annotation {ROLES} names no tasks, or more than {_MOST_TASKS}")
+    return roles
+
+
+def _matching(pattern: str, text: Any) -> str:
+    if not isinstance(text, str) or not re.fullmatch(pattern, text):
+        raise ValueError
+    return text
+
+
+def _count(document: Mapping[str, Any]) -> int:
+    count = document["instances"]
+    if type(count) is not int or count < 1:
+        raise ValueError
+    return count

@@ -1,0 +1,211 @@
+"""A run as its JobSet, its pods, and what the cluster warns of say it is. Pure.
+
+Whatever is in these objects, texts come out printable and bounded, and no task too many.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pai_kubernetes.labels import APP, CANCELLED, FILE, JOB
+from pai_kubernetes.run.ends import End, end_of
+from pai_kubernetes.run.fields import (
+    annotation,
+    condition,
+    holds,
+    mapping,
+    moment,
+    name_of,
+    seconds,
+    shown,
+    string,
+    whole,
+    words,
+)
+from pai_kubernetes.run.indexes import ended_indexes
+from pai_kubernetes.run.pods import TaskPod, addresses, container_status, latest_pods, task_pods
+from pai_kubernetes.run.retrying import is_followed, restarts_left, role_is_over
+from pai_kubernetes.run.roles import Role, read_roles
+from pai_kubernetes.run.waiting import Warnings, why_no_pod, why_pending
+from pai_runtime.plan.environment import TaskName
+from pai_runtime.runs.failed_callbacks import count_failed_callbacks
+from pai_runtime.runs.first_failure import first_failure
+from pai_runtime.runs.state import Run, RunOutcome, RunTask
+from pai_runtime.task.record import record
+
+ENGINE = "kubernetes"
+
+_Object = Mapping[str, Any]
+
+
+@record(frozen=True)
+class _Objects:
+    """What is known of a run, and of how it is as a whole."""
+
+    jobset: _Object
+    warnings: Warnings
+    workload: _Object | None
+    over: bool
+    cancelled: bool
+    all_have_addresses: bool
+    restarts: int
+    indexes: Mapping[tuple[str, int], bool]
+
+    def is_done(self, role: Role) -> bool:
+        """Whether no more pods of a role come."""
+        return self.over or self.cancelled or role_is_over(self.jobset, role.job)
+
+
+def run_of(
+    jobset: _Object,
+    pods: Iterable[_Object],
+    events: Iterable[_Object] = (),
+    workload: _Object | None = None,
+    ended: Iterable[_Object] = (),
+    *,
+    jobs: Iterable[_Object] = (),
+    gone: float | None = None,
+) -> Run:
+    """The run; raises `ValueError` if the JobSet is none of a run.
+
+    `ended` are pods as they were when they were last seen, `jobs` the Jobs as far as they were asked for.
+    `gone`: when the JobSet was seen to be deleted (seconds since 1970).
+    """
+    roles = read_roles(jobset)
+    found = [*task_pods(roles, ended, gone=True), *task_pods(roles, pods)]
+    latest = latest_pods(found)
+    restarts = whole(jobset, "status", "restarts")
+    outcome, ended_at = _outcome(jobset, latest, gone)
+    objects = _Objects(
+        jobset,
+        Warnings.of(events),
+        workload,
+        over=outcome is not None,
+        cancelled=_cancelled_at(jobset) is not None or gone is not None,
+        all_have_addresses=len(addresses(list(latest.values()))) == sum(role.instances for role in roles),
+        restarts=restarts,
+        indexes=ended_indexes(jobs),
+    )
+    tasks: list[RunTask] = []
+    ends: dict[TaskName, End] = {}
+    for role in roles:
+        for index in range(role.instances):
+            pod = latest.get((role.name, index))
+            if pod is not None and pod.of_job < restarts and outcome is None:
+                pod = None  # of an attempt of the job that has ended
+            end = end_of(pod.document) if pod is not None else None
+            if end is not None and end.code:
+                ends[role.name, index] = end
+            tasks.append(_task(objects, role, index, pod, end))
+    return Run(
+        job=shown(annotation(jobset, JOB) or name_of(jobset)),
+        engine=ENGINE,
+        file=shown(annotation(jobset, FILE)),
+        started=moment(jobset, "metadata", "creationTimestamp") or 0.0,
+        retries=restarts,
+        tasks=tuple(tasks),
+        ended=ended_at,
+        outcome=outcome,
+        failed_task=_failed_task(tasks, ends) if outcome == "failed" else None,
+        stopping=objects.cancelled and outcome is None,
+    )
+
+
+def why_it_failed(jobset: _Object) -> str:
+    """The words of the JobSet about its failure; empty if it has not failed."""
+    return words(condition(jobset, "Failed"), "message") if holds(jobset, "Failed") else ""
+
+
+def _cancelled_at(jobset: _Object) -> float | None:
+    return seconds(annotation(jobset, CANCELLED))
+
+
+def _outcome(
+    jobset: _Object, latest: Mapping[TaskName, TaskPod], gone: float | None
+) -> tuple[RunOutcome | None, float | None]:
+    """How the run has ended, and when."""
+    cancelled = _cancelled_at(jobset)
+    if holds(jobset, "Completed"):
+        return "succeeded", _since(jobset, "Completed")
+    if holds(jobset, "Failed"):
+        at = _since(jobset, "Failed")
+        return ("cancelled" if cancelled is not None and cancelled <= at else "failed"), at
+    if gone is not None:
+        return "cancelled", gone
+    if cancelled is None or mapping(jobset, "spec").get("suspend") is not True:
+        return None, None
+    ends = [end_of(pod.document) for pod in latest.values() if not pod.is_gone]
+    if None in ends:
+        return None, None
+    return "cancelled", max([cancelled, *(end.ended for end in ends if end)])
+
+
+def _since(jobset: _Object, kind: str) -> float:
+    changed = moment(condition(jobset, kind), "lastTransitionTime")
+    return changed or moment(jobset, "metadata", "creationTimestamp") or 0.0
+
+
+def _task(objects: _Objects, role: Role, index: int, pod: TaskPod | None, end: End | None) -> RunTask:
+    if end is not None and pod is not None:
+        return _ended(objects, role, pod, end)
+    base = RunTask(role.name, index, "waiting", None, pod.attempt if pod else objects.restarts, None, None)
+    if pod is None or pod.is_gone:
+        return _without_pod(objects, role, base)
+    node = shown(string(pod.document, "spec", "nodeName"))
+    if running := mapping(container_status(pod.document, APP), "running"):
+        return _with(base, state="running", started=moment(running, "startedAt"), node=node)
+    note = why_pending(pod.document, objects.warnings, alone=not objects.all_have_addresses)
+    return _with(base, node=node, note=note)
+
+
+def _without_pod(objects: _Objects, role: Role, base: RunTask) -> RunTask:
+    by_job = objects.indexes.get((role.job, base.index))
+    if by_job is not None:
+        return _with(base, state="succeeded" if by_job else "failed", exit_code=0 if by_job else None)
+    if objects.over or role_is_over(objects.jobset, role.job):
+        return _with(base, state="stopped")
+    if objects.cancelled:
+        return base
+    job = f"{name_of(objects.jobset)}-{role.job}-0"
+    return _with(base, note=why_no_pod(objects.jobset, job, objects.warnings, objects.workload))
+
+
+def _ended(objects: _Objects, role: Role, pod: TaskPod, end: End) -> RunTask:
+    task = RunTask(
+        role=role.name,
+        index=pod.task[1],
+        state="failed" if end.code else "succeeded",
+        exit_code=end.code,
+        retries=pod.attempt,
+        started=end.started,
+        ended=end.ended,
+        failed_callbacks=count_failed_callbacks(end.record),
+        node=shown(string(pod.document, "spec", "nodeName")),
+    )
+    if not end.code:
+        return task
+    is_done = objects.is_done(role)
+    if is_done and (end.stopped or (end.disrupted and end.container != APP)):
+        return _with(task, state="stopped")
+    followed = is_followed(objects.jobset, role.job, pod, end)
+    if followed == "again" and not is_done:
+        why = "its pod was taken away" if end.disrupted else f"failed with exit code {end.code}"
+        waits = f"{why}; it will be started again"
+        return _with(task, state="waiting", exit_code=None, started=None, ended=None, note=waits)
+    permanent = end.record.get("behavior") == "PERMANENT" and objects.over and restarts_left(objects.jobset)
+    return _with(task, not_retried=followed == "permanent" or permanent)
+
+
+def _failed_task(tasks: Iterable[RunTask], ends: Mapping[TaskName, End]) -> str | None:
+    """The task that failed first, of those that have failed."""
+    failed = [task for task in tasks if task.state == "failed"]
+    if not failed:
+        return None
+    records = {(task.role, task.index): ends[task.role, task.index].record for task in failed if task.ended}
+    first = min(failed, key=lambda task: task.ended or float("inf"))
+    role, index = first_failure(records, (first.role, first.index))
+    return f"{role}/{index}"
+
+
+def _with(task: RunTask, **changes: Any) -> RunTask:
+    """Faster than `dataclasses.replace`; there may be thousands of tasks."""
+    return RunTask(**{**vars(task), **changes})
