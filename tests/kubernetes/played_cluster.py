@@ -57,14 +57,14 @@ class PlayedView:
         self.said: list[str] = []
         self.shown: list[Run] = []
         self.has_ended = False
-        self._script = script
+        self.script = script
 
     def say(self, text: str) -> None:
         self.said.append(text)
 
     def show(self, run: Run) -> None:
         self.shown.append(run)
-        self._script(run)
+        self.script(run)
 
     def end(self) -> None:
         self.has_ended = True

@@ -27,11 +27,17 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiServer]:
     monkeypatch.setattr("pai_kubernetes.run.log_stream._FIRST_PAUSE", 0.01)
     with ApiServer() as started:
         yield started
+        while _READERS:
+            _READERS.pop().close()
+
+
+_READERS: list[Reader] = []
 
 
 def _opened(cluster: PlayedCluster, *, again: bool = False) -> tuple[Reader, tuple[RunTask, ...]]:
     """A reader that has asked for the run; `again`: twice, so that it watches."""
     reader = Reader(cluster.api, NAME, "lab")
+    _READERS.append(reader)
     for _ in range(1 + again):
         run = reader.run()
     assert isinstance(run, Run)
@@ -93,7 +99,8 @@ def test_the_runtimes_log_is_that_of_the_init_container_and_then_of_the_sidecar(
     server.log(pod, "runtime-log", b'log\n[pai-runtime variables] {"a": 1}\nlast\n', ended=True)
     reader, tasks = _opened(cluster)
     assert _read(reader.log(tasks[0], "runtime"), 14) == b"init\nlog\nlast\n"
-    assert reader.log(tasks[0], "runtime").tail(100) == b"log\nlast\n"
+    another, _ = _opened(cluster)
+    assert another.log(tasks[0], "runtime").tail(100) == b"log\nlast\n"
 
 
 def test_what_a_command_writes_is_shown_even_if_it_looks_like_variables(server: ApiServer) -> None:

@@ -189,21 +189,17 @@ def test_a_cluster_that_is_away_for_a_while_is_told_of_once(
     monkeypatch.setattr("pai_kubernetes.run.follow._AWAY", 0.0)
     cluster = PlayedCluster(server, {"worker": 1})
     view = PlayedView()
-    is_back = []
 
-    def away() -> None:
-        server.arm(Fault(503), "watch", times=6)
-        server.arm(Fault(503), "list", times=6)
+    def go_away() -> None:
+        server.arm(Fault(503), "watch", times=10**6)
+        server.arm(Fault(503), "list", times=10**6)
         server.break_streams()
 
-    def script(run: Run) -> None:
-        if len(view.shown) == 1:
-            away()
-        elif any("again" in text for text in view.said) and not is_back:
-            is_back.append(run)
-            cluster.end("Completed")
-
-    view._script = script
+    view.script = _Script(
+        (lambda _: True, go_away),
+        (lambda _: len(view.said) == 1, server.disarm),
+        (lambda _: len(view.said) == 2, lambda: cluster.end("Completed")),
+    )
     assert _follow(cluster, view)[1] == 0
     assert len(view.said) == 2
 

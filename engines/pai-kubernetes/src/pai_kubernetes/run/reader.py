@@ -61,8 +61,13 @@ class Reader:
         try:
             return Follower(watched, self._logs, view, self.named, self.options).follow()
         finally:
-            watched.close()
-            self._logs.close()
+            self.close()
+
+    def close(self) -> None:
+        """End all that is watched and followed."""
+        if self._watched is not None:
+            self._watched.close()
+        self._logs.close()
 
     def progress(self, task: RunTask) -> Progress | None:
         """What the state of its pod tells: that it is in its init container, or in its command."""
