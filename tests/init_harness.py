@@ -62,7 +62,7 @@ class PodFolder:
 
     @property
     def logs(self) -> Path:
-        return self.volume / "logs" / self.environment["FC_POD_UID"]
+        return self.volume / "logs" / (self.environment["FC_POD_UID"] or "pod")
 
     @property
     def log(self) -> str:

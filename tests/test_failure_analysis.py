@@ -145,7 +145,9 @@ def test_the_clusters_spec_is_read_when_the_plan_is_made_and_its_faults_are_warn
     assert len(contribution.warnings) == 21
     assert contribution.warnings[-1] == f"{spec}: 2980 more invalid entries or patterns"
     monkeypatch.setenv(CLUSTER_SPEC, "")
-    assert pai_prerequisite(use(), task) is None
+    contribution = pai_prerequisite(use(), task)
+    assert contribution is not None
+    assert not contribution.exit_rules
 
 
 @pytest.mark.parametrize("active", [None, "VIRTUAL_ENV", "CONDA_PREFIX"])

@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import Any, Final, TypeVar, get_args
 
 from pai_failure_analysis.exit_codes_command import by_code
+from pai_failure_analysis.permanent_codes import SHIPPED
 from pai_failure_analysis.rules import shipped_rules
 from pai_runtime import cli, hooks, plugin
 from pai_runtime.document.problems import Problems
@@ -46,7 +47,14 @@ What the exit code and the phrase of a failed task mean, by the rules of the plu
 [failure_analysis](../plugins/pai-failure-analysis/README.md); codes of the runtime itself are in the
 [reference](reference.md#exit-codes). A code stands for a kind of failure, and the phrase for one of them. The
 first rule that matches decides, in an order that is not the one here. A retry may help after a `TRANSIENT`
-failure; after a `PERMANENT` one it fails again unless something is changed."""
+failure; after a `PERMANENT` one it fails again unless something is changed.
+
+The controllers of a cluster see the exit code of a task alone. They do not retry a task that ends with a code
+that only permanent failures have; by the shipped rules, these are
+{codes}.
+A job's own rules add to them or take from them. All other codes are retried there, whatever the failure
+is, and a command that ends with one of these by itself is not. `pai-runtime run` on one machine goes by the
+failure. With `extras.retryOn: always`, both retry all."""
 
 DOCUMENTS: Final = {
     "Job file": (
@@ -225,7 +233,7 @@ def _failures() -> Iterator[str]:
     yield ""
     yield "<!-- Written by tools/reference.py from the shipped exit spec; do not edit. -->"
     yield ""
-    yield _EXIT_CODES
+    yield _EXIT_CODES.format(codes=", ".join(map(str, SHIPPED)))
     yield ""
     rules = by_code(shipped_rules())
     rows = [

@@ -307,6 +307,7 @@ FORGED = {
     "an environment that is a list": contribution(b'"environment": []'),
     "a rule with NaN": contribution(b'"exit_rules": [{"code": NaN}]'),
     "a service with NaN": contribution(b'"services": [["a", "b", null, 1, "never", false, null, NaN]]'),
+    "a code that is none": contribution(b'"permanent_codes": [true]'),
     "a NUL": contribution(b'"environment": {"A": "\\u0000"}'),
     "a number that is too long": contribution(b'"exit_rules": [{"code": ' + b"1" * 9000 + b"}]"),
 }

@@ -81,7 +81,7 @@ class Pod:
         """The init container from its start to its end; `environment` is added to the pod's own."""
         spec = self._pod.init
         env = {"PATH": PATH, **spec.environment, **self._own, **environment}
-        mounts = [*_elsewhere(), Mount(self._bundle, _BUNDLE, read_only=True), *self._mounts(spec)]
+        mounts = [*elsewhere(), Mount(self._bundle, _BUNDLE, read_only=True), *self._mounts(spec)]
         container = Container(
             RUNTIME_IMAGE, [str(PROGRAM), "init"], env, mounts, host_network=self._pod.host_network
         )
@@ -142,7 +142,7 @@ def _project(volume: Path, texts: Mapping[str, str]) -> None:
         (volume / key).symlink_to(f"..data/{key}")
 
 
-def _elsewhere() -> list[Mount]:
+def elsewhere() -> list[Mount]:
     """What the tests' environment has on other file systems than this machine's root."""
     places = (_ROOT, Path(sys.prefix), Path(sys.base_prefix))
     root = Path("/").stat().st_dev

@@ -4,10 +4,13 @@ import json
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
+
+from tests.support import until
 
 DOCKERS_CAPABILITIES = (
     "AUDIT_WRITE",
@@ -51,40 +54,54 @@ class Mount:
 
 @dataclass(frozen=True)
 class Container:
-    """What a container is made of. `memory`: how many bytes it may use."""
+    """What a container is made of.
+
+    `group` is the user's own unless it is given. `memory`: how many bytes it may use; `shm`: how many its
+    ``/dev/shm`` holds, None: it has none. `network` is the network namespace of its pod.
+    """
 
     image: Path
     argv: Sequence[str]
     env: Mapping[str, str] = field(default_factory=dict)
     mounts: Sequence[Mount] = ()
     user: int = 0
+    group: int | None = None
     work: str = "/"
     capabilities: Sequence[str] = DOCKERS_CAPABILITIES
     read_only: bool = False
     memory: int | None = None
-    has_shm: bool = True
+    shm: int | None = 64 << 20
+    hostname: str = ""
     host_network: bool = True
+    network: Path | None = None
+    can_gain_privileges: bool = True
 
     def config(self) -> dict[str, Any]:
         """It as the OCI runtime specification writes it."""
         capabilities = [f"CAP_{name}" for name in self.capabilities]
         # As containerd does it: an ordinary user gets them by set-user-ID programs only.
         given = {"bounding": capabilities, "permitted": [] if self.user else capabilities}
-        own_network = () if self.host_network else ("network",)
+        namespaces = [{"type": kind} for kind in ("pid", "ipc", "uts", "mount")]
+        if self.network:
+            namespaces.append({"type": "network", "path": str(self.network)})
+        elif not self.host_network:
+            namespaces.append({"type": "network"})
         resources: dict[str, Any] = {"memory": {"limit": self.memory}} if self.memory else {}
         return {
             "ociVersion": "1.0.2",
             "process": {
-                "user": {"uid": self.user, "gid": self.user},
+                "user": {"uid": self.user, "gid": self.user if self.group is None else self.group},
                 "args": list(self.argv),
                 "env": [f"{name}={value}" for name, value in self.env.items()],
                 "cwd": self.work,
                 "capabilities": {**given, "effective": given["permitted"]},
+                "noNewPrivileges": not self.can_gain_privileges,
             },
+            "hostname": self.hostname,
             "root": {"path": "rootfs", "readonly": self.read_only},
             "mounts": [*self._file_systems(), *map(_bind, self.mounts)],
             "linux": {
-                "namespaces": [{"type": kind} for kind in ("pid", "ipc", "uts", "mount", *own_network)],
+                "namespaces": namespaces,
                 "resources": resources,
                 "maskedPaths": _MASKED,
                 "readonlyPaths": _READ_ONLY,
@@ -93,14 +110,14 @@ class Container:
 
     def _file_systems(self) -> list[dict[str, Any]]:
         pts = ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"]
-        shm = ["nosuid", "noexec", "nodev", "mode=1777", "size=65536k"]
+        shm = ["nosuid", "noexec", "nodev", "mode=1777", f"size={self.shm}"]
         return [
             {"destination": "/proc", "type": "proc", "source": "proc"},
             {"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "mode=755"]},
             {"destination": "/dev/pts", "type": "devpts", "source": "devpts", "options": pts},
             *(
                 [{"destination": "/dev/shm", "type": "tmpfs", "source": "shm", "options": shm}]
-                if self.has_shm
+                if self.shm is not None
                 else []
             ),
             {"destination": "/sys", "type": "sysfs", "source": "sysfs", "options": ["ro"]},
@@ -123,28 +140,48 @@ class Ended:
 
 
 class Running:
-    """A container that runs; `folder` is its own, and is made here."""
+    """A container that runs; `folder` is its own, and is made here.
 
-    def __init__(self, container: Container, folder: Path) -> None:
+    What it writes is appended to `log`, if there is one; else `end` has it.
+    """
+
+    def __init__(self, container: Container, folder: Path, log: Path | None = None) -> None:
         self._id = f"pai-{uuid4().hex[:12]}"
         self._runc = ["runc", "--root", str(folder / "state")]
         bundle = folder / self._id
+        self._pid_file = bundle / "pid"
         for name in ("rootfs", "changes"):
             (bundle / name).mkdir(parents=True)
         (bundle / "config.json").write_text(json.dumps(container.config()))
         overlay = ["unshare", "--mount", "sh", "-c", _OVERLAY, "sh", str(bundle), str(container.image)]
-        self.process = subprocess.Popen(
-            [*overlay, *self._runc, "run", "--bundle", str(bundle), self._id],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        with ExitStack() as opened:
+            output = subprocess.PIPE if log is None else opened.enter_context(log.open("ab"))
+            self.process = subprocess.Popen(
+                [*overlay, *self._runc, "run", "--pid-file", self._pid_file, "--bundle", bundle, self._id],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.PIPE if log is None else output,
+                text=True,
+            )
 
     def end(self) -> Ended:
         """Wait for its end."""
         stdout, stderr = self.process.communicate(timeout=90)
-        return Ended(self.process.returncode, stdout, stderr)
+        return Ended(self.process.returncode, stdout or "", stderr or "")
+
+    def wait_for_start(self) -> None:
+        """Wait until it runs, or has ended."""
+        until(lambda: self._pid_file.exists() or self.process.poll() is not None)
+
+    def stop(self, seconds: float) -> None:
+        """SIGTERM, as the kubelet stops it, and SIGKILL if it has not ended in time."""
+        self.wait_for_start()
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            with suppress(subprocess.CalledProcessError):  # it has just ended
+                self.send(number)
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(seconds)
+                break
 
     def send(self, number: signal.Signals) -> None:
         """Send its first process a signal, as the kubelet does."""

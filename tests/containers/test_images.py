@@ -40,7 +40,7 @@ IMAGES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     ),
     "scratch, read-only, of an ordinary user without capabilities": (
         "scratch",
-        {"read_only": True, "user": 12345, "capabilities": (), "has_shm": False},
+        {"read_only": True, "user": 12345, "capabilities": (), "shm": None},
     ),
     "an older Debian, of an ordinary user": ("bullseye", {"user": 12345}),
 }

@@ -18,7 +18,7 @@ PROFILE = KubernetesProfile(
     runtime_image="registry.example.com/pai-runtime:1",
     storages={"datasets": Storage("datasets", claim="datasets")},
     virtual_clusters={"default": VirtualCluster("default"), "vision": VirtualCluster("vision")},
-    sku_types={"A100": SkuType("A100", "nvidia.com/gpu"), "none": SkuType("none", "")},
+    sku_types={"A100": SkuType("A100", "nvidia.com/gpu")},
 )
 IMAGE = {"name": "image", "type": "dockerimage", "uri": "example/image:1"}
 
@@ -81,13 +81,13 @@ def nfs(**fields: Any) -> list[dict[str, Any]]:
             "defaults.virtualCluster",
             "visions",
         ),
-        ({"image": {"uri": "A/B"}}, "image-reference", "error", "prerequisites[0].uri", "A/B"),
+        ({"image": {"uri": "A/B"}}, "wrong-image", "error", "prerequisites[0].uri", "A/B"),
         (
             {"image": {"uri": "a/b"}},
             "image-without-tag",
             "warning",
             "prerequisites[0].uri",
-            "example/i",
+            "a/b",
         ),
         (
             {"worker": {"extraContainerOptions": {"shmMB": 101}}},
@@ -136,11 +136,25 @@ def test_any_virtual_cluster_is_right_where_the_profile_lists_none(tmp_path: Pat
     assert found(tmp_path, document, KubernetesProfile("lab", "image")) == {}
 
 
-def test_gpus_need_a_resource(tmp_path: Path) -> None:
-    document = job(worker={"resourcePerInstance": {"cpu": 1, "memoryMB": 100, "gpu": 2}})
-    field = "taskRoles.worker.resourcePerInstance.gpu"
-    profile = KubernetesProfile("lab", "image", gpu_resource="")
-    assert found(tmp_path, document, profile) == {"no-gpus": ("error", field, line_of(tmp_path, "gpu: 2"))}
+def machines(sku_type: str) -> dict[str, Any]:
+    return {"extras": {"hivedScheduler": {"taskRoles": {"worker": {"skuType": sku_type, "skuNum": 1}}}}}
+
+
+@pytest.mark.parametrize(
+    ("profile", "sku_type", "severity"),
+    [
+        (PROFILE, "A100", ""),
+        (PROFILE, "A10", "error"),
+        (KubernetesProfile("lab", "image"), "A100", "warning"),
+    ],
+)
+def test_a_type_of_machines_is_one_that_the_profile_knows(
+    tmp_path: Path, profile: KubernetesProfile, sku_type: str, severity: str
+) -> None:
+    field = "extras.hivedScheduler.taskRoles.worker.skuType"
+    told = found(tmp_path, job(**machines(sku_type)), profile)
+    problem = (severity, field, line_of(tmp_path, "skuType"))
+    assert told == ({"unknown-sku-type": problem} if severity else {})
 
 
 @pytest.mark.parametrize(

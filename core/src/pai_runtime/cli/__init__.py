@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 
 from pai_runtime import __version__
 from pai_runtime.document.problems import InvalidInput
+from pai_runtime.runs.cluster_error import ClusterError
 from pai_runtime.terminal.output import (
     CannotWrite,
     columns,
@@ -34,7 +35,8 @@ COMMANDS = {
     "convert": "turn a job of version 1 (JSON) into one of version 2 (YAML)",
     "plan": "show what each task will do",
     "lock": "write down which bytes the references of a job mean",
-    "run": "run all tasks of a job on this machine",
+    "run": "run all tasks of a job, on this machine or a cluster",
+    "render": "show what a job is on a cluster, for kubectl and GitOps",
     "ps": "list the runs in a directory, or the tasks of one run",
     "logs": "show the logs of the tasks of a run",
     "exec": "run a program, such as a shell, in a task that is running or held",
@@ -72,7 +74,7 @@ def main() -> int:
         return CANNOT_RUN
     except BrokenPipeError:
         return 0  # the reader of our output has seen enough
-    except CannotWrite as error:
+    except (CannotWrite, ClusterError) as error:
         say(f"{error}")
         return CANNOT_RUN
     except OSError as error:

@@ -7,7 +7,8 @@ from pathlib import Path
 from pai_runtime.document import duration
 
 _JOB = "a job file (OpenPAI job protocol 2, YAML; or version 1, JSON)"
-RUN_HELP = "a run: its name in .pai-runs, the path of its directory, or 'latest'"
+RUN_HELP = "a run: its name in .pai-runs, the path of its directory, or 'latest'; with --on, its name there"
+ON_HELP = "the run is on the cluster of this engine profile (engines.yaml)"
 
 
 def add_job(parser: argparse.ArgumentParser) -> None:
@@ -46,6 +47,12 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 def add_run(parser: argparse.ArgumentParser) -> None:
     """A run that was started before."""
     parser.add_argument("run", metavar="RUN", help=RUN_HELP)
+    add_on(parser, ON_HELP)
+
+
+def add_on(parser: argparse.ArgumentParser, help_: str, *, required: bool = False) -> None:
+    """The cluster that is meant."""
+    parser.add_argument("--on", metavar="NAME", required=required, help=help_)
 
 
 def time_span(text: str) -> float:

@@ -25,7 +25,7 @@ def main(args: argparse.Namespace) -> int:
     """Exit status: the program's, 127 if there is no such program, 126 if it cannot be executed, else 2."""
     argv = args.argv[1:] if args.argv[:1] == ["--"] else args.argv
     try:
-        reader, run = given_run(args.run)
+        reader, run = given_run(args.run, args.on)
         return reader.exec(given_task(reader, run, args.task), argv)
     except NotThere as error:
         say(f"{error}")

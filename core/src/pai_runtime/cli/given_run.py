@@ -1,18 +1,25 @@
 """The run and the task that the command line names."""
 
+from typing import TYPE_CHECKING
+
 from pai_runtime.cli.found_run import find_run
-from pai_runtime.runs.names import NoSuchRun, named_run
+from pai_runtime.runs.names import LATEST, NoSuchRun, named_run
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.state import Run, RunTask, Unreadable
 from pai_runtime.terminal.words import task_ranges
+
+if TYPE_CHECKING:
+    from pai_runtime.engines.cluster import Cluster, ClusterRunReader
 
 
 class NotThere(Exception):
     """The named run or task does not exist, or cannot be read."""
 
 
-def given_run(name: str) -> tuple[RunReader, Run]:
-    """The run that is called so; raises `NotThere`."""
+def given_run(name: str, on: str | None = None) -> tuple[RunReader, Run]:
+    """The run that is called so, here or `on` a cluster; raises `NotThere`, for profiles `InvalidInput`."""
+    if on is not None:
+        return given_run_on_cluster(name, on)
     try:
         folder = named_run(name)
     except NoSuchRun as error:
@@ -22,6 +29,34 @@ def given_run(name: str) -> tuple[RunReader, Run]:
         reason = found.run.reason
         raise NotThere(f"{folder} is not the directory of a run: {reason}; pai-runtime ps lists the runs")
     return found.reader, found.run
+
+
+def given_run_on_cluster(name: str, on: str) -> "tuple[ClusterRunReader, Run]":
+    """The run that is called so on the cluster of a profile; raises `NotThere`, `InvalidInput`."""
+    reader = reader_on_cluster(name, on)
+    run = reader.run()
+    if isinstance(run, Unreadable):
+        lists = f"pai-runtime ps --on {on} lists the runs"
+        raise NotThere(f"'{reader.named}' on {on} is no run that can be read: {run.reason}; {lists}")
+    return reader, run
+
+
+def reader_on_cluster(name: str, on: str) -> "ClusterRunReader":
+    """What reads a run on the cluster of a profile, be there one or not; raises as `given_run_on_cluster`."""
+    from pai_runtime.engines.finding import open_cluster  # noqa: PLC0415 - local runs need none
+
+    cluster = open_cluster(on)
+    return _latest(cluster, on) if name == LATEST else cluster.open_run(name)
+
+
+def _latest(cluster: "Cluster", on: str) -> "ClusterRunReader":
+    from pai_runtime.cli.user import user_name  # noqa: PLC0415 - as above
+
+    user = user_name()
+    for reader, run in cluster.runs():
+        if isinstance(run, Run) and run.user == user:
+            return reader
+    raise NotThere(f"there is no run of the user '{user}' on {on}; pai-runtime ps --on {on} lists all runs")
 
 
 def given_task(reader: RunReader, run: Run, name: tuple[str, int]) -> RunTask:

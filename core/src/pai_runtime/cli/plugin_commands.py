@@ -52,9 +52,9 @@ class _Output:
         return cut(shown_line(line), columns)
 
     @staticmethod
-    def failed_tasks(run: str, task: str | None = None) -> Sequence[FailedTask]:
+    def failed_tasks(run: str, task: str | None = None, on: str | None = None) -> Sequence[FailedTask]:
         try:
-            reader, found = given_run(run)
+            reader, found = given_run(run, on)
             tasks = found.tasks if task is None else (given_task(reader, found, task_name(task)),)
         except (NotThere, argparse.ArgumentTypeError) as error:
             raise UserError(str(error)) from None

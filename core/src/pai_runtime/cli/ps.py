@@ -3,33 +3,35 @@
 import argparse
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from pai_runtime.cli import CANNOT_RUN, run_json
-from pai_runtime.cli.arguments import add_json
+from pai_runtime.cli.arguments import add_json, add_on
 from pai_runtime.cli.found_run import FoundRun, find_run
+from pai_runtime.cli.given_run import NotThere, given_run_on_cluster
 from pai_runtime.runs.names import RUNS, NoSuchRun, named_run
 from pai_runtime.runs.reader import activity
 from pai_runtime.runs.state import RUN, Run, Unreadable
 from pai_runtime.task.layout import PLAN
+from pai_runtime.task.record import record
 from pai_runtime.terminal.block import Block, can_redraw
 from pai_runtime.terminal.live_frame import frame
 from pai_runtime.terminal.output import columns, say, write_json, write_lines
 from pai_runtime.terminal.table import table
+from pai_runtime.terminal.task_table import task_table
 from pai_runtime.terminal.times import elapsed
 from pai_runtime.terminal.words import (
-    TASK_TITLES,
     kept,
+    note_lines,
     retries,
     shown_name,
     task_counts,
-    task_row,
 )
 
 _TITLES = ("RUN", "JOB", "STATE", "ELAPSED", "RETRIES", "TASKS")
-_WATCH_EVERY = 1.0
+_CLUSTER_EVERY = 5.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,64 +48,96 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="RUN",
         help="one run, as in other commands, or a directory of runs (default: .pai-runs)",
     )
+    add_on(parser, "show the cluster of this engine profile (engines.yaml), not a directory")
 
 
 def main(args: argparse.Namespace) -> int:
-    """Exit status 0, or 2 if there is no such directory, or no terminal to watch it on."""
+    """Exit status 0, or 2 if there is no such run or directory, or no terminal to watch it on."""
     try:
-        folder = RUNS if args.runs is None else named_run(args.runs)
-    except NoSuchRun as error:
+        shown = _here(args.runs) if args.on is None else _on_cluster(args.runs, args.on)
+    except NotThere as error:
         say(f"{error}")
         return CANNOT_RUN
-    if args.runs is not None and not os.access(folder, os.R_OK | os.X_OK):
-        say(f"{folder} is not a readable directory")
-        return CANNOT_RUN
     if args.watch:
-        return _watch(folder, as_json=args.json)
+        return _watch(shown, as_json=args.json)
+    found = shown.look()
     if args.json:
-        write_json(_document(folder))
+        write_json(_document(found))
     else:
-        write_lines(_lines(folder, columns()))
+        write_lines(_lines(shown, found, columns()))
     return 0
+
+
+@record(frozen=True)
+class _Shown:
+    """What is shown: a run, or the runs in `where`, as often as it is looked at."""
+
+    where: str
+    look: Callable[[], FoundRun | Sequence[FoundRun]]
+    every: float = 1.0
+    """Seconds between two looks."""
+
+
+def _here(name: str | None) -> _Shown:
+    try:
+        folder = RUNS if name is None else named_run(name)
+    except NoSuchRun as error:
+        raise NotThere(str(error)) from None
+    if name is not None and not os.access(folder, os.R_OK | os.X_OK):
+        raise NotThere(f"{folder} is not a readable directory")
+    return _Shown(str(folder), lambda: find_run(folder) if _is_run(folder) else _runs(folder))
+
+
+def _on_cluster(name: str | None, on: str) -> _Shown:
+    if name is not None:
+        reader, run = given_run_on_cluster(name, on)
+        first = [run]
+        return _Shown(name, lambda: FoundRun(reader, first.pop() if first else reader.run()), _CLUSTER_EVERY)
+    from pai_runtime.engines.finding import open_cluster  # noqa: PLC0415 - local runs need none
+
+    cluster = open_cluster(on)
+    return _Shown(
+        on, lambda: sorted((FoundRun(*each) for each in cluster.runs()), key=_order), _CLUSTER_EVERY
+    )
 
 
 def _is_run(folder: Path) -> bool:
     return os.path.exists(folder / RUN)  # noqa: PTH110 - pathlib's raises where permission is missing
 
 
-def _document(folder: Path) -> Any:
-    if _is_run(folder):
-        return run_json.details(find_run(folder))
-    return [run_json.summary(found) for found in _runs(folder)]
+def _document(found: FoundRun | Sequence[FoundRun]) -> Any:
+    if isinstance(found, FoundRun):
+        return run_json.details(found)
+    return [run_json.summary(each) for each in found]
 
 
-def _lines(folder: Path, width: int | None) -> Iterable[str]:
-    return _details(find_run(folder), width) if _is_run(folder) else _list(folder, width)
+def _lines(shown: _Shown, found: FoundRun | Sequence[FoundRun], width: int | None) -> Iterable[str]:
+    return _details(found, width) if isinstance(found, FoundRun) else _list(shown.where, found, width)
 
 
-def _watch(folder: Path, *, as_json: bool) -> int:
+def _watch(shown: _Shown, *, as_json: bool) -> int:
     if as_json or not can_redraw():
         say("--watch needs a terminal, and cannot be combined with --json")
         return CANNOT_RUN
     block = Block()
-    is_one = _is_run(folder)
     while True:
+        found = shown.look()
         columns, rows = block.size()
-        if is_one:
-            lines, is_over = _watched(find_run(folder), (columns, rows))
+        if isinstance(found, FoundRun):
+            lines, is_over = _watched(found, (columns, rows))
         else:
-            lines, is_over = _list(folder, columns - 1), False
+            lines, is_over = _list(shown.where, found, columns - 1), False
         block.draw([], lines[: max(1, rows - 1)])
         if is_over:
             return 0
-        time.sleep(_WATCH_EVERY)
+        time.sleep(shown.every)
 
 
 def _watched(found: FoundRun, size: tuple[int, int]) -> tuple[list[str], bool]:
     """A run as it fits a terminal, and whether nothing more happens in it."""
     run, reader = found.run, found.reader
     if isinstance(run, Unreadable):
-        return table([_TITLES, _row(found, time.time())], size[0] - 1), True
+        return _table([found], size[0] - 1), True
     colours = not os.environ.get("NO_COLOR")
     return frame(reader, run, activity(reader, run), size, colours=colours), run.over
 
@@ -112,10 +146,8 @@ def _runs(folder: Path) -> list[FoundRun]:
     return sorted(map(find_run, _folders(folder)), key=_order)
 
 
-def _list(folder: Path, width: int | None) -> list[str]:
-    runs, now = _runs(folder), time.time()
-    rows = [_TITLES, *(_row(found, now) for found in runs)]
-    return table(rows, width) if runs else [f"no runs in {folder}"]
+def _list(where: str, runs: Sequence[FoundRun], width: int | None) -> list[str]:
+    return _table(runs, width) if runs else [f"no runs in {where}"]
 
 
 def _folders(folder: Path) -> Iterator[Path]:
@@ -132,6 +164,16 @@ def _order(found: FoundRun) -> tuple[bool, float, str]:
     return found.state != "running", -started, found.reader.named
 
 
+def _table(runs: Sequence[FoundRun], width: int | None) -> list[str]:
+    """The runs; on a cluster with those who have submitted them."""
+    now = time.time()
+    rows = [_TITLES, *(_row(found, now) for found in runs)]
+    if any(found.reader.options for found in runs):
+        users = ["USER", *(found.run.user if isinstance(found.run, Run) else "" for found in runs)]
+        rows = [(row[0], user, *row[1:]) for row, user in zip(rows, users, strict=True)]
+    return table(rows, width)
+
+
 def _row(found: FoundRun, now: float) -> tuple[str, ...]:
     path, run = shown_name(found.reader), found.run
     if isinstance(run, Unreadable):
@@ -141,14 +183,13 @@ def _row(found: FoundRun, now: float) -> tuple[str, ...]:
 
 
 def _details(found: FoundRun, width: int | None) -> Iterator[str]:
-    """The run, its tasks, and how to end the waiting of those that are held."""
-    now = time.time()
-    yield from table([_TITLES, _row(found, now)], width)
+    """The run, its tasks, why they wait, and how to end the waiting of those that are held."""
+    yield from _table([found], width)
     run, reader = found.run, found.reader
     if isinstance(run, Unreadable):
         return
     activities = activity(reader, run)
-    rows = [task_row(reader, run, task, activities[task.name], now) for task in run.tasks]
     yield ""
-    yield from table([TASK_TITLES, *rows], width)
+    yield from task_table(reader, run, run.tasks, activities, time.time(), width)
+    yield from note_lines(run.tasks)
     yield from filter(None, (kept(reader, task, activities[task.name]) for task in run.tasks))

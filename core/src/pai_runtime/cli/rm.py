@@ -1,14 +1,16 @@
 """``pai-runtime rm``: remove runs that have ended, with all that they have left."""
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from pai_runtime.cli import CANNOT_RUN
-from pai_runtime.cli.arguments import RUN_HELP
-from pai_runtime.cli.given_run import NotThere
+from pai_runtime.cli.arguments import RUN_HELP, add_on
+from pai_runtime.cli.given_run import NotThere, reader_on_cluster
 from pai_runtime.cli.removing import remove
 from pai_runtime.document.amounts import size_text
 from pai_runtime.runs.cannot_remove import CannotRemove
+from pai_runtime.runs.cluster_error import ClusterError
 from pai_runtime.runs.names import LATEST, NoSuchRun, named_run
 from pai_runtime.terminal.output import say, write_lines
 
@@ -16,10 +18,13 @@ from pai_runtime.terminal.output import say, write_lines
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
     parser.add_argument("runs", nargs="+", metavar="RUN", help=RUN_HELP)
+    add_on(parser, "the runs are on the cluster of this engine profile (engines.yaml)")
 
 
 def main(args: argparse.Namespace) -> int:
     """Exit status 0, or 2 if one of them is no run, has not ended, or cannot be removed; all others are."""
+    if args.on is not None:
+        return _remove_on_cluster(args.runs, args.on)
     status = 0
     folders: dict[Path, str] = {}  # of all first: what is 'latest' changes with each that is removed
     for name in args.runs:
@@ -39,4 +44,25 @@ def main(args: argparse.Namespace) -> int:
         except CannotRemove as error:
             say(f"cannot remove {name}: {error}")
             status = CANNOT_RUN
+    return status
+
+
+def _remove_on_cluster(names: Sequence[str], on: str) -> int:
+    status, readers = 0, {}
+    for name in names:  # all first, as above
+        try:
+            reader = reader_on_cluster(name, on)
+        except NotThere as error:
+            say(f"{error}")
+            status = CANNOT_RUN
+        else:
+            readers[reader.named] = reader
+    for name, reader in readers.items():
+        try:
+            reader.remove()
+        except (CannotRemove, ClusterError) as error:
+            say(f"cannot remove {name}: {error}")
+            status = CANNOT_RUN
+        else:
+            write_lines([f"removed {name} on {on}"])
     return status

@@ -1,4 +1,4 @@
-"""``pai-runtime run``: all tasks of a job on this machine."""
+"""``pai-runtime run``: all tasks of a job, on this machine unless ``--on`` names a cluster."""
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import get_args
 
 from pai_runtime.cli import CANNOT_RUN
-from pai_runtime.cli.arguments import add_job, add_policy, task_or_role, time_span
+from pai_runtime.cli.arguments import add_job, add_on, add_policy, task_or_role, time_span
+from pai_runtime.cli.beforehand import short_secrets
 from pai_runtime.cli.chosen_tasks import NoSuchTask, chosen_tasks
 from pai_runtime.cli.library import JobLibrary
 from pai_runtime.cli.overrides import add_overrides, given_overrides
@@ -29,9 +30,7 @@ from pai_runtime.runs.cannot_run import CannotRun
 from pai_runtime.runs.folder import RunFolder
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.summary import summarise
-from pai_runtime.task.masking import SHORTEST
 from pai_runtime.task.plan import Plan
-from pai_runtime.task.secret_forms import is_too_short
 from pai_runtime.terminal.output import report_problems, say
 from pai_runtime.terminal.summary import summary_lines
 from pai_runtime.terminal.view import choose_view
@@ -43,6 +42,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_job(parser)
     add_overrides(parser)
     add_policy(parser)
+    add_on(parser, "submit the job to the cluster of this engine profile (engines.yaml), and follow it")
+    parser.add_argument(
+        "--detach", action="store_true", help="with --on: print the name of the run, and do not follow it"
+    )
     parser.add_argument(
         "--out", type=Path, metavar="DIR", help="directory of the run (default: .pai-runs/<job>-<n>)"
     )
@@ -74,7 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dry-run",
         action="store_true",
-        help="check the job, its plans and what it needs of this machine, without running it",
+        help="check the job, its plans and what it needs of this machine, or the cluster, without running it",
     )
     parser.add_argument(
         "--plain", action="store_true", help="print plain lines instead of the live view, even on a terminal"
@@ -82,7 +85,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--isolation",
         choices=get_args(IsolationMode),
-        default="auto",
         help="let each task write to its own directory only (default: auto, if the kernel allows it)",
     )
     parser.add_argument(
@@ -111,6 +113,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Exit status: the job's; 2 if it cannot be started; with ``--dry-run`` 0 if it could be."""
+    if args.on is not None:
+        from pai_runtime.cli.run_on_cluster import run_on_cluster  # noqa: PLC0415 - local runs need none
+
+        return run_on_cluster(args)
+    if args.detach:
+        say("--detach is for runs on a cluster, which --on names; nothing was started")
+        return CANNOT_RUN
     try:
         new = _New(args)
         try:
@@ -192,7 +201,7 @@ class _New:
             user=user_name(),
             view=self.view,
             timeout=args.timeout,
-            isolation=args.isolation,
+            isolation=args.isolation or "auto",
             storages=self._storages,
             environment=tuple(args.env),
             code=self._code,
@@ -231,8 +240,7 @@ def _storage(text: str) -> tuple[str, Path]:
 
 
 def _beforehand(new: _New, only: Sequence[tuple[str, int | None]], secrets: dict[str, str]) -> Iterator[str]:
-    for name in sorted(name for name, value in secrets.items() if value and is_too_short(value)):
-        yield f"the secret '{name}' is shorter than {SHORTEST} bytes and cannot be masked in logs"
+    yield from short_secrets(secrets)
     if only:
         names = ", ".join(role if index is None else f"{role}/{index}" for role, index in only)
         yield f"note: only {names} will run; what waits for other tasks waits in vain"

@@ -18,6 +18,7 @@ def summary(found: FoundRun) -> dict[str, Any]:
         return {**named, "state": found.state, "reason": run.reason}
     return {
         **named,
+        **({"user": run.user} if found.reader.options else {}),
         "job": run.job,
         "state": found.state,
         "started": run.started,
@@ -52,6 +53,7 @@ def _task(reader: RunReader, run: Run, task: RunTask, progress: Progress | None)
         "since": progress.since if progress else None,
         "heldUntil": progress.held_until if progress else None,
         "release": progress.release if progress else None,
+        **({"node": task.node, "note": task.note} if reader.options else {}),
         "lastLine": last_line(reader, task, progress),
         "failedCallbacks": task.failed_callbacks,
         "callbackFailures": _callback_failures(reader, task),

@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Exit status 0, also for a run that has ended; 2 if there is no such run, or it cannot be stopped."""
     try:
-        reader, run = given_run(args.run)
+        reader, run = given_run(args.run, args.on)
     except NotThere as error:
         say(f"{error}")
         return CANNOT_RUN

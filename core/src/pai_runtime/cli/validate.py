@@ -1,12 +1,12 @@
 """``pai-runtime validate``: every problem of a job file at once."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from pai_runtime.cli import INVALID
-from pai_runtime.cli.arguments import add_jobs, add_json, add_policy
+from pai_runtime.cli.arguments import add_jobs, add_json, add_on, add_policy
 from pai_runtime.cli.library import JobLibrary
 from pai_runtime.cli.overrides import add_overrides, given_overrides
 from pai_runtime.cli.policy import given_host
@@ -15,8 +15,8 @@ from pai_runtime.document.amounts import counted
 from pai_runtime.document.problems import MOST_SHOWN, Problem, Problems, errors
 from pai_runtime.engines.code import find_code
 from pai_runtime.engines.local.placement import example_placement
-from pai_runtime.host.host import Host
 from pai_runtime.plan.planning import JobFiles, plan_job
+from pai_runtime.runs.cannot_run import CannotRun
 from pai_runtime.task.record import replace
 from pai_runtime.terminal.output import report, report_problems, write_json, write_lines
 
@@ -28,14 +28,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_policy(parser)
     parser.add_argument("--strict", action="store_true", help="treat warnings as errors")
     add_json(parser)
+    add_on(parser, "also check what the cluster of this engine profile (engines.yaml) can give")
 
 
 def main(args: argparse.Namespace) -> int:
     """Exit status 0 if all jobs are valid, 1 if one is not."""
-    host, documents = given_host(args.policy), []
+    checked = _here(args) if args.on is None else _on_cluster(args)
+    documents = []
     for job in args.jobs:
-        files = JobFiles(job, args.secrets, given_overrides(args), JobLibrary(job, host))
-        problems = _problems(files, host)
+        problems = checked(job)
         if args.strict:
             problems = tuple(map(stricter, problems))
         documents.append(validity(problems))
@@ -70,12 +71,38 @@ def _report(job: Path, problems: Sequence[Problem]) -> None:
         write_lines([f"{job} is valid"])
 
 
-def _problems(files: JobFiles, host: Host) -> tuple[Problem, ...]:
-    problems = Problems()
-    user = user_name()
-    with problems.caught():
-        planner = plan_job(files, host, lambda job: example_placement(job, user), problems, lenient=True)
-        # What only plugins can tell, each from its own parameters, and what they add up to.
-        planner.plans(*((role, 0) for role in planner.job.roles))
-        find_code(planner.job, None, ())
-    return problems.in_order
+def _here(args: argparse.Namespace) -> Callable[[Path], Sequence[Problem]]:
+    """What checks a job file for whatever machine."""
+    host, user = given_host(args.policy), user_name()
+
+    def checked(job: Path) -> Sequence[Problem]:
+        files = JobFiles(job, args.secrets, given_overrides(args), JobLibrary(job, host))
+        problems = Problems()
+        with problems.caught():
+            planner = plan_job(files, host, lambda job: example_placement(job, user), problems, lenient=True)
+            # What only plugins can tell, each from its own parameters, and what they add up to.
+            planner.plans(*((role, 0) for role in planner.job.roles))
+            find_code(planner.job, None, ())
+        return problems.in_order
+
+    return checked
+
+
+def _on_cluster(args: argparse.Namespace) -> Callable[[Path], Sequence[Problem]]:
+    """What checks a job file for a cluster; it raises `ClusterError` where that cannot be asked."""
+    from pai_runtime.cli.cluster_job import ClusterJob  # noqa: PLC0415 - not without a cluster
+    from pai_runtime.engines.finding import open_cluster  # noqa: PLC0415 - as above
+
+    cluster = open_cluster(args.on)
+
+    def checked(path: Path) -> Sequence[Problem]:
+        problems = Problems()
+        try:
+            with problems.caught():
+                job = ClusterJob(path, args, cluster, problems)
+                job.run.check(job.plans, problems)
+        except CannotRun as error:
+            problems.add(Problem("cannot-run", str(error)))
+        return problems.in_order
+
+    return checked

@@ -15,6 +15,7 @@ def contribution_to_json(contribution: Contribution) -> dict[str, Any]:
         "services": _rows(contribution.services, Service),
         "mounts": _rows(contribution.mounts, Mount),
         "exit_rules": [dict(rule) for rule in contribution.exit_rules],
+        "permanent_codes": sorted(contribution.permanent_codes),
     }
 
 

@@ -45,7 +45,8 @@ class Manifest:
     """What a plugin says of itself, without being imported.
 
     `default` says that every job uses it that does not name it, `callbacks` that it is the plugin of
-    prerequisites that have callbacks and name no plugin.
+    prerequisites that have callbacks and name no plugin. `capabilities` are those of the kernel that it needs
+    in a task of root's, without ``CAP_``.
     """
 
     api: int
@@ -56,6 +57,7 @@ class Manifest:
     default: bool = False
     callbacks: bool = False
     storage: StorageManifest | None = None
+    capabilities: tuple[str, ...] = ()
 
 
 UNREADABLE: Final = Manifest(0, "", (), (), {})
@@ -207,6 +209,7 @@ def read_manifest(location: Path, id_: str) -> tuple[Manifest, str | None]:
         callbacks=data.get("callbacks", False),
         storage=storage
         and StorageManifest(storage["name"], storage["mountPath"], storage.get("forExtras", False)),
+        capabilities=tuple(data.get("capabilities", ())),
     )
     if manifest.api not in APIS:
         known = " and ".join(map(str, APIS))

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from pai_runtime.document.document import parse_document, plain_scalar
 from pai_runtime.document.problems import (
@@ -31,6 +31,28 @@ class Overrides:
     parameters: Mapping[str, str] = field(default_factory=dict)
     instances: Mapping[str, int] = field(default_factory=dict)
     strict_callbacks: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """As data, for who reads the job again elsewhere."""
+        return {
+            "parameters": dict(self.parameters),
+            "instances": dict(self.instances),
+            "strictCallbacks": self.strict_callbacks,
+        }
+
+    @classmethod
+    def from_json(cls, document: Any) -> "Overrides":
+        """Read what `to_json` gave; raises `ValueError`."""
+        kinds = {"parameters": dict, "instances": dict, "strictCallbacks": bool}
+        if (
+            not isinstance(document, dict)
+            or document.keys() != kinds.keys()
+            or not all(isinstance(document[key], kind) for key, kind in kinds.items())
+            or not all(isinstance(text, str) for text in document["parameters"].values())
+            or not all(type(number) is int for number in document["instances"].values())
+        ):
+            raise ValueError("expected parameters, instances and strictCallbacks, as `to_json` gives them")
+        return cls(document["parameters"], document["instances"], document["strictCallbacks"])
 
 
 NO_OVERRIDES: Final = Overrides()

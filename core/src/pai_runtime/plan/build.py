@@ -168,6 +168,7 @@ class Planner:
             services=tuple(draft.services),
             mounts=tuple(draft.mounts),
             exit_rules=tuple(draft.exit_rules),
+            permanent_codes=tuple(sorted(draft.permanent_codes)),
             hold=self.job.hold,
             gang=self.job.gang,
             strict_callbacks=self.job.strict_callbacks,
@@ -205,6 +206,7 @@ class Planner:
             plugin_roles=self._roles_with[use.plugin],
             secrets=tuple(contribution.secrets),
             via=use.position.way,
+            capabilities=plugin.manifest.capabilities,
         )
 
 
@@ -218,6 +220,7 @@ class _Draft:
         self.services: list[PlannedService] = []
         self.mounts: list[PlannedMount] = []
         self.exit_rules: list[PlannedRule] = []
+        self.permanent_codes: set[int] = set()
 
     def add(self, use: UseRecord, hooks: frozenset[str], contribution: Contribution) -> None:
         """Add all that a use contributes but its mounts."""
@@ -228,6 +231,7 @@ class _Draft:
         self.steps += _steps(use, hooks, contribution, number)
         self.services += [PlannedService(number, service) for service in contribution.services]
         self.exit_rules += [PlannedRule(number, rule) for rule in contribution.exit_rules]
+        self.permanent_codes.update(contribution.permanent_codes)
 
     def add_mount(self, mount: Mount) -> str | None:
         """Add a mount of the last use, unless another has asked for the same; the reason, if it cannot be."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from dataclasses import dataclass as record
     from dataclasses import field
     from typing import Any
@@ -40,7 +40,9 @@ class Contribution:
     run in their order. `secrets` names the platform's secrets that the use's hooks find in ``use.secrets``:
     ``run``, a random string that the tasks of one run share and nobody else knows; on a cluster also the
     user's own, as JSON, such as ``jobSSH`` and ``sshKeys``. `exit_rules` are entries of an exit spec, for the
-    plugin that analyses failures. `warnings` are shown before the job runs.
+    plugin that analyses failures. `warnings` are shown before the job runs. `permanent_codes` (1 to 255) are
+    exit codes of the task that only failures have which a retry cannot mend: a cluster's controllers, which
+    see the code alone, do not retry a task that ends with one.
 
     Raises TypeError or ValueError for invalid values, including those of services and mounts.
     """
@@ -52,6 +54,7 @@ class Contribution:
     secrets: Sequence[str] = ()
     exit_rules: Sequence[Mapping[str, Any]] = ()
     warnings: Sequence[str] = ()
+    permanent_codes: Collection[int] = ()
 
     def __post_init__(self) -> None:
         # Late: the hooks of a task make no contributions.

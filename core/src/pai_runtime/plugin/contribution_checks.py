@@ -7,6 +7,7 @@ from typing import Any, Final, get_args
 
 from pai_runtime.plugin.contribution import Contribution, ShellStep
 from pai_runtime.plugin.user_error import UserError
+from pai_runtime.task.analysis import MOST_CODE
 from pai_runtime.task.placeholders import has_secret, show
 from pai_runtime.task.plan import EVENTS, Mount, Service
 from pai_runtime.task.vocabulary import FailurePolicy, MountKind, Restart
@@ -39,6 +40,7 @@ def check_contribution(contribution: Contribution) -> None:
         _check_rule(rule)
     for warning in _listed("warnings", contribution.warnings):
         _check_type("Contribution.warnings", warning, str, "a list of strings")
+    _check_codes(contribution.permanent_codes)
 
 
 def _listed(name: str, values: Any) -> Sequence[Any]:
@@ -99,6 +101,13 @@ def _check_rule(rule: Any) -> None:
         raise ValueError(f"Contribution.exit_rules: expected JSON data: {error}") from None
     if r"\u0000" in text or _has_surrogate(text):
         raise ValueError("Contribution.exit_rules: expected no secret, NUL or unpaired surrogate")
+
+
+def _check_codes(codes: Any) -> None:
+    _check_type("Contribution.permanent_codes", codes, (list, tuple, set, frozenset), "a list or a set")
+    for code in codes:
+        if type(code) is not int or not 1 <= code <= MOST_CODE:
+            raise ValueError(f"Contribution.permanent_codes: expected 1 to {MOST_CODE}, found {code!r}")
 
 
 def _check_type(field: str, value: Any, kind: Any, expected: str) -> None:

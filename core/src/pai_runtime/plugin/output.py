@@ -58,9 +58,10 @@ class Output(Protocol):
     def log_line(self, line: bytes, columns: int) -> str:
         """The beginning of a line of a log as a terminal would show it, without escape sequences."""
 
-    def failed_tasks(self, run: str, task: str | None = None) -> Sequence[FailedTask]:
+    def failed_tasks(self, run: str, task: str | None = None, on: str | None = None) -> Sequence[FailedTask]:
         """The tasks of a run that have failed so far, first the one that failed the job; or one of these.
 
         `run` is its name in ``.pai-runs``, the path of its directory, or ``latest``; `task` such as
-        ``worker/0``. Raises `UserError` if there is no such run or task.
+        ``worker/0``. With `on`, the name of an engine profile, the run is on that cluster. Raises `UserError`
+        if there is no such run or task.
         """

@@ -13,20 +13,24 @@ from pai_runtime.document.value import Value
 from pai_runtime.host.host import Host
 from pai_runtime.job.load import load_job, load_task
 from pai_runtime.job.model import Job
+from pai_runtime.job.overrides import NO_OVERRIDES
 from pai_runtime.job.references import References, Renderer
 from pai_runtime.job.secrets import secret_values
 from pai_runtime.plan.build import PlannedRole, Planner
+from pai_runtime.plan.environment import Placement, TaskName
 from pai_runtime.plan.planning import job_plugins, planned_roles
 from pai_runtime.pod.config_files import given_document
 from pai_runtime.pod.directories import Directories
+from pai_runtime.pod.given_run import JOB_FILE, engine_variables, given_job, given_overrides
 from pai_runtime.pod.init_failed import InitFailed
 from pai_runtime.pod.init_log import InitLog
 from pai_runtime.pod.optional_storages import with_optional_storages
+from pai_runtime.pod.peers import Peers
 from pai_runtime.pod.pod_secrets import job_secrets
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.placeholders import fill
 from pai_runtime.task.plan import Plan
-from pai_runtime.task.record import record, replace
+from pai_runtime.task.record import field, record, replace
 
 # What not every pod needs is imported where it is.
 # ruff: noqa: PLC0415
@@ -36,7 +40,6 @@ if TYPE_CHECKING:
     from pai_runtime.definitions.model import Library
     from pai_runtime.pod.framework import Framework
 
-JOB_FILE: Final = "job_config.yaml"
 FRAMEWORK_FILE: Final = "framework.json"
 """In the directory of init plugins, where those that are commands leave it and look for it."""
 
@@ -48,7 +51,10 @@ _T = TypeVar("_T")
 
 @record(frozen=True)
 class Pod:
-    """What init works with. `init` and `runtime` are the open directories of these names."""
+    """What init works with. `init` and `runtime` are the open directories of these names.
+
+    `peers`: how the tasks reach each other, in a pod that an engine has made from a job.
+    """
 
     environment: Mapping[str, str]
     directories: Directories
@@ -57,11 +63,12 @@ class Pod:
     host: Host
     log: InitLog
     problems: Problems
+    peers: Peers | None = None
 
     @property
     def has_framework(self) -> bool:
         """Whether the pod is FrameworkController's."""
-        return bool(self.environment.get("FC_FRAMEWORK_NAME"))
+        return self.peers is None and bool(self.environment.get("FC_FRAMEWORK_NAME"))
 
     @property
     def framework_uid(self) -> str:
@@ -75,6 +82,7 @@ class Made:
 
     framework: "Framework | None" = None
     job: Job | None = None
+    addresses: Mapping[TaskName, str] = field(default_factory=dict)
     roles: tuple[PlannedRole, ...] = ()
     plan: Plan | None = None
 
@@ -119,15 +127,17 @@ def parse_framework(pod: Pod, made: Made) -> Made:
 
 
 def load_config(pod: Pod, made: Made) -> Made:
-    """The job, from the Framework; or what a pod without one runs, from the pod's own configuration."""
+    """The job, from the Framework or the configuration of the pod; or what a pod without a job runs."""
     if pod.has_framework:
         _needed(made.framework, "the Framework", "frameworkParser")
     secrets, plugins = job_secrets(pod.directories), job_plugins(pod.host)
-    if made.framework and made.framework.job_file is not None:
-        pod.runtime.write(JOB_FILE, made.framework.job_file, sync=False)
-        document = parse_document(made.framework.job_file, str(pod.directories.runtime / JOB_FILE))
+    text = given_job(pod.directories) if pod.peers else made.framework.job_file if made.framework else None
+    if text is not None:
+        pod.runtime.write(JOB_FILE, text, sync=False)
+        document = parse_document(text, str(pod.directories.runtime / JOB_FILE))
+        overrides = given_overrides(pod.directories) if pod.peers else NO_OVERRIDES
         library = partial(_opened_library, pod)
-        job = load_job(document, secrets, plugins, pod.problems, open_library=library)
+        job = load_job(document, secrets, plugins, pod.problems, overrides, library)
     else:
         name = pod.environment.get("PAI_JOB_NAME") or pod.environment.get("HOSTNAME") or "job"
         role = pod.environment.get("PAI_CURRENT_TASK_ROLE_NAME") or "taskrole"
@@ -138,27 +148,55 @@ def load_config(pod: Pod, made: Made) -> Made:
     return replace(made, job=job, roles=tuple(roles))
 
 
+def find_peers(pod: Pod, made: Made) -> Made:
+    """Find the addresses of all tasks; those of a gang are waited for."""
+    from pai_runtime.pod.barrier import BarrierFailed
+    from pai_runtime.pod.peer_barrier import find_addresses
+    from pai_runtime.pod.placement import UnknownTask, own_task, peer_names
+
+    if pod.peers is None:
+        return made
+    job = _needed(made.job, "the job", "jobConfig")
+    try:
+        own, names = own_task(job, pod.environment), peer_names(job, pod.peers)
+        addresses = find_addresses(pod.peers, names, own, pod.environment, pod.log.say)
+    except UnknownTask as error:
+        raise InitFailed(1, str(error)) from None
+    except BarrierFailed as error:
+        raise InitFailed(error.code, str(error)) from None
+    return replace(made, addresses=addresses)
+
+
 def plan_task(pod: Pod, made: Made) -> Made:
     """The plan of this pod's task, to which each use of a plugin contributes."""
     from pai_runtime.pod.framework_field import BadFramework
-    from pai_runtime.pod.placement import UnknownTask, framework_placement, own_task, single_placement
+    from pai_runtime.pod.placement import UnknownTask, own_task
 
-    job, folder = _needed(made.job, "the job", "jobConfig"), str(pod.directories.runtime)
+    job = _needed(made.job, "the job", "jobConfig")
     try:
         own = own_task(job, pod.environment)
-        placement = (
-            framework_placement(made.framework, job, pod.environment, folder)
-            if made.framework
-            else single_placement(job, pod.environment, folder)
-        )
+        placement = _placement(pod, made, job)
+        variables = engine_variables(pod.peers, own, pod.environment) if pod.peers else ()
     except (BadFramework, UnknownTask) as error:
         raise InitFailed(1, str(error)) from None
     plan = Planner(job, pod.host, made.roles, placement, pod.problems).plans(own)[own]
     pod.problems.check()
-    if not pod.has_framework:
+    plan = replace(plan, environment=(*plan.environment, *variables))
+    if not pod.has_framework and pod.peers is None:
         plan = with_optional_storages(plan, job)
     pod.log.say(f"the task is {plan.role}-{plan.index}; plugins: {_plugins(plan)}")
     return replace(made, plan=plan)
+
+
+def _placement(pod: Pod, made: Made, job: Job) -> Placement:
+    from pai_runtime.pod.placement import framework_placement, peers_placement, single_placement
+
+    folder = str(pod.directories.runtime)
+    if pod.peers:
+        return peers_placement(job, pod.peers, made.addresses, folder)
+    if made.framework:
+        return framework_placement(made.framework, job, pod.environment, folder)
+    return single_placement(job, pod.environment, folder)
 
 
 def check_ports(pod: Pod, made: Made) -> Made:
@@ -213,8 +251,14 @@ INIT_PLUGINS: Final[Mapping[str, Callable[[Pod, Made], Made]]] = {
     "portChecker": check_ports,
     "imageChecker": check_images,
     "userCommandRender": render_command,
+    "peerBarrier": find_peers,
 }
-"""By name, in the order in which they run where nothing else is configured."""
+"""By name."""
+
+USUAL: Final = tuple(name for name in INIT_PLUGINS if name != "peerBarrier")
+USUAL_WITH_PEERS: Final = ("jobConfig", "peerBarrier", "runtimePlugins")
+"""Those that run where nothing else is configured, in order. A pod that an engine has made from a job has a
+network of its own, in which no port is taken, and its image is pulled before it has started."""
 
 OF_FRAMEWORKS: Final = frozenset({"frameworkBarrier", "frameworkParser"})
 """Those that are left out in a pod that is not FrameworkController's."""

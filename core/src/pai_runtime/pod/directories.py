@@ -28,7 +28,8 @@ class Directories:
     """`volume` is what the containers of the pod share.
 
     `runtime` is the task's directory, `init` the working directory of init plugins that are commands, `logs`
-    that of this pod's logs. `config` and the others are mounted by the platform, if it has anything for them.
+    that of this pod's logs. `config` and the others are mounted by the platform, if it has anything for them;
+    `packed_code` has the job's code in an archive.
     """
 
     volume: Path
@@ -39,6 +40,7 @@ class Directories:
     secrets: Path
     user_secrets: Path
     token: Path
+    packed_code: Path
 
     @property
     def configs(self) -> tuple[Path, Path]:
@@ -59,6 +61,7 @@ _VARIABLES = {
     "PAI_SECRET_DIR": "secrets",
     "PAI_USER_EXTENSION_SECRET_DIR": "user_secrets",
     "PAI_TOKEN_SECRET_DIR": "token",
+    "PAI_CODE_DIR": "packed_code",
 }
 
 _WRITTEN = ("PAI_INIT_DIR", "PAI_RUNTIME_DIR", "PAI_LOG_DIR")
@@ -90,6 +93,7 @@ def pod_directories(environment: Mapping[str, str]) -> Directories:
         secrets=named("PAI_SECRET_DIR", volume / "secrets"),
         user_secrets=named("PAI_USER_EXTENSION_SECRET_DIR", volume / "user-extension-secrets"),
         token=named("PAI_TOKEN_SECRET_DIR", volume / "token-secrets"),
+        packed_code=named("PAI_CODE_DIR", Path("/usr/local/pai-code")),
     )
     _check(found)
     return found

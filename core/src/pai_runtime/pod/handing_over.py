@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pai_runtime.pod.built_in import Pod
 from pai_runtime.pod.bundle_copy import place_bundle
+from pai_runtime.pod.code import given_code
 from pai_runtime.pod.handover import Handover, hand_over
 from pai_runtime.pod.init_failed import InitFailed
 from pai_runtime.pod.init_process import run_init_steps
@@ -35,10 +36,14 @@ def hand_over_task(pod: Pod, plan: Plan, secrets: Mapping[str, str]) -> None:
     tasks = sum(plan.instances.values())
     of_platform = platform_secrets(pod.directories, pod.environment, tasks, asked)
     secrets = {**secrets, **{platform_path(name): value for name, value in of_platform.items()}}
+    code = given_code(pod.directories)
     if plan.steps_of("init"):
-        run_init_steps(pod, secrets)
+        run_init_steps(pod, secrets, code)
     hand_over(pod.runtime, Handover(str(pod.directories.logs), secrets))
     open_to_all(pod.runtime)
+    if code is not None:
+        with Folder.at(code, follow=False) as folder:
+            open_to_all(folder)
     place_bundle(Path(pod.environment.get("PAI_RUNTIME_BUNDLE") or BUNDLE), pod.directories.volume)
 
 

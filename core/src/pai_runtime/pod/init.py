@@ -26,6 +26,7 @@ from pai_runtime.host.host import Host
 from pai_runtime.pod.built_in import Made, Pod
 from pai_runtime.pod.directories import BadDirectory, Directories, pod_directories
 from pai_runtime.pod.exit_spec import leave_exit_spec
+from pai_runtime.pod.given_run import given_peers
 from pai_runtime.pod.handing_over import hand_over_task
 from pai_runtime.pod.init_config import read_init_plugins
 from pai_runtime.pod.init_failed import InitFailed
@@ -118,9 +119,10 @@ def _init(
             leave_exit_spec(environment, directories, runtime)
         except InvalidInput as error:  # jobs run without it
             log.say(*(f"[WARNING] {line}" for line in problem_lines(error.problems)))
-        pod = Pod(environment, directories, init, runtime, host(), log, problems)
+        peers = given_peers(directories)
+        pod = Pod(environment, directories, init, runtime, host(), log, problems, peers)
         made = Made()
-        plugins = read_init_plugins(environment, directories, pod.host)
+        plugins = read_init_plugins(environment, directories, pod.host, has_peers=peers is not None)
         for plugin in plugins:
             made = run_init_plugin(plugin, pod, made)
         if made.plan is None:

@@ -9,13 +9,13 @@ from pai_runtime.document.value import Value
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.host import Host, Unavailable, check_parameters
 from pai_runtime.job.model import plugin_id
-from pai_runtime.pod.built_in import INIT_PLUGINS
+from pai_runtime.pod.built_in import INIT_PLUGINS, USUAL, USUAL_WITH_PEERS
 from pai_runtime.pod.config_files import given_document
 from pai_runtime.pod.directories import Directories
 from pai_runtime.task.record import field, record
 
 BUILT_IN: Final = tuple(INIT_PLUGINS)
-"""The names of the runtime's own init plugins, in the order in which they run by default."""
+"""The names of the runtime's own init plugins."""
 
 HOOK: Final = "pai_init_container"
 
@@ -34,16 +34,17 @@ class InitPlugin:
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
 
-_DEFAULT: Final = tuple(InitPlugin(name, f"init plugin '{name}'") for name in BUILT_IN)
-
-
 def read_init_plugins(
-    environment: Mapping[str, str], directories: Directories, host: Host
+    environment: Mapping[str, str], directories: Directories, host: Host, *, has_peers: bool
 ) -> Sequence[InitPlugin]:
-    """Those that are configured, else the default ones; none is imported. Raises `InvalidInput`."""
+    """Those that are configured, else the default ones; none is imported. Raises `InvalidInput`.
+
+    `has_peers`: the pod is one that an engine has made from a job.
+    """
     root = given_document(environment, "INIT_CONFIG", directories, "init_plugins.yaml")
     if root is None:
-        return _DEFAULT
+        usual = USUAL_WITH_PEERS if has_peers else USUAL
+        return [InitPlugin(name, f"init plugin '{name}'") for name in usual]
     problems = Problems()
     check_value(root, package_schema("pai_runtime.pod", "init-plugins.schema.json"), problems)
     problems.check()

@@ -6,12 +6,16 @@ from pai_runtime.plugin import InitContainer
 from pai_runtime.pod.built_in import INIT_PLUGINS, OF_FRAMEWORKS, Made, Pod
 from pai_runtime.pod.init_config import HOOK, InitPlugin
 from pai_runtime.pod.init_failed import InitFailed
+from pai_runtime.pod.peers import FILE
 
 
 def run_init_plugin(plugin: InitPlugin, pod: Pod, made: Made) -> Made:
     """What has been made after it; raises `InitFailed`, which names it."""
     if plugin.name in OF_FRAMEWORKS and plugin.command is None and not pod.has_framework:
         pod.log.say(f"{plugin.label} is skipped: FC_FRAMEWORK_NAME is not set, so this pod has no Framework")
+        return made
+    if plugin.name == "peerBarrier" and plugin.command is None and pod.peers is None:
+        pod.log.say(f"{plugin.label} is skipped: there is no {FILE} in the configuration of this pod")
         return made
     pod.log.say(plugin.label)
     try:

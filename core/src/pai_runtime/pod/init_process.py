@@ -6,6 +6,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Mapping
+from pathlib import Path
 
 from pai_runtime.pod.built_in import Pod
 from pai_runtime.pod.init_failed import InitFailed
@@ -19,9 +20,10 @@ from pai_runtime.task.launch import LaunchOptions
 from pai_runtime.task.memfd import ScratchFile, hand_over_script
 
 
-def run_init_steps(pod: Pod, secrets: Mapping[str, str]) -> None:
-    """Run them. One that fails ends the task, which its own container then says: there its end is recorded.
+def run_init_steps(pod: Pod, secrets: Mapping[str, str], work: Path | None) -> None:
+    """Run them, in the directory `work` if they have none of their own.
 
+    One that fails ends the task, which its own container then says: there its end is recorded.
     Raises `InitFailed` where they could not be run.
     """
     values = ScratchFile()
@@ -31,6 +33,7 @@ def run_init_steps(pod: Pod, secrets: Mapping[str, str]) -> None:
         logs=str(pod.directories.logs),
         secrets_fd=values.fd,
         hook_argv=hook_argv(),
+        work=None if work is None else str(work),
     )
     # Blocked until the supervisor listens for them itself.
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)

@@ -95,23 +95,31 @@ def single_placement(job: Job, environment: Mapping[str, str], folder: str) -> P
     return _placement(environment, {own: TaskPlace(_pod_address(environment), ports, folder)})
 
 
+def peer_names(job: Job, peers: Peers) -> dict[TaskName, str]:
+    """The names of the hosts of all tasks; raises `UnknownTask` for a task role that has none."""
+    if unknown := [role for role in job.roles if role not in peers.hosts]:
+        expected = f"the task roles of the job, with {listed(unknown)}"
+        raise UnknownTask(f"{FILE}: hosts: {unexpected(expected, listed(list(peers.hosts)))}")
+    return {
+        (role.name, index): peers.host(role.name, index)
+        for role in job.roles.values()
+        for index in range(role.instances)
+    }
+
+
 def peers_placement(job: Job, peers: Peers, addresses: Mapping[TaskName, str], folder: str) -> Placement:
     """The placement of all tasks of a run whose pods each have a network of their own.
 
     Nobody schedules their ports: in each pod, those that the job does not name are consecutive, from the
-    first one of the platform's range. A host is the address of the task, or its name if that
-    is not known. Raises `UnknownTask` for a task role that has no hosts.
+    first one of the platform's range. A host is the address of the task, or its name if that is not known.
+    Raises as `peer_names`.
     """
-    if unknown := [role for role in job.roles if role not in peers.hosts]:
-        expected = f"the task roles of the job, with {listed(unknown)}"
-        raise UnknownTask(f"{FILE}: hosts: {unexpected(expected, listed(list(peers.hosts)))}")
     places = {}
-    for role in job.roles.values():
-        for index in range(role.instances):
-            fixed = {port for ports in fixed_ports(job, role, index).values() for port in ports}
-            ports = task_ports(job, role, index, (port for port in count(FIRST) if port not in fixed))
-            host = addresses.get((role.name, index)) or peers.host(role.name, index)
-            places[role.name, index] = TaskPlace(host, ports, folder)
+    for name, host in peer_names(job, peers).items():
+        role = job.roles[name[0]]
+        fixed = {port for ports in fixed_ports(job, role, name[1]).values() for port in ports}
+        ports = task_ports(job, role, name[1], (port for port in count(FIRST) if port not in fixed))
+        places[name] = TaskPlace(addresses.get(name) or host, ports, folder)
     return Placement(peers.framework, peers.user, places)
 
 

@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 from secrets import token_hex
+from typing import Any
 
 from pai_runtime.document.document import read_document
 from pai_runtime.document.problems import InvalidInput
@@ -29,15 +30,18 @@ def platform_secrets(
 ) -> dict[str, str]:
     """What plugins have `asked` for of the platform's secrets, as far as it has them; raises `InvalidInput`.
 
-    ``run``, which all tasks of a run share and nobody else knows, is derived from what the platform gives to
-    all of them: the job's ssh key, else the user's token. A job of one task has a random one; else there is
-    none, and plugins say so.
+    ``run``, which all tasks of a run share and nobody else knows, is what an engine has given to all of them,
+    or derived from what the platform gives them: the job's ssh key, else the user's token. A job of one task
+    has a random one; else there is none, and plugins say so.
     """
-    known = _user_secrets(directories)
+    found = _user_secrets(directories)
+    known = {name: json.dumps(value) for name, value in found.items()}
     token = find_file((directories.token,), "token")
     if token is not None:
         known["token"] = read_text(token).strip()
-    if "run" in asked:
+    if isinstance(given := found.get("run"), str):
+        known["run"] = given
+    elif "run" in asked:
         shared = known.get("jobSSH") or known.get("token")
         if shared:
             run = (
@@ -49,8 +53,8 @@ def platform_secrets(
     return {name: value for name, value in known.items() if name in asked}
 
 
-def _user_secrets(directories: Directories) -> dict[str, str]:
-    """The user's own, as JSON: ``jobSSH``, ``sshKeys``."""
+def _user_secrets(directories: Directories) -> dict[str, Any]:
+    """The user's own, such as ``jobSSH`` and ``sshKeys``, and what an engine gives."""
     path = find_file((directories.user_secrets,), "userExtensionSecrets.yaml")
     if path is None:
         return {}
@@ -59,4 +63,4 @@ def _user_secrets(directories: Directories) -> dict[str, str]:
         return {}
     if not isinstance(root.data, dict):
         raise InvalidInput([root.problem("not-a-mapping", "expected a mapping from names to values")])
-    return {name: json.dumps(value) for name, value in root.data.items() if value is not None}
+    return {name: value for name, value in root.data.items() if value is not None}

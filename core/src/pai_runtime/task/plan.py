@@ -57,6 +57,9 @@ class SharedVariables:
         return {"platform": dict(self.platform), "peers": dict(self.peers)}
 
 
+_LISTS = ("roles", "secrets", "via", "capabilities")
+
+
 @record(frozen=True)
 class UseRecord:
     """One use of a plugin: who it is, for which roles, what it was given, and where it came from.
@@ -64,7 +67,7 @@ class UseRecord:
     `roles` have this use, `plugin_roles` any use of the plugin.
     `digest` is that of the distribution's code, None for an editable one. `secrets` names the platform's
     secrets that its hooks are given. `via` are the places by which the job came to a definition that `source`
-    is in, nearest first.
+    is in, nearest first. `capabilities` are those of the kernel that it needs where the task is root's.
     """
 
     name: str
@@ -79,6 +82,7 @@ class UseRecord:
     plugin_roles: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
     via: tuple[str, ...] = ()
+    capabilities: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
@@ -105,12 +109,13 @@ class UseRecord:
             "pluginRoles": list(self.plugin_roles),
             "secrets": list(self.secrets),
             "via": list(self.via),
+            "capabilities": list(self.capabilities),
         }
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> UseRecord:
         """Read what `to_json` gave."""
-        fields = {**document, **{name: tuple(document[name]) for name in ("roles", "secrets", "via")}}
+        fields = {**document, **{name: tuple(document[name]) for name in _LISTS}}
         policy, plugin_roles = fields.pop("failurePolicy"), tuple(fields.pop("pluginRoles"))
         return cls(failure_policy=policy, plugin_roles=plugin_roles, **fields)
 
@@ -212,6 +217,7 @@ class Plan:
     `gang` says that all tasks of the job live together.
     `hold` says for how many seconds a task that failed is kept as it is, for somebody to look at it.
     `strict_callbacks` says that a callback that fails after the command fails the task.
+    `permanent_codes` are the exit codes of the task after which a retry is in vain, in order.
     """
 
     job: str
@@ -232,6 +238,7 @@ class Plan:
     strict_callbacks: bool = False
     warnings: tuple[str, ...] = ()
     shared: SharedVariables = field(default_factory=SharedVariables)
+    permanent_codes: tuple[int, ...] = ()
 
     def variables(self) -> Iterator[Variable]:
         """All variables that are set before the first step; of two with one name, the last one counts."""
@@ -284,6 +291,7 @@ class Plan:
             "gang": self.gang,
             "strictCallbacks": self.strict_callbacks,
             "warnings": list(self.warnings),
+            **({"permanentCodes": list(self.permanent_codes)} if self.permanent_codes else {}),
         }
 
     @classmethod
@@ -315,6 +323,7 @@ class Plan:
                 strict_callbacks=document["strictCallbacks"],
                 warnings=tuple(document["warnings"]),
                 shared=SharedVariables(**document["shared"]),
+                permanent_codes=tuple(document.get("permanentCodes", ())),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise PlanError(f"not a plan: {error!r}") from error

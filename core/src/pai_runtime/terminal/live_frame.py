@@ -7,10 +7,10 @@ from pai_runtime.document.amounts import counted
 from pai_runtime.runs.progress import Progress
 from pai_runtime.runs.reader import Activity, RunReader
 from pai_runtime.runs.state import Run, RunTask
-from pai_runtime.terminal.table import table
+from pai_runtime.terminal.task_table import task_table
 from pai_runtime.terminal.text import cut
 from pai_runtime.terminal.times import elapsed
-from pai_runtime.terminal.words import TASK_TITLES, counts, retries, task_counts, task_row
+from pai_runtime.terminal.words import counts, retries, task_counts
 
 _COLOURS = {"failed": "31", "held": "33", "succeeded": "32", "callbacks failed": "33"}
 
@@ -26,7 +26,7 @@ def frame(
     columns, rows = size
     room = max(1, rows * 2 // 3) - 2
     shown, rest = _chosen(run.tasks, activities, room)
-    tasks = table([TASK_TITLES, *(task_row(reader, run, task, activities[task.name], now) for task in shown)])
+    tasks = task_table(reader, run, shown, activities, now)
     lines = [cut(line, columns - 1) for line in (_job_line(run, now), *tasks, *rest)][: max(1, room + 2)]
     if not colours:
         return lines

@@ -7,13 +7,15 @@ from pai_runtime.runs.progress import Progress
 from pai_runtime.runs.reader import Activity, RunReader
 from pai_runtime.runs.state import Run
 from pai_runtime.terminal.times import time_span
-from pai_runtime.terminal.words import kept, stopping
+from pai_runtime.terminal.words import kept, note_lines, stopping
 
 LONG = 10.0
 """Seconds that a step of the setup, or a callback, takes before that is news."""
 SOON = 1.0
 """The same once somebody waits for the task to end."""
 _MOST_NAMED = 10
+_MOST_TOLD = 1000
+"""Notes of a cluster that are told of: they are its words, and may never end."""
 
 
 class Announcements:
@@ -35,6 +37,20 @@ class Announcements:
                 if text and text not in self._told:
                     self._told.add(text)
                     yield text
+
+
+class Notes:
+    """Tells what a cluster says of tasks, such as why they wait, once it says something new."""
+
+    def __init__(self) -> None:
+        self._told: set[str] = set()
+
+    def of(self, run: Run) -> Iterator[str]:
+        """What is new; one line for all tasks of which the same is said, and of many lines only some."""
+        noted = [task for task in run.tasks if task.note and task.note not in self._told]
+        if noted and len(self._told) < _MOST_TOLD:
+            self._told.update(task.note for task in noted)
+            yield from note_lines(noted)
 
 
 class LongSteps:

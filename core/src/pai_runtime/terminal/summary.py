@@ -9,7 +9,7 @@ from pai_runtime.task.outcome import how_it_failed
 from pai_runtime.task.runtime_log import before_explanation
 from pai_runtime.terminal.text import shown_line
 from pai_runtime.terminal.times import elapsed
-from pai_runtime.terminal.words import command_for, counts, shown_name, tail
+from pai_runtime.terminal.words import command_for, counts, shown_name, some, tail
 
 _LAST_LINES = 5
 _SEARCHED_LINES = 40
@@ -37,10 +37,10 @@ def summary_lines(reader: RunReader, summary: Summary) -> Iterator[str]:
         yield f"  the job was restarted {_times(run.retries)}"
     if summary.restarted:
         restarted = [f"{name} {_times(count)}" for name, count in summary.restarted.items()]
-        yield f"  restarted: {_some(restarted)}"
+        yield f"  restarted: {some(restarted)}"
     if summary.services:
         found = [f"{each.name} at {each.address} in {each.task.name}" for each in summary.services]
-        yield f"  services during the run: {_some(found)}"
+        yield f"  services during the run: {some(found)}"
     if summary.failure is not None:
         yield f"  the run took {took}"
 
@@ -70,7 +70,7 @@ def _failed(reader: RunReader, summary: Summary, failure: Failure) -> Iterator[s
     ):
         if others:
             named = [f"{each.task.name} (exit code {each.task.exit_code})" for each in others]
-            yield f"  {what}: {_some(named)}"
+            yield f"  {what}: {some(named)}"
 
 
 def _failed_on_the_way(failures: Sequence[Failure]) -> Iterator[str]:
@@ -103,8 +103,3 @@ def _line(text: str) -> str:
 
 def _times(number: int) -> str:
     return "once" if number == 1 else f"{number} times"
-
-
-def _some(texts: list[str]) -> str:
-    more = len(texts) - _MOST_NAMED
-    return ", ".join(texts[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

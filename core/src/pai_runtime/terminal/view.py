@@ -2,14 +2,16 @@
 
 import sys
 import time
+from collections.abc import Iterable
 
 from pai_runtime.document.printable import printable
 from pai_runtime.runs.reader import RunReader, activity
-from pai_runtime.runs.state import Run
+from pai_runtime.runs.state import Run, RunTask
 from pai_runtime.task.console import Console
 from pai_runtime.terminal.block import can_redraw
 from pai_runtime.terminal.live_view import LiveView
-from pai_runtime.terminal.news import Announcements, LongSteps
+from pai_runtime.terminal.news import Announcements, LongSteps, Notes
+from pai_runtime.terminal.task_output import TaskOutput
 
 _LOOK_EVERY = 1.0
 
@@ -21,32 +23,54 @@ def choose_view(reader: RunReader, *, plain: bool) -> "LiveView | PlainView":
 
 
 class PlainView:
-    """Messages, line by line, on standard error; the tasks write their output themselves."""
+    """Messages, line by line, on standard error; on standard output the tasks' output.
 
-    shows_output = False
+    The tasks of a run of this machine write that themselves; of a run on a cluster it comes from their logs.
+    """
 
     def __init__(self, reader: RunReader) -> None:
+        self.shows_output = bool(reader.options)
         self._reader = reader
         self._console = Console(2, b"")
+        self._stdout = Console(1, b"")
+        self._output = TaskOutput(reader, prefixed=True)
         self._announcements = Announcements(reader)
+        self._notes = Notes()
         self._long_steps = LongSteps()
         self._look_at = 0.0
+        self._run: Run | None = None
 
     def say(self, text: str) -> None:
         """Print a message of the runtime's own."""
         self._console.write(f"pai-runtime: {printable(text)}\n".encode())
 
     def show(self, run: Run) -> None:
-        """Say which task is held, and what takes long."""
+        """Print what is new of the output, and say which task is held or waits, and what takes long."""
+        if self.shows_output:
+            if self._run is None and (hint := self._output.too_many(run)):
+                self.say(hint)
+            self._print(self._output.new(run))
+        self._run = run
         if time.monotonic() < self._look_at:
             return
         self._look_at = time.monotonic() + _LOOK_EVERY
         activities = activity(self._reader, run)
         for text in (
             *self._announcements.of(run, activities),
+            *self._notes.of(run),
             *self._long_steps.of(run, activities, time.time()),
         ):
             self.say(text)
 
     def end(self) -> None:
-        """All has been said."""
+        """Print what is left of the output."""
+        if self.shows_output and self._run is not None:
+            self._print(self._output.new(self._run))
+            while self._output.size and self._run.over:  # what goes on may write for ever
+                self._print(self._output.new(self._run))
+            self._print(self._output.rest(self._run))
+            self._output.close()
+
+    def _print(self, output: Iterable[tuple[RunTask, bytes]]) -> None:
+        for _, data in output:
+            self._stdout.write(data)

@@ -3,19 +3,16 @@
 import shlex
 import signal
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from pai_runtime.document.amounts import counted
-from pai_runtime.runs.failed_callbacks import failed_callbacks
 from pai_runtime.runs.progress import Progress
 from pai_runtime.runs.reader import LogName, RunReader
 from pai_runtime.runs.state import Run, RunTask
 from pai_runtime.task.runtime_log import text_of
 from pai_runtime.terminal.text import shown_line
-from pai_runtime.terminal.times import clock, elapsed, time_span
-
-TASK_TITLES = ("TASK", "STATE", "PHASE", "ELAPSED", "ATTEMPTS", "LAST LINE")
+from pai_runtime.terminal.times import clock, time_span
 
 _KEPT = {
     "held": "has failed and is held for debugging",
@@ -23,6 +20,9 @@ _KEPT = {
 }
 _STATES = ("running", "waiting", "succeeded", "failed", "stopped", "lost")
 _TAIL_BYTES = 4096
+_MOST_NAMED = 10
+_MOST_NAMED_WITH_NOTE = 3
+_LONGEST_PHASE = 50
 
 
 def short_path(path: Path) -> str:
@@ -70,37 +70,12 @@ def retries(run: Run) -> int:
     return run.retries + sum(max(0, task.retries - run.retries) for task in run.tasks)
 
 
-def task_row(
-    reader: RunReader, run: Run, task: RunTask, progress: Progress | None, now: float
-) -> Sequence[str]:
-    """What `TASK_TITLES` are the titles of; the time is that of the last attempt."""
-    state = run.state_of(task)
-    return (
-        task.name,
-        state,
-        phase(task, progress, now) + _callbacks(reader, task),
-        elapsed(task.started, task.ended, now) if state != "lost" else "",
-        str(task.retries + 1) if task.started or task.retries else "",
-        last_line(reader, task, progress),
-    )
-
-
-def _callbacks(reader: RunReader, task: RunTask) -> str:
-    """Which callback of a task failed after its command, and how many more."""
-    if not task.failed_callbacks:
-        return ""
-    for first in failed_callbacks(reader.exit_record(task)):
-        more = f" and {task.failed_callbacks - 1} more" if task.failed_callbacks > 1 else ""
-        return f"; {first.event} {first.use}{more} failed"
-    return f"; {counted(task.failed_callbacks, 'callback', 'callbacks')} failed"
-
-
 def phase(task: RunTask, progress: Progress | None, now: float) -> str:
     """What a task is doing, or how it ended."""
     if task.over and task.exit_code is not None:
         return f"exit code {task.exit_code}"
     if progress is None:
-        return ""
+        return f"{task.note[: _LONGEST_PHASE - 1]}…" if len(task.note) > _LONGEST_PHASE else task.note
     if progress.phase in _KEPT and progress.held_until is not None:
         return f"{progress.phase} until {clock(progress.held_until)}"
     if progress.phase == "command" and progress.stopping is None:
@@ -128,6 +103,24 @@ def tail(reader: RunReader, task: RunTask, log: LogName, most: int) -> list[str]
     data = reader.log(task, log).tail(_TAIL_BYTES)
     lines = (text_of(shown_line(line)) for line in data.split(b"\n"))
     return [line for line in lines if line.strip()][-most:]
+
+
+def note_lines(tasks: Iterable[RunTask]) -> Iterator[str]:
+    """What a cluster says of tasks, as far as it says something: one line for all of which it is the same."""
+    noted: dict[str, list[str]] = {}
+    for task in tasks:
+        if task.note:
+            noted.setdefault(task.note, []).append(task.name)
+    for note, names in list(noted.items())[:_MOST_NAMED]:
+        yield f"{some(names, _MOST_NAMED_WITH_NOTE)}: {note}"
+    if len(noted) > _MOST_NAMED:
+        yield f"and so on for {counted(len(noted) - _MOST_NAMED, 'more reason', 'more reasons')}"
+
+
+def some(texts: Sequence[str], most: int = _MOST_NAMED) -> str:
+    """So many of the texts, and how many more there are."""
+    more = len(texts) - most
+    return ", ".join(texts[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def kept(reader: RunReader, task: RunTask, progress: Progress | None) -> str | None:

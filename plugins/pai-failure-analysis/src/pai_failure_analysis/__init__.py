@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pai_failure_analysis.permanent_codes import permanent_codes
 from pai_runtime.plugin import Analysis, Contribution, Failure, Task, Use, UserError, hookimpl
 
 if TYPE_CHECKING:
@@ -20,22 +21,28 @@ _MOST_WARNINGS = 20
 
 @hookimpl
 def pai_prerequisite(use: Use, task: Task) -> Contribution | None:  # noqa: ARG001 - hooks match by name
-    """The cluster's rules; a job's own that make no sense are refused before anything is started."""
+    """The cluster's rules, and which exit codes mean that a retry is in vain.
+
+    A job's own rules that make no sense are refused before anything is started.
+    """
     if not use.parameters.get("enabled", True):
         return None
+    own: list[Rule] = []
     for when in ("before", "after"):
-        _, faults = _own_rules(use, when, check=True)
+        rules, faults = _own_rules(use, when, check=True)
         if faults:
             raise UserError("; ".join(faults))
+        own += rules
     path = os.environ.get(CLUSTER_SPEC)
     if not path:
-        return None
+        return Contribution(permanent_codes=permanent_codes(own))
     spec = _cluster_spec(path, _changed(path))
     warnings = list(spec.faults)
     if len(warnings) > _MOST_WARNINGS:
         more = len(warnings) - _MOST_WARNINGS
         warnings = [*warnings[:_MOST_WARNINGS], f"{path}: {more} more invalid entries or patterns"]
-    return Contribution(exit_rules=spec.entries, warnings=warnings)
+    codes = permanent_codes([*own, *spec.rules])
+    return Contribution(exit_rules=spec.entries, warnings=warnings, permanent_codes=codes)
 
 
 @hookimpl

@@ -46,12 +46,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--spec", type=Path, metavar="FILE", help="an exit spec whose rules are tried before the shipped ones"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "--on", metavar="NAME", help="the run is on the cluster of this engine profile (engines.yaml)"
+    )
 
 
 def main(args: argparse.Namespace, output: Output) -> int:
     """Exit status 0 if all is explained, 1 if not or if nothing failed, 2 if there is no such log or run."""
     rules = _rules(args.spec, output)
-    return _analyze_run(args, rules, output) if _is_run(args.what) else _analyze_logs(args, rules, output)
+    is_run = args.on is not None or _is_run(args.what)
+    return _analyze_run(args, rules, output) if is_run else _analyze_logs(args, rules, output)
 
 
 def _is_run(what: Sequence[str]) -> bool:
@@ -83,7 +87,7 @@ def _analyze_run(args: argparse.Namespace, rules: Sequence[Rule], output: Output
     if args.exit_code is not None or args.signal is not None:
         raise UserError(f"--exit-code and --signal are for logs; '{run}' is no log")
     document, explained = [], []
-    for number, task in enumerate(_failed_tasks(run, tasks, output)):
+    for number, task in enumerate(_failed_tasks(run, tasks, args.on, output)):
         found = explain(task, rules)
         explained.append(found is not None)
         if args.json:
@@ -98,7 +102,9 @@ def _analyze_run(args: argparse.Namespace, rules: Sequence[Rule], output: Output
     return 0 if explained and all(explained) else NOT_FOUND
 
 
-def _failed_tasks(run: str, tasks: Sequence[str], output: Output) -> Sequence[FailedTask]:
+def _failed_tasks(run: str, tasks: Sequence[str], on: str | None, output: Output) -> Sequence[FailedTask]:
+    if on is not None:
+        return output.failed_tasks(run, tasks[0] if tasks else None, on)
     try:
         return output.failed_tasks(run, *tasks)
     except UserError as error:

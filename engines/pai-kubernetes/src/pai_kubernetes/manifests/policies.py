@@ -1,9 +1,46 @@
-"""Completion and retries of a job, as fields of Jobs and of their JobSet."""
+"""Completion and retries of a job, as fields of the Jobs of its roles and of their JobSet. Pure.
 
-from collections.abc import Mapping
-from typing import Any
+What is decided is what `pai_runtime.runs.completion` and the local engine decide for the same ends of tasks, in
+the same order. A Job cannot decide all that a role can: one of which all indexes have finished, and any has
+failed, is a failed Job, and a failed Job is never of no consequence to its JobSet. A role that could come to
+that is refused. And the controllers see states, not ends: of what happens between two looks, a failure counts
+before a success.
 
+Needs Kubernetes 1.33 (``backoffLimitPerIndex`` and ``successPolicy`` are general), and for jobs whose tasks
+start together JobSet 0.10 (``onJobFailureMessagePatterns``): an older one takes disruptions for failures.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+from pai_kubernetes.labels import APP, INIT
+from pai_runtime.document.problems import Problem, Problems
+from pai_runtime.job.model import Job, TaskRole
 from pai_runtime.task.record import record
+
+HOPELESS_INITS: Final = (1, 2, 252, 254)
+"""Exit codes of the init container that another attempt would end with too: its input is wrong."""
+
+_MOST: Final = 2**31 - 1
+"""Counts are of 32 bits."""
+
+_BY_CODE: Final = r"^Container .* failed with exit code \d+ matching FailJob rule at index \d+$"
+_BY_DISRUPTION: Final = r"^Pod .* has condition DisruptionTarget matching FailJob rule at index \d+$"
+"""The messages of Jobs that failed by their `podFailurePolicy`, which is the reason of both."""
+
+# The permanent ones are first: a JobSet that does not know of patterns would restart them for ever.
+_PERMANENT: Final = {
+    "name": "permanent",
+    "action": "FailJobSet",
+    "onJobFailureReasons": ["PodFailurePolicy"],
+    "onJobFailureMessagePatterns": [_BY_CODE],
+}
+_DISRUPTED: Final = {
+    "name": "disrupted",
+    "action": "RestartJobSetAndIgnoreMaxRestarts",
+    "onJobFailureReasons": ["PodFailurePolicy"],
+    "onJobFailureMessagePatterns": [_BY_DISRUPTION],
+}
 
 
 @record(frozen=True)
@@ -12,3 +49,122 @@ class Policies:
 
     jobs: Mapping[str, Mapping[str, Any]]
     jobset: Mapping[str, Any]
+
+
+def policies(
+    job: Job, names: Mapping[str, str], permanent: Mapping[str, Collection[int]], problems: Problems
+) -> Policies:
+    """The policies of a job; what cannot be expressed is reported, and then they are of no use.
+
+    `names` are those of the replicated jobs, by role. `permanent` has by role the exit codes after which a retry
+    is in vain; they do not count if the job wants all failures to be retried.
+    """
+    if job.retry_on == "always":
+        permanent = {}
+    for role in job.roles.values():
+        codes = permanent.get(role.name, ())
+        problems.add(*filter(None, (_undecided(role), _unknown_cause(job, role, codes))))
+    return Policies(
+        jobs={role.name: _job(job, role, permanent.get(role.name, ())) for role in job.roles.values()},
+        jobset={
+            "successPolicy": _success(job, names),
+            "failurePolicy": {
+                "maxRestarts": min(job.retries, _MOST),
+                "rules": [_PERMANENT, _DISRUPTED] if job.gang else [_PERMANENT],
+            },
+        },
+    )
+
+
+def _fails_at(role: TaskRole) -> int | None:
+    """How many failed tasks fail the job; None: however many."""
+    count = role.min_failed or 1
+    return count if 1 <= count <= role.instances else None
+
+
+def _completes_at(role: TaskRole) -> int | None:
+    """How many succeeded tasks complete the job; None: none that are of this role alone."""
+    count = role.min_succeeded or role.instances
+    return count if 1 <= count <= role.instances else None
+
+
+def _job(job: Job, role: TaskRole, permanent: Collection[int]) -> Mapping[str, Any]:
+    fails_at, completes_at = _fails_at(role) or role.instances, _completes_at(role)
+    spec: dict[str, Any] = {
+        "completionMode": "Indexed",
+        "completions": role.instances,
+        "parallelism": role.instances,
+        "backoffLimitPerIndex": 0 if job.gang else min(role.retries, _MOST),
+        "maxFailedIndexes": fails_at - 1,
+        "podReplacementPolicy": "Failed",
+        "podFailurePolicy": {"rules": _pod_failures(permanent, gang=job.gang, first_fails=fails_at == 1)},
+    }
+    if completes_at is not None and completes_at < role.instances:
+        spec["successPolicy"] = {"rules": [{"succeededCount": completes_at}]}
+    return spec
+
+
+def _pod_failures(permanent: Collection[int], *, gang: bool, first_fails: bool) -> list[dict[str, Any]]:
+    """The rules for failed pods; the first that fits one counts."""
+    # Peers know each other's addresses, which a pod that takes the place of another does not have.
+    disrupted = "FailJob" if gang else "Ignore"
+    # The reason of a Job that failed by its indexes would not tell that a retry is in vain.
+    hopeless = "FailJob" if first_fails else "FailIndex"
+    rules = [
+        {"action": disrupted, "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+        _on_exit(hopeless, INIT, HOPELESS_INITS),
+    ]
+    if permanent:
+        rules.append(_on_exit(hopeless, APP, permanent))
+    return rules
+
+
+def _on_exit(action: str, container: str, codes: Collection[int]) -> dict[str, Any]:
+    values = sorted(set(codes))
+    return {
+        "action": action,
+        "onExitCodes": {"containerName": container, "operator": "In", "values": values},
+    }
+
+
+def _success(job: Job, names: Mapping[str, str]) -> Mapping[str, Any]:
+    completing = [names[role.name] for role in job.roles.values() if _completes_at(role) is not None]
+    if not completing:
+        return {"operator": "All"}
+    return {"operator": "Any", "targetReplicatedJobs": completing}
+
+
+def _undecided(role: TaskRole) -> Problem | None:
+    """The problem of a role all of whose tasks can end, some of them failed, without having decided the job."""
+    fails_at, completes_at = _fails_at(role), _completes_at(role)
+    if fails_at == 1 or (fails_at and completes_at and completes_at <= role.instances - fails_at):
+        return None
+    most = role.instances - completes_at if completes_at else 0
+    allowed = f"1 to {most}" if most > 1 else "1"
+    message = (
+        f"on Kubernetes, tasks may fail without failing the job only if others decide it before all {role.instances}"
+        f" have ended; expected {allowed}, {_with(role, completes_at)}, found {role.min_failed}"
+    )
+    return _problem(role, "undecided-on-kubernetes", message, allowed)
+
+
+def _with(role: TaskRole, completes_at: int | None) -> str:
+    if completes_at == role.instances or completes_at is None:
+        return "or a smaller minSucceededInstances"
+    return f"as minSucceededInstances is {role.min_succeeded}"
+
+
+def _unknown_cause(job: Job, role: TaskRole, permanent: Collection[int]) -> Problem | None:
+    """The problem of a role whose failures may be permanent or not, of which the first decides on a retry."""
+    if not (job.retries and permanent and (_fails_at(role) or 1) > 1):
+        return None
+    message = (
+        "the job is retried unless its first failure is permanent, and Kubernetes does not tell which of several"
+        f" failures was; expected 1, found {role.min_failed}; or set jobRetryCount to 0, or extras.retryOn to always"
+    )
+    return _problem(role, "unknown-failure-on-kubernetes", message, "1")
+
+
+def _problem(role: TaskRole, code: str, message: str, expected: str) -> Problem:
+    place = role.value.at(("completion", "minFailedInstances"))
+    return Problem(code, message, place.position, place.field, found=str(role.min_failed), expected=expected)

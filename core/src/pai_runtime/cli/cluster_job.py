@@ -1,0 +1,49 @@
+"""A job that is to run on a cluster."""
+
+import argparse
+from pathlib import Path
+
+from pai_runtime.cli.library import JobLibrary
+from pai_runtime.cli.overrides import given_overrides
+from pai_runtime.cli.policy import given_host
+from pai_runtime.cli.user import user_name
+from pai_runtime.document.problems import Problems
+from pai_runtime.engines.cluster import Cluster, ClusterRequest, NewClusterRun
+from pai_runtime.engines.code import Code, find_code
+from pai_runtime.job.model import Job
+from pai_runtime.plan.environment import Placement, TaskName
+from pai_runtime.plan.planning import JobFiles, plan_job
+from pai_runtime.task.plan import Plan
+
+
+class ClusterJob:
+    """A job, the run of it that the command line asks for, and the plans of all its tasks.
+
+    What is wrong is reported in `problems`; raises `InvalidInput` with it if there are errors, and
+    `CannotRun`. A plugin that is not installed here may be in the cluster's runtime image.
+    """
+
+    job: Job
+    run: NewClusterRun
+    code: Code | None
+    plans: dict[TaskName, Plan]
+
+    def __init__(self, path: Path, args: argparse.Namespace, cluster: Cluster, problems: Problems) -> None:
+        host = given_host(args.policy)
+        self._args = args
+        self._cluster = cluster
+        self._library = JobLibrary(path, host)
+        strict = getattr(args, "strict_callbacks", False)
+        self._overrides = given_overrides(args, strict_callbacks=strict)
+        files = JobFiles(path, args.secrets, self._overrides, self._library)
+        self.plans = plan_job(files, host, self._place, problems, lenient=True).plans()
+        problems.check()
+
+    def _place(self, job: Job) -> Placement:
+        args = self._args
+        left_out = [Path(job.file), *filter(None, [args.secrets])]
+        self.job = job
+        self.code = find_code(job, getattr(args, "code", None), left_out)
+        request = ClusterRequest(user_name(), self._overrides, self.code, self._library.resolved())
+        self.run = self._cluster.new_run(request)
+        return self.run.place(job)

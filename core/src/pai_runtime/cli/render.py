@@ -1,0 +1,113 @@
+"""``pai-runtime render``: what a job is on a cluster, for ``kubectl apply`` and GitOps."""
+
+import argparse
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from pai_runtime.cli import CANNOT_RUN, INVALID
+from pai_runtime.cli.arguments import add_job, add_on, add_policy
+from pai_runtime.cli.cluster_job import ClusterJob
+from pai_runtime.cli.overrides import add_overrides
+from pai_runtime.document.problems import InvalidInput, Problems
+from pai_runtime.engines.cluster import Manifests
+from pai_runtime.engines.finding import open_cluster
+from pai_runtime.job.secrets import secret_values
+from pai_runtime.runs.cannot_run import CannotRun
+from pai_runtime.terminal.output import report_problems, say, write_lines
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes."""
+    add_job(parser)
+    add_overrides(parser)
+    add_policy(parser)
+    add_on(parser, "the engine profile (engines.yaml) of the cluster, which is not asked", required=True)
+    parser.add_argument(
+        "--code",
+        type=Path,
+        metavar="DIR",
+        help="directory whose files each task starts with; takes precedence over extras.code of the job",
+    )
+    parser.add_argument(
+        "--name", metavar="RUN", help="name of the run (default: made from the job and its content)"
+    )
+    parser.add_argument(
+        "--secrets-manifest",
+        type=Path,
+        metavar="FILE",
+        help="write what holds the values of secrets to this new file, which only you can read",
+    )
+
+
+def main(args: argparse.Namespace) -> int:
+    """Exit status 0; 1 if the job is invalid or this cluster cannot run it; 2 for a file that exists."""
+    problems = Problems()
+    cluster = open_cluster(args.on)
+    try:
+        job = ClusterJob(args.job, args, cluster, problems)
+        job.run.check(job.plans, problems, ask=False)
+        problems.check()
+        manifests = job.run.manifests(job.plans, secret_values(job.job.secrets), name=args.name)
+    except InvalidInput as error:
+        report_problems(error.problems)
+        return INVALID
+    except CannotRun as error:
+        say(f"{error}")
+        return INVALID
+    report_problems(problems.in_order)
+    if args.secrets_manifest is not None:
+        try:
+            _write_new(args.secrets_manifest, _text(manifests.secrets))
+        except FileExistsError:
+            say(f"{args.secrets_manifest} exists; choose another file, or remove it first")
+            return CANNOT_RUN
+    elif manifests.secrets:
+        say(f"not shown: {_names(manifests)}; to write them to a file, use --secrets-manifest FILE")
+    write_lines(_text(manifests.objects).removesuffix("\n").split("\n"))
+    return 0
+
+
+def _names(manifests: Manifests) -> str:
+    return ", ".join(f"{each['kind']} {each['metadata']['name']}" for each in manifests.secrets)
+
+
+def _text(documents: Sequence[Mapping[str, Any]]) -> str:
+    """As YAML, in ASCII."""
+    return yaml.dump_all(map(_plain, documents), Dumper=_Dumper, sort_keys=False, explicit_start=True)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes texts of several lines as such, and nothing as an alias."""
+
+    def ignore_aliases(self, _data: Any) -> bool:
+        return True
+
+    def text(self, data: str) -> yaml.Node:
+        return self.represent_scalar("tag:yaml.org,2002:str", data, "|" if "\n" in data else None)
+
+
+_Dumper.add_representer(str, _Dumper.text)
+
+
+def _plain(value: Any) -> Any:
+    """With dictionaries and lists for whatever kinds of mappings and sequences there are."""
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_plain(each) for each in value]
+    return value
+
+
+def _write_new(path: Path, text: str) -> None:
+    """Write a file that did not exist; raises OSError, and then there is none."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(fd, "w", encoding="ascii") as file:
+            file.write(text)
+    except BaseException:
+        path.unlink()
+        raise

@@ -1,0 +1,91 @@
+"""``pai-runtime run --on``: submit a job to a cluster, and follow it."""
+
+import argparse
+
+from pai_runtime.cli import CANNOT_RUN
+from pai_runtime.cli.beforehand import short_secrets
+from pai_runtime.cli.cluster_job import ClusterJob
+from pai_runtime.document.amounts import counted
+from pai_runtime.document.problems import InvalidInput, Problems
+from pai_runtime.engines.cluster import Cluster, ClusterError
+from pai_runtime.engines.code import check_code
+from pai_runtime.engines.finding import open_cluster
+from pai_runtime.job.secrets import secret_values
+from pai_runtime.runs.cannot_run import CannotRun
+from pai_runtime.runs.summary import summarise
+from pai_runtime.terminal.output import report_problems, say, write_lines
+from pai_runtime.terminal.summary import summary_lines
+from pai_runtime.terminal.view import choose_view
+from pai_runtime.terminal.words import command_for
+
+_NOT_THERE = {
+    "out": "a run on a cluster has no directory",
+    "task": "all tasks of a job run; for fewer of them, use --role-instances",
+    "timeout": "limit the command itself, such as: timeout 2h COMMAND",
+    "isolation": "each task has a container of its own",
+    "env": "give values by --set, or as secrets of the job",
+    "storage": "the storages of a cluster are in its engine profile",
+    "storage_config": "the storages of a cluster are in its engine profile",
+}
+"""Options that are for this machine only, and what to use instead."""
+
+
+def run_on_cluster(args: argparse.Namespace) -> int:
+    """Exit status: the job's; 130 after Ctrl-C; 2 if it cannot be submitted, or not be followed."""
+    if refused := [name for name in _NOT_THERE if getattr(args, name)]:
+        for name in refused:
+            say(f"--{name.replace('_', '-')} cannot be combined with --on: {_NOT_THERE[name]}")
+        say("nothing was submitted")
+        return CANNOT_RUN
+    try:
+        cluster = open_cluster(args.on)
+        job = _checked(args, cluster)
+        if args.dry_run:
+            tasks = counted(len(job.plans), "task", "tasks")
+            say(f"{job.job.name} can be run on {args.on}, with {tasks}; nothing was submitted")
+            return 0
+        name = job.run.submit(job.plans, secret_values(job.job.secrets))
+    except InvalidInput as error:
+        report_problems(error.problems)
+        say("nothing was submitted")
+        return CANNOT_RUN
+    except (CannotRun, ClusterError) as error:
+        say(f"{error}; nothing was submitted")
+        return CANNOT_RUN
+    return _detached(cluster, name) if args.detach else _followed(args, cluster, job.job.name, name)
+
+
+def _checked(args: argparse.Namespace, cluster: Cluster) -> ClusterJob:
+    """The job, once this cluster can run it; raises `InvalidInput`, `CannotRun`, `ClusterError`."""
+    problems = Problems()
+    job = ClusterJob(args.job, args, cluster, problems)
+    job.run.check(job.plans, problems)
+    problems.check()
+    report_problems(problems.in_order)
+    for note in check_code(job.code) if job.code else ():
+        say(f"note: {note}")
+    for text in short_secrets(secret_values(job.job.secrets)):
+        say(text)
+    return job
+
+
+def _detached(cluster: Cluster, name: str) -> int:
+    """Standard output is the name of the run alone, for scripts."""
+    reader = cluster.open_run(name)
+    say(f"to follow it: {command_for(reader, 'logs', '-f')}; to stop it: {command_for(reader, 'stop')}")
+    write_lines([name])
+    return 0
+
+
+def _followed(args: argparse.Namespace, cluster: Cluster, job: str, name: str) -> int:
+    reader = cluster.open_run(name)
+    view = choose_view(reader, plain=args.plain)
+    view.say(f"running {job} on {args.on} as {name}; Ctrl-C leaves it running")
+    try:
+        run, status = reader.follow(view)
+    except ClusterError as error:
+        say(f"{error}; the run goes on: {command_for(reader, 'ps')}")
+        return CANNOT_RUN
+    for text in summary_lines(reader, summarise(reader, run)) if run.over else ():
+        view.say(text)
+    return status

@@ -1,0 +1,101 @@
+"""The code of a job in a pod: an archive that the engine has packed, unpacked where the task starts.
+
+The engine made it, and yet nothing in it is trusted: what it unpacks to is bounded, it has files, directories
+and symbolic links only, each below its directory and made once, and none of the links is followed.
+"""
+
+import gzip
+import os
+import tarfile
+import zlib
+from pathlib import Path
+from typing import Final
+
+from pai_runtime.document.amounts import size_text
+from pai_runtime.document.printable import printable
+from pai_runtime.pod.config_files import find_file
+from pai_runtime.pod.directories import Directories
+from pai_runtime.pod.init_failed import InitFailed
+from pai_runtime.task.folder import MOST_LEVELS, Folder
+from pai_runtime.task.regular_file import open_regular
+
+ARCHIVE: Final = "code.tar.gz"
+CODE: Final = "code"
+"""The directory on the pod volume; the task container starts in it."""
+
+MOST_BYTES: Final = 64 * 1024 * 1024
+"""Of an unpacked archive. It comes in a ConfigMap, of which Kubernetes keeps no more than 1 MiB."""
+MOST_ENTRIES: Final = 50_000
+_PART: Final = 64 * 1024
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class _BadArchive(ValueError):
+    """What is wrong with an archive."""
+
+
+def given_code(directories: Directories) -> Path | None:
+    """The directory with the job's code, unpacked on the volume; None if the pod has none.
+
+    Raises as `unpack_code`.
+    """
+    archive = find_file((directories.packed_code,), ARCHIVE)
+    if archive is None:
+        return None
+    with Folder.at(directories.volume) as volume, volume.folder(CODE, make=True) as code:
+        unpack_code(archive, code)
+    return directories.volume / CODE
+
+
+def unpack_code(archive: Path, to: Folder) -> None:
+    """Unpack an archive into an empty directory; raises `InitFailed`, and OSError where it cannot write."""
+    try:
+        with (
+            open_regular(archive) as packed,
+            _Bounded(fileobj=packed) as stream,
+            tarfile.open(fileobj=stream, mode="r|") as opened,
+        ):
+            for number, member in enumerate(opened):
+                _unpack(opened, member, number, to)
+    except (_BadArchive, tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InitFailed(
+            1, f"{archive}: expected an archive of code as pai-runtime packs it: {printable(str(error))}"
+        ) from None
+
+
+class _Bounded(gzip.GzipFile):
+    """Gives up to `MOST_BYTES`: tarfile reads as much as a header says."""
+
+    _given = 0
+
+    def read(self, size: int | None = -1) -> bytes:
+        data = super().read(size)
+        self._given += len(data)
+        if self._given > MOST_BYTES:
+            raise _BadArchive(f"expected at most {size_text(MOST_BYTES)} of code, found more")
+        return data
+
+
+def _unpack(archive: tarfile.TarFile, member: tarfile.TarInfo, number: int, to: Folder) -> None:
+    if number == MOST_ENTRIES:
+        raise _BadArchive(f"expected at most {MOST_ENTRIES} entries, found more")
+    parts = [part for part in member.name.split("/") if part not in ("", ".")]
+    if member.name.startswith("/") or ".." in parts or len(parts) > MOST_LEVELS or "\0" in member.name:
+        raise _BadArchive(f"{member.name[:200]!r} is not a path below the directory of the code")
+    if member.isdir():
+        to.make("/".join(parts)) if parts else None
+        return
+    content = archive.extractfile(member) if member.type in (tarfile.REGTYPE, tarfile.AREGTYPE) else None
+    if not parts or member.sparse is not None or (content is None and not member.issym()):
+        raise _BadArchive(f"{member.name[:200]!r} is neither a file nor a directory nor a symbolic link")
+    *above, last = parts
+    with to.folder("/".join(above), make=True) as holder:
+        if content is None:
+            os.symlink(member.linkname, last, dir_fd=holder.fd)
+            return
+        with content, os.fdopen(os.open(last, _NEW, 0o600, dir_fd=holder.fd), "wb") as file:
+            while data := content.read(_PART):
+                file.write(data)
+            file.flush()
+            os.fchmod(file.fileno(), 0o755 if member.mode & 0o100 else 0o644)
+            os.utime(file.fileno(), (member.mtime, member.mtime))  # build tools compare it

@@ -1,0 +1,193 @@
+"""The peer barrier: a task starts only when the names of all tasks of its run lead to their pods.
+
+It stands where no FrameworkController knows the pods, and a pod has no access to the Kubernetes API: the
+names are those that a headless service gives to pods. What is looked up once is not looked up again, so a pod
+that takes the place of another one later, with another address, is not noticed.
+
+The name server is not pressed, however many pods start at once. A pod asks for one name at a time: for its
+own first, then for the others in the order of the job, and it pauses once a few have not been found. So it
+makes one lookup for each task, and at most `MOST_MISSED` in vain between two pauses; a lookup is two requests
+(A, AAAA). Between lookups it waits, so that all pods of a run together make `PER_SECOND` at most: in a run of
+2,000 tasks, which are four million lookups, each pod makes ten in a second, and is done after 200 seconds.
+"""
+
+from __future__ import annotations
+
+import socket
+from functools import partial
+from pathlib import Path
+
+from pai_runtime.document.printable import printable
+from pai_runtime.network.deadline import Deadline, within
+from pai_runtime.plugin.backoff import backoff
+from pai_runtime.pod.barrier import GANG_TIMEOUT, BarrierFailed
+from pai_runtime.pod.framework import is_address
+from pai_runtime.task.regular_file import open_regular
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pai_runtime.plan.environment import TaskName
+    from pai_runtime.pod.peers import Peers
+
+    Resolve = Callable[[str], Sequence[str]]
+    """The addresses that a name has; raises OSError."""
+
+MOST_MISSED = 8
+"""Names that are not found until the barrier pauses."""
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 20.0
+"""Seconds."""
+PER_SECOND = 20_000
+"""Lookups that all pods of a run make together."""
+LOOKUP_SECONDS = 5.0
+"""Time limit of one lookup. The system's resolver has none: it takes minutes where no server answers."""
+SECONDS_WITHOUT_GANG = 30.0
+"""Time limit of the only round where tasks do not wait for each other."""
+
+_RESOLVER = Path("/etc/resolv.conf")
+_MOST_NAMES = 5
+_MOST_OF_CONFIGURATION = 1 << 16
+
+
+def find_addresses(
+    peers: Peers,
+    names: Mapping[TaskName, str],
+    own: TaskName,
+    environment: Mapping[str, str],
+    say: Callable[[str], None],
+) -> dict[TaskName, str]:
+    """The addresses of all tasks of a gang, else of those that have one now; raises `BarrierFailed`.
+
+    `names` are those of the hosts. `say` takes a line for the log. A signal ends the wait at once if its
+    handler raises something.
+    """
+    domain = cluster_domain(environment.get("PAI_POD_NAMESPACE", ""), _RESOLVER)
+    told = environment.get("POD_IP", "")
+    search = PeerSearch(names, own, told if is_address(told) else None, partial(resolve, domain=domain))
+    if peers.gang:
+        search.wait_for_all(Deadline(peers.barrier_seconds), say)
+    else:
+        search.once(Deadline(SECONDS_WITHOUT_GANG))
+        if is_address(told):
+            search.found[own] = told
+        if len(search.found) < len(names):
+            say(f"{search.progress()}; they are known by their names")
+    return search.found
+
+
+class PeerSearch:
+    """Looks for the tasks of a run by their names, and remembers what it has found.
+
+    `own` is this task, with its address if that is known. `resolve` stands for the system's resolver, `draw`
+    for `random.uniform`.
+    """
+
+    def __init__(
+        self,
+        names: Mapping[TaskName, str],
+        own: TaskName,
+        own_address: str | None,
+        resolve: Resolve,
+        draw: Callable[[float, float], float] | None = None,
+    ) -> None:
+        from random import uniform  # noqa: PLC0415 - as in `backoff`
+
+        self._names = names
+        self._order = sorted(names, key=lambda task: task != own)
+        self._own, self._own_address = own, own_address
+        self._resolve = resolve
+        self._draw = draw or uniform
+        self._pause = len(names) / PER_SECOND
+        self._reason = ""
+        self.found: dict[TaskName, str] = {}
+        self.missed: list[TaskName] = []
+
+    def once(self, deadline: Deadline, most_missed: int | None = None) -> None:
+        """Look for those that have not been found; with `most_missed` until so many are missed, or our own.
+
+        Where our own name is not known yet, others need not be asked for.
+        """
+        self.missed, self._reason = [], ""
+        for task in self._order:
+            if task in self.found:
+                continue
+            address = self._address(task, min(LOOKUP_SECONDS, deadline.left()))
+            if address is None:
+                self.missed.append(task)
+            else:
+                self.found[task] = address
+            enough = 1 if task == self._own else most_missed
+            if most_missed is not None and len(self.missed) == enough:
+                break
+            if not deadline.wait(self._draw(0, 2 * self._pause)):
+                break
+
+    def wait_for_all(self, deadline: Deadline, say: Callable[[str], None]) -> None:
+        """Look for them until all are found; raises `BarrierFailed`. `say` takes a line for the log."""
+        rounds, said = 0, -1
+        while True:
+            self.once(deadline, MOST_MISSED)
+            if len(self.found) == len(self._names):
+                return
+            if len(self.found) != said:
+                say(self.progress())
+                said = len(self.found)
+            rounds += 1
+            if not deadline.wait(backoff(rounds, FIRST_PAUSE, LONGEST_PAUSE, self._draw)):
+                raise BarrierFailed(GANG_TIMEOUT, f"{self.progress()}{self._advice()}")
+
+    def progress(self) -> str:
+        """How many are not found, and some of them."""
+        tasks = len(self._names)
+        left = tasks - len(self.found)
+        names = ", ".join(f"{role}/{index}" for role, index in self.missed[:_MOST_NAMES])
+        more = f" and {left - _MOST_NAMES} more" if left > _MOST_NAMES else ""
+        return f"{left} of {tasks} tasks have no address yet: {printable(names)}{more}{self._reason}"
+
+    def _advice(self) -> str:
+        if self._own not in self.found:
+            name = self._names[self._own]
+            service = name.partition(".")[2]
+            return (
+                f". This task's own name, {name}, is among them: look at the cluster's name server (CoreDNS),"
+                f" at the headless service '{service}', and whether network policies let pods ask"
+            )
+        return ". Look at why their pods do not run: the cluster may have no room for the whole job at once"
+
+    def _address(self, task: TaskName, seconds: float) -> str | None:
+        """The one address that a task has: with several, one may be that of an earlier pod of it."""
+        try:
+            found = within(seconds, partial(self._resolve, self._names[task]))
+        except (OSError, UnicodeError) as error:
+            self._reason = f" ({getattr(error, 'strerror', None) or 'the name server does not answer'})"
+            return None
+        addresses = list(dict.fromkeys(found))
+        if task == self._own and self._own_address is not None:
+            return self._own_address if self._own_address in addresses else None
+        # One of each family is the rule in a network with two.
+        alike = [each for each in addresses if (":" in each) == (":" in addresses[0])]
+        return alike[0] if len(alike) == 1 else None
+
+
+def resolve(name: str, domain: str = "") -> list[str]:
+    """The addresses of a name, as the system finds them; raises OSError.
+
+    `domain` is what it is below, if that is known. Otherwise, those that the system searches are tried one
+    after the other, and one of the world outside may answer to every name.
+    """
+    host = f"{name}.{domain}." if domain else name
+    found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    return [str(address[0]) for *_, address in found]
+
+
+def cluster_domain(namespace: str, configuration: Path) -> str:
+    """The domain in which services of a namespace are, by ``resolv.conf``; empty if it does not say."""
+    try:
+        with open_regular(configuration) as file:
+            text = file.read(_MOST_OF_CONFIGURATION).decode("ascii", "replace")
+    except OSError:
+        return ""
+    searched = [line.split()[1:] for line in text.splitlines() if line.startswith("search ")]
+    own = f"{namespace}.svc."
+    return next((each.rstrip(".") for words in searched for each in words if each.startswith(own)), "")

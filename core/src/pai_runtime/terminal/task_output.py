@@ -1,0 +1,93 @@
+"""What the tasks of a run write, out of their logs, while it lasts."""
+
+from collections.abc import Iterator
+from resource import RLIMIT_NOFILE, getrlimit
+
+from pai_runtime.runs.reader import LogReader, RunReader
+from pai_runtime.runs.state import Run, RunTask
+from pai_runtime.task.console import LinePrefix
+from pai_runtime.terminal.words import command_for
+
+_BYTES_A_TIME = 1024 * 1024
+
+
+class _Output:
+    """The output of one task; as whole lines if there are `lines`, which put their prefix before each."""
+
+    def __init__(self, log: LogReader, lines: LinePrefix | None, *, is_remote: bool) -> None:
+        self._log = log
+        self._lines = lines
+        self._is_remote = is_remote
+        self._complete = False
+
+    def new(self, task: RunTask, most: int) -> tuple[bytes, int]:
+        """What is to be shown now, and of how many bytes of the log it is."""
+        if self._complete and task.over:
+            return b"", 0
+        try:
+            data = self._log.read(most)
+        except OSError:
+            data = b""
+        # From a cluster the rest of it may come later than the news that the task has ended.
+        self._complete = task.over and not data and not self._is_remote
+        if self._lines is None:
+            return data, len(data)
+        return self._lines.flush() if self._complete else self._lines.feed(data), len(data)
+
+    def rest(self) -> bytes:
+        """A last line without a newline."""
+        return self._lines.flush() if self._lines else b""
+
+    def close(self) -> None:
+        self._log.close()
+
+
+class TaskOutput:
+    """The output of all tasks of a run, unless they are too many to read it of all at once.
+
+    With `prefixed`, lines begin with the names of their tasks, if there are several, and the output of a
+    single task comes as it is; without, it comes in whole lines.
+    """
+
+    def __init__(self, reader: RunReader, *, prefixed: bool) -> None:
+        self._reader = reader
+        self._prefixed = prefixed
+        self._outputs: dict[str, _Output] = {}
+        self.size = 0
+        """Bytes of logs that the last call of `new` has read."""
+
+    def too_many(self, run: Run) -> str | None:
+        """How to see the output of so many tasks, if it is not shown; the engine needs files too."""
+        many = len(run.tasks)
+        if many <= getrlimit(RLIMIT_NOFILE)[0] // 2:
+            return None
+        logs = command_for(self._reader, "logs", "-f")
+        return f"the output of {many} tasks is not shown here; to see it: {logs}"
+
+    def new(self, run: Run) -> Iterator[tuple[RunTask, bytes]]:
+        """What is new of each task."""
+        self.size = 0
+        if self.too_many(run):
+            return
+        several = len(run.tasks) > 1
+        for task in run.tasks:
+            if task.name not in self._outputs:
+                prefix = f"{task.name} | ".encode() if self._prefixed else b""
+                lines = LinePrefix(prefix) if several or not self._prefixed else None
+                log, is_remote = self._reader.log(task, "user"), bool(self._reader.options)
+                self._outputs[task.name] = _Output(log, lines, is_remote=is_remote)
+            data, read = self._outputs[task.name].new(task, _BYTES_A_TIME // len(run.tasks))
+            self.size += read
+            if data:
+                yield task, data
+
+    def rest(self, run: Run) -> Iterator[tuple[RunTask, bytes]]:
+        """Last lines without newlines, once nothing more will come."""
+        for task in run.tasks:
+            if task.name in self._outputs and (data := self._outputs[task.name].rest()):
+                yield task, data
+
+    def close(self) -> None:
+        """Nothing more will be read."""
+        for output in self._outputs.values():
+            output.close()

@@ -1,0 +1,78 @@
+"""The code of a job as an archive, for a ConfigMap: the same bytes for the same files."""
+
+import gzip
+import io
+import os
+import stat
+import tarfile
+from typing import Final
+
+from pai_runtime.document.amounts import size_text
+from pai_runtime.engines.code import IGNORE_FILE, Code, CodeEntry
+from pai_runtime.runs.cannot_run import CannotRun
+
+MOST_PACKED: Final = 1024 * 1024
+"""Bytes that a ConfigMap holds."""
+MOST_UNPACKED: Final = 64 * 1024 * 1024
+"""Bytes that the init container unpacks at most."""
+
+_TIME: Final = 315_532_800
+"""1980, the first year of a ZIP file: a checkout, and a copy, have other times for the same content."""
+_MOST_NAMED: Final = 5
+
+
+def code_archive(code: Code) -> bytes:
+    """The files, directories and links, as ``tar.gz``; raises `CannotRun`.
+
+    Nothing of who packs it is in it: owners are root, modes as in git, 755 or 644, and all times the same.
+    """
+    faults: list[OSError] = []
+    sizes: dict[str, int] = {}
+    packed = io.BytesIO()
+    with (
+        gzip.GzipFile(filename="", fileobj=packed, mode="wb", compresslevel=9, mtime=0) as compressed,
+        tarfile.open(fileobj=compressed, mode="w", format=tarfile.GNU_FORMAT) as archive,
+    ):
+        for entry in code.entries(faults.append):
+            try:
+                _add(archive, entry, sizes)
+            except OSError as error:
+                faults.append(error)
+            if sum(sizes.values()) > MOST_UNPACKED:
+                raise _too_large(code, sizes, f"more than {size_text(MOST_UNPACKED)}")
+    if faults:
+        raise CannotRun(f"cannot read the code: {faults[0].filename}: {faults[0].strerror}")
+    if packed.tell() > MOST_PACKED:
+        raise _too_large(code, sizes, f"{size_text(packed.tell())} compressed, of {size_text(MOST_PACKED)}")
+    return packed.getvalue()
+
+
+def _add(archive: tarfile.TarFile, entry: CodeEntry, sizes: dict[str, int]) -> None:
+    """Sockets, FIFOs and devices are left out, as they are locally."""
+    info = tarfile.TarInfo(entry.path)
+    info.mtime = _TIME
+    kind = stat.S_IFMT(entry.status.st_mode)
+    is_executable = kind == stat.S_IFDIR or entry.status.st_mode & stat.S_IXUSR
+    info.mode = 0o755 if is_executable else 0o644
+    if kind == stat.S_IFDIR:
+        info.type = tarfile.DIRTYPE
+        archive.addfile(info)
+    elif kind == stat.S_IFLNK:
+        info.type = tarfile.SYMTYPE
+        info.linkname = os.readlink(entry.name, dir_fd=entry.holder.fd)
+        archive.addfile(info)
+    elif kind == stat.S_IFREG:
+        with os.fdopen(entry.holder.open(entry.name), "rb") as file:
+            data = file.read(MOST_UNPACKED + 1)
+        info.size = sizes[entry.path] = len(data)
+        archive.addfile(info, io.BytesIO(data))
+
+
+def _too_large(code: Code, sizes: dict[str, int], found: str) -> CannotRun:
+    by_size = sorted(sizes, key=lambda path: (-sizes[path], path))[:_MOST_NAMED]
+    largest = ", ".join(f"{path} ({size_text(sizes[path])})" for path in by_size)
+    return CannotRun(
+        f"the code in {code.folder} is too large for a cluster, where a ConfigMap holds it: {found}; the"
+        f" largest: {largest}. List what the tasks do not need in {code.folder / IGNORE_FILE}, let the plugin"
+        " git clone the code, or put large files on a storage"
+    )

@@ -1,0 +1,37 @@
+"""The ConfigMaps of a run: its job, and its code."""
+
+import json
+from base64 import b64encode
+from typing import Any, Final
+
+from pai_kubernetes.manifests.code_archive import code_archive
+from pai_kubernetes.manifests.job_config import job_config
+from pai_kubernetes.manifests.peers import run_peers
+from pai_kubernetes.manifests.run_objects import RunObjects
+from pai_runtime.engines.code import Code
+from pai_runtime.job.overrides import NO_OVERRIDES
+from pai_runtime.pod.peers import FILE as PEERS
+
+CODE_KEY: Final = "code.tar.gz"
+
+
+def job_config_map(run: RunObjects) -> dict[str, Any]:
+    """What the init containers read."""
+    request = run.request
+    peers = run_peers(run.job, run.name, request.user)
+    data = {"job_config.yaml": job_config(run.job), PEERS: _json(peers.to_json())}
+    if request.overrides != NO_OVERRIDES:
+        data["overrides.json"] = _json(request.overrides.to_json())
+    if request.definitions:
+        data["definitions.lock"] = request.definitions
+    return run.object("v1", "ConfigMap", run.job_config, data=data)
+
+
+def code_config_map(run: RunObjects, code: Code) -> dict[str, Any]:
+    """What the init containers unpack; raises `CannotRun`."""
+    archive = b64encode(code_archive(code)).decode()
+    return run.object("v1", "ConfigMap", run.code_config, binaryData={CODE_KEY: archive})
+
+
+def _json(document: Any) -> str:
+    return json.dumps(document, ensure_ascii=False, sort_keys=True, indent=1) + "\n"

@@ -1,0 +1,60 @@
+"""The images of a job's tasks, and with which login they are pulled."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pai_runtime.document.problems import InvalidInput, Location, Problems
+from pai_runtime.job.model import Job, TaskRole
+from pai_runtime.job.references import References, Renderer
+from pai_runtime.pod.image_check import credentials_for
+from pai_runtime.pod.image_reference import BadReference, ImageReference, parse_reference
+from pai_runtime.pod.registry import Credentials
+from pai_runtime.task.placeholders import fill, has_secret
+from pai_runtime.task.record import record
+
+
+@record(frozen=True)
+class TaskImage:
+    """An image as the job writes it, where it does, and who may pull it, if not everybody."""
+
+    uri: str
+    where: Location
+    reference: ImageReference | None
+    credentials: Credentials | None
+
+
+def task_images(job: Job, secrets: Mapping[str, str]) -> dict[str, TaskImage]:
+    """The image of each task role; `secrets` are values by their paths. Raises `InvalidInput`."""
+    problems = Problems()
+    references, made = References(job, problems), dict[str, TaskImage]()
+    images = {}
+    for name, role in job.roles.items():
+        if role.docker_image is None:
+            message = "has no dockerImage, and on a cluster each task needs one"
+            problems.add(role.value.problem("no-image", message))
+            continue
+        image = role.docker_image.text
+        made[image] = made.get(image) or _image(references, role, secrets)
+        images[name] = made[image]
+    problems.check()
+    return images
+
+
+def _image(references: References, role: TaskRole, secrets: Mapping[str, str]) -> TaskImage:
+    name = role.docker_image.text if role.docker_image else ""
+    prerequisite = references.job.prerequisites[name, "dockerimage"]
+    rendered: dict[str, Any] = Renderer(references, prerequisite=prerequisite).data(prerequisite.value)
+    where, uri = prerequisite.value.at(("uri",)), str(rendered.get("uri"))
+    if has_secret(uri):
+        value = prerequisite.value.get("uri") or prerequisite.value
+        message = "contains a secret, but which image is pulled is for all to see; use auth for the login"
+        references.problems.add(value.problem("secret-in-image", message))
+        return TaskImage("", where, None, None)
+    try:
+        reference = parse_reference(uri)
+    except BadReference as error:
+        raise InvalidInput(
+            [(prerequisite.value.get("uri") or prerequisite.value).problem("wrong-image", str(error))]
+        ) from None
+    auth = fill(rendered.get("auth") or {}, secrets)
+    return TaskImage(uri, where, reference, credentials_for(reference, auth)[0])

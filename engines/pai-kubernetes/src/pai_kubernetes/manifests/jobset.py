@@ -1,0 +1,50 @@
+"""The JobSet of a run: an Indexed Job for each task role, whose completion indexes are those of its tasks."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from pai_kubernetes import labels
+from pai_kubernetes.manifests.policies import Policies
+from pai_kubernetes.manifests.resources import virtual_cluster
+from pai_kubernetes.manifests.run_objects import RunObjects
+
+VERSION: Final = "jobset.x-k8s.io/v1alpha2"
+
+
+def job_set(run: RunObjects, policies: Policies, pods: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """The JobSet; `pods` are the templates of the pods by role."""
+    spec = {
+        # Names count before a pod is ready: the tasks of a gang wait for each other's.
+        "network": {"enableDNSHostnames": True, "publishNotReadyAddresses": True, "subdomain": run.name},
+        **policies.jobset,
+        "replicatedJobs": [_replicated_job(run, role, policies, pods[role]) for role in run.roles],
+    }
+    document = run.object(VERSION, "JobSet", run.name, spec=spec)
+    document["metadata"]["annotations"] |= {labels.ROLES: _roles(run), labels.FILE: Path(run.job.file).name}
+    cluster = virtual_cluster(run.job, run.profile)
+    queue = {labels.QUEUE: cluster.queue, labels.PRIORITY: cluster.workload_priority_class}
+    document["metadata"]["labels"] |= {key: value for key, value in queue.items() if value}
+    return document
+
+
+def _replicated_job(run: RunObjects, role: str, policies: Policies, pod: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "name": run.roles[role],
+        "replicas": 1,
+        "template": {
+            "metadata": {
+                "labels": run.labels(**{labels.ROLE: role}),
+                "annotations": run.annotations(**{labels.ROLE: role}),
+            },
+            "spec": {**policies.jobs[role], "template": pod},
+        },
+    }
+
+
+def _roles(run: RunObjects) -> str:
+    roles = {
+        role: {"name": name, "instances": run.job.roles[role].instances} for role, name in run.roles.items()
+    }
+    return json.dumps(roles, separators=(",", ":"))

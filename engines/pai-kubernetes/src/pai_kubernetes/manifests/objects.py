@@ -1,0 +1,97 @@
+"""A run as objects of Kubernetes: pure, and the same bytes for the same job."""
+
+import json
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+from pai_kubernetes.manifests.config_map import code_config_map, job_config_map
+from pai_kubernetes.manifests.images import task_images
+from pai_kubernetes.manifests.jobset import job_set
+from pai_kubernetes.manifests.origins import Origins, job_set_origins
+from pai_kubernetes.manifests.peers import run_roles
+from pai_kubernetes.manifests.pod import pod_template
+from pai_kubernetes.manifests.policies import Policies
+from pai_kubernetes.manifests.run_objects import RunObjects
+from pai_kubernetes.manifests.secret import job_secret, pull_secret
+from pai_kubernetes.manifests.sizes import check_sizes
+from pai_kubernetes.manifests.storages import storage_volumes
+from pai_kubernetes.names import LONGEST_RUN, is_run_name
+from pai_kubernetes.profile import KubernetesProfile
+from pai_runtime.engines.cluster import ClusterRequest
+from pai_runtime.job.model import Job
+from pai_runtime.plan.environment import TaskName
+from pai_runtime.runs.cannot_run import CannotRun
+from pai_runtime.task.plan import Plan
+from pai_runtime.task.record import record
+
+
+@record(frozen=True)
+class Rendered:
+    """The objects of a run. See `Manifests` for `objects`, of which the JobSet is the first, and `secrets`.
+
+    `origins` are those of the JobSet's fields.
+    """
+
+    objects: Sequence[Mapping[str, Any]]
+    secrets: Sequence[Mapping[str, Any]]
+    origins: Origins
+
+    @property
+    def digest(self) -> str:
+        """Eight hexadecimal digits that stand for all that is rendered, but for what is secret."""
+        return sha256(json.dumps(self.objects, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def render(  # noqa: PLR0913 - all that a run is made of
+    job: Job,
+    plans: Mapping[TaskName, Plan],
+    request: ClusterRequest,
+    profile: KubernetesProfile,
+    *,
+    name: str,
+    policies: Policies,
+    run_secret: str,
+    secrets: Mapping[str, str],
+) -> Rendered:
+    """The objects of the run `name`.
+
+    `run_secret` is what its tasks share and nobody else knows: 64 hexadecimal digits. `secrets` are the
+    values of the job's, by their paths. Raises `InvalidInput` for what is wrong in the job, and `CannotRun`.
+    """
+    if not is_run_name(name):
+        raise CannotRun(
+            f"'{name}' cannot be the name of a run: expected at most {LONGEST_RUN} lower-case letters, digits"
+            " and '-', the first one a letter, the last one none of '-'"
+        )
+    of_role = {role: _plan(role, plans) for role in job.roles}
+    images = task_images(job, secrets)
+    run = RunObjects(
+        name, run_roles(job, name), job, request, profile, any(each.credentials for each in images.values())
+    )
+    pull = pull_secret(run, list(images.values()))
+    storages = {
+        role: storage_volumes(plan, job.name, request.user, profile) for role, plan in of_role.items()
+    }
+    pods = {
+        role: pod_template(run, job.roles[role], plan, images[role].uri, storages[role])
+        for role, plan in of_role.items()
+    }
+    objects = [job_set(run, policies, pods), job_config_map(run)]
+    if request.code:
+        objects.append(code_config_map(run, request.code))
+    own_secrets = [job_secret(run, run_secret), *([pull] if pull else [])]
+    check_sizes([*objects, *own_secrets])
+    return Rendered(objects, own_secrets, job_set_origins(job, of_role, images, storages, pods))
+
+
+def _plan(role: str, plans: Mapping[TaskName, Plan]) -> Plan:
+    """That of a role's first task; raises `CannotRun` if others mount something else: pods are all alike."""
+    first = plans[role, 0]
+    for (other, index), plan in plans.items():
+        if other == role and plan.mounts != first.mounts:
+            raise CannotRun(
+                f"{role}/{index} mounts something else than {role}/0, but on a cluster all tasks of a role"
+                " mount the same; give each its directory by commands, as in $PAI_TASK_INDEX"
+            )
+    return first

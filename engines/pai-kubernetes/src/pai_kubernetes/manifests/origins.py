@@ -1,0 +1,106 @@
+"""Which field of a job a field of its JobSet comes from, so that an API server's words lead to the job."""
+
+import re
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, Final
+
+from pai_kubernetes.manifests.images import TaskImage
+from pai_kubernetes.manifests.storages import StorageVolumes
+from pai_runtime.document.problems import DocumentPath, Location, Position
+from pai_runtime.job.model import Job, TaskRole
+from pai_runtime.task.plan import Plan
+from pai_runtime.task.record import record
+
+_PART: Final = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
+_OF_JOB: Final[Mapping[str, DocumentPath]] = {
+    "template.spec.completions": ("instances",),
+    "template.spec.parallelism": ("instances",),
+    "template.spec.backoffLimitPerIndex": ("taskRetryCount",),
+    "template.spec.maxFailedIndexes": ("completion", "minFailedInstances"),
+    "template.spec.successPolicy": ("completion", "minSucceededInstances"),
+}
+_OF_CONTAINER: Final[Mapping[str, DocumentPath]] = {
+    "resources": ("resourcePerInstance",),
+    "resources.limits.cpu": ("resourcePerInstance", "cpu"),
+    "resources.limits.memory": ("resourcePerInstance", "memoryMB"),
+    "resources.limits": ("resourcePerInstance", "gpu"),
+    "resources.requests.cpu": ("resourcePerInstance", "cpu"),
+    "resources.requests.memory": ("resourcePerInstance", "memoryMB"),
+    "resources.requests": ("resourcePerInstance", "gpu"),
+}
+"""What is in the limits beside CPU and memory are GPUs."""
+
+
+@record(frozen=True)
+class Origins:
+    """Where what is at paths of a JobSet is written in the job."""
+
+    locations: Mapping[str, Location]
+
+    def of(self, field_path: str) -> Location | None:
+        """By the longest path that leads to the field or to what it is in; None if there is none.
+
+        The path is as an API server writes it: ``spec.replicatedJobs[0].template.spec.completions``.
+        """
+        parts = _parts(field_path)
+        for length in range(len(parts), 0, -1):
+            if found := self._by_parts.get(parts[:length]):
+                return found
+        return None
+
+    @cached_property
+    def _by_parts(self) -> Mapping[tuple[str, ...], Location]:
+        return {_parts(path): location for path, location in self.locations.items()}
+
+
+def job_set_origins(
+    job: Job,
+    plans: Mapping[str, Plan],
+    images: Mapping[str, TaskImage],
+    storages: Mapping[str, StorageVolumes],
+    pods: Mapping[str, Mapping[str, Any]],
+) -> Origins:
+    """The origins of a JobSet with these pods; all but the job is by task role."""
+    whole = Position(job.file)
+    locations = {
+        path: Location(whole, whole, field)
+        for path, field in {
+            "spec": "",
+            "spec.failurePolicy": "jobRetryCount",
+            "metadata.name": "name",
+            "metadata.labels": "defaults.virtualCluster",
+        }.items()
+    }
+    for number, role in enumerate(job.roles.values()):
+        base = f"spec.replicatedJobs[{number}]"
+        locations |= {f"{base}.{path}": at for path, at in _of_role(role).items()}
+        locations[base] = role.value.at(())
+        locations[f"{base}.template.spec.template.spec.containers[0].image"] = images[role.name].where
+        uses = storages[role.name].uses
+        first = len(pods[role.name]["spec"]["volumes"]) - len(uses)  # they come after the pod's own
+        for index, use in enumerate(uses, first):
+            if location := _of_use(job, plans[role.name], use):
+                locations[f"{base}.template.spec.template.spec.volumes[{index}]"] = location
+    return Origins(locations)
+
+
+def _of_role(role: TaskRole) -> dict[str, Location]:
+    pod = "template.spec.template.spec"
+    places = {path: role.value.at(below) for path, below in _OF_JOB.items()}
+    places |= {f"{pod}.containers[0].{path}": role.value.at(below) for path, below in _OF_CONTAINER.items()}
+    if role.sku_type:
+        places[f"{pod}.nodeSelector"] = role.sku_type.at(())
+    return places
+
+
+def _of_use(job: Job, plan: Plan, number: int) -> Location | None:
+    use = plan.uses[number]
+    written = (
+        each for each in job.uses[plan.role].uses if (each.name, each.plugin) == (use.name, use.plugin)
+    )
+    return next((each.locate(("name",)) for each in written), None)
+
+
+def _parts(path: str) -> tuple[str, ...]:
+    return tuple(match[1] or match[2] for match in _PART.finditer(path))

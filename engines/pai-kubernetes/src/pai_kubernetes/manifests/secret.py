@@ -1,0 +1,66 @@
+"""The Secrets of a run: what its tasks are not told in the open, and the logins for its images."""
+
+import json
+from base64 import b64encode
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+from pai_kubernetes.manifests.images import TaskImage
+from pai_kubernetes.manifests.run_objects import RunObjects
+from pai_runtime.document.value import Value
+from pai_runtime.pod.image_reference import DOCKER_HUB
+from pai_runtime.runs.cannot_run import CannotRun
+
+_DOCKER_HUB: Final = "https://index.docker.io/v1/"
+
+
+def job_secret(run: RunObjects, run_secret: str) -> dict[str, Any]:
+    """The values of the job's secrets, and what all tasks of a run share."""
+    data = {"userExtensionSecrets.yaml": {"run": run_secret}}
+    if run.job.secrets:
+        data["secrets.yaml"] = {name: _texts(value) for name, value in run.job.secrets.items()}
+    texts = {key: json.dumps(document, ensure_ascii=False) for key, document in data.items()}
+    return run.object("v1", "Secret", run.secrets, type="Opaque", data=_encoded(texts))
+
+
+def _texts(value: Value) -> Any:
+    """A secret in its structure, each value as text: as the file has it, not as YAML reads it."""
+    if isinstance(value.data, dict):
+        return {str(each.key): _texts(each) for each in value.values()}
+    if isinstance(value.data, list):
+        return [_texts(each) for each in value.values()]
+    return value.text
+
+
+def pull_secret(run: RunObjects, images: Collection[TaskImage]) -> dict[str, Any] | None:
+    """The logins for the images of a job, each for its own image; None if there are none.
+
+    Raises `CannotRun` for two logins at Docker Hub, which has but one place for them.
+    """
+    logins: dict[str, dict[str, str]] = {}
+    for image in images:
+        if image.reference is None or image.credentials is None:
+            continue
+        reference, credentials = image.reference, image.credentials
+        is_hub = reference.registry == DOCKER_HUB
+        key = _DOCKER_HUB if is_hub else f"{reference.registry}/{reference.repository}"
+        pair = f"{credentials.username}:{credentials.password}"
+        login = {
+            "username": credentials.username,
+            "password": credentials.password,
+            "auth": b64encode(pair.encode()).decode(),
+        }
+        if logins.setdefault(key, login) != login:
+            raise CannotRun(
+                f"{image.where.position}: {image.where.field}: a second login for {key.removesuffix('/')};"
+                " a run can have one for an image, and one for all of Docker Hub"
+            )
+    if not logins:
+        return None
+    texts = {".dockerconfigjson": json.dumps({"auths": logins}, ensure_ascii=False, sort_keys=True)}
+    kind, name = "kubernetes.io/dockerconfigjson", f"{run.name}-pull"
+    return run.object("v1", "Secret", name, type=kind, data=_encoded(texts))
+
+
+def _encoded(texts: Mapping[str, str]) -> dict[str, str]:
+    return {key: b64encode(text.encode()).decode() for key, text in sorted(texts.items())}

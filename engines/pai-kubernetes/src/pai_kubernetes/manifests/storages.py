@@ -1,0 +1,82 @@
+"""The mounts of a task, as volumes of its pod."""
+
+import re
+from collections.abc import Mapping, Sequence
+from posixpath import normpath
+from typing import Any
+
+from pai_kubernetes.profile import KubernetesProfile, Storage
+from pai_runtime.runs.cannot_run import CannotRun
+from pai_runtime.task.plan import Mount, Plan
+from pai_runtime.task.record import record
+
+
+@record(frozen=True)
+class StorageVolumes:
+    """Volumes of a pod and where its containers mount them; `uses` are those of the plan, by volume."""
+
+    volumes: Sequence[Mapping[str, Any]]
+    mounts: Sequence[Mapping[str, Any]]
+    uses: Sequence[int]
+
+
+def storage_volumes(plan: Plan, job: str, user: str, profile: KubernetesProfile) -> StorageVolumes:
+    """The storages of a task; raises `CannotRun` for one that is unknown, unless its use allows that."""
+    names: dict[Storage, str] = {}
+    volumes, uses = [], []
+    mounts: dict[str, dict[str, Any]] = {}
+    for planned in plan.mounts:
+        mount = planned.mount
+        storage = _storage(mount, profile)
+        if storage is None:
+            use = plan.uses[planned.use]
+            if use.failure_policy == "ignore":
+                continue
+            message = f"the storage '{mount.source}', mounted at {mount.path} for {use.label}"
+            raise CannotRun(f"{message}: the engine profile '{profile.name}' has no such storage")
+        if storage not in names:
+            names[storage] = f"storage-{len(names)}"
+            volumes.append({"name": names[storage], **_volume(storage)})
+            uses.append(planned.use)
+        mounts[mount.path] = _mount(mount, storage, names[storage], job, user)
+    return StorageVolumes(volumes, list(mounts.values()), uses)
+
+
+def _storage(mount: Mount, profile: KubernetesProfile) -> Storage | None:
+    """What a mount means here; an NFS export that the profile does not name is mounted as it is."""
+    if mount.source in profile.storages:
+        return profile.storages[mount.source]
+    if mount.kind != "nfs":
+        return None
+    server, _, path = mount.source.partition(":/")
+    return Storage(mount.source, nfs_server=server.strip("[]"), nfs_path=f"/{path}")
+
+
+def _volume(storage: Storage) -> dict[str, Any]:
+    if storage.claim:
+        return {"persistentVolumeClaim": {"claimName": storage.claim}}
+    if storage.nfs_server:
+        return {"nfs": {"server": storage.nfs_server, "path": storage.nfs_path}}
+    # Not made where it is missing: an empty directory of the node would look like the storage.
+    return {"hostPath": {"path": storage.host_path, "type": "Directory"}}
+
+
+def _mount(mount: Mount, storage: Storage, volume: str, job: str, user: str) -> dict[str, Any]:
+    fields: dict[str, Any] = {"name": volume, "mountPath": mount.path}
+    parts = (_filled(storage.sub_path, job, user), mount.sub_path)
+    if sub_path := "/".join(part.strip("/") for part in parts if part):
+        fields["subPath"] = normpath(sub_path)
+    if mount.read_only or storage.read_only:
+        fields["readOnly"] = True
+    return fields
+
+
+def _filled(text: str, job: str, user: str) -> str:
+    """A text with the names of user and job; they must not lead to another directory."""
+    names = {"%USER": user, "%JOB": job}
+    return re.sub(
+        "%USER|%JOB",
+        lambda match: names[match[0].upper()].replace("/", "_").lstrip("."),
+        text,
+        flags=re.IGNORECASE,
+    )

@@ -1,0 +1,306 @@
+"""The files in ``deploy/kubernetes``: valid, and right about what they allow and refuse."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate  # type: ignore[import-untyped]
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+DEPLOY = ROOT / "deploy/kubernetes"
+OBJECTS = [
+    pytest.param(document, id=f"{path.stem}-{document['kind']}-{document['metadata']['name']}")
+    for path in sorted(DEPLOY.glob("*.yaml"))
+    for document in yaml.safe_load_all(path.read_text("utf-8"))
+]
+POLICY = next(yaml.safe_load_all((DEPLOY / "admission-policy.yaml").read_text("utf-8")))
+NEWEST = kubernetes_validate.latest_version()
+
+
+@pytest.mark.parametrize("document", OBJECTS)
+def test_every_file_holds_objects_that_kubernetes_takes(document: dict[str, Any]) -> None:
+    if document["apiVersion"].startswith("kueue."):
+        assert document.keys() <= {"apiVersion", "kind", "metadata", "spec", "value", "description"}
+    else:
+        kubernetes_validate.validate(document, NEWEST, strict=True)
+
+
+def test_the_policy_is_one_for_the_oldest_version_that_it_names() -> None:
+    kubernetes_validate.validate(POLICY, "1.30", strict=True)
+
+
+# The admission policy, by an interpreter of CEL.
+
+
+def refusal(
+    document: Mapping[str, Any], *, old: Mapping[str, Any] | None = None, resource: str = "pods"
+) -> str | None:
+    """The message by which the policy refuses an object, else empty; None if it does not apply to it."""
+    celpy = pytest.importorskip("celpy", reason="cel-python is not installed")
+    operation = "UPDATE" if old else "CREATE"
+    known = {
+        "object": celpy.json_to_cel(document),
+        "oldObject": celpy.json_to_cel(old),
+        "request": celpy.json_to_cel({"operation": operation, "resource": {"resource": resource}}),
+        "variables": celpy.json_to_cel({}),
+    }
+    spec = POLICY["spec"]
+    if not all(program(each["expression"]).evaluate(known) for each in spec["matchConditions"]):
+        return None
+    for variable in spec["variables"]:
+        name = celpy.json_to_cel(variable["name"])
+        known["variables"][name] = program(variable["expression"]).evaluate(known)
+    broken = (each["message"] for each in spec["validations"] if not holds(each["expression"], known))
+    return next(broken, "")
+
+
+@cache
+def program(expression: str) -> Any:
+    celpy = pytest.importorskip("celpy")
+    environment = celpy.Environment()
+    return environment.program(environment.compile(expression))
+
+
+def holds(expression: str, known: Mapping[str, Any]) -> bool:
+    """An expression that fails refuses too, as the policy says by its ``failurePolicy``."""
+    celpy = pytest.importorskip("celpy")
+    try:
+        return bool(program(expression).evaluate(known))
+    except celpy.CELEvalError:
+        return False
+
+
+def pod_spec() -> dict[str, Any]:
+    """What the engine renders, in short."""
+    runtime = "registry.example.com/pai-runtime:0.1.0"
+    volume = {"name": "pai-vol", "mountPath": "/usr/local/pai"}
+    data = {"name": "data", "mountPath": "/mnt/data"}
+    configuration = [
+        {"name": "config", "mountPath": "/usr/local/pai-config"},
+        {"name": "secrets", "mountPath": "/usr/local/pai-secrets"},
+    ]
+    own = {"fieldRef": {"fieldPath": "metadata.name"}}
+    environment = [
+        {"name": "PAI_SECRET_DIR", "value": "/usr/local/pai-secrets"},
+        {"name": "PAI_POD_NAME", "valueFrom": own},
+    ]
+    bounded = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    return {
+        "restartPolicy": "Never",
+        "automountServiceAccountToken": False,
+        "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
+        "initContainers": [
+            {
+                "name": "init",
+                "image": runtime,
+                "env": environment,
+                "volumeMounts": [volume, *configuration, data],
+                "securityContext": {"runAsUser": 0, **bounded},
+            },
+            {
+                "name": "runtime-log",
+                "image": runtime,
+                "args": ["init", "--print-logs"],
+                "restartPolicy": "Always",
+                "volumeMounts": [{**volume, "readOnly": True}],
+                "securityContext": {"runAsUser": 65534, **bounded},
+            },
+        ],
+        "containers": [
+            {
+                "name": "app",
+                "image": "python:3.12",
+                "command": ["/usr/local/pai/runtime"],
+                "volumeMounts": [volume, data, {"name": "shm", "mountPath": "/dev/shm"}],
+                "securityContext": {
+                    "allowPrivilegeEscalation": False,
+                    "capabilities": {"drop": ["ALL"], "add": ["CHOWN", "SETUID"]},
+                },
+            }
+        ],
+        "volumes": [
+            {"name": "pai-vol", "emptyDir": {}},
+            {"name": "shm", "emptyDir": {"medium": "Memory"}},
+            {"name": "config", "configMap": {"name": "demo-job"}},
+            {"name": "secrets", "secret": {"secretName": "demo-secrets", "defaultMode": 0o400}},
+            {"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
+        ],
+    }
+
+
+LABELS = {"pai-runtime/run": "demo", "jobset.sigs.k8s.io/jobset-name": "demo"}
+
+
+def pod(spec: Mapping[str, Any], labels: Mapping[str, str] | None = None) -> dict[str, Any]:
+    labels = LABELS if labels is None else labels
+    return {"kind": "Pod", "metadata": {"name": "demo-worker-0-0-abcde", "labels": labels}, "spec": spec}
+
+
+def jobset(*specs: Mapping[str, Any], name: str = "demo") -> dict[str, Any]:
+    jobs = [{"name": "w", "template": {"spec": {"template": {"spec": each}}}} for each in specs]
+    return {"kind": "JobSet", "metadata": {"name": name}, "spec": {"replicatedJobs": jobs}}
+
+
+def test_what_the_engine_renders_is_allowed() -> None:
+    assert refusal(pod(pod_spec())) == ""
+    assert refusal(jobset(pod_spec(), pod_spec()), resource="jobsets") == ""
+
+
+@pytest.mark.parametrize("labels", [{}, {"app": "web"}])
+def test_other_pods_of_the_namespace_are_not_looked_at(labels: dict[str, str]) -> None:
+    assert refusal(pod({"containers": [{"name": "web", "image": "nginx"}]}, labels)) is None
+
+
+@pytest.mark.parametrize("label", LABELS)
+def test_a_pod_of_a_job_is_known_by_either_label(label: str) -> None:
+    spec = {"containers": [{"name": "web", "image": "nginx"}]}
+    assert refusal(pod(spec, {label: "demo"}))
+
+
+def test_a_pod_from_before_the_policy_can_be_cleaned_up_and_not_be_changed() -> None:
+    spec = {"containers": [{"name": "web", "image": "nginx"}], "initContainers": []}
+    before = pod(spec)
+    finished = {**before, "metadata": {**before["metadata"], "finalizers": []}}
+    assert refusal(finished, old=before) is None
+    other_image = pod({**spec, "containers": [{"name": "web", "image": "nginx:2"}]})
+    assert refusal(other_image, old=before)
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of one field of a pod; a number in the path is an index, ``+`` appends."""
+
+    path: str
+    value: Any
+
+    def applied(self) -> dict[str, Any]:
+        """The pod of a job, so changed."""
+        spec = pod_spec()
+        *way, last = [int(each) if each.isdigit() else each for each in self.path.split(".")]
+        holder: Any = spec
+        for key in way:
+            holder = holder.setdefault(key, {}) if isinstance(holder, dict) else holder[key]
+        if last == "+":
+            holder.append(self.value)
+        else:
+            holder[last] = self.value
+        return spec
+
+
+def mount(path: str) -> Change:
+    return Change("initContainers.0.volumeMounts.+", {"name": "data", "mountPath": path})
+
+
+def volume(**source: Any) -> Change:
+    return Change("volumes.+", {"name": "other", **source})
+
+
+def host_path(path: str) -> Change:
+    return volume(hostPath={"path": path})
+
+
+def nfs(server: str, path: str) -> Change:
+    return volume(nfs={"server": server, "path": path})
+
+
+def variable(name: str, **more: Any) -> Change:
+    return Change("initContainers.0.env.+", {"name": name, **more})
+
+
+def image(*images: str) -> Iterator[Change]:
+    return (Change("containers.0.image", each) for each in images)
+
+
+def runtime_image(*images: str) -> Iterator[Change]:
+    return (Change("initContainers.0.image", each) for each in images)
+
+
+DIGEST = f"sha256:{64 * '0'}"
+ALLOWED = [
+    *image("registry.example.com/team/a:1", f"docker.io/library/debian@{DIGEST}", "debian"),
+    *runtime_image("registry.example.com/pai-runtime", f"registry.example.com/pai-runtime@{DIGEST}"),
+    mount("/data"),
+    mount("/mnt/etc"),
+    mount("/usr/local/pai/bundle"),
+    host_path("/srv/pai"),
+    host_path("/srv/pai/data"),
+    nfs("nfs.example.com", "/exports/pai/alice"),
+    volume(image={"reference": "registry.example.com/pai-runtime:0.1.0"}),
+    Change("containers.0.securityContext.capabilities.add.+", "SYS_CHROOT"),
+    Change("hostNetwork", value=False),
+]
+REFUSED = [
+    *image(
+        "alice/debian",
+        "debian.evil.example/library/debian",
+        "registry.example.com.evil.example/a",
+        "registry.example.com:5000/a",
+        "localhost/a",
+        "Docker.io/library/debian",
+        "index.docker.io/alice/a",
+        "EVIL/library/a",
+    ),
+    *runtime_image("registry.example.com/pai-runtime-of-mine:1", "docker.io/pai-runtime", "pai-runtime"),
+    Change("initContainers.1.image", "debian"),
+    *map(mount, ["/etc/pai-runtime", "/etc", "/opt/pai-runtime/env", "/usr", "/root/.config", "/"]),
+    *map(mount, ["//etc", "/mnt/../etc", "etc", "/etc/", "/mnt/.", "/usr/local", "/usr/local/pai/x"]),
+    *map(host_path, ["/", "/srv", "/srv/pai2", "/srv/pai/../../etc", "/srv/pai//x", "/var/run/docker.sock"]),
+    nfs("nfs.example.com", "/exports"),
+    nfs("nfs.example.com", "/exports/pai/../secret"),
+    nfs("other.example.com", "/exports/pai"),
+    volume(secret={"secretName": "registry-password"}),
+    volume(secret={"secretName": "other-run-secrets"}),
+    volume(projected={"sources": [{"serviceAccountToken": {"path": "token"}}]}),
+    volume(image={"reference": "docker.io/library/debian"}),
+    volume(csi={"driver": "any"}),
+    variable("PYTHONPATH", value="/mnt/data"),
+    variable("LD_PRELOAD", value="/mnt/data/evil.so"),
+    Change("initContainers.0.envFrom", [{"secretRef": {"name": "registry-password"}}]),
+    Change("containers.0.env", [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "other", "key": "a"}}}]),
+    Change("initContainers.0.command", ["/bin/sh"]),
+    Change("initContainers.0.args", ["plan"]),
+    Change("initContainers.1.args", ["run", "job.yaml"]),
+    Change("initContainers.0.name", "first"),
+    Change("initContainers.0.restartPolicy", "Always"),
+    Change("initContainers.+", {"name": "more", "image": "registry.example.com/pai-runtime:1"}),
+    Change("initContainers", []),
+    Change("containers.+", {"name": "more", "image": "debian", "command": ["/usr/local/pai/runtime"]}),
+    Change("containers.0.command", ["sleep", "60"]),
+    Change("containers.0.args", ["x"]),
+    Change("containers.0.ports", [{"containerPort": 80, "hostPort": 80}]),
+    Change("containers.0.securityContext.privileged", value=True),
+    Change("containers.0.securityContext.procMount", "Unmasked"),
+    Change("containers.0.securityContext.seccompProfile", {"type": "Unconfined"}),
+    Change("containers.0.securityContext.capabilities.add.+", "SYS_ADMIN"),
+    Change("securityContext.seccompProfile.type", "Unconfined"),
+    Change("ephemeralContainers", [{"name": "debug", "image": "debian"}]),
+    Change("automountServiceAccountToken", value=True),
+    *(Change(each, value=True) for each in ("hostNetwork", "hostPID", "hostIPC")),
+]
+
+
+# All in one test each, since it takes longer to compile the expressions than to evaluate them.
+
+
+def test_what_a_job_may_have_is_allowed() -> None:
+    assert [each for each in ALLOWED if refusal(pod(each.applied()))] == []
+
+
+def test_what_would_get_around_the_operator_is_refused() -> None:
+    assert [each for each in REFUSED if not refusal(pod(each.applied()))] == []
+
+
+def test_a_job_is_refused_for_what_one_of_its_pods_would_be() -> None:
+    for each in REFUSED[::9]:
+        message = refusal(jobset(pod_spec(), each.applied()), resource="jobsets")
+        assert message == refusal(pod(each.applied()))
+
+
+def test_a_job_may_not_borrow_the_secrets_of_a_run_by_its_label() -> None:
+    other = jobset(pod_spec(), name="mine")
+    other["metadata"]["labels"] = LABELS
+    assert refusal(other, resource="jobsets")

@@ -1,0 +1,194 @@
+"""A cluster that runs nothing: an engine as a third party would write it, played by tests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pai_runtime.document.problems import Problem, Problems
+from pai_runtime.engines.cluster import ClusterError, ClusterRequest, Manifests
+from pai_runtime.engines.finding import GROUP
+from pai_runtime.engines.local.placement import example_placement
+from pai_runtime.engines.profiles import Profile
+from pai_runtime.engines.view import View
+from pai_runtime.job.model import Job
+from pai_runtime.plan.environment import Placement, TaskName
+from pai_runtime.runs.cannot_enter import CannotEnter
+from pai_runtime.runs.cannot_remove import CannotRemove
+from pai_runtime.runs.log_times import Piece
+from pai_runtime.runs.progress import Progress
+from pai_runtime.runs.reader import LogName
+from pai_runtime.runs.state import Run, RunTask, Unreadable
+from pai_runtime.task.plan import Plan
+
+
+class SmallLog:
+    """A log that is there from the beginning."""
+
+    def __init__(self, name: str, data: bytes) -> None:
+        self.name = name
+        self._data = data
+        self._read = 0
+
+    def read(self, most: int) -> bytes:
+        piece = self._data[self._read : self._read + most]
+        self._read += len(piece)
+        return piece
+
+    def read_timed(self, most: int) -> Sequence[Piece]:
+        return [(None, piece)] if (piece := self.read(most)) else []
+
+    def size(self) -> int:
+        return len(self._data)
+
+    def tail(self, most: int) -> bytes:
+        return self._data[-most:]
+
+    def close(self) -> None:
+        pass
+
+
+class SmallRunReader:
+    """A run, as the cluster has it."""
+
+    def __init__(self, cluster: SmallCluster, name: str) -> None:
+        self.named = name
+        self.options: tuple[str, ...] = ("--on", "lab")
+        self._cluster = cluster
+
+    def run(self) -> Run | Unreadable:
+        if self._cluster.away:
+            raise ClusterError(self._cluster.away)
+        return self._cluster.known.get(self.named, Unreadable("there is no such run"))
+
+    def follow(self, view: View) -> tuple[Run, int]:
+        for run in self._cluster.to_come:
+            self._cluster.known[self.named] = run
+            view.show(run)
+        if self._cluster.away:
+            raise ClusterError(self._cluster.away)
+        view.end()
+        return run, self._cluster.status
+
+    def progress(self, task: RunTask) -> Progress | None:
+        return None if task.over else Progress("command", None, 0.0)
+
+    def exit_record(self, task: RunTask) -> Mapping[str, Any]:
+        return self._cluster.records.get(task.name, {})
+
+    def log(self, task: RunTask, log: LogName, attempt: int | None = None) -> SmallLog:
+        assert attempt is None
+        return SmallLog(f"{log} of {task.name}", self._cluster.logs.get((task.name, log), b""))
+
+    def variables(self, task: RunTask) -> Mapping[str, Any]:
+        return {"POD": {"source": "platform", "value": task.name}}
+
+    def cancel(self) -> str:
+        self._cluster.cancelled.append(self.named)
+        return ""
+
+    def remove(self) -> None:
+        run = self.run()
+        if isinstance(run, Unreadable):
+            raise CannotRemove(run.reason)
+        if not run.over:
+            raise CannotRemove("it is running")
+        del self._cluster.known[self.named]
+
+    def exec(self, task: RunTask, argv: Sequence[str]) -> int:
+        raise CannotEnter(f"enter {task.name} yourself: {argv}")
+
+
+class SmallRun:
+    """A run that is not submitted."""
+
+    def __init__(self, cluster: SmallCluster, request: ClusterRequest) -> None:
+        self._cluster = cluster
+        self._request = request
+
+    def place(self, job: Job) -> Placement:
+        self._job = job
+        return example_placement(job, self._request.user)
+
+    def check(self, plans: Mapping[TaskName, Plan], problems: Problems, *, ask: bool = True) -> None:
+        if ask and self._cluster.away:
+            raise ClusterError(self._cluster.away)
+        self._cluster.checked.append((sorted(plans), ask))
+        role = next(iter(self._job.roles.values()))
+        if role.gpu:
+            field = f"taskRoles.{role.name}.resourcePerInstance.gpu"
+            problems.add(Problem("too-many-gpus", "this cluster has none", self._job.position, field))
+
+    def manifests(
+        self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str], *, name: str | None = None
+    ) -> Manifests:
+        metadata = {"name": name or f"{self._job.name}-0123abcd"}
+        script = "\n".join(plan.role for plan in plans.values()) + "\n"
+        objects = [
+            {"kind": "JobSet", "metadata": metadata, "spec": {"first": metadata, "second": metadata}},
+            {"kind": "ConfigMap", "metadata": metadata, "data": {"script": script, "odd": "\x1b[31m\u202e"}},
+        ]
+        return Manifests(objects, [{"kind": "Secret", "metadata": metadata, "stringData": dict(secrets)}])
+
+    def submit(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str]) -> str:
+        name = f"{self._job.name}-bcdfg"
+        self._cluster.submitted.append((self._request, dict(secrets)))
+        tasks = tuple(RunTask(role, index, "waiting", None, 0, None, None) for role, index in plans)
+        run = Run(self._job.name, "small", "job.yaml", 0.0, 0, tasks, user=self._request.user)
+        self._cluster.known[name] = run
+        return name
+
+
+class SmallCluster:
+    """The cluster, and what it was asked to do."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, Run | Unreadable] = {}
+        self.to_come: list[Run] = []
+        self.status = 0
+        self.records: dict[str, Mapping[str, Any]] = {}
+        self.logs: dict[tuple[str, LogName], bytes] = {}
+        self.away = ""
+        self.cancelled: list[str] = []
+        self.checked: list[tuple[list[TaskName], bool]] = []
+        self.submitted: list[tuple[ClusterRequest, Mapping[str, str]]] = []
+
+    def new_run(self, request: ClusterRequest) -> SmallRun:
+        return SmallRun(self, request)
+
+    def open_run(self, name: str) -> SmallRunReader:
+        return SmallRunReader(self, name)
+
+    def runs(self) -> Sequence[tuple[SmallRunReader, Run | Unreadable]]:
+        if self.away:
+            raise ClusterError(self.away)
+        return [(self.open_run(name), run) for name, run in self.known.items()]
+
+
+class _Engine:
+    """What the entry point leads to; its cluster is the one that was made last."""
+
+    cluster = SmallCluster()
+
+    def open_cluster(self, _profile: Profile) -> SmallCluster:
+        return self.cluster
+
+
+engine = _Engine()
+
+
+def install_engine(site: Path, entry: str, name: str = "some-cluster", version: str = "1.0") -> None:
+    """Have a folder in which distributions are found bring an engine."""
+    info = site / f"{name.replace('-', '_')}-{version}.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    (info / "entry_points.txt").write_text(f"[{GROUP}]\n{entry}\n")
+
+
+def write_profiles(home: Path, text: str) -> Path:
+    """The user's engine profiles, below what is ``XDG_CONFIG_HOME``."""
+    path = home / "pai-runtime" / "engines.yaml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"enginesVersion: 1\nengines:\n{text}")
+    return path
