@@ -168,10 +168,7 @@ def test_what_the_engine_renders_is_allowed(tmp_path: Path) -> None:
     assert refusal(rendered, resource="jobsets") == ""
     [job_template] = rendered["spec"]["replicatedJobs"]
     template = job_template["template"]["spec"]["template"]
-    labels = {
-        **template["metadata"]["labels"],
-        "jobset.sigs.k8s.io/jobset-name": rendered["metadata"]["name"],
-    }
+    labels = {**template["metadata"]["labels"], JOBSET_NAME: rendered["metadata"]["name"]}
     assert refusal(pod(template["spec"], labels)) == ""
 
 
