@@ -109,7 +109,7 @@ def played(server: ApiServer, name: str) -> None:
     metadata = {"name": f"{name}-worker-0-0-abcde", "labels": labels, "annotations": annotations}
     pod = {"metadata": metadata, "spec": template["spec"], "status": run_objects.running()}
     server.put(paths.pods(namespace), pod)
-    server.log(metadata["name"], "app", b"hello\n")
+    server.log(f"{name}-worker-0-0-abcde", "app", b"hello\n")
 
 
 def look(server: ApiServer, cluster: KubernetesCluster, name: str) -> None:
