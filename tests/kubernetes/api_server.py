@@ -175,12 +175,19 @@ class ApiServer(LocalServer):
             return copy.deepcopy(self.objects.select(self._target(collection), lambda _: True))
 
     def log(
-        self, pod: str, container: str, data: bytes, *, ended: bool = False, previous: bool = False
+        self,
+        pod: str,
+        container: str,
+        data: bytes,
+        *,
+        ended: bool = False,
+        previous: bool = False,
+        time: str = "",
     ) -> None:
-        """A container writes; each line, and what is without an end, at a time of its own."""
+        """A container writes: each line, and what has no end, at a time of its own unless one is given."""
         with self.changed:
             log = self._logs.setdefault((self.namespace, pod, container, previous), _Log())
-            log.pieces += [(self._time(), line) for line in data.splitlines(keepends=True)]
+            log.pieces += [(time or self._time(), line) for line in data.splitlines(keepends=True)]
             log.ended = ended
             self.changed.notify_all()
 
