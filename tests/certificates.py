@@ -9,7 +9,7 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 _DAY = dt.timedelta(days=1)
 
@@ -44,6 +44,11 @@ def authority(name: str, issuer: Certificate | None = None) -> Certificate:
 def server_certificate(issuer: Certificate, hosts: Sequence[str], *, expired: bool = False) -> Certificate:
     """A certificate for a server at these IP addresses or names."""
     return _issue("server", issuer, x509.SubjectAlternativeName([_host(host) for host in hosts]), expired)
+
+
+def client_certificate(issuer: Certificate, user: str) -> Certificate:
+    """A certificate by which a user logs in."""
+    return _issue(user, issuer, x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]))
 
 
 def _host(host: str) -> x509.GeneralName:

@@ -1,11 +1,12 @@
 """A cluster that runs nothing: an engine as a third party would write it, played by tests."""
 
-import threading
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pai_runtime.document.problems import Problems
+from pai_runtime.document.problems import Problem, Problems
 from pai_runtime.engines.cluster import ClusterError, ClusterRequest, Manifests
 from pai_runtime.engines.finding import GROUP
 from pai_runtime.engines.local.placement import example_placement
@@ -20,7 +21,6 @@ from pai_runtime.runs.progress import Progress
 from pai_runtime.runs.reader import LogName
 from pai_runtime.runs.state import Run, RunTask, Unreadable
 from pai_runtime.task.plan import Plan
-from pai_runtime.task.record import replace
 
 
 class SmallLog:
@@ -52,7 +52,7 @@ class SmallLog:
 class SmallRunReader:
     """A run, as the cluster has it."""
 
-    def __init__(self, cluster: "SmallCluster", name: str) -> None:
+    def __init__(self, cluster: SmallCluster, name: str) -> None:
         self.named = name
         self.options: tuple[str, ...] = ("--on", "lab")
         self._cluster = cluster
@@ -63,11 +63,11 @@ class SmallRunReader:
         return self._cluster.known.get(self.named, Unreadable("there is no such run"))
 
     def follow(self, view: View) -> tuple[Run, int]:
-        run = self.run()
-        assert isinstance(run, Run)
-        for each in (*self._cluster.to_come, run):
-            self._cluster.known[self.named] = run = each
+        for run in self._cluster.to_come:
+            self._cluster.known[self.named] = run
             view.show(run)
+        if self._cluster.away:
+            raise ClusterError(self._cluster.away)
         view.end()
         return run, self._cluster.status
 
@@ -78,6 +78,7 @@ class SmallRunReader:
         return self._cluster.records.get(task.name, {})
 
     def log(self, task: RunTask, log: LogName, attempt: int | None = None) -> SmallLog:
+        assert attempt is None
         return SmallLog(f"{log} of {task.name}", self._cluster.logs.get((task.name, log), b""))
 
     def variables(self, task: RunTask) -> Mapping[str, Any]:
@@ -102,7 +103,7 @@ class SmallRunReader:
 class SmallRun:
     """A run that is not submitted."""
 
-    def __init__(self, cluster: "SmallCluster", request: ClusterRequest) -> None:
+    def __init__(self, cluster: SmallCluster, request: ClusterRequest) -> None:
         self._cluster = cluster
         self._request = request
 
@@ -116,7 +117,8 @@ class SmallRun:
         self._cluster.checked.append((sorted(plans), ask))
         role = next(iter(self._job.roles.values()))
         if role.gpu:
-            problems.add(role.locate(("resourcePerInstance", "gpu")))
+            field = f"taskRoles.{role.name}.resourcePerInstance.gpu"
+            problems.add(Problem("too-many-gpus", "this cluster has none", self._job.position, field))
 
     def manifests(
         self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str], *, name: str | None = None
@@ -134,7 +136,7 @@ class SmallRun:
         self._cluster.submitted.append((self._request, dict(secrets)))
         tasks = tuple(RunTask(role, index, "waiting", None, 0, None, None) for role, index in plans)
         run = Run(self._job.name, "small", "job.yaml", 0.0, 0, tasks, user=self._request.user)
-        self._cluster.known[name] = replace(run, tasks=self._cluster.tasks or tasks)
+        self._cluster.known[name] = run
         return name
 
 
@@ -144,7 +146,6 @@ class SmallCluster:
     def __init__(self) -> None:
         self.known: dict[str, Run | Unreadable] = {}
         self.to_come: list[Run] = []
-        self.tasks: tuple[RunTask, ...] = ()
         self.status = 0
         self.records: dict[str, Mapping[str, Any]] = {}
         self.logs: dict[tuple[str, LogName], bytes] = {}
@@ -163,3 +164,31 @@ class SmallCluster:
         if self.away:
             raise ClusterError(self.away)
         return [(self.open_run(name), run) for name, run in self.known.items()]
+
+
+class _Engine:
+    """What the entry point leads to; its cluster is the one that was made last."""
+
+    cluster = SmallCluster()
+
+    def open_cluster(self, _profile: Profile) -> SmallCluster:
+        return self.cluster
+
+
+engine = _Engine()
+
+
+def install_engine(site: Path, entry: str, name: str = "some-cluster", version: str = "1.0") -> None:
+    """Have a folder in which distributions are found bring an engine."""
+    info = site / f"{name.replace('-', '_')}-{version}.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    (info / "entry_points.txt").write_text(f"[{GROUP}]\n{entry}\n")
+
+
+def write_profiles(home: Path, text: str) -> Path:
+    """The user's engine profiles, below what is ``XDG_CONFIG_HOME``."""
+    path = home / "pai-runtime" / "engines.yaml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"enginesVersion: 1\nengines:\n{text}")
+    return path

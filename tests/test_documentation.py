@@ -35,6 +35,7 @@ DOCUMENTS = [
     ROOT / "SECURITY.md",
     ROOT / "core/README.md",
     *sorted(ROOT.glob("plugins/*/README.md")),
+    *sorted(ROOT.glob("engines/*/README.md")),
     *sorted((ROOT / "docs").glob("*.md")),
 ]
 _NEEDS = {

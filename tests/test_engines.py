@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from pai_runtime.document.problems import InvalidInput
-from pai_runtime.engines.finding import GROUP, open_cluster
+from pai_runtime.engines.finding import open_cluster
+from tests.small_cluster import install_engine, write_profiles
 
 CLUSTER = """
 class Engine:
@@ -18,13 +19,6 @@ engine = Engine()
 """
 
 
-def _distribution(folder: Path, name: str, entry: str, version: str = "1.0") -> None:
-    info = folder / f"{name.replace('-', '_')}-{version}.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-    (info / "entry_points.txt").write_text(f"[{GROUP}]\n{entry}\n")
-
-
 @pytest.fixture(autouse=True)
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where distributions are found. The user has a profile for the engine ``cluster``."""
@@ -33,14 +27,12 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.syspath_prepend(folder)
     monkeypatch.delitem(sys.modules, "some_cluster", raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    profiles = tmp_path / "config/pai-runtime/engines.yaml"
-    profiles.parent.mkdir(parents=True)
-    profiles.write_text("enginesVersion: 1\nengines:\n  lab:\n    engine: cluster\n    queue: fast\n")
+    write_profiles(tmp_path / "config", "  lab:\n    engine: cluster\n    queue: fast\n")
     return folder
 
 
 def _installed(site: Path) -> None:
-    _distribution(site, "some-cluster", "cluster = some_cluster:engine")
+    install_engine(site, "cluster = some_cluster:engine", "some-cluster")
     (site / "some_cluster.py").write_text(CLUSTER)
 
 
@@ -51,21 +43,21 @@ def test_the_engine_is_given_the_profile_with_all_that_is_written_there(site: Pa
 
 
 def _broken(site: Path) -> None:
-    _distribution(site, "broken-cluster", "cluster = no_such_module")
+    install_engine(site, "cluster = no_such_module", "broken-cluster")
 
 
 def _twice(site: Path) -> None:
-    _distribution(site, "one-cluster", "cluster = json")
-    _distribution(site, "other-cluster", "cluster = json")
+    install_engine(site, "cluster = json", "one-cluster")
+    install_engine(site, "cluster = json", "other-cluster")
 
 
 def _twice_by_one_name(site: Path) -> None:
-    _distribution(site, "one-cluster", "cluster = json")
-    _distribution(site, "one-cluster", "cluster = json", version="2.0")
+    install_engine(site, "cluster = json", "one-cluster")
+    install_engine(site, "cluster = json", "one-cluster", version="2.0")
 
 
 def _no_engine(site: Path) -> None:
-    _distribution(site, "no-cluster", "cluster = json")
+    install_engine(site, "cluster = json", "no-cluster")
 
 
 def _none(_: Path) -> None:
@@ -97,8 +89,8 @@ def test_an_engine_that_cannot_be_had_is_told_where_it_is_named(
 
 def test_an_engine_is_imported_only_when_a_profile_of_it_is_named(site: Path, tmp_path: Path) -> None:
     _installed(site)
-    profiles = tmp_path / "config/pai-runtime/engines.yaml"
-    profiles.write_text(profiles.read_text() + "  other:\n    engine: no-such-engine\n")
+    text = "  lab:\n    engine: cluster\n  other:\n    engine: no-such-engine\n"
+    write_profiles(tmp_path / "config", text)
     with pytest.raises(InvalidInput):
         open_cluster("other")
     assert "some_cluster" not in sys.modules

@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -11,11 +12,13 @@ from pathlib import Path
 import pytest
 
 from pai_runtime.engines.local.reader import LocalRunReader
+from pai_runtime.runs.state import Run, RunTask
 from pai_runtime.task.launch import Rotation
 from pai_runtime.terminal import live_view, task_output
 from pai_runtime.terminal.live_view import LiveView
 from tests.played_run import PlayedRun
 from tests.screen import Screen
+from tests.small_cluster import SmallCluster
 from tests.support import PROGRAM, job, write_job
 
 
@@ -297,3 +300,25 @@ def test_far_more_output_than_a_terminal_can_show_is_cut_at_the_end_and_said(
     lines = screen.everything()
     assert 200 <= lines.count("line") <= 400
     assert "pai-runtime: not all output is shown; to see all of it: pai-runtime logs run" in lines
+
+
+def test_a_run_on_a_cluster_is_shown_with_its_nodes_and_why_tasks_wait(screen: Screen) -> None:
+    cluster = SmallCluster()
+    note = "0/4 nodes are available: 4 Insufficient nvidia.com/gpu, so none of them can have it."
+    tasks = (
+        RunTask("worker", 0, "running", None, 0, time.time(), None, node="node-7"),
+        *(RunTask("worker", index, "waiting", None, 0, None, None, note=note) for index in (1, 2)),
+    )
+    run = Run("demo", "small", "job.yaml", time.time(), 0, tasks)
+    cluster.logs = {("worker/0", "user"): b"one\nhalf a line"}
+    view = LiveView(cluster.open_run("demo-bcdfg"), screen.fd)
+    view.show(run)
+    view.show(run)
+    view.end()
+    lines = screen.everything()
+    *above, rest, _, title, first, second, _ = lines
+    assert (above[0], rest) == ("worker/0 | one", "worker/0 | half a line")
+    assert f"pai-runtime: worker/1, worker/2: {note}" == "".join(above[1:])
+    assert title.split()[:4] == ["TASK", "STATE", "NODE", "PHASE"]
+    assert first.split()[:4] == ["worker/0", "running", "node-7", "command"]
+    assert second.split()[:5] == ["worker/1", "waiting", "0/4", "nodes", "are"]

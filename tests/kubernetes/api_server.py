@@ -175,12 +175,19 @@ class ApiServer(LocalServer):
             return copy.deepcopy(self.objects.select(self._target(collection), lambda _: True))
 
     def log(
-        self, pod: str, container: str, data: bytes, *, ended: bool = False, previous: bool = False
+        self,
+        pod: str,
+        container: str,
+        data: bytes,
+        *,
+        ended: bool = False,
+        previous: bool = False,
+        time: str = "",
     ) -> None:
-        """A container writes; each line, and what is without an end, at a time of its own."""
+        """A container writes: each line, and what has no end, at a time of its own unless one is given."""
         with self.changed:
             log = self._logs.setdefault((self.namespace, pod, container, previous), _Log())
-            log.pieces += [(self._time(), line) for line in data.splitlines(keepends=True)]
+            log.pieces += [(time or self._time(), line) for line in data.splitlines(keepends=True)]
             log.ended = ended
             self.changed.notify_all()
 
@@ -223,6 +230,11 @@ class ApiServer(LocalServer):
         """
         with self.lock:
             self._armed.append(_Armed(fault, verb, resource, times))
+
+    def disarm(self) -> None:
+        """Let all go well again."""
+        with self.lock:
+            self._armed.clear()
 
     def break_streams(self, last: bytes | None = b"") -> None:
         """End all watches and logs that are followed: cut off after some `last` bytes; None: by the rules."""

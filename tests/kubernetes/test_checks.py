@@ -81,7 +81,7 @@ def nfs(**fields: Any) -> list[dict[str, Any]]:
             "defaults.virtualCluster",
             "visions",
         ),
-        ({"image": {"uri": "A/B"}}, "image-reference", "error", "prerequisites[0].uri", "A/B"),
+        ({"image": {"uri": "A/B"}}, "wrong-image", "error", "prerequisites[0].uri", "A/B"),
         (
             {"image": {"uri": "a/b"}},
             "image-without-tag",

@@ -1,17 +1,40 @@
-"""``pai-runtime init``: what the init container of a pod runs."""
+"""``pai-runtime init``: what a pod's init container runs, and the sidecar that prints the runtime's log."""
 
 import argparse
 import os
 
-from pai_runtime.cli.policy import given_host
-from pai_runtime.pod.init import run_init
+# The sidecar needs nothing of what init does.
+# ruff: noqa: PLC0415
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """None: all that it needs to know is in the environment and in files, as the platform gives it."""
+    """All else that it needs to know is in the environment and in files, as the platform gives it."""
     parser.description = "Prepare a pod's volume for its task; see docs/runtime-image.md."
+    parser.add_argument(
+        "--print-logs",
+        action="store_true",
+        help="instead, print the runtime's log of the task that is prepared, until a signal ends this",
+    )
 
 
-def main(_args: argparse.Namespace) -> int:
-    """Exit status: the exit code of the init container."""
+def main(args: argparse.Namespace) -> int:
+    """Exit status: the exit code of the init container; with --print-logs 0, or 2 if it cannot be done."""
+    if args.print_logs:
+        return _print_logs()
+    from pai_runtime.cli.policy import given_host
+    from pai_runtime.pod.init import run_init
+
     return run_init(os.environ, lambda: given_host(None))
+
+
+def _print_logs() -> int:
+    from pai_runtime.cli import CANNOT_RUN
+    from pai_runtime.pod.directories import BadDirectory
+    from pai_runtime.pod.runtime_log import print_runtime_log
+    from pai_runtime.terminal.output import say
+
+    try:
+        return print_runtime_log(os.environ)
+    except BadDirectory as error:
+        say(f"{error}")
+        return CANNOT_RUN

@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--watch",
         action="store_true",
-        help="on a terminal, refresh every second (all runs of a cluster: every 5); for one run, until it has ended",
+        help="on a terminal, refresh every second; for one run, until it has ended",
     )
     parser.add_argument(
         "runs",

@@ -99,8 +99,10 @@ class Environment:
         document: dict[str, dict[str, str]] = {}
         for source, name, shown, value in rows:
             document[name] = {"source": shown} if source == IMAGE else {"source": shown, "value": value}
+        # In a pod, another container prints them, which has a user of its own; nobody else is there.
+        mode = 0o600 if self._task.options.phases == "all" else 0o644
         try:
-            self._task.folder.write(VARIABLES, dumps(document), mode=0o600, sync=False)
+            self._task.folder.write(VARIABLES, dumps(document), mode=mode, sync=False)
         except OSError as error:
             self._task.say(f"[WARNING] cannot write variables.json: {error.strerror}")
 

@@ -66,7 +66,7 @@ class PlainView:
         """Print what is left of the output."""
         if self.shows_output and self._run is not None:
             self._print(self._output.new(self._run))
-            while self._output.size:
+            while self._output.size and self._run.over:  # what goes on may write for ever
                 self._print(self._output.new(self._run))
             self._print(self._output.rest(self._run))
             self._output.close()

@@ -1,16 +1,17 @@
 """What a cluster cannot give to a job, by the engine profile alone: nobody is asked."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from itertools import chain
 from pathlib import PurePosixPath
 from typing import Final
 
+from pai_kubernetes.manifests.images import task_images
 from pai_kubernetes.profile import KubernetesProfile
 from pai_runtime.document.problems import Location, Problem, Problems, Severity, listed
 from pai_runtime.document.value import Value, walk
 from pai_runtime.job.model import Job, TaskRole
 from pai_runtime.plan.environment import TaskName
-from pai_runtime.pod.image_reference import BadReference, parse_reference
 from pai_runtime.task.plan import Mount, Plan, UseRecord
 
 _TAKEN: Final = (
@@ -30,8 +31,8 @@ Mounts that hide ``/usr`` or ``/dev`` as a whole are refused wherever the job ru
 def check(job: Job, plans: Mapping[TaskName, Plan], profile: KubernetesProfile, problems: Problems) -> None:
     """Report all that can be known before the cluster is asked."""
     _check_virtual_cluster(job, profile, problems)
+    _check_images(job, problems)
     for role in job.roles.values():
-        _check_image(job, role, problems)
         _check_machines(role, profile, problems)
         _check_shared_memory(role, problems)
     _check_mounts(job, plans, profile, problems)
@@ -73,21 +74,16 @@ def _check_virtual_cluster(job: Job, profile: KubernetesProfile, problems: Probl
     problems.add(_problem("unknown-virtual-cluster", message, where, found=name, suggestion=meant))
 
 
-def _check_image(job: Job, role: TaskRole, problems: Problems) -> None:
-    prerequisite = role.docker_image and job.prerequisite(role.docker_image.text, "dockerimage")
-    if not prerequisite:
-        message = "names no image, without which there is no container"
-        problems.add(_problem("no-image", message, role.value.at(("dockerImage",))))
-        return
-    where, uri = prerequisite.value.at(("uri",)), str(prerequisite.value.data.get("uri"))
-    try:
-        parse_reference(uri)
-    except BadReference as error:
-        problems.add(_problem("image-reference", str(error), where, found=uri))
-        return
-    if "@" not in uri and ":" not in uri.rpartition("/")[2]:
-        message = "has no tag, so it means 'latest', which may be another image on each node; name a tag"
-        problems.add(_problem("image-without-tag", message, where, severity="warning", found=uri))
+def _check_images(job: Job, problems: Problems) -> None:
+    with problems.caught():
+        for image in task_images(job, defaultdict(str)).values():  # who may pull them does not matter here
+            if image.reference and "@" not in image.uri and ":" not in image.uri.rpartition("/")[2]:
+                message = (
+                    "has no tag, so it means 'latest', which may be another image on each node; name a tag"
+                )
+                problems.add(
+                    _problem("image-without-tag", message, image.where, severity="warning", found=image.uri)
+                )
 
 
 def _check_machines(role: TaskRole, profile: KubernetesProfile, problems: Problems) -> None:

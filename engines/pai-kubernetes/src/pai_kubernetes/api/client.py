@@ -84,10 +84,11 @@ class Api:
         document = {"kind": "DeleteOptions", "apiVersion": "v1", **(options or {})}
         self._ask("delete", "DELETE", path, {}, document)
 
-    def open(self, path: str, *, silence: float = SILENCE, **query: str | int) -> "Stream":
+    def open(self, path: str, silence: float = SILENCE, /, **query: str | int) -> "Stream":
         """An answer that goes on: a watch, or a log that is followed.
 
-        It is not retried, except with another login.
+        It breaks off when nothing comes for the seconds of `silence`. It is not retried, except with another
+        login.
         """
         asked = self.asked("watch" if "watch" in query else "get", path)
         # A connection that others use next is none that somebody may end.

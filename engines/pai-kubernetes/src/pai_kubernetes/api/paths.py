@@ -106,6 +106,8 @@ class Target:
 def target_of(path: str) -> Target:
     """What one of these paths leads to."""
     parts = [unquote(part) for part in path.split("/")[1:]]
+    if len(parts) == 1:  # such as /version
+        return Target("", "", "", parts[0], "")
     group, version = ("", parts[1]) if parts[0] == "api" else (parts[1], (*parts, "")[2])
     rest = parts[2 if parts[0] == "api" else 3 :]
     namespace = ""

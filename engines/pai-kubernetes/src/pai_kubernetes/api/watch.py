@@ -116,7 +116,7 @@ class Watch:
         query = {"labelSelector": self._selector, "fieldSelector": self._fields, "resourceVersion": version}
         stream = self._api.open(
             self._path,
-            silence=_SILENCE,
+            _SILENCE,
             watch="true",
             allowWatchBookmarks="true",
             timeoutSeconds=random.randint(*_LONGEST),  # noqa: S311 - no secret

@@ -24,7 +24,7 @@ _MOST_NAMED: Final = 5
 def code_archive(code: Code) -> bytes:
     """The files, directories and links, as ``tar.gz``; raises `CannotRun`.
 
-    Nothing of who packs it is in it: owners are root, modes 755 or 644, as in git, and all times are the same.
+    Nothing of who packs it is in it: owners are root, modes as in git, 755 or 644, and all times the same.
     """
     faults: list[OSError] = []
     sizes: dict[str, int] = {}

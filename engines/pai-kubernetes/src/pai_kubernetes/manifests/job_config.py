@@ -7,7 +7,7 @@ from typing import Final
 
 from pai_runtime.document.document import parse_document
 from pai_runtime.document.problems import InvalidInput, Problem
-from pai_runtime.document.value import Value, walk
+from pai_runtime.document.value import Node, Value, walk
 from pai_runtime.job.model import Job
 from pai_runtime.job.secrets import secret_values
 from pai_runtime.task.secret_forms import is_too_short
@@ -15,6 +15,7 @@ from pai_runtime.task.secret_forms import is_too_short
 _MASK: Final = "******"
 """What the platform writes in the place of the section, too."""
 _SECTION: Final = "secrets"
+_REFERENCE: Final = re.compile("<%.*?%>")
 _LINE_BREAK: Final = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 
 
@@ -25,7 +26,7 @@ def job_config(job: Job) -> str:
     """
     root = parse_document(job.text, job.file)
     text = _without_section(root)
-    problems = list(_elsewhere(job, root, text))
+    problems = list(_elsewhere(job, root))
     if problems:
         raise InvalidInput(problems)
     return text
@@ -52,20 +53,46 @@ def _without_section(root: Value) -> str:
     return masked
 
 
-def _elsewhere(job: Job, root: Value, masked: str) -> Iterator[Problem]:
+def _elsewhere(job: Job, root: Value) -> Iterator[Problem]:
     """The first place of each secret's value that is not the section of the secrets."""
     scalars = [(path, node) for path, node in walk(root.node) if path[0] != _SECTION]
+    texts = [_REFERENCE.sub("", node.text) for _, node in scalars]
+    comments = _between(root)
     for name, value in secret_values(job.secrets).items():
         if is_too_short(value):  # it would be found everywhere; that it cannot be hidden is said elsewhere
+            continue
+        found = next((path for (path, _), text in zip(scalars, texts, strict=True) if value in text), None)
+        if found is not None:
+            where = root.at(found)
+            position, field = where.position, where.field
+        elif value in comments:
+            position, field = root.node.source.position(comments.index(value)), ""
+        else:
             continue
         message = (
             f"the value of the secret '{name}' stands here too, where whoever may see the run could read it;"
             f" expected <% $secrets.{name} %>, or, if it is no secret, a parameter in its place"
         )
-        path, node = next(((path, node) for path, node in scalars if value in node.text), ((), None))
-        if node:
-            where = root.at(path)
-            yield Problem("secret-in-job", message, where.position, where.field)
-        elif value in masked:  # in a comment, or in a key
-            position = type(root.node.source)(job.file, masked).position(masked.index(value))
-            yield Problem("secret-in-job", message, position)
+        yield Problem("secret-in-job", message, position, field)
+
+
+def _between(root: Value) -> str:
+    """The text with spaces in the place of all keys, values and secrets, so that only comments are left."""
+    spans = list(_spans(root.node))
+    if section := root.get(_SECTION):
+        spans.append((root.node.keys[_SECTION], section.node.end))
+    text, left, before = root.node.source.text, list[str](), 0
+    for start, end in sorted(spans):
+        left += [text[before:start], " " * (end - max(start, before))]
+        before = max(before, end)
+    return "".join((*left, text[before:]))
+
+
+def _spans(node: Node) -> Iterator[tuple[int, int]]:
+    for key, child in node.children.items():
+        if key in node.keys:
+            yield node.keys[key], node.keys[key] + len(str(key))
+        if isinstance(child.data, (dict, list)):
+            yield from _spans(child)
+        else:
+            yield child.start, child.end

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from pai_kubernetes import labels
@@ -21,7 +22,7 @@ def job_set(run: RunObjects, policies: Policies, pods: Mapping[str, Mapping[str,
         "replicatedJobs": [_replicated_job(run, role, policies, pods[role]) for role in run.roles],
     }
     document = run.object(VERSION, "JobSet", run.name, spec=spec)
-    document["metadata"]["annotations"] |= {labels.ROLES: _roles(run), labels.FILE: run.job.file}
+    document["metadata"]["annotations"] |= {labels.ROLES: _roles(run), labels.FILE: Path(run.job.file).name}
     cluster = virtual_cluster(run.job, run.profile)
     queue = {labels.QUEUE: cluster.queue, labels.PRIORITY: cluster.workload_priority_class}
     document["metadata"]["labels"] |= {key: value for key, value in queue.items() if value}

@@ -148,7 +148,7 @@ def _task(objects: _Objects, role: Role, index: int, pod: TaskPod | None, end: E
     if end is not None and pod is not None:
         return _ended(objects, role, pod, end)
     base = RunTask(role.name, index, "waiting", None, pod.attempt if pod else objects.restarts, None, None)
-    if pod is None or pod.is_gone:
+    if pod is None or pod.is_gone or objects.over:
         return _without_pod(objects, role, base)
     node = shown(string(pod.document, "spec", "nodeName"))
     if running := mapping(container_status(pod.document, APP), "running"):

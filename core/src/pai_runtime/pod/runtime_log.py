@@ -1,0 +1,115 @@
+"""Printing the runtime's log of a task: what a sidecar does, so that a cluster's own tools show it.
+
+It runs beside the task, as a user of its own, on the pod volume that it can only read. The task can write the
+files there, so they are read as such. It goes on until a signal ends it, which the kubelet sends once the
+task has ended, and then prints what is left.
+
+Between the lines of the log it tells the variables of the task (`pai_runtime.runs.told_variables`), whenever
+they have changed and at the end.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+from pai_runtime.document.printable import printable
+from pai_runtime.pod.directories import pod_directories
+from pai_runtime.runs.log_follower import LogFollower
+from pai_runtime.runs.told_variables import told_line
+from pai_runtime.supervisor.stop import STOP_SIGNALS
+from pai_runtime.task.fast_json import loads
+from pai_runtime.task.folder import Folder
+from pai_runtime.task.layout import RUNTIME_LOG, VARIABLES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pai_runtime.pod.directories import Directories
+
+POLL = 0.5
+"""Seconds between two looks."""
+MOST_TOLD = 50
+"""How often the variables are told while the task runs: each step may change them."""
+
+_CHUNK = 64 * 1024
+_MOST_BYTES = 4 * 1024 * 1024
+"""Of ``variables.json``; a kernel takes less of an environment."""
+
+
+def print_runtime_log(environment: Mapping[str, str]) -> int:
+    """Do so; the exit status. Raises `BadDirectory`."""
+    # The first process of a container does not get those that it neither handles nor blocks.
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+    printer = _Printer(pod_directories(environment))
+    is_told_to_stop = False
+    while True:
+        has_printed = printer.pass_on()
+        if is_told_to_stop and not has_printed:
+            printer.end()
+            return 0
+        pause = 0 if has_printed or is_told_to_stop else POLL
+        is_told_to_stop |= signal.sigtimedwait(STOP_SIGNALS, pause) is not None
+
+
+class _Printer:
+    """The log and the variables, as far as they have been printed."""
+
+    def __init__(self, directories: Directories) -> None:
+        self._runtime = directories.runtime
+        volume, logs = directories.volume, directories.logs
+        # From the volume on, where the task can have put a link in the place of each directory.
+        root = volume if logs.is_relative_to(volume) else logs
+        self._log = LogFollower(root, str(logs.relative_to(root) / Path(RUNTIME_LOG).name))
+        self._is_line_begun = False
+        self._is_troubled = False
+        self._told = 0
+        self._of_told: tuple[int, ...] = ()
+
+    def pass_on(self) -> bool:
+        """Print some of what is new; whether there was anything."""
+        try:
+            data = self._log.read(_CHUNK)
+        except OSError as error:
+            data = b""
+            self._say(f"{self._log.name} cannot be read: {error.strerror}")
+        if data:
+            _print(data)
+            self._is_line_begun = not data.endswith(b"\n")
+        elif not self._is_line_begun and self._told < MOST_TOLD:
+            self._tell()
+        return bool(data)
+
+    def end(self) -> None:
+        """Print what belongs at the end."""
+        if self._is_line_begun:
+            _print(b"\n")
+        self._of_told = ()
+        self._tell()
+
+    def _tell(self) -> None:
+        """Tell the variables if they have changed."""
+        try:
+            with Folder.at(self._runtime, follow=False) as folder:
+                status = folder.stat(VARIABLES)
+                found = (status.st_ino, status.st_mtime_ns, status.st_size)
+                if found == self._of_told:
+                    return
+                self._of_told = found
+                line = told_line(loads(folder.read(VARIABLES, _MOST_BYTES)))
+        except (OSError, ValueError, RecursionError):
+            return  # there are none yet, or the task has made something else of them
+        self._told += 1
+        _print(line)
+
+    def _say(self, text: str) -> None:
+        if not self._is_troubled:
+            self._is_troubled = True
+            os.write(2, f"pai-runtime: {printable(text)}\n".encode())
+
+
+def _print(data: bytes) -> None:
+    while data:
+        data = data[os.write(1, data) :]

@@ -1,0 +1,65 @@
+"""Logins out of files that change: the token of a service account, or of a ``tokenFile``."""
+
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from pai_kubernetes.api.access import Login
+from pai_runtime.engines.cluster import ClusterError
+from pai_runtime.network.authorization import bearer
+from pai_runtime.task.record import replace
+from pai_runtime.task.regular_file import open_regular
+
+MOST_OF_FILE: Final = 1 << 20
+_FRESH_SECONDS: Final = 60
+"""For which a token that was read is used; kubelet replaces one long before it expires."""
+
+
+class TokenFile:
+    """The token in a file, which is read anew each minute, and when it was refused.
+
+    `other`: what else a request shows; `origin` says where the file is named.
+    """
+
+    def __init__(self, path: Path, origin: str, other: Login | None = None) -> None:
+        self._path = path
+        self._origin = origin
+        self._other = other or Login()
+        self._lock = threading.Lock()
+        self._read_at = 0.0
+        self._login: Login | None = None
+
+    def login(self) -> Login:
+        """As `Credentials.login`."""
+        with self._lock:
+            if self._login and time.monotonic() - self._read_at < _FRESH_SECONDS:
+                return self._login
+            return self._read()
+
+    def renewed(self, refused: Login) -> Login:  # noqa: ARG002 - the file may have the same one
+        """As `Credentials.renewed`."""
+        with self._lock:
+            return self._read()
+
+    def _read(self) -> Login:
+        try:
+            data = read_file(self._path)
+        except OSError as error:
+            message = f"the token in {self._path} cannot be read: {error.strerror}"
+            raise ClusterError(f"{self._origin}: {message}") from None
+        with suppress(ValueError):
+            self._login = replace(self._other, authorization=bearer(data.decode("ascii").strip()))
+            self._read_at = time.monotonic()
+            return self._login
+        raise ClusterError(f"{self._origin}: expected a token in {self._path}, found something else")
+
+
+def read_file(path: Path) -> bytes:
+    """A file of a bounded size; raises `OSError`."""
+    with open_regular(path) as opened:
+        data = opened.read(MOST_OF_FILE + 1)
+    if len(data) > MOST_OF_FILE:
+        raise OSError(0, f"larger than {MOST_OF_FILE} bytes", str(path))
+    return data

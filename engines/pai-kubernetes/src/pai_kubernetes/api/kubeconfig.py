@@ -1,0 +1,255 @@
+"""Kubeconfigs: which cluster is asked, and as whom. Where there is none, a pod's service account."""
+
+import base64
+import binascii
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from pai_kubernetes.api.access import Access, Credentials, Fixed, Login
+from pai_kubernetes.api.credentials import TokenFile, read_file
+from pai_kubernetes.api.exec_plugin import ExecConfig, ExecPlugin
+from pai_runtime.document.document import read_document
+from pai_runtime.document.problems import InvalidInput, Position, Problem, Problems, listed, near_miss
+from pai_runtime.document.schemas import check_value, package_schema
+from pai_runtime.document.value import Value
+from pai_runtime.engines.cluster import ClusterError
+from pai_runtime.network.authorization import basic, bearer
+from pai_runtime.network.url import split_url
+from pai_runtime.pod.api_server import SERVICE_ACCOUNT
+
+_VERSIONS: Final = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
+_EXTENSION: Final = "client.authentication.k8s.io/exec"
+_UNSUPPORTED: Final = ("auth-provider", "as", "as-uid", "as-groups", "as-user-extra")
+_MOST_OF_NAMESPACE: Final = 253
+
+
+def read_kubeconfig(path: str, context: str) -> Access:
+    """How a cluster is reached, by a context; empty: the current one.
+
+    `path` empty: by the files in ``$KUBECONFIG``, merged as kubectl does, or ``~/.kube/config``; if there are
+    none, by the service account of the pod that this runs in. Raises `InvalidInput`, each problem with its
+    file and line, and `ClusterError` if there is nothing of it.
+    """
+    files = _files(path)
+    if not files:
+        return _in_cluster()
+    problems = Problems(lambda _: "a hidden value")
+    config = _Config([_read(file, problems) for file in files], problems)
+    problems.check()
+    access = config.access(context)
+    problems.check()
+    return access
+
+
+def _files(path: str) -> Sequence[Path]:
+    """Those that there are; only one that is named itself has to be."""
+    if path:
+        return [Path(path).expanduser()]
+    named = [each for each in os.environ.get("KUBECONFIG", "").split(os.pathsep) if each]
+    files = [Path(each) for each in named] if named else [Path.home() / ".kube" / "config"]
+    return [file for file in files if file.exists()]
+
+
+def _read(file: Path, problems: Problems) -> Value:
+    root = read_document(file)
+    check_value(root, package_schema("pai_kubernetes.api", "kubeconfig.schema.json"), problems)
+    return root
+
+
+class _Config:
+    """Kubeconfigs as one: of what several files have, that of the first counts."""
+
+    def __init__(self, roots: Sequence[Value], problems: Problems) -> None:
+        self._roots = roots
+        self._problems = problems
+        self._position = Position(roots[0].node.source.file)
+
+    def access(self, name: str) -> Access:
+        """What a context says; what is wrong with it is reported. Raises `InvalidInput`."""
+        context = self._context(name)
+        cluster = self._named_in(context, "cluster")
+        user = self._named_in(context, "user") if _text(context, "user") else None
+        origin = f"context '{_context_name(context)}' in {context.position.file}"
+        return Access(
+            server=self._server(cluster),
+            user=_text(context, "user") or "nobody",
+            origin=origin,
+            namespace=_text(context, "namespace") or "default",
+            authority=self._data(cluster, "certificate-authority"),
+            insecure=cluster.data.get("insecure-skip-tls-verify", False),
+            server_name=_text(cluster, "tls-server-name"),
+            proxy=self._proxy(cluster),
+            credentials=self._credentials(user, cluster, origin) if user else Fixed(),
+        )
+
+    def _context(self, name: str) -> Value:
+        current = next(filter(None, (_text(root, "current-context") for root in self._roots)), "")
+        if not (name or current):
+            message = "no current-context; set one, or name a context in the profile"
+            raise InvalidInput([Problem("missing-field", message, self._position, "current-context")])
+        context = self._find("contexts", "context", name or current)
+        if context is None:
+            names = [str(each.data.get("name")) for each in self._entries("contexts")]
+            message = f"no context '{name or current}'; known: {listed(names)}"
+            suggestion = near_miss(name or current, names)
+            problem = Problem("unknown-context", message, self._position, "contexts", suggestion=suggestion)
+            raise InvalidInput([problem])
+        return context
+
+    def _named_in(self, context: Value, kind: str) -> Value:
+        """The cluster, or the user, that a context names."""
+        name = _text(context, kind)
+        found = self._find(f"{kind}s", kind, name)
+        if found is None:
+            where = context.get(kind) or context
+            raise InvalidInput(
+                [where.problem(f"unknown-{kind}", f"there is no {kind} '{name}'", f"'{name}'")]
+            )
+        return found
+
+    def _find(self, kind: str, key: str, name: str) -> Value | None:
+        for entry in self._entries(kind):
+            found = entry.get(key)
+            if entry.data.get("name") == name and found is not None and isinstance(found.data, dict):
+                return found
+        return None
+
+    def _entries(self, kind: str) -> Iterator[Value]:
+        for root in self._roots:
+            entries = root.get(kind)
+            if entries is not None:
+                yield from entries.values()
+
+    def _server(self, cluster: Value) -> str:
+        server = _text(cluster, "server").rstrip("/")
+        url = split_url(server)
+        if url is None or url.username is not None or url.query or url.fragment:
+            value = cluster.get("server") or cluster
+            expected = "the URL of the API server, such as https://10.0.0.1:6443"
+            self._problems.add(value.problem("wrong-value", f"expected {expected}", expected=expected))
+        return server
+
+    def _proxy(self, cluster: Value) -> str:
+        text = _text(cluster, "proxy-url")
+        if text and split_url(text) is None:
+            value, expected = cluster.get("proxy-url") or cluster, "the URL of an HTTP proxy"
+            self._problems.add(value.problem("wrong-value", f"expected {expected}", expected=expected))
+            return ""
+        return text
+
+    def _credentials(self, user: Value, cluster: Value, origin: str) -> Credentials:
+        for key in _UNSUPPORTED:
+            unsupported = user.get(key)
+            if unsupported is not None and unsupported.data:
+                message = "not supported; use an exec plugin, a token or a client certificate"
+                self._problems.add(unsupported.problem("unsupported", message))
+        plugin = user.get("exec")
+        if plugin is not None and plugin.data:
+            return ExecPlugin(self._exec(plugin, cluster))
+        certificate, key_data = self._data(user, "client-certificate"), self._data(user, "client-key")
+        if bool(certificate) != bool(key_data):
+            message = "expected a client certificate and its key, found only one of them"
+            self._problems.add(user.problem("missing-field", message))
+        file = _text(user, "tokenFile")
+        if file:
+            return TokenFile(_beside(user, file), origin, Login("", certificate, key_data))
+        return Fixed(Login(self._authorization(user), certificate, key_data))
+
+    def _authorization(self, user: Value) -> str:
+        token, name = user.get("token"), _text(user, "username")
+        if token is not None and token.data:
+            try:
+                return bearer(token.data)
+            except ValueError as error:
+                self._problems.add(token.problem("wrong-value", str(error)))
+        return basic(name, _text(user, "password")) if name else ""
+
+    def _exec(self, plugin: Value, cluster: Value) -> ExecConfig:
+        version = plugin.get("apiVersion")
+        if version is not None and version.data not in _VERSIONS:
+            expected = f"{' or '.join(_VERSIONS)}"
+            self._problems.add(
+                version.problem("wrong-value", f"expected {expected}", f"'{version.text}'", expected)
+            )
+        command = _text(plugin, "command")
+        env = {each["name"]: each["value"] for each in plugin.data.get("env") or ()}
+        return ExecConfig(
+            origin=str(plugin.position),
+            api_version=_text(plugin, "apiVersion"),
+            command=str(_beside(plugin, command)) if os.sep in command else command,
+            args=tuple(plugin.data.get("args") or ()),
+            env=env,
+            hint=_text(plugin, "installHint"),
+            mode=_text(plugin, "interactiveMode") or "IfAvailable",
+            cluster=self._cluster_info(cluster) if plugin.data.get("provideClusterInfo") else None,
+        )
+
+    def _cluster_info(self, cluster: Value) -> Mapping[str, Any]:
+        """What an exec plugin may be told of the cluster."""
+        authority = base64.b64encode(self._data(cluster, "certificate-authority")).decode()
+        extensions = cluster.data.get("extensions") or ()
+        own = [each.get("extension") for each in extensions if each.get("name") == _EXTENSION]
+        fields = ("server", "tls-server-name", "proxy-url", "insecure-skip-tls-verify")
+        told = {
+            **{key: cluster.data.get(key) for key in fields},
+            "certificate-authority-data": authority,
+            "config": own[0] if own else None,
+        }
+        return {key: value for key, value in told.items() if value}
+
+    def _data(self, entry: Value, key: str) -> bytes:
+        """What is in a field itself, or in the file that another names; empty if there is neither."""
+        data, file = entry.get(f"{key}-data"), entry.get(key)
+        if data is not None and data.data:
+            try:
+                return base64.b64decode("".join(data.data.split()), validate=True)
+            except (binascii.Error, ValueError):
+                self._problems.add(data.problem("wrong-value", "expected base64", expected="base64"))
+        elif file is not None and file.data:
+            path = _beside(entry, file.data)
+            try:
+                return read_file(path)
+            except OSError as error:
+                message = f"{path} cannot be read: {error.strerror}"
+                self._problems.add(file.problem("unreadable", message))
+        return b""
+
+
+def _context_name(context: Value) -> str:
+    """The name that a context is called by."""
+    return str(context.above.data.get("name")) if context.above else ""
+
+
+def _text(value: Value, key: str) -> str:
+    text = value.data.get(key)
+    return text if isinstance(text, str) else ""
+
+
+def _beside(value: Value, path: str) -> Path:
+    """A path as a kubeconfig has it: relative to its directory."""
+    return Path(value.position.file).absolute().parent / path
+
+
+def _in_cluster() -> Access:
+    host, port = os.environ.get("KUBERNETES_SERVICE_HOST", ""), os.environ.get("KUBERNETES_SERVICE_PORT", "")
+    if not (host and port and SERVICE_ACCOUNT.is_dir()):
+        raise ClusterError(
+            "no kubeconfig: neither $KUBECONFIG nor ~/.kube/config is there; "
+            "ask the operator of the cluster for one"
+        )
+    origin = f"the service account in {SERVICE_ACCOUNT}"
+    try:
+        authority = read_file(SERVICE_ACCOUNT / "ca.crt")
+        namespace = read_file(SERVICE_ACCOUNT / "namespace").decode().strip()[:_MOST_OF_NAMESPACE]
+    except (OSError, ValueError) as error:
+        raise ClusterError(f"{origin} cannot be read: {getattr(error, 'strerror', error)}") from None
+    return Access(
+        server=f"https://{f'[{host}]' if ':' in host else host}:{port}",
+        user="the pod's service account",
+        origin=origin,
+        namespace=namespace or "default",
+        authority=authority,
+        credentials=TokenFile(SERVICE_ACCOUNT / "token", origin),
+    )

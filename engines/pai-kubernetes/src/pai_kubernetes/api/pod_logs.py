@@ -1,0 +1,231 @@
+"""The log of one container, with the times at which its lines were written, over connections that break."""
+
+import re
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from pai_kubernetes.api.client import Api, Stream
+from pai_kubernetes.api.errors import ApiError
+from pai_kubernetes.api.paths import pod_log
+from pai_kubernetes.api.times import as_text, nanoseconds
+from pai_runtime.plugin.backoff import backoff
+from pai_runtime.runs.log_times import Piece
+
+MOST_BUFFERED: Final = 1 << 20
+"""Bytes that nobody has read yet; then the node has to wait."""
+
+_PIECE: Final = 1 << 16
+_FIRST_PAUSE: Final = 0.5
+_LONGEST_PAUSE: Final = 30
+_SECOND: Final = 10**9
+_LONGEST_TIME: Final = 40
+# A node gives times in the zone that its container runtime has.
+_TIME: Final = re.compile(
+    rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)) ",
+)
+
+
+class LogStream:
+    """Reads the log from its beginning on, in a thread of its own.
+
+    With `follow` until the container has ended; where a connection breaks, another one goes on. Then nothing
+    is given twice, and nothing is lost but what the node no longer has: what it has rotated away meanwhile,
+    or, with that, lines of the very time of one that was given. A node can also end the log of a container
+    that runs, such as when it starts anew: while the container `goes_on`, it is asked again.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        pod: str,
+        container: str,
+        *,
+        follow: bool,
+        goes_on: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.container = container
+        self._api = api
+        self._path = pod_log(api.namespace, pod)
+        self._goes_on = goes_on
+        self._lines = _Lines()
+        self._changed = threading.Condition()
+        self._pieces: deque[Piece] = deque()
+        self._buffered = 0
+        self._error: ApiError | None = None
+        self._is_over = False
+        self._is_closed = False
+        self._stream: Stream | None = None
+        self._start(follow=follow)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more comes, and all was read."""
+        with self._changed:
+            return self._is_over and not self._pieces and self._error is None
+
+    def follow(self) -> None:
+        """Go on with what was written since it was over."""
+        self._start(follow=True)
+
+    def read(self, most: int, *, wait: bool) -> list[Piece]:
+        """What has come, about so many bytes; `wait`: for something, or the end. Raises `ApiError`."""
+        with self._changed:
+            while wait and not (self._pieces or self._is_over):
+                self._changed.wait()
+            taken: list[Piece] = []
+            while self._pieces and most > 0:
+                taken.append(self._pieces.popleft())
+                most -= len(taken[-1][1])
+                self._buffered -= len(taken[-1][1])
+            if not taken and self._error is not None:
+                error, self._error = self._error, None
+                raise error
+            self._changed.notify_all()
+            return taken
+
+    def close(self) -> None:
+        """End it; what was not read is lost."""
+        with self._changed:
+            self._is_closed = self._is_over = True
+            self._changed.notify_all()
+            stream = self._stream
+        if stream is not None:
+            stream.close()
+
+    def _start(self, *, follow: bool) -> None:
+        self._is_over = self._is_closed
+        threading.Thread(
+            target=self._run, kwargs={"follow": follow}, name=f"log {self._path}", daemon=True
+        ).start()
+
+    def _run(self, *, follow: bool) -> None:
+        failures, error = 0, None
+        while not self._is_closed:
+            position = self._lines.position
+            try:
+                self._read_once(follow=follow)
+                if not (follow and self._goes_on()):
+                    break
+            except ApiError as failed:
+                if not (follow and failed.may_pass):
+                    error = failed
+                    break
+            failures = 1 if self._lines.position != position else failures + 1
+            with self._changed:
+                pause = backoff(failures, _FIRST_PAUSE, _LONGEST_PAUSE)
+                self._changed.wait_for(lambda: self._is_closed, pause)
+        for piece in self._lines.finish():
+            self._put(piece)
+        with self._changed:
+            self._error, self._is_over = error, True
+            self._changed.notify_all()
+
+    def _read_once(self, *, follow: bool) -> None:
+        """Read to the end of a connection; raises `ApiError` if it breaks off."""
+        query = {"container": self.container, "timestamps": "true"}
+        query |= {"follow": "true"} if follow else {}
+        query |= {"sinceTime": self._lines.since} if self._lines.since else {}
+        with self._api.open(self._path, **query) as stream:
+            with self._changed:
+                self._stream = stream
+                if self._is_closed:
+                    return
+            self._lines.begin()
+            while data := stream.read(_PIECE):
+                for piece in self._lines.feed(data):
+                    self._put(piece)
+
+    def _put(self, piece: Piece) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._buffered < MOST_BUFFERED or self._is_closed)
+            self._pieces.append(piece)
+            self._buffered += len(piece[1])
+            self._changed.notify_all()
+
+
+class _Lines:
+    """Takes the times off the lines of a log, and leaves out what an earlier connection gave.
+
+    A node is told whole seconds only: it gives the lines of the last second again, in the same order. So many
+    of them are left out as had come, but none that is later than all of these: then the log was rotated.
+    """
+
+    def __init__(self) -> None:
+        self._newest = 0
+        self._whole = 0  # lines of the newest time's second that came, but for one that has not ended
+        self._time: int | None = None  # of the line that was begun last
+        self._part = 0  # bytes that came of it, if it has not ended
+        self._to_leave_out = 0
+        self._part_to_leave_out = 0
+        self.begin()
+
+    @property
+    def since(self) -> str:
+        """From when on lines are to be asked for; empty: from the beginning."""
+        return as_text(self._newest // _SECOND) if self._newest else ""
+
+    @property
+    def position(self) -> tuple[int, int, int]:
+        """Another one after each line, and part of a line, that is new."""
+        return self._newest, self._whole, self._part
+
+    def begin(self) -> None:
+        """Another connection begins."""
+        self._rest = b""
+        self._in_line = False
+        self._is_known = False  # the line that is being read has come before
+        self._to_leave_out = self._whole
+        self._part_to_leave_out = self._part
+
+    def feed(self, data: bytes) -> Iterator[Piece]:
+        """The pieces that are new in the next bytes."""
+        data, self._rest = self._rest + data, b""
+        while data:
+            if not self._in_line:
+                found = _TIME.match(data)
+                if found is None and len(data) < _LONGEST_TIME and b"\n" not in data:
+                    self._rest = data  # its time is not complete
+                    return
+                self._begin_line(nanoseconds(found[1].decode()) if found else None)
+                data = data[found.end() :] if found else data
+            line, end, data = data.partition(b"\n")
+            self._in_line = not end
+            new = self._new_part(line + end)
+            if new:
+                yield None if self._time is None else self._time / _SECOND, new
+
+    def finish(self) -> Iterator[Piece]:
+        """What was held back at the end."""
+        if self._rest:
+            yield None, self._rest
+        self._rest = b""
+
+    def _begin_line(self, time: int | None) -> None:
+        """A line begins: one that came, or a part of it, or a new one. Without a time: a node's own words."""
+        self._is_known = time is not None and self._to_leave_out > 0 and time <= self._newest
+        if self._is_known:
+            self._to_leave_out -= 1
+            return
+        self._to_leave_out = 0
+        if self._part_to_leave_out and time == self._time:
+            return
+        self._part = self._part_to_leave_out = 0
+        self._time = time
+        if time is not None and time > self._newest:
+            self._whole *= time // _SECOND == self._newest // _SECOND
+            self._newest = time
+
+    def _new_part(self, piece: bytes) -> bytes:
+        """What is new in a piece of the line that is being read."""
+        if self._is_known:
+            return b""
+        known = min(self._part_to_leave_out, len(piece))
+        self._part_to_leave_out -= known
+        new = piece[known:]
+        self._part += len(new)
+        if new.endswith(b"\n"):
+            counts = self._time is not None and self._time // _SECOND == self._newest // _SECOND
+            self._whole, self._part = self._whole + counts, 0
+        return new

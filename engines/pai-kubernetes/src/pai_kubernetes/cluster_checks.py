@@ -1,0 +1,220 @@
+"""What a cluster cannot give to a job, by asking it; its own check of the objects, which creates nothing."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from http import HTTPStatus
+from typing import Any, Final
+
+from pai_kubernetes.api import paths
+from pai_kubernetes.api.client import Api
+from pai_kubernetes.api.errors import ApiError
+from pai_kubernetes.checks import root_of
+from pai_kubernetes.labels import QUEUE, ROLE
+from pai_kubernetes.manifests.objects import Rendered
+from pai_kubernetes.node_capacity import Node, most, nodes_of, requested
+from pai_kubernetes.profile import KubernetesProfile
+from pai_kubernetes.run.queueing import kueue_version
+from pai_runtime.document.amounts import size_text
+from pai_runtime.document.problems import Location, Problem, Problems, Severity
+from pai_runtime.job.model import Job, TaskRole
+
+Object = Mapping[str, Any]
+
+_OLDEST: Final = 33
+"""Kubernetes 1.33 has all that the completion policies need."""
+_OLDEST_WITH_IMAGE_VOLUMES: Final = 35
+
+_PATHS: Final[Mapping[str, Callable[[str], str]]] = {
+    "JobSet": paths.jobsets,
+    "ConfigMap": paths.config_maps,
+    "Secret": paths.secrets,
+}
+_NO_SECRET: Final = "e30="  # noqa: S105 - {}, which is valid where a kind of Secret wants JSON
+_FIELD: Final = re.compile(r"\b(?:spec|metadata)(?:\.[A-Za-z]+|\[\d+\])+")
+"""A field in the words of a webhook, which gives no causes."""
+_REFUSED: Final = re.compile(r"denied (?:the )?request|exceeded quota|violates PodSecurity")
+_OUR_WORDS: Final = re.compile(r"^.*\(the server says: (.*)\)$", re.DOTALL)
+
+
+def check_cluster(
+    api: Api, rendered: Rendered, job: Job, profile: KubernetesProfile, problems: Problems
+) -> None:
+    """Report all of it; what nobody may ask is a note. Raises `ApiError` if the cluster cannot be asked."""
+    _check_version(api, profile, problems)
+    if not _dry_run(api, rendered, problems):
+        return
+    jobset = rendered.objects[0]
+    _check_nodes(api, jobset, job, problems)
+    _check_claims(api, jobset, rendered, problems)
+    _check_queue(api, jobset, job, problems)
+
+
+def _check_version(api: Api, profile: KubernetesProfile, problems: Problems) -> None:
+    version = api.get("/version")
+    minor = re.match(r"\d+", str(version.get("minor")))
+    if version.get("major") != "1" or not minor:
+        return
+    found = f"1.{minor[0]}"
+    if int(minor[0]) < _OLDEST:
+        message = f"{api.label}: Kubernetes {found} is too old; expected 1.{_OLDEST} or newer"
+        problems.add(Problem("old-cluster", message, found=found))
+    elif profile.delivery == "imageVolume" and int(minor[0]) < _OLDEST_WITH_IMAGE_VOLUMES:
+        message = (
+            f"{api.label}: Kubernetes {found} has no image volumes unless they were switched on;"
+            f" from 1.{_OLDEST_WITH_IMAGE_VOLUMES} on it has, or set delivery to copy in the profile"
+        )
+        problems.add(Problem("old-cluster", message, found=found, severity="warning"))
+
+
+def _dry_run(api: Api, rendered: Rendered, problems: Problems) -> bool:
+    """Have the API server check all objects; whether there is more to be asked."""
+    for document in (*rendered.objects, *map(_without_values, rendered.secrets)):
+        try:
+            api.create(_PATHS[document["kind"]](api.namespace), document, dry_run=True)
+        except ApiError as error:
+            if error.reason == "AlreadyExists":
+                continue
+            if not error.status or error.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+                raise
+            if error.status == HTTPStatus.UNAUTHORIZED:
+                raise
+            problems.add(*_refused(error, document, rendered))
+            if error.status == HTTPStatus.NOT_FOUND:  # no namespace, or no JobSet: all else fails too
+                return False
+    return True
+
+
+def _without_values(secret: Object) -> Object:
+    """A Secret for a dry run, which needs no value of it."""
+    return {**secret, "data": dict.fromkeys(secret.get("data", ()), _NO_SECRET), "stringData": {}}
+
+
+def _refused(error: ApiError, document: Object, rendered: Rendered) -> Iterator[Problem]:
+    """What is wrong with an object, each fault where the job has it, if it is from there."""
+    named = [cause for cause in error.causes if cause.field]
+    for cause in named:
+        yield _fault(document, cause.field, cause.message, rendered)
+    if named:
+        return
+    said = _words(error)
+    found = _FIELD.search(said)
+    yield _fault(document, found[0] if found else "", said, rendered)
+
+
+def _words(error: ApiError) -> str:
+    """What the cluster says, without our advice where that would be wrong."""
+    text = str(error)
+    own = _OUR_WORDS.match(text)
+    return f"the cluster refuses it: {own[1]}" if own and _REFUSED.search(own[1]) else text
+
+
+def _fault(document: Object, field: str, message: str, rendered: Rendered) -> Problem:
+    where = rendered.origins.of(field) if document["kind"] == "JobSet" and field else None
+    if where is None:
+        return Problem("refused-by-cluster", message, field=f"{document['kind']} {field}".strip())
+    return Problem(
+        "refused-by-cluster", f"{message} (JobSet {field})", where.position, where.field or "the job"
+    )
+
+
+@contextmanager
+def _may_be_forbidden(api: Api, what: str, problems: Problems) -> Iterator[None]:
+    """What we may not ask does not stop the job: whoever may does."""
+    try:
+        yield
+    except ApiError as error:
+        if error.status != HTTPStatus.FORBIDDEN:
+            raise
+        message = f"{api.label}: not checked: {what}: {error}"
+        problems.add(Problem("not-checked", message, severity="note"))
+
+
+def _check_nodes(api: Api, jobset: Object, job: Job, problems: Problems) -> None:
+    with _may_be_forbidden(api, "whether a node has all that a task requests", problems):
+        nodes = nodes_of(api.list(paths.nodes()).items)
+        for role, pod in _pods(jobset, job):
+            _check_role(role, pod, nodes, problems)
+
+
+def _pods(jobset: Object, job: Job) -> Iterator[tuple[TaskRole, Object]]:
+    """Each role with the spec of its pods."""
+    for each in jobset["spec"]["replicatedJobs"]:
+        template = each["template"]["spec"]["template"]
+        yield job.roles[template["metadata"]["annotations"][ROLE]], template["spec"]
+
+
+def _check_role(role: TaskRole, pod: Object, nodes: Sequence[Node], problems: Problems) -> None:
+    selector = pod.get("nodeSelector", {})
+    fitting = [node for node in nodes if node.has(selector)]
+    if not fitting:
+        labels = ", ".join(f"{key}={value}" for key, value in selector.items())
+        message = f"no node has the labels {labels}" if labels else "the cluster has no nodes"
+        place = role.sku_type.at(()) if role.sku_type else role.value.at(())
+        problems.add(_at(place, "no-node", message))
+        return
+    for resource, wanted in requested(pod).items():
+        best = most(fitting, resource)
+        if wanted > best.amount(resource):
+            field = {"cpu": "cpu", "memory": "memoryMB"}.get(resource, "gpu")
+            place = role.value.at(("resourcePerInstance", field))
+            have = _shown(resource, best.amount(resource))
+            message = (
+                f"a task needs {_shown(resource, wanted)} of one node, and no node"
+                f"{' of this type' if selector else ''} has more than {have} ({best.name})"
+            )
+            problems.add(_at(place, "exceeds-nodes", message))
+
+
+def _shown(resource: str, amount: float) -> str:
+    return f"{size_text(amount)} of memory" if resource == "memory" else f"{amount:g} {resource}"
+
+
+def _check_claims(api: Api, jobset: Object, rendered: Rendered, problems: Problems) -> None:
+    seen = set()
+    for number, each in enumerate(jobset["spec"]["replicatedJobs"]):
+        for index, volume in enumerate(each["template"]["spec"]["template"]["spec"]["volumes"]):
+            claim = volume.get("persistentVolumeClaim", {}).get("claimName")
+            if claim and claim not in seen:
+                seen.add(claim)
+                field = f"spec.replicatedJobs[{number}].template.spec.template.spec.volumes[{index}]"
+                message = f"its claim '{claim}' does not exist in namespace {api.namespace}"
+                with _may_be_forbidden(api, f"whether the claim '{claim}' exists", problems):
+                    if not _exists(api, paths.persistent_volume_claims(api.namespace, claim)):
+                        place = rendered.origins.of(field)
+                        problems.add(_at(place, "no-claim", message))
+
+
+def _check_queue(api: Api, jobset: Object, job: Job, problems: Problems) -> None:
+    queue = jobset["metadata"]["labels"].get(QUEUE)
+    if not queue:
+        return
+    place = root_of(job).at(("defaults", "virtualCluster"))
+    with _may_be_forbidden(api, f"whether the queue '{queue}' exists", problems):
+        try:
+            version = kueue_version(api)
+        except ApiError as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+            message = f"has the queue '{queue}', but Kueue is not installed on this cluster"
+            problems.add(_at(place, "no-queue", message))
+            return
+        if not _exists(api, paths.local_queues(api.namespace, version, queue)):
+            message = f"its queue '{queue}' does not exist in namespace {api.namespace}"
+            problems.add(_at(place, "no-queue", message))
+
+
+def _exists(api: Api, path: str) -> bool:
+    try:
+        api.get(path)
+    except ApiError as error:
+        if error.status != HTTPStatus.NOT_FOUND:
+            raise
+        return False
+    return True
+
+
+def _at(place: Location | None, code: str, message: str, severity: Severity = "error") -> Problem:
+    if place is None:
+        return Problem(code, message, severity=severity)
+    return Problem(code, message, place.position, place.field, severity=severity)

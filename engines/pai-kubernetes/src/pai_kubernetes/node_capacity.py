@@ -1,0 +1,81 @@
+"""What nodes have, and what a pod requests of one. Pure; what a cluster says may have any shape."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from pai_runtime.task.record import record
+
+_UNITS: Final = {
+    "": 1.0,
+    "n": 1e-9,
+    "u": 1e-6,
+    "m": 1e-3,
+    "k": 1e3,
+    **{unit: 10.0 ** (6 + 3 * power) for power, unit in enumerate("MGTPE")},
+    **{f"{unit}i": 1024.0 ** (1 + power) for power, unit in enumerate("KMGTPE")},
+}
+_QUANTITY: Final = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d{1,2})|([A-Za-z]{0,2}))")
+_LONGEST: Final = 64
+
+
+@record(frozen=True)
+class Node:
+    """A node: its labels, and what pods can have of it."""
+
+    name: str
+    labels: Mapping[str, Any]
+    allocatable: Mapping[str, Any]
+
+    def has(self, selector: Mapping[str, str]) -> bool:
+        """Whether it has these labels."""
+        return all(self.labels.get(key) == value for key, value in selector.items())
+
+    def amount(self, resource: str) -> float:
+        """How much of a resource its pods can have: cores, bytes, or a number."""
+        return quantity(self.allocatable.get(resource))
+
+
+def nodes_of(items: Iterable[Mapping[str, Any]]) -> list[Node]:
+    """The nodes in a list of an API server."""
+    return [
+        Node(
+            str(_mapping(item, "metadata").get("name", ""))[:_LONGEST],
+            _mapping(item, "metadata", "labels"),
+            _mapping(item, "status", "allocatable"),
+        )
+        for item in items
+    ]
+
+
+def most(nodes: Sequence[Node], resource: str) -> Node:
+    """The node that has most of a resource, of at least one."""
+    return max(nodes, key=lambda node: node.amount(resource))
+
+
+def requested(pod: Mapping[str, Any]) -> dict[str, float]:
+    """What a pod requests while its task runs: its containers, and init containers that go on beside them."""
+    beside = [each for each in pod.get("initContainers", ()) if each.get("restartPolicy") == "Always"]
+    total: dict[str, float] = {}
+    for container in (*pod["containers"], *beside):
+        for resource, amount in container.get("resources", {}).get("requests", {}).items():
+            total[resource] = total.get(resource, 0) + quantity(amount)
+    return total
+
+
+def quantity(written: Any) -> float:
+    """A quantity as Kubernetes writes it, such as ``250m`` or ``64Gi``; 0 for what is none."""
+    match = _QUANTITY.fullmatch(written[:_LONGEST]) if isinstance(written, str) else None
+    if match is None:
+        return float(written) if isinstance(written, (int, float)) else 0.0
+    number, exponent, unit = match.groups()
+    return float(number + exponent) if exponent else float(number) * _UNITS.get(unit, 0.0)
+
+
+def _mapping(item: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
+    for key in keys:
+        found = item.get(key)
+        if not isinstance(found, dict):
+            return {}
+        item = found
+    return item

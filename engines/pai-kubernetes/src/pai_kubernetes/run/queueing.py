@@ -1,0 +1,45 @@
+"""What Kueue has of a run: its Workload, by which it is admitted, evicted, and deactivated."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pai_kubernetes.api.client import Api
+from pai_kubernetes.api.paths import KUEUE_GROUP, api_group, workloads
+from pai_kubernetes.labels import QUEUE
+from pai_kubernetes.run.fields import label, name_of, string
+
+_VERSIONS: Final = ("v1beta2", "v1beta1")
+"""Those that are understood here; what is read of a Workload is the same in them."""
+
+
+def kueue_version(api: Api) -> str:
+    """The version of Kueue's API to ask for; raises `ApiError`, with status 404 if it is not installed."""
+    group = api.get(api_group(KUEUE_GROUP))
+    served = group.get("versions")
+    names = [string(each, "version") for each in served] if isinstance(served, list) else []
+    return next((each for each in _VERSIONS if each in names), _VERSIONS[-1])
+
+
+def job_uid_selector(jobset: Mapping[str, Any]) -> str:
+    """The label selector of the Workload of a JobSet."""
+    return f"kueue.x-k8s.io/job-uid={string(jobset, 'metadata', 'uid')}"
+
+
+def find_workload(api: Api, jobset: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The Workload of a JobSet, if it is in a queue and has one yet; raises `ApiError`."""
+    if not label(jobset, QUEUE):
+        return None
+    path = workloads(api.namespace, kueue_version(api))
+    return next(iter(api.list(path, selector=job_uid_selector(jobset)).items), None)
+
+
+def deactivate(api: Api, jobset: Mapping[str, Any]) -> bool:
+    """Have Kueue evict a run for good, which else resumes what is suspended; raises `ApiError`.
+
+    False: it has a queue, and Kueue has no Workload of it yet.
+    """
+    workload = find_workload(api, jobset)
+    if workload is not None:
+        path = workloads(api.namespace, kueue_version(api), name_of(workload))
+        api.patch(path, {"spec": {"active": False}})
+    return workload is not None or not label(jobset, QUEUE)

@@ -1,0 +1,113 @@
+"""Jobs, rendered without a cluster."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pai_kubernetes.manifests.objects import Rendered, render
+from pai_kubernetes.manifests.peers import run_peers
+from pai_kubernetes.manifests.policies import Policies
+from pai_kubernetes.profile import KubernetesProfile, Storage, VirtualCluster
+from pai_runtime.document.problems import Problems
+from pai_runtime.engines.cluster import ClusterRequest
+from pai_runtime.host.host import Host
+from pai_runtime.host.policy import NO_POLICY
+from pai_runtime.job.model import Job
+from pai_runtime.job.secrets import secret_values
+from pai_runtime.plan.build import Planner
+from pai_runtime.plan.planning import JobFiles, plan_job
+from pai_runtime.pod.placement import peers_placement
+from tests.support import write_job
+
+PROFILE = KubernetesProfile(
+    "lab",
+    "registry.example.com/runtime:1",
+    namespace="team-a",
+    storages={
+        "datasets": Storage("datasets", claim="datasets", read_only=True),
+        "scratch": Storage("scratch", nfs_server="nfs", nfs_path="/exports/scratch", sub_path="%user/%JOB"),
+        "cache": Storage("cache", host_path="/var/cache/pai"),
+    },
+    virtual_clusters={"default": VirtualCluster("default")},
+)
+RUN = "test-bcdfg"
+RUN_SECRET = "0" * 64
+
+
+def planned(path: Path, secrets: Path | None = None) -> Planner:
+    """What makes the plans of a job file for a cluster; raises `InvalidInput`."""
+    files = JobFiles(path, secrets)
+    return plan_job(
+        files,
+        Host(NO_POLICY),
+        lambda job: peers_placement(job, run_peers(job, RUN, "alice"), {}, "/usr/local/pai"),
+        Problems(),
+    )
+
+
+def render_file(
+    path: Path,
+    profile: KubernetesProfile = PROFILE,
+    *,
+    name: str = RUN,
+    request: ClusterRequest | None = None,
+    secrets: Path | None = None,
+) -> Rendered:
+    """The objects of a job file, without policies; raises `InvalidInput` and `CannotRun`."""
+    planner = planned(path, secrets)
+    return render(
+        planner.job,
+        planner.plans(),
+        request or ClusterRequest("alice"),
+        profile,
+        name=name,
+        policies=indexed(planner.job),
+        run_secret=RUN_SECRET,
+        secrets=secret_values(planner.job.secrets),
+    )
+
+
+def render_job(
+    folder: Path, document: Mapping[str, Any] | str, profile: KubernetesProfile = PROFILE, **more: Any
+) -> Rendered:
+    """The same for a document."""
+    return render_file(write_job(folder, document), profile, **more)
+
+
+def indexed(job: Job) -> Policies:
+    """What Indexed Jobs need at least."""
+    return Policies(
+        {
+            name: {"completionMode": "Indexed", "completions": role.instances, "parallelism": role.instances}
+            for name, role in job.roles.items()
+        },
+        {},
+    )
+
+
+def job_set(rendered: Rendered) -> Mapping[str, Any]:
+    """The JobSet among the objects."""
+    return rendered.objects[0]
+
+
+def pod(rendered: Rendered, role: int = 0) -> Mapping[str, Any]:
+    """The spec of the pods of a role."""
+    found: Mapping[str, Any] = job_set(rendered)["spec"]["replicatedJobs"][role]["template"]["spec"][
+        "template"
+    ]
+    return found
+
+
+def container(rendered: Rendered, name: str = "app") -> Mapping[str, Any]:
+    """A container of the pods of the first role."""
+    spec = pod(rendered)["spec"]
+    found = [each for each in (*spec["initContainers"], *spec["containers"]) if each["name"] == name]
+    (only,) = found
+    result: Mapping[str, Any] = only
+    return result
+
+
+def named(rendered: Rendered, name: str) -> Mapping[str, Any]:
+    """An object by its name, Secrets among them."""
+    every = (*rendered.objects, *rendered.secrets)
+    return next(each for each in every if each["metadata"]["name"] == name)

@@ -1,0 +1,248 @@
+"""``pai-runtime init --print-logs``: the sidecar that prints the runtime's log of a task."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pai_runtime.runs.told_variables import MOST_BYTES, PREFIX, is_told, read_told, told_line, with_peers
+from pai_runtime.supervisor.log_file import LogFile
+from pai_runtime.task.folder import Folder
+from pai_runtime.task.launch import Rotation
+from pai_runtime.task.plan import PEERS, SharedVariables
+from tests.support import PROGRAM
+
+OWN = {"A": {"source": "platform", "value": "1"}, "PATH": {"source": "image"}}
+
+
+class Sidecar:
+    """The process; its output is read as it comes."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+        self._process = process
+        assert process.stdout
+        self._out: BinaryIO = process.stdout  # type: ignore[assignment]
+
+    def read(self, size: int) -> bytes:
+        """So many bytes, waited for."""
+        return self._out.read(size)
+
+    def end(self, number: int = signal.SIGTERM) -> bytes:
+        """What it prints after a signal; it has ended well."""
+        self._process.send_signal(number)
+        rest, _ = self._process.communicate()
+        assert self._process.returncode == 0
+        return rest
+
+
+@pytest.fixture
+def volume(tmp_path: Path) -> Path:
+    made = tmp_path / "volume"
+    (made / "logs" / "pod").mkdir(parents=True)
+    (made / "runtime.d").mkdir()
+    return made
+
+
+@contextmanager
+def sidecar(volume: Path) -> Iterator[Sidecar]:
+    environment = {**os.environ, "PAI_WORK_DIR": str(volume)}
+    command = [str(PROGRAM), "init", "--print-logs"]
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL
+    ) as process:
+        try:
+            yield Sidecar(process)
+        finally:
+            process.kill()
+
+
+def log(volume: Path, data: bytes) -> None:
+    with (volume / "logs" / "pod" / "runtime.log").open("ab") as file:
+        file.write(data)
+
+
+def variables(volume: Path, content: Any) -> None:
+    text = content if isinstance(content, str) else json.dumps(content)
+    aside = volume / "runtime.d" / "aside"
+    aside.write_text(text)
+    aside.rename(volume / "runtime.d" / "variables.json")
+
+
+def told(document: Mapping[str, Any]) -> bytes:
+    return told_line(document)
+
+
+def test_the_log_is_printed_as_it_grows_byte_for_byte(volume: Path) -> None:
+    with sidecar(volume) as printer:
+        for data in (b"one\n", b"\xff\0 half", b" of a line\n\n"):
+            log(volume, data)
+            assert printer.read(len(data)) == data
+        log(volume, b"rest")
+        assert printer.end() == b"rest\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_without_a_log_it_waits_for_its_end(volume: Path, number: int) -> None:
+    log(volume, b"begun\n")
+    with sidecar(volume) as printer:
+        printer.read(6)  # it listens
+        assert printer.end(number) == b""
+
+
+def test_it_goes_on_over_rotations(volume: Path) -> None:
+    with Folder.at(volume / "logs" / "pod") as folder, sidecar(volume) as printer:
+        file = LogFile(folder, "runtime.log", Rotation(10, 2))
+        for number in range(10):
+            line = f"line {number}\n".encode()
+            file.write(line)
+            assert printer.read(len(line)) == line
+        assert printer.end() == b""
+
+
+def test_the_variables_are_told_when_they_change_and_at_the_end(volume: Path) -> None:
+    peer = {"PEER": {"source": PEERS, "value": "x"}}
+    with sidecar(volume) as printer:
+        variables(volume, {**OWN, **peer})
+        line = told(OWN)
+        assert printer.read(len(line)) == line
+        log(volume, b"begun")
+        assert printer.read(5) == b"begun"
+        changed = {**OWN, "A": {"source": "cmd", "value": "2"}}
+        variables(volume, changed)  # not in the middle of a line
+        log(volume, b" and ended\n")
+        after = b" and ended\n" + told(changed)
+        assert printer.read(len(after)) == after
+        assert printer.end() == told(changed)
+
+
+def _link(volume: Path) -> None:
+    (volume / "secret").write_text("sesame\n")
+    (volume / "logs" / "pod" / "runtime.log").symlink_to(volume / "secret")
+    (volume / "runtime.d" / "variables.json").symlink_to(volume / "secret")
+
+
+def _folder_link(volume: Path) -> None:
+    (volume / "elsewhere").mkdir()
+    (volume / "elsewhere" / "runtime.log").write_text("sesame\n")
+    (volume / "logs" / "pod").rmdir()
+    (volume / "logs" / "pod").symlink_to(volume / "elsewhere")
+
+
+def _fifo(volume: Path) -> None:
+    os.mkfifo(volume / "logs" / "pod" / "runtime.log")
+    os.mkfifo(volume / "runtime.d" / "variables.json")
+
+
+def _nonsense(volume: Path) -> None:
+    variables(volume, "[" * 100_000)
+
+
+def _wrong(volume: Path) -> None:
+    variables(volume, {"A": "sesame"})
+
+
+def _nothing(volume: Path) -> None:
+    (volume / "logs" / "pod").rmdir()
+    (volume / "logs").rmdir()
+    (volume / "runtime.d").rmdir()
+
+
+@pytest.mark.parametrize("make", [_link, _folder_link, _fifo, _nonsense, _wrong, _nothing])
+def test_what_a_task_leaves_in_the_place_of_its_files_is_not_followed(volume: Path, make: Any) -> None:
+    make(volume)
+    script = (
+        "import signal, sys; sys.argv[1:] = ['init', '--print-logs'];"
+        "from pai_runtime.pod import runtime_log; told = iter([None, None, 15]);"
+        "signal.sigtimedwait = lambda numbers, pause: next(told);"
+        "from pai_runtime.cli import main; sys.exit(main())"
+    )
+    environment = {**os.environ, "PAI_WORK_DIR": str(volume)}
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, b""), done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+def test_it_needs_nothing_of_what_init_does(volume: Path) -> None:
+    script = (
+        "import signal, sys; sys.argv[1:] = ['init', '--print-logs'];"
+        "signal.sigtimedwait = lambda numbers, pause: 15;"
+        "from pai_runtime.cli import main; main();"
+        "print(*(name for name in sys.modules if name.startswith(('yaml', 'pai_runtime.', 'jsonschema'))))"
+    )
+    environment = {**os.environ, "PAI_WORK_DIR": str(volume)}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
+    )
+    loaded = done.stdout.split()
+    assert "pai_runtime.pod.runtime_log" in loaded
+    packages = ("yaml", "jsonschema", "pai_runtime.job", "pai_runtime.host", "pai_runtime.plan")
+    assert not [name for name in loaded if name.startswith(packages)]
+
+
+def test_a_directory_that_is_none_is_said() -> None:
+    done = subprocess.run(
+        [PROGRAM, "init", "--print-logs"],
+        env={**os.environ, "PAI_WORK_DIR": "volume"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "PAI_WORK_DIR" in done.stderr
+
+
+_names = st.text(st.characters(categories=["L"]), min_size=1, max_size=10)
+_variables = st.dictionaries(
+    _names,
+    st.fixed_dictionaries(
+        {"source": st.sampled_from(["platform", "cmd", PEERS])}, optional={"value": st.text()}
+    ),
+)
+
+
+@given(_variables, _variables)
+def test_what_is_told_is_read_and_the_last_line_counts(first: Any, last: Any) -> None:
+    log = b"log\n" + told_line(first) + b"more\n" + told_line(last) + b"[pai-runtime\n"
+    own = {name: each for name, each in last.items() if each["source"] != PEERS}
+    assert read_told(log) == own
+    assert [is_told(line) for line in log.splitlines()] == [False, True, False, True, False]
+    shared = SharedVariables(
+        {}, {name: each.get("value", "") for name, each in last.items() if name not in own}
+    )
+    whole = with_peers(own, shared)
+    assert whole.keys() == last.keys()
+    assert all(whole[name] == each for name, each in own.items())
+
+
+def test_of_too_many_variables_the_largest_are_left_out() -> None:
+    sizes = {f"V{number}": number * 100 for number in range(100)}
+    line = told_line({name: {"source": "cmd", "value": "x" * size} for name, size in sizes.items()})
+    assert len(line) <= len(PREFIX) + MOST_BYTES + 1
+    kept = read_told(line)
+    assert list(kept) == list(sizes)[: len(kept)]
+    assert len(kept) > 20
+
+
+@pytest.mark.parametrize("text", [b"{", b"[]", b"[" * 100_000])
+def test_a_line_that_is_none_of_ours_is_refused(text: bytes) -> None:
+    with pytest.raises(ValueError, match="e"):
+        read_told(PREFIX + text)
+
+
+def test_a_log_without_the_line_tells_nothing() -> None:
+    assert read_told(b"log\n") == {}
