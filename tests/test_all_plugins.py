@@ -14,7 +14,7 @@ from tests.test_documentation import ROOT
 EXAMPLE = ROOT / "examples" / "all-plugins.yaml"
 
 
-def _repository(folder: Path) -> Path:
+def repository(folder: Path) -> Path:
     repository = folder / "model"
     repository.mkdir()
     for file in EXAMPLE.with_suffix("").iterdir():
@@ -29,7 +29,7 @@ def _repository(folder: Path) -> Path:
 @pytest.mark.debian("openssh-client", program="ssh")
 def test_all_built_in_plugins_take_part_in_one_job(tmp_path: Path) -> None:
     job = tmp_path / "job.yaml"
-    job.write_text(EXAMPLE.read_text("utf-8").replace("/path/to/model", str(_repository(tmp_path))))
+    job.write_text(EXAMPLE.read_text("utf-8").replace("/path/to/model", str(repository(tmp_path))))
     (tmp_path / "results").mkdir()
     ended = cli("run", job, "--storage", f"results={tmp_path / 'results'}", "--out", tmp_path / "run")
     assert ended.returncode == 0, ended.stderr

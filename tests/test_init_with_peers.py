@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import tarfile
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from pai_runtime.job.overrides import Overrides
 from pai_runtime.pod.peers import Peers
 from tests.init_harness import CMD, USES, PodFolder, pod_job
+from tests.test_all_plugins import EXAMPLE, repository
 
 HOSTS = {"worker": "localhost", "ps_server": "localhost"}
 PEERS = Peers("run", "alice", gang=False, barrier_seconds=600, hosts=HOSTS)
@@ -32,7 +33,7 @@ JOB = pod_job(
 
 def run_pod(
     folder: Path,
-    job: Mapping[str, Any] = JOB,
+    job: Mapping[str, Any] | str = JOB,
     hosts: Mapping[str, str] = HOSTS,
     *,
     gang: bool = False,
@@ -58,7 +59,7 @@ def run_pod(
         },
     )
     peers = replace(PEERS, gang=gang, barrier_seconds=seconds, hosts=hosts)
-    pod.mount("config/job_config.yaml", yaml.safe_dump(dict(job), sort_keys=False))
+    pod.mount("config/job_config.yaml", job)
     pod.mount("config/peers.json", json.dumps(peers.to_json()))
     pod.mount("secrets/secrets.yaml", {"key": "sesame"})
     pod.mount("secrets/userExtensionSecrets.yaml", {"run": RUN_SECRET})
@@ -238,3 +239,23 @@ def test_the_code_of_the_job_is_where_its_task_starts(tmp_path: Path) -> None:
     assert (code / "pack" / "train.py").read_bytes() == b"print"
     modes = [(code / each).stat().st_mode & 0o777 for each in ("", "pack", "pack/train.py")]
     assert modes == [0o777, 0o777, 0o777]
+
+
+@pytest.mark.debian("openssh-client", program="ssh-keygen")
+@pytest.mark.debian("util-linux", program="setpriv")
+def test_a_root_without_capabilities_prepares_a_job_with_all_plugins(tmp_path: Path) -> None:
+    job = EXAMPLE.read_text("utf-8").replace("/path/to/model", str(repository(tmp_path)))
+    pod = run_pod(tmp_path, job, {"worker": "localhost", "check": "localhost"}, PAI_TASK_INDEX="0")
+    for secret in (pod.mounted / "secrets").iterdir():
+        secret.chmod(0o400)
+    pod.volume.chmod(0o777)
+    bare = ("setpriv", "--bounding-set=-all", "--inh-caps=-all", "--ambient-caps=-all")
+    with pod.start(wrap=() if os.geteuid() else bare) as init:
+        _, errors = init.communicate()
+    assert init.returncode == 0, errors
+    assert "[ERROR]" not in errors
+    assert "[WARNING]" not in errors
+    made = pod.volume / "runtime.d"
+    assert any(made.rglob("private/ssh/key"))
+    for path in (made, made / "work", made / "plan.json", made / "private" / "ssh"):
+        assert path.stat().st_mode & 0o006 == 0o006

@@ -90,6 +90,13 @@ def test_a_host_is_its_address_or_else_its_name() -> None:
     assert peers["PAI_TASK_ROLE_worker_HOST_LIST"] == "run-w-0-0.run:15003,10.0.0.9:15001"
 
 
+def test_an_address_of_ipv6_can_be_told_from_its_port() -> None:
+    addresses = {("worker", 0): "fd00::1", ("worker", 1): "fd00::2"}
+    peers = JobEnvironment(JOB, peers_placement(JOB, PEERS, addresses, FOLDER)).shared.peers
+    assert peers["PAI_HOST_IP_worker_0"] == "fd00::1"
+    assert peers["PAI_TASK_ROLE_worker_HOST_LIST"] == "[fd00::1]:15003,[fd00::2]:15001"
+
+
 def test_a_task_role_without_hosts_is_named() -> None:
     peers = Peers("run", "alice", gang=True, barrier_seconds=600, hosts={"worker": "w-{index}"})
     with pytest.raises(UnknownTask, match="ps_server"):

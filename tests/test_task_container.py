@@ -114,6 +114,13 @@ def test_the_environment_is_what_the_image_means_it_to_be(pod: _Pod) -> None:
     assert found["PWD"] == str(pod.work)
 
 
+def test_a_sidecar_with_a_user_of_its_own_can_read_the_log_and_the_variables(pod: _Pod) -> None:
+    pod.prepare(plan(pod.folder))
+    assert pod.start().returncode == 0
+    for file in (pod.logs / "runtime.log", pod.folder / "variables.json"):
+        assert file.stat().st_mode & 0o444 == 0o444
+
+
 def test_secrets_are_taken_over_and_hidden_and_gone_from_the_disk_before_any_step(pod: _Pod) -> None:
     given = plan(
         pod.folder,

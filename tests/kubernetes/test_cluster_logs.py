@@ -1,16 +1,12 @@
 """The logs of tasks on a cluster: byte for byte, over containers and connections that end."""
 
-import itertools
 import time
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from pai_kubernetes.api import paths
 from pai_kubernetes.run import logs
-from pai_kubernetes.run.log_stream import _Lines
 from pai_kubernetes.run.reader import Reader
 from pai_runtime.runs.reader import LogReader
 from pai_runtime.runs.state import Run, RunTask
@@ -24,7 +20,7 @@ _KIND = "/api/v1/pods/log"
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiServer]:
     be_quick(monkeypatch)
-    monkeypatch.setattr("pai_kubernetes.run.log_stream._FIRST_PAUSE", 0.01)
+    monkeypatch.setattr("pai_kubernetes.api.pod_logs._FIRST_PAUSE", 0.01)
     with ApiServer() as started:
         yield started
         while _READERS:
@@ -38,8 +34,8 @@ def _opened(cluster: PlayedCluster, *, again: bool = False) -> tuple[Reader, tup
     """A reader that has asked for the run; `again`: twice, so that it watches."""
     reader = Reader(cluster.api, NAME, "lab")
     _READERS.append(reader)
-    for _ in range(1 + again):
-        run = reader.run()
+    run = reader.run()
+    run = reader.run() if again else run
     assert isinstance(run, Run)
     return reader, run.tasks
 
@@ -224,23 +220,3 @@ def test_a_stream_without_end_does_not_fill_the_memory(server: ApiServer) -> Non
     assert stream is not None
     assert stream._buffered <= 2 << 20
     log.close()
-
-
-_TEXTS = st.lists(st.binary(max_size=12).map(lambda data: data.replace(b"\n", b"")), max_size=8)
-
-
-@given(_TEXTS, st.lists(st.integers(1, 60), min_size=1), st.integers(0, 400), st.booleans())
-def test_lines_are_given_once_whatever_pieces_and_breaks_they_come_in(
-    texts: list[bytes], sizes: list[int], broken_at: int, same: bool
-) -> None:
-    times = [f"2026-01-02T03:04:05.{0 if same else number:09}Z" for number in range(len(texts))]
-    sent = b"".join(b"%s %s\n" % (at.encode(), text) for at, text in zip(times, texts, strict=True))
-    lines = _Lines()
-    given_out = [b"".join(data for _, data in lines.feed(sent[:broken_at]))]
-    lines.begin()
-    start, widths = 0, itertools.cycle(sizes)
-    while start < len(sent):
-        size = next(widths)
-        given_out.append(b"".join(data for _, data in lines.feed(sent[start : start + size])))
-        start += size
-    assert b"".join(given_out) == b"".join(text + b"\n" for text in texts)

@@ -24,7 +24,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiServer]:
 
 
 class _Script:
-    """Steps that a test takes one after the other, each as soon as a run is shown that the last one led to."""
+    """Steps that a test takes one after the other, each as soon as the last one has shown."""
 
     def __init__(self, *steps: tuple[Callable[[Run], bool], Callable[[], object]]) -> None:
         self._steps = list(steps)
@@ -207,8 +207,10 @@ def test_a_cluster_that_is_away_for_a_while_is_told_of_once(
 def test_without_the_right_to_see_events_the_run_is_followed_all_the_same(server: ApiServer) -> None:
     server.forbidden |= {("list", "events"), ("watch", "events")}
     cluster = PlayedCluster(server)
-    is_told = lambda _run: any("events" in text for text in view.said)  # noqa: E731 - needs the view
-    view = PlayedView(_Script((is_told, lambda: cluster.end("Completed"))))
+    view = PlayedView()
+    view.script = _Script(
+        (lambda _: any("events" in text for text in view.said), lambda: cluster.end("Completed"))
+    )
     assert _follow(cluster, view)[1] == 0
 
 

@@ -127,7 +127,8 @@ class JobEnvironment:
             if place.host is not None:
                 yield f"PAI_HOST_IP_{name}_{index}", place.host
             if place.host is not None and "http" in place.ports:
-                http.append(f"{place.host}:{place.ports['http'][0]}")
+                host = f"[{place.host}]" if ":" in place.host else place.host  # as in a URL
+                http.append(f"{host}:{place.ports['http'][0]}")
             for label, ports in place.ports.items():
                 listed = ",".join(map(str, ports))
                 yield f"PAI_PORT_LIST_{name}_{index}_{label}", listed

@@ -24,8 +24,9 @@ CODE: Final = "code"
 """The directory on the pod volume; the task container starts in it."""
 
 MOST_BYTES: Final = 64 * 1024 * 1024
-"""Of an unpacked archive. It comes in a ConfigMap, of which Kubernetes keeps no more than 1 MiB."""
-MOST_ENTRIES: Final = 50_000
+"""In all files of an archive. It comes in a ConfigMap, of which Kubernetes keeps no more than 1 MiB."""
+_MOST_READ: Final = 2 * MOST_BYTES
+"""With the headers of its entries."""
 _PART: Final = 64 * 1024
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -55,8 +56,11 @@ def unpack_code(archive: Path, to: Folder) -> None:
             _Bounded(fileobj=packed) as stream,
             tarfile.open(fileobj=stream, mode="r|") as opened,
         ):
-            for number, member in enumerate(opened):
-                _unpack(opened, member, number, to)
+            left = MOST_BYTES
+            for member in opened:
+                left -= member.size
+                _check(member, left)
+                _unpack(opened, member, to)
     except (_BadArchive, tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise InitFailed(
             1, f"{archive}: expected an archive of code as pai-runtime packs it: {printable(str(error))}"
@@ -64,32 +68,44 @@ def unpack_code(archive: Path, to: Folder) -> None:
 
 
 class _Bounded(gzip.GzipFile):
-    """Gives up to `MOST_BYTES`: tarfile reads as much as a header says."""
+    """Gives up to so many bytes: tarfile reads as much as a header says."""
 
     _given = 0
 
     def read(self, size: int | None = -1) -> bytes:
         data = super().read(size)
         self._given += len(data)
-        if self._given > MOST_BYTES:
-            raise _BadArchive(f"expected at most {size_text(MOST_BYTES)} of code, found more")
+        if self._given > _MOST_READ:
+            raise _BadArchive(f"expected at most {size_text(_MOST_READ)}, found more")
         return data
 
 
-def _unpack(archive: tarfile.TarFile, member: tarfile.TarInfo, number: int, to: Folder) -> None:
-    if number == MOST_ENTRIES:
-        raise _BadArchive(f"expected at most {MOST_ENTRIES} entries, found more")
-    parts = [part for part in member.name.split("/") if part not in ("", ".")]
+def _check(member: tarfile.TarInfo, left: int) -> None:
+    """Refuse what is no part of code, and files for which there are not so many bytes `left`."""
+    shown = ascii(member.name[:200])
+    parts = _parts(member)
+    if left < 0:
+        raise _BadArchive(f"expected at most {size_text(MOST_BYTES)} in all files, found more")
     if member.name.startswith("/") or ".." in parts or len(parts) > MOST_LEVELS or "\0" in member.name:
-        raise _BadArchive(f"{member.name[:200]!r} is not a path below the directory of the code")
+        raise _BadArchive(f"{shown} is not a path below the directory of the code")
+    is_file = member.type in (tarfile.REGTYPE, tarfile.AREGTYPE) and member.sparse is None
+    if not (member.isdir() or (parts and (is_file or member.issym()))):
+        raise _BadArchive(f"{shown} is neither a file nor a directory nor a symbolic link")
+
+
+def _parts(member: tarfile.TarInfo) -> list[str]:
+    return [part for part in member.name.split("/") if part not in ("", ".")]
+
+
+def _unpack(archive: tarfile.TarFile, member: tarfile.TarInfo, to: Folder) -> None:
+    parts = _parts(member)
     if member.isdir():
-        to.make("/".join(parts)) if parts else None
+        if parts:
+            to.make("/".join(parts))
         return
-    content = archive.extractfile(member) if member.type in (tarfile.REGTYPE, tarfile.AREGTYPE) else None
-    if not parts or member.sparse is not None or (content is None and not member.issym()):
-        raise _BadArchive(f"{member.name[:200]!r} is neither a file nor a directory nor a symbolic link")
     *above, last = parts
     with to.folder("/".join(above), make=True) as holder:
+        content = archive.extractfile(member) if member.isreg() else None
         if content is None:
             os.symlink(member.linkname, last, dir_fd=holder.fd)
             return

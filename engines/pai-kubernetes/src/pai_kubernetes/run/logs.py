@@ -9,9 +9,9 @@ from typing import Final
 from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.errors import ApiError
 from pai_kubernetes.api.paths import pod_log
+from pai_kubernetes.api.pod_logs import LogStream
 from pai_kubernetes.labels import APP, INIT, RUNTIME_LOG
 from pai_kubernetes.run.ends import end_of
-from pai_kubernetes.run.log_stream import LogStream
 from pai_kubernetes.run.pods import TaskPod, container_status, has_started
 from pai_runtime.runs.log_times import Piece
 from pai_runtime.runs.reader import LogName
@@ -266,7 +266,14 @@ class TaskLog:
         self._left.popleft()
         self._filter = _WithoutVariables()
         self._is_followed = self._logs.is_live
-        self._stream = LogStream(self._logs.api, self._pod.name, container, follow=self._is_followed)
+        pod = self._pod
+        self._stream = LogStream(
+            self._logs.api,
+            pod.name,
+            container,
+            follow=self._is_followed,
+            goes_on=lambda: self._logs.is_live and self._is_running(pod, container),
+        )
         return True
 
     def _next(self) -> tuple[TaskPod, str] | None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.errors import ApiError
 from pai_kubernetes.api.paths import events, jobs, jobsets, pods
-from pai_kubernetes.labels import APP, CANCELLED, INIT, RUN
+from pai_kubernetes.labels import APP, CANCELLED, INIT, JOBSET_NAME, RUN
 from pai_kubernetes.run.ends import end_of
 from pai_kubernetes.run.fields import moment
 from pai_kubernetes.run.follow import Follower
@@ -40,7 +40,7 @@ class Reader:
         self, api: Api, name: str, profile_name: str, *, kubectl: Sequence[str] = ("kubectl",)
     ) -> None:
         self.named = name
-        self.options = ("--on", profile_name)
+        self.options: tuple[str, ...] = ("--on", profile_name)
         self._api = api
         self._kubectl = kubectl
         self._was_asked = False
@@ -136,7 +136,7 @@ class Reader:
             self._pods = task_pods(read_roles(jobset), found)
             run = run_of(jobset, found)
             if run.over and any(task.state == "stopped" for task in run.tasks):
-                ended = self._api.list(jobs(namespace), selector=f"{RUN}={self.named}").items
+                ended = self._api.list(jobs(namespace), selector=f"{JOBSET_NAME}={self.named}").items
                 run = run_of(jobset, found, jobs=ended)
             elif not run.over and any(task.state == "waiting" for task in run.tasks):
                 run = run_of(jobset, found, self._events(), self._workload(jobset))

@@ -2,14 +2,14 @@
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.errors import ApiError
-from pai_kubernetes.api.paths import events, jobsets, pods, workloads
+from pai_kubernetes.api.paths import events, jobs, jobsets, pods, workloads
 from pai_kubernetes.api.watch import Watch
-from pai_kubernetes.labels import QUEUE, RUN
+from pai_kubernetes.labels import JOBSET_NAME, QUEUE, RUN
 from pai_kubernetes.run.fields import label, mapping, name_of, string
 from pai_kubernetes.run.pods import TaskPod, latest_pods, task_pods
 from pai_kubernetes.run.queueing import job_uid_selector, kueue_version
@@ -38,6 +38,8 @@ class Watched:
         self._lock = threading.Lock()
         self._jobset: Mapping[str, Any] | None = None
         self._gone_at: float | None = None
+        self._settled: list[dict[str, Any]] | None = None
+        self._jobs: Sequence[Mapping[str, Any]] = ()
         self._gone: dict[str, Mapping[str, Any]] = {}
         self._events: dict[tuple[str, str, str], Mapping[str, Any]] = {}
         self._synced = {"jobset": threading.Event(), "pods": threading.Event()}
@@ -70,17 +72,35 @@ class Watched:
     def run(self) -> Run | Unreadable:
         """The run as it is now."""
         self._check()
+        run = self._read()
+        if isinstance(run, Run) and run.over and self._settled is None:
+            self._settle()
+            run = self._read()
+        return run
+
+    def _read(self) -> Run | Unreadable:
         with self._lock:
             jobset, gone_at = self._jobset, self._gone_at
             gone, warned = list(self._gone.values()), list(self._events.values())
         if jobset is None:
             return no_such_run(self._name, self._api)
-        workload = next(iter(list(self._workloads.objects.values())), None) if self._workloads else None
-        found = list(self._pods.objects.values())
+        workload = next(iter(self._workloads.objects.values()), None) if self._workloads else None
         try:
-            return run_of(jobset, found, warned, workload, gone, gone=gone_at)
+            return run_of(jobset, self._pods_now(), warned, workload, gone, jobs=self._jobs, gone=gone_at)
         except ValueError as error:
             return Unreadable(str(error))
+
+    def _settle(self) -> None:
+        """Ask once more for all pods: the watch of the JobSet may be ahead of that of its pods."""
+        namespace = self._api.namespace
+        try:
+            self._settled = self._api.list(pods(namespace), selector=f"{RUN}={self._name}").items
+            self._jobs = self._api.list(jobs(namespace), selector=f"{JOBSET_NAME}={self._name}").items
+        except ApiError:
+            self._settled = self._pods_now()  # what the watch has will do
+
+    def _pods_now(self) -> list[dict[str, Any]]:
+        return list(self._pods.objects.values()) if self._settled is None else self._settled
 
     def jobset(self) -> Mapping[str, Any]:
         """The JobSet as it was seen last; empty if there is none."""
@@ -94,7 +114,7 @@ class Watched:
             roles = read_roles(self.jobset())
         except ValueError:
             return []
-        return [*task_pods(roles, gone, gone=True), *task_pods(roles, list(self._pods.objects.values()))]
+        return [*task_pods(roles, gone, gone=True), *task_pods(roles, self._pods_now())]
 
     def is_away(self) -> bool:
         """Whether the cluster does not answer at present."""

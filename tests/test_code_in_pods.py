@@ -1,0 +1,185 @@
+"""The code of a job in a pod: what is unpacked, and what is refused."""
+
+import gzip
+import io
+import os
+import stat
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pai_kubernetes.manifests.code_archive import code_archive
+from pai_runtime.engines.code import Code
+from pai_runtime.pod.code import MOST_BYTES, unpack_code
+from pai_runtime.pod.init_failed import InitFailed
+from pai_runtime.task.folder import Folder
+
+Add = Callable[[tarfile.TarFile], None]
+
+
+def member(
+    name: str, content: bytes = b"", kind: bytes = tarfile.REGTYPE, to: str = "", mode: int = 0o644
+) -> Add:
+    """Adds an entry to an archive."""
+
+    def add(archive: tarfile.TarFile) -> None:
+        info = tarfile.TarInfo(name)
+        info.type, info.linkname, info.mode, info.mtime = kind, to, mode, 1_700_000_000
+        info.size = len(content)
+        archive.addfile(info, io.BytesIO(content))
+
+    return add
+
+
+def unpacked(folder: Path, *adds: Add) -> Path:
+    archive, target = folder / "code.tar.gz", folder / "volume" / "code"
+    with tarfile.open(archive, "w:gz") as opened:
+        for add in adds:
+            add(opened)
+    return unpack(archive, target)
+
+
+def unpack(archive: Path, target: Path) -> Path:
+    target.mkdir(parents=True)
+    with Folder.at(target) as opened:
+        unpack_code(archive, opened)
+    return target
+
+
+def test_files_directories_and_links_are_unpacked(tmp_path: Path) -> None:
+    target = unpacked(
+        tmp_path,
+        member("./", kind=tarfile.DIRTYPE),
+        member("./pack", kind=tarfile.DIRTYPE, mode=0o700),
+        member("pack/run.sh", b"#!/bin/sh\n", mode=0o4755),
+        member("deep/er/data", b"\0\xff"),
+        member("latest", kind=tarfile.SYMTYPE, to="pack/run.sh"),
+        member("python", kind=tarfile.SYMTYPE, to="/usr/bin/python3"),
+        member("é", b"name"),
+    )
+    assert {str(path.relative_to(target)) for path in target.rglob("*")} == {
+        "pack",
+        "pack/run.sh",
+        "deep",
+        "deep/er",
+        "deep/er/data",
+        "latest",
+        "python",
+        "é",
+    }
+    assert (target / "latest").read_bytes() == b"#!/bin/sh\n"
+    assert (target / "python").readlink() == Path("/usr/bin/python3")
+    found = (target / "pack/run.sh").stat()
+    assert (stat.S_IMODE(found.st_mode), found.st_mtime) == (0o755, 1_700_000_000)
+
+
+ATTACKS = {
+    "absolute": [member("/tmp/x", b"x")],
+    "above": [member("../x", b"x")],
+    "above-later": [member("a/../../x", b"x")],
+    "above-folder": [member("../x", kind=tarfile.DIRTYPE)],
+    "nothing": [member(".", b"x")],
+    "deep": [member("a/" * 300 + "x", b"x")],
+    "hard-link": [member("x", kind=tarfile.LNKTYPE, to="/etc/passwd")],
+    "device": [member("x", kind=tarfile.CHRTYPE)],
+    "block-device": [member("x", kind=tarfile.BLKTYPE)],
+    "fifo": [member("x", kind=tarfile.FIFOTYPE)],
+    "unknown": [member("x", kind=b"Z")],
+    "twice": [member("x", b"1"), member("x", b"2")],
+    "through-a-link": [member("x", kind=tarfile.SYMTYPE, to=".."), member("x/y", b"x")],
+    "over-a-link": [member("x", kind=tarfile.SYMTYPE, to="../y"), member("x", b"x")],
+    "folder-over-a-link": [
+        member("x", kind=tarfile.SYMTYPE, to=".."),
+        member("x", kind=tarfile.DIRTYPE),
+        member("x/y", b"x"),
+    ],
+}
+
+
+@pytest.mark.parametrize("adds", ATTACKS.values(), ids=ATTACKS)
+def test_what_would_leave_its_directory_is_refused(tmp_path: Path, adds: list[Add]) -> None:
+    with pytest.raises((InitFailed, OSError)):
+        unpacked(tmp_path, *adds)
+    outside = {path.name for path in tmp_path.iterdir()} | {
+        path.name for path in (tmp_path / "volume").iterdir()
+    }
+    assert outside == {"code.tar.gz", "volume", "code"}
+
+
+def _bomb(tmp_path: Path) -> None:
+    with gzip.open(tmp_path / "code.tar.gz", "wb", 9) as file:
+        info = tarfile.TarInfo("zeros")
+        info.size = 1 << 40
+        file.write(info.tobuf())
+        for _ in range(129):
+            file.write(bytes(1 << 20))
+
+
+def _header(tmp_path: Path) -> None:
+    with gzip.open(tmp_path / "code.tar.gz", "wb", 9) as file:
+        info = tarfile.TarInfo("pax")
+        info.type, info.size = tarfile.XHDTYPE, 1 << 40
+        file.write(info.tobuf())
+        for _ in range(129):
+            file.write(bytes(1 << 20))
+
+
+def _many(tmp_path: Path) -> None:
+    with gzip.open(tmp_path / "code.tar.gz", "wb", 9) as file:
+        for number in range(65):
+            info = tarfile.TarInfo(str(number))
+            info.size = 1 << 20
+            file.write(info.tobuf() + bytes(1 << 20))
+
+
+def _cut(tmp_path: Path) -> None:
+    unpacked(tmp_path, member("x", os.urandom(1000)))
+    archive = tmp_path / "code.tar.gz"
+    archive.write_bytes(archive.read_bytes()[:-500])
+
+
+def _no_gzip(tmp_path: Path) -> None:
+    (tmp_path / "code.tar.gz").write_bytes(b"PK\3\4")
+
+
+def _no_tar(tmp_path: Path) -> None:
+    (tmp_path / "code.tar.gz").write_bytes(gzip.compress(b"nothing of that kind" * 100))
+
+
+def _broken(tmp_path: Path) -> None:
+    (tmp_path / "code.tar.gz").write_bytes(gzip.compress(b"x" * 1000)[:12] + b"\xff" * 50)
+
+
+@pytest.mark.parametrize("make", [_bomb, _header, _many, _cut, _no_gzip, _no_tar, _broken])
+def test_what_is_no_such_archive_ends_init_and_says_so(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    make(tmp_path)
+    with pytest.raises(InitFailed) as failed:
+        unpack(tmp_path / "code.tar.gz", tmp_path / "target")
+    assert failed.value.code == 1
+    assert "code.tar.gz" in failed.value.lines[0]
+
+
+def test_as_much_as_an_engine_packs_is_unpacked(tmp_path: Path) -> None:
+    target = unpacked(tmp_path, *(member(str(number), bytes(MOST_BYTES // 4)) for number in range(4)))
+    assert sum(path.stat().st_size for path in target.iterdir()) == MOST_BYTES
+
+
+def test_what_the_engine_packs_is_what_is_unpacked(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    (source / "pack").mkdir(parents=True)
+    (source / "pack" / "train.py").write_text("print()")
+    (source / "pack" / "run.sh").write_text("true")
+    (source / "pack" / "run.sh").chmod(0o755)
+    (source / ("long" * 40)).write_text("name")
+    (source / "latest").symlink_to("pack/train.py")
+    archive = tmp_path / "code.tar.gz"
+    archive.write_bytes(code_archive(Code(source)))
+    target = unpack(archive, tmp_path / "target")
+    for path in source.rglob("*"):
+        other = target / path.relative_to(source)
+        assert other.is_symlink() == path.is_symlink()
+        if path.is_file():
+            assert other.read_bytes() == path.read_bytes()
+            assert (other.stat().st_mode & 0o100) == (path.stat().st_mode & 0o100)
