@@ -231,6 +231,11 @@ class ApiServer(LocalServer):
         with self.lock:
             self._armed.append(_Armed(fault, verb, resource, times))
 
+    def disarm(self) -> None:
+        """Let all go well again."""
+        with self.lock:
+            self._armed.clear()
+
     def break_streams(self, last: bytes | None = b"") -> None:
         """End all watches and logs that are followed: cut off after some `last` bytes; None: by the rules."""
         with self.changed:

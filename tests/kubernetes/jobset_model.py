@@ -1,8 +1,7 @@
 """A small model of what Job and JobSet decide, by the sentences of their documentation.
 
-Those of Job are of https://kubernetes.io/docs/concepts/workloads/controllers/job/, those of JobSet of its API
-(``jobset.x-k8s.io/v1alpha2``) and of https://jobset.sigs.k8s.io/docs/tasks/failure_policy/. The controllers see
-each end before the next one happens.
+Those of Job are of https://kubernetes.io/docs/concepts/workloads/controllers/job/, those of JobSet of its
+API (``jobset.x-k8s.io/v1alpha2``). The controllers see each end before the next one happens.
 """
 
 import re
@@ -50,23 +49,24 @@ class Job:
     def _pod_failed(self, index: int, end: End) -> None:
         action, message = self._action(end)
         if action == "FailJob":
-            # "indicate that the Pod's job should be marked as Failed and all running Pods should be terminated"
+            # "indicate that the Pod's job should be marked as Failed and all running Pods should be
+            # terminated"
             self.condition = ("Failed", "PodFailurePolicy", message)
         elif action == "Ignore":
-            # "the counter towards the .spec.backoffLimit should not be incremented and a replacement Pod should
-            # be created"
+            # "the counter towards the .spec.backoffLimit should not be incremented and a replacement Pod
+            # should be created"
             return
         elif action == "FailIndex" or self.running[index] == self._spec["backoffLimitPerIndex"]:
-            # "to avoid unnecessary retries within the index of a failed pod"; "When the per-index backoff limit is
-            # exceeded for an index, Kubernetes considers the index as failed"
+            # "to avoid unnecessary retries within the index of a failed pod"; "When the per-index backoff
+            # limit is exceeded for an index, Kubernetes considers the index as failed"
             del self.running[index]
             self._failed.add(index)
         else:
             self.running[index] += 1
 
     def _action(self, end: End) -> tuple[str, str]:
-        # "rules [...] are evaluated in order. Once a rule matches a Pod failure, the remaining rules are ignored.
-        # When no rule matches the Pod failure, the default handling applies."
+        # "rules [...] are evaluated in order. Once a rule matches a Pod failure, the remaining rules are
+        # ignored. When no rule matches the Pod failure, the default handling applies."
         for number, rule in enumerate(self._spec["podFailurePolicy"]["rules"]):
             matching = f"matching {rule['action']} rule at index {number}"
             if rule.get("onPodConditions") and end.disrupted:
@@ -78,26 +78,27 @@ class Job:
         return "Count", ""
 
     def _look(self) -> None:
-        # "once the Job meets either policy, the job controller respects the terminating policy and ignores the
-        # success policy"
+        # "once the Job meets either policy, the job controller respects the terminating policy and ignores
+        # the success policy"
         if self.condition:
             return
         if len(self._failed) > self._spec["maxFailedIndexes"]:
-            # "When the number of failed indexes exceeds the maxFailedIndexes field, the Job controller triggers
-            # termination of all remaining running Pods"
+            # "When the number of failed indexes exceeds the maxFailedIndexes field, the Job controller
+            # triggers termination of all remaining running Pods"
             self.condition = ("Failed", "MaxFailedIndexesExceeded", "Job has exceeded [...]")
         elif self._failed and len(self._failed) + len(self._succeeded) == self._completions:
-            # "Once all indexes finish for a Job where you specified a backoff limit per index, if at least one of
-            # those indexes did fail, the Job controller marks the overall Job as failed"
+            # "Once all indexes finish for a Job where you specified a backoff limit per index, if at least
+            # one of those indexes did fail, the Job controller marks the overall Job as failed"
             self.condition = ("Failed", "FailedIndexes", "Job has failed indexes")
         elif len(self._succeeded) >= self._wanted():
             self.condition = ("Complete", "", "")
 
     def _wanted(self) -> int:
-        # "once the number of succeeded indexes reaches the succeededCount, the job controller marks the Job as
-        # succeeded"; "By default, a Job succeeds when the number of succeeded Pods equals .spec.completions."
+        # "once the number of succeeded indexes reaches the succeededCount, the job controller marks the Job
+        # as succeeded"; "By default, a Job succeeds when the number of succeeded Pods equals
+        # .spec.completions."
         rules = self._spec.get("successPolicy", {}).get("rules", [])
-        return min([self._completions, *(rule["succeededCount"] for rule in rules)])
+        return min([self._completions, *(int(rule["succeededCount"]) for rule in rules)])
 
 
 class JobSet:
@@ -144,8 +145,8 @@ class JobSet:
             self.restarts += 1
             self._start()
         elif action == "RestartJobSet" and self._counted < self._spec["failurePolicy"]["maxRestarts"]:
-            # "Restart the JobSet if the number of restart attempts is less than MaxRestarts. Otherwise, fail the
-            # JobSet."; "A restart is achieved by recreating all active child jobs."
+            # "Restart the JobSet if the number of restart attempts is less than MaxRestarts. Otherwise,
+            # fail the JobSet."; "A restart is achieved by recreating all active child jobs."
             self.restarts += 1
             self._counted += 1
             self._start()
@@ -154,14 +155,14 @@ class JobSet:
             self.outcome = "failed"
 
     def _action(self, name: str) -> str:
-        # "For a given Job failure, the rules will be evaluated in order, and only the first matching rule will be
-        # executed. If no matching rule is found, the RestartJobSet action is applied."
+        # "For a given Job failure, the rules will be evaluated in order, and only the first matching rule
+        # will be executed. If no matching rule is found, the RestartJobSet action is applied."
         condition = self._jobs[name].condition
         assert condition
         _, reason, message = condition
         for rule in self._spec["failurePolicy"]["rules"]:
-            # "The requirement is satisfied if at least one pattern (regex) matches the job failure message. An
-            # empty list matches any job failure message."
+            # "The requirement is satisfied if at least one pattern (regex) matches the job failure message.
+            # An empty list matches any job failure message."
             patterns = rule.get("onJobFailureMessagePatterns") or [""]
             if (
                 name in rule.get("targetReplicatedJobs", [name])

@@ -1,6 +1,8 @@
 """Requests to an API server: what is asked, what comes of each fault, and what people are told."""
 
+import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +11,9 @@ from pai_kubernetes.api import client, paths
 from pai_kubernetes.api.access import Access, Fixed, Login
 from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.errors import ApiError, Cause
-from tests.kubernetes.api_server import ApiServer, Fault
+from pai_runtime.network.authorization import basic
+from tests.kubernetes.api_server import ApiServer, Fault, tls_server
+from tests.proxy_server import ProxyServer
 
 JOBSETS = paths.jobsets("team-a")
 MAPS = paths.config_maps("team-a")
@@ -208,9 +212,53 @@ def test_no_secret_is_in_what_people_see(server: ApiServer) -> None:
     assert "s3cret" not in f"{error} {access!r}"
 
 
-def test_an_open_answer_is_read_as_it_comes_and_ended_from_another_thread(
-    server: ApiServer, api: Api
+@pytest.mark.parametrize("tls", [True, False])
+def test_a_proxy_is_used_and_told_who_asks(
+    tls: bool,  # noqa: FBT001 - a column of the table
+    tmp_path: Path,
 ) -> None:
+    login = basic("jane", "word")
+    with (
+        tls_server(tmp_path) if tls else ApiServer() as server,
+        ProxyServer({"cluster.example": server.port}, login) as proxy,
+    ):
+        authority = server.authority.pem if server.authority else b""
+        access = Access(
+            f"{server.url.partition(':')[0]}://cluster.example",
+            "jane",
+            "a kubeconfig",
+            authority=authority,
+            server_name="127.0.0.1" if tls else "",
+            proxy=f"http://jane:word@{proxy.host}:{proxy.port}",
+        )
+        api = Api(access, "team-a", "lab")
+        assert api.list(MAPS).items == []
+        assert [each.headers["Proxy-Authorization"] for each in proxy.requests] == [login]
+
+
+def test_two_thousand_objects_are_few_requests(server: ApiServer, api: Api) -> None:
+    for number in range(2000):
+        server.put(MAPS, _map(f"map-{number}"))
+    assert len(api.list(MAPS).items) == 2000
+    assert api.requests == 4
+
+
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [
+        (paths.jobsets("team-a", "run"), "jobsets.jobset.x-k8s.io run in namespace team-a"),
+        (paths.pod_log("team-a", "pod"), "pods/log pod in namespace team-a"),
+        (paths.jobs("team-a"), "jobs.batch in namespace team-a"),
+        (paths.nodes("a/b"), "nodes a/b"),
+        (paths.workloads("a", "v1beta1"), "workloads.kueue.x-k8s.io in namespace a"),
+        (paths.api_group("jobset.x-k8s.io"), ".jobset.x-k8s.io"),
+    ],
+)
+def test_a_path_is_named_in_messages(path: str, shown: str) -> None:
+    assert str(paths.target_of(path)) == shown
+
+
+def test_an_open_answer_is_read_as_it_comes(server: ApiServer, api: Api) -> None:
     server.put(PODS, {"metadata": {"name": "pod"}})
     server.log("pod", "app", b"one\n")
     with api.open(paths.pod_log("team-a", "pod"), container="app", follow="true") as stream:
@@ -218,8 +266,26 @@ def test_an_open_answer_is_read_as_it_comes_and_ended_from_another_thread(
         server.log("pod", "app", b"two\n")
         assert stream.read(2) == b"tw"
         assert stream.read(100) == b"o\n"
-        stream.close()
-        assert stream.read(100) == b""
+
+
+@pytest.mark.parametrize("tls", [True, False])
+def test_closing_an_open_answer_ends_a_read_in_another_thread(
+    tls: bool,  # noqa: FBT001 - a column of the table
+    tmp_path: Path,
+) -> None:
+    with tls_server(tmp_path) if tls else ApiServer() as server:
+        authority = server.authority.pem if server.authority else b""
+        api = Api(_access(server, authority=authority), "", "lab")
+        server.put(PODS, {"metadata": {"name": "pod"}})
+        server.log("pod", "app", b"one\n")
+        with api.open(paths.pod_log("team-a", "pod"), container="app", follow="true") as stream:
+            assert stream.read(100) == b"one\n"
+            ended: list[bytes] = []
+            reader = threading.Thread(target=lambda: ended.append(stream.read(100)))
+            reader.start()
+            stream.close()
+            reader.join(60)
+            assert ended == [b""]
 
 
 def test_an_open_answer_that_breaks_off_is_no_end(server: ApiServer, api: Api) -> None:

@@ -10,6 +10,11 @@ import kubernetes_validate  # type: ignore[import-untyped]
 import pytest
 import yaml
 
+from pai_kubernetes.labels import JOBSET_NAME
+from pai_kubernetes.profile import KubernetesProfile, Storage
+from tests.kubernetes.rendering import render_job
+from tests.support import job
+
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy/kubernetes"
 OBJECTS = [
@@ -75,7 +80,7 @@ def holds(expression: str, known: Mapping[str, Any]) -> bool:
 
 
 def pod_spec() -> dict[str, Any]:
-    """What the engine renders, in short."""
+    """A pod of a job, in short."""
     runtime = "registry.example.com/pai-runtime:0.1.0"
     volume = {"name": "pai-vol", "mountPath": "/usr/local/pai"}
     data = {"name": "data", "mountPath": "/mnt/data"}
@@ -145,7 +150,42 @@ def jobset(*specs: Mapping[str, Any], name: str = "demo") -> dict[str, Any]:
     return {"kind": "JobSet", "metadata": {"name": name}, "spec": {"replicatedJobs": jobs}}
 
 
-def test_what_the_engine_renders_is_allowed() -> None:
+def test_what_the_engine_renders_is_allowed(tmp_path: Path) -> None:
+    storages = [{"name": "datasets"}, {"name": "scratch", "share": False}, {"name": "cache"}]
+    document = job(extras={"storages": storages}, worker={"extraContainerOptions": {"shmMB": 64}})
+    document["prerequisites"][0]["uri"] = "python:3.12"
+    profile = KubernetesProfile(
+        "lab",
+        "registry.example.com/pai-runtime:1",
+        delivery="imageVolume",
+        storages={
+            "datasets": Storage("datasets", claim="datasets"),
+            "scratch": Storage("scratch", nfs_server="nfs.example.com", nfs_path="/exports/pai/scratch"),
+            "cache": Storage("cache", host_path="/srv/pai/cache"),
+        },
+    )
+    rendered = render_job(tmp_path, document, profile).objects[0]
+    assert refusal(rendered, resource="jobsets") == ""
+    [job_template] = rendered["spec"]["replicatedJobs"]
+    template = job_template["template"]["spec"]["template"]
+    labels = {**template["metadata"]["labels"], JOBSET_NAME: rendered["metadata"]["name"]}
+    assert refusal(pod(made_by_job(template["spec"]), labels)) == ""
+
+
+def made_by_job(spec: dict[str, Any]) -> dict[str, Any]:
+    """What the controller of Jobs, and the admission of service accounts, make of a template."""
+    index = {"name": "JOB_COMPLETION_INDEX", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['x']"}}}
+    for container in (*spec["initContainers"], *spec["containers"]):
+        container["env"] = [*container.get("env", ()), index]
+    return {
+        **spec,
+        "hostname": "demo-worker-0-0",
+        "serviceAccountName": "default",
+        "serviceAccount": "default",
+    }
+
+
+def test_the_pod_that_is_changed_in_these_tests_is_allowed() -> None:
     assert refusal(pod(pod_spec())) == ""
     assert refusal(jobset(pod_spec(), pod_spec()), resource="jobsets") == ""
 

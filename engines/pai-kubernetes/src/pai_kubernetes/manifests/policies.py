@@ -1,16 +1,15 @@
 """Completion and retries of a job, as fields of the Jobs of its roles and of their JobSet. Pure.
 
-What is decided is what `pai_runtime.runs.completion` and the local engine decide for the same ends of tasks, in
-the same order. A Job cannot decide all that a role can: one of which all indexes have finished, and any has
-failed, is a failed Job, and a failed Job is never of no consequence to its JobSet. A role that could come to
-that is refused. And the controllers see states, not ends: of what happens between two looks, a failure counts
-before a success.
+What is decided is what `pai_runtime.runs.completion` and the local engine decide for the same ends of tasks,
+in the same order. Jobs cannot decide all that roles can: one of which all indexes have finished, and any has
+failed, is a failed Job, which always fails or restarts its JobSet. A role that could come to that is refused.
+And controllers see states, not ends: of what happens between two looks, a failure counts before a success.
 
 Needs Kubernetes 1.33 (``backoffLimitPerIndex`` and ``successPolicy`` are general), and for jobs whose tasks
 start together JobSet 0.10 (``onJobFailureMessagePatterns``): an older one takes disruptions for failures.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
 from pai_kubernetes.labels import APP, INIT
@@ -56,14 +55,15 @@ def policies(
 ) -> Policies:
     """The policies of a job; what cannot be expressed is reported, and then they are of no use.
 
-    `names` are those of the replicated jobs, by role. `permanent` has by role the exit codes after which a retry
-    is in vain; they do not count if the job wants all failures to be retried.
+    `names` are those of the replicated jobs, by role. `permanent` has by role the exit codes after which a
+    retry is in vain; they do not count if the job wants all failures to be retried.
     """
     if job.retry_on == "always":
         permanent = {}
     for role in job.roles.values():
-        codes = permanent.get(role.name, ())
-        problems.add(*filter(None, (_undecided(role), _unknown_cause(job, role, codes))))
+        problems.add(*_undecided(role))
+        if job.retries and any(permanent.values()):
+            problems.add(*_unknown_cause(role))
     return Policies(
         jobs={role.name: _job(job, role, permanent.get(role.name, ())) for role in job.roles.values()},
         jobset={
@@ -134,37 +134,35 @@ def _success(job: Job, names: Mapping[str, str]) -> Mapping[str, Any]:
     return {"operator": "Any", "targetReplicatedJobs": completing}
 
 
-def _undecided(role: TaskRole) -> Problem | None:
-    """The problem of a role all of whose tasks can end, some of them failed, without having decided the job."""
+def _undecided(role: TaskRole) -> Iterator[Problem]:
+    """The problem of a role all of whose tasks can end, some failed, without having decided the job."""
     fails_at, completes_at = _fails_at(role), _completes_at(role)
-    if fails_at == 1 or (fails_at and completes_at and completes_at <= role.instances - fails_at):
-        return None
-    most = role.instances - completes_at if completes_at else 0
-    allowed = f"1 to {most}" if most > 1 else "1"
+    most = max(role.instances - completes_at if completes_at else 0, 1)
+    if fails_at is not None and fails_at <= most:
+        return
+    expected = f"1 to {most}" if most > 1 else "1"
+    wanted = role.min_succeeded or role.instances
     message = (
-        f"on Kubernetes, tasks may fail without failing the job only if others decide it before all {role.instances}"
-        f" have ended; expected {allowed}, {_with(role, completes_at)}, found {role.min_failed}"
+        "on Kubernetes, a role has failed if all of its tasks have ended and one of them has failed; with"
+        f" {role.instances} instances and minSucceededInstances {wanted}, expected {expected},"
+        f" found {role.min_failed}"
     )
-    return _problem(role, "undecided-on-kubernetes", message, allowed)
+    yield _problem(role, "undecided-on-kubernetes", message, expected)
 
 
-def _with(role: TaskRole, completes_at: int | None) -> str:
-    if completes_at == role.instances or completes_at is None:
-        return "or a smaller minSucceededInstances"
-    return f"as minSucceededInstances is {role.min_succeeded}"
-
-
-def _unknown_cause(job: Job, role: TaskRole, permanent: Collection[int]) -> Problem | None:
-    """The problem of a role whose failures may be permanent or not, of which the first decides on a retry."""
-    if not (job.retries and permanent and (_fails_at(role) or 1) > 1):
-        return None
+def _unknown_cause(role: TaskRole) -> Iterator[Problem]:
+    """The problem of a role in which tasks fail, permanently or not, before the failure that decides."""
+    if (_fails_at(role) or 1) == 1:
+        return
     message = (
-        "the job is retried unless its first failure is permanent, and Kubernetes does not tell which of several"
-        f" failures was; expected 1, found {role.min_failed}; or set jobRetryCount to 0, or extras.retryOn to always"
+        "on Kubernetes, it is not known whether the first of several failures was permanent, so whether to"
+        f" retry the job; expected 1, found {role.min_failed}; or set jobRetryCount to 0, or extras.retryOn"
+        " to always"
     )
-    return _problem(role, "unknown-failure-on-kubernetes", message, "1")
+    yield _problem(role, "unknown-failure-on-kubernetes", message, "1")
 
 
 def _problem(role: TaskRole, code: str, message: str, expected: str) -> Problem:
     place = role.value.at(("completion", "minFailedInstances"))
-    return Problem(code, message, place.position, place.field, found=str(role.min_failed), expected=expected)
+    found = str(role.min_failed)
+    return Problem(code, message, place.position, place.field, found=found, expected=expected)

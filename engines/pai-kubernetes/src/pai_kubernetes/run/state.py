@@ -6,7 +6,7 @@ Whatever is in these objects, texts come out printable and bounded, and no task 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pai_kubernetes.labels import APP, CANCELLED, FILE, JOB
+from pai_kubernetes.labels import APP, CANCELLED, FILE, JOB, USER
 from pai_kubernetes.run.ends import End, end_of
 from pai_kubernetes.run.fields import (
     annotation,
@@ -107,6 +107,7 @@ def run_of(
         outcome=outcome,
         failed_task=_failed_task(tasks, ends) if outcome == "failed" else None,
         stopping=objects.cancelled and outcome is None,
+        user=shown(annotation(jobset, USER)),
     )
 
 
@@ -148,7 +149,7 @@ def _task(objects: _Objects, role: Role, index: int, pod: TaskPod | None, end: E
     if end is not None and pod is not None:
         return _ended(objects, role, pod, end)
     base = RunTask(role.name, index, "waiting", None, pod.attempt if pod else objects.restarts, None, None)
-    if pod is None or pod.is_gone:
+    if pod is None or pod.is_gone or objects.over:
         return _without_pod(objects, role, base)
     node = shown(string(pod.document, "spec", "nodeName"))
     if running := mapping(container_status(pod.document, APP), "running"):

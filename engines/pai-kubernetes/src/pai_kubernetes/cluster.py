@@ -1,0 +1,162 @@
+"""A Kubernetes cluster, as an engine profile uses it."""
+
+import secrets as random
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from pai_kubernetes.api.client import Api
+from pai_kubernetes.api.kubeconfig import read_kubeconfig
+from pai_kubernetes.api.paths import jobs, jobsets
+from pai_kubernetes.checks import check
+from pai_kubernetes.cluster_checks import check_cluster
+from pai_kubernetes.labels import JOBSET_NAME, RUN
+from pai_kubernetes.manifests.objects import Rendered, render
+from pai_kubernetes.manifests.peers import run_peers, run_roles
+from pai_kubernetes.manifests.policies import policies
+from pai_kubernetes.names import run_name
+from pai_kubernetes.profile import KubernetesProfile
+from pai_kubernetes.reading import read_profile
+from pai_kubernetes.run.fields import label, moment, name_of
+from pai_kubernetes.run.listing import listed_run
+from pai_kubernetes.run.reader import Reader
+from pai_kubernetes.run.submission import submit
+from pai_runtime.document.problems import Problem, Problems
+from pai_runtime.engines.cluster import ClusterRequest, Manifests
+from pai_runtime.engines.profiles import Profile
+from pai_runtime.job.model import Job
+from pai_runtime.plan.environment import Placement, TaskName
+from pai_runtime.pod.placement import peers_placement
+from pai_runtime.runs.cannot_run import CannotRun
+from pai_runtime.runs.state import Run, Unreadable
+from pai_runtime.task.plan import Plan
+
+_POD_FOLDER = "/usr/local/pai"
+_NO_SUFFIX = "0" * 8
+"""Of the name under which a run is checked, and from whose content a name is made."""
+_UNKNOWN: Mapping[str, str] = defaultdict(lambda: "******")
+"""The values of secrets where none is needed."""
+
+
+class KubernetesCluster:
+    """The cluster of a profile; nobody is asked, and no kubeconfig read, before that is needed."""
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile = read_profile(profile)
+
+    @cached_property
+    def api(self) -> Api:
+        """Its API; raises `InvalidInput` or `ClusterError`."""
+        access = read_kubeconfig(self.profile.kubeconfig, self.profile.context)
+        return Api(access, self.profile.namespace, self.profile.name)
+
+    def new_run(self, request: ClusterRequest) -> "NewKubernetesRun":
+        """A run that is not submitted yet."""
+        return NewKubernetesRun(self, request)
+
+    def open_run(self, name: str) -> Reader:
+        """The run of this name."""
+        context = ["--context", self.profile.context] if self.profile.context else []
+        file = ["--kubeconfig", self.profile.kubeconfig] if self.profile.kubeconfig else []
+        return Reader(self.api, name, self.profile.name, kubectl=["kubectl", *file, *context])
+
+    def runs(self) -> Sequence[tuple[Reader, Run | Unreadable]]:
+        """All runs in the namespace, the latest first: two lists, however many there are."""
+        namespace = self.api.namespace
+        jobsets_found = self.api.list(jobsets(namespace), selector=RUN).items
+        by_run: dict[str, list[Mapping[str, Any]]] = {}
+        for job in self.api.list(jobs(namespace), selector=JOBSET_NAME).items if jobsets_found else ():
+            by_run.setdefault(label(job, JOBSET_NAME), []).append(job)
+        jobsets_found.sort(key=lambda each: moment(each, "metadata", "creationTimestamp") or 0, reverse=True)
+        return [
+            (self.open_run(name_of(each)), _run(each, by_run.get(name_of(each), ())))
+            for each in jobsets_found
+        ]
+
+
+class NewKubernetesRun:
+    """A run of a job that is not submitted."""
+
+    def __init__(self, cluster: KubernetesCluster, request: ClusterRequest) -> None:
+        self._cluster = cluster
+        self._request = request
+
+    @property
+    def _profile(self) -> KubernetesProfile:
+        return self._cluster.profile
+
+    def place(self, job: Job) -> Placement:
+        """By the names of its pods, with the same ports in each."""
+        self._job = job
+        peers = run_peers(job, run_name(job.name, _NO_SUFFIX), self._request.user)
+        return peers_placement(job, peers, {}, _POD_FOLDER)
+
+    def check(self, plans: Mapping[TaskName, Plan], problems: Problems, *, ask: bool = True) -> None:
+        """Report what this cluster, and Kubernetes at all, cannot give to the job."""
+        check(self._job, plans, self._profile, problems)
+        with problems.caught():
+            try:
+                rendered = self._render(plans, _UNKNOWN, run_name(self._job.name, _NO_SUFFIX), problems)
+            except CannotRun as error:
+                if not problems.has_errors:  # else it is of those, which say where
+                    problems.add(Problem("cannot-render", str(error)))
+                return
+            if ask:
+                check_cluster(self._cluster.api, rendered, self._job, self._profile, problems)
+
+    def manifests(
+        self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str], *, name: str | None = None
+    ) -> Manifests:
+        """The objects, the JobSet first; raises `CannotRun` or `InvalidInput`."""
+        if name is None:
+            unnamed = self._render(plans, secrets, run_name(self._job.name, _NO_SUFFIX))
+            name = run_name(self._job.name, unnamed.digest)
+        rendered = self._render(plans, secrets, name)
+        return Manifests(rendered.objects, rendered.secrets)
+
+    def submit(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str]) -> str:
+        """Create the objects; the name of the run. Raises `CannotRun` or `InvalidInput`."""
+
+        def rendered(suffix: str) -> Manifests:
+            found = self._render(plans, secrets, run_name(self._job.name, suffix))
+            return Manifests(found.objects, found.secrets)
+
+        return submit(self._cluster.api, rendered)
+
+    def _render(
+        self,
+        plans: Mapping[TaskName, Plan],
+        secrets: Mapping[str, str],
+        name: str,
+        problems: Problems | None = None,
+    ) -> Rendered:
+        found = Problems() if problems is None else problems
+        decided = policies(self._job, run_roles(self._job, name), _permanent_codes(plans), found)
+        if problems is None:
+            found.check()
+        return render(
+            self._job,
+            plans,
+            self._request,
+            self._profile,
+            name=name,
+            policies=decided,
+            run_secret=random.token_hex(32),
+            secrets=secrets,
+        )
+
+
+def _permanent_codes(plans: Mapping[TaskName, Plan]) -> dict[str, Collection[int]]:
+    """By role, the exit codes after which a retry of any of its tasks is in vain."""
+    codes: dict[str, Collection[int]] = {}
+    for (role, _), plan in plans.items():
+        codes[role] = {*codes.get(role, ()), *plan.permanent_codes}
+    return codes
+
+
+def _run(jobset: Mapping[str, Any], jobs_of_run: Sequence[Mapping[str, Any]]) -> Run | Unreadable:
+    try:
+        return listed_run(jobset, jobs_of_run)
+    except ValueError as error:
+        return Unreadable(str(error))

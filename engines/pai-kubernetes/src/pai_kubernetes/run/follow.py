@@ -1,0 +1,134 @@
+"""Following a run on a cluster until it is over, or until somebody has seen enough of it."""
+
+import shlex
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Final
+
+from pai_kubernetes.run.logs import Logs
+from pai_kubernetes.run.news import news
+from pai_kubernetes.run.state import why_it_failed
+from pai_kubernetes.run.watched import Watched
+from pai_runtime.engines.cluster import ClusterError
+from pai_runtime.engines.view import View
+from pai_runtime.runs.state import Run, Unreadable
+from pai_runtime.supervisor.stop import STOP_SIGNALS, on_stop_signals
+
+_SHOW_EVERY: Final = 0.25
+_AWAY: Final = 30.0
+"""Seconds without an answer after which people are told."""
+_REST_OF_LOGS: Final = 15.0
+"""Seconds in which what the tasks wrote last has come, once the run is over."""
+_INTERRUPTED: Final = 130
+
+Command = Callable[..., str]
+"""A command line about the run, by its first words and its last ones."""
+
+
+class Follower:
+    """Shows a run to `view`. `options`: the words of a command line that say where the run is."""
+
+    def __init__(self, watched: Watched, logs: Logs, view: View, name: str, options: tuple[str, ...]) -> None:
+        self._watched = watched
+        self._logs = logs
+        self._view = view
+        self._name = name
+        self._options = options
+        self._interrupted = False
+        self._told: set[str] = set()
+        self._answered_at = time.monotonic()
+        self._told_of_silence = False
+
+    def follow(self) -> tuple[Run, int]:
+        """The run as it was at last, and the exit status; raises `ClusterError`."""
+        run = self._run()
+        with self._signals():
+            while not (self._interrupted or run.over):
+                self._view.show(run)
+                self._watched.changed.wait(_SHOW_EVERY)
+                self._watched.changed.clear()
+                before, run = run, self._run()
+                self._tell(before, run)
+            if run.over:
+                self._show_rest(run)
+        self._view.show(run)
+        self._view.end()
+        return run, _INTERRUPTED if self._interrupted else exit_status(run)
+
+    def _run(self) -> Run:
+        run = self._watched.run()
+        if isinstance(run, Unreadable):
+            raise ClusterError(run.reason)
+        return run
+
+    def _show_rest(self, run: Run) -> None:
+        """Go on until the logs of all tasks have come to their ends, within bounds."""
+        end = time.monotonic() + _REST_OF_LOGS
+        self._view.show(run)
+        while self._logs.is_more_to_come() and time.monotonic() < end and not self._interrupted:
+            self._watched.changed.wait(_SHOW_EVERY)
+            self._watched.changed.clear()
+            self._view.show(run)
+
+    def _tell(self, before: Run, run: Run) -> None:
+        for text in news(before, run):
+            self._view.say(text)
+        for what, error in list(self._watched.missing.items()):
+            self._say_once(f"the {what} of this run cannot be seen: {error}")
+        if why := why_it_failed(self._watched.jobset()):
+            self._say_once(why)
+        if left_out := self._logs.left_out():
+            logs = self._command("logs", "TASK", "-f")
+            self._say_once(f"the output of {left_out} tasks is not shown here; to see that of one: {logs}")
+        self._tell_of_silence()
+
+    def _tell_of_silence(self) -> None:
+        now = time.monotonic()
+        if not self._watched.is_away():
+            if self._told_of_silence:
+                self._view.say("the cluster answers again")
+            self._answered_at, self._told_of_silence = now, False
+        elif not self._told_of_silence and now - self._answered_at > _AWAY:
+            self._told_of_silence = True
+            self._view.say("the cluster does not answer; the run may go on meanwhile")
+
+    def _say_once(self, text: str) -> None:
+        if text not in self._told:
+            self._told.add(text)
+            self._view.say(text)
+
+    def _command(self, word: str, *more: str) -> str:
+        return shlex.join(["pai-runtime", word, self._name, *more, *self._options])
+
+    @contextmanager
+    def _signals(self) -> Iterator[None]:
+        before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+        on_stop_signals(self._interrupt)
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _interrupt(self, _number: int, _frame: FrameType | None) -> None:
+        if self._interrupted:
+            raise SystemExit(_INTERRUPTED)
+        self._interrupted = True
+        self._watched.changed.set()
+        self._view.say(
+            f"{self._name} goes on; to follow it again: {self._command('logs', '-f')}; "
+            f"to stop it: {self._command('stop')}"
+        )
+
+
+def exit_status(run: Run) -> int:
+    """That of a job that has ended, as that of a local run."""
+    if run.outcome == "succeeded":
+        return 0
+    if run.outcome == "cancelled":
+        return _INTERRUPTED
+    failed = next((task for task in run.tasks if task.name == run.failed_task), None)
+    return (failed.exit_code if failed else None) or 1

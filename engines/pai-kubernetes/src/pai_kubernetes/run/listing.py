@@ -1,0 +1,53 @@
+"""A run as its JobSet and its Jobs alone say it is: enough for a list, without asking for its pods. Pure."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pai_kubernetes.labels import REPLICATED_JOB
+from pai_kubernetes.run.fields import label, mapping, whole
+from pai_kubernetes.run.roles import Role, read_roles
+from pai_kubernetes.run.state import run_of
+from pai_runtime.runs.state import Run, RunTask
+from pai_runtime.task.record import replace
+
+
+def listed_run(jobset: Mapping[str, Any], jobs: Iterable[Mapping[str, Any]]) -> Run:
+    """The run; raises `ValueError`. How many tasks of a role run is right, which ones is not known."""
+    by_role = {label(job, REPLICATED_JOB): job for job in jobs}
+    run = run_of(jobset, (), jobs=by_role.values())
+    is_cancelled = run.outcome == "cancelled"
+    if is_cancelled and any(_active(job) for job in by_role.values()):
+        run = replace(run, outcome=None, ended=None, stopping=True)
+    tasks: list[RunTask] = []
+    for role in read_roles(jobset):
+        own = [task for task in run.tasks if task.role == role.name]
+        tasks += _with_counts(own, role, by_role.get(role.job, {}), is_over=run.over)
+    failed = next((task.name for task in tasks if task.state == "failed"), None)
+    return replace(run, tasks=tuple(tasks), failed_task=failed if run.outcome == "failed" else None)
+
+
+def _with_counts(
+    tasks: list[RunTask], role: Role, job: Mapping[str, Any], *, is_over: bool
+) -> Iterable[RunTask]:
+    """The tasks of a role; of those that its Job lists by number only, the first ones stand for all."""
+    counted = {state: sum(task.state == state for task in tasks) for state in ("failed", "succeeded")}
+    left = {
+        "failed": whole(job, "status", "failed") if not _lists_failures(job) and is_over else 0,
+        "running": 0 if is_over else min(whole(job, "status", "ready"), role.instances),
+    }
+    left["failed"] = max(0, left["failed"] - counted["failed"])
+    for task in tasks:
+        state = next((state for state, count in left.items() if count), None)
+        if task.state in ("waiting", "stopped") and state is not None:
+            left[state] -= 1
+            yield RunTask(**{**vars(task), "state": state, "note": ""})
+        else:
+            yield task
+
+
+def _lists_failures(job: Mapping[str, Any]) -> bool:
+    return "failedIndexes" in mapping(job, "status")
+
+
+def _active(job: Mapping[str, Any]) -> int:
+    return whole(job, "status", "active") + whole(job, "status", "terminating")

@@ -1,0 +1,293 @@
+"""The logs of a run's tasks, as the nodes of their pods have them."""
+
+import errno
+import re
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from pai_kubernetes.api.client import Api
+from pai_kubernetes.api.errors import ApiError
+from pai_kubernetes.api.paths import pod_log
+from pai_kubernetes.api.pod_logs import LogStream
+from pai_kubernetes.labels import APP, INIT, RUNTIME_LOG
+from pai_kubernetes.run.ends import end_of
+from pai_kubernetes.run.pods import TaskPod, container_status, has_started
+from pai_runtime.runs.log_times import Piece
+from pai_runtime.runs.reader import LogName
+from pai_runtime.runs.state import RunTask
+from pai_runtime.runs.told_variables import PREFIX, is_told
+
+MOST_FOLLOWED: Final = 50
+"""Streams at once: each is a connection, and a thread."""
+MOST_TAILS: Final = 20
+"""Requests for the ends of logs that are not followed, in the life of a reader."""
+_CONTAINERS: Final = {"user": (APP,), "runtime": (INIT, RUNTIME_LOG)}
+_TAIL_BYTES = 8192
+_TAIL_LINES = 50
+_MOST_TAIL = 1 << 18
+_PIECE = 1 << 16
+_HUGE: Final = 1 << 62
+"""More bytes than a node keeps of a log, whose size nobody tells."""
+_PASSED = (400, 404)
+"""The pod is gone, or has no such container that has started."""
+
+
+class Logs:
+    """Opens the logs of tasks by their pods. `is_live`: they are followed, and a read does not wait."""
+
+    def __init__(self, api: Api, pods: Callable[[], Sequence[TaskPod]]) -> None:
+        self.api = api
+        self.is_live = False
+        self._pods = pods
+        self._followed: set[TaskLog] = set()
+        self._left_out: set[str] = set()
+        self._tails = 0
+        self._ends: dict[tuple[str, LogName], bytes] = {}
+
+    def log(self, task: RunTask, log: LogName, attempt: int | None) -> "TaskLog":
+        """A log of a task from its beginning."""
+        return TaskLog(self, task, log, attempt)
+
+    def close(self) -> None:
+        """End all that is followed."""
+        for log in list(self._followed):
+            log.close()
+
+    def left_out(self) -> int:
+        """How many tasks have logs that are not followed, because others are."""
+        return len(self._left_out)
+
+    def is_more_to_come(self) -> bool:
+        """Whether what is followed has not come to its end."""
+        return any(not log.is_at_end() for log in self._followed)
+
+    def pods_of(self, task: str, attempt: int | None) -> list[TaskPod]:
+        """The pods of a task, or of one attempt of it, the first one first."""
+        found = [pod for pod in self._pods() if f"{pod.task[0]}/{pod.task[1]}" == task and not pod.is_gone]
+        return sorted((pod for pod in found if attempt in (None, pod.attempt)), key=TaskPod.order)
+
+    def may_follow(self, log: "TaskLog") -> bool:
+        """Whether one more may be read now; raises OSError where nobody would be told that it may not."""
+        if len(self._followed) < MOST_FOLLOWED or log in self._followed:
+            self._left_out.discard(log.name)
+            self._followed.add(log)
+            return True
+        if not self.is_live:
+            many = f"more than {MOST_FOLLOWED} logs are not read at once; name one task"
+            raise OSError(errno.EMFILE, many, log.name)
+        self._left_out.add(log.name)
+        return False
+
+    def has_ended(self, log: "TaskLog") -> None:
+        """It is not followed any more."""
+        self._followed.discard(log)
+
+    def tail(self, task: str, log: LogName, most: int) -> bytes:
+        """The end of a log: out of what was read of it, or asked for if that was not too often."""
+        pods = self.pods_of(task, None)
+        if not pods:
+            return b""
+        key = pods[-1].uid, log
+        if key not in self._ends:
+            is_over = end_of(pods[-1].document) is not None
+            if self._tails == MOST_TAILS or (self.is_live and not is_over):
+                return b""
+            self._tails += 1
+            self._ends[key] = self._ask_for_tail(pods[-1], log)
+        return self._ends[key][-most:]
+
+    def keep_tail(self, pod: TaskPod, log: LogName, data: bytes) -> None:
+        """Something was read of a log."""
+        key = pod.uid, log
+        self._ends[key] = (self._ends.get(key, b"") + data)[-_TAIL_BYTES:]
+
+    def _ask_for_tail(self, pod: TaskPod, log: LogName) -> bytes:
+        containers = [each for each in reversed(_CONTAINERS[log]) if has_started(pod.document, each)]
+        try:
+            for container in containers:
+                lines = _WithoutVariables()
+                data = read_log(self.api, pod.name, container, lines=_TAIL_LINES, most=_MOST_TAIL)
+                if kept := lines.feed(data) + lines.flush():
+                    return kept
+        except ApiError:
+            pass
+        return b""
+
+
+def read_log(api: Api, pod: str, container: str, *, lines: int, most: int) -> bytes:
+    """The last lines of a log, about so many bytes of them; raises `ApiError`."""
+    path = pod_log(api.namespace, pod)
+    stream = api.open(path, container=container, tailLines=lines, limitBytes=most)
+    data = b""
+    try:
+        while len(data) < most and (piece := stream.read(most - len(data))):
+            data += piece
+    finally:
+        stream.close()
+    return data
+
+
+class _WithoutVariables:
+    """Leaves out the lines that are not of the log, of which only the beginning is held back."""
+
+    def __init__(self) -> None:
+        self._start = b""
+        self._is_kept: bool | None = None  # of the line that has begun; None: not known yet
+
+    def feed(self, data: bytes) -> bytes:
+        """What is to be shown of the next bytes, and of what was held back."""
+        kept = b""
+        for line in re.split(rb"(?<=\n)", data):
+            self._start += line
+            if self._is_kept is None and not PREFIX.startswith(self._start[: len(PREFIX)]):
+                self._is_kept = True
+            elif self._is_kept is None and is_told(self._start):
+                self._is_kept = False
+            if self._is_kept is not None:
+                kept += self._start if self._is_kept else b""
+                self._start = b""
+            if line.endswith(b"\n"):
+                kept, self._start, self._is_kept = kept + self._start, b"", None
+        return kept
+
+    def flush(self) -> bytes:
+        """What was held back, at the end of the log."""
+        kept, self._start, self._is_kept = self._start, b"", None
+        return kept
+
+
+class TaskLog:
+    """One log of one task: of all its pods from the last one on, or of one attempt."""
+
+    def __init__(self, logs: Logs, task: RunTask, log: LogName, attempt: int | None) -> None:
+        self.name = f"the {log} log of {task.name}"
+        self._logs = logs
+        self._task = task.name
+        self._log = log
+        self._attempt = attempt
+        self._left: deque[tuple[str, str]] = deque()
+        self._passed: TaskPod | None = None
+        self._pod: TaskPod | None = None
+        self._stream: LogStream | None = None
+        self._is_followed = False
+        self._filter = _WithoutVariables()
+        self._pieces: deque[Piece] = deque()
+
+    def read(self, most: int) -> bytes:
+        """The next bytes; none if nothing has come."""
+        data = b""
+        while len(data) < most and (pieces := self.read_timed(most - len(data))):
+            data += b"".join(each for _, each in pieces)
+        return data
+
+    def read_timed(self, most: int) -> Sequence[Piece]:
+        """As `read`, in pieces that were written at different times."""
+        while not self._pieces:
+            if self._stream is None and not self._open_next():
+                return ()
+            if not self._read_stream():
+                return ()
+        taken: list[Piece] = []
+        while self._pieces and most > 0:
+            moment, data = self._pieces.popleft()
+            taken.append((moment, data[:most]))
+            if data[most:]:
+                self._pieces.appendleft((moment, data[most:]))
+            most -= len(taken[-1][1])
+        return taken
+
+    def size(self) -> int:
+        """More than there can be, since nobody tells it."""
+        return _HUGE
+
+    def tail(self, most: int) -> bytes:
+        """Its last bytes, as far as they may be asked for."""
+        return self._logs.tail(self._task, self._log, most)
+
+    def close(self) -> None:
+        """It is not followed any more."""
+        self._logs.has_ended(self)
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
+
+    def is_at_end(self) -> bool:
+        """Whether all was read that there is of containers that have ended."""
+        return self._stream is None and not self._pieces and not self._next()
+
+    def _read_stream(self) -> bool:
+        """Take what has come; whether that was anything, or something else may be read now."""
+        stream, pod = self._stream, self._pod
+        if stream is None or pod is None:
+            return False
+        try:
+            pieces = stream.read(_PIECE, wait=not self._logs.is_live)
+        except ApiError as error:
+            self._end_stream()
+            if error.status in _PASSED:
+                return True
+            raise OSError(errno.EIO, str(error), self.name) from None
+        for moment, data in pieces:
+            if kept := self._filter.feed(data) if self._log == "runtime" else data:
+                self._logs.keep_tail(pod, self._log, kept)
+                self._pieces.append((moment, kept))
+        if pieces or not stream.is_over:
+            return bool(pieces)
+        if not self._is_followed and self._is_running(pod, stream.container):
+            if self._logs.is_live:
+                stream.follow()
+                self._is_followed = True
+            return False
+        if rest := self._filter.flush():
+            self._pieces.append((None, rest))
+        self._end_stream()
+        return True
+
+    def _is_running(self, pod: TaskPod, container: str) -> bool:
+        """Whether a container of a pod has not ended."""
+        now = (each for each in self._logs.pods_of(self._task, self._attempt) if each.uid == pod.uid)
+        return any("running" in container_status(each.document, container) for each in now)
+
+    def _end_stream(self) -> None:
+        if self._stream is not None:
+            self._stream.close()
+        self._stream = None
+        self._logs.has_ended(self)
+
+    def _open_next(self) -> bool:
+        """Open what comes next, if it is there and there is room for it."""
+        found = self._next()
+        if found is None or not self._logs.may_follow(self):
+            return False
+        self._pod, container = found
+        self._left.popleft()
+        self._filter = _WithoutVariables()
+        self._is_followed = self._logs.is_live
+        pod = self._pod
+        self._stream = LogStream(
+            self._logs.api,
+            pod.name,
+            container,
+            follow=self._is_followed,
+            goes_on=lambda: self._logs.is_live and self._is_running(pod, container),
+        )
+        return True
+
+    def _next(self) -> tuple[TaskPod, str] | None:
+        """The pod and the container to read next, if that has started."""
+        if not self._left:
+            pods = self._logs.pods_of(self._task, self._attempt)
+            passed = self._passed
+            later = [pod for pod in pods if passed is None or pod.order() > passed.order()]
+            if not later:
+                return None
+            pod = later[0] if passed is not None else later[-1]
+            self._left.extend((pod.uid, each) for each in _CONTAINERS[self._log])
+            self._passed = pod
+        uid, container = self._left[0]
+        pods = [pod for pod in self._logs.pods_of(self._task, self._attempt) if pod.uid == uid]
+        if not pods:
+            self._left.clear()  # it was deleted
+            return None
+        return (pods[0], container) if has_started(pods[0].document, container) else None

@@ -1,0 +1,32 @@
+"""What has happened to a run that is followed and is worth a line: restarts, of it and of its tasks. Pure."""
+
+from collections.abc import Iterator
+
+from pai_runtime.runs.state import Run, RunTask
+
+_MOST_NAMED = 10
+
+
+def news(before: Run, now: Run) -> Iterator[str]:
+    """What has happened since `before`."""
+    if now.retries > before.retries:
+        failed = [task for task in before.tasks if task.state == "failed"]
+        first = min(failed, key=lambda task: task.ended or 0.0, default=None)
+        why = f"task {first.name} failed with exit code {first.exit_code}; " if first else ""
+        yield f"{why}the job is restarted ({_times(now.retries)} so far)"
+        return
+    earlier = {task.name: task for task in before.tasks}
+    restarted = [task for task in now.tasks if task.name in earlier and _again(earlier[task.name], task)]
+    for task in restarted[:_MOST_NAMED]:
+        why = f": {earlier[task.name].note}" if earlier[task.name].note else ""
+        yield f"task {task.name} is started again ({_times(task.retries - now.retries)} so far){why}"
+    if len(restarted) > _MOST_NAMED:
+        yield f"and {len(restarted) - _MOST_NAMED} more tasks are started again"
+
+
+def _again(before: RunTask, now: RunTask) -> bool:
+    return now.retries > before.retries
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"

@@ -1,0 +1,182 @@
+"""A run on a cluster, as commands read it and act on it."""
+
+import errno
+import shlex
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pai_kubernetes.api.client import Api
+from pai_kubernetes.api.errors import ApiError
+from pai_kubernetes.api.paths import events, jobs, jobsets, pods
+from pai_kubernetes.labels import APP, CANCELLED, INIT, JOBSET_NAME, RUN, RUNTIME_LOG
+from pai_kubernetes.run.ends import end_of
+from pai_kubernetes.run.fields import moment
+from pai_kubernetes.run.follow import Follower
+from pai_kubernetes.run.logs import Logs, TaskLog, read_log
+from pai_kubernetes.run.peers import shared_variables
+from pai_kubernetes.run.pods import TaskPod, addresses, container_status, has_started, latest_pods, task_pods
+from pai_kubernetes.run.queueing import deactivate, find_workload
+from pai_kubernetes.run.roles import read_roles
+from pai_kubernetes.run.state import run_of
+from pai_kubernetes.run.watched import Watched, no_such_run
+from pai_runtime.engines.view import View
+from pai_runtime.runs.cannot_enter import CannotEnter
+from pai_runtime.runs.cannot_remove import CannotRemove
+from pai_runtime.runs.progress import Progress
+from pai_runtime.runs.reader import LogName
+from pai_runtime.runs.state import Run, RunTask, Unreadable
+from pai_runtime.runs.told_variables import read_told, with_peers
+
+_NOT_FOUND: Final = 404
+_LINES: Final = 200
+"""Of the end of a sidecar's log, among which it tells the variables last."""
+_MOST_BYTES: Final = 1 << 20
+
+
+class Reader:
+    """The run that is called `named`. `kubectl`: the words with which a command line of kubectl begins.
+
+    It is asked for when somebody wants it; who wants it again gets what watches have by then, so that
+    somebody who looks each second asks the cluster no more than once.
+    """
+
+    def __init__(
+        self, api: Api, name: str, profile_name: str, *, kubectl: Sequence[str] = ("kubectl",)
+    ) -> None:
+        self.named = name
+        self.options: tuple[str, ...] = ("--on", profile_name)
+        self._api = api
+        self._kubectl = kubectl
+        self._was_asked = False
+        self._watched: Watched | None = None
+        self._pods: Sequence[TaskPod] = ()
+        self._logs = Logs(api, self._task_pods)
+
+    def run(self) -> Run | Unreadable:
+        """As it is now; raises `ClusterError`."""
+        if self._watched is None and self._was_asked:
+            self._watch()
+        self._was_asked = True
+        return self._watched.run() if self._watched is not None else self._ask()
+
+    def follow(self, view: View) -> tuple[Run, int]:
+        """Show it until it is over, or until Ctrl-C."""
+        watched = self._watched or self._watch()
+        try:
+            return Follower(watched, self._logs, view, self.named, self.options).follow()
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """End all that is watched and followed."""
+        if self._watched is not None:
+            self._watched.close()
+        self._logs.close()
+
+    def progress(self, task: RunTask) -> Progress | None:
+        """What the state of its pod tells: that it is in its init container, or in its command."""
+        pod = self._pod(task)
+        if pod is None or task.over:
+            return None
+        for container, phase in ((APP, "command"), (INIT, "init")):
+            since = moment(container_status(pod.document, container), "running", "startedAt")
+            if since is not None:
+                return Progress(phase, None, since)  # type: ignore[arg-type] # one of the phases
+        return None
+
+    def exit_record(self, task: RunTask) -> Mapping[str, Any]:
+        """Out of the termination message of its last pod, or what stands for it."""
+        pod = self._pod(task)
+        end = end_of(pod.document) if pod is not None else None
+        return end.record if end is not None else {}
+
+    def log(self, task: RunTask, log: LogName, attempt: int | None = None) -> TaskLog:
+        """As the node of its pod has it; of earlier attempts as far as there are pods of them."""
+        return self._logs.log(task, log, attempt)
+
+    def variables(self, task: RunTask) -> Mapping[str, Any]:
+        """As its sidecar tells them, with those of its peers; raises OSError, ValueError, `ClusterError`."""
+        pod = self._pod(task)
+        if pod is None or pod.is_gone or not has_started(pod.document, RUNTIME_LOG):
+            raise OSError(errno.ENODATA, "its pod does not tell them (yet, or any more)")
+        told = read_told(read_log(self._api, pod.name, RUNTIME_LOG, lines=_LINES, most=_MOST_BYTES))
+        if not told:
+            raise OSError(errno.ENODATA, "its runtime has not told them yet")
+        return with_peers(told, shared_variables(self._api, self.named, addresses(self._task_pods())))
+
+    def cancel(self) -> str:
+        """Have it suspended for good, by whom it may be resumed."""
+        path = jobsets(self._api.namespace, self.named)
+        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        patch = {"metadata": {"annotations": {CANCELLED: now}}, "spec": {"suspend": True}}
+        if deactivate(self._api, self._api.patch(path, patch)):
+            return ""
+        return "Kueue has no Workload of it yet; run this again if it starts nonetheless"
+
+    def remove(self) -> None:
+        """Have the JobSet deleted, with all that it owns."""
+        run = self._ask()
+        if isinstance(run, Run) and not run.over:
+            command = shlex.join(["pai-runtime", "stop", self.named, *self.options])
+            raise CannotRemove(f"it is running; stop it first: {command}")
+        try:
+            path = jobsets(self._api.namespace, self.named)
+            self._api.delete(path, options={"propagationPolicy": "Background"})
+        except ApiError as error:
+            raise CannotRemove(str(error)) from None
+
+    def exec(self, task: RunTask, argv: Sequence[str]) -> int:
+        """Not from here."""
+        pod = self._pod(task)
+        if pod is None:
+            raise CannotEnter(f"there is no pod of {task.name}")
+        words = [*self._kubectl, "exec", "-it", "-n", self._api.namespace, pod.name, "-c", APP, "--"]
+        raise CannotEnter(f"enter it with kubectl: {shlex.join([*words, *(argv or ['sh'])])}")
+
+    def _ask(self) -> Run | Unreadable:
+        namespace = self._api.namespace
+        try:
+            jobset = self._api.get(jobsets(namespace, self.named))
+        except ApiError as error:
+            if error.status == _NOT_FOUND and error.reason == "NotFound":
+                return no_such_run(self.named, self._api)
+            raise
+        found = self._api.list(pods(namespace), selector=f"{RUN}={self.named}").items
+        try:
+            self._pods = task_pods(read_roles(jobset), found)
+            run = run_of(jobset, found)
+            if run.over and any(task.state == "stopped" for task in run.tasks):
+                ended = self._api.list(jobs(namespace), selector=f"{JOBSET_NAME}={self.named}").items
+                run = run_of(jobset, found, jobs=ended)
+            elif not run.over and any(task.state == "waiting" for task in run.tasks):
+                run = run_of(jobset, found, self._events(), self._workload(jobset))
+        except ValueError as error:
+            return Unreadable(str(error))
+        return run
+
+    def _events(self) -> Sequence[Mapping[str, Any]]:
+        """The warnings, as far as they may be seen."""
+        try:
+            return self._api.list(events(self._api.namespace), fields="type=Warning").items
+        except ApiError:
+            return ()
+
+    def _workload(self, jobset: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        try:
+            return find_workload(self._api, jobset)
+        except ApiError:
+            return None
+
+    def _watch(self) -> Watched:
+        watched = Watched(self._api, self.named)
+        watched.start()
+        self._watched = watched
+        self._logs.is_live = True
+        return watched
+
+    def _task_pods(self) -> Sequence[TaskPod]:
+        return self._watched.task_pods() if self._watched is not None else self._pods
+
+    def _pod(self, task: RunTask) -> TaskPod | None:
+        return latest_pods(self._task_pods()).get((task.role, task.index))

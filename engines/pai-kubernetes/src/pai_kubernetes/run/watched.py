@@ -1,0 +1,201 @@
+"""A run as the watches of a cluster have it at each moment: one request for each kind of objects."""
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pai_kubernetes.api.client import Api
+from pai_kubernetes.api.errors import ApiError
+from pai_kubernetes.api.paths import events, jobs, jobsets, pods, workloads
+from pai_kubernetes.api.watch import Watch
+from pai_kubernetes.labels import JOBSET_NAME, QUEUE, RUN
+from pai_kubernetes.run.fields import label, mapping, name_of, string
+from pai_kubernetes.run.pods import TaskPod, latest_pods, task_pods
+from pai_kubernetes.run.queueing import job_uid_selector, kueue_version
+from pai_kubernetes.run.roles import read_roles
+from pai_kubernetes.run.state import run_of
+from pai_runtime.plan.environment import TaskName
+from pai_runtime.runs.state import Run, Unreadable
+
+_SECONDS: Final = 60
+"""In which the first lists have come, or the cluster is told to be away."""
+_MOST_EVENTS: Final = 10_000
+
+
+class Watched:
+    """The objects of a run, watched in threads until it is closed. `changed` is set whenever one has changed.
+
+    Raises `ApiError` where the cluster cannot be asked for the JobSet or its pods. Without the right to see
+    events or workloads it goes on, and `missing` has what cannot be seen.
+    """
+
+    def __init__(self, api: Api, name: str) -> None:
+        self.changed = threading.Event()
+        self.missing: dict[str, ApiError] = {}
+        self._api = api
+        self._name = name
+        self._lock = threading.Lock()
+        self._jobset: Mapping[str, Any] | None = None
+        self._gone_at: float | None = None
+        self._settled: list[dict[str, Any]] | None = None
+        self._jobs: Sequence[Mapping[str, Any]] = ()
+        self._gone: dict[str, Mapping[str, Any]] = {}
+        self._events: dict[tuple[str, str, str], Mapping[str, Any]] = {}
+        self._synced = {"jobset": threading.Event(), "pods": threading.Event()}
+        namespace = api.namespace
+        self._jobsets = Watch(
+            api, jobsets(namespace), fields=f"metadata.name={name}", on_change=self._on_jobset
+        )
+        self._pods = Watch(api, pods(namespace), selector=f"{RUN}={name}", on_change=self._on_pod)
+        self._warnings = Watch(api, events(namespace), fields="type=Warning", on_change=self._on_event)
+        self._workloads: Watch | None = None
+        self._watches = [self._jobsets, self._pods, self._warnings]
+
+    def start(self) -> None:
+        """Begin, and wait until there is something to see."""
+        for watch in self._watches:
+            watch.start()
+        end = time.monotonic() + _SECONDS
+        for what, watch in (("jobset", self._jobsets), ("pods", self._pods)):
+            if not self._synced[what].wait(max(0.0, end - time.monotonic())) and watch.error is None:
+                message = f"{self._api.label}: the cluster has not answered for {_SECONDS} s"
+                raise ApiError(message, may_pass=True)
+        self._check()
+        self._watch_workload()
+
+    def close(self) -> None:
+        """End the watches."""
+        for watch in self._watches:
+            watch.close()
+
+    def run(self) -> Run | Unreadable:
+        """The run as it is now."""
+        self._check()
+        run = self._read()
+        if isinstance(run, Run) and run.over and self._settled is None:
+            self._settle()
+            run = self._read()
+        return run
+
+    def _read(self) -> Run | Unreadable:
+        with self._lock:
+            jobset, gone_at = self._jobset, self._gone_at
+            gone, warned = list(self._gone.values()), list(self._events.values())
+        if jobset is None:
+            return no_such_run(self._name, self._api)
+        workload = next(iter(self._workloads.objects.values()), None) if self._workloads else None
+        try:
+            return run_of(jobset, self._pods_now(), warned, workload, gone, jobs=self._jobs, gone=gone_at)
+        except ValueError as error:
+            return Unreadable(str(error))
+
+    def _settle(self) -> None:
+        """Ask once more for all pods: the watch of the JobSet may be ahead of that of its pods."""
+        namespace = self._api.namespace
+        try:
+            self._settled = self._api.list(pods(namespace), selector=f"{RUN}={self._name}").items
+            self._jobs = self._api.list(jobs(namespace), selector=f"{JOBSET_NAME}={self._name}").items
+        except ApiError:
+            self._settled = self._pods_now()  # what the watch has will do
+
+    def _pods_now(self) -> list[dict[str, Any]]:
+        return list(self._pods.objects.values()) if self._settled is None else self._settled
+
+    def jobset(self) -> Mapping[str, Any]:
+        """The JobSet as it was seen last; empty if there is none."""
+        return self._jobset or {}
+
+    def task_pods(self) -> list[TaskPod]:
+        """The pods that there are, and those of which one was the last of its task."""
+        with self._lock:
+            gone = list(self._gone.values())
+        try:
+            roles = read_roles(self.jobset())
+        except ValueError:
+            return []
+        return [*task_pods(roles, gone, gone=True), *task_pods(roles, self._pods_now())]
+
+    def is_away(self) -> bool:
+        """Whether the cluster does not answer at present."""
+        return any(watch.trouble is not None for watch in (self._jobsets, self._pods))
+
+    def _check(self) -> None:
+        for watch in (self._jobsets, self._pods):
+            if watch.error is not None:
+                raise watch.error
+
+    def _watch_workload(self) -> None:
+        jobset = self.jobset()
+        if not label(jobset, QUEUE):
+            return
+        try:
+            path = workloads(self._api.namespace, kueue_version(self._api))
+        except ApiError as error:
+            self.missing["workloads"] = error
+            return
+        selector = job_uid_selector(jobset)
+        self._workloads = Watch(self._api, path, selector=selector, on_change=self._on_workload)
+        self._watches.append(self._workloads)
+        self._workloads.start()
+
+    def _on_jobset(self, kind: str, document: Mapping[str, Any]) -> None:
+        with self._lock:
+            seen = self._jobset
+            current = self._jobsets.objects.get(self._name)
+            if seen is not None and (current is None or _uid(current) != _uid(seen)):
+                self._gone_at = self._gone_at or time.time()  # another one of its name would be another run
+                self._jobset = document if kind == "DELETED" and _uid(document) == _uid(seen) else seen
+            elif current is not None:
+                self._jobset = current
+        self._has_changed("jobset", kind)
+
+    def _on_pod(self, kind: str, document: Mapping[str, Any]) -> None:
+        if kind == "DELETED":
+            with self._lock:
+                self._gone[name_of(document)] = document
+                self._forget_older_pods()
+        self._has_changed("pods", kind)
+
+    def _forget_older_pods(self) -> None:
+        """Of pods that are gone only the last one of each task is kept."""
+        try:
+            latest: Mapping[TaskName, TaskPod] = latest_pods(
+                task_pods(read_roles(self.jobset()), self._gone.values())
+            )
+        except ValueError:
+            latest = {}
+        self._gone = {pod.name: pod.document for pod in latest.values()}
+
+    def _on_event(self, kind: str, document: Mapping[str, Any]) -> None:
+        if kind == "FAILED" and self._warnings.error is not None:
+            self.missing["events"] = self._warnings.error
+        found = list(self._warnings.objects.values()) if kind == "SYNCED" else [document]
+        for event in found if kind != "DELETED" else ():
+            about = mapping(event, "involvedObject")
+            name = string(about, "name")
+            if name == self._name or name.startswith(f"{self._name}-"):
+                with self._lock:
+                    self._events[string(about, "kind"), name, string(event, "reason")] = event
+                    while len(self._events) > _MOST_EVENTS:
+                        del self._events[next(iter(self._events))]
+        self._has_changed("events", kind)
+
+    def _on_workload(self, kind: str, _document: Mapping[str, Any]) -> None:
+        if kind == "FAILED" and self._workloads and self._workloads.error is not None:
+            self.missing["workloads"] = self._workloads.error
+        self._has_changed("workload", kind)
+
+    def _has_changed(self, what: str, kind: str) -> None:
+        if what in self._synced and kind in ("SYNCED", "FAILED"):
+            self._synced[what].set()
+        self.changed.set()
+
+
+def no_such_run(name: str, api: Api) -> Unreadable:
+    """That there is none."""
+    return Unreadable(f"there is no run {name} in the namespace {api.namespace} of {api.label}")
+
+
+def _uid(document: Mapping[str, Any]) -> str:
+    return string(document, "metadata", "uid")

@@ -1,0 +1,222 @@
+"""The logs of tasks on a cluster: byte for byte, over containers and connections that end."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from pai_kubernetes.api import paths
+from pai_kubernetes.run import logs
+from pai_kubernetes.run.reader import Reader
+from pai_runtime.runs.reader import LogReader
+from pai_runtime.runs.state import Run, RunTask
+from tests.kubernetes.api_server import ApiServer, Fault
+from tests.kubernetes.played_cluster import NAMESPACE, PlayedCluster, PlayedView, be_quick
+from tests.kubernetes.run_objects import LATER, NAME, running, terminated
+
+_KIND = "/api/v1/pods/log"
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiServer]:
+    be_quick(monkeypatch)
+    monkeypatch.setattr("pai_kubernetes.api.pod_logs._FIRST_PAUSE", 0.01)
+    with ApiServer() as started:
+        yield started
+        while _READERS:
+            _READERS.pop().close()
+
+
+_READERS: list[Reader] = []
+
+
+def _opened(cluster: PlayedCluster, *, again: bool = False) -> tuple[Reader, tuple[RunTask, ...]]:
+    """A reader that has asked for the run; `again`: twice, so that it watches."""
+    reader = Reader(cluster.api, NAME, "lab")
+    _READERS.append(reader)
+    run = reader.run()
+    run = reader.run() if again else run
+    assert isinstance(run, Run)
+    return reader, run.tasks
+
+
+def _read(log: LogReader, size: int) -> bytes:
+    """So many bytes, when they have come."""
+    data, end = b"", time.monotonic() + 60
+    while len(data) < size and time.monotonic() < end:
+        data += log.read(1 << 20) or _wait()
+    return data
+
+
+def _wait() -> bytes:
+    time.sleep(0.01)
+    return b""
+
+
+def test_the_log_of_a_task_that_has_ended_is_read_to_its_end(server: ApiServer) -> None:
+    cluster = PlayedCluster(server)
+    pod = cluster.pod(status=terminated(0))
+    text = b"one\r\n\x1b[31mtwo\x00\n\n" + b"x" * 100_000 + b"\nno newline"
+    server.log(pod, "app", text, ended=True)
+    reader, tasks = _opened(cluster)
+    log = reader.log(tasks[0], "user")
+    assert log.size() >= len(text)
+    assert log.read(3) == b"one"
+    assert b"one" + _read(log, len(text) - 3) == text
+    assert log.read(100) == b""
+    log.close()
+
+
+def test_each_line_has_the_time_at_which_it_was_written(server: ApiServer) -> None:
+    cluster = PlayedCluster(server)
+    server.log(cluster.pod(status=terminated(0)), "app", b"a\nb\n", ended=True)
+    reader, tasks = _opened(cluster)
+    pieces = [piece for _ in range(3) for piece in reader.log(tasks[0], "user").read_timed(100)]
+    assert all(moment and abs(moment - time.time()) < 3600 for moment, _ in pieces)
+
+
+def test_a_task_without_a_container_that_has_started_has_no_log(server: ApiServer) -> None:
+    cluster = PlayedCluster(server)
+    cluster.pod()
+    reader, tasks = _opened(cluster)
+    assert reader.log(tasks[0], "user").read(100) == b""
+    assert reader.log(tasks[1], "user").tail(100) == b""
+    assert server.counts["get", _KIND] == 0
+
+
+def test_the_runtimes_log_is_that_of_the_init_container_and_then_of_the_sidecar(server: ApiServer) -> None:
+    cluster = PlayedCluster(server)
+    status = terminated(0)
+    status["initContainerStatuses"] = [
+        {"name": name, "state": {"terminated": {"exitCode": 0}}} for name in ("init", "runtime-log")
+    ]
+    pod = cluster.pod(status=status)
+    server.log(pod, "init", b"init\n", ended=True)
+    server.log(pod, "runtime-log", b'log\n[pai-runtime variables] {"a": 1}\nlast\n', ended=True)
+    reader, tasks = _opened(cluster)
+    assert _read(reader.log(tasks[0], "runtime"), 14) == b"init\nlog\nlast\n"
+    another, _ = _opened(cluster)
+    assert another.log(tasks[0], "runtime").tail(100) == b"log\nlast\n"
+
+
+def test_what_a_command_writes_is_shown_even_if_it_looks_like_variables(server: ApiServer) -> None:
+    cluster = PlayedCluster(server)
+    text = b"[pai-runtime variables] {}\n"
+    server.log(cluster.pod(status=terminated(0)), "app", text, ended=True)
+    reader, tasks = _opened(cluster)
+    assert _read(reader.log(tasks[0], "user"), len(text)) == text
+
+
+def test_a_log_is_read_as_it_was_and_then_followed(server: ApiServer) -> None:
+    cluster = PlayedCluster(server)
+    pod = cluster.pod(status=running())
+    server.log(pod, "app", b"before\npart")
+    reader, tasks = _opened(cluster)
+    log = reader.log(tasks[0], "user")
+    assert _read(log, 11) == b"before\npart"
+    assert log.read(100) == b""
+    reader.run()
+    server.log(pod, "app", b" of a line\nafter\n", ended=True)
+    assert _read(log, 17) == b" of a line\nafter\n"
+    log.close()
+
+
+def test_a_log_is_followed_over_connections_that_break(server: ApiServer) -> None:
+    cluster = PlayedCluster(server)
+    pod = cluster.pod(status=running())
+    reader, tasks = _opened(cluster, again=True)
+    log = reader.log(tasks[0], "user")
+    seen = b""
+    server.log(pod, "app", b"0\n")
+    for number in range(1, 5):
+        seen += _read(log, 2)
+        server.break_streams()
+        server.log(pod, "app", f"{number}\n".encode())
+    server.log(pod, "app", b"end\n", ended=True)
+    seen += _read(log, 6)
+    assert seen == b"0\n1\n2\n3\n4\nend\n"
+    log.close()
+
+
+def test_a_task_that_is_tried_again_is_followed_into_its_next_pod(server: ApiServer) -> None:
+    cluster = PlayedCluster(server, retries=1)
+    first = cluster.pod(status=terminated(3))
+    server.log(first, "app", b"first\n", ended=True)
+    reader, tasks = _opened(cluster, again=True)
+    log = reader.log(tasks[0], "user")
+    assert _read(log, 6) == b"first\n"
+    second = cluster.pod(status=running(), failures=1, created=LATER)
+    server.log(second, "app", b"second\n")
+    assert _read(log, 7) == b"second\n"
+    log.close()
+    assert _read(reader.log(tasks[0], "user", 0), 6) == b"first\n"
+    assert _read(reader.log(tasks[0], "user", 1), 7) == b"second\n"
+
+
+def test_a_log_that_may_not_be_read_says_which_right_is_missing(server: ApiServer) -> None:
+    server.forbidden.add(("get", "pods/log"))
+    cluster = PlayedCluster(server)
+    cluster.pod(status=terminated(0))
+    reader, tasks = _opened(cluster)
+    with pytest.raises(OSError, match="log"):
+        reader.log(tasks[0], "user").read(10)
+
+
+def test_a_log_whose_pod_is_gone_meanwhile_is_empty(server: ApiServer) -> None:
+    cluster = PlayedCluster(server)
+    pod = cluster.pod(status=terminated(0))
+    reader, tasks = _opened(cluster)
+    server.remove(paths.pods(NAMESPACE, pod))
+    assert reader.log(tasks[0], "user").read(10) == b""
+
+
+def test_not_more_logs_are_followed_at_once_than_there_may_be_threads(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "MOST_FOLLOWED", 2)
+    cluster = PlayedCluster(server, {"worker": 4})
+    for index in range(4):
+        server.log(cluster.pod(index=index, status=running()), "app", b"hello\n")
+    reader = Reader(cluster.api, NAME, "lab")
+    opened: dict[str, LogReader] = {}
+    read: dict[str, bytes] = {}
+
+    def script(run: Run) -> None:
+        for task in run.tasks:
+            log = opened.setdefault(task.name, reader.log(task, "user"))
+            read[task.name] = read.get(task.name, b"") + log.read(100)
+        if sum(map(bool, read.values())) == 2 and view.said:
+            cluster.end("Completed")
+
+    view = PlayedView(script)
+    reader.follow(view)
+    assert server.counts["get", _KIND] == 2
+    assert len(view.said) == 1
+    assert f"logs {NAME}" in view.said[0]
+
+
+def test_ends_of_logs_are_not_asked_for_without_bound(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "MOST_TAILS", 3)
+    cluster = PlayedCluster(server, {"worker": 10})
+    for index in range(10):
+        server.log(cluster.pod(index=index, status=running()), "app", b"one\nlast\n")
+    reader, tasks = _opened(cluster)
+    found = [reader.log(task, "user").tail(5) for task in tasks]
+    assert found == [b"last\n"] * 3 + [b""] * 7
+    assert [reader.log(task, "user").tail(5) for task in tasks] == found
+    assert server.counts["get", _KIND] == 3
+
+
+def test_a_stream_without_end_does_not_fill_the_memory(server: ApiServer) -> None:
+    cluster = PlayedCluster(server)
+    server.log(cluster.pod(status=running()), "app", b"x")
+    server.arm(Fault(endless=b"y" * 1000), "get", "pods/log")
+    reader, tasks = _opened(cluster, again=True)
+    log = reader.log(tasks[0], "user")
+    assert len(_read(log, 100_000)) >= 100_000
+    stream = log._stream
+    assert stream is not None
+    assert stream._buffered <= 2 << 20
+    log.close()
