@@ -125,6 +125,15 @@ def test_the_variables_are_told_when_they_change_and_at_the_end(volume: Path) ->
         assert printer.end() == told(changed)
 
 
+def test_a_signal_that_was_lost_is_not_waited_for_once_the_task_has_ended(volume: Path) -> None:
+    log(volume, b"ended\n")
+    record = volume / "runtime.d" / "exit.yaml"
+    record.touch()
+    os.utime(record, (0, 0))
+    with sidecar(volume) as printer:
+        assert printer.read(100) == b"ended\n"  # up to its end
+
+
 @pytest.mark.parametrize(
     ("plan", "seconds"),
     [
@@ -151,6 +160,9 @@ def test_the_pod_of_a_gangs_task_is_there_for_those_who_look_for_it(
     monkeypatch.setattr(signal, "pthread_sigmask", lambda *_: None)
     assert print_runtime_log({"PAI_WORK_DIR": str(volume)}) == 0
     assert sum(pauses[1:]) == pytest.approx(seconds, abs=KEPT / 2)
+    pauses.clear()
+    assert print_runtime_log({"PAI_WORK_DIR": str(volume), "PAI_POD_KEPT": "0"}) == 0
+    assert sum(pauses[1:]) == 0
 
 
 def _link(volume: Path) -> None:

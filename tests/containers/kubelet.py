@@ -62,6 +62,8 @@ _SERVICE = {
 """Every container has these, with or without `enableServiceLinks`."""
 _MESSAGE_BYTES = 4096
 _KILLED = 128 + signal.SIGKILL
+_KEPT = "5"
+"""Seconds for which a sidecar keeps the pod of a gang's task: this name server caches no answer."""
 
 
 class Pod:
@@ -195,7 +197,13 @@ class Pod:
         return Container(
             image.root,
             _argv(spec, image),
-            {**_SERVICE, "HOSTNAME": self._spec["hostname"], **image.environment, **self._environment(spec)},
+            {
+                **_SERVICE,
+                "HOSTNAME": self._spec["hostname"],
+                **image.environment,
+                **({"PAI_POD_KEPT": _KEPT} if "restartPolicy" in spec else {}),
+                **self._environment(spec),
+            },
             self._mounts(spec, image),
             user=user,
             group=context.get("runAsGroup", 0),

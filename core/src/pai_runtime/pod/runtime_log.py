@@ -25,7 +25,7 @@ from pai_runtime.runs.told_variables import told_line
 from pai_runtime.supervisor.stop import STOP_SIGNALS
 from pai_runtime.task.fast_json import loads
 from pai_runtime.task.folder import Folder
-from pai_runtime.task.layout import PLAN, RUNTIME_LOG, VARIABLES
+from pai_runtime.task.layout import PLAN, RECORD, RUNTIME_LOG, VARIABLES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,9 +38,12 @@ POLL = 0.5
 MOST_TOLD = 50
 """How often the variables are told while the task runs: each step may change them."""
 
+FORGOTTEN = 5.0
+"""Seconds after the record of a task until nobody is expected to say that it has ended."""
 KEPT = 40.0
 """Seconds for which the pod of a gang's task is there at least: a name server may say for 30 that it does not
-know a name, and then a barrier may be in its longest pause."""
+know a name, and then a barrier may be in its longest pause. `KEPT_VARIABLE` says another number."""
+KEPT_VARIABLE = "PAI_POD_KEPT"
 
 _CHUNK = 64 * 1024
 _MOST_BYTES = 4 * 1024 * 1024
@@ -58,11 +61,13 @@ def print_runtime_log(environment: Mapping[str, str]) -> int:
         has_printed = printer.pass_on()
         if is_told_to_stop and not has_printed:
             printer.end()
-            if printer.is_of_gang() and (left := started + KEPT - time.monotonic()) > 0:
+            told = environment.get(KEPT_VARIABLE, "")
+            kept = float(told) if told.isdecimal() else KEPT
+            if printer.is_of_gang() and (left := started + kept - time.monotonic()) > 0:
                 signal.sigtimedwait(STOP_SIGNALS, left)
             return 0
         pause = 0 if has_printed or is_told_to_stop else POLL
-        is_told_to_stop |= signal.sigtimedwait(STOP_SIGNALS, pause) is not None
+        is_told_to_stop |= signal.sigtimedwait(STOP_SIGNALS, pause) is not None or printer.is_forgotten()
 
 
 class _Printer:
@@ -99,6 +104,14 @@ class _Printer:
             _print(b"\n")
         self._of_told = ()
         self._tell()
+
+    def is_forgotten(self) -> bool:
+        """Whether the task has ended for a while: a signal that came before we could get it is lost."""
+        try:
+            with Folder.at(self._runtime, follow=False) as folder:
+                return time.time() - folder.stat(RECORD).st_mtime > FORGOTTEN
+        except OSError:
+            return False
 
     def is_of_gang(self) -> bool:
         """Whether others wait for this task."""
