@@ -78,7 +78,7 @@ class Controller:
         assert not self._thread.is_alive()
 
     def _play(self) -> None:
-        self.server.wait_for(lambda: self.server.counts["watch", paths.pods(NAMESPACE)] > 0)
+        self.server.wait_for(lambda: self.server.counts["watch", "/api/v1/pods"] > 0)
         name = self.server.list(paths.jobsets(NAMESPACE))[0]["metadata"]["name"]
         self._monkeypatch.setattr(run_objects, "NAME", name)
         self._script(self)
