@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
-from pai_runtime.engines.engine import RunRequest
-
 from pai_runtime.engines.local.engine import LocalRun
+from pai_runtime.engines.local.request import RunRequest
 from pai_runtime.engines.local.retries import Retries
 from pai_runtime.job.model import Job
 from pai_runtime.plan.attempt_variables import Attempt
