@@ -157,7 +157,7 @@ def test_ctrl_c_leaves_the_run_and_says_how_to_go_on(
     play = Controller(
         server, monkeypatch, lambda play: server.log(play.pod(0, run_objects.running()), "app", b"hi\n")
     )
-    argv = [PROGRAM, "run", path, "--on", "lab"]
+    argv = [str(PROGRAM), "run", str(path), "--on", "lab"]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "worker/0 | hi\n"
