@@ -1,6 +1,7 @@
 """A Kubernetes cluster, as an engine profile uses it."""
 
 import secrets as random
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -21,18 +22,21 @@ from pai_kubernetes.run.fields import label, moment, name_of
 from pai_kubernetes.run.listing import listed_run
 from pai_kubernetes.run.reader import Reader
 from pai_kubernetes.run.submission import submit
-from pai_runtime.document.problems import Problems
+from pai_runtime.document.problems import Problem, Problems
 from pai_runtime.engines.cluster import ClusterRequest, Manifests
 from pai_runtime.engines.profiles import Profile
 from pai_runtime.job.model import Job
 from pai_runtime.plan.environment import Placement, TaskName
 from pai_runtime.pod.placement import peers_placement
+from pai_runtime.runs.cannot_run import CannotRun
 from pai_runtime.runs.state import Run, Unreadable
 from pai_runtime.task.plan import Plan
 
 _POD_FOLDER = "/usr/local/pai"
 _NO_SUFFIX = "0" * 8
 """Of the name under which a run is checked, and from whose content a name is made."""
+_UNKNOWN: Mapping[str, str] = defaultdict(lambda: "******")
+"""The values of secrets where none is needed."""
 
 
 class KubernetesCluster:
@@ -92,7 +96,12 @@ class NewKubernetesRun:
         """Report what this cluster, and Kubernetes at all, cannot give to the job."""
         check(self._job, plans, self._profile, problems)
         with problems.caught():
-            rendered = self._render(plans, {}, run_name(self._job.name, _NO_SUFFIX), problems)
+            try:
+                rendered = self._render(plans, _UNKNOWN, run_name(self._job.name, _NO_SUFFIX), problems)
+            except CannotRun as error:
+                if not problems.has_errors:  # else it is of those, which say where
+                    problems.add(Problem("cannot-render", str(error)))
+                return
             if ask:
                 check_cluster(self._cluster.api, rendered, self._job, self._profile, problems)
 
