@@ -38,6 +38,7 @@ SUBJECTS = (
     "init",
     "bundle",
     "definitions",
+    "rendering",
 )
 
 

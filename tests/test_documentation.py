@@ -28,7 +28,11 @@ from tests.support import JOBS, PROGRAM, callback, cli, cli_each, job, made_once
 from tools import reference
 
 ROOT = Path(__file__).resolve().parents[1]
-_NO_JOBS = {path for folder in ("pods", "definitions") for path in (ROOT / "examples" / folder).iterdir()}
+_NO_JOBS = {
+    path
+    for folder in ("pods", "definitions", "kubernetes")
+    for path in (ROOT / "examples" / folder).iterdir()
+}
 EXAMPLES = sorted({*(ROOT / "examples").rglob("*.yaml")} - _NO_JOBS)
 DOCUMENTS = [
     ROOT / "README.md",

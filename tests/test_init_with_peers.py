@@ -18,6 +18,7 @@ from tests.test_all_plugins import EXAMPLE, repository
 
 HOSTS = {"worker": "localhost", "ps_server": "localhost"}
 PEERS = Peers("run", "alice", gang=False, barrier_seconds=600, hosts=HOSTS)
+CHANGED = Overrides({"word": "other"}, {"worker": 3}, strict_callbacks=True).to_json()
 RUN_SECRET = "ab" * 32
 WORKER = pod_job()["taskRoles"]["worker"]
 JOB = pod_job(
@@ -164,8 +165,7 @@ def test_what_the_cluster_does_not_say_is_invented(tmp_path: Path) -> None:
 
 def test_what_the_command_line_changes_of_the_job_holds(tmp_path: Path) -> None:
     pod = run_pod(tmp_path)
-    overrides = Overrides({"word": "other"}, {"worker": 3}, strict_callbacks=True)
-    pod.mount("config/overrides.json", json.dumps(overrides.to_json()))
+    pod.mount("config/overrides.json", json.dumps(CHANGED))
     assert pod.init().returncode == 0, pod.log
     assert pod.plan["command"]["script"] == "echo other \0key\0\n"
     assert pod.plan["instances"]["worker"] == 3
@@ -207,6 +207,8 @@ def test_without_gang_a_peer_that_is_missing_is_known_by_its_name(tmp_path: Path
         ("peers.json", json.dumps({"peersVersion": 9}), "peersVersion"),
         ("peers.json", json.dumps({**PEERS.to_json(), "hosts": {"worker": "localhost"}}), "ps_server"),
         ("overrides.json", "[]", "overrides.json"),
+        ("overrides.json", json.dumps({**CHANGED, "parameters": {"word": 1}}), "overrides.json"),
+        ("overrides.json", json.dumps({**CHANGED, "instances": {"worker": "2"}}), "overrides.json"),
         ("overrides.json", json.dumps(Overrides({"none": "1"}).to_json()), "none"),
         ("job_config.yaml", "[]", "job_config.yaml"),
     ],

@@ -82,6 +82,11 @@ DOCUMENTS: Final = {
         "engines.schema.json",
         "`engines.yaml`, in `/etc/pai-runtime` for all and in `~/.config/pai-runtime` for a user: YAML.",
     ),
+    "Engine profile of Kubernetes": (
+        "pai_kubernetes",
+        "profile.schema.json",
+        "What `engines.yaml` says of one cluster whose `engine` is `kubernetes`: YAML.",
+    ),
     "Policy file": (
         "pai_runtime.host",
         "policy.schema.json",

@@ -1,5 +1,6 @@
 """A cluster of one node: what JobSet, Job and the kubelet make of a run's objects, once."""
 
+import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -28,6 +29,7 @@ def started_cluster(
 ) -> Iterator["Cluster"]:
     """A cluster with these images, and these directories as storages; nothing is left of it afterwards."""
     with ExitStack() as closing:
+        closing.callback(_guard(folder).communicate)
         network = Network(folder / "network")
         closing.callback(network.close)
         threads = closing.enter_context(ThreadPoolExecutor(64))
@@ -76,6 +78,15 @@ class Cluster:
     def wait(self) -> dict[tuple[str, int], dict[str, int]]:
         """Wait for the end of all pods: the exit codes of their containers."""
         return {task: pod.wait() for task, pod in self.pods.items()}
+
+
+def _guard(folder: Path) -> subprocess.Popen[bytes]:
+    """A process that ends all containers below a folder once nobody has its input open, however that came."""
+    kill = (
+        'read -r _; for state in "$1"/*/state; do for id in "$state"/*; do'
+        ' runc --root "$state" kill "${id##*/}" KILL; done; done 2>/dev/null'
+    )
+    return subprocess.Popen(["sh", "-c", kill, "sh", folder], stdin=subprocess.PIPE, start_new_session=True)
 
 
 def _pods(jobset: Object) -> Iterator[tuple[str, int, dict[str, Any]]]:

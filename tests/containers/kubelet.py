@@ -15,7 +15,7 @@ from typing import Any
 from tests.containers.names import Network
 from tests.containers.runc import DOCKERS_CAPABILITIES, Container, Mount, Running
 from tests.containers.volumes import Available, Image, Object, Volumes
-from tests.support import content
+from tests.support import content, until
 
 _POD = {
     "restartPolicy",
@@ -48,6 +48,7 @@ _CONTAINER = {
 _SECURITY = {
     "runAsUser",
     "runAsGroup",
+    "runAsNonRoot",
     "readOnlyRootFilesystem",
     "allowPrivilegeEscalation",
     "capabilities",
@@ -95,8 +96,16 @@ class Pod:
     def wait(self) -> dict[str, int]:
         """Wait for its end: the exit codes of those of its containers that ran."""
         assert self._work is not None
-        self._work.result(timeout=90)
+        try:
+            self._work.result(timeout=60)
+        except TimeoutError:
+            raise AssertionError({name: self.log(name) for name in self._running}) from None
         return self.codes
+
+    def wait_until_said(self, name: str, text: str) -> None:
+        """Wait until a container has written a text, which it must do before the pod ends."""
+        until(lambda: text in self.log(name) or (self._work and self._work.done()))
+        assert text in self.log(name), self.log(name)
 
     def stop(self) -> None:
         """What deleting it does: SIGTERM to all but sidecars, which are to end after the others."""
@@ -181,12 +190,14 @@ class Pod:
         image = self._available.images[spec["image"]]
         context = {**self._spec.get("securityContext", {}), **spec.get("securityContext", {})}
         _check(context, _SECURITY)
+        user = context.get("runAsUser", image.user)
+        assert user or not context.get("runAsNonRoot"), "the kubelet would not start it"
         return Container(
             image.root,
             _argv(spec, image),
             {**_SERVICE, "HOSTNAME": self._spec["hostname"], **image.environment, **self._environment(spec)},
             self._mounts(spec, image),
-            user=context.get("runAsUser", 0),
+            user=user,
             group=context.get("runAsGroup", 0),
             work=spec.get("workingDir", "/"),
             capabilities=_capabilities(context.get("capabilities", {})),

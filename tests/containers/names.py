@@ -13,6 +13,8 @@ NAMESPACE = "default"
 DOMAIN = f"{NAMESPACE}.svc.cluster.local"
 
 _PORT_53 = b":0035 "
+_BELOW = ("unshare", "--pid", "--fork", "--kill-child", "sh", "-c", '"$@" & wait', "sh")
+"""All that is run so ends with whoever has started it; the name server itself makes no such promise."""
 _NAME_SERVER = (
     "dnsmasq",
     "--keep-in-foreground",
@@ -37,11 +39,12 @@ class Network:
         self._server_address = "10.244.0.1"
         self._links = 0
         self._node = _hold(["unshare", "--net", "sleep", "infinity"])
-        _ip(self._node, "link set lo up", "link add br0 type bridge", "link set br0 up")
-        _ip(self._node, f"addr add {self._server_address}/16 dev br0")
+        # With an address of its own: else it is that of a port, and changes when another one is added.
+        _ip(self._node, "link add br0 address 02:00:0a:f4:00:01 type bridge", "link set br0 up")
+        _ip(self._node, "link set lo up", f"addr add {self._server_address}/16 dev br0")
         addresses = [f"--listen-address={self._server_address}", f"--hostsdir={self._names}"]
-        self._server = _hold([*_enter(self._node), *_NAME_SERVER, *addresses])
-        until(lambda: _PORT_53 in content(Path(f"/proc/{self._server.pid}/net/udp")))
+        self._server = _hold([*_enter(self._node), *_BELOW, *_NAME_SERVER, *addresses])
+        until(lambda: _PORT_53 in content(Path(f"/proc/{self._node.pid}/net/udp")))
 
     def attach(self, name: str) -> "Attached":
         """A namespace for a pod, whose name is not known yet."""

@@ -24,7 +24,7 @@ RUNTIME_IMAGE = Path("/")
 
 _BUNDLE = "/opt/pai-runtime/bundle"
 _TERMINATION_LOG = "/tmp/pai-termination-log"
-_ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[2]
 
 
 class Pod:
@@ -144,6 +144,6 @@ def _project(volume: Path, texts: Mapping[str, str]) -> None:
 
 def elsewhere() -> list[Mount]:
     """What the tests' environment has on other file systems than this machine's root."""
-    places = (_ROOT, Path(sys.prefix), Path(sys.base_prefix))
+    places = (ROOT, Path(sys.prefix), Path(sys.base_prefix))
     root = Path("/").stat().st_dev
     return [Mount(place, str(place), read_only=True) for place in places if place.stat().st_dev != root]

@@ -14,13 +14,17 @@ Object = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Image:
-    """A container image: a tree of files, with what is elsewhere on this machine, and its configuration."""
+    """A container image: a tree of files, with what is elsewhere on this machine, and its configuration.
+
+    The group of its user is 0.
+    """
 
     root: Path
     entrypoint: Sequence[str] = ()
     command: Sequence[str] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     mounts: Sequence[Mount] = ()
+    user: int = 0
 
     def path(self, inside: str) -> Path:
         """A directory of it, as an image volume has it."""

@@ -5,14 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from pai_kubernetes.manifests.objects import Rendered, render
-from pai_kubernetes.manifests.peers import run_peers
-from pai_kubernetes.manifests.policies import Policies
+from pai_kubernetes.manifests.peers import run_peers, run_roles
+from pai_kubernetes.manifests.policies import policies
 from pai_kubernetes.profile import KubernetesProfile, Storage, VirtualCluster
 from pai_runtime.document.problems import Problems
 from pai_runtime.engines.cluster import ClusterRequest
 from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY
-from pai_runtime.job.model import Job
 from pai_runtime.job.secrets import secret_values
 from pai_runtime.plan.build import Planner
 from pai_runtime.plan.planning import JobFiles, plan_job
@@ -53,7 +52,7 @@ def render_file(
     request: ClusterRequest | None = None,
     secrets: Path | None = None,
 ) -> Rendered:
-    """The objects of a job file, without policies; raises `InvalidInput` and `CannotRun`."""
+    """The objects of a job file, which Kubernetes may be unable to run; raises `InvalidInput` and `CannotRun`."""
     planner = planned(path, secrets)
     return render(
         planner.job,
@@ -61,7 +60,7 @@ def render_file(
         request or ClusterRequest("alice"),
         profile,
         name=name,
-        policies=indexed(planner.job),
+        policies=policies(planner.job, run_roles(planner.job, name), {}, Problems()),
         run_secret=RUN_SECRET,
         secrets=secret_values(planner.job.secrets),
     )
@@ -72,17 +71,6 @@ def render_job(
 ) -> Rendered:
     """The same for a document."""
     return render_file(write_job(folder, document), profile, **more)
-
-
-def indexed(job: Job) -> Policies:
-    """What Indexed Jobs need at least."""
-    return Policies(
-        {
-            name: {"completionMode": "Indexed", "completions": role.instances, "parallelism": role.instances}
-            for name, role in job.roles.items()
-        },
-        {},
-    )
 
 
 def job_set(rendered: Rendered) -> Mapping[str, Any]:

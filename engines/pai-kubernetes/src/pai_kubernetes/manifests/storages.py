@@ -49,7 +49,7 @@ def _storage(mount: Mount, profile: KubernetesProfile) -> Storage | None:
     if mount.kind != "nfs":
         return None
     server, _, path = mount.source.partition(":/")
-    return Storage(mount.source, nfs_server=server.strip("[]"), nfs_path=f"/{path}")
+    return Storage(mount.source, nfs_server=server, nfs_path=f"/{path}")
 
 
 def _volume(storage: Storage) -> dict[str, Any]:

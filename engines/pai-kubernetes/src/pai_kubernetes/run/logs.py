@@ -16,14 +16,12 @@ from pai_kubernetes.run.pods import TaskPod, container_status, has_started
 from pai_runtime.runs.log_times import Piece
 from pai_runtime.runs.reader import LogName
 from pai_runtime.runs.state import RunTask
+from pai_runtime.runs.told_variables import PREFIX, is_told
 
 MOST_FOLLOWED: Final = 50
 """Streams at once: each is a connection, and a thread."""
 MOST_TAILS: Final = 20
 """Requests for the ends of logs that are not followed, in the life of a reader."""
-VARIABLES: Final = b"[pai-runtime variables] "
-"""With which the line of a sidecar begins that is not of the log."""
-
 _CONTAINERS: Final = {"user": (APP,), "runtime": (INIT, RUNTIME_LOG)}
 _TAIL_BYTES = 8192
 _TAIL_LINES = 50
@@ -142,9 +140,9 @@ class _WithoutVariables:
         kept = b""
         for line in re.split(rb"(?<=\n)", data):
             self._start += line
-            if self._is_kept is None and not VARIABLES.startswith(self._start[: len(VARIABLES)]):
+            if self._is_kept is None and not PREFIX.startswith(self._start[: len(PREFIX)]):
                 self._is_kept = True
-            elif self._is_kept is None and self._start.startswith(VARIABLES):
+            elif self._is_kept is None and is_told(self._start):
                 self._is_kept = False
             if self._is_kept is not None:
                 kept += self._start if self._is_kept else b""

@@ -9,12 +9,13 @@ from typing import Any, Final
 from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.errors import ApiError
 from pai_kubernetes.api.paths import events, jobs, jobsets, pods
-from pai_kubernetes.labels import APP, CANCELLED, INIT, JOBSET_NAME, RUN
+from pai_kubernetes.labels import APP, CANCELLED, INIT, JOBSET_NAME, RUN, RUNTIME_LOG
 from pai_kubernetes.run.ends import end_of
 from pai_kubernetes.run.fields import moment
 from pai_kubernetes.run.follow import Follower
-from pai_kubernetes.run.logs import Logs, TaskLog
-from pai_kubernetes.run.pods import TaskPod, container_status, latest_pods, task_pods
+from pai_kubernetes.run.logs import Logs, TaskLog, read_log
+from pai_kubernetes.run.peers import shared_variables
+from pai_kubernetes.run.pods import TaskPod, addresses, container_status, has_started, latest_pods, task_pods
 from pai_kubernetes.run.queueing import deactivate, find_workload
 from pai_kubernetes.run.roles import read_roles
 from pai_kubernetes.run.state import run_of
@@ -25,8 +26,12 @@ from pai_runtime.runs.cannot_remove import CannotRemove
 from pai_runtime.runs.progress import Progress
 from pai_runtime.runs.reader import LogName
 from pai_runtime.runs.state import Run, RunTask, Unreadable
+from pai_runtime.runs.told_variables import read_told, with_peers
 
 _NOT_FOUND: Final = 404
+_LINES: Final = 200
+"""Of the end of a sidecar's log, among which it tells the variables last."""
+_MOST_BYTES: Final = 1 << 20
 
 
 class Reader:
@@ -91,8 +96,14 @@ class Reader:
         return self._logs.log(task, log, attempt)
 
     def variables(self, task: RunTask) -> Mapping[str, Any]:
-        """As its sidecar has printed them at its end."""
-        raise OSError(errno.ENODATA, "they are not known", task.name)
+        """As its sidecar tells them, with those of its peers; raises OSError, ValueError, `ClusterError`."""
+        pod = self._pod(task)
+        if pod is None or pod.is_gone or not has_started(pod.document, RUNTIME_LOG):
+            raise OSError(errno.ENODATA, "its pod does not tell them (yet, or any more)")
+        told = read_told(read_log(self._api, pod.name, RUNTIME_LOG, lines=_LINES, most=_MOST_BYTES))
+        if not told:
+            raise OSError(errno.ENODATA, "its runtime has not told them yet")
+        return with_peers(told, shared_variables(self._api, self.named, addresses(self._task_pods())))
 
     def cancel(self) -> str:
         """Have it suspended for good, by whom it may be resumed."""

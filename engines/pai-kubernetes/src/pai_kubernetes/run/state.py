@@ -6,7 +6,7 @@ Whatever is in these objects, texts come out printable and bounded, and no task 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pai_kubernetes.labels import APP, CANCELLED, FILE, JOB
+from pai_kubernetes.labels import APP, CANCELLED, FILE, JOB, USER
 from pai_kubernetes.run.ends import End, end_of
 from pai_kubernetes.run.fields import (
     annotation,
@@ -107,6 +107,7 @@ def run_of(
         outcome=outcome,
         failed_task=_failed_task(tasks, ends) if outcome == "failed" else None,
         stopping=objects.cancelled and outcome is None,
+        user=shown(annotation(jobset, USER)),
     )
 
 

@@ -1,0 +1,35 @@
+"""The variables about its peers that all tasks of a run have, made again from what its pods were given."""
+
+import json
+from collections.abc import Mapping
+
+from pai_kubernetes.api.client import Api
+from pai_kubernetes.api.paths import config_maps
+from pai_kubernetes.run.fields import mapping, string
+from pai_runtime.document.document import parse_document
+from pai_runtime.document.problems import InvalidInput, Problems
+from pai_runtime.job.load import load_job
+from pai_runtime.job.overrides import NO_OVERRIDES, Overrides
+from pai_runtime.job.plugins import JobPlugins
+from pai_runtime.plan.environment import JobEnvironment, TaskName
+from pai_runtime.pod.peers import Peers
+from pai_runtime.pod.placement import peers_placement
+from pai_runtime.task.plan import SharedVariables
+
+_FOLDER = "/usr/local/pai"
+_NO_PLUGINS = JobPlugins(lambda _: None, lambda: "storage", lambda: "callbacks", lambda _: None)
+"""What a job uses makes no difference to where its tasks are."""
+
+
+def shared_variables(api: Api, run: str, addresses: Mapping[TaskName, str]) -> SharedVariables:
+    """Those of a run, with the addresses that are known; empty if it cannot be told. Raises `ApiError`."""
+    data = mapping(api.get(config_maps(api.namespace, f"{run}-job")), "data")
+    try:
+        peers = Peers.from_json(json.loads(string(data, "peers.json")))
+        overrides = string(data, "overrides.json")
+        changes = Overrides.from_json(json.loads(overrides)) if overrides else NO_OVERRIDES
+        root = parse_document(string(data, "job_config.yaml"), "job_config.yaml")
+        job = load_job(root, None, _NO_PLUGINS, Problems(), changes)
+        return JobEnvironment(job, peers_placement(job, peers, addresses, _FOLDER)).shared
+    except (InvalidInput, ValueError, LookupError, RecursionError):
+        return SharedVariables()  # such as one that requires definitions, which are not looked for here

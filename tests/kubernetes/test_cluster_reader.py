@@ -1,0 +1,271 @@
+"""A run on a cluster, as commands read it and act on it; and all runs, as ``ps`` lists them."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from pai_kubernetes.api import paths
+from pai_kubernetes.cluster import KubernetesCluster
+from pai_kubernetes.labels import CANCELLED, JOBSET_NAME, REPLICATED_JOB
+from pai_kubernetes.run.listing import listed_run
+from pai_kubernetes.run.reader import Reader
+from pai_runtime.document.document import parse_document
+from pai_runtime.engines.cluster import ClusterError
+from pai_runtime.engines.profiles import Profile
+from pai_runtime.runs.cannot_enter import CannotEnter
+from pai_runtime.runs.cannot_remove import CannotRemove
+from pai_runtime.runs.state import Run, Unreadable
+from pai_runtime.runs.told_variables import told_line
+from tests.kubernetes.api_server import ApiServer
+from tests.kubernetes.played_cluster import NAMESPACE, PlayedCluster, be_quick
+from tests.kubernetes.run_objects import LATER, NAME, ended, jobset, record, running, terminated, warning
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiServer]:
+    be_quick(monkeypatch)
+    with ApiServer() as started:
+        yield started
+
+
+def _reader(cluster: PlayedCluster, name: str = NAME) -> Reader:
+    return Reader(cluster.api, name, "lab", kubectl=["kubectl", "--context", "lab"])
+
+
+def _run(reader: Reader) -> Run:
+    run = reader.run()
+    assert isinstance(run, Run)
+    return run
+
+
+def test_a_run_is_named_with_its_profile(server: ApiServer) -> None:
+    reader = _reader(PlayedCluster(server))
+    assert (reader.named, reader.options) == (NAME, ("--on", "lab"))
+
+
+def test_a_run_that_is_not_there_is_unreadable_and_says_where_it_is_not(server: ApiServer) -> None:
+    found = _reader(PlayedCluster(server), "demo-other").run()
+    assert isinstance(found, Unreadable)
+    assert all(word in found.reason for word in ("demo-other", NAMESPACE, "lab"))
+
+
+def test_a_jobset_of_somebody_else_is_unreadable(server: ApiServer) -> None:
+    cluster = PlayedCluster(server, annotations={"pai-runtime/roles": ""})
+    assert isinstance(_reader(cluster).run(), Unreadable)
+
+
+def test_without_jobset_on_the_cluster_that_is_said(server: ApiServer) -> None:
+    cluster = PlayedCluster(server)
+    server.installed.remove("jobset.x-k8s.io/v1alpha2")
+    with pytest.raises(ClusterError, match="JobSet"):
+        _reader(cluster).run()
+
+
+def test_one_look_asks_for_the_warnings_only_if_a_task_waits(server: ApiServer) -> None:
+    cluster = PlayedCluster(server, {"worker": 1})
+    failed = warning("Job", f"{NAME}-worker-0", "FailedCreate", "Error creating: exceeded quota")
+    server.put(paths.events(NAMESPACE), failed)
+    assert "exceeded quota" in _run(_reader(cluster)).tasks[0].note
+    cluster.pod(status=running())
+    server.counts.clear()
+    assert _run(_reader(cluster)).tasks[0].state == "running"
+    assert sum(server.counts.values()) == 2
+
+
+def test_somebody_who_looks_again_gets_what_watches_have(server: ApiServer) -> None:
+    cluster = PlayedCluster(server)
+    reader = _reader(cluster)
+    runs = [reader.run() for _ in range(10)]
+    assert all(isinstance(run, Run) for run in runs)
+    assert sum(server.counts.values()) <= 10
+    reader.close()
+
+
+def test_what_a_task_does_is_told_by_its_pod(server: ApiServer) -> None:
+    cluster = PlayedCluster(server)
+    cluster.pod(index=0, status=running())
+    status = {"initContainerStatuses": [{"name": "init", "state": {"running": {"startedAt": LATER}}}]}
+    cluster.pod(index=1, status={"phase": "Pending", **status})
+    reader = _reader(cluster)
+    tasks = _run(reader).tasks
+    progress = [reader.progress(task) for task in tasks]
+    assert [each and each.phase for each in progress] == ["command", "init"]
+
+
+def test_the_exit_record_is_that_of_the_termination_message(server: ApiServer) -> None:
+    cluster = PlayedCluster(server)
+    cluster.pod(index=0, status=terminated(226, record(226, phrase="CUDA out of memory")))
+    cluster.pod(index=1, status=terminated(137, reason="OOMKilled"))
+    reader = _reader(cluster)
+    one, two = _run(reader).tasks
+    assert reader.exit_record(one)["phrase"] == "CUDA out of memory"
+    assert "OOMKilled" in reader.exit_record(two)["message"]
+
+
+def test_stopping_a_run_suspends_it_for_good(server: ApiServer) -> None:
+    cluster = PlayedCluster(server)
+    cluster.pod(status=running())
+    assert _reader(cluster).cancel() == ""
+    found = server.get(paths.jobsets(NAMESPACE, NAME))
+    assert found is not None
+    assert found["spec"]["suspend"] is True
+    assert CANCELLED in found["metadata"]["annotations"]
+    assert _run(_reader(cluster)).stopping
+
+
+def test_a_queued_run_that_kueue_does_not_know_yet_is_stopped_with_a_hint(server: ApiServer) -> None:
+    assert _reader(PlayedCluster(server, queue="team-queue")).cancel()
+
+
+def test_without_the_right_to_stop_it_that_right_is_named(server: ApiServer) -> None:
+    server.forbidden.add(("patch", "jobsets.jobset.x-k8s.io"))
+    with pytest.raises(ClusterError, match="patch"):
+        _reader(PlayedCluster(server)).cancel()
+
+
+def test_a_run_that_is_over_is_removed_with_all_that_it_owns(server: ApiServer) -> None:
+    cluster = PlayedCluster(server)
+    owner = [{"kind": "JobSet", "name": NAME, "uid": cluster.jobset["metadata"]["uid"]}]
+    server.put(paths.secrets(NAMESPACE), {"metadata": {"name": "own", "ownerReferences": owner}})
+    with pytest.raises(CannotRemove, match=f"stop {NAME} --on lab"):
+        _reader(cluster).remove()
+    cluster.end("Completed")
+    _reader(cluster).remove()
+    assert not server.list(paths.jobsets(NAMESPACE))
+    assert not server.list(paths.secrets(NAMESPACE))
+
+
+def test_without_the_right_to_remove_it_the_run_stays(server: ApiServer) -> None:
+    server.forbidden.add(("delete", "jobsets.jobset.x-k8s.io"))
+    cluster = PlayedCluster(server, status=ended("Completed"))
+    with pytest.raises(CannotRemove, match="delete"):
+        _reader(cluster).remove()
+
+
+def test_entering_a_task_is_left_to_kubectl(server: ApiServer) -> None:
+    cluster = PlayedCluster(server)
+    pod = cluster.pod(status=running())
+    reader = _reader(cluster)
+    one, two = _run(reader).tasks
+    with pytest.raises(
+        CannotEnter, match=f"kubectl --context lab exec -it -n {NAMESPACE} {pod} -c app -- ls"
+    ):
+        reader.exec(one, ["ls"])
+    with pytest.raises(CannotEnter, match=two.name):
+        reader.exec(two, [])
+
+
+_JOB = """
+protocolVersion: 2
+name: demo
+type: job
+secrets: "******"
+prerequisites: [{type: dockerimage, name: image, uri: a/b}]
+taskRoles:
+  worker:
+    instances: 2
+    dockerImage: image
+    resourcePerInstance: {cpu: 1, memoryMB: 1, gpu: 0, ports: {api: 1}}
+    commands: [serve]
+"""
+
+
+def _told(cluster: PlayedCluster) -> Reader:
+    """A reader of a run whose first task has told its variables."""
+    status = running()
+    pod = cluster.pod(index=0, status=status)
+    told = {"PAI_TASK_INDEX": {"source": "platform", "value": "0"}}
+    cluster.server.log(pod, "runtime-log", told_line({}) + b"a line\n" + told_line(told))
+    hosts = {"worker": f"{NAME}-worker-0-{{index}}.{NAME}"}
+    peers = {"peersVersion": 1, "framework": NAME, "user": "kim", "gang": True, "barrierSeconds": 600.0}
+    data = {"job_config.yaml": _JOB, "peers.json": json.dumps({**peers, "hosts": hosts})}
+    config = {"metadata": {"name": f"{NAME}-job"}, "data": data}
+    cluster.server.put(paths.config_maps(NAMESPACE), config)
+    return _reader(cluster)
+
+
+def test_the_variables_of_a_task_are_told_by_its_sidecar_and_those_of_its_peers_by_the_job(
+    server: ApiServer,
+) -> None:
+    reader = _told(PlayedCluster(server))
+    variables = reader.variables(_run(reader).tasks[0])
+    assert variables["PAI_TASK_INDEX"] == {"source": "platform", "value": "0"}
+    assert variables["PAI_HOST_IP_worker_0"]["value"] == "10.0.0.1"
+    assert variables["PAI_HOST_IP_worker_1"]["value"] == f"{NAME}-worker-0-1.{NAME}"
+    assert "PAI_worker_1_api_PORT" in variables
+
+
+def test_without_a_job_that_can_be_read_the_variables_of_the_task_alone_are_shown(server: ApiServer) -> None:
+    reader = _told(PlayedCluster(server))
+    server.change(paths.config_maps(NAMESPACE, f"{NAME}-job"), {"data": {"job_config.yaml": "]["}})
+    assert set(reader.variables(_run(reader).tasks[0])) == {"PAI_TASK_INDEX"}
+
+
+def test_variables_that_were_not_told_yet_are_not_there(server: ApiServer) -> None:
+    cluster = PlayedCluster(server)
+    server.log(cluster.pod(status=running()), "runtime-log", b"a line\n")
+    reader = _reader(cluster)
+    one, two = _run(reader).tasks
+    for task in (one, two):
+        with pytest.raises(OSError, match=r"told|tell"):
+            reader.variables(task)
+
+
+def _job(role: str, **status: Any) -> dict[str, Any]:
+    labels = {JOBSET_NAME: NAME, REPLICATED_JOB: role}
+    return {"metadata": {"name": f"{NAME}-{role}-0", "labels": labels}, "status": status}
+
+
+def _states(run: Run) -> list[str]:
+    return [task.state for task in run.tasks]
+
+
+def test_a_list_counts_tasks_by_what_their_jobs_say() -> None:
+    roles = {"master": 1, "worker": 5}
+    jobs = [
+        _job("master", ready=1, active=1),
+        _job("worker", ready=2, active=3, completedIndexes="1", failedIndexes="4"),
+    ]
+    run = listed_run(jobset(roles), jobs)
+    assert _states(run) == ["running", "running", "succeeded", "running", "waiting", "failed"]
+    over = listed_run(jobset(roles, status=ended("Failed")), jobs)
+    assert _states(over) == ["stopped", "stopped", "succeeded", "stopped", "stopped", "failed"]
+    assert over.failed_task == "worker/4"
+
+
+def test_a_job_that_does_not_list_its_failures_counts_them() -> None:
+    run = listed_run(jobset({"worker": 3}, status=ended("Failed")), [_job("worker", failed=1)])
+    assert _states(run) == ["failed", "stopped", "stopped"]
+
+
+def test_a_cancelled_run_is_over_once_its_jobs_have_no_pods() -> None:
+    document = jobset(spec={"suspend": True}, annotations={CANCELLED: LATER})
+    assert listed_run(document, [_job("worker", active=0, terminating=1)]).stopping
+    assert listed_run(document, [_job("worker", active=0)]).outcome == "cancelled"
+
+
+def _cluster(server: ApiServer, tmp_path: Path) -> KubernetesCluster:
+    text = yaml.safe_dump(
+        {
+            "engine": "kubernetes",
+            "runtimeImage": "registry.example/pai-runtime:1",
+            "kubeconfig": str(server.kubeconfig(tmp_path)),
+        }
+    )
+    return KubernetesCluster(Profile("lab", "kubernetes", parse_document(text, "engines.yaml")))
+
+
+def test_all_runs_are_listed_the_latest_first_by_two_requests(server: ApiServer, tmp_path: Path) -> None:
+    for number in range(30):
+        document = jobset({"worker": 1})
+        created = f"2026-01-02T03:04:{number:02}Z"
+        document["metadata"] |= {"name": f"run-{number}", "creationTimestamp": created}
+        server.put(paths.jobsets(NAMESPACE), document)
+    found = _cluster(server, tmp_path).runs()
+    assert [reader.named for reader, _ in found] == [f"run-{number}" for number in reversed(range(30))]
+    assert all(isinstance(run, Run) for _, run in found)
+    assert sum(server.counts.values()) == 2
