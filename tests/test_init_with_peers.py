@@ -55,7 +55,7 @@ def run_pod(
             "PAI_POD_NAMESPACE": "research",
             "PAI_JOBSET_UID": "jobset-uid",
             "PAI_JOB_ATTEMPT": "2",
-            "PAI_TASK_ATTEMPT": "3",
+            "PAI_TASK_ATTEMPT": "0" if gang else "3",
             **environment,
         },
     )

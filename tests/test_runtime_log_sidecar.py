@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pai_runtime.pod.runtime_log import KEPT, print_runtime_log
 from pai_runtime.runs.told_variables import MOST_BYTES, PREFIX, is_told, read_told, told_line, with_peers
 from pai_runtime.supervisor.log_file import LogFile
 from pai_runtime.task.folder import Folder
@@ -122,6 +123,34 @@ def test_the_variables_are_told_when_they_change_and_at_the_end(volume: Path) ->
         after = b" and ended\n" + told(changed)
         assert printer.read(len(after)) == after
         assert printer.end() == told(changed)
+
+
+@pytest.mark.parametrize(
+    ("plan", "seconds"),
+    [
+        ({"gang": True, "instances": {"worker": 1, "ps": 1}}, KEPT),
+        ({"gang": True, "instances": {"worker": 1}}, 0),
+        ({"gang": False, "instances": {"worker": 2}}, 0),
+        ({"gang": True, "instances": ["worker"]}, 0),
+        ([], 0),
+        (None, 0),
+    ],
+)
+def test_the_pod_of_a_gangs_task_is_there_for_those_who_look_for_it(
+    volume: Path, monkeypatch: pytest.MonkeyPatch, plan: Any, seconds: float
+) -> None:
+    if plan is not None:
+        (volume / "runtime.d" / "plan.json").write_text(json.dumps(plan))
+    pauses: list[float] = []
+
+    def told_to_stop(_numbers: object, pause: float) -> int:
+        pauses.append(pause)
+        return signal.SIGTERM
+
+    monkeypatch.setattr(signal, "sigtimedwait", told_to_stop)
+    monkeypatch.setattr(signal, "pthread_sigmask", lambda *_: None)
+    assert print_runtime_log({"PAI_WORK_DIR": str(volume)}) == 0
+    assert sum(pauses[1:]) == pytest.approx(seconds, abs=KEPT / 2)
 
 
 def _link(volume: Path) -> None:

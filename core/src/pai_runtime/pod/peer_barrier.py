@@ -36,15 +36,17 @@ if TYPE_CHECKING:
 
 MOST_MISSED = 8
 """Names that are not found until the barrier pauses."""
-FIRST_PAUSE, LONGEST_PAUSE = 1.0, 20.0
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 5.0
 """Seconds."""
 PER_SECOND = 20_000
 """Lookups that all pods of a run make together."""
 LOOKUP_SECONDS = 5.0
 """Time limit of one lookup. The system's resolver has none: it takes minutes where no server answers."""
-SECONDS_WITHOUT_GANG = 30.0
-"""Time limit of the only round where tasks do not wait for each other."""
+SECONDS_OF_ROUND = 30.0
+"""Time limit of the only round where a task does not wait for the others."""
 
+_REPLACED = ("PAI_TASK_ATTEMPT", "PAI_TASK_EVICTIONS")
+"""Variables that count the earlier pods of a task: those that failed, and those that were evicted."""
 _RESOLVER = Path("/etc/resolv.conf")
 _MOST_NAMES = 5
 _MOST_OF_CONFIGURATION = 1 << 16
@@ -59,18 +61,20 @@ def find_addresses(
 ) -> dict[TaskName, str]:
     """The addresses of all tasks of a gang, else of those that have one now; raises `BarrierFailed`.
 
-    `names` are those of the hosts. `say` takes a line for the log. A signal ends the wait at once if its
-    handler raises something.
+    A pod that takes the place of another one waits for nobody: the gang has started, and tasks that have
+    ended since have no address any more. `names` are those of the hosts. `say` takes a line for the log. A
+    signal ends the wait at once if its handler raises something.
     """
+    replaces = any(environment.get(variable, "0") not in ("", "0") for variable in _REPLACED)
     domain = cluster_domain(environment.get("PAI_POD_NAMESPACE", ""), _RESOLVER)
     told = environment.get("POD_IP", "")
     search = PeerSearch(names, own, told if is_address(told) else None, partial(resolve, domain=domain))
     if is_address(told) and len(names) == 1:
         return {own: told}
-    if peers.gang:
+    if peers.gang and not replaces:
         search.wait_for_all(Deadline(peers.barrier_seconds), say)
     else:
-        search.once(Deadline(SECONDS_WITHOUT_GANG))
+        search.once(Deadline(SECONDS_OF_ROUND))
         if is_address(told):
             search.found[own] = told
         if len(search.found) < len(names):
@@ -143,9 +147,10 @@ class PeerSearch:
         """How many are not found, and some of them."""
         tasks = len(self._names)
         left = tasks - len(self.found)
-        names = ", ".join(f"{role}/{index}" for role, index in self.missed[:_MOST_NAMES])
-        more = f" and {left - _MOST_NAMES} more" if left > _MOST_NAMES else ""
-        return f"{left} of {tasks} tasks have no address yet: {printable(names)}{more}{self._reason}"
+        shown = (self.missed or [task for task in self._order if task not in self.found])[:_MOST_NAMES]
+        names = ", ".join(f"{role}/{index}" for role, index in shown)
+        more = f" and {left - len(shown)} more" if left > len(shown) else ""
+        return f"{left} of {tasks} tasks are not found yet: {printable(names)}{more}{self._reason}"
 
     def _advice(self) -> str:
         if self._own not in self.found:
@@ -165,9 +170,12 @@ class PeerSearch:
             self._reason = f" ({getattr(error, 'strerror', None) or 'the name server does not answer'})"
             return None
         addresses = list(dict.fromkeys(found))
-        if task == self._own and self._own_address is not None:
-            return self._own_address if self._own_address in addresses else None
-        # One of each family is the rule in a network with two.
+        own = self._own_address
+        if task == self._own and own is not None:
+            return own if own in addresses else None
+        # One of each family is the rule in a network with two; ours is the one that all pods have.
+        if own is not None:
+            addresses.sort(key=lambda each: (":" in each) != (":" in own))
         alike = [each for each in addresses if (":" in each) == (":" in addresses[0])]
         return alike[0] if len(alike) == 1 else None
 

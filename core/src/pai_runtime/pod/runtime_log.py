@@ -4,6 +4,9 @@ It runs beside the task, as a user of its own, on the pod volume that it can onl
 files there, so they are read as such. It goes on until a signal ends it, which the kubelet sends once the
 task has ended, and then prints what is left.
 
+A task of a gang that ends soon keeps its pod for a while: those of others that look for it by its name, since
+they started later or are in a pause, would never find it otherwise (`pai_runtime.pod.peer_barrier`).
+
 Between the lines of the log it tells the variables of the task (`pai_runtime.runs.told_variables`), whenever
 they have changed and at the end.
 """
@@ -12,6 +15,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from pathlib import Path
 
 from pai_runtime.document.printable import printable
@@ -21,7 +25,7 @@ from pai_runtime.runs.told_variables import told_line
 from pai_runtime.supervisor.stop import STOP_SIGNALS
 from pai_runtime.task.fast_json import loads
 from pai_runtime.task.folder import Folder
-from pai_runtime.task.layout import RUNTIME_LOG, VARIABLES
+from pai_runtime.task.layout import PLAN, RUNTIME_LOG, VARIABLES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,21 +38,28 @@ POLL = 0.5
 MOST_TOLD = 50
 """How often the variables are told while the task runs: each step may change them."""
 
+KEPT = 40.0
+"""Seconds for which the pod of a gang's task is there at least: a name server may say for 30 that it does not
+know a name, and then a barrier may be in its longest pause."""
+
 _CHUNK = 64 * 1024
 _MOST_BYTES = 4 * 1024 * 1024
-"""Of ``variables.json``; a kernel takes less of an environment."""
+"""Of ``variables.json`` and ``plan.json``; a kernel takes less of an environment."""
 
 
 def print_runtime_log(environment: Mapping[str, str]) -> int:
     """Do so; the exit status. Raises `BadDirectory`."""
     # The first process of a container does not get those that it neither handles nor blocks.
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+    started = time.monotonic()
     printer = _Printer(pod_directories(environment))
     is_told_to_stop = False
     while True:
         has_printed = printer.pass_on()
         if is_told_to_stop and not has_printed:
             printer.end()
+            if printer.is_of_gang() and (left := started + KEPT - time.monotonic()) > 0:
+                signal.sigtimedwait(STOP_SIGNALS, left)
             return 0
         pause = 0 if has_printed or is_told_to_stop else POLL
         is_told_to_stop |= signal.sigtimedwait(STOP_SIGNALS, pause) is not None
@@ -88,6 +99,15 @@ class _Printer:
             _print(b"\n")
         self._of_told = ()
         self._tell()
+
+    def is_of_gang(self) -> bool:
+        """Whether others wait for this task."""
+        try:
+            with Folder.at(self._runtime, follow=False) as folder:
+                plan = loads(folder.read(PLAN, _MOST_BYTES))
+            return plan["gang"] is True and sum(plan["instances"].values()) > 1
+        except (OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError):
+            return False  # it is none, or the task has made something else of it
 
     def _tell(self) -> None:
         """Tell the variables if they have changed."""
