@@ -29,7 +29,7 @@ _MOST_TAIL = 1 << 18
 _PIECE = 1 << 16
 _HUGE: Final = 1 << 62
 """More bytes than a node keeps of a log, whose size nobody tells."""
-_PASSED = (400, 404)
+NO_LOG: Final = (400, 404)
 """The pod is gone, or has no such container that has started."""
 
 
@@ -225,7 +225,7 @@ class TaskLog:
             pieces = stream.read(_PIECE, wait=not self._logs.is_live)
         except ApiError as error:
             self._end_stream()
-            if error.status in _PASSED:
+            if error.status in NO_LOG:
                 return True
             raise OSError(errno.EIO, str(error), self.name) from None
         for moment, data in pieces:

@@ -14,7 +14,7 @@ from pai_kubernetes.labels import APP, CANCELLED, INIT, JOBSET_NAME, RUN, RUNTIM
 from pai_kubernetes.run.ends import end_of
 from pai_kubernetes.run.fields import moment
 from pai_kubernetes.run.follow import Follower
-from pai_kubernetes.run.logs import Logs, TaskLog, read_log
+from pai_kubernetes.run.logs import NO_LOG, Logs, TaskLog, read_log
 from pai_kubernetes.run.peers import shared_variables
 from pai_kubernetes.run.pods import TaskPod, addresses, by_task, container_status, has_started, task_pods
 from pai_kubernetes.run.queueing import deactivate, find_workload
@@ -101,7 +101,12 @@ class Reader:
         pod = self._pod(task)
         if pod is None or pod.is_gone or not has_started(pod.document, RUNTIME_LOG):
             raise OSError(errno.ENODATA, "its pod does not tell them (yet, or any more)")
-        told = read_told(read_log(self._api, pod.name, RUNTIME_LOG, lines=_LINES, most=_MOST_BYTES))
+        try:
+            told = read_told(read_log(self._api, pod.name, RUNTIME_LOG, lines=_LINES, most=_MOST_BYTES))
+        except ApiError as error:
+            if error.status not in NO_LOG:
+                raise
+            told = {}
         if not told:
             raise OSError(errno.ENODATA, "its runtime has not told them yet")
         return with_peers(
