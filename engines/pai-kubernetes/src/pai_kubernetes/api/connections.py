@@ -24,7 +24,7 @@ from pai_runtime.network.url import shown_url, split_url
 from pai_runtime.task.record import field, record
 
 _CONNECT_SECONDS: Final = 10
-_MOST_KEPT: Final = 8
+_MOST_KEPT: Final = 64
 _MOST_OF_REFUSAL: Final = 1 << 20
 _KEEP_ALIVE: Final = [
     *HTTPConnection.default_socket_options,

@@ -3,7 +3,7 @@
 import errno
 import re
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from pai_kubernetes.api.client import Api
@@ -36,7 +36,7 @@ _PASSED = (400, 404)
 class Logs:
     """Opens the logs of tasks by their pods. `is_live`: they are followed, and a read does not wait."""
 
-    def __init__(self, api: Api, pods: Callable[[], Sequence[TaskPod]]) -> None:
+    def __init__(self, api: Api, pods: Callable[[], Mapping[str, Sequence[TaskPod]]]) -> None:
         self.api = api
         self.is_live = False
         self._pods = pods
@@ -64,8 +64,8 @@ class Logs:
 
     def pods_of(self, task: str, attempt: int | None) -> list[TaskPod]:
         """The pods of a task, or of one attempt of it, the first one first."""
-        found = [pod for pod in self._pods() if f"{pod.task[0]}/{pod.task[1]}" == task and not pod.is_gone]
-        return sorted((pod for pod in found if attempt in (None, pod.attempt)), key=TaskPod.order)
+        found = self._pods().get(task, ())
+        return [pod for pod in found if attempt in (None, pod.attempt) and not pod.is_gone]
 
     def may_follow(self, log: "TaskLog") -> bool:
         """Whether one more may be read now; raises OSError where nobody would be told that it may not."""
