@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pai_runtime.pod.runtime_log import KEPT, print_runtime_log
+from pai_runtime.pod.runtime_log import KEPT, MOST_LOOKS_AFTER_END, print_runtime_log
 from pai_runtime.runs.told_variables import MOST_BYTES, PREFIX, is_told, read_told, told_line, with_peers
 from pai_runtime.supervisor.log_file import LogFile
 from pai_runtime.task.folder import Folder
@@ -125,15 +125,6 @@ def test_the_variables_are_told_when_they_change_and_at_the_end(volume: Path) ->
         assert printer.end() == told(changed)
 
 
-def test_a_signal_that_was_lost_is_not_waited_for_once_the_task_has_ended(volume: Path) -> None:
-    log(volume, b"ended\n")
-    record = volume / "runtime.d" / "exit.yaml"
-    record.touch()
-    os.utime(record, (0, 0))
-    with sidecar(volume) as printer:
-        assert printer.read(100) == b"ended\n"  # up to its end
-
-
 @pytest.mark.parametrize(
     ("plan", "seconds"),
     [
@@ -163,6 +154,25 @@ def test_the_pod_of_a_gangs_task_is_there_for_those_who_look_for_it(
     pauses.clear()
     assert print_runtime_log({"PAI_WORK_DIR": str(volume), "PAI_POD_KEPT": "0"}) == 0
     assert sum(pauses[1:]) == 0
+
+
+def test_a_task_that_ended_before_it_could_be_told_so_is_the_end(
+    volume: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    log(volume, b"over\n")
+    looks = 0
+
+    def look(_numbers: object, _pause: float) -> None:
+        nonlocal looks
+        looks += 1
+        if looks == MOST_LOOKS_AFTER_END:
+            (volume / "runtime.d" / "state.json").write_text('{"phase": "ended"}')
+
+    monkeypatch.setattr(signal, "sigtimedwait", look)
+    monkeypatch.setattr(signal, "pthread_sigmask", lambda *_: None)
+    assert print_runtime_log({"PAI_WORK_DIR": str(volume)}) == 0
+    assert looks > 2 * MOST_LOOKS_AFTER_END
+    assert capfd.readouterr().out == "over\n"
 
 
 def _link(volume: Path) -> None:

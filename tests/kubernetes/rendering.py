@@ -52,7 +52,7 @@ def render_file(
     request: ClusterRequest | None = None,
     secrets: Path | None = None,
 ) -> Rendered:
-    """The objects of a job file, which Kubernetes may be unable to run; raises `InvalidInput` and `CannotRun`."""
+    """The objects of a job file, whatever its policies; raises `InvalidInput` and `CannotRun`."""
     planner = planned(path, secrets)
     return render(
         planner.job,

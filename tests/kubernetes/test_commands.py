@@ -78,7 +78,7 @@ class Controller:
         assert not self._thread.is_alive()
 
     def _play(self) -> None:
-        self.server.wait_for(lambda: self.server.counts["watch", paths.pods(NAMESPACE)] > 0)
+        self.server.wait_for(lambda: self.server.counts["watch", "/api/v1/pods"] > 0)
         name = self.server.list(paths.jobsets(NAMESPACE))[0]["metadata"]["name"]
         self._monkeypatch.setattr(run_objects, "NAME", name)
         self._script(self)
@@ -157,7 +157,7 @@ def test_ctrl_c_leaves_the_run_and_says_how_to_go_on(
     play = Controller(
         server, monkeypatch, lambda play: server.log(play.pod(0, run_objects.running()), "app", b"hi\n")
     )
-    argv = [PROGRAM, "run", path, "--on", "lab"]
+    argv = [str(PROGRAM), "run", str(path), "--on", "lab"]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "worker/0 | hi\n"

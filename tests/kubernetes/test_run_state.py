@@ -176,6 +176,12 @@ def test_restarts_of_the_job_count_for_each_task_and_forget_their_ends() -> None
     assert [(task.state, task.retries) for task in run.tasks] == [("waiting", 2), ("running", 2)]
 
 
+def test_pods_of_a_restarted_job_may_be_seen_before_the_jobset_says_so() -> None:
+    run = run_of(jobset(), [pod(status=terminated(3)), pod(index=1, status=running(), restart=1)])
+    assert run.retries == 1
+    assert [(task.state, task.retries) for task in run.tasks] == [("waiting", 1), ("running", 1)]
+
+
 def _told_to_end(code: int, message: str = "") -> dict[str, Any]:
     deletion = {"deletionTimestamp": "2026-01-02T03:06:04Z", "deletionGracePeriodSeconds": 60}
     document = pod(status=terminated(code, message))

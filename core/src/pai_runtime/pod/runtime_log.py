@@ -25,7 +25,8 @@ from pai_runtime.runs.told_variables import told_line
 from pai_runtime.supervisor.stop import STOP_SIGNALS
 from pai_runtime.task.fast_json import loads
 from pai_runtime.task.folder import Folder
-from pai_runtime.task.layout import PLAN, RECORD, RUNTIME_LOG, VARIABLES
+from pai_runtime.task.layout import PLAN, RUNTIME_LOG, VARIABLES
+from pai_runtime.task.state import read_state
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,12 +39,17 @@ POLL = 0.5
 MOST_TOLD = 50
 """How often the variables are told while the task runs: each step may change them."""
 
-FORGOTTEN = 5.0
-"""Seconds after the record of a task until nobody is expected to say that it has ended."""
 KEPT = 40.0
 """Seconds for which the pod of a gang's task is there at least: a name server may say for 30 that it does not
 know a name, and then a barrier may be in its longest pause. `KEPT_VARIABLE` says another number."""
 KEPT_VARIABLE = "PAI_POD_KEPT"
+
+MOST_LOOKS_AFTER_END = 10
+"""Looks after which the end of the task is the end here too, without a signal.
+
+One that comes before this process blocks it is lost, and the kubelet would wait for the whole grace period: a
+task may end sooner than this has started.
+"""
 
 _CHUNK = 64 * 1024
 _MOST_BYTES = 4 * 1024 * 1024
@@ -56,7 +62,7 @@ def print_runtime_log(environment: Mapping[str, str]) -> int:
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     started = time.monotonic()
     printer = _Printer(pod_directories(environment))
-    is_told_to_stop = False
+    is_told_to_stop, looks_after_end = False, 0
     while True:
         has_printed = printer.pass_on()
         if is_told_to_stop and not has_printed:
@@ -67,7 +73,9 @@ def print_runtime_log(environment: Mapping[str, str]) -> int:
                 signal.sigtimedwait(STOP_SIGNALS, left)
             return 0
         pause = 0 if has_printed or is_told_to_stop else POLL
-        is_told_to_stop |= signal.sigtimedwait(STOP_SIGNALS, pause) is not None or printer.is_forgotten()
+        looks_after_end += not has_printed and printer.task_has_ended()
+        is_told_to_stop |= looks_after_end > MOST_LOOKS_AFTER_END
+        is_told_to_stop |= signal.sigtimedwait(STOP_SIGNALS, pause) is not None
 
 
 class _Printer:
@@ -105,11 +113,11 @@ class _Printer:
         self._of_told = ()
         self._tell()
 
-    def is_forgotten(self) -> bool:
-        """Whether the task has ended for a while: a signal that came before we could get it is lost."""
+    def task_has_ended(self) -> bool:
+        """Whether the task says so. If it is wrong, this is started again, and prints all of it again."""
         try:
             with Folder.at(self._runtime, follow=False) as folder:
-                return time.time() - folder.stat(RECORD).st_mtime > FORGOTTEN
+                return read_state(folder).get("phase") == "ended"
         except OSError:
             return False
 

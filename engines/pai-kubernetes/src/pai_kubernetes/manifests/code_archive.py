@@ -9,13 +9,11 @@ from typing import Final
 
 from pai_runtime.document.amounts import size_text
 from pai_runtime.engines.code import IGNORE_FILE, Code, CodeEntry
+from pai_runtime.pod.code import MOST_BYTES
 from pai_runtime.runs.cannot_run import CannotRun
 
 MOST_PACKED: Final = 1024 * 1024
 """Bytes that a ConfigMap holds."""
-MOST_UNPACKED: Final = 64 * 1024 * 1024
-"""Bytes that the init container unpacks at most."""
-
 _TIME: Final = 315_532_800
 """1980, the first year of a ZIP file: a checkout, and a copy, have other times for the same content."""
 _MOST_NAMED: Final = 5
@@ -38,8 +36,8 @@ def code_archive(code: Code) -> bytes:
                 _add(archive, entry, sizes)
             except OSError as error:
                 faults.append(error)
-            if sum(sizes.values()) > MOST_UNPACKED:
-                raise _too_large(code, sizes, f"more than {size_text(MOST_UNPACKED)}")
+            if sum(sizes.values()) > MOST_BYTES:
+                raise _too_large(code, sizes, f"more than {size_text(MOST_BYTES)}")
     if faults:
         raise CannotRun(f"cannot read the code: {faults[0].filename}: {faults[0].strerror}")
     if packed.tell() > MOST_PACKED:
@@ -63,7 +61,7 @@ def _add(archive: tarfile.TarFile, entry: CodeEntry, sizes: dict[str, int]) -> N
         archive.addfile(info)
     elif kind == stat.S_IFREG:
         with os.fdopen(entry.holder.open(entry.name), "rb") as file:
-            data = file.read(MOST_UNPACKED + 1)
+            data = file.read(MOST_BYTES + 1)
         info.size = sizes[entry.path] = len(data)
         archive.addfile(info, io.BytesIO(data))
 

@@ -2,7 +2,7 @@
 
 import json
 from base64 import b64encode
-from typing import Any, Final
+from typing import Any
 
 from pai_kubernetes.manifests.code_archive import code_archive
 from pai_kubernetes.manifests.job_config import job_config
@@ -10,9 +10,8 @@ from pai_kubernetes.manifests.peers import run_peers
 from pai_kubernetes.manifests.run_objects import RunObjects
 from pai_runtime.engines.code import Code
 from pai_runtime.job.overrides import NO_OVERRIDES
+from pai_runtime.pod.code import ARCHIVE
 from pai_runtime.pod.peers import FILE as PEERS
-
-CODE_KEY: Final = "code.tar.gz"
 
 
 def job_config_map(run: RunObjects) -> dict[str, Any]:
@@ -30,7 +29,7 @@ def job_config_map(run: RunObjects) -> dict[str, Any]:
 def code_config_map(run: RunObjects, code: Code) -> dict[str, Any]:
     """What the init containers unpack; raises `CannotRun`."""
     archive = b64encode(code_archive(code)).decode()
-    return run.object("v1", "ConfigMap", run.code_config, binaryData={CODE_KEY: archive})
+    return run.object("v1", "ConfigMap", run.code_config, binaryData={ARCHIVE: archive})
 
 
 def _json(document: Any) -> str:

@@ -1,6 +1,7 @@
 """The JobSet of a run: an Indexed Job for each task role, whose completion indexes are those of its tasks."""
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -22,7 +23,7 @@ def job_set(run: RunObjects, policies: Policies, pods: Mapping[str, Mapping[str,
         "replicatedJobs": [_replicated_job(run, role, policies, pods[role]) for role in run.roles],
     }
     document = run.object(VERSION, "JobSet", run.name, spec=spec)
-    document["metadata"]["annotations"] |= {labels.ROLES: _roles(run), labels.FILE: Path(run.job.file).name}
+    document["metadata"]["annotations"] |= {labels.ROLES: _roles(run), labels.FILE: _file(run)}
     cluster = virtual_cluster(run.job, run.profile)
     queue = {labels.QUEUE: cluster.queue, labels.PRIORITY: cluster.workload_priority_class}
     document["metadata"]["labels"] |= {key: value for key, value in queue.items() if value}
@@ -41,6 +42,11 @@ def _replicated_job(run: RunObjects, role: str, policies: Policies, pod: Mapping
             "spec": {**policies.jobs[role], "template": pod},
         },
     }
+
+
+def _file(run: RunObjects) -> str:
+    """The name of the job file; one that is not UTF-8 cannot be in JSON."""
+    return os.fsencode(Path(run.job.file).name).decode("utf-8", "replace")
 
 
 def _roles(run: RunObjects) -> str:

@@ -3,7 +3,7 @@
 import errno
 import re
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from pai_kubernetes.api.client import Api
@@ -29,14 +29,14 @@ _MOST_TAIL = 1 << 18
 _PIECE = 1 << 16
 _HUGE: Final = 1 << 62
 """More bytes than a node keeps of a log, whose size nobody tells."""
-_PASSED = (400, 404)
+NO_LOG: Final = (400, 404)
 """The pod is gone, or has no such container that has started."""
 
 
 class Logs:
     """Opens the logs of tasks by their pods. `is_live`: they are followed, and a read does not wait."""
 
-    def __init__(self, api: Api, pods: Callable[[], Sequence[TaskPod]]) -> None:
+    def __init__(self, api: Api, pods: Callable[[], Mapping[str, Sequence[TaskPod]]]) -> None:
         self.api = api
         self.is_live = False
         self._pods = pods
@@ -64,8 +64,8 @@ class Logs:
 
     def pods_of(self, task: str, attempt: int | None) -> list[TaskPod]:
         """The pods of a task, or of one attempt of it, the first one first."""
-        found = [pod for pod in self._pods() if f"{pod.task[0]}/{pod.task[1]}" == task and not pod.is_gone]
-        return sorted((pod for pod in found if attempt in (None, pod.attempt)), key=TaskPod.order)
+        found = self._pods().get(task, ())
+        return [pod for pod in found if attempt in (None, pod.attempt) and not pod.is_gone]
 
     def may_follow(self, log: "TaskLog") -> bool:
         """Whether one more may be read now; raises OSError where nobody would be told that it may not."""
@@ -225,7 +225,7 @@ class TaskLog:
             pieces = stream.read(_PIECE, wait=not self._logs.is_live)
         except ApiError as error:
             self._end_stream()
-            if error.status in _PASSED:
+            if error.status in NO_LOG:
                 return True
             raise OSError(errno.EIO, str(error), self.name) from None
         for moment, data in pieces:

@@ -1,6 +1,6 @@
 """The pods of a run: of which task each is, and in which attempt of it."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pai_kubernetes.labels import APP, COMPLETION_INDEX, INDEX_FAILURES, REPLICATED_JOB, RESTART_ATTEMPT
@@ -59,6 +59,14 @@ def latest_pods(pods: Iterable[TaskPod]) -> dict[TaskName, TaskPod]:
     return latest
 
 
+def by_task(pods: Iterable[TaskPod]) -> dict[str, list[TaskPod]]:
+    """The pods of each task, such as ``worker/0``, the last one last."""
+    found: dict[str, list[TaskPod]] = {}
+    for pod in sorted(pods, key=TaskPod.order):
+        found.setdefault(f"{pod.task[0]}/{pod.task[1]}", []).append(pod)
+    return found
+
+
 def container_status(pod: Mapping[str, Any], name: str = APP) -> Mapping[str, Any]:
     """The ``state`` of a container; empty if nothing is known of it."""
     for kind in ("containerStatuses", "initContainerStatuses"):
@@ -74,7 +82,7 @@ def has_started(pod: Mapping[str, Any], container: str) -> bool:
     return "running" in state or "terminated" in state
 
 
-def addresses(pods: Sequence[TaskPod]) -> dict[TaskName, str]:
+def addresses(pods: Iterable[TaskPod]) -> dict[TaskName, str]:
     """The addresses of the tasks, as far as they are known."""
     found = ((pod.task, string(pod.document, "status", "podIP")) for pod in latest_pods(pods).values())
     return {task: address for task, address in found if address}

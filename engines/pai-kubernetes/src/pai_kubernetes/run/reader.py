@@ -4,6 +4,7 @@ import errno
 import shlex
 import time
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, Final
 
 from pai_kubernetes.api.client import Api
@@ -13,9 +14,9 @@ from pai_kubernetes.labels import APP, CANCELLED, INIT, JOBSET_NAME, RUN, RUNTIM
 from pai_kubernetes.run.ends import end_of
 from pai_kubernetes.run.fields import moment
 from pai_kubernetes.run.follow import Follower
-from pai_kubernetes.run.logs import Logs, TaskLog, read_log
+from pai_kubernetes.run.logs import NO_LOG, Logs, TaskLog, read_log
 from pai_kubernetes.run.peers import shared_variables
-from pai_kubernetes.run.pods import TaskPod, addresses, container_status, has_started, latest_pods, task_pods
+from pai_kubernetes.run.pods import TaskPod, addresses, by_task, container_status, has_started, task_pods
 from pai_kubernetes.run.queueing import deactivate, find_workload
 from pai_kubernetes.run.roles import read_roles
 from pai_kubernetes.run.state import run_of
@@ -50,7 +51,7 @@ class Reader:
         self._kubectl = kubectl
         self._was_asked = False
         self._watched: Watched | None = None
-        self._pods: Sequence[TaskPod] = ()
+        self._pods: Mapping[str, Sequence[TaskPod]] = {}
         self._logs = Logs(api, self._task_pods)
 
     def run(self) -> Run | Unreadable:
@@ -100,10 +101,17 @@ class Reader:
         pod = self._pod(task)
         if pod is None or pod.is_gone or not has_started(pod.document, RUNTIME_LOG):
             raise OSError(errno.ENODATA, "its pod does not tell them (yet, or any more)")
-        told = read_told(read_log(self._api, pod.name, RUNTIME_LOG, lines=_LINES, most=_MOST_BYTES))
+        try:
+            told = read_told(read_log(self._api, pod.name, RUNTIME_LOG, lines=_LINES, most=_MOST_BYTES))
+        except ApiError as error:
+            if error.status not in NO_LOG:
+                raise
+            told = {}
         if not told:
             raise OSError(errno.ENODATA, "its runtime has not told them yet")
-        return with_peers(told, shared_variables(self._api, self.named, addresses(self._task_pods())))
+        return with_peers(
+            told, shared_variables(self._api, self.named, addresses(chain(*self._task_pods().values())))
+        )
 
     def cancel(self) -> str:
         """Have it suspended for good, by whom it may be resumed."""
@@ -144,7 +152,7 @@ class Reader:
             raise
         found = self._api.list(pods(namespace), selector=f"{RUN}={self.named}").items
         try:
-            self._pods = task_pods(read_roles(jobset), found)
+            self._pods = by_task(task_pods(read_roles(jobset), found))
             run = run_of(jobset, found)
             if run.over and any(task.state == "stopped" for task in run.tasks):
                 ended = self._api.list(jobs(namespace), selector=f"{JOBSET_NAME}={self.named}").items
@@ -175,8 +183,9 @@ class Reader:
         self._logs.is_live = True
         return watched
 
-    def _task_pods(self) -> Sequence[TaskPod]:
+    def _task_pods(self) -> Mapping[str, Sequence[TaskPod]]:
         return self._watched.task_pods() if self._watched is not None else self._pods
 
     def _pod(self, task: RunTask) -> TaskPod | None:
-        return latest_pods(self._task_pods()).get((task.role, task.index))
+        """The last one of a task."""
+        return next(reversed(self._task_pods().get(task.name, ())), None)

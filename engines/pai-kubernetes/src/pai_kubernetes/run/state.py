@@ -73,7 +73,8 @@ def run_of(
     roles = read_roles(jobset)
     found = [*task_pods(roles, ended, gone=True), *task_pods(roles, pods)]
     latest = latest_pods(found)
-    restarts = whole(jobset, "status", "restarts")
+    # The pods may be seen before the status of the JobSet that has made them.
+    restarts = max([whole(jobset, "status", "restarts"), *(pod.of_job for pod in latest.values())])
     outcome, ended_at = _outcome(jobset, latest, gone)
     objects = _Objects(
         jobset,

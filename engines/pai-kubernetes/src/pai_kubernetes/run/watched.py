@@ -1,5 +1,6 @@
 """A run as the watches of a cluster have it at each moment: one request for each kind of objects."""
 
+import operator
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -11,7 +12,7 @@ from pai_kubernetes.api.paths import events, jobs, jobsets, pods, workloads
 from pai_kubernetes.api.watch import Watch
 from pai_kubernetes.labels import JOBSET_NAME, QUEUE, RUN
 from pai_kubernetes.run.fields import label, mapping, name_of, string
-from pai_kubernetes.run.pods import TaskPod, latest_pods, task_pods
+from pai_kubernetes.run.pods import TaskPod, by_task, latest_pods, task_pods
 from pai_kubernetes.run.queueing import job_uid_selector, kueue_version
 from pai_kubernetes.run.roles import read_roles
 from pai_kubernetes.run.state import run_of
@@ -40,6 +41,7 @@ class Watched:
         self._gone_at: float | None = None
         self._settled: list[dict[str, Any]] | None = None
         self._jobs: Sequence[Mapping[str, Any]] = ()
+        self._by_task: tuple[tuple[Any, ...], Mapping[str, Sequence[TaskPod]]] | None = None
         self._gone: dict[str, Mapping[str, Any]] = {}
         self._events: dict[tuple[str, str, str], Mapping[str, Any]] = {}
         self._synced = {"jobset": threading.Event(), "pods": threading.Event()}
@@ -106,15 +108,21 @@ class Watched:
         """The JobSet as it was seen last; empty if there is none."""
         return self._jobset or {}
 
-    def task_pods(self) -> list[TaskPod]:
-        """The pods that there are, and those of which one was the last of its task."""
+    def task_pods(self) -> Mapping[str, Sequence[TaskPod]]:
+        """The pods of each task, and those that are gone of which one was its last."""
         with self._lock:
-            gone = list(self._gone.values())
+            seen = self._pods.objects, self._settled, self._gone
+            if self._by_task is None or any(map(operator.is_not, seen, self._by_task[0])):
+                self._by_task = seen, self._read_task_pods()
+            return self._by_task[1]
+
+    def _read_task_pods(self) -> Mapping[str, Sequence[TaskPod]]:
         try:
             roles = read_roles(self.jobset())
         except ValueError:
-            return []
-        return [*task_pods(roles, gone, gone=True), *task_pods(roles, self._pods_now())]
+            return {}
+        gone = task_pods(roles, self._gone.values(), gone=True)
+        return by_task([*gone, *task_pods(roles, self._pods_now())])
 
     def is_away(self) -> bool:
         """Whether the cluster does not answer at present."""
@@ -153,7 +161,7 @@ class Watched:
     def _on_pod(self, kind: str, document: Mapping[str, Any]) -> None:
         if kind == "DELETED":
             with self._lock:
-                self._gone[name_of(document)] = document
+                self._gone = {**self._gone, name_of(document): document}
                 self._forget_older_pods()
         self._has_changed("pods", kind)
 

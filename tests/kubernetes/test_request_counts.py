@@ -1,0 +1,58 @@
+"""How often a cluster is asked: a constant number of times for a run of any size, beside the logs."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from pai_kubernetes.run.logs import MOST_FOLLOWED
+from pai_kubernetes.run.reader import Reader
+from pai_runtime.runs.state import Run
+from tests.kubernetes.api_server import ApiServer
+from tests.kubernetes.played_cluster import PlayedCluster, PlayedView, be_quick
+from tests.kubernetes.run_objects import NAME, running, terminated
+
+_TASKS = 2000
+_PAGES = 4
+"""Of 500 pods."""
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiServer]:
+    be_quick(monkeypatch)
+    with ApiServer() as started:
+        yield started
+
+
+def test_following_two_thousand_tasks_takes_a_constant_number_of_requests(server: ApiServer) -> None:
+    cluster = PlayedCluster(server, {"worker": _TASKS})
+    pods = [cluster.pod(index=index, status=running()) for index in range(_TASKS)]
+    for pod in pods:
+        server.log(pod, "app", b"hello\n")
+
+    def script(run: Run) -> None:
+        if len(view.shown) == 1:
+            for task in run.tasks:
+                reader.log(task, "user").read(100)
+            for index in range(_TASKS):
+                cluster.pod(index=index, status=terminated(0))
+            for pod in pods:
+                server.log(pod, "app", b"", ended=True)
+            cluster.end("Completed")
+
+    view = PlayedView(script)
+    reader = Reader(cluster.api, NAME, "lab")
+    run, status = reader.follow(view)
+    assert (status, len(run.tasks)) == (0, _TASKS)
+    counts = {(verb, kind.rpartition("/")[2]): count for (verb, kind), count in server.counts.items()}
+    assert counts.pop(("get", "log")) == MOST_FOLLOWED
+    assert counts[("list", "pods")] == 2 * _PAGES
+    assert all(count == 1 for key, count in counts.items() if key != ("list", "pods"))
+    assert sum(counts.values()) == 2 * _PAGES + 6
+
+
+def test_one_look_at_two_thousand_tasks_takes_a_page_for_five_hundred_of_them(server: ApiServer) -> None:
+    cluster = PlayedCluster(server, {"worker": _TASKS})
+    for index in range(_TASKS):
+        cluster.pod(index=index, status=running())
+    assert isinstance(Reader(cluster.api, NAME, "lab").run(), Run)
+    assert sum(server.counts.values()) == 1 + _PAGES
