@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pai_runtime.pod.runtime_log import KEPT, print_runtime_log
+from pai_runtime.pod.runtime_log import KEPT, MOST_LOOKS_AFTER_END, print_runtime_log
 from pai_runtime.runs.told_variables import MOST_BYTES, PREFIX, is_told, read_told, told_line, with_peers
 from pai_runtime.supervisor.log_file import LogFile
 from pai_runtime.task.folder import Folder
@@ -151,6 +151,25 @@ def test_the_pod_of_a_gangs_task_is_there_for_those_who_look_for_it(
     monkeypatch.setattr(signal, "pthread_sigmask", lambda *_: None)
     assert print_runtime_log({"PAI_WORK_DIR": str(volume)}) == 0
     assert sum(pauses[1:]) == pytest.approx(seconds, abs=KEPT / 2)
+
+
+def test_a_task_that_ended_before_it_could_be_told_so_is_the_end(
+    volume: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    log(volume, b"over\n")
+    looks = 0
+
+    def look(_numbers: object, _pause: float) -> None:
+        nonlocal looks
+        looks += 1
+        if looks == MOST_LOOKS_AFTER_END:
+            (volume / "runtime.d" / "state.json").write_text('{"phase": "ended"}')
+
+    monkeypatch.setattr(signal, "sigtimedwait", look)
+    monkeypatch.setattr(signal, "pthread_sigmask", lambda *_: None)
+    assert print_runtime_log({"PAI_WORK_DIR": str(volume)}) == 0
+    assert looks > 2 * MOST_LOOKS_AFTER_END
+    assert capfd.readouterr().out == "over\n"
 
 
 def _link(volume: Path) -> None:

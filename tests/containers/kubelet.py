@@ -121,7 +121,7 @@ class Pod:
             self._is_stopped = True
         for container in self._running.values():
             if container.process.poll() is None:
-                container.stop(0)
+                container.stop()
             container.end()
         self.sandbox.close()
 
@@ -169,7 +169,8 @@ class Pod:
                 self._end(name)
         finally:
             for name in reversed([name for name in self._running if name not in self.codes]):
-                self._running[name].stop(self._grace)
+                # As when the whole run is deleted, so that a sidecar that goes on for others ends as well.
+                self._running[name].stop(1, self._grace)
                 assert self._end(name) != _KILLED, f"{name} did not end in time"
 
     def _begin(self, spec: Object) -> bool:

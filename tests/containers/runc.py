@@ -173,14 +173,14 @@ class Running:
         """Wait until it runs, or has ended."""
         until(lambda: self._pid_file.exists() or self.process.poll() is not None)
 
-    def stop(self, seconds: float) -> None:
-        """SIGTERM, as the kubelet stops it, and SIGKILL if it has not ended in time."""
+    def stop(self, *seconds: float) -> None:
+        """SIGTERM, as the kubelet stops it, once for each time that it is given to end, and then SIGKILL."""
         self.wait_for_start()
-        for number in (signal.SIGTERM, signal.SIGKILL):
+        for number, patience in [*((signal.SIGTERM, each) for each in seconds), (signal.SIGKILL, None)]:
             with suppress(subprocess.CalledProcessError):  # it has just ended
                 self.send(number)
             with suppress(subprocess.TimeoutExpired):
-                self.process.wait(seconds)
+                self.process.wait(patience)
                 break
 
     def send(self, number: signal.Signals) -> None:

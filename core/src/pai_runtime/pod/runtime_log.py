@@ -26,6 +26,7 @@ from pai_runtime.supervisor.stop import STOP_SIGNALS
 from pai_runtime.task.fast_json import loads
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.layout import PLAN, RUNTIME_LOG, VARIABLES
+from pai_runtime.task.state import read_state
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,6 +43,13 @@ KEPT = 40.0
 """Seconds for which the pod of a gang's task is there at least: a name server may say for 30 that it does not
 know a name, and then a barrier may be in its longest pause."""
 
+MOST_LOOKS_AFTER_END = 10
+"""Looks after which the end of the task is the end here too, without a signal.
+
+One that comes before this process blocks it is lost, and the kubelet would wait for the whole grace period: a
+task may end sooner than this has started.
+"""
+
 _CHUNK = 64 * 1024
 _MOST_BYTES = 4 * 1024 * 1024
 """Of ``variables.json`` and ``plan.json``; a kernel takes less of an environment."""
@@ -53,7 +61,7 @@ def print_runtime_log(environment: Mapping[str, str]) -> int:
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     started = time.monotonic()
     printer = _Printer(pod_directories(environment))
-    is_told_to_stop = False
+    is_told_to_stop, looks_after_end = False, 0
     while True:
         has_printed = printer.pass_on()
         if is_told_to_stop and not has_printed:
@@ -62,6 +70,8 @@ def print_runtime_log(environment: Mapping[str, str]) -> int:
                 signal.sigtimedwait(STOP_SIGNALS, left)
             return 0
         pause = 0 if has_printed or is_told_to_stop else POLL
+        looks_after_end += not has_printed and printer.task_has_ended()
+        is_told_to_stop |= looks_after_end > MOST_LOOKS_AFTER_END
         is_told_to_stop |= signal.sigtimedwait(STOP_SIGNALS, pause) is not None
 
 
@@ -99,6 +109,14 @@ class _Printer:
             _print(b"\n")
         self._of_told = ()
         self._tell()
+
+    def task_has_ended(self) -> bool:
+        """Whether the task says so. If it is wrong, this is started again, and prints all of it again."""
+        try:
+            with Folder.at(self._runtime, follow=False) as folder:
+                return read_state(folder).get("phase") == "ended"
+        except OSError:
+            return False
 
     def is_of_gang(self) -> bool:
         """Whether others wait for this task."""

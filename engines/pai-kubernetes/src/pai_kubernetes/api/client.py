@@ -196,39 +196,31 @@ class Api:
 
 
 class Stream:
-    """An answer that goes on. One thread reads it, in a ``with`` block; any may close it.
-
-    That ends a read at once.
-    """
+    """An answer that goes on. One thread reads it, and any may close it, which ends a read at once."""
 
     def __init__(self, answer: OpenAnswer, asked: Asked) -> None:
         self._answer = answer
         self._asked = asked
-        self._is_closed = False
 
     def __enter__(self) -> "Stream":  # noqa: PYI034 - Python 3.10 has no Self
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._answer.close()
+        self.close()
 
     def read(self, most: int) -> bytes:
         """The next bytes, at most so many, as soon as there are any; nothing at the end, or once closed.
 
-        Raises `ApiError` if it breaks off.
+        Raises `ApiError` where it breaks off.
         """
         try:
-            data = self._answer.read(most)
+            return self._answer.read(most)
         except NoAnswer as error:
-            if self._is_closed:
-                return b""
             raise unreachable(self._asked, str(error), may_pass=True) from None
-        return b"" if self._is_closed else data
 
     def close(self) -> None:
         """End it."""
-        self._is_closed = True
-        self._answer.end()
+        self._answer.close()
 
 
 def is_object(value: Any) -> bool:

@@ -24,6 +24,7 @@ from pai_runtime.network.url import shown_url, split_url
 from pai_runtime.task.record import field, record
 
 _CONNECT_SECONDS: Final = 10
+_CLOSE_SECONDS: Final = 1
 _MOST_KEPT: Final = 64
 _MOST_OF_REFUSAL: Final = 1 << 20
 _KEEP_ALIVE: Final = [
@@ -61,22 +62,31 @@ class OpenAnswer:
     def __init__(self, response: BaseHTTPResponse, flight: "_Flight") -> None:
         self._response = response
         self._flight = flight
+        self._reading = threading.Lock()
+        self._is_closed = False
 
     def read(self, most: int) -> bytes:
-        """What has come, at least a byte; nothing at the end. Raises `NoAnswer` for one that is no end."""
-        try:
-            return self._response.read1(most) or b""
-        except _FAILURES as error:
-            raise no_answer(cause_of(error)) from None
+        """What has come, at least a byte; nothing at the end, or once closed.
 
-    def end(self) -> None:
-        """End the connection, also for a thread that reads from it, which then meets its end."""
-        self._flight.end()
+        Raises `NoAnswer` where it breaks off.
+        """
+        with self._reading:
+            try:
+                data = b"" if self._is_closed else self._response.read1(most)
+            except _FAILURES as error:
+                if self._is_closed:
+                    return b""
+                raise no_answer(cause_of(error)) from None
+            return b"" if self._is_closed else data or b""
 
     def close(self) -> None:
-        """Let go of it; for the thread that reads."""
+        """End the connection, and with it a read in another thread."""
+        self._is_closed = True
         self._flight.end()
-        self._response.close()
+        # The read has ended by now; but a response that is being read cannot be closed.
+        if self._reading.acquire(timeout=_CLOSE_SECONDS):
+            self._response.close()
+            self._reading.release()
 
 
 class Connections:
