@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from pai_kubernetes.labels import JOBSET_NAME
 from pai_kubernetes.profile import KubernetesProfile, Storage
 from tests.kubernetes.rendering import render_job
 from tests.support import job
+
+celpy: Any = import_module("celpy")  # its own types are in the way of what is Any here
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy/kubernetes"
@@ -45,7 +48,6 @@ def refusal(
     document: Mapping[str, Any], *, old: Mapping[str, Any] | None = None, resource: str = "pods"
 ) -> str | None:
     """The message by which the policy refuses an object, else empty; None if it does not apply to it."""
-    celpy = pytest.importorskip("celpy")
     operation = "UPDATE" if old else "CREATE"
     known = {
         "object": celpy.json_to_cel(document),
@@ -65,14 +67,12 @@ def refusal(
 
 @cache
 def program(expression: str) -> Any:
-    celpy = pytest.importorskip("celpy")
     environment = celpy.Environment()
     return environment.program(environment.compile(expression))
 
 
 def holds(expression: str, known: Mapping[str, Any]) -> bool:
     """An expression that fails refuses too, as the policy says by its ``failurePolicy``."""
-    celpy = pytest.importorskip("celpy")
     try:
         return bool(program(expression).evaluate(known))
     except celpy.CELEvalError:
