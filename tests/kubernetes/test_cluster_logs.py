@@ -20,7 +20,6 @@ _KIND = "/api/v1/pods/log"
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiServer]:
     be_quick(monkeypatch)
-    monkeypatch.setattr("pai_kubernetes.api.pod_logs._FIRST_PAUSE", 0.01)
     with ApiServer() as started:
         yield started
         while _READERS:

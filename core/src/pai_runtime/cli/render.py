@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from pai_runtime.cli import CANNOT_RUN, INVALID
-from pai_runtime.cli.arguments import add_job, add_on, add_policy
+from pai_runtime.cli.arguments import add_code, add_job, add_on, add_policy
 from pai_runtime.cli.cluster_job import ClusterJob
 from pai_runtime.cli.overrides import add_overrides
 from pai_runtime.document.problems import InvalidInput, Problems
@@ -26,12 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_overrides(parser)
     add_policy(parser)
     add_on(parser, "the engine profile (engines.yaml) of the cluster, which is not asked", required=True)
-    parser.add_argument(
-        "--code",
-        type=Path,
-        metavar="DIR",
-        help="directory whose files each task starts with; takes precedence over extras.code of the job",
-    )
+    add_code(parser)
     parser.add_argument(
         "--name", metavar="RUN", help="name of the run (default: made from the job and its content)"
     )

@@ -68,11 +68,6 @@ def workloads(namespace: str, version: str, name: str = "") -> str:
     return _path(f"/apis/{KUEUE_GROUP}/{version}", namespace, "workloads", name)
 
 
-def access_reviews() -> str:
-    """Where one asks what one may do oneself."""
-    return _path("/apis/authorization.k8s.io/v1", "", "selfsubjectaccessreviews", "")
-
-
 def api_group(group: str) -> str:
     """The versions of an API group; 404 if it is not installed."""
     return f"/apis/{quote(group, safe='')}"
