@@ -30,9 +30,9 @@ from pai_runtime.plan.environment import Placement, TaskName
 from pai_runtime.pod.placement import peers_placement
 from pai_runtime.runs.cannot_run import CannotRun
 from pai_runtime.runs.state import Run, Unreadable
+from pai_runtime.task.bundle import VOLUME
 from pai_runtime.task.plan import Plan
 
-_POD_FOLDER = "/usr/local/pai"
 _NO_SUFFIX = "0" * 8
 """Of the name under which a run is checked, and from whose content a name is made."""
 _UNKNOWN: Mapping[str, str] = defaultdict(lambda: "******")
@@ -90,7 +90,7 @@ class NewKubernetesRun:
         """By the names of its pods, with the same ports in each."""
         self._job = job
         peers = run_peers(job, run_name(job.name, _NO_SUFFIX), self._request.user)
-        return peers_placement(job, peers, {}, _POD_FOLDER)
+        return peers_placement(job, peers, {}, VOLUME)
 
     def check(self, plans: Mapping[TaskName, Plan], problems: Problems, *, ask: bool = True) -> None:
         """Report what this cluster, and Kubernetes at all, cannot give to the job."""

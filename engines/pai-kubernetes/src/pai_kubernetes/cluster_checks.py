@@ -217,4 +217,4 @@ def _exists(api: Api, path: str) -> bool:
 def _at(place: Location | None, code: str, message: str, severity: Severity = "error") -> Problem:
     if place is None:
         return Problem(code, message, severity=severity)
-    return Problem(code, message, place.position, place.field, severity=severity)
+    return place.problem(code, message, severity=severity)

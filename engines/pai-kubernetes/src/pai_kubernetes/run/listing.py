@@ -40,7 +40,7 @@ def _with_counts(
         state = next((state for state, count in left.items() if count), None)
         if task.state in ("waiting", "stopped") and state is not None:
             left[state] -= 1
-            yield RunTask(**{**vars(task), "state": state, "note": ""})
+            yield replace(task, state=state, note="")
         else:
             yield task
 
