@@ -7,7 +7,7 @@ from pathlib import Path
 from pai_runtime.document import duration
 
 _JOB = "a job file (OpenPAI job protocol 2, YAML; or version 1, JSON)"
-RUN_HELP = "a run: its name in .pai-runs, the path of its directory, or 'latest'; with --on, its name there"
+RUN_HELP = "a run: its name in .pai-runs, or on the cluster with --on; the path of its directory; or 'latest'"
 ON_HELP = "the run is on the cluster of this engine profile (engines.yaml)"
 
 

@@ -202,7 +202,7 @@ class Watched:
 
 def no_such_run(name: str, api: Api) -> Unreadable:
     """That there is none."""
-    return Unreadable(f"there is no run {name} in the namespace {api.namespace} of {api.label}")
+    return Unreadable(f"there is no run {name} in namespace {api.namespace} of {api.label}")
 
 
 def _uid(document: Mapping[str, Any]) -> str:
