@@ -1,12 +1,10 @@
 """Fields of objects that a server, or whoever may write them there, has given any shape."""
 
-import calendar
-import re
-import time
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
+from pai_kubernetes.api import times
 from pai_runtime.document.printable import printable
 
 LONGEST: Final = 300
@@ -84,18 +82,8 @@ def shown(text: str) -> str:
     return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"
 
 
-@lru_cache(maxsize=8192)
-def seconds(text: str) -> float | None:
-    """A time as in RFC 3339, in UTC, as seconds since 1970; None if it is none."""
-    found = re.fullmatch(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d{1,9})?Z", text, re.ASCII)
-    try:
-        return (
-            calendar.timegm(time.strptime(found[1], "%Y-%m-%dT%H:%M:%S")) + float(found[2] or 0)
-            if found
-            else None
-        )
-    except ValueError:
-        return None
+seconds = lru_cache(maxsize=8192)(times.seconds)
+"""A time as in RFC 3339, in seconds since 1970; None if it is none. Thousands of pods have few of them."""
 
 
 def _at(document: Any, path: Iterable[str]) -> Any:

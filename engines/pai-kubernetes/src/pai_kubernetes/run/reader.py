@@ -4,12 +4,14 @@ import errno
 import shlex
 import time
 from collections.abc import Mapping, Sequence
+from http import HTTPStatus
 from itertools import chain
 from typing import Any, Final
 
 from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.errors import ApiError
 from pai_kubernetes.api.paths import events, jobs, jobsets, pods
+from pai_kubernetes.api.times import as_text
 from pai_kubernetes.labels import APP, CANCELLED, INIT, JOBSET_NAME, RUN, RUNTIME_LOG
 from pai_kubernetes.run.ends import end_of
 from pai_kubernetes.run.fields import moment
@@ -29,7 +31,6 @@ from pai_runtime.runs.reader import LogName
 from pai_runtime.runs.state import Run, RunTask, Unreadable
 from pai_runtime.runs.told_variables import read_told, with_peers
 
-_NOT_FOUND: Final = 404
 _LINES: Final = 200
 """Of the end of a sidecar's log, among which it tells the variables last."""
 _MOST_BYTES: Final = 1 << 20
@@ -116,7 +117,7 @@ class Reader:
     def cancel(self) -> str:
         """Have it suspended for good, by whom it may be resumed."""
         path = jobsets(self._api.namespace, self.named)
-        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        now = as_text(time.time())
         patch = {"metadata": {"annotations": {CANCELLED: now}}, "spec": {"suspend": True}}
         if deactivate(self._api, self._api.patch(path, patch)):
             return ""
@@ -147,7 +148,7 @@ class Reader:
         try:
             jobset = self._api.get(jobsets(namespace, self.named))
         except ApiError as error:
-            if error.status == _NOT_FOUND and error.reason == "NotFound":
+            if error.status == HTTPStatus.NOT_FOUND and error.reason == "NotFound":
                 return no_such_run(self.named, self._api)
             raise
         found = self._api.list(pods(namespace), selector=f"{RUN}={self.named}").items

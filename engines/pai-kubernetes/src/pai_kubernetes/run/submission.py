@@ -2,12 +2,12 @@
 
 import secrets
 from collections.abc import Callable, Mapping
+from http import HTTPStatus
 from typing import Any, Final
 
 from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.errors import ApiError
-from pai_kubernetes.api.paths import config_maps, jobsets
-from pai_kubernetes.api.paths import secrets as secrets_path
+from pai_kubernetes.api.paths import OF_KIND, jobsets
 from pai_kubernetes.run.fields import name_of, string
 from pai_runtime.engines.cluster import Manifests
 from pai_runtime.runs.cannot_run import CannotRun
@@ -17,8 +17,6 @@ SUFFIX_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 
 _SUFFIX_LENGTH = 5
 _TRIES = 5
-_CONFLICT, _NOT_FOUND = 409, 404
-_PATHS: Final = {"ConfigMap": config_maps, "Secret": secrets_path}
 
 Render = Callable[[str], Manifests]
 """The objects of a run by the suffix of its name."""
@@ -43,7 +41,7 @@ def submit(api: Api, render: Render) -> str:
         try:
             _create_all(api, rendered, jobset)
         except ApiError as error:
-            if error.status == _CONFLICT and error.reason == "AlreadyExists":
+            if error.status == HTTPStatus.CONFLICT and error.reason == "AlreadyExists":
                 continue
             raise CannotRun(str(error)) from None
         return taken
@@ -61,7 +59,7 @@ def _create_all(api: Api, rendered: Manifests, jobset: Mapping[str, Any]) -> Non
         created = api.create(jobsets(namespace), jobset)
         for each in (*rendered.secrets, *rendered.objects):
             if each is not jobset:
-                api.create(_PATHS[each["kind"]](namespace), _owned(each, created))
+                api.create(OF_KIND[each["kind"]](namespace), _owned(each, created))
     except BaseException as error:
         refused = isinstance(error, ApiError) and 400 <= error.status < 500  # noqa: PLR2004 - HTTP's classes
         if created or not refused:
@@ -86,5 +84,5 @@ def _undo(api: Api, name: str, error: BaseException) -> None:
     try:
         api.delete(jobsets(api.namespace, name), options={"propagationPolicy": "Background"})
     except ApiError as left:
-        if left.status != _NOT_FOUND and isinstance(error, ApiError):
+        if left.status != HTTPStatus.NOT_FOUND and isinstance(error, ApiError):
             raise CannotRun(f"{error}; the JobSet {name} may be left on the cluster: {left}") from None
