@@ -19,8 +19,8 @@ from pai_kubernetes.run.state import run_of
 from pai_runtime.plan.environment import TaskName
 from pai_runtime.runs.state import Run, Unreadable
 
-_SECONDS: Final = 60
-"""In which the first lists have come, or the cluster is told to be away."""
+FIRST_LISTS: Final = 60
+"""Seconds in which they have come, or the cluster is told to be away."""
 _MOST_EVENTS: Final = 10_000
 
 
@@ -44,7 +44,6 @@ class Watched:
         self._by_task: tuple[tuple[Any, ...], Mapping[str, Sequence[TaskPod]]] | None = None
         self._gone: dict[str, Mapping[str, Any]] = {}
         self._events: dict[tuple[str, str, str], Mapping[str, Any]] = {}
-        self._synced = {"jobset": threading.Event(), "pods": threading.Event()}
         namespace = api.namespace
         self._jobsets = Watch(
             api, jobsets(namespace), fields=f"metadata.name={name}", on_change=self._on_jobset
@@ -58,12 +57,9 @@ class Watched:
         """Begin, and wait until there is something to see."""
         for watch in self._watches:
             watch.start()
-        end = time.monotonic() + _SECONDS
-        for what, watch in (("jobset", self._jobsets), ("pods", self._pods)):
-            if not self._synced[what].wait(max(0.0, end - time.monotonic())) and watch.error is None:
-                message = f"{self._api.label}: the cluster has not answered for {_SECONDS} s"
-                raise ApiError(message, may_pass=True)
-        self._check()
+        end = time.monotonic() + FIRST_LISTS
+        for watch in (self._jobsets, self._pods):
+            watch.wait(max(0.0, end - time.monotonic()))
         self._watch_workload()
 
     def close(self) -> None:
@@ -156,14 +152,14 @@ class Watched:
                 self._jobset = document if kind == "DELETED" and _uid(document) == _uid(seen) else seen
             elif current is not None:
                 self._jobset = current
-        self._has_changed("jobset", kind)
+        self.changed.set()
 
     def _on_pod(self, kind: str, document: Mapping[str, Any]) -> None:
         if kind == "DELETED":
             with self._lock:
                 self._gone = {**self._gone, name_of(document): document}
                 self._forget_older_pods()
-        self._has_changed("pods", kind)
+        self.changed.set()
 
     def _forget_older_pods(self) -> None:
         """Of pods that are gone only the last one of each task is kept."""
@@ -187,16 +183,11 @@ class Watched:
                     self._events[string(about, "kind"), name, string(event, "reason")] = event
                     while len(self._events) > _MOST_EVENTS:
                         del self._events[next(iter(self._events))]
-        self._has_changed("events", kind)
+        self.changed.set()
 
     def _on_workload(self, kind: str, _document: Mapping[str, Any]) -> None:
         if kind == "FAILED" and self._workloads and self._workloads.error is not None:
             self.missing["workloads"] = self._workloads.error
-        self._has_changed("workload", kind)
-
-    def _has_changed(self, what: str, kind: str) -> None:
-        if what in self._synced and kind in ("SYNCED", "FAILED"):
-            self._synced[what].set()
         self.changed.set()
 
 
