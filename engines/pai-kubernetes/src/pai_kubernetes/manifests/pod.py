@@ -4,10 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pai_kubernetes import labels
+from pai_kubernetes.manifests.policies import completes_at, fails_at
 from pai_kubernetes.manifests.resources import RUNTIME_LOG, init_resources, scheduling, task_resources
 from pai_kubernetes.manifests.run_objects import RunObjects
 from pai_kubernetes.manifests.storages import StorageVolumes
 from pai_runtime.job.model import TaskRole
+from pai_runtime.pod.runtime_log import DECIDING_VARIABLE, FAILURE, SUCCESS
 from pai_runtime.task.bundle import LAUNCHER, PREFIX, VOLUME
 from pai_runtime.task.plan import Plan
 
@@ -35,7 +37,6 @@ _BY_DOWNWARD_API: Final = {
     "PAI_JOBSET_UID": f"metadata.labels['{labels.JOBSET_UID}']",
     "PAI_JOB_ATTEMPT": f"metadata.labels['{labels.RESTART_ATTEMPT}']",
     "PAI_TASK_ATTEMPT": f"metadata.annotations['{labels.INDEX_FAILURES}']",
-    "PAI_TASK_EVICTIONS": f"metadata.annotations['{labels.INDEX_IGNORED_FAILURES}']",
 }
 
 Mounts = Sequence[Mapping[str, Any]]
@@ -63,7 +64,7 @@ def pod_template(
                 else {}
             ),
             "volumes": [*_volumes(run, role), *storages.volumes],
-            "initContainers": [_init(run, role, storages.mounts), _runtime_log(run)],
+            "initContainers": [_init(run, role, storages.mounts), _runtime_log(run, role)],
             "containers": [_app(run, role, plan, image, storages.mounts)],
         },
     }
@@ -129,12 +130,15 @@ def _init(run: RunObjects, role: TaskRole, storages: Mounts) -> dict[str, Any]:
     }
 
 
-def _runtime_log(run: RunObjects) -> dict[str, Any]:
+def _runtime_log(run: RunObjects, role: TaskRole) -> dict[str, Any]:
+    ends = {SUCCESS: completes_at(role), FAILURE: fails_at(role)}
+    deciding = " ".join(end for end, count in ends.items() if count == 1)
     return {
         "name": labels.RUNTIME_LOG,
         "image": run.profile.runtime_image,
         "imagePullPolicy": run.profile.image_pull_policy,
         "args": ["init", "--print-logs"],
+        **({"env": [{"name": DECIDING_VARIABLE, "value": deciding}]} if run.job.gang and deciding else {}),
         "restartPolicy": "Always",
         "resources": RUNTIME_LOG,
         "securityContext": {

@@ -10,7 +10,6 @@ from typing import Final
 
 from pai_kubernetes.run.logs import Logs
 from pai_kubernetes.run.news import news
-from pai_kubernetes.run.state import why_it_failed
 from pai_kubernetes.run.watched import Watched
 from pai_runtime.engines.cluster import ClusterError
 from pai_runtime.engines.view import View
@@ -78,8 +77,8 @@ class Follower:
             self._view.say(text)
         for what, error in list(self._watched.missing.items()):
             self._say_once(f"the {what} of this run cannot be seen: {error}")
-        if why := why_it_failed(self._watched.jobset()):
-            self._say_once(why)
+        if run.note:
+            self._say_once(run.note)
         if left_out := self._logs.left_out():
             logs = self._command("logs", "TASK", "-f")
             self._say_once(f"the output of {left_out} tasks is not shown here; to see that of one: {logs}")

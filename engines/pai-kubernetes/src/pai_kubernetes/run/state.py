@@ -99,6 +99,7 @@ def run_of(
         failed_task=_failed_task(tasks, ends) if outcome == "failed" else None,
         stopping=objects.cancelled and outcome is None,
         user=shown(annotation(jobset, USER)),
+        note=_why_it_failed(jobset) if outcome == "failed" else "",
     )
 
 
@@ -120,7 +121,7 @@ def _tasks(
     return tasks, ends
 
 
-def why_it_failed(jobset: _Object) -> str:
+def _why_it_failed(jobset: _Object) -> str:
     """The words of the JobSet about its failure; empty if it has not failed."""
     return words(condition(jobset, "Failed"), "message") if holds(jobset, "Failed") else ""
 
