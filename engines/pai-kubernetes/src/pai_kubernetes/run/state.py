@@ -86,17 +86,7 @@ def run_of(
         restarts=restarts,
         indexes=ended_indexes(jobs),
     )
-    tasks: list[RunTask] = []
-    ends: dict[TaskName, End] = {}
-    for role in roles:
-        for index in range(role.instances):
-            pod = latest.get((role.name, index))
-            if pod is not None and pod.of_job < restarts and outcome is None:
-                pod = None  # of an attempt of the job that has ended
-            end = end_of(pod.document) if pod is not None else None
-            if end is not None and end.code:
-                ends[role.name, index] = end
-            tasks.append(_task(objects, role, index, pod, end))
+    tasks, ends = _tasks(objects, roles, latest)
     return Run(
         job=shown(annotation(jobset, JOB) or name_of(jobset)),
         engine=ENGINE,
@@ -111,6 +101,24 @@ def run_of(
         user=shown(annotation(jobset, USER)),
         note=_why_it_failed(jobset) if outcome == "failed" else "",
     )
+
+
+def _tasks(
+    objects: _Objects, roles: Iterable[Role], latest: Mapping[TaskName, TaskPod]
+) -> tuple[list[RunTask], dict[TaskName, End]]:
+    """All tasks, and how the pods of those ended that have not succeeded."""
+    tasks: list[RunTask] = []
+    ends: dict[TaskName, End] = {}
+    for role in roles:
+        for index in range(role.instances):
+            pod = latest.get((role.name, index))
+            if pod is not None and pod.of_job < objects.restarts and not objects.over:
+                pod = None  # of an attempt of the job that has ended
+            end = end_of(pod.document) if pod is not None else None
+            if end is not None and end.code:
+                ends[role.name, index] = end
+            tasks.append(_task(objects, role, index, pod, end))
+    return tasks, ends
 
 
 def _why_it_failed(jobset: _Object) -> str:
