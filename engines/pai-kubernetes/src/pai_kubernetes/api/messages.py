@@ -71,6 +71,11 @@ def not_json(asked: Asked, what: str) -> ApiError:
     )
 
 
+def too_many(asked: Asked, most: int) -> ApiError:
+    """The error that a collection is larger than what is taken."""
+    return ApiError(f"{asked.label}: more than {most} {asked.target.full_resource}")
+
+
 def _explained(asked: Asked, answer: Answer, status: dict[str, Any], said: str) -> str:
     target, code = asked.target, answer.status
     if code == HTTPStatus.UNAUTHORIZED:

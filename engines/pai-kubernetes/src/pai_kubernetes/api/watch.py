@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 from http import HTTPStatus
 from typing import Any, Final
 
-from pai_kubernetes.api.client import Api, Stream, is_object
+from pai_kubernetes.api.client import MOST_ITEMS, Api, Stream, is_object
 from pai_kubernetes.api.errors import ApiError
-from pai_kubernetes.api.messages import event_error
+from pai_kubernetes.api.messages import event_error, too_many
 from pai_runtime.plugin.backoff import backoff
 
 SYNCED: Final = "SYNCED"
@@ -149,6 +149,8 @@ class Watch:
             objects = {**self.objects, name: document}
             if kind == DELETED:
                 del objects[name]
+            if len(objects) > MOST_ITEMS:
+                raise too_many(self._api.asked("watch", self._path), MOST_ITEMS)
             self.objects = objects
             self._tell(str(kind), document)
         return version

@@ -11,6 +11,8 @@ LONGEST: Final = 300
 """Characters of a text that are shown."""
 
 _MOST_DIGITS = 9
+_TOO_LARGE = 2**63
+"""The API has no larger number, and not every calculation takes one."""
 _NOTHING: Final[Mapping[str, Any]] = {}
 
 
@@ -38,11 +40,11 @@ def words(document: Any, *path: str) -> str:
 
 
 def whole(document: Any, *path: str) -> int:
-    """The number at a path, which labels have as text; 0 if there is none, or it is negative."""
+    """The number at a path, which labels have as text; 0 if there is none, it is negative, or too large."""
     found = _at(document, path)
     if isinstance(found, str) and len(found) <= _MOST_DIGITS and found.isascii() and found.isdigit():
         return int(found)
-    return found if type(found) is int and found > 0 else 0
+    return found if type(found) is int and 0 < found < _TOO_LARGE else 0
 
 
 def moment(document: Any, *path: str) -> float | None:

@@ -8,6 +8,7 @@ from pai_kubernetes.labels import (
     COMPLETION_INDEX,
     INDEX_FAILURES,
     INDEX_IGNORED_FAILURES,
+    JOBSET_NAME,
     REPLICATED_JOB,
     RESTART_ATTEMPT,
 )
@@ -45,6 +46,15 @@ class TaskPod:
     def order(self) -> tuple[int, int, float]:
         """By which the latest pod of a task is the greatest."""
         return self.of_job, self.attempt, self.created
+
+
+def of_run(name: str) -> str:
+    """The selector of the Jobs and pods of a run.
+
+    By the label that the controller of JobSets gives them, whatever their templates have: with any other one,
+    people could pass off the pods of their own JobSet as those of another run.
+    """
+    return f"{JOBSET_NAME}={name}"
 
 
 def task_pods(

@@ -1,8 +1,12 @@
 """Creating the objects of a run, all or none."""
 
 import secrets
-from collections.abc import Callable, Mapping
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from http import HTTPStatus
+from types import FrameType
 from typing import Any, Final
 
 from pai_kubernetes.api.client import Api
@@ -11,6 +15,7 @@ from pai_kubernetes.api.paths import OF_KIND, jobsets
 from pai_kubernetes.run.fields import name_of, string
 from pai_runtime.engines.cluster import Manifests
 from pai_runtime.runs.cannot_run import CannotRun
+from pai_runtime.supervisor.stop import STOP_SIGNALS, on_stop_signals
 
 SUFFIX_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 """Without vowels and what looks alike: a suffix is no word, and can be read out."""
@@ -39,7 +44,8 @@ def submit(api: Api, render: Render) -> str:
         jobset = _jobset(rendered)
         taken = name_of(jobset)
         try:
-            _create_all(api, rendered, jobset)
+            with _interruptible():
+                _create_all(api, rendered, jobset)
         except ApiError as error:
             if error.status == HTTPStatus.CONFLICT and error.reason == "AlreadyExists":
                 continue
@@ -50,6 +56,25 @@ def submit(api: Api, render: Render) -> str:
 
 def _jobset(rendered: Manifests) -> Mapping[str, Any]:
     return next(each for each in rendered.objects if each["kind"] == "JobSet")
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """SIGTERM and SIGHUP, too, end it in an orderly way, so that nothing is left that is half made."""
+    if threading.current_thread() is not threading.main_thread():  # no other one is told of signals
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+    on_stop_signals(_interrupt)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
 
 
 def _create_all(api: Api, rendered: Manifests, jobset: Mapping[str, Any]) -> None:

@@ -10,9 +10,9 @@ from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.errors import ApiError
 from pai_kubernetes.api.paths import events, jobs, jobsets, pods, workloads
 from pai_kubernetes.api.watch import Watch
-from pai_kubernetes.labels import JOBSET_NAME, QUEUE, RUN
+from pai_kubernetes.labels import QUEUE
 from pai_kubernetes.run.fields import label, mapping, name_of, string
-from pai_kubernetes.run.pods import TaskPod, by_task, latest_pods, task_pods
+from pai_kubernetes.run.pods import TaskPod, by_task, latest_pods, of_run, task_pods
 from pai_kubernetes.run.queueing import job_uid_selector, kueue_version
 from pai_kubernetes.run.roles import read_roles
 from pai_kubernetes.run.state import run_of
@@ -48,7 +48,7 @@ class Watched:
         self._jobsets = Watch(
             api, jobsets(namespace), fields=f"metadata.name={name}", on_change=self._on_jobset
         )
-        self._pods = Watch(api, pods(namespace), selector=f"{RUN}={name}", on_change=self._on_pod)
+        self._pods = Watch(api, pods(namespace), selector=of_run(name), on_change=self._on_pod)
         self._warnings = Watch(api, events(namespace), fields="type=Warning", on_change=self._on_event)
         self._workloads: Watch | None = None
         self._watches = [self._jobsets, self._pods, self._warnings]
@@ -92,8 +92,8 @@ class Watched:
         """Ask once more for all pods: the watch of the JobSet may be ahead of that of its pods."""
         namespace = self._api.namespace
         try:
-            self._settled = self._api.list(pods(namespace), selector=f"{RUN}={self._name}").items
-            self._jobs = self._api.list(jobs(namespace), selector=f"{JOBSET_NAME}={self._name}").items
+            self._settled = self._api.list(pods(namespace), selector=of_run(self._name)).items
+            self._jobs = self._api.list(jobs(namespace), selector=of_run(self._name)).items
         except ApiError:
             self._settled = self._pods_now()  # what the watch has will do
 
