@@ -173,6 +173,7 @@ def test_not_more_logs_are_followed_at_once_than_there_may_be_threads(
     server: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(logs, "MOST_FOLLOWED", 2)
+    monkeypatch.setattr("pai_kubernetes.run.follow._REST_OF_LOGS", 0.0)  # they do not end
     cluster = PlayedCluster(server, {"worker": 4})
     for index in range(4):
         server.log(cluster.pod(index=index, status=running()), "app", b"hello\n")

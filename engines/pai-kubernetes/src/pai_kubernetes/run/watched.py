@@ -54,7 +54,14 @@ class Watched:
         self._watches = [self._jobsets, self._pods, self._warnings]
 
     def start(self) -> None:
-        """Begin, and wait until there is something to see."""
+        """Begin, and wait until there is something to see; where that fails, nothing is watched any more."""
+        try:
+            self._start()
+        except BaseException:
+            self.close()
+            raise
+
+    def _start(self) -> None:
         for watch in self._watches:
             watch.start()
         end = time.monotonic() + FIRST_LISTS
