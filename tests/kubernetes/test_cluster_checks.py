@@ -191,6 +191,32 @@ def test_an_admission_policy_speaks_for_itself(server: ApiServer, tmp_path: Path
     assert problem.field == "JobSet"
 
 
+def test_what_the_server_warns_of_is_told_once_each_as_a_terminal_may_show_it(
+    server: ApiServer, tmp_path: Path
+) -> None:
+    warning = Fault(headers={"Warning": '299 - "batch/v0 \\"Job\\" is old\x1b[2J"'})
+    server.arm(warning, "create", times=2)
+    server.arm(Fault(headers={"Warning": f'299 - "{10_000 * "x"}"'}), "create")
+    server.arm(Fault(headers={"Warning": "something else"}), "get")
+    old, long = problems_of(server, tmp_path, job())
+    assert (old.code, old.severity) == ("cluster-warning", "warning")
+    assert 'batch/v0 "Job" is old' in old.message
+    assert "\x1b" not in old.message
+    assert len(long.message) < 500
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_priority_class_that_is_not_there_is_told(
+    server: ApiServer, tmp_path: Path, *, exists: bool
+) -> None:
+    if exists:
+        server.put(paths.priority_classes(), {"metadata": {"name": "urgent"}})
+    cluster = VirtualCluster("default", priority_class="urgent")
+    profile = replace(PROFILE, virtual_clusters={"default": cluster})
+    codes = [code for code, _, _ in found(server, tmp_path, job(), profile)]
+    assert codes == ([] if exists else ["no-priority-class"])
+
+
 def test_a_right_that_is_missing_is_told_once_for_each_kind(server: ApiServer, tmp_path: Path) -> None:
     server.forbidden |= {("create", "secrets"), ("create", "configmaps")}
     told = problems_of(server, tmp_path, job())

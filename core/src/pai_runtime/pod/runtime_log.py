@@ -6,7 +6,7 @@ task has ended, and then prints what is left.
 
 A task of a gang that ends soon keeps its pod for a while: those of others that look for it by its name,
 since they started later or are in a pause, would never find it otherwise (`pai_runtime.pod.peer_barrier`).
-Not one that was cancelled, whose job is being stopped or restarted, nor one that decides its job
+One that was cancelled does not, since its job is being stopped or restarted, nor one that has decided its job
 (`DECIDING_VARIABLE`).
 
 Between the lines of the log it tells the variables of the task (`pai_runtime.runs.told_variables`), whenever

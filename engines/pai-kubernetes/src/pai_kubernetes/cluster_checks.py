@@ -37,12 +37,17 @@ def check_cluster(
 ) -> None:
     """Report all of it; what nobody may ask is a note. Raises `ApiError` if the cluster cannot be asked."""
     _check_version(api, profile, problems)
-    if not _dry_run(api, rendered, problems):
+    is_known = _dry_run(api, rendered, problems)
+    problems.add(
+        *(Problem("cluster-warning", f"{api.label}: {text}", severity="warning") for text in api.warnings)
+    )
+    if not is_known:
         return
     jobset = rendered.objects[0]
     _check_nodes(api, jobset, job, problems)
     _check_claims(api, jobset, rendered, problems)
     _check_queue(api, jobset, job, problems)
+    _check_priorities(api, jobset, job, problems)
 
 
 def _check_version(api: Api, profile: KubernetesProfile, problems: Problems) -> None:
@@ -197,6 +202,17 @@ def _check_queue(api: Api, jobset: Object, job: Job, problems: Problems) -> None
         if not _exists(api, paths.local_queues(api.namespace, version, queue)):
             message = f"its queue '{queue}' does not exist in namespace {api.namespace}"
             problems.add(_at(place, "no-queue", message))
+
+
+def _check_priorities(api: Api, jobset: Object, job: Job, problems: Problems) -> None:
+    """Whether its priority classes exist, which only the pods would be refused for."""
+    place = root_of(job).at(("defaults", "virtualCluster"))
+    names = {pod.get("priorityClassName", "") for _, pod in _pods(jobset, job)} - {""}
+    for name in sorted(names):
+        with _may_be_forbidden(api, f"whether the priority class '{name}' exists", problems):
+            if not _exists(api, paths.priority_classes(name)):
+                message = f"its priority class '{name}' does not exist on this cluster"
+                problems.add(_at(place, "no-priority-class", message))
 
 
 def _exists(api: Api, path: str) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pai_kubernetes import labels
+from pai_kubernetes.manifests.job_config import JobFile
 from pai_kubernetes.names import label_value
 from pai_kubernetes.profile import KubernetesProfile
 from pai_runtime.engines.cluster import ClusterRequest
@@ -21,6 +22,7 @@ class RunObjects:
     request: ClusterRequest
     profile: KubernetesProfile
     has_pull_secret: bool
+    job_file: JobFile
 
     @property
     def job_config(self) -> str:
