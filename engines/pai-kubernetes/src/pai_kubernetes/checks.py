@@ -46,7 +46,9 @@ def _check_virtual_cluster(job: Job, profile: KubernetesProfile, problems: Probl
     if known is None or name in known:
         return
     given = root_of(job).get("defaults", "virtualCluster")
-    says = f"there is no virtual cluster '{name}'" + ("" if given else ", which is meant if none is named")
+    says = f"there is no virtual cluster '{name}'" + (
+        "" if given else ", which a job without defaults.virtualCluster is in"
+    )
     message = f"{says}; profile '{profile.name}' has {listed(list(known)) or 'none'}"
     meant = problems.suggestions.near_miss(name, known)
     where = root_of(job).at(("defaults", "virtualCluster"))
@@ -58,7 +60,7 @@ def _check_images(job: Job, problems: Problems) -> None:
         for image in task_images(job, defaultdict(str)).values():  # who may pull them does not matter here
             if image.reference and "@" not in image.uri and ":" not in image.uri.rpartition("/")[2]:
                 message = (
-                    "has no tag, so it means 'latest', which may be another image on each node; name a tag"
+                    "has no tag, so it means 'latest', which may be a different image on each node; add a tag"
                 )
                 problems.add(
                     image.where.problem("image-without-tag", message, found=image.uri, severity="warning")
@@ -76,7 +78,7 @@ def _check_machines(role: TaskRole, profile: KubernetesProfile, problems: Proble
             f"there are no machines of the type '{name}'; profile '{profile.name}' has {listed(list(known))}"
         )
     else:
-        message = f"has no effect: profile '{profile.name}' says of no skuType what it is"
+        message = f"has no effect: profile '{profile.name}' defines no skuTypes"
     meant = problems.suggestions.near_miss(name, known)
     severity: Severity = "error" if known else "warning"
     where = role.sku_type.at(())
@@ -86,8 +88,8 @@ def _check_machines(role: TaskRole, profile: KubernetesProfile, problems: Proble
 def _check_shared_memory(role: TaskRole, problems: Problems) -> None:
     if role.shm_mb > role.memory_mb:
         message = (
-            f"is more than the memory of a task, {role.memory_mb} MiB, which it is a part of;"
-            " a task that uses it all is killed"
+            f"exceeds memoryMB, {role.memory_mb} MiB, towards which /dev/shm counts;"
+            " a task that uses all of it is killed"
         )
         where = role.value.at(("extraContainerOptions", "shmMB"))
         problems.add(where.problem("shm-exceeds-memory", message, found=str(role.shm_mb), severity="warning"))
@@ -107,8 +109,8 @@ def _check_mounts(
         options = use.parameters.get("options")
         if mount.kind == "nfs" and not known and options:
             message = (
-                "options of mount have no effect: the nodes mount the export with their own;"
-                " an operator can make it a storage with mountOptions"
+                "mount options have no effect: the nodes mount the export with their own; an operator can"
+                " make it a storage by a PersistentVolume with mountOptions"
             )
             at_options = _asked_at(job, role, use, str(options))
             problems.add(at_options.problem("no-effect", message, severity="warning"))

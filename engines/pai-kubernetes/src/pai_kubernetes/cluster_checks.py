@@ -61,8 +61,8 @@ def _check_version(api: Api, profile: KubernetesProfile, problems: Problems) -> 
         problems.add(Problem("old-cluster", message, found=found))
     elif profile.delivery == "imageVolume" and int(minor[0]) < _OLDEST_WITH_IMAGE_VOLUMES:
         message = (
-            f"{api.label}: Kubernetes {found} has no image volumes unless they were switched on;"
-            f" from 1.{_OLDEST_WITH_IMAGE_VOLUMES} on it has, or set delivery to copy in the profile"
+            f"{api.label}: Kubernetes {found} has image volumes only if an operator enabled them;"
+            f" use 1.{_OLDEST_WITH_IMAGE_VOLUMES} or newer, or set delivery to copy in the profile"
         )
         problems.add(Problem("old-cluster", message, found=found, severity="warning"))
 
@@ -160,14 +160,20 @@ def _check_role(role: TaskRole, pod: Object, nodes: Sequence[Node], problems: Pr
             place = role.value.at(("resourcePerInstance", field))
             have = _shown(resource, best.amount(resource))
             message = (
-                f"a task needs {_shown(resource, wanted)} of one node, and no node"
+                f"a task needs {_shown(resource, wanted)} on one node{_with_sidecar(resource)}, and no node"
                 f"{' of this type' if selector else ''} has more than {have} ({best.name})"
             )
             problems.add(_at(place, "exceeds-nodes", message))
 
 
+def _with_sidecar(resource: str) -> str:
+    return " (with its sidecar)" if resource in ("cpu", "memory") else ""
+
+
 def _shown(resource: str, amount: float) -> str:
-    return f"{size_text(amount)} of memory" if resource == "memory" else f"{amount:g} {resource}"
+    if resource == "memory":
+        return f"{size_text(amount)} of memory"
+    return f"{amount:g} {'CPUs' if resource == 'cpu' else resource}"
 
 
 def _check_claims(api: Api, jobset: Object, rendered: Rendered, problems: Problems) -> None:
@@ -178,7 +184,10 @@ def _check_claims(api: Api, jobset: Object, rendered: Rendered, problems: Proble
             if claim and claim not in seen:
                 seen.add(claim)
                 field = f"spec.replicatedJobs[{number}].template.spec.template.spec.volumes[{index}]"
-                message = f"its claim '{claim}' does not exist in namespace {api.namespace}"
+                message = (
+                    f"the PersistentVolumeClaim '{claim}' of this storage does not exist in namespace"
+                    f" {api.namespace}; an operator has to create it, or correct the profile"
+                )
                 with _may_be_forbidden(api, f"whether the claim '{claim}' exists", problems):
                     if not _exists(api, paths.persistent_volume_claims(api.namespace, claim)):
                         place = rendered.origins.of(field)
@@ -196,11 +205,14 @@ def _check_queue(api: Api, jobset: Object, job: Job, problems: Problems) -> None
         except ApiError as error:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
-            message = f"has the queue '{queue}', but Kueue is not installed on this cluster"
+            message = f"names the queue '{queue}' in the profile, but Kueue is not installed on this cluster"
             problems.add(_at(place, "no-queue", message))
             return
         if not _exists(api, paths.local_queues(api.namespace, version, queue)):
-            message = f"its queue '{queue}' does not exist in namespace {api.namespace}"
+            message = (
+                f"the LocalQueue '{queue}' of this virtual cluster does not exist in namespace"
+                f" {api.namespace}; an operator has to create it, or correct the profile"
+            )
             problems.add(_at(place, "no-queue", message))
 
 

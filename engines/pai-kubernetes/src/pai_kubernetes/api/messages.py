@@ -65,7 +65,9 @@ def event_error(asked: Asked, document: Any) -> ApiError:
 
 def unreachable(asked: Asked, why: str, *, may_pass: bool) -> ApiError:
     """The error that no answer came."""
-    return ApiError(f"{asked.label}: the API server {asked.server} cannot be asked: {why}", may_pass=may_pass)
+    return ApiError(
+        f"{asked.label}: the API server {asked.server} cannot be reached: {why}", may_pass=may_pass
+    )
 
 
 def not_json(asked: Asked, what: str) -> ApiError:

@@ -69,7 +69,7 @@ def _too_large(code: Code, sizes: dict[str, int], found: str) -> CannotRun:
     by_size = sorted(sizes, key=lambda path: (-sizes[path], path))[:_MOST_NAMED]
     largest = ", ".join(f"{path} ({size_text(sizes[path])})" for path in by_size)
     return CannotRun(
-        f"the code in {code.folder} is too large for a cluster, where a ConfigMap holds it: {found}; the"
-        f" largest: {largest}. List what the tasks do not need in {code.folder / IGNORE_FILE}, let the plugin"
-        " git clone the code, or put large files on a storage"
+        f"the code in {code.folder} is too large for the ConfigMap that carries it: {found}; the"
+        f" largest: {largest}. List what the tasks do not need in {code.folder / IGNORE_FILE}, clone the code"
+        " with the git plugin, or put large files on a storage"
     )

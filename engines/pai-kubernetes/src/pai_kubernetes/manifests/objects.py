@@ -64,7 +64,7 @@ def render(  # noqa: PLR0913 - all that a run is made of
     if not is_run_name(name):
         raise CannotRun(
             f"'{name}' cannot be the name of a run: expected at most {LONGEST_RUN} lower-case letters, digits"
-            " and '-', the first one a letter, the last one none of '-'"
+            " and '-', beginning with a letter and not ending with '-'"
         )
     of_role = {role: _plan(role, plans) for role in job.roles}
     images = task_images(job, secrets)
@@ -100,7 +100,7 @@ def _plan(role: str, plans: Mapping[TaskName, Plan]) -> Plan:
     for (other, index), plan in plans.items():
         if other == role and plan.mounts != first.mounts:
             raise CannotRun(
-                f"{role}/{index} mounts something else than {role}/0, but on a cluster all tasks of a role"
-                " mount the same; give each its directory by commands, as in $PAI_TASK_INDEX"
+                f"{role}/{index} has other mounts than {role}/0, but on a cluster all tasks of a role have"
+                " the same; choose a directory for each in the commands, by $PAI_TASK_INDEX"
             )
     return first

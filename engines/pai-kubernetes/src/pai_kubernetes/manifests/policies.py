@@ -155,9 +155,8 @@ def _unknown_cause(role: TaskRole) -> Iterator[Problem]:
     if (fails_at(role) or 1) == 1:
         return
     message = (
-        "on Kubernetes, it is not known whether the first of several failures was permanent, so whether to"
-        f" retry the job; expected 1, found {role.min_failed}; or set jobRetryCount to 0, or extras.retryOn"
-        " to always"
+        "on Kubernetes, it is not known which of several failures was permanent, so whether to retry the job;"
+        f" expected 1, found {role.min_failed}; or set jobRetryCount to 0, or extras.retryOn to always"
     )
     yield _problem(role, "unknown-failure-on-kubernetes", message, "1")
 

@@ -83,12 +83,12 @@ class Follower:
         for text in news(before, run):
             self._view.say(text)
         for what, error in list(self._watched.missing.items()):
-            self._say_once(f"the {what} of this run cannot be seen: {error}")
+            self._say_once(f"cannot see the {what} of this run: {error}")
         if run.note:
             self._say_once(run.note)
         if left_out := self._logs.left_out():
             logs = self._command("logs", "TASK", "-f")
-            self._say_once(f"the output of {left_out} tasks is not shown here; to see that of one: {logs}")
+            self._say_once(f"the output of {left_out} more tasks is not shown here; to follow one: {logs}")
         self._tell_of_silence()
 
     def _tell_of_silence(self) -> None:

@@ -199,8 +199,8 @@ def _ended(objects: _Objects, role: Role, pod: TaskPod, end: End) -> RunTask:
         return replace(task, state="stopped")
     followed = is_followed(objects.jobset, role.job, pod, end)
     if followed == "again" and not is_done:
-        why = "its pod was taken away" if end.disrupted else f"failed with exit code {end.code}"
-        waits = f"{why}; it will be started again"
+        why = "the cluster removed the pod" if end.disrupted else f"failed with exit code {end.code}"
+        waits = f"{why}; will be started again"
         return replace(task, state="waiting", exit_code=None, started=None, ended=None, note=waits)
     permanent = end.record.get("behavior") == "PERMANENT" and objects.over and restarts_left(objects.jobset)
     return replace(task, not_retried=followed == "permanent" or permanent)

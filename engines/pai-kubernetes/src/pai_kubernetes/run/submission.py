@@ -51,7 +51,9 @@ def submit(api: Api, render: Render) -> str:
                 continue
             raise CannotRun(str(error)) from None
         return taken
-    raise CannotRun(f"{api.label}: {_TRIES} names of runs in a row are taken, the last one {taken}")
+    raise CannotRun(
+        f"{api.label}: {_TRIES} random names of runs are all taken, the last one {taken}; try again"
+    )
 
 
 def _jobset(rendered: Manifests) -> Mapping[str, Any]:
