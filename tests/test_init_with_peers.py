@@ -172,6 +172,12 @@ def test_what_the_cluster_does_not_say_is_invented(tmp_path: Path) -> None:
     assert all(found[name] for name in ("FC_POD_UID", "FC_POD_NAME", "FC_FRAMEWORK_UID"))
 
 
+def test_a_pod_in_the_place_of_an_evicted_one_is_another_attempt(tmp_path: Path) -> None:
+    pod = run_pod(tmp_path, gang=False, PAI_TASK_ATTEMPT="1", PAI_TASK_EVICTIONS="2")
+    assert pod.init().returncode == 0, pod.log
+    assert variables(pod)["FC_TASK_ATTEMPT_ID"] == "3"
+
+
 def test_what_the_command_line_changes_of_the_job_holds(tmp_path: Path) -> None:
     pod = run_pod(tmp_path)
     pod.mount("config/overrides.json", json.dumps(CHANGED))

@@ -29,7 +29,7 @@ def started_cluster(
 ) -> Iterator["Cluster"]:
     """A cluster with these images, and these directories as storages; nothing is left of it afterwards."""
     with ExitStack() as closing:
-        closing.callback(_guard(folder).communicate)
+        closing.callback(guard(folder).communicate)
         network = Network(folder / "network")
         closing.callback(network.close)
         threads = closing.enter_context(ThreadPoolExecutor(64))
@@ -80,7 +80,7 @@ class Cluster:
         return {task: pod.wait() for task, pod in self.pods.items()}
 
 
-def _guard(folder: Path) -> subprocess.Popen[bytes]:
+def guard(folder: Path) -> subprocess.Popen[bytes]:
     """A process that ends all containers below a folder once nobody has its input open, however that came."""
     kill = (
         'read -r _; for state in "$1"/*/state; do for id in "$state"/*; do'
@@ -92,35 +92,48 @@ def _guard(folder: Path) -> subprocess.Popen[bytes]:
 def _pods(jobset: Object) -> Iterator[tuple[str, int, dict[str, Any]]]:
     """The pods of a JobSet, with their replicated job and index, as the controllers make them at first."""
     assert jobset["apiVersion"] == f"{_JOBSET.replace('sigs.k8s', 'x-k8s')}/v1alpha2"
-    run, uid = jobset["metadata"]["name"], str(uuid4())
+    given = {**jobset, "metadata": {**jobset["metadata"], "uid": str(uuid4())}}
+    for replicated in jobset["spec"]["replicatedJobs"]:
+        for index in range(replicated["template"]["spec"]["completions"]):
+            yield replicated["name"], index, pod_of(given, replicated, index)
+
+
+def labels_of_job(jobset: Object, name: str, restarts: int = 0) -> dict[str, str]:
+    """What JobSet adds to the labels and annotations of a Job, and of its pods."""
+    return {
+        f"{_JOBSET}/jobset-name": jobset["metadata"]["name"],
+        f"{_JOBSET}/jobset-uid": jobset["metadata"]["uid"],
+        f"{_JOBSET}/replicatedjob-name": name,
+        f"{_JOBSET}/replicatedjob-replicas": "1",
+        f"{_JOBSET}/job-index": "0",
+        f"{_JOBSET}/restart-attempt": str(restarts),
+    }
+
+
+def pod_of(
+    jobset: Object, replicated: Object, index: int, restarts: int = 0, failures: int = 0, ignored: int = 0
+) -> dict[str, Any]:
+    """The pod of an index of an Indexed Job of a JobSet.
+
+    It comes after so many restarts of the JobSet, and failures of the index that count and that do not.
+    """
+    run, name = jobset["metadata"]["name"], replicated["name"]
     network = jobset["spec"]["network"]
     assert network["enableDNSHostnames"], "the pods would have no names"
     assert network["publishNotReadyAddresses"], "no name is known before all of its pods are ready"
-    for replicated in jobset["spec"]["replicatedJobs"]:
-        assert replicated.get("replicas", 1) == 1
-        spec, name = replicated["template"]["spec"], replicated["name"]
-        assert spec["completionMode"] == "Indexed"
-        assert spec["parallelism"] == spec["completions"]
-        for index in range(spec["completions"]):
-            job = f"{run}-{name}-0"
-            added = {
-                f"{_JOBSET}/jobset-name": run,
-                f"{_JOBSET}/jobset-uid": uid,
-                f"{_JOBSET}/replicatedjob-name": name,
-                f"{_JOBSET}/replicatedjob-replicas": "1",
-                f"{_JOBSET}/job-index": "0",
-                f"{_JOBSET}/restart-attempt": "0",
-            }
-            yield name, index, _pod(spec, job, index, added, network.get("subdomain") or run)
-
-
-def _pod(spec: Object, job: str, index: int, added: Mapping[str, str], subdomain: str) -> dict[str, Any]:
-    """The pod of an index of an Indexed Job."""
+    assert replicated.get("replicas", 1) == 1
+    spec = replicated["template"]["spec"]
+    assert spec["completionMode"] == "Indexed"
+    assert spec["parallelism"] == spec["completions"]
+    job = f"{run}-{name}-0"
     template = spec["template"]
     of_template = template.get("metadata", {})
+    added = labels_of_job(jobset, name, restarts)
     annotations = {**of_template.get("annotations", {}), **added, _INDEX: str(index)}
     if "backoffLimitPerIndex" in spec:
-        annotations[f"{_BATCH}/job-index-failure-count"] = "0"
+        annotations[f"{_BATCH}/job-index-failure-count"] = str(failures)
+        if ignored:
+            annotations[f"{_BATCH}/job-index-ignored-failure-count"] = str(ignored)
     labels = {**of_template.get("labels", {}), **added, f"{_BATCH}/job-name": job, _INDEX: str(index)}
     hostname = f"{job}-{index}"
     metadata = {
@@ -137,6 +150,7 @@ def _pod(spec: Object, job: str, index: int, added: Mapping[str, str], subdomain
         for kind in ("initContainers", "containers")
         if kind in template["spec"]
     }
+    subdomain = network.get("subdomain") or run
     return {
         "metadata": metadata,
         "spec": {**template["spec"], **containers, "hostname": hostname, "subdomain": subdomain},

@@ -5,6 +5,7 @@ here: seccomp, limits of processors, and GPUs.
 """
 
 import signal
+import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor, Future
 from contextlib import suppress
@@ -69,23 +70,26 @@ _KEPT = "5"
 class Pod:
     """A pod that runs; `folder` is its own, and is made here. Its sandbox is there at once.
 
-    The thread that makes it must go on for as long as the pod does.
+    The thread that makes it must go on for as long as the pod does. `started` and `ended` are the times of
+    its containers (seconds since 1970), `codes` their exit codes.
     """
 
     def __init__(self, manifest: Object, folder: Path, network: Network, available: Available) -> None:
-        self.metadata, self._spec = manifest["metadata"], manifest["spec"]
-        _check(self._spec, _POD | _SCHEDULERS)
-        assert self._spec["restartPolicy"] == "Never", "a failed container would be started again"
-        assert self._spec.get("automountServiceAccountToken") is False, "there is no token here"
+        self.metadata, self.spec = manifest["metadata"], manifest["spec"]
+        _check(self.spec, _POD | _SCHEDULERS)
+        assert self.spec["restartPolicy"] == "Never", "a failed container would be started again"
+        assert self.spec.get("automountServiceAccountToken") is False, "there is no token here"
         self._folder, self._available = folder, available
         (folder / "logs").mkdir(parents=True)
-        self.volumes = Volumes(self._spec.get("volumes", ()), folder / "volumes", available)
-        name = ".".join(filter(None, (self._spec["hostname"], self._spec.get("subdomain", ""))))
+        self.volumes = Volumes(self.spec.get("volumes", ()), folder / "volumes", available)
+        name = ".".join(filter(None, (self.spec["hostname"], self.spec.get("subdomain", ""))))
         self.sandbox = network.attach(name)
         (folder / "resolv.conf").write_text(network.resolver())
         (folder / "hosts").write_text(self.sandbox.hosts())
-        (folder / "hostname").write_text(f"{self._spec['hostname']}\n")
+        (folder / "hostname").write_text(f"{self.spec['hostname']}\n")
         self.codes: dict[str, int] = {}
+        self.started: dict[str, float] = {}
+        self.ended: dict[str, float] = {}
         self._running: dict[str, Running] = {}
         self._lock = Lock()
         self._is_stopped = False
@@ -104,6 +108,13 @@ class Pod:
             raise AssertionError({name: self.log(name) for name in self._running}) from None
         return self.codes
 
+    def is_over(self) -> bool:
+        """Whether all of it has ended; raises what went wrong in this kubelet."""
+        if self._work is None or not self._work.done():
+            return False
+        self._work.result()
+        return True
+
     def wait_until_said(self, name: str, text: str) -> None:
         """Wait until a container has written a text, which it must do before the pod ends."""
         until(lambda: text in self.log(name) or (self._work and self._work.done()))
@@ -113,7 +124,11 @@ class Pod:
         """What deleting it does: SIGTERM to all but sidecars, which are to end after the others."""
         with self._lock:
             self._is_stopped = True
-            running = [self._running[name] for name in self._names if name in self._running]
+            running = [
+                self._running[name]
+                for name in self._names
+                if name in self._running and name not in self.codes
+            ]
         for container in running:
             container.stop(self._grace)
 
@@ -133,7 +148,11 @@ class Pod:
 
     def log(self, name: str) -> str:
         """What a container has written, as ``kubectl logs`` shows it."""
-        return content(self._folder / "logs" / name).decode()
+        return self.written(name).decode()
+
+    def written(self, name: str, start: int = 0) -> bytes:
+        """What a container has written, from a byte on."""
+        return content(self._folder / "logs" / name)[start:]
 
     def message(self, name: str) -> str:
         """The termination message of a container."""
@@ -149,24 +168,24 @@ class Pod:
 
     @property
     def _grace(self) -> float:
-        return float(self._spec.get("terminationGracePeriodSeconds", 30))
+        return float(self.spec.get("terminationGracePeriodSeconds", 30))
 
     @property
     def _names(self) -> list[str]:
         """Of its containers that are no sidecars."""
-        specs = (*self._spec.get("initContainers", ()), *self._spec["containers"])
+        specs = (*self.spec.get("initContainers", ()), *self.spec["containers"])
         return [spec["name"] for spec in specs if "restartPolicy" not in spec]
 
     def _run(self) -> None:
         try:
-            for spec in self._spec.get("initContainers", ()):
+            for spec in self.spec.get("initContainers", ()):
                 if not self._begin(spec):
                     return
                 if "restartPolicy" in spec:
                     self._running[spec["name"]].wait_for_start()
                 elif self._end(spec["name"]):
                     return
-            started = [spec["name"] for spec in self._spec["containers"] if self._begin(spec)]
+            started = [spec["name"] for spec in self.spec["containers"] if self._begin(spec)]
             for name in started:
                 self._end(name)
         finally:
@@ -182,16 +201,19 @@ class Pod:
                 name = spec["name"]
                 log = self._folder / "logs" / name
                 self._running[name] = Running(self._container(spec), self._folder, log)
+                self.started[name] = time.time()
             return not self._is_stopped
 
     def _end(self, name: str) -> int:
-        self.codes[name] = self._running[name].end().code
-        return self.codes[name]
+        code = self._running[name].end().code
+        self.ended[name] = time.time()
+        self.codes[name] = code
+        return code
 
     def _container(self, spec: Object) -> Container:
         _check(spec, _CONTAINER)
         image = self._available.images[spec["image"]]
-        context = {**self._spec.get("securityContext", {}), **spec.get("securityContext", {})}
+        context = {**self.spec.get("securityContext", {}), **spec.get("securityContext", {})}
         _check(context, _SECURITY)
         user = context.get("runAsUser", image.user)
         assert user or not context.get("runAsNonRoot"), "the kubelet would not start it"
@@ -200,7 +222,7 @@ class Pod:
             _argv(spec, image),
             {
                 **_SERVICE,
-                "HOSTNAME": self._spec["hostname"],
+                "HOSTNAME": self.spec["hostname"],
                 **image.environment,
                 **({"PAI_POD_KEPT": _KEPT} if "restartPolicy" in spec else {}),
                 **self._environment(spec),
@@ -213,7 +235,7 @@ class Pod:
             read_only=context.get("readOnlyRootFilesystem", False),
             memory=_bytes(spec.get("resources", {}).get("limits", {}).get("memory", "")),
             shm=self.volumes.shm(spec),
-            hostname=self._spec["hostname"],
+            hostname=self.spec["hostname"],
             network=self.sandbox.path,
             can_gain_privileges=context.get("allowPrivilegeEscalation", True),
         )

@@ -62,6 +62,10 @@ class Network:
         """Let the name server know the pod, as that of a headless service with unready addresses does."""
         (self._names / attached.name).write_text(f"{attached.address} {attached.name}.{DOMAIN}\n")
 
+    def retract(self, attached: "Attached") -> None:
+        """Let the name server forget the pod."""
+        (self._names / attached.name).unlink(missing_ok=True)
+
     def resolver(self) -> str:
         """The ``resolv.conf`` of pods, as the kubelet writes it."""
         search = f"{DOMAIN} svc.cluster.local cluster.local"

@@ -22,15 +22,18 @@ class End:
 
 
 class Job:
-    """An Indexed Job, one attempt of the JobSet: `running` are its pods' indexes, with their failures."""
+    """An Indexed Job, one attempt of the JobSet: `running` are its pods' indexes, with their failures.
+
+    `condition` is how it has ended: type, reason and message.
+    """
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
         assert spec["completionMode"] == "Indexed"
         assert spec["parallelism"] == spec["completions"]
         self._spec = spec
         self._completions: int = spec["completions"]
-        self._failed: set[int] = set()
-        self._succeeded: set[int] = set()
+        self.failed: set[int] = set()
+        self.succeeded: set[int] = set()
         self.running = dict.fromkeys(range(self._completions), 0)
         self.condition: tuple[str, str, str] | None = None
 
@@ -40,7 +43,7 @@ class Job:
             self._pod_failed(index, end)
         else:
             del self.running[index]
-            self._succeeded.add(index)
+            self.succeeded.add(index)
         self._look()
         if self.condition:
             # "The Job controller triggers termination of all remaining running Pods for that Job."
@@ -60,7 +63,7 @@ class Job:
             # "to avoid unnecessary retries within the index of a failed pod"; "When the per-index backoff
             # limit is exceeded for an index, Kubernetes considers the index as failed"
             del self.running[index]
-            self._failed.add(index)
+            self.failed.add(index)
         else:
             self.running[index] += 1
 
@@ -82,15 +85,15 @@ class Job:
         # the success policy"
         if self.condition:
             return
-        if len(self._failed) > self._spec["maxFailedIndexes"]:
+        if len(self.failed) > self._spec["maxFailedIndexes"]:
             # "When the number of failed indexes exceeds the maxFailedIndexes field, the Job controller
             # triggers termination of all remaining running Pods"
             self.condition = ("Failed", "MaxFailedIndexesExceeded", "Job has exceeded [...]")
-        elif self._failed and len(self._failed) + len(self._succeeded) == self._completions:
+        elif self.failed and len(self.failed) + len(self.succeeded) == self._completions:
             # "Once all indexes finish for a Job where you specified a backoff limit per index, if at least
             # one of those indexes did fail, the Job controller marks the overall Job as failed"
             self.condition = ("Failed", "FailedIndexes", "Job has failed indexes")
-        elif len(self._succeeded) >= self._wanted():
+        elif len(self.succeeded) >= self._wanted():
             self.condition = ("Complete", "", "")
 
     def _wanted(self) -> int:
@@ -102,7 +105,10 @@ class Job:
 
 
 class JobSet:
-    """A JobSet with one Job for each role; `jobs` are their specs, `names` their names as replicated jobs."""
+    """A JobSet with one Job for each role; `jobs` are their specs, `names` their names as replicated jobs.
+
+    The attribute `jobs` has its Jobs, by these names.
+    """
 
     def __init__(
         self, jobs: Mapping[str, Mapping[str, Any]], jobset: Mapping[str, Any], names: Mapping[str, str]
@@ -110,13 +116,13 @@ class JobSet:
         self._specs = {names[role]: spec for role, spec in jobs.items()}
         self._spec = jobset
         self._names = names
-        self._counted = 0
+        self.counted = 0
         self.restarts = 0
         self.outcome: str | None = None
         self._start()
 
     def _start(self) -> None:
-        self._jobs = {name: Job(spec) for name, spec in self._specs.items()}
+        self.jobs = {name: Job(spec) for name, spec in self._specs.items()}
 
     @property
     def running(self) -> dict[TaskName, tuple[int, int]]:
@@ -126,13 +132,13 @@ class JobSet:
         return {
             (role, index): (self.restarts, failures)
             for role, name in self._names.items()
-            for index, failures in self._jobs[name].running.items()
+            for index, failures in self.jobs[name].running.items()
         }
 
     def pod_ended(self, task: TaskName, end: End) -> None:
         """The pod of a task has ended; its Job takes notice, and then the JobSet."""
-        self._jobs[self._names[task[0]]].pod_ended(task[1], end)
-        failed = [name for name, job in self._jobs.items() if job.condition and job.condition[0] == "Failed"]
+        self.jobs[self._names[task[0]]].pod_ended(task[1], end)
+        failed = [name for name, job in self.jobs.items() if job.condition and job.condition[0] == "Failed"]
         if failed:
             self._job_failed(failed[0])
         elif self._is_complete():
@@ -144,11 +150,11 @@ class JobSet:
             # "Do not count the failure against maxRestarts."
             self.restarts += 1
             self._start()
-        elif action == "RestartJobSet" and self._counted < self._spec["failurePolicy"]["maxRestarts"]:
+        elif action == "RestartJobSet" and self.counted < self._spec["failurePolicy"]["maxRestarts"]:
             # "Restart the JobSet if the number of restart attempts is less than MaxRestarts. Otherwise,
             # fail the JobSet."; "A restart is achieved by recreating all active child jobs."
             self.restarts += 1
-            self._counted += 1
+            self.counted += 1
             self._start()
         else:
             # "Fail the JobSet immediately, regardless of maxRestarts."
@@ -157,7 +163,7 @@ class JobSet:
     def _action(self, name: str) -> str:
         # "For a given Job failure, the rules will be evaluated in order, and only the first matching rule
         # will be executed. If no matching rule is found, the RestartJobSet action is applied."
-        condition = self._jobs[name].condition
+        condition = self.jobs[name].condition
         assert condition
         _, reason, message = condition
         for rule in self._spec["failurePolicy"]["rules"]:
@@ -176,6 +182,6 @@ class JobSet:
         # "operator determines either All or Any of the selected jobs should succeed to consider the JobSet
         # successful"; "A null or empty list will apply to all replicatedJobs."
         policy = self._spec["successPolicy"]
-        targets = policy.get("targetReplicatedJobs") or list(self._jobs)
-        complete = [self._jobs[name].condition is not None for name in targets]
+        targets = policy.get("targetReplicatedJobs") or list(self.jobs)
+        complete = [self.jobs[name].condition is not None for name in targets]
         return any(complete) if policy["operator"] == "Any" else all(complete)

@@ -91,7 +91,7 @@ def test_nothing_is_lost_or_given_twice_where_connections_break(
     for number, (line, later) in enumerate(lines):
         moment += (0, 7, 10**9)[later] * number
         second, rest = divmod(moment, 10**9)
-        time = f"2023-11-14T22:{13 + (second - 1_700_000_000) // 60:02}:{second % 60:02}.{rest:09}Z"
+        time = f"2023-11-14T22:{13 + (second - 1_699_999_980) // 60:02}:{second % 60:02}.{rest:09}Z"
         text = line.replace(b"\n", b"").replace(b"\r", b"") + b"\n"
         server.log(pod, "app", text, time=time)
         log += text

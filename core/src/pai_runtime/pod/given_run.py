@@ -53,7 +53,8 @@ def engine_variables(peers: Peers, own: TaskName, environment: Mapping[str, str]
     """FrameworkController's variables, of what the environment says of the pod; raises `UnknownTask`."""
     attempt = Attempt(
         of_job=_number(environment, "PAI_JOB_ATTEMPT"),
-        of_task=_number(environment, "PAI_TASK_ATTEMPT"),
+        # A pod that takes the place of one that was evicted is another attempt, which counts as no failure.
+        of_task=_number(environment, "PAI_TASK_ATTEMPT") + _number(environment, "PAI_TASK_EVICTIONS"),
         namespace=environment.get("PAI_POD_NAMESPACE") or Attempt().namespace,
         run_uid=environment.get("PAI_JOBSET_UID", ""),
         pod=environment.get("PAI_POD_NAME", ""),

@@ -16,6 +16,9 @@ from pai_runtime.runs.log_times import Piece
 MOST_BUFFERED: Final = 1 << 20
 """Bytes that nobody has read yet; then the node has to wait."""
 
+NO_LOG: Final = (400, 404)
+"""The pod is gone, or has no such container that has started."""
+
 _PIECE: Final = 1 << 16
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 30
@@ -109,7 +112,9 @@ class LogStream:
                 if not (follow and self._goes_on()):
                     break
             except ApiError as failed:
-                if not (follow and failed.may_pass):
+                # A node that starts anew may not know a container again at once.
+                is_unknown = failed.status in NO_LOG and self._goes_on()
+                if not (follow and (failed.may_pass or is_unknown)):
                     error = failed
                     break
             failures = 1 if self._lines.position != position else failures + 1

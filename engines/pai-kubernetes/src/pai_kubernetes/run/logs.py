@@ -9,7 +9,7 @@ from typing import Final
 from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.errors import ApiError
 from pai_kubernetes.api.paths import pod_log
-from pai_kubernetes.api.pod_logs import LogStream
+from pai_kubernetes.api.pod_logs import NO_LOG, LogStream
 from pai_kubernetes.labels import APP, INIT, RUNTIME_LOG
 from pai_kubernetes.run.ends import end_of
 from pai_kubernetes.run.pods import TaskPod, container_status, has_started
@@ -29,8 +29,6 @@ _MOST_TAIL = 1 << 18
 _PIECE = 1 << 16
 _HUGE: Final = 1 << 62
 """More bytes than a node keeps of a log, whose size nobody tells."""
-NO_LOG: Final = (400, 404)
-"""The pod is gone, or has no such container that has started."""
 
 
 class Logs:
