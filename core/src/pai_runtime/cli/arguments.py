@@ -39,6 +39,16 @@ def add_policy(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_code(parser: argparse.ArgumentParser) -> None:
+    """Local code, beside what the job names."""
+    parser.add_argument(
+        "--code",
+        type=Path,
+        metavar="DIR",
+        help="directory whose files each task starts with; takes precedence over extras.code of the job",
+    )
+
+
 def add_json(parser: argparse.ArgumentParser) -> None:
     """JSON instead of text."""
     parser.add_argument("--json", action="store_true", help="print JSON")

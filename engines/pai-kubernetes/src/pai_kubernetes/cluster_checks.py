@@ -1,7 +1,7 @@
 """What a cluster cannot give to a job, by asking it; its own check of the objects, which creates nothing."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any, Final
@@ -25,11 +25,6 @@ _OLDEST: Final = 33
 """Kubernetes 1.33 has all that the completion policies need."""
 _OLDEST_WITH_IMAGE_VOLUMES: Final = 35
 
-_PATHS: Final[Mapping[str, Callable[[str], str]]] = {
-    "JobSet": paths.jobsets,
-    "ConfigMap": paths.config_maps,
-    "Secret": paths.secrets,
-}
 _NO_SECRET: Final = "e30="  # noqa: S105 - {}, which is valid where a kind of Secret wants JSON
 _FIELD: Final = re.compile(r"\b(?:spec|metadata)(?:\.[A-Za-z]+|\[\d+\])+")
 """A field in the words of a webhook, which gives no causes."""
@@ -42,12 +37,17 @@ def check_cluster(
 ) -> None:
     """Report all of it; what nobody may ask is a note. Raises `ApiError` if the cluster cannot be asked."""
     _check_version(api, profile, problems)
-    if not _dry_run(api, rendered, problems):
+    is_known = _dry_run(api, rendered, problems)
+    problems.add(
+        *(Problem("cluster-warning", f"{api.label}: {text}", severity="warning") for text in api.warnings)
+    )
+    if not is_known:
         return
     jobset = rendered.objects[0]
     _check_nodes(api, jobset, job, problems)
     _check_claims(api, jobset, rendered, problems)
     _check_queue(api, jobset, job, problems)
+    _check_priorities(api, jobset, job, problems)
 
 
 def _check_version(api: Api, profile: KubernetesProfile, problems: Problems) -> None:
@@ -71,7 +71,7 @@ def _dry_run(api: Api, rendered: Rendered, problems: Problems) -> bool:
     """Have the API server check all objects; whether there is more to be asked."""
     for document in (*rendered.objects, *map(_without_values, rendered.secrets)):
         try:
-            api.create(_PATHS[document["kind"]](api.namespace), document, dry_run=True)
+            api.create(paths.OF_KIND[document["kind"]](api.namespace), document, dry_run=True)
         except ApiError as error:
             if error.reason == "AlreadyExists":
                 continue
@@ -216,6 +216,17 @@ def _check_queue(api: Api, jobset: Object, job: Job, problems: Problems) -> None
             problems.add(_at(place, "no-queue", message))
 
 
+def _check_priorities(api: Api, jobset: Object, job: Job, problems: Problems) -> None:
+    """Whether its priority classes exist, which only the pods would be refused for."""
+    place = root_of(job).at(("defaults", "virtualCluster"))
+    names = {pod.get("priorityClassName", "") for _, pod in _pods(jobset, job)} - {""}
+    for name in sorted(names):
+        with _may_be_forbidden(api, f"whether the priority class '{name}' exists", problems):
+            if not _exists(api, paths.priority_classes(name)):
+                message = f"its priority class '{name}' does not exist on this cluster"
+                problems.add(_at(place, "no-priority-class", message))
+
+
 def _exists(api: Api, path: str) -> bool:
     try:
         api.get(path)
@@ -229,4 +240,4 @@ def _exists(api: Api, path: str) -> bool:
 def _at(place: Location | None, code: str, message: str, severity: Severity = "error") -> Problem:
     if place is None:
         return Problem(code, message, severity=severity)
-    return Problem(code, message, place.position, place.field, severity=severity)
+    return place.problem(code, message, severity=severity)
