@@ -57,7 +57,7 @@ class Follower:
                 self._show_rest(run)
         if self._interrupted:
             self._view.say(
-                f"{self._name} goes on; to follow it again: {self._command('logs', '-f')}; "
+                f"{self._name} keeps running; to follow it again: {self._command('logs', '-f')}; "
                 f"to stop it: {self._command('stop')}"
             )
         self._view.show(run)
