@@ -42,7 +42,8 @@ class Watch:
     that was taken stays as it is. Those out of a list may have no ``kind``, and none has ``managedFields``.
     `on_change` is called in the thread, with the kind of change and the object: ``SYNCED`` (object empty)
     when all of `objects` is new, ``ADDED``, ``MODIFIED``, ``DELETED``, and ``FAILED`` with which it ends, as
-    `error` says: what no other try gets over, such as 403. `trouble` is why it is not up to date at present, if so; it goes on trying.
+    `error` says: what no other try gets over, such as 403. `trouble` is why it is not up to date at present,
+    if so; it goes on trying.
     """
 
     def __init__(
