@@ -88,6 +88,17 @@ def test_a_mapping_that_was_taken_stays_as_it_is(server: ApiServer) -> None:
         assert set(taken) == {"one"}
 
 
+def test_who_has_set_which_field_is_not_kept(server: ApiServer) -> None:
+    fields = [{"manager": "kubelet", "fieldsV1": {}}]
+    server.put(MAPS, _map("one", managedFields=fields))
+    with watching(server) as watched:
+        watched.has("one")
+        server.put(MAPS, _map("two", managedFields=fields))
+        watched.has("one", "two")
+        found = watched.watch.objects.values()
+        assert not any("managedFields" in each["metadata"] for each in found)
+
+
 def test_it_is_told_of_what_is_selected_only(server: ApiServer) -> None:
     with watching(server, selector="run=mine") as watched:
         watched.wait(lambda: watched.count("SYNCED") == 1)

@@ -39,10 +39,11 @@ class Watch:
     """A collection that is listed, and then watched in a thread of its own until it is closed.
 
     `objects`: all of them by name, as they were at one time; each change replaces the mapping, so that one
-    that was taken stays as it is. Those out of a list may have no ``kind``. `on_change` is called in the
-    thread, with the kind of change and the object: ``SYNCED`` (object empty) when all of `objects` is new,
-    ``ADDED``, ``MODIFIED``, ``DELETED``, and ``FAILED`` with which it ends, as `error` says: what no other
-    try gets over, such as 403. `trouble` is why it is not up to date at present, if so; it goes on trying.
+    that was taken stays as it is. Those out of a list may have no ``kind``, and none has ``managedFields``.
+    `on_change` is called in the thread, with the kind of change and the object: ``SYNCED`` (object empty)
+    when all of `objects` is new, ``ADDED``, ``MODIFIED``, ``DELETED``, and ``FAILED`` with which it ends, as
+    `error` says: what no other try gets over, such as 403. `trouble` is why it is not up to date at present,
+    if so; it goes on trying.
     """
 
     def __init__(
@@ -88,7 +89,7 @@ class Watch:
         while not self._closed.is_set():
             try:
                 listing = self._api.list(self._path, selector=self._selector, fields=self._fields)
-                self.objects = {each["metadata"]["name"]: each for each in listing.items}
+                self.objects = {each["metadata"]["name"]: _kept(each) for each in listing.items}
                 self.trouble = None
                 self._tell(SYNCED, {})
                 self._follow(listing.version)
@@ -146,7 +147,7 @@ class Watch:
         version = str(metadata.get("resourceVersion") or "") if isinstance(metadata, dict) else ""
         if kind in (ADDED, MODIFIED, DELETED) and is_object(document) and isinstance(document, dict):
             name = document["metadata"]["name"]
-            objects = {**self.objects, name: document}
+            objects = {**self.objects, name: _kept(document)}
             if kind == DELETED:
                 del objects[name]
             if len(objects) > MOST_ITEMS:
@@ -166,6 +167,12 @@ class Watch:
         self._failures += 1
         asked = min(trouble.pause, _LONGEST_ASKED) if trouble else 0
         self._closed.wait(max(asked, backoff(self._failures, _FIRST_PAUSE, _LONGEST_PAUSE)))
+
+
+def _kept(document: dict[str, Any]) -> dict[str, Any]:
+    """An object without who has set which of its fields: that is half of a pod, and they may be thousands."""
+    document["metadata"].pop("managedFields", None)
+    return document
 
 
 def _parsed(stream: Stream, api: Api, path: str) -> Iterator[dict[str, Any]]:
