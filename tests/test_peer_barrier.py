@@ -256,7 +256,7 @@ def test_a_task_of_a_gang_waits_for_the_others_in_each_of_its_attempts(
     monkeypatch.setattr(peer_barrier, "resolve", lambda name, domain: server(name))  # noqa: ARG005
     peers = Peers("run", "alice", gang=True, barrier_seconds=0.01, hosts={})
     with pytest.raises(BarrierFailed):
-        find_addresses(peers, NAMES, OWN, {"POD_IP": "10.0.0.2", "PAI_TASK_ATTEMPT": "1"}, [].append)
+        find_addresses(peers, NAMES, OWN, {"POD_IP": "10.0.0.2", "PAI_TASK_ATTEMPT": "1"}, print)
 
 
 def test_the_only_task_needs_no_name_server(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,6 @@ _KIND = "/api/v1/pods/log"
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiServer]:
     be_quick(monkeypatch)
-    monkeypatch.setattr("pai_kubernetes.api.pod_logs._FIRST_PAUSE", 0.01)
     with ApiServer() as started:
         yield started
         while _READERS:
@@ -174,6 +173,7 @@ def test_not_more_logs_are_followed_at_once_than_there_may_be_threads(
     server: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(logs, "MOST_FOLLOWED", 2)
+    monkeypatch.setattr("pai_kubernetes.run.follow._REST_OF_LOGS", 0.0)  # they do not end
     cluster = PlayedCluster(server, {"worker": 4})
     for index in range(4):
         server.log(cluster.pod(index=index, status=running()), "app", b"hello\n")

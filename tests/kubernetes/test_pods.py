@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from pai_kubernetes.manifests.pod import VOLUME
 from pai_kubernetes.profile import SkuType, VirtualCluster
 from pai_runtime.engines.cluster import ClusterRequest
 from pai_runtime.engines.code import Code
@@ -130,7 +129,7 @@ def test_what_prints_the_runtimes_log_goes_on_beside_the_task(tmp_path: Path) ->
     sidecar = spec["initContainers"][1]
     assert sidecar["restartPolicy"] == "Always"
     assert sidecar["args"] == ["init", "--print-logs"]
-    assert sidecar["volumeMounts"] == [{"name": VOLUME, "mountPath": "/usr/local/pai", "readOnly": True}]
+    assert sidecar["volumeMounts"] == [{"name": "pai-vol", "mountPath": "/usr/local/pai", "readOnly": True}]
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ It runs beside the task, as a user of its own, on the pod volume that it can onl
 files there, so they are read as such. It goes on until a signal ends it, which the kubelet sends once the
 task has ended, and then prints what is left.
 
-A task of a gang that ends soon keeps its pod for a while: those of others that look for it by its name, since
-they started later or are in a pause, would never find it otherwise (`pai_runtime.pod.peer_barrier`). One that
-was cancelled does not, since its job is being stopped or restarted, nor one that has decided its job
+A task of a gang that ends soon keeps its pod for a while: those of others that look for it by its name,
+since they started later or are in a pause, would never find it otherwise (`pai_runtime.pod.peer_barrier`).
+One that was cancelled does not, since its job is being stopped or restarted, nor one that has decided its job
 (`DECIDING_VARIABLE`).
 
 Between the lines of the log it tells the variables of the task (`pai_runtime.runs.told_variables`), whenever

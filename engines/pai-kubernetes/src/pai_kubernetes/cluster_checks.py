@@ -1,7 +1,7 @@
 """What a cluster cannot give to a job, by asking it; its own check of the objects, which creates nothing."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any, Final
@@ -25,11 +25,6 @@ _OLDEST: Final = 33
 """Kubernetes 1.33 has all that the completion policies need."""
 _OLDEST_WITH_IMAGE_VOLUMES: Final = 35
 
-_PATHS: Final[Mapping[str, Callable[[str], str]]] = {
-    "JobSet": paths.jobsets,
-    "ConfigMap": paths.config_maps,
-    "Secret": paths.secrets,
-}
 _NO_SECRET: Final = "e30="  # noqa: S105 - {}, which is valid where a kind of Secret wants JSON
 _FIELD: Final = re.compile(r"\b(?:spec|metadata)(?:\.[A-Za-z]+|\[\d+\])+")
 """A field in the words of a webhook, which gives no causes."""
@@ -76,7 +71,7 @@ def _dry_run(api: Api, rendered: Rendered, problems: Problems) -> bool:
     """Have the API server check all objects; whether there is more to be asked."""
     for document in (*rendered.objects, *map(_without_values, rendered.secrets)):
         try:
-            api.create(_PATHS[document["kind"]](api.namespace), document, dry_run=True)
+            api.create(paths.OF_KIND[document["kind"]](api.namespace), document, dry_run=True)
         except ApiError as error:
             if error.reason == "AlreadyExists":
                 continue
@@ -233,4 +228,4 @@ def _exists(api: Api, path: str) -> bool:
 def _at(place: Location | None, code: str, message: str, severity: Severity = "error") -> Problem:
     if place is None:
         return Problem(code, message, severity=severity)
-    return Problem(code, message, place.position, place.field, severity=severity)
+    return place.problem(code, message, severity=severity)

@@ -24,6 +24,8 @@ REPLICATED_JOB: Final = "jobset.sigs.k8s.io/replicatedjob-name"
 RESTART_ATTEMPT: Final = "jobset.sigs.k8s.io/restart-attempt"
 COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 INDEX_FAILURES: Final = "batch.kubernetes.io/job-index-failure-count"
+INDEX_IGNORED_FAILURES: Final = "batch.kubernetes.io/job-index-ignored-failure-count"
+"""Of evictions and the like, which do not count as failures."""
 # Kueue reads these of a JobSet.
 QUEUE: Final = "kueue.x-k8s.io/queue-name"
 PRIORITY: Final = "kueue.x-k8s.io/priority-class"

@@ -76,6 +76,11 @@ def not_json(asked: Asked, what: str) -> ApiError:
     )
 
 
+def too_many(asked: Asked, most: int) -> ApiError:
+    """The error that a collection is larger than what is taken."""
+    return ApiError(f"{asked.label}: more than {most} {asked.target.full_resource}")
+
+
 def warnings_of(answer: Answer) -> Iterator[str]:
     """What a server warns of, as deprecations and admission policies do: headers ``299 - "text"``."""
     for header in (answer.headers.get_all("Warning") or ())[:_MOST_WARNINGS]:

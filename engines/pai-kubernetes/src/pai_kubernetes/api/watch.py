@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 from http import HTTPStatus
 from typing import Any, Final
 
-from pai_kubernetes.api.client import Api, Stream, is_object
+from pai_kubernetes.api.client import MOST_ITEMS, Api, Stream, is_object
 from pai_kubernetes.api.errors import ApiError
-from pai_kubernetes.api.messages import event_error
+from pai_kubernetes.api.messages import event_error, too_many
 from pai_runtime.plugin.backoff import backoff
 
 SYNCED: Final = "SYNCED"
@@ -63,12 +63,20 @@ class Watch:
         self._fields = fields
         self._on_change = on_change
         self._closed = threading.Event()
+        self._has_begun = threading.Event()
         self._stream: Stream | None = None
         self._failures = 0
 
     def start(self) -> None:
         """Begin."""
         threading.Thread(target=self._run, name=f"watch {self._path}", daemon=True).start()
+
+    def wait(self, seconds: float) -> None:
+        """Wait, at most so long, until all has been listed once; raises `ApiError`."""
+        if not self._has_begun.wait(seconds) and self.error is None:
+            raise ApiError(f"{self._api.label}: the cluster does not answer", may_pass=True)
+        if self.error is not None:
+            raise self.error
 
     def close(self) -> None:
         """End it, without waiting for the thread, which makes no further call."""
@@ -141,6 +149,8 @@ class Watch:
             objects = {**self.objects, name: document}
             if kind == DELETED:
                 del objects[name]
+            if len(objects) > MOST_ITEMS:
+                raise too_many(self._api.asked("watch", self._path), MOST_ITEMS)
             self.objects = objects
             self._tell(str(kind), document)
         return version
@@ -148,6 +158,8 @@ class Watch:
     def _tell(self, kind: str, document: dict[str, Any]) -> None:
         if not self._closed.is_set():
             self._on_change(kind, document)
+        if kind in (SYNCED, FAILED):
+            self._has_begun.set()
 
     def _pause(self, trouble: ApiError | None) -> None:
         self.trouble = trouble

@@ -7,13 +7,12 @@ import stat
 import tarfile
 from typing import Final
 
+from pai_kubernetes.manifests.sizes import MOST_DATA
 from pai_runtime.document.amounts import size_text
 from pai_runtime.engines.code import IGNORE_FILE, Code, CodeEntry
 from pai_runtime.pod.code import MOST_BYTES
 from pai_runtime.runs.cannot_run import CannotRun
 
-MOST_PACKED: Final = 1024 * 1024
-"""Bytes that a ConfigMap holds."""
 _TIME: Final = 315_532_800
 """1980, the first year of a ZIP file: a checkout, and a copy, have other times for the same content."""
 _MOST_NAMED: Final = 5
@@ -40,8 +39,8 @@ def code_archive(code: Code) -> bytes:
                 raise _too_large(code, sizes, f"more than {size_text(MOST_BYTES)}")
     if faults:
         raise CannotRun(f"cannot read the code: {faults[0].filename}: {faults[0].strerror}")
-    if packed.tell() > MOST_PACKED:
-        raise _too_large(code, sizes, f"{size_text(packed.tell())} compressed, of {size_text(MOST_PACKED)}")
+    if packed.tell() > MOST_DATA:
+        raise _too_large(code, sizes, f"{size_text(packed.tell())} compressed, of {size_text(MOST_DATA)}")
     return packed.getvalue()
 
 

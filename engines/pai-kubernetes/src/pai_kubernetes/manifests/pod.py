@@ -10,12 +10,15 @@ from pai_kubernetes.manifests.run_objects import RunObjects
 from pai_kubernetes.manifests.storages import StorageVolumes
 from pai_runtime.job.model import TaskRole
 from pai_runtime.pod.runtime_log import DECIDING_VARIABLE, FAILURE, SUCCESS
+from pai_runtime.task.bundle import LAUNCHER, PREFIX, VOLUME
 from pai_runtime.task.plan import Plan
 
-VOLUME: Final = "pai-vol"
+_CONFIG, _CODE, _SECRETS = f"{VOLUME}-config", f"{VOLUME}-code", f"{VOLUME}-secrets"
+_SHM: Final = "/dev/shm"  # noqa: S108 - a volume of its own
+MOUNT_POINTS: Final = (VOLUME, _CONFIG, _CODE, _SECRETS, _SHM)
+"""Where a pod mounts volumes of its own."""
 
-_PAI: Final = "/usr/local/pai"
-_CONFIG, _CODE, _SECRETS = f"{_PAI}-config", f"{_PAI}-code", f"{_PAI}-secrets"
+_VOLUME_NAME: Final = "pai-vol"
 _TERMINATION_LOG: Final = "/tmp/pai-termination-log"  # noqa: S108 - the platform's contract
 _GRACE_SECONDS: Final = 60
 """The supervisor gives processes 10 s, and exit callbacks 30 s; the rest is a margin."""
@@ -69,7 +72,7 @@ def pod_template(
 
 def _volumes(run: RunObjects, role: TaskRole) -> list[dict[str, Any]]:
     volumes: list[dict[str, Any]] = [
-        {"name": VOLUME, "emptyDir": {}},
+        {"name": _VOLUME_NAME, "emptyDir": {}},
         {"name": "pai-config", "configMap": {"name": run.job_config}},
         {"name": "pai-secrets", "secret": {"secretName": run.secrets, "defaultMode": _OWNERS_ONLY}},
     ]
@@ -90,7 +93,7 @@ def _bundle(run: RunObjects) -> Mounts:
     return [
         {
             "name": "runtime-bundle",
-            "mountPath": f"{_PAI}/bundle",
+            "mountPath": PREFIX,
             "subPath": "opt/pai-runtime/bundle",
             "readOnly": True,
         }
@@ -117,7 +120,7 @@ def _init(run: RunObjects, role: TaskRole, storages: Mounts) -> dict[str, Any]:
         "resources": init_resources(role),
         "securityContext": {"runAsUser": 0, **_without_capabilities()},
         "volumeMounts": [
-            {"name": VOLUME, "mountPath": _PAI},
+            {"name": _VOLUME_NAME, "mountPath": VOLUME},
             {"name": "pai-config", "mountPath": _CONFIG, "readOnly": True},
             {"name": "pai-secrets", "mountPath": _SECRETS, "readOnly": True},
             *code,
@@ -145,23 +148,23 @@ def _runtime_log(run: RunObjects, role: TaskRole) -> dict[str, Any]:
             "readOnlyRootFilesystem": True,
             **_without_capabilities(),
         },
-        "volumeMounts": [{"name": VOLUME, "mountPath": _PAI, "readOnly": True}],
+        "volumeMounts": [{"name": _VOLUME_NAME, "mountPath": VOLUME, "readOnly": True}],
     }
 
 
 def _app(run: RunObjects, role: TaskRole, plan: Plan, image: str, storages: Mounts) -> dict[str, Any]:
-    shm = [{"name": "shm", "mountPath": "/dev/shm"}] if role.shm_mb else []  # noqa: S108 - a volume of its own
+    shm = [{"name": "shm", "mountPath": _SHM}] if role.shm_mb else []
     capabilities = {*_OF_A_ROOT_SHELL, *(each for use in plan.uses for each in use.capabilities)}
     return {
         "name": labels.APP,
         "image": image,
         "imagePullPolicy": run.profile.image_pull_policy,
-        "command": [f"{_PAI}/runtime"],
-        **({"workingDir": f"{_PAI}/code"} if run.code_config else {}),
+        "command": [LAUNCHER],
+        **({"workingDir": f"{VOLUME}/code"} if run.code_config else {}),
         "resources": task_resources(role, run.profile),
         "securityContext": _without_capabilities(*sorted(capabilities)),
         "terminationMessagePath": _TERMINATION_LOG,
-        "volumeMounts": [{"name": VOLUME, "mountPath": _PAI}, *shm, *_bundle(run), *storages],
+        "volumeMounts": [{"name": _VOLUME_NAME, "mountPath": VOLUME}, *shm, *_bundle(run), *storages],
     }
 
 

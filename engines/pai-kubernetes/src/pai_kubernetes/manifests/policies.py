@@ -165,5 +165,4 @@ def _unknown_cause(role: TaskRole) -> Iterator[Problem]:
 
 def _problem(role: TaskRole, code: str, message: str, expected: str) -> Problem:
     place = role.value.at(("completion", "minFailedInstances"))
-    found = str(role.min_failed)
-    return Problem(code, message, place.position, place.field, found=found, expected=expected)
+    return place.problem(code, message, found=str(role.min_failed), expected=expected)

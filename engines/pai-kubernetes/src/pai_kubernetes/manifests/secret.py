@@ -61,8 +61,8 @@ def pull_secret(run: RunObjects, images: Collection[TaskImage]) -> dict[str, Any
     if not logins:
         return None
     texts = {".dockerconfigjson": json.dumps({"auths": logins}, ensure_ascii=False, sort_keys=True)}
-    kind, name = "kubernetes.io/dockerconfigjson", f"{run.name}-pull"
-    return run.object("v1", "Secret", name, type=kind, data=_encoded(texts))
+    kind = "kubernetes.io/dockerconfigjson"
+    return run.object("v1", "Secret", run.pull_secret, type=kind, data=_encoded(texts))
 
 
 def _encoded(texts: Mapping[str, str]) -> dict[str, str]:

@@ -22,6 +22,8 @@ _AWAY: Final = 30.0
 _REST_OF_LOGS: Final = 15.0
 """Seconds in which what the tasks wrote last has come, once the run is over."""
 _INTERRUPTED: Final = 130
+_MOST_STATUS: Final = 255
+"""A larger one would be cut to its last eight bits, and so may be 0."""
 
 Command = Callable[..., str]
 """A command line about the run, by its first words and its last ones."""
@@ -53,6 +55,11 @@ class Follower:
                 self._tell(before, run)
             if run.over:
                 self._show_rest(run)
+        if self._interrupted:
+            self._view.say(
+                f"{self._name} goes on; to follow it again: {self._command('logs', '-f')}; "
+                f"to stop it: {self._command('stop')}"
+            )
         self._view.show(run)
         self._view.end()
         return run, _INTERRUPTED if self._interrupted else exit_status(run)
@@ -115,12 +122,8 @@ class Follower:
     def _interrupt(self, _number: int, _frame: FrameType | None) -> None:
         if self._interrupted:
             raise SystemExit(_INTERRUPTED)
+        # No more than that: what was interrupted may hold the lock of an event, or of a stream.
         self._interrupted = True
-        self._watched.changed.set()
-        self._view.say(
-            f"{self._name} goes on; to follow it again: {self._command('logs', '-f')}; "
-            f"to stop it: {self._command('stop')}"
-        )
 
 
 def exit_status(run: Run) -> int:
@@ -130,4 +133,5 @@ def exit_status(run: Run) -> int:
     if run.outcome == "cancelled":
         return _INTERRUPTED
     failed = next((task for task in run.tasks if task.name == run.failed_task), None)
-    return (failed.exit_code if failed else None) or 1
+    code = failed.exit_code if failed else None
+    return code if code and code <= _MOST_STATUS else 1

@@ -118,13 +118,10 @@ class Logs:
 def read_log(api: Api, pod: str, container: str, *, lines: int, most: int) -> bytes:
     """The last lines of a log, about so many bytes of them; raises `ApiError`."""
     path = pod_log(api.namespace, pod)
-    stream = api.open(path, container=container, tailLines=lines, limitBytes=most)
     data = b""
-    try:
+    with api.open(path, container=container, tailLines=lines, limitBytes=most) as stream:
         while len(data) < most and (piece := stream.read(most - len(data))):
             data += piece
-    finally:
-        stream.close()
     return data
 
 

@@ -14,9 +14,9 @@ from pai_runtime.job.plugins import JobPlugins
 from pai_runtime.plan.environment import JobEnvironment, TaskName
 from pai_runtime.pod.peers import Peers
 from pai_runtime.pod.placement import peers_placement
+from pai_runtime.task.bundle import VOLUME
 from pai_runtime.task.plan import SharedVariables
 
-_FOLDER = "/usr/local/pai"
 _NO_PLUGINS = JobPlugins(lambda _: None, lambda: "storage", lambda: "callbacks", lambda _: None)
 """What a job uses makes no difference to where its tasks are."""
 
@@ -31,6 +31,6 @@ def shared_variables(api: Api, run: str, addresses: Mapping[TaskName, str]) -> S
         root = parse_document(string(data, "job_config.yaml"), "job_config.yaml")
         # Definitions are not looked for: they say nothing of where tasks are.
         job = load_job(root, None, _NO_PLUGINS, Problems(), changes)
-        return JobEnvironment(job, peers_placement(job, peers, addresses, _FOLDER)).shared
+        return JobEnvironment(job, peers_placement(job, peers, addresses, VOLUME)).shared
     except (InvalidInput, ValueError, LookupError, RecursionError):
         return SharedVariables()  # such as one in the Secret of the run, which nobody may read
