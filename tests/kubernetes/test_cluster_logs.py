@@ -1,5 +1,6 @@
 """The logs of tasks on a cluster: byte for byte, over containers and connections that end."""
 
+import errno
 import time
 from collections.abc import Iterator
 
@@ -150,6 +151,21 @@ def test_a_task_that_is_tried_again_is_followed_into_its_next_pod(server: ApiSer
     log.close()
     assert _read(reader.log(tasks[0], "user", 0), 6) == b"first\n"
     assert _read(reader.log(tasks[0], "user", 1), 7) == b"second\n"
+
+
+def test_after_a_restart_of_the_job_the_last_log_is_shown_and_an_earlier_one_is_said_to_be_gone(
+    server: ApiServer,
+) -> None:
+    cluster = PlayedCluster(server)
+    cluster.change(restarts=1)
+    pod = cluster.pod(status=running(), restart=1)
+    server.log(pod, "app", b"second\n")
+    reader, tasks = _opened(cluster)
+    assert tasks[0].retries == 1
+    assert _read(reader.log(tasks[0], "user"), 7) == b"second\n"
+    with pytest.raises(OSError, match="attempt 0") as raised:
+        reader.log(tasks[0], "user", 0).read(10)
+    assert raised.value.errno == errno.ENODATA
 
 
 def test_a_log_that_may_not_be_read_says_which_right_is_missing(server: ApiServer) -> None:

@@ -202,6 +202,16 @@ def test_the_variables_of_a_task_are_told_by_its_sidecar_and_those_of_its_peers_
     assert "PAI_worker_1_api_PORT" in variables
 
 
+def test_a_job_that_requires_definitions_tells_of_its_peers_too(server: ApiServer) -> None:
+    reader = _told(PlayedCluster(server))
+    shared = "    prerequisites: [example/data@1.0, https://example.com/setup.yaml#tools]\n    commands:"
+    text = _JOB.replace("    commands:", shared).replace("dockerImage: image", "dockerImage: example/image@1")
+    server.change(paths.config_maps(NAMESPACE, f"{NAME}-job"), {"data": {"job_config.yaml": text}})
+    variables = reader.variables(_run(reader).tasks[0])
+    assert variables["PAI_HOST_IP_worker_0"]["value"] == "10.0.0.1"
+    assert "PAI_worker_1_api_PORT" in variables
+
+
 def test_without_a_job_that_can_be_read_the_variables_of_the_task_alone_are_shown(server: ApiServer) -> None:
     reader = _told(PlayedCluster(server))
     server.change(paths.config_maps(NAMESPACE, f"{NAME}-job"), {"data": {"job_config.yaml": "]["}})

@@ -145,7 +145,8 @@ def _undecided(role: TaskRole) -> Iterator[Problem]:
     message = (
         "on Kubernetes, a role has failed if all of its tasks have ended and one of them has failed; with"
         f" {role.instances} instances and minSucceededInstances {wanted}, expected {expected},"
-        f" found {role.min_failed}"
+        f" found {role.min_failed}; to have tasks that may fail, let their commands end with 0 anyway, as in:"
+        " python train.py || echo failed"
     )
     yield _problem(role, "undecided-on-kubernetes", message, expected)
 

@@ -178,6 +178,10 @@ class TaskLog:
 
     def read_timed(self, most: int) -> Sequence[Piece]:
         """As `read`, in pieces that were written at different times."""
+        if self._attempt is not None and not self._logs.pods_of(self._task, self._attempt):
+            raise OSError(
+                errno.ENODATA, f"no pod of attempt {self._attempt} is left on the cluster", self.name
+            )
         while not self._pieces:
             if self._stream is None and not self._open_next():
                 return ()

@@ -29,7 +29,8 @@ def shared_variables(api: Api, run: str, addresses: Mapping[TaskName, str]) -> S
         overrides = string(data, "overrides.json")
         changes = Overrides.from_json(json.loads(overrides)) if overrides else NO_OVERRIDES
         root = parse_document(string(data, "job_config.yaml"), "job_config.yaml")
+        # Definitions are not looked for: they say nothing of where tasks are.
         job = load_job(root, None, _NO_PLUGINS, Problems(), changes)
         return JobEnvironment(job, peers_placement(job, peers, addresses, VOLUME)).shared
     except (InvalidInput, ValueError, LookupError, RecursionError):
-        return SharedVariables()  # such as one that requires definitions, which are not looked for here
+        return SharedVariables()  # such as one in the Secret of the run, which nobody may read
