@@ -20,8 +20,10 @@ _TAKEN: Final = (
     "/usr/local/pai-code",
     "/usr/local/pai-secrets",
     "/dev/shm",  # noqa: S108 - no temporary file
+    "/etc/pai-runtime",
+    "/opt/pai-runtime",
 )
-"""Where a pod mounts volumes of its own."""
+"""Where a pod mounts volumes of its own, and its init container has the runtime and the cluster's policy."""
 _NEEDED: Final = ("/opt/pai-runtime", "/etc", "/bin", "/lib", "/usr/bin", "/usr/lib")
 """What the init container runs from, which has the same mounts: the runtime, its policy and the programs.
 

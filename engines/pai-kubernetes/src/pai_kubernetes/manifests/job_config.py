@@ -22,11 +22,12 @@ _LINE_BREAK: Final = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 def job_config(job: Job) -> str:
     """The file of a job with its section of secrets hidden, each of the other lines with its number.
 
-    Raises `InvalidInput` if the value of a secret stands elsewhere in it too.
+    Raises `InvalidInput` if the value of a secret stands elsewhere in it too, and for a password that is none
+    of the secrets.
     """
     root = parse_document(job.text, job.file)
     text = _without_section(root)
-    problems = list(_elsewhere(job, root))
+    problems = [*_elsewhere(job, root), *_plain_passwords(root)]
     if problems:
         raise InvalidInput(problems)
     return text
@@ -74,6 +75,19 @@ def _elsewhere(job: Job, root: Value) -> Iterator[Problem]:
             f" expected <% $secrets.{name} %>, or, if it is no secret, a parameter in its place"
         )
         yield Problem("secret-in-job", message, position, field)
+
+
+def _plain_passwords(root: Value) -> Iterator[Problem]:
+    """The passwords for images that the file has in the open."""
+    prerequisites = root.get("prerequisites")
+    for each in prerequisites.values() if prerequisites else ():
+        password = each.get("auth", "password")
+        if password is not None and password.text and not _REFERENCE.search(password.text):
+            message = (
+                "a password stands here, where whoever may see the run could read it; put it into secrets,"
+                " and write <% $secrets.NAME %> here"
+            )
+            yield Problem("secret-in-job", message, password.position, password.field)
 
 
 def _between(root: Value) -> str:

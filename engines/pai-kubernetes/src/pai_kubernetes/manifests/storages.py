@@ -76,7 +76,7 @@ def _filled(text: str, job: str, user: str) -> str:
     names = {"%USER": user, "%JOB": job}
     return re.sub(
         "%USER|%JOB",
-        lambda match: names[match[0].upper()].replace("/", "_").lstrip("."),
+        lambda match: names[match[0].upper()].replace("/", "_").lstrip(".") or "_",
         text,
         flags=re.IGNORECASE,
     )
