@@ -6,14 +6,15 @@ from __future__ import annotations
 def with_user_and_job(text: str, user: str, job: str) -> str:
     """The text with the names of the user and the job for ``%USER`` and ``%JOB``, in any case.
 
-    A name cannot lead to another directory: ``/`` in it becomes ``_``, and leading dots are left out.
+    A name cannot lead to another directory: ``/`` in it becomes ``_``, leading dots are left out, and
+    one of dots alone is ``_``.
     """
     import re  # noqa: PLC0415 - every process that runs a hook loads this module
 
     names = {"%USER": user, "%JOB": job}
     return re.sub(
         "%USER|%JOB",
-        lambda match: names[match[0].upper()].replace("/", "_").lstrip("."),
+        lambda match: names[match[0].upper()].replace("/", "_").lstrip(".") or "_",
         text,
         flags=re.IGNORECASE,
     )

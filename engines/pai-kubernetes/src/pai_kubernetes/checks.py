@@ -15,6 +15,8 @@ from pai_runtime.job.model import Job, TaskRole
 from pai_runtime.plan.environment import TaskName
 from pai_runtime.task.plan import Mount, Plan, UseRecord
 
+_OURS: Final = ("/opt/pai-runtime", "/etc/pai-runtime")
+"""Of the runtime image: the runtime, and the policy of the cluster."""
 _NEEDED: Final = ("/opt/pai-runtime", "/etc", "/bin", "/lib", "/usr/bin", "/usr/lib")
 """What the init container runs from, which has the same mounts: the runtime, its policy and the programs.
 
@@ -146,7 +148,7 @@ def _mounts(plans: Mapping[TaskName, Plan]) -> Iterator[tuple[str, Mount, UseRec
 def _hidden(path: str) -> str | None:
     """What a pod needs that something mounted there would hide."""
     mounted = PurePosixPath(path)
-    inside = (taken for taken in MOUNT_POINTS if mounted.is_relative_to(taken))
+    inside = (taken for taken in (*MOUNT_POINTS, *_OURS) if mounted.is_relative_to(taken))
     outside = (needed for needed in _NEEDED if PurePosixPath(needed).is_relative_to(mounted))
     return next(chain(inside, outside), None)
 

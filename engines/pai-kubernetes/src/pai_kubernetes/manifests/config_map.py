@@ -9,14 +9,18 @@ from pai_kubernetes.manifests.peers import run_peers
 from pai_kubernetes.manifests.run_objects import RunObjects
 from pai_runtime.engines.code import Code
 from pai_runtime.job.overrides import NO_OVERRIDES
+from pai_runtime.job.secrets import secret_values
 from pai_runtime.pod.code import ARCHIVE
 from pai_runtime.pod.given_run import JOB_FILE
 from pai_runtime.pod.peers import FILE as PEERS
+from pai_runtime.runs.cannot_run import CannotRun
+from pai_runtime.task.secret_forms import is_too_short
 
 
 def job_config_map(run: RunObjects) -> dict[str, Any]:
     """What the init containers read."""
     request = run.request
+    _check_overrides(run)
     peers = run_peers(run.job, run.name, request.user)
     data = {PEERS: _json(peers.to_json())}
     if not run.job_file.is_secret:
@@ -26,6 +30,19 @@ def job_config_map(run: RunObjects) -> dict[str, Any]:
     if request.definitions:
         data["definitions.lock"] = request.definitions
     return run.object("v1", "ConfigMap", run.job_config, data=data)
+
+
+def _check_overrides(run: RunObjects) -> None:
+    """Raise `CannotRun` for a parameter of the command line that has the value of a secret."""
+    secrets = {
+        name: value for name, value in secret_values(run.job.secrets).items() if not is_too_short(value)
+    }
+    for parameter, text in run.request.overrides.parameters.items():
+        if name := next((each for each, value in secrets.items() if value in text), None):
+            raise CannotRun(
+                f"--set {parameter}: the value of the secret '{name}' is in it, where whoever may see the run"
+                f" could read it; expected <% $secrets.{name} %> in the job"
+            )
 
 
 def code_config_map(run: RunObjects, code: Code) -> dict[str, Any]:

@@ -25,8 +25,8 @@ _LINE_BREAK: Final = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 class JobFile:
     """The file of a job with its section of secrets hidden, each of the other lines with its number.
 
-    `is_secret`: the value of a secret stands elsewhere in it too, such as a user's name in a path. `digest`
-    stands for all of it but for such values.
+    `is_secret`: the value of a secret stands elsewhere in it too, such as a user's name in a path, or the
+    password of an image is no secret of the job. `digest` stands for all of it but for values of secrets.
     """
 
     text: str
@@ -41,8 +41,15 @@ def job_config(job: Job) -> JobFile:
     values = [value for value in secret_values(job.secrets).values() if not is_too_short(value)]
     scalars = [node.text for path, node in walk(root.node) if path[0] != _SECTION]
     texts = [_REFERENCE.sub("", each) for each in (text, *scalars)]
-    is_secret = any(value in each for value in values for each in texts)
+    is_secret = any(value in each for value in values for each in texts) or _has_password(root)
     return JobFile(text, is_secret, sha256(_masked(scalars, values).encode()).hexdigest())
+
+
+def _has_password(root: Value) -> bool:
+    """Whether a password for an image stands in the open."""
+    prerequisites = root.get("prerequisites")
+    passwords = (each.get("auth", "password") for each in prerequisites.values()) if prerequisites else ()
+    return any(each is not None and each.text and not _REFERENCE.search(each.text) for each in passwords)
 
 
 def _masked(texts: Sequence[str], values: Collection[str]) -> str:
