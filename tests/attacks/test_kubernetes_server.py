@@ -3,6 +3,7 @@
 import json
 import signal
 import subprocess
+import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -79,7 +80,7 @@ def test_a_watch_keeps_no_more_objects_than_a_list(
     monkeypatch.setattr(watch, "MOST_ITEMS", 3)
     api = Api(Access(server.url, "jane", "here"), NAMESPACE, "lab")
     server.tokens = set()
-    told = watch.threading.Event()
+    told = threading.Event()
     watched = Watch(
         api, paths.pods(NAMESPACE), on_change=lambda kind, _: told.set() if kind == "FAILED" else None
     )
