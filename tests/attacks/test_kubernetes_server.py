@@ -58,6 +58,7 @@ class _Pages(BaseHTTPRequestHandler):
     """Lists that never come to an end, though nothing is in them."""
 
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
 
     def do_GET(self) -> None:
         self.send_response(200)
