@@ -227,7 +227,7 @@ class _Run:
 
     def _mounted(self, spec: Object) -> dict[tuple[str, str], Object] | None:
         """The ConfigMaps and Secrets that it mounts; None as long as there is one that is not there."""
-        found = {}
+        found: dict[tuple[str, str], Object] = {}
         for volume in spec.get("volumes", ()):
             if "configMap" in volume:
                 kind, path = "ConfigMap", paths.config_maps(NAMESPACE, volume["configMap"]["name"])

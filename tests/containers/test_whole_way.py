@@ -10,6 +10,7 @@ import signal
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -278,14 +279,15 @@ echo attempt $FC_FRAMEWORK_ATTEMPT_ID $FC_TASK_ATTEMPT_ID
 
 def test_pods_that_are_evicted_are_replaced_and_that_does_not_count(lab: Lab) -> None:
     started = {}
-    for name, gang in (("gang", True), ("single", False)):
-        worker = {"instances": 2 if gang else 1, "commands": _EVICTED_ONCE.splitlines()}
+    for name, instances in (("gang", 2), ("single", 1)):
+        worker = {"instances": instances, "commands": _EVICTED_ONCE.splitlines()}
         (lab.folder / name).mkdir()
-        path = write_job(lab.folder / name, job(name=name, worker=worker, extras={"gangAllocation": gang}))
+        document = job(name=name, worker=worker, extras={"gangAllocation": name == "gang"})
+        path = write_job(lab.folder / name, document)
         started[name] = lab.start("run", path, "--on", "lab", "--plain")
-    until(lambda: len(lab.names()) == 2)
+    until(lambda: len(lab.names()) == len(started))
     for run in lab.names():
-        until(lambda run=run: lab.said(run, "worker-0-0", "attempt 0 0"))
+        until(partial(lab.said, run, "worker-0-0", "attempt 0 0"))
         (pod,) = (each for each in lab.pods(run) if f"{run}-worker-0-0-" in each["metadata"]["name"])
         lab.played.evict(pod["metadata"]["name"])
     gang, single = (lab.end(started[name]) for name in ("gang", "single"))
