@@ -1,11 +1,14 @@
 """Command lines on the small cluster; a test that imports the fixtures here has it as the profile ``lab``."""
 
+import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from pai_runtime import cli as command_line
+from pai_runtime.supervisor.stop import STOP_SIGNALS
 from pai_runtime.terminal import view as view_module
 from tests.small_cluster import SmallCluster, engine, install_engine, write_profiles
 from tests.support import job
@@ -47,5 +50,8 @@ class Command:
 
 
 @pytest.fixture
-def shown(capfd: pytest.CaptureFixture[str]) -> Command:
-    return Command(capfd)
+def shown(capfd: pytest.CaptureFixture[str]) -> Iterator[Command]:
+    before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+    yield Command(capfd)
+    for number, handler in before.items():  # those of a local run stay until its process ends
+        signal.signal(number, handler)

@@ -176,3 +176,9 @@ def write_job(folder: Path, document: Mapping[str, Any] | str, name: str = "job.
     text = document if isinstance(document, str) else yaml.safe_dump(document, sort_keys=False)
     path.write_text(text, encoding="utf-8")
     return path
+
+
+def line_of(folder: Path, text: str) -> int:
+    """The line of the job in a folder that has a text, from 1."""
+    lines = (folder / "job.yaml").read_text("utf-8").splitlines()
+    return next(number for number, line in enumerate(lines, 1) if text in line)

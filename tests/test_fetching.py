@@ -331,10 +331,10 @@ def test_whatever_a_server_sends_is_content_or_an_error(any_server: FaultServer,
 @settings(max_examples=200)
 @given(st.text(max_size=30) | st.lists(st.sampled_from([*"@:/?#[]%\\", "http", "h", "secret"])).map("".join))
 def test_of_whatever_url_no_password_is_shown(text: str) -> None:
-    for url in (text, f"http://{text}", f"https://me:secret@{text}", f"https://h/?secret{text}"):
+    for url in (text, f"http://{text}", f"https://me:pa55word@{text}", f"https://h/?pa55word{text}"):
         shown = shown_url(url)
         assert shown.isprintable()
-        assert "secret@" not in shown
+        assert "pa55word" not in shown
         assert "?" not in shown
         assert split_url(url) is None or shown_url(shown) == shown
 

@@ -89,6 +89,15 @@ def test_the_task_is_planned_from_the_job_with_the_addresses_of_its_peers(
     assert variables(pod)["PAI_HOST_IP_ps_server_0"] in ("127.0.0.1", "::1")
 
 
+def test_a_job_that_is_secret_comes_with_the_secrets_and_is_not_left_to_the_task(tmp_path: Path) -> None:
+    pod = run_pod(tmp_path)
+    pod.mount("secrets/job_config.yaml", JOB)
+    (tmp_path / "mounted" / "config" / "job_config.yaml").unlink()
+    assert pod.init().returncode == 0, pod.log
+    assert pod.plan["command"]["script"] == "echo job \0key\0\n"
+    assert not (pod.volume / "runtime.d" / "job_config.yaml").exists()
+
+
 def test_every_variable_of_the_platform_exists(tmp_path: Path) -> None:
     pod = run_pod(tmp_path, POD_IP="10.0.0.7")
     assert pod.init().returncode == 0, pod.log

@@ -243,9 +243,19 @@ def test_logs_and_variables_are_those_of_the_cluster(
     assert shown(*args, "--on", "lab") == (0, output, "")
 
 
-def test_a_program_in_a_task_is_the_business_of_the_engine(cluster: SmallCluster, shown: Command) -> None:
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["--on", "lab", "demo-bcdfg", "worker/0", "--", "ls"],
+        ["demo-bcdfg", "worker/0", "--on", "lab", "--", "ls"],
+        ["demo-bcdfg", "worker/0", "--on=lab", "ls"],
+    ],
+)
+def test_a_program_in_a_task_is_the_business_of_the_engine(
+    cluster: SmallCluster, shown: Command, args: list[str]
+) -> None:
     cluster.known = {"demo-bcdfg": run_of(task(0))}
-    status, _, messages = shown("exec", "--on", "lab", "demo-bcdfg", "worker/0", "--", "ls")
+    status, _, messages = shown("exec", *args)
     assert (status, "enter worker/0 yourself: ['ls']" in messages) == (2, True)
 
 

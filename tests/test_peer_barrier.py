@@ -238,25 +238,25 @@ def test_of_two_families_the_one_of_our_own_address_counts() -> None:
     assert made.found["ps", 0] == "10.0.0.3"
 
 
-@pytest.mark.parametrize(
-    ("gang", "environment"),
-    [
-        (False, {}),
-        (True, {"PAI_TASK_ATTEMPT": "1"}),
-        (True, {"PAI_TASK_ATTEMPT": "0", "PAI_TASK_EVICTIONS": "2"}),
-    ],
-)
-def test_who_waits_for_nobody_makes_one_round(
-    monkeypatch: pytest.MonkeyPatch, environment: Mapping[str, str], *, gang: bool
-) -> None:
+def test_who_waits_for_nobody_makes_one_round(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, said = Clock(), list[str]()
     server = NameServer(clock, addresses(), {"worker-0.run": 1e9, "worker-1.run": 1e9})
     monkeypatch.setattr(peer_barrier, "resolve", lambda name, domain: server(name))  # noqa: ARG005
-    peers = Peers("run", "alice", gang=gang, barrier_seconds=600, hosts={})
-    found = find_addresses(peers, NAMES, OWN, {"POD_IP": "10.0.0.2", **environment}, said.append)
+    peers = Peers("run", "alice", gang=False, barrier_seconds=600, hosts={})
+    found = find_addresses(peers, NAMES, OWN, {"POD_IP": "10.0.0.2"}, said.append)
     assert found == {OWN: "10.0.0.2", ("ps", 0): "10.0.0.3"}
     assert len(server.asked) == 3
     assert "worker/0" in said[0]
+
+
+def test_a_task_of_a_gang_waits_for_the_others_in_each_of_its_attempts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = NameServer(Clock(), addresses(), {"worker-1.run": 1e9})
+    monkeypatch.setattr(peer_barrier, "resolve", lambda name, domain: server(name))  # noqa: ARG005
+    peers = Peers("run", "alice", gang=True, barrier_seconds=0.01, hosts={})
+    with pytest.raises(BarrierFailed):
+        find_addresses(peers, NAMES, OWN, {"POD_IP": "10.0.0.2", "PAI_TASK_ATTEMPT": "1"}, print)
 
 
 def test_the_only_task_needs_no_name_server(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pai_runtime.pod.runtime_log import KEPT, MOST_LOOKS_AFTER_END, print_runtime_log
+from pai_runtime.pod.runtime_log import DECIDING_VARIABLE, KEPT, MOST_LOOKS_AFTER_END, print_runtime_log
 from pai_runtime.runs.told_variables import MOST_BYTES, PREFIX, is_told, read_told, told_line, with_peers
 from pai_runtime.supervisor.log_file import LogFile
 from pai_runtime.task.folder import Folder
@@ -154,6 +154,40 @@ def test_the_pod_of_a_gangs_task_is_there_for_those_who_look_for_it(
     pauses.clear()
     assert print_runtime_log({"PAI_WORK_DIR": str(volume), "PAI_POD_KEPT": "0"}) == 0
     assert sum(pauses[1:]) == 0
+
+
+@pytest.mark.parametrize(
+    ("outcome", "deciding", "is_kept"),
+    [
+        ("ok", "", True),
+        ("ok", "failure", True),
+        ("ok", "success failure", False),
+        ("failed", "", True),
+        ("failed", "success", True),
+        ("failed", "failure", False),
+        ("setup-failed", "failure", False),
+        ("cancelled", "", False),
+        (None, "", True),
+        (None, "failure", False),
+    ],
+)
+def test_the_pod_of_a_cancelled_task_or_of_one_that_decides_its_job_is_not_kept(
+    volume: Path, monkeypatch: pytest.MonkeyPatch, outcome: str | None, deciding: str, *, is_kept: bool
+) -> None:
+    runtime = volume / "runtime.d"
+    (runtime / "plan.json").write_text(json.dumps({"gang": True, "instances": {"worker": 2}}))
+    if outcome is not None:
+        (runtime / "exit.yaml").write_text(f'exitCode: 1\noutcome: "{outcome}"\n')
+    pauses: list[float] = []
+
+    def told_to_stop(_numbers: object, pause: float) -> int:
+        pauses.append(pause)
+        return signal.SIGTERM
+
+    monkeypatch.setattr(signal, "sigtimedwait", told_to_stop)
+    monkeypatch.setattr(signal, "pthread_sigmask", lambda *_: None)
+    assert print_runtime_log({"PAI_WORK_DIR": str(volume), DECIDING_VARIABLE: deciding}) == 0
+    assert (sum(pauses[1:]) > 0) == is_kept
 
 
 def test_a_task_that_ended_before_it_could_be_told_so_is_the_end(

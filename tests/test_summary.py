@@ -1,6 +1,7 @@
 """What is said at the end of a run: what failed, where and why, and where to read more."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,21 @@ def test_of_a_job_that_was_cancelled_too(tmp_path: Path) -> None:
     played = PlayedRun(tmp_path / "run", worker=1)
     played.end("cancelled")
     assert said(played) == ["the job was cancelled after 45s; its logs are in run"]
+
+
+@pytest.mark.parametrize("note", ["", "jobset failed due to one or more job failures\x1b[2J"])
+def test_of_a_job_that_failed_without_a_task_that_is_known_to_have_it_says_so(
+    tmp_path: Path, note: str
+) -> None:
+    played = PlayedRun(tmp_path / "run", worker=2)
+    played.all("stopped", exitCode=None)
+    played.end("failed")
+    run = replace(played.run, note=note)
+    first, why, tasks = summary_lines(played.reader, summarise(played.reader, run))
+    assert first == "the job failed after 45s; its logs are in run"
+    assert "\x1b" not in why
+    assert note.partition("\x1b")[0] in why
+    assert tasks == "  of 2 tasks: 2 stopped"
 
 
 def test_of_a_job_that_failed_it_says_which_task_did_it_and_why_and_how_the_others_fared(

@@ -74,7 +74,7 @@ def test_a_command_that_ignores_sigterm_is_killed_with_its_whole_group(tmp_path:
 
 
 def test_a_second_signal_ends_the_task_at_once_without_more_callbacks(tmp_path: Path) -> None:
-    command = "trap 'echo > again' TERM\nmkfifo again\necho > ready\nwhile :; do sleep 0.01; done"
+    command = "trap 'echo > again' TERM\nmkfifo again\necho > ready\nwhile :; do sleep 0.01 || :; done"
     run = _started(tmp_path, command, LaunchOptions(grace=1000))
     run.send(signal.SIGTERM)
     run.wait_for("again")

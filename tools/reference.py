@@ -49,12 +49,12 @@ What the exit code and the phrase of a failed task mean, by the rules of the plu
 first rule that matches decides, in an order that is not the one here. A retry may help after a `TRANSIENT`
 failure; after a `PERMANENT` one it fails again unless something is changed.
 
-The controllers of a cluster see the exit code of a task alone. They do not retry a task that ends with a code
+The controllers of a cluster see only the exit code of a task. They do not retry a task that ends with a code
 that only permanent failures have; by the shipped rules, these are
 {codes}.
-A job's own rules add to them or take from them. All other codes are retried there, whatever the failure
-is, and a command that ends with one of these by itself is not. `pai-runtime run` on one machine goes by the
-failure. With `extras.retryOn: always`, both retry all."""
+A job's own rules add to them or take from them. All other codes are retried there, whatever the failure was;
+and a command that itself ends with one of these is not retried. On one machine, `pai-runtime run` decides by
+the failure. With `extras.retryOn: always`, both retry all failures."""
 
 DOCUMENTS: Final = {
     "Job file": (

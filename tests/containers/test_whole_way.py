@@ -279,13 +279,12 @@ echo attempt $FC_FRAMEWORK_ATTEMPT_ID $FC_TASK_ATTEMPT_ID
 
 def test_pods_that_are_evicted_are_replaced_and_that_does_not_count(lab: Lab) -> None:
     started = {}
-    for name, instances in (("gang", 2), ("single", 1)):
-        worker = {"instances": instances, "commands": _EVICTED_ONCE.splitlines()}
+    for name, is_gang in (("gang", True), ("single", False)):
+        worker = {"instances": 2 if is_gang else 1, "commands": _EVICTED_ONCE.splitlines()}
         (lab.folder / name).mkdir()
-        document = job(name=name, worker=worker, extras={"gangAllocation": name == "gang"})
-        path = write_job(lab.folder / name, document)
+        path = write_job(lab.folder / name, job(name=name, worker=worker, extras={"gangAllocation": is_gang}))
         started[name] = lab.start("run", path, "--on", "lab", "--plain")
-    until(lambda: len(lab.names()) == len(started))
+    until(lambda: len(lab.names()) == 2)
     for run in lab.names():
         until(partial(lab.said, run, "worker-0-0", "attempt 0 0"))
         (pod,) = (each for each in lab.pods(run) if f"{run}-worker-0-0-" in each["metadata"]["name"])

@@ -1,9 +1,8 @@
 """What the local engine decides when tasks end as a test says: its own code, with tasks that are not run."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 from pai_runtime.engines.local.engine import LocalRun
 from pai_runtime.engines.local.request import RunRequest
@@ -13,7 +12,17 @@ from pai_runtime.plan.attempt_variables import Attempt
 
 TaskName = tuple[str, int]
 
-_NOBODY: Any = Mock(shows_output=False)
+
+class _Nobody:
+    """Somebody to whom all is said, and who does not listen."""
+
+    shows_output = False
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *_said, **_named: None
+
+
+_NOBODY: Any = _Nobody()
 
 
 def _request(folder: Path) -> RunRequest:

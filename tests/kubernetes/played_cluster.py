@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pai_kubernetes.api import client, paths, watch
+from pai_kubernetes.api import client, paths, pod_logs, watch
 from pai_kubernetes.api.access import Access
 from pai_kubernetes.api.client import Api
 from pai_runtime.runs.state import Run
@@ -43,9 +43,9 @@ def api_of(server: ApiServer) -> Api:
 
 def be_quick(monkeypatch: Any) -> None:
     """Let nobody wait long between two tries."""
-    for module in (client, watch):
-        monkeypatch.setattr(module, "_FIRST_PAUSE", 0.01)
-        monkeypatch.setattr(module, "_LONGEST_PAUSE", 0.02)
+    for module in (client, pod_logs, watch):
+        monkeypatch.setattr(module, "_FIRST_PAUSE", 0.001)
+        monkeypatch.setattr(module, "_LONGEST_PAUSE", 0.002)
 
 
 class PlayedView:

@@ -13,6 +13,7 @@ from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.errors import ApiError, Cause
 from pai_runtime.network.authorization import basic
 from tests.kubernetes.api_server import ApiServer, Fault, tls_server
+from tests.kubernetes.played_cluster import be_quick
 from tests.proxy_server import ProxyServer
 
 JOBSETS = paths.jobsets("team-a")
@@ -22,8 +23,7 @@ PODS = paths.pods("team-a")
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "_FIRST_PAUSE", 0.01)
-    monkeypatch.setattr(client, "_LONGEST_PAUSE", 0.02)
+    be_quick(monkeypatch)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from pai_runtime.document.problems import Problem, Problems
 from pai_runtime.engines.local.placement import example_placement
 from pai_runtime.host.host import Host
 from pai_runtime.plan.planning import JobFiles, plan_job
-from tests.support import job, write_job
+from tests.support import job, line_of, write_job
 
 PROFILE = KubernetesProfile(
     name="lab",
@@ -42,11 +42,6 @@ def problems_of(folder: Path, document: dict[str, Any], profile: KubernetesProfi
     problems = Problems()
     check(planner.job, plans, profile, problems)
     return problems.in_order
-
-
-def line_of(folder: Path, text: str) -> int:
-    lines = (folder / "job.yaml").read_text("utf-8").splitlines()
-    return next(number for number, line in enumerate(lines, 1) if text in line)
 
 
 def test_a_job_that_the_cluster_can_give_all_has_no_problems(tmp_path: Path) -> None:

@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from pai_kubernetes.api import client, paths
-from pai_kubernetes.api.access import Access
-from pai_kubernetes.api.client import Api
+from pai_kubernetes.api import paths
 from pai_kubernetes.api.errors import ApiError
 from pai_kubernetes.cluster_checks import check_cluster
 from pai_kubernetes.node_capacity import quantity
@@ -17,8 +15,9 @@ from pai_kubernetes.profile import KubernetesProfile, SkuType, Storage, VirtualC
 from pai_runtime.document.problems import Problem, Problems
 from pai_runtime.task.record import replace
 from tests.kubernetes.api_server import ApiServer, Fault
+from tests.kubernetes.played_cluster import api_of, be_quick
 from tests.kubernetes.rendering import planned, render_file
-from tests.support import job, write_job
+from tests.support import job, line_of, write_job
 
 PROFILE = KubernetesProfile(
     "lab",
@@ -34,7 +33,7 @@ CONTAINER = f"{JOB}.template.spec.containers[0]"
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiServer]:
-    monkeypatch.setattr(client, "_FIRST_PAUSE", 0.01)
+    be_quick(monkeypatch)
     with ApiServer() as running:
         add_node(running, "small", {"cpu": "4", "memory": "8Gi"})
         large = {"cpu": "63500m", "memory": "256Gi", "nvidia.com/gpu": "4"}
@@ -54,9 +53,8 @@ def problems_of(
 ) -> tuple[Problem, ...]:
     path = write_job(folder, document)
     problems = Problems()
-    api = Api(Access(server.url, "jane", "a kubeconfig", server.namespace), "", "lab")
     rendered = render_file(path, profile)
-    check_cluster(api, rendered, planned(path).job, profile, problems)
+    check_cluster(api_of(server), rendered, planned(path).job, profile, problems)
     return problems.in_order
 
 
@@ -66,11 +64,6 @@ def found(
     """The code, the field and the line of each problem."""
     problems = problems_of(server, folder, document, profile)
     return {(each.code, each.field, each.position.line if each.position else 0) for each in problems}
-
-
-def line_of(folder: Path, text: str) -> int:
-    lines = (folder / "job.yaml").read_text("utf-8").splitlines()
-    return next(number for number, line in enumerate(lines, 1) if text in line)
 
 
 def test_a_job_that_the_cluster_can_give_all_has_no_problems_and_nothing_is_created(
@@ -196,6 +189,32 @@ def test_an_admission_policy_speaks_for_itself(server: ApiServer, tmp_path: Path
     [problem] = problems_of(server, tmp_path, job())
     assert "no such registry" in problem.message
     assert problem.field == "JobSet"
+
+
+def test_what_the_server_warns_of_is_told_once_each_as_a_terminal_may_show_it(
+    server: ApiServer, tmp_path: Path
+) -> None:
+    warning = Fault(headers={"Warning": '299 - "batch/v0 \\"Job\\" is old\x1b[2J"'})
+    server.arm(warning, "create", times=2)
+    server.arm(Fault(headers={"Warning": f'299 - "{10_000 * "x"}"'}), "create")
+    server.arm(Fault(headers={"Warning": "something else"}), "get")
+    old, long = problems_of(server, tmp_path, job())
+    assert (old.code, old.severity) == ("cluster-warning", "warning")
+    assert 'batch/v0 "Job" is old' in old.message
+    assert "\x1b" not in old.message
+    assert len(long.message) < 500
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_priority_class_that_is_not_there_is_told(
+    server: ApiServer, tmp_path: Path, *, exists: bool
+) -> None:
+    if exists:
+        server.put(paths.priority_classes(), {"metadata": {"name": "urgent"}})
+    cluster = VirtualCluster("default", priority_class="urgent")
+    profile = replace(PROFILE, virtual_clusters={"default": cluster})
+    codes = [code for code, _, _ in found(server, tmp_path, job(), profile)]
+    assert codes == ([] if exists else ["no-priority-class"])
 
 
 def test_a_right_that_is_missing_is_told_once_for_each_kind(server: ApiServer, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The logs of tasks on a cluster: byte for byte, over containers and connections that end."""
 
+import errno
 import time
 from collections.abc import Iterator
 
@@ -20,7 +21,6 @@ _KIND = "/api/v1/pods/log"
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiServer]:
     be_quick(monkeypatch)
-    monkeypatch.setattr("pai_kubernetes.api.pod_logs._FIRST_PAUSE", 0.01)
     with ApiServer() as started:
         yield started
         while _READERS:
@@ -153,6 +153,21 @@ def test_a_task_that_is_tried_again_is_followed_into_its_next_pod(server: ApiSer
     assert _read(reader.log(tasks[0], "user", 1), 7) == b"second\n"
 
 
+def test_after_a_restart_of_the_job_the_last_log_is_shown_and_an_earlier_one_is_said_to_be_gone(
+    server: ApiServer,
+) -> None:
+    cluster = PlayedCluster(server)
+    cluster.change(restarts=1)
+    pod = cluster.pod(status=running(), restart=1)
+    server.log(pod, "app", b"second\n")
+    reader, tasks = _opened(cluster)
+    assert tasks[0].retries == 1
+    assert _read(reader.log(tasks[0], "user"), 7) == b"second\n"
+    with pytest.raises(OSError, match="attempt 0") as raised:
+        reader.log(tasks[0], "user", 0).read(10)
+    assert raised.value.errno == errno.ENODATA
+
+
 def test_a_log_that_may_not_be_read_says_which_right_is_missing(server: ApiServer) -> None:
     server.forbidden.add(("get", "pods/log"))
     cluster = PlayedCluster(server)
@@ -174,6 +189,7 @@ def test_not_more_logs_are_followed_at_once_than_there_may_be_threads(
     server: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(logs, "MOST_FOLLOWED", 2)
+    monkeypatch.setattr("pai_kubernetes.run.follow._REST_OF_LOGS", 0.0)  # they do not end
     cluster = PlayedCluster(server, {"worker": 4})
     for index in range(4):
         server.log(cluster.pod(index=index, status=running()), "app", b"hello\n")

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from pai_kubernetes.cluster import KubernetesCluster
 from pai_kubernetes.labels import CANCELLED, JOBSET_NAME, REPLICATED_JOB
 from pai_kubernetes.run.listing import listed_run
 from pai_kubernetes.run.reader import Reader
+from pai_kubernetes.run.runs import Runs
 from pai_runtime.document.document import parse_document
 from pai_runtime.engines.cluster import ClusterError
 from pai_runtime.engines.profiles import Profile
@@ -23,6 +25,7 @@ from pai_runtime.runs.told_variables import told_line
 from tests.kubernetes.api_server import ApiServer
 from tests.kubernetes.played_cluster import NAMESPACE, PlayedCluster, be_quick
 from tests.kubernetes.run_objects import LATER, NAME, ended, jobset, record, running, terminated, warning
+from tests.support import until
 
 
 @pytest.fixture
@@ -199,6 +202,16 @@ def test_the_variables_of_a_task_are_told_by_its_sidecar_and_those_of_its_peers_
     assert "PAI_worker_1_api_PORT" in variables
 
 
+def test_a_job_that_requires_definitions_tells_of_its_peers_too(server: ApiServer) -> None:
+    reader = _told(PlayedCluster(server))
+    shared = "    prerequisites: [example/data@1.0, https://example.com/setup.yaml#tools]\n    commands:"
+    text = _JOB.replace("    commands:", shared).replace("dockerImage: image", "dockerImage: example/image@1")
+    server.change(paths.config_maps(NAMESPACE, f"{NAME}-job"), {"data": {"job_config.yaml": text}})
+    variables = reader.variables(_run(reader).tasks[0])
+    assert variables["PAI_HOST_IP_worker_0"]["value"] == "10.0.0.1"
+    assert "PAI_worker_1_api_PORT" in variables
+
+
 def test_without_a_job_that_can_be_read_the_variables_of_the_task_alone_are_shown(server: ApiServer) -> None:
     reader = _told(PlayedCluster(server))
     server.change(paths.config_maps(NAMESPACE, f"{NAME}-job"), {"data": {"job_config.yaml": "]["}})
@@ -269,3 +282,20 @@ def test_all_runs_are_listed_the_latest_first_by_two_requests(server: ApiServer,
     assert [reader.named for reader, _ in found] == [f"run-{number}" for number in reversed(range(30))]
     assert all(isinstance(run, Run) for _, run in found)
     assert sum(server.counts.values()) == 2
+
+
+def test_somebody_who_lists_all_runs_again_gets_what_watches_have(server: ApiServer) -> None:
+    runs = Runs(PlayedCluster(server).api)
+    with closing(runs):
+        found = [runs.read() for _ in range(10)]
+        assert all(list(each) == [NAME] for each in found)
+        server.remove(paths.jobsets(NAMESPACE, NAME))
+        until(lambda: not runs.read())
+    assert sum(server.counts.values()) <= 6
+
+
+def test_without_the_right_to_watch_all_runs_that_right_is_named(server: ApiServer) -> None:
+    server.forbidden.add(("watch", "jobs.batch"))
+    runs = Runs(PlayedCluster(server).api)
+    with closing(runs), pytest.raises(ClusterError, match=r"watch jobs\.batch"):
+        until(lambda: not runs.read())

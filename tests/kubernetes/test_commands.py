@@ -14,6 +14,7 @@ import yaml
 
 from pai_kubernetes.api import paths
 from pai_kubernetes.labels import CANCELLED
+from pai_runtime.runs.told_variables import told_line
 from tests.kubernetes import run_objects
 from tests.kubernetes.api_server import ApiServer
 from tests.small_cluster import write_profiles
@@ -121,7 +122,7 @@ def test_a_job_is_followed_to_its_end(server: ApiServer, path: Path, monkeypatch
 
 
 @pytest.mark.usefixtures("lab")
-def test_a_detached_run_is_listed_read_stopped_and_removed(
+def test_a_detached_run_is_listed_read_explained_and_stopped(
     server: ApiServer, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended = cli("run", path, "--on", "lab", "--detach")
@@ -141,6 +142,12 @@ def test_a_detached_run_is_listed_read_stopped_and_removed(
     assert (first["state"], first["node"], second["state"]) == ("running", "node-1", "waiting")
     assert UNSCHEDULABLE in second["note"]
     assert cli("logs", name, "worker/0", "--on", "lab").stdout == "hello\n"
+
+    told = {"PAI_TASK_INDEX": {"source": "platform", "value": "0"}}
+    server.log(pod["metadata"]["name"], "runtime-log", told_line(told))
+    explained = cli("explain", name, "worker/0", "--on", "lab").stdout
+    assert re.search(r"^platform +PAI_TASK_INDEX=0$", explained, re.MULTILINE)
+    assert re.search(rf"PAI_HOST_IP_worker_1={name}-worker-0-1\.{name}$", explained, re.MULTILINE)
 
     assert cli("rm", name, "--on", "lab").returncode == 2
     assert cli("stop", name, "--on", "lab").returncode == 0

@@ -11,6 +11,7 @@ from pai_kubernetes.labels import CANCELLED
 from pai_kubernetes.run.reader import Reader
 from pai_runtime.engines.cluster import ClusterError
 from pai_runtime.runs.state import Run
+from pai_runtime.terminal.view import PlainView
 from tests.kubernetes.api_server import ApiServer, Fault
 from tests.kubernetes.played_cluster import NAMESPACE, PlayedCluster, PlayedView, be_quick
 from tests.kubernetes.run_objects import NAME, record, running, terminated, warning
@@ -247,6 +248,45 @@ def test_the_queue_of_a_run_is_watched(server: ApiServer) -> None:
     server.put(paths.workloads(NAMESPACE, "v1beta1"), workload)
     server.put(paths.workloads(NAMESPACE, "v1beta2"), workload)
     assert _follow(cluster, view)[1] == 0
+
+
+def test_why_a_run_waits_is_told_when_the_reason_changes_and_not_when_numbers_do(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("pai_runtime.terminal.view._LOOK_EVERY", 0.0)
+    cluster = PlayedCluster(server, {"worker": 2}, queue="team-queue", spec={"suspend": True})
+    labels = {"kueue.x-k8s.io/job-uid": cluster.jobset["metadata"]["uid"]}
+
+    def say(message: str) -> None:
+        condition = {"type": "QuotaReserved", "status": "False", "message": message}
+        status = {"conditions": [condition]}
+        metadata = {"name": "jobset-demo", "labels": labels}
+        server.put(paths.workloads(NAMESPACE, "v1beta1"), {"metadata": metadata, "status": status})
+
+    def seen(message: str) -> Callable[[Run], bool]:
+        return lambda run: message in run.tasks[0].note
+
+    script = _Script(
+        (seen("12 more needed"), lambda: say("9 more needed")),
+        (seen("9 more needed"), lambda: say("the queue is closed")),
+        (seen("the queue is closed"), lambda: say("8 more needed")),
+        (seen("8 more needed"), lambda: cluster.end("Completed")),
+    )
+    say("12 more needed")
+    reader = Reader(cluster.api, NAME, "lab")
+    view = PlainView(reader)
+    show = view.show
+
+    def show_and_go_on(run: Run) -> None:
+        show(run)
+        script(run)
+
+    monkeypatch.setattr(view, "show", show_and_go_on)
+    assert reader.follow(view)[1] == 0
+    told = [line for line in capfd.readouterr().err.splitlines() if "needed" in line or "closed" in line]
+    assert len(told) == 2
+    assert "12 more needed" in told[0]
+    assert "the queue is closed" in told[1]
 
 
 def test_a_stopped_run_in_a_queue_is_deactivated_so_that_it_is_not_resumed(server: ApiServer) -> None:

@@ -9,21 +9,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pai_kubernetes.api import paths, pod_logs
-from pai_kubernetes.api.access import Access
 from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.errors import ApiError
 from pai_kubernetes.api.pod_logs import LogStream
 from pai_kubernetes.api.times import seconds
 from pai_runtime.runs.log_times import Piece
 from tests.kubernetes.api_server import ApiServer, Fault
+from tests.kubernetes.played_cluster import api_of, be_quick
 
 KIND = "/api/v1/pods/log"
 
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pod_logs, "_FIRST_PAUSE", 0.001)
-    monkeypatch.setattr(pod_logs, "_LONGEST_PAUSE", 0.002)
+    be_quick(monkeypatch)
 
 
 @pytest.fixture
@@ -35,7 +34,7 @@ def server() -> Iterator[ApiServer]:
 
 @pytest.fixture
 def api(server: ApiServer) -> Api:
-    return Api(Access(server.url, "jane", "a kubeconfig", "team-a"), "", "lab")
+    return api_of(server)
 
 
 def _all(stream: LogStream) -> list[Piece]:

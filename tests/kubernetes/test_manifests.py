@@ -85,6 +85,21 @@ def test_the_digest_stands_for_all_but_what_is_secret(tmp_path: Path) -> None:
     assert first.digest != other_job.digest
 
 
+def test_a_job_file_in_which_a_secret_stands_elsewhere_is_in_the_secret(tmp_path: Path) -> None:
+    def rendered(user: str, command: str = "true") -> Rendered:
+        commands = [f"ls /home/{user}", command]
+        return render_job(tmp_path, job(secrets={"user": user}, worker={"commands": commands}))
+
+    first = rendered("alice")
+    assert list(named(first, f"{RUN}-job")["data"]) == ["peers.json"]
+    assert "/home/alice" not in json.dumps(first.objects)
+    text = b64decode(named(first, f"{RUN}-secrets")["data"]["job_config.yaml"]).decode()
+    assert "/home/alice" in text
+    assert "user: alice" not in text
+    assert first.digest == rendered("carol").digest
+    assert first.digest != rendered("alice", "false").digest
+
+
 def test_labels_hold_what_they_can_and_annotations_all(tmp_path: Path) -> None:
     rendered = render_job(tmp_path, job(name="test_"), request=ClusterRequest("Älice & co"))
     metadata = job_set(rendered)["metadata"]

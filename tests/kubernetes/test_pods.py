@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from pai_kubernetes.manifests.pod import VOLUME
 from pai_kubernetes.profile import SkuType, VirtualCluster
 from pai_runtime.engines.cluster import ClusterRequest
 from pai_runtime.engines.code import Code
@@ -107,7 +106,6 @@ def test_the_init_container_is_told_who_its_task_is(tmp_path: Path) -> None:
         "PAI_JOBSET_UID": "metadata.labels['jobset.sigs.k8s.io/jobset-uid']",
         "PAI_JOB_ATTEMPT": "metadata.labels['jobset.sigs.k8s.io/restart-attempt']",
         "PAI_TASK_ATTEMPT": "metadata.annotations['batch.kubernetes.io/job-index-failure-count']",
-        "PAI_TASK_EVICTIONS": "metadata.annotations['batch.kubernetes.io/job-index-ignored-failure-count']",
     }
 
 
@@ -131,7 +129,27 @@ def test_what_prints_the_runtimes_log_goes_on_beside_the_task(tmp_path: Path) ->
     sidecar = spec["initContainers"][1]
     assert sidecar["restartPolicy"] == "Always"
     assert sidecar["args"] == ["init", "--print-logs"]
-    assert sidecar["volumeMounts"] == [{"name": VOLUME, "mountPath": "/usr/local/pai", "readOnly": True}]
+    assert sidecar["volumeMounts"] == [{"name": "pai-vol", "mountPath": "/usr/local/pai", "readOnly": True}]
+
+
+@pytest.mark.parametrize(
+    ("instances", "completion", "gang", "deciding"),
+    [
+        (2, {}, True, "failure"),
+        (1, {}, True, "success failure"),
+        (2, {"minSucceededInstances": 1}, True, "success failure"),
+        (3, {"minFailedInstances": 2, "minSucceededInstances": 1}, True, "success"),
+        (3, {"minFailedInstances": 2}, True, None),
+        (2, {}, False, None),
+    ],
+)
+def test_it_is_told_which_ends_of_its_task_end_a_gang(
+    tmp_path: Path, instances: int, completion: Any, deciding: str | None, *, gang: bool
+) -> None:
+    worker = {"instances": instances, "completion": completion}
+    rendered = render_job(tmp_path, job(worker=worker, extras={"gangAllocation": gang}))
+    found = {each["name"]: each["value"] for each in container(rendered, "runtime-log").get("env", ())}
+    assert found.get("PAI_DECIDING_ENDS") == deciding
 
 
 def test_code_is_where_the_task_starts(tmp_path: Path) -> None:

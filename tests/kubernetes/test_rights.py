@@ -34,7 +34,7 @@ PROFILE = """
 engine: kubernetes
 runtimeImage: registry.example.com/pai-runtime:1
 storages: {datasets: {claim: datasets}}
-virtualClusters: {default: {queue: jobs}}
+virtualClusters: {default: {queue: jobs, priorityClass: urgent}}
 """
 
 Right = tuple[str, str]
@@ -48,6 +48,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiServer]:
         namespace = started.namespace
         node = {"cpu": "8", "memory": "64Gi", "nvidia.com/gpu": "8"}
         started.put(paths.nodes(), {"metadata": {"name": "node"}, "status": {"allocatable": node}})
+        started.put(paths.priority_classes(), {"metadata": {"name": "urgent"}})
         started.put(paths.persistent_volume_claims(namespace), {"metadata": {"name": "datasets"}})
         started.put(paths.local_queues(namespace, "v1beta1"), {"metadata": {"name": "jobs"}})
         yield started

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from pai_kubernetes.api import client, paths, watch
-from pai_kubernetes.api.access import Access
-from pai_kubernetes.api.client import Api
+from pai_kubernetes.api import paths, watch
 from pai_kubernetes.api.watch import Watch
 from tests.kubernetes.api_server import ApiServer, Fault
+from tests.kubernetes.played_cluster import api_of, be_quick
 
 MAPS = paths.config_maps("team-a")
 KIND = "/api/v1/configmaps"
@@ -19,9 +18,7 @@ KIND = "/api/v1/configmaps"
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (client, watch):
-        monkeypatch.setattr(module, "_FIRST_PAUSE", 0.01)
-        monkeypatch.setattr(module, "_LONGEST_PAUSE", 0.02)
+    be_quick(monkeypatch)
 
 
 @pytest.fixture
@@ -34,7 +31,7 @@ class Watched:
     """A watch, and what it tells."""
 
     def __init__(self, server: ApiServer, **options: Any) -> None:
-        self.api = Api(Access(server.url, "jane", "a kubeconfig", server.namespace), "", "lab")
+        self.api = api_of(server)
         self.told: list[tuple[str, str]] = []
         self._changed = threading.Condition()
         self.watch = Watch(self.api, MAPS, on_change=self._on_change, **options)
@@ -89,6 +86,17 @@ def test_a_mapping_that_was_taken_stays_as_it_is(server: ApiServer) -> None:
         server.put(MAPS, _map("two"))
         watched.has("one", "two")
         assert set(taken) == {"one"}
+
+
+def test_who_has_set_which_field_is_not_kept(server: ApiServer) -> None:
+    fields = [{"manager": "kubelet", "fieldsV1": {}}]
+    server.put(MAPS, _map("one", managedFields=fields))
+    with watching(server) as watched:
+        watched.has("one")
+        server.put(MAPS, _map("two", managedFields=fields))
+        watched.has("one", "two")
+        found = watched.watch.objects.values()
+        assert not any("managedFields" in each["metadata"] for each in found)
 
 
 def test_it_is_told_of_what_is_selected_only(server: ApiServer) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from pai_runtime.document import duration
 
 _JOB = "a job file (OpenPAI job protocol 2, YAML; or version 1, JSON)"
-RUN_HELP = "a run: its name in .pai-runs, the path of its directory, or 'latest'; with --on, its name there"
+RUN_HELP = "a run: its name in .pai-runs, or on the cluster with --on; the path of its directory; or 'latest'"
 ON_HELP = "the run is on the cluster of this engine profile (engines.yaml)"
 
 
@@ -36,6 +36,16 @@ def add_policy(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="FILE",
         help="a plugin policy, enforced in addition to those of the machine and of $PAI_RUNTIME_POLICY",
+    )
+
+
+def add_code(parser: argparse.ArgumentParser) -> None:
+    """Local code, beside what the job names."""
+    parser.add_argument(
+        "--code",
+        type=Path,
+        metavar="DIR",
+        help="directory whose files each task starts with; takes precedence over extras.code of the job",
     )
 
 

@@ -23,9 +23,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Exit status: the program's, 127 if there is no such program, 126 if it cannot be executed, else 2."""
-    argv = args.argv[1:] if args.argv[:1] == ["--"] else args.argv
+    on, argv = _on_and_program(args)
     try:
-        reader, run = given_run(args.run, args.on)
+        reader, run = given_run(args.run, on)
         return reader.exec(given_task(reader, run, args.task), argv)
     except NotThere as error:
         say(f"{error}")
@@ -33,3 +33,13 @@ def main(args: argparse.Namespace) -> int:
         say(f"{args.task[0]}/{args.task[1]}: {error}")
         return error.status
     return CANNOT_RUN
+
+
+def _on_and_program(args: argparse.Namespace) -> tuple[str | None, list[str]]:
+    """`--on NAME` may stand after the task, as in other commands, where argparse takes it for the program."""
+    on, argv = args.on, args.argv
+    if argv[:1] == ["--on"] and len(argv) > 1:
+        on, argv = argv[1], argv[2:]
+    elif argv and argv[0].startswith("--on="):
+        on, argv = argv[0].removeprefix("--on="), argv[1:]
+    return on, argv[1:] if argv[:1] == ["--"] else argv

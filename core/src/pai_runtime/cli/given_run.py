@@ -37,7 +37,7 @@ def given_run_on_cluster(name: str, on: str) -> "tuple[ClusterRunReader, Run]":
     run = reader.run()
     if isinstance(run, Unreadable):
         lists = f"pai-runtime ps --on {on} lists the runs"
-        raise NotThere(f"'{reader.named}' on {on} is no run that can be read: {run.reason}; {lists}")
+        raise NotThere(f"cannot read run '{reader.named}' on {on}: {run.reason}; {lists}")
     return reader, run
 
 

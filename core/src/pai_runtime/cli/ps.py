@@ -31,7 +31,7 @@ from pai_runtime.terminal.words import (
 )
 
 _TITLES = ("RUN", "JOB", "STATE", "ELAPSED", "RETRIES", "TASKS")
-_CLUSTER_EVERY = 5.0
+_WATCH_EVERY = 1.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -74,8 +74,6 @@ class _Shown:
 
     where: str
     look: Callable[[], FoundRun | Sequence[FoundRun]]
-    every: float = 1.0
-    """Seconds between two looks."""
 
 
 def _here(name: str | None) -> _Shown:
@@ -92,13 +90,11 @@ def _on_cluster(name: str | None, on: str) -> _Shown:
     if name is not None:
         reader, run = given_run_on_cluster(name, on)
         first = [run]
-        return _Shown(name, lambda: FoundRun(reader, first.pop() if first else reader.run()), _CLUSTER_EVERY)
+        return _Shown(name, lambda: FoundRun(reader, first.pop() if first else reader.run()))
     from pai_runtime.engines.finding import open_cluster  # noqa: PLC0415 - local runs need none
 
     cluster = open_cluster(on)
-    return _Shown(
-        on, lambda: sorted((FoundRun(*each) for each in cluster.runs()), key=_order), _CLUSTER_EVERY
-    )
+    return _Shown(on, lambda: sorted((FoundRun(*each) for each in cluster.runs()), key=_order))
 
 
 def _is_run(folder: Path) -> bool:
@@ -130,7 +126,7 @@ def _watch(shown: _Shown, *, as_json: bool) -> int:
         block.draw([], lines[: max(1, rows - 1)])
         if is_over:
             return 0
-        time.sleep(shown.every)
+        time.sleep(_WATCH_EVERY)
 
 
 def _watched(found: FoundRun, size: tuple[int, int]) -> tuple[list[str], bool]:

@@ -2,15 +2,12 @@
 
 import argparse
 import os
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
-
-import yaml
 
 from pai_runtime.cli import CANNOT_RUN, INVALID
-from pai_runtime.cli.arguments import add_job, add_on, add_policy
+from pai_runtime.cli.arguments import add_code, add_job, add_on, add_policy
 from pai_runtime.cli.cluster_job import ClusterJob
+from pai_runtime.cli.manifest_text import manifest_text
 from pai_runtime.cli.overrides import add_overrides
 from pai_runtime.document.problems import InvalidInput, Problems
 from pai_runtime.engines.cluster import Manifests
@@ -26,12 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_overrides(parser)
     add_policy(parser)
     add_on(parser, "the engine profile (engines.yaml) of the cluster, which is not asked", required=True)
-    parser.add_argument(
-        "--code",
-        type=Path,
-        metavar="DIR",
-        help="directory whose files each task starts with; takes precedence over extras.code of the job",
-    )
+    add_code(parser)
     parser.add_argument(
         "--name", metavar="RUN", help="name of the run (default: made from the job and its content)"
     )
@@ -61,45 +53,18 @@ def main(args: argparse.Namespace) -> int:
     report_problems(problems.in_order)
     if args.secrets_manifest is not None:
         try:
-            _write_new(args.secrets_manifest, _text(manifests.secrets))
+            _write_new(args.secrets_manifest, manifest_text(manifests.secrets))
         except FileExistsError:
             say(f"{args.secrets_manifest} exists; choose another file, or remove it first")
             return CANNOT_RUN
     elif manifests.secrets:
         say(f"not shown: {_names(manifests)}; to write them to a file, use --secrets-manifest FILE")
-    write_lines(_text(manifests.objects).removesuffix("\n").split("\n"))
+    write_lines(manifest_text(manifests.objects).removesuffix("\n").split("\n"))
     return 0
 
 
 def _names(manifests: Manifests) -> str:
     return ", ".join(f"{each['kind']} {each['metadata']['name']}" for each in manifests.secrets)
-
-
-def _text(documents: Sequence[Mapping[str, Any]]) -> str:
-    """As YAML, in ASCII."""
-    return yaml.dump_all(map(_plain, documents), Dumper=_Dumper, sort_keys=False, explicit_start=True)
-
-
-class _Dumper(yaml.SafeDumper):
-    """Writes texts of several lines as such, and nothing as an alias."""
-
-    def ignore_aliases(self, _data: Any) -> bool:
-        return True
-
-    def text(self, data: str) -> yaml.Node:
-        return self.represent_scalar("tag:yaml.org,2002:str", data, "|" if "\n" in data else None)
-
-
-_Dumper.add_representer(str, _Dumper.text)
-
-
-def _plain(value: Any) -> Any:
-    """With dictionaries and lists for whatever kinds of mappings and sequences there are."""
-    if isinstance(value, Mapping):
-        return {key: _plain(each) for key, each in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_plain(each) for each in value]
-    return value
 
 
 def _write_new(path: Path, text: str) -> None:

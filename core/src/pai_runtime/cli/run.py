@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import get_args
 
 from pai_runtime.cli import CANNOT_RUN
-from pai_runtime.cli.arguments import add_job, add_on, add_policy, task_or_role, time_span
+from pai_runtime.cli.arguments import add_code, add_job, add_on, add_policy, task_or_role, time_span
 from pai_runtime.cli.beforehand import short_secrets
 from pai_runtime.cli.chosen_tasks import NoSuchTask, chosen_tasks
 from pai_runtime.cli.library import JobLibrary
@@ -49,12 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", type=Path, metavar="DIR", help="directory of the run (default: .pai-runs/<job>-<n>)"
     )
-    parser.add_argument(
-        "--code",
-        type=Path,
-        metavar="DIR",
-        help="directory whose files each task starts with; takes precedence over extras.code of the job",
-    )
+    add_code(parser)
     parser.add_argument(
         "--task",
         type=task_or_role,

@@ -71,6 +71,19 @@ class Location:
     field: str
     written: str = ""
 
+    def problem(
+        self,
+        code: str,
+        message: str,
+        *,
+        found: str | None = None,
+        expected: str | None = None,
+        suggestion: str | None = None,
+        severity: Severity = "error",
+    ) -> "Problem":
+        """What is wrong here; see `Problem`."""
+        return Problem(code, message, self.position, self.field, found, expected, suggestion, severity)
+
 
 @record(frozen=True)
 class Problem:

@@ -76,7 +76,10 @@ class Cluster(Protocol):
         """The run that is called so, whoever has submitted it. It is not looked for yet."""
 
     def runs(self) -> Sequence[tuple["ClusterRunReader", Run | Unreadable]]:
-        """All runs that there are, the latest first; raises `ClusterError`."""
+        """All runs that there are, the latest first; raises `ClusterError`.
+
+        Who asks again and again, as each second, does not make it ask the cluster as often.
+        """
 
 
 class NewClusterRun(Protocol):

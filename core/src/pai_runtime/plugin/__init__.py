@@ -37,6 +37,7 @@ from pai_runtime.task.analysis import Analysis
 from pai_runtime.task.framework_name import framework_name
 from pai_runtime.task.placeholders import has_secret
 from pai_runtime.task.plan import EVENTS, Mount, Service
+from pai_runtime.task.user_and_job import with_user_and_job
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ __all__ = [
     "read_logs",
     "read_yaml",
     "retry_after",
+    "with_user_and_job",
 ]
 
 API_VERSION: Final = 1

@@ -19,7 +19,7 @@ from pai_runtime.job.secrets import secret_values
 from pai_runtime.plan.build import PlannedRole, Planner
 from pai_runtime.plan.environment import Placement, TaskName
 from pai_runtime.plan.planning import job_plugins, planned_roles
-from pai_runtime.pod.config_files import given_document
+from pai_runtime.pod.config_files import given_document, read_text
 from pai_runtime.pod.directories import Directories
 from pai_runtime.pod.given_run import JOB_FILE, engine_variables, given_job, given_overrides
 from pai_runtime.pod.init_failed import InitFailed
@@ -131,9 +131,11 @@ def load_config(pod: Pod, made: Made) -> Made:
     if pod.has_framework:
         _needed(made.framework, "the Framework", "frameworkParser")
     secrets, plugins = job_secrets(pod.directories), job_plugins(pod.host)
-    text = given_job(pod.directories) if pod.peers else made.framework.job_file if made.framework else None
+    given = given_job(pod.directories) if pod.peers else None
+    text = read_text(given) if given else made.framework.job_file if made.framework else None
     if text is not None:
-        pod.runtime.write(JOB_FILE, text, sync=False)
+        if not given or not given.is_relative_to(pod.directories.secrets):
+            pod.runtime.write(JOB_FILE, text, sync=False)
         document = parse_document(text, str(pod.directories.runtime / JOB_FILE))
         overrides = given_overrides(pod.directories) if pod.peers else NO_OVERRIDES
         library = partial(_opened_library, pod)

@@ -5,6 +5,7 @@ reach each other come in a ConfigMap, and which pod it is comes by the downward 
 """
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from pai_runtime.document.problems import InvalidInput, Position, Problem, unexpected
@@ -34,13 +35,13 @@ def given_peers(directories: Directories) -> Peers | None:
     return _given(directories, FILE, Peers.from_json)
 
 
-def given_job(directories: Directories) -> str:
-    """The text of the job; raises `InvalidInput`."""
-    path = find_file(directories.configs, JOB_FILE)
+def given_job(directories: Directories) -> Path:
+    """The file with the job; raises `InvalidInput`. One that has values of secrets is among these."""
+    path = find_file((*directories.configs, directories.secrets), JOB_FILE)
     if path is None:
         where = Position(str(directories.config))
         raise InvalidInput([Problem("no-job", f"expected the job beside {FILE}, in {JOB_FILE}", where)])
-    return read_text(path)
+    return path
 
 
 def given_overrides(directories: Directories) -> Overrides:

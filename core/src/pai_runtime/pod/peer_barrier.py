@@ -45,8 +45,6 @@ LOOKUP_SECONDS = 5.0
 SECONDS_OF_ROUND = 30.0
 """Time limit of the only round where a task does not wait for the others."""
 
-_REPLACED = ("PAI_TASK_ATTEMPT", "PAI_TASK_EVICTIONS")
-"""Variables that count the earlier pods of a task: those that failed, and those that were evicted."""
 _RESOLVER = Path("/etc/resolv.conf")
 _MOST_NAMES = 5
 _MOST_OF_CONFIGURATION = 1 << 16
@@ -61,17 +59,16 @@ def find_addresses(
 ) -> dict[TaskName, str]:
     """The addresses of all tasks of a gang, else of those that have one now; raises `BarrierFailed`.
 
-    A pod that takes the place of another one waits for nobody: the gang has started, and tasks that have
-    ended since have no address any more. `names` are those of the hosts. `say` takes a line for the log. A
+    No pod of a gang takes the place of another one while the others run: all of them are started again, so
+    all of them wait. `names` are those of the hosts. `say` takes a line for the log. A
     signal ends the wait at once if its handler raises something.
     """
-    replaces = any(environment.get(variable, "0") not in ("", "0") for variable in _REPLACED)
     domain = cluster_domain(environment.get("PAI_POD_NAMESPACE", ""), _RESOLVER)
     told = environment.get("POD_IP", "")
     search = PeerSearch(names, own, told if is_address(told) else None, partial(resolve, domain=domain))
     if is_address(told) and len(names) == 1:
         return {own: told}
-    if peers.gang and not replaces:
+    if peers.gang:
         search.wait_for_all(Deadline(peers.barrier_seconds), say)
     else:
         search.once(Deadline(SECONDS_OF_ROUND))

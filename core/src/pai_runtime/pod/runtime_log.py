@@ -4,8 +4,10 @@ It runs beside the task, as a user of its own, on the pod volume that it can onl
 files there, so they are read as such. It goes on until a signal ends it, which the kubelet sends once the
 task has ended, and then prints what is left.
 
-A task of a gang that ends soon keeps its pod for a while: those of others that look for it by its name, since
-they started later or are in a pause, would never find it otherwise (`pai_runtime.pod.peer_barrier`).
+A task of a gang that ends soon keeps its pod for a while: those of others that look for it by its name,
+since they started later or are in a pause, would never find it otherwise (`pai_runtime.pod.peer_barrier`).
+One that was cancelled does not, since its job is being stopped or restarted, nor one that has decided its job
+(`DECIDING_VARIABLE`).
 
 Between the lines of the log it tells the variables of the task (`pai_runtime.runs.told_variables`), whenever
 they have changed and at the end.
@@ -23,6 +25,7 @@ from pai_runtime.pod.directories import pod_directories
 from pai_runtime.runs.log_follower import LogFollower
 from pai_runtime.runs.told_variables import told_line
 from pai_runtime.supervisor.stop import STOP_SIGNALS
+from pai_runtime.task.exit_record import read_exit_record
 from pai_runtime.task.fast_json import loads
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.layout import PLAN, RUNTIME_LOG, VARIABLES
@@ -30,7 +33,7 @@ from pai_runtime.task.state import read_state
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from pai_runtime.pod.directories import Directories
 
@@ -43,6 +46,9 @@ KEPT = 40.0
 """Seconds for which the pod of a gang's task is there at least: a name server may say for 30 that it does not
 know a name, and then a barrier may be in its longest pause. `KEPT_VARIABLE` says another number."""
 KEPT_VARIABLE = "PAI_POD_KEPT"
+DECIDING_VARIABLE = "PAI_DECIDING_ENDS"
+SUCCESS, FAILURE = "success", "failure"
+"""Words in it: the job has ended as soon as this task has ended so."""
 
 MOST_LOOKS_AFTER_END = 10
 """Looks after which the end of the task is the end here too, without a signal.
@@ -62,6 +68,7 @@ def print_runtime_log(environment: Mapping[str, str]) -> int:
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     started = time.monotonic()
     printer = _Printer(pod_directories(environment))
+    deciding = environment.get(DECIDING_VARIABLE, "").split()
     is_told_to_stop, looks_after_end = False, 0
     while True:
         has_printed = printer.pass_on()
@@ -69,7 +76,7 @@ def print_runtime_log(environment: Mapping[str, str]) -> int:
             printer.end()
             told = environment.get(KEPT_VARIABLE, "")
             kept = float(told) if told.isdecimal() else KEPT
-            if printer.is_of_gang() and (left := started + kept - time.monotonic()) > 0:
+            if printer.is_looked_for(deciding) and (left := started + kept - time.monotonic()) > 0:
                 signal.sigtimedwait(STOP_SIGNALS, left)
             return 0
         pause = 0 if has_printed or is_told_to_stop else POLL
@@ -121,11 +128,14 @@ class _Printer:
         except OSError:
             return False
 
-    def is_of_gang(self) -> bool:
-        """Whether others wait for this task."""
+    def is_looked_for(self, deciding: Collection[str]) -> bool:
+        """Whether others wait for this task, now that it has ended."""
         try:
             with Folder.at(self._runtime, follow=False) as folder:
                 plan = loads(folder.read(PLAN, _MOST_BYTES))
+                outcome = read_exit_record(folder).get("outcome")
+            if outcome == "cancelled" or (SUCCESS if outcome == "ok" else FAILURE) in deciding:
+                return False
             return plan["gang"] is True and sum(plan["instances"].values()) > 1
         except (OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError):
             return False  # it is none, or the task has made something else of it

@@ -72,7 +72,7 @@ class Run:
 
     `file` is the job file, `retries` how often all of it was restarted. What is not in the file: `stopping`,
     it was told to end and has not yet; `lost`, nobody goes on with it; `user`, who has submitted it to a
-    cluster.
+    cluster; `note`, what the cluster says of its failure.
     """
 
     job: str
@@ -87,6 +87,7 @@ class Run:
     stopping: bool = False
     lost: bool = False
     user: str = ""
+    note: str = ""
 
     @property
     def state(self) -> RunState:

@@ -1,5 +1,6 @@
 """Events of a run that deserve a line of their own."""
 
+import re
 from collections.abc import Iterator
 
 from pai_runtime.document.amounts import counted
@@ -40,17 +41,25 @@ class Announcements:
 
 
 class Notes:
-    """Tells what a cluster says of tasks, such as why they wait, once it says something new."""
+    """Tells what a cluster says of tasks, such as why they wait, once it says something new.
+
+    Other numbers are nothing new: a queue and a scheduler count anew all the time.
+    """
 
     def __init__(self) -> None:
         self._told: set[str] = set()
 
     def of(self, run: Run) -> Iterator[str]:
         """What is new; one line for all tasks of which the same is said, and of many lines only some."""
-        noted = [task for task in run.tasks if task.note and task.note not in self._told]
+        noted = [task for task in run.tasks if task.note and _said(task.note) not in self._told]
         if noted and len(self._told) < _MOST_TOLD:
-            self._told.update(task.note for task in noted)
+            self._told.update(_said(task.note) for task in noted)
             yield from note_lines(noted)
+
+
+def _said(note: str) -> str:
+    """What it says, whatever the numbers are."""
+    return re.sub(r"\d+", "0", note)
 
 
 class LongSteps:

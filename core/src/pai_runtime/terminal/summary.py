@@ -29,6 +29,11 @@ def summary_lines(reader: RunReader, summary: Summary) -> Iterator[str]:
     elif run.outcome == "succeeded":
         yield f"the job succeeded in {took}{logs}"
         yield from _failed_on_the_way(summary.others)
+    elif run.outcome == "failed":
+        yield f"the job failed after {took}{logs}"
+        yield f"  {_line(run.note) or 'which of its tasks failed is not known (any more)'}"
+        if len(run.tasks) > 1:
+            yield f"  of {len(run.tasks)} tasks: {counts(each.state for each in run.tasks)}"
     else:
         yield f"the job was cancelled after {took}{logs}"
     if failed:

@@ -7,21 +7,14 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from pai_kubernetes.manifests.images import task_images
+from pai_kubernetes.manifests.pod import MOUNT_POINTS
 from pai_kubernetes.profile import KubernetesProfile
-from pai_runtime.document.problems import Location, Problem, Problems, Severity, listed
+from pai_runtime.document.problems import Location, Problems, Severity, listed
 from pai_runtime.document.value import Value, walk
 from pai_runtime.job.model import Job, TaskRole
 from pai_runtime.plan.environment import TaskName
 from pai_runtime.task.plan import Mount, Plan, UseRecord
 
-_TAKEN: Final = (
-    "/usr/local/pai",
-    "/usr/local/pai-config",
-    "/usr/local/pai-code",
-    "/usr/local/pai-secrets",
-    "/dev/shm",  # noqa: S108 - no temporary file
-)
-"""Where a pod mounts volumes of its own."""
 _NEEDED: Final = ("/opt/pai-runtime", "/etc", "/bin", "/lib", "/usr/bin", "/usr/lib")
 """What the init container runs from, which has the same mounts: the runtime, its policy and the programs.
 
@@ -47,31 +40,19 @@ def root_of(job: Job) -> Value:
     return value
 
 
-def _problem(
-    code: str,
-    message: str,
-    where: Location,
-    *,
-    severity: Severity = "error",
-    found: str | None = None,
-    suggestion: str | None = None,
-) -> Problem:
-    return Problem(
-        code, message, where.position, where.field, found=found, suggestion=suggestion, severity=severity
-    )
-
-
 def _check_virtual_cluster(job: Job, profile: KubernetesProfile, problems: Problems) -> None:
     known = profile.virtual_clusters
     name = job.virtual_cluster
     if known is None or name in known:
         return
     given = root_of(job).get("defaults", "virtualCluster")
-    says = f"there is no virtual cluster '{name}'" + ("" if given else ", which is meant if none is named")
+    says = f"there is no virtual cluster '{name}'" + (
+        "" if given else ", which a job without defaults.virtualCluster is in"
+    )
     message = f"{says}; profile '{profile.name}' has {listed(list(known)) or 'none'}"
     meant = problems.suggestions.near_miss(name, known)
     where = root_of(job).at(("defaults", "virtualCluster"))
-    problems.add(_problem("unknown-virtual-cluster", message, where, found=name, suggestion=meant))
+    problems.add(where.problem("unknown-virtual-cluster", message, found=name, suggestion=meant))
 
 
 def _check_images(job: Job, problems: Problems) -> None:
@@ -79,10 +60,10 @@ def _check_images(job: Job, problems: Problems) -> None:
         for image in task_images(job, defaultdict(str)).values():  # who may pull them does not matter here
             if image.reference and "@" not in image.uri and ":" not in image.uri.rpartition("/")[2]:
                 message = (
-                    "has no tag, so it means 'latest', which may be another image on each node; name a tag"
+                    "has no tag, so it means 'latest', which may be a different image on each node; add a tag"
                 )
                 problems.add(
-                    _problem("image-without-tag", message, image.where, severity="warning", found=image.uri)
+                    image.where.problem("image-without-tag", message, found=image.uri, severity="warning")
                 )
 
 
@@ -97,30 +78,21 @@ def _check_machines(role: TaskRole, profile: KubernetesProfile, problems: Proble
             f"there are no machines of the type '{name}'; profile '{profile.name}' has {listed(list(known))}"
         )
     else:
-        message = f"has no effect: profile '{profile.name}' says of no skuType what it is"
+        message = f"has no effect: profile '{profile.name}' defines no skuTypes"
     meant = problems.suggestions.near_miss(name, known)
-    problems.add(
-        _problem(
-            "unknown-sku-type",
-            message,
-            role.sku_type.at(()),
-            severity="error" if known else "warning",
-            found=name,
-            suggestion=meant,
-        )
-    )
+    severity: Severity = "error" if known else "warning"
+    where = role.sku_type.at(())
+    problems.add(where.problem("unknown-sku-type", message, found=name, suggestion=meant, severity=severity))
 
 
 def _check_shared_memory(role: TaskRole, problems: Problems) -> None:
     if role.shm_mb > role.memory_mb:
         message = (
-            f"is more than the memory of a task, {role.memory_mb} MiB, which it is a part of;"
-            " a task that uses it all is killed"
+            f"exceeds memoryMB, {role.memory_mb} MiB, towards which /dev/shm counts;"
+            " a task that uses all of it is killed"
         )
         where = role.value.at(("extraContainerOptions", "shmMB"))
-        problems.add(
-            _problem("shm-exceeds-memory", message, where, severity="warning", found=str(role.shm_mb))
-        )
+        problems.add(where.problem("shm-exceeds-memory", message, found=str(role.shm_mb), severity="warning"))
 
 
 def _check_mounts(
@@ -128,36 +100,35 @@ def _check_mounts(
 ) -> None:
     for role, mount, use in _mounts(plans):
         where = _asked_at(job, role, use, mount.source)
-        ignored: Severity = "warning" if use.failure_policy == "ignore" else "error"
-        if mount.kind == "storage" and mount.source not in profile.storages:
-            message = (
-                f"there is no storage '{mount.source}';"
-                f" profile '{profile.name}' has {listed(list(profile.storages)) or 'none'}"
-            )
-            if ignored == "warning":
-                message += "; it is not mounted, and the failurePolicy ignores that"
-            meant = problems.suggestions.near_miss(mount.source, profile.storages)
-            problems.add(
-                _problem(
-                    "unknown-storage",
-                    message,
-                    where,
-                    severity=ignored,
-                    found=mount.source,
-                    suggestion=meant,
-                )
-            )
+        known = mount.source in profile.storages
+        if mount.kind == "storage" and not known:
+            _report_unknown_storage(mount.source, use, where, profile, problems)
         if hidden := _hidden(mount.path):
             message = f"mounts something at {mount.path}, where a pod needs {hidden}; choose another path"
-            problems.add(_problem("mount-conflict", message, where, found=mount.path))
+            problems.add(where.problem("mount-conflict", message, found=mount.path))
         options = use.parameters.get("options")
-        if mount.kind == "nfs" and mount.source not in profile.storages and options:
-            where = _asked_at(job, role, use, str(options))
+        if mount.kind == "nfs" and not known and options:
             message = (
-                "options of mount have no effect: the nodes mount the export with their own;"
-                " an operator can make it a storage with mountOptions"
+                "mount options have no effect: the nodes mount the export with their own; an operator can"
+                " make it a storage by a PersistentVolume with mountOptions"
             )
-            problems.add(_problem("no-effect", message, where, severity="warning"))
+            at_options = _asked_at(job, role, use, str(options))
+            problems.add(at_options.problem("no-effect", message, severity="warning"))
+
+
+def _report_unknown_storage(
+    name: str, use: UseRecord, where: Location, profile: KubernetesProfile, problems: Problems
+) -> None:
+    message = (
+        f"there is no storage '{name}';"
+        f" profile '{profile.name}' has {listed(list(profile.storages)) or 'none'}"
+    )
+    severity: Severity = "error"
+    if use.failure_policy == "ignore":
+        severity = "warning"
+        message += "; it is not mounted, and the failurePolicy ignores that"
+    meant = problems.suggestions.near_miss(name, profile.storages)
+    problems.add(where.problem("unknown-storage", message, found=name, suggestion=meant, severity=severity))
 
 
 def _mounts(plans: Mapping[TaskName, Plan]) -> Iterator[tuple[str, Mount, UseRecord]]:
@@ -175,7 +146,7 @@ def _mounts(plans: Mapping[TaskName, Plan]) -> Iterator[tuple[str, Mount, UseRec
 def _hidden(path: str) -> str | None:
     """What a pod needs that something mounted there would hide."""
     mounted = PurePosixPath(path)
-    inside = (taken for taken in _TAKEN if mounted.is_relative_to(taken))
+    inside = (taken for taken in MOUNT_POINTS if mounted.is_relative_to(taken))
     outside = (needed for needed in _NEEDED if PurePosixPath(needed).is_relative_to(mounted))
     return next(chain(inside, outside), None)
 
@@ -201,11 +172,11 @@ def _check_extras(job: Job, problems: Problems) -> None:
             " use parameters, or secrets for what nobody may see"
         )
         where = root.at(("extras", "environment"))
-        problems.add(_problem("no-effect", message, where, severity="warning"))
+        problems.add(where.problem("no-effect", message, severity="warning"))
     if job.hold:
         message = (
             "a task that fails keeps its node and its GPUs that long;"
             " `pai-runtime exec` says how to enter its container"
         )
         where = root.at(("extras", "holdOnFailure"))
-        problems.add(_problem("held", message, where, severity="note"))
+        problems.add(where.problem("held", message, severity="note"))

@@ -4,23 +4,19 @@ import secrets as random
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
-from typing import Any
 
 from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.kubeconfig import read_kubeconfig
-from pai_kubernetes.api.paths import jobs, jobsets
 from pai_kubernetes.checks import check
 from pai_kubernetes.cluster_checks import check_cluster
-from pai_kubernetes.labels import JOBSET_NAME, RUN
 from pai_kubernetes.manifests.objects import Rendered, render
 from pai_kubernetes.manifests.peers import run_peers, run_roles
 from pai_kubernetes.manifests.policies import policies
 from pai_kubernetes.names import run_name
 from pai_kubernetes.profile import KubernetesProfile
 from pai_kubernetes.reading import read_profile
-from pai_kubernetes.run.fields import label, moment, name_of
-from pai_kubernetes.run.listing import listed_run
 from pai_kubernetes.run.reader import Reader
+from pai_kubernetes.run.runs import Runs
 from pai_kubernetes.run.submission import submit
 from pai_runtime.document.problems import Problem, Problems
 from pai_runtime.engines.cluster import ClusterRequest, Manifests
@@ -30,9 +26,9 @@ from pai_runtime.plan.environment import Placement, TaskName
 from pai_runtime.pod.placement import peers_placement
 from pai_runtime.runs.cannot_run import CannotRun
 from pai_runtime.runs.state import Run, Unreadable
+from pai_runtime.task.bundle import VOLUME
 from pai_runtime.task.plan import Plan
 
-_POD_FOLDER = "/usr/local/pai"
 _NO_SUFFIX = "0" * 8
 """Of the name under which a run is checked, and from whose content a name is made."""
 _UNKNOWN: Mapping[str, str] = defaultdict(lambda: "******")
@@ -62,17 +58,12 @@ class KubernetesCluster:
         return Reader(self.api, name, self.profile.name, kubectl=["kubectl", *file, *context])
 
     def runs(self) -> Sequence[tuple[Reader, Run | Unreadable]]:
-        """All runs in the namespace, the latest first: two lists, however many there are."""
-        namespace = self.api.namespace
-        jobsets_found = self.api.list(jobsets(namespace), selector=RUN).items
-        by_run: dict[str, list[Mapping[str, Any]]] = {}
-        for job in self.api.list(jobs(namespace), selector=JOBSET_NAME).items if jobsets_found else ():
-            by_run.setdefault(label(job, JOBSET_NAME), []).append(job)
-        jobsets_found.sort(key=lambda each: moment(each, "metadata", "creationTimestamp") or 0, reverse=True)
-        return [
-            (self.open_run(name_of(each)), _run(each, by_run.get(name_of(each), ())))
-            for each in jobsets_found
-        ]
+        """All runs in the namespace, the latest first; raises `ClusterError`."""
+        return [(self.open_run(name), run) for name, run in self._runs.read().items()]
+
+    @cached_property
+    def _runs(self) -> Runs:
+        return Runs(self.api)
 
 
 class NewKubernetesRun:
@@ -90,7 +81,7 @@ class NewKubernetesRun:
         """By the names of its pods, with the same ports in each."""
         self._job = job
         peers = run_peers(job, run_name(job.name, _NO_SUFFIX), self._request.user)
-        return peers_placement(job, peers, {}, _POD_FOLDER)
+        return peers_placement(job, peers, {}, VOLUME)
 
     def check(self, plans: Mapping[TaskName, Plan], problems: Problems, *, ask: bool = True) -> None:
         """Report what this cluster, and Kubernetes at all, cannot give to the job."""
@@ -153,10 +144,3 @@ def _permanent_codes(plans: Mapping[TaskName, Plan]) -> dict[str, Collection[int
     for (role, _), plan in plans.items():
         codes[role] = {*codes.get(role, ()), *plan.permanent_codes}
     return codes
-
-
-def _run(jobset: Mapping[str, Any], jobs_of_run: Sequence[Mapping[str, Any]]) -> Run | Unreadable:
-    try:
-        return listed_run(jobset, jobs_of_run)
-    except ValueError as error:
-        return Unreadable(str(error))

@@ -1,7 +1,7 @@
 """What a cluster cannot give to a job, by asking it; its own check of the objects, which creates nothing."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any, Final
@@ -25,11 +25,6 @@ _OLDEST: Final = 33
 """Kubernetes 1.33 has all that the completion policies need."""
 _OLDEST_WITH_IMAGE_VOLUMES: Final = 35
 
-_PATHS: Final[Mapping[str, Callable[[str], str]]] = {
-    "JobSet": paths.jobsets,
-    "ConfigMap": paths.config_maps,
-    "Secret": paths.secrets,
-}
 _NO_SECRET: Final = "e30="  # noqa: S105 - {}, which is valid where a kind of Secret wants JSON
 _FIELD: Final = re.compile(r"\b(?:spec|metadata)(?:\.[A-Za-z]+|\[\d+\])+")
 """A field in the words of a webhook, which gives no causes."""
@@ -42,12 +37,17 @@ def check_cluster(
 ) -> None:
     """Report all of it; what nobody may ask is a note. Raises `ApiError` if the cluster cannot be asked."""
     _check_version(api, profile, problems)
-    if not _dry_run(api, rendered, problems):
+    is_known = _dry_run(api, rendered, problems)
+    problems.add(
+        *(Problem("cluster-warning", f"{api.label}: {text}", severity="warning") for text in api.warnings)
+    )
+    if not is_known:
         return
     jobset = rendered.objects[0]
     _check_nodes(api, jobset, job, problems)
     _check_claims(api, jobset, rendered, problems)
     _check_queue(api, jobset, job, problems)
+    _check_priorities(api, jobset, job, problems)
 
 
 def _check_version(api: Api, profile: KubernetesProfile, problems: Problems) -> None:
@@ -61,8 +61,8 @@ def _check_version(api: Api, profile: KubernetesProfile, problems: Problems) -> 
         problems.add(Problem("old-cluster", message, found=found))
     elif profile.delivery == "imageVolume" and int(minor[0]) < _OLDEST_WITH_IMAGE_VOLUMES:
         message = (
-            f"{api.label}: Kubernetes {found} has no image volumes unless they were switched on;"
-            f" from 1.{_OLDEST_WITH_IMAGE_VOLUMES} on it has, or set delivery to copy in the profile"
+            f"{api.label}: Kubernetes {found} has image volumes only if an operator enabled them;"
+            f" use 1.{_OLDEST_WITH_IMAGE_VOLUMES} or newer, or set delivery to copy in the profile"
         )
         problems.add(Problem("old-cluster", message, found=found, severity="warning"))
 
@@ -71,7 +71,7 @@ def _dry_run(api: Api, rendered: Rendered, problems: Problems) -> bool:
     """Have the API server check all objects; whether there is more to be asked."""
     for document in (*rendered.objects, *map(_without_values, rendered.secrets)):
         try:
-            api.create(_PATHS[document["kind"]](api.namespace), document, dry_run=True)
+            api.create(paths.OF_KIND[document["kind"]](api.namespace), document, dry_run=True)
         except ApiError as error:
             if error.reason == "AlreadyExists":
                 continue
@@ -160,14 +160,20 @@ def _check_role(role: TaskRole, pod: Object, nodes: Sequence[Node], problems: Pr
             place = role.value.at(("resourcePerInstance", field))
             have = _shown(resource, best.amount(resource))
             message = (
-                f"a task needs {_shown(resource, wanted)} of one node, and no node"
+                f"a task needs {_shown(resource, wanted)} on one node{_with_sidecar(resource)}, and no node"
                 f"{' of this type' if selector else ''} has more than {have} ({best.name})"
             )
             problems.add(_at(place, "exceeds-nodes", message))
 
 
+def _with_sidecar(resource: str) -> str:
+    return " (with its sidecar)" if resource in ("cpu", "memory") else ""
+
+
 def _shown(resource: str, amount: float) -> str:
-    return f"{size_text(amount)} of memory" if resource == "memory" else f"{amount:g} {resource}"
+    if resource == "memory":
+        return f"{size_text(amount)} of memory"
+    return f"{amount:g} {'CPUs' if resource == 'cpu' else resource}"
 
 
 def _check_claims(api: Api, jobset: Object, rendered: Rendered, problems: Problems) -> None:
@@ -178,7 +184,10 @@ def _check_claims(api: Api, jobset: Object, rendered: Rendered, problems: Proble
             if claim and claim not in seen:
                 seen.add(claim)
                 field = f"spec.replicatedJobs[{number}].template.spec.template.spec.volumes[{index}]"
-                message = f"its claim '{claim}' does not exist in namespace {api.namespace}"
+                message = (
+                    f"the PersistentVolumeClaim '{claim}' of this storage does not exist in namespace"
+                    f" {api.namespace}; an operator has to create it, or correct the profile"
+                )
                 with _may_be_forbidden(api, f"whether the claim '{claim}' exists", problems):
                     if not _exists(api, paths.persistent_volume_claims(api.namespace, claim)):
                         place = rendered.origins.of(field)
@@ -196,12 +205,26 @@ def _check_queue(api: Api, jobset: Object, job: Job, problems: Problems) -> None
         except ApiError as error:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
-            message = f"has the queue '{queue}', but Kueue is not installed on this cluster"
+            message = f"names the queue '{queue}' in the profile, but Kueue is not installed on this cluster"
             problems.add(_at(place, "no-queue", message))
             return
         if not _exists(api, paths.local_queues(api.namespace, version, queue)):
-            message = f"its queue '{queue}' does not exist in namespace {api.namespace}"
+            message = (
+                f"the LocalQueue '{queue}' of this virtual cluster does not exist in namespace"
+                f" {api.namespace}; an operator has to create it, or correct the profile"
+            )
             problems.add(_at(place, "no-queue", message))
+
+
+def _check_priorities(api: Api, jobset: Object, job: Job, problems: Problems) -> None:
+    """Whether its priority classes exist, which only the pods would be refused for."""
+    place = root_of(job).at(("defaults", "virtualCluster"))
+    names = {pod.get("priorityClassName", "") for _, pod in _pods(jobset, job)} - {""}
+    for name in sorted(names):
+        with _may_be_forbidden(api, f"whether the priority class '{name}' exists", problems):
+            if not _exists(api, paths.priority_classes(name)):
+                message = f"its priority class '{name}' does not exist on this cluster"
+                problems.add(_at(place, "no-priority-class", message))
 
 
 def _exists(api: Api, path: str) -> bool:
@@ -217,4 +240,4 @@ def _exists(api: Api, path: str) -> bool:
 def _at(place: Location | None, code: str, message: str, severity: Severity = "error") -> Problem:
     if place is None:
         return Problem(code, message, severity=severity)
-    return Problem(code, message, place.position, place.field, severity=severity)
+    return place.problem(code, message, severity=severity)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from pai_kubernetes.run.fields import mapping, name_of
 from pai_runtime.task.record import record
 
 _UNITS: Final = {
@@ -40,9 +41,9 @@ def nodes_of(items: Iterable[Mapping[str, Any]]) -> list[Node]:
     """The nodes in a list of an API server."""
     return [
         Node(
-            str(_mapping(item, "metadata").get("name", ""))[:_LONGEST],
-            _mapping(item, "metadata", "labels"),
-            _mapping(item, "status", "allocatable"),
+            name_of(item)[:_LONGEST],
+            mapping(item, "metadata", "labels"),
+            mapping(item, "status", "allocatable"),
         )
         for item in items
     ]
@@ -70,12 +71,3 @@ def quantity(written: Any) -> float:
         return float(written) if isinstance(written, (int, float)) else 0.0
     number, exponent, unit = match.groups()
     return float(number + exponent) if exponent else float(number) * _UNITS.get(unit, 0.0)
-
-
-def _mapping(item: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
-    for key in keys:
-        found = item.get(key)
-        if not isinstance(found, dict):
-            return {}
-        item = found
-    return item

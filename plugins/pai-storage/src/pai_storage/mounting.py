@@ -1,6 +1,5 @@
 """What all storage plugins contribute: mounts, and for each a script that checks it before the task."""
 
-import re
 import shlex
 from collections.abc import Mapping
 from functools import cache
@@ -8,7 +7,16 @@ from importlib import resources
 from posixpath import normpath
 from typing import Any
 
-from pai_runtime.plugin import Contribution, Mount, ShellStep, Task, Use, UserError, has_secret
+from pai_runtime.plugin import (
+    Contribution,
+    Mount,
+    ShellStep,
+    Task,
+    Use,
+    UserError,
+    has_secret,
+    with_user_and_job,
+)
 
 SECONDS = 30
 """How long a storage may take to answer."""
@@ -65,11 +73,4 @@ def _path(text: str, task: Task) -> str:
 
 
 def _filled(text: str, task: Task) -> str:
-    """A text with the names of user and job; they must not lead to another folder."""
-    names = {"%USER": task.user, "%JOB": task.job}
-    return re.sub(
-        "%USER|%JOB",
-        lambda match: names[match[0].upper()].replace("/", "_").lstrip("."),
-        text,
-        flags=re.IGNORECASE,
-    )
+    return with_user_and_job(text, task.user, task.job)

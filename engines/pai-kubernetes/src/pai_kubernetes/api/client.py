@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from pai_kubernetes.api.access import Access, Login
 from pai_kubernetes.api.connections import Connections, HttpRequest, OpenAnswer, Refused
 from pai_kubernetes.api.errors import ApiError
-from pai_kubernetes.api.messages import Asked, not_json, refusal, unreachable
+from pai_kubernetes.api.messages import Asked, not_json, refusal, too_many, unreachable, warnings_of
 from pai_kubernetes.api.paths import target_of
 from pai_runtime.engines.cluster import ClusterError
 from pai_runtime.network.answer import Answer, NoAnswer
@@ -28,6 +28,9 @@ SILENCE: Final = 600
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 8
 _PAGE: Final = 500
+_MOST_PAGES: Final = 1000
+"""A server may send shorter ones than it was asked for, but not without end."""
+_MOST_WARNINGS: Final = 20
 
 
 @record(frozen=True)
@@ -41,7 +44,8 @@ class Listing:
 class Api:
     """The API of a cluster, as somebody may use it in a namespace.
 
-    `label` names the cluster in messages: it is the name of the profile. `requests` is how many were sent.
+    `label` names the cluster in messages: it is the name of the profile. `requests` is how many were sent,
+    `warnings` what the server has warned of, each once.
     Many threads may use it. All methods raise `ApiError`.
     """
 
@@ -49,6 +53,7 @@ class Api:
         self.namespace = namespace or access.namespace
         self.label = label
         self.requests = 0
+        self.warnings: dict[str, None] = {}
         self._access = access
         self._connections = Connections(access)
         self._lock = threading.Lock()
@@ -112,17 +117,18 @@ class Api:
         query |= {"labelSelector": selector} if selector else {}
         query |= {"fieldSelector": fields} if fields else {}
         items: list[dict[str, Any]] = []
-        while True:
+        for _ in range(_MOST_PAGES):
             page = self._ask("list", "GET", path, query)
             metadata, found = page.get("metadata"), page.get("items")
             if not isinstance(metadata, dict) or not isinstance(found or [], list):
                 raise not_json(self.asked("list", path), "it sends no list")
             items += [each for each in found or () if is_object(each)]
             if len(items) > MOST_ITEMS:
-                raise ApiError(f"{self.label}: more than {MOST_ITEMS} {target_of(path).full_resource}")
+                break
             if not metadata.get("continue"):
                 return Listing(items, str(metadata.get("resourceVersion", "")))
             query["continue"] = str(metadata["continue"])
+        raise too_many(self.asked("list", path), MOST_ITEMS)
 
     def _ask(
         self,
@@ -149,6 +155,7 @@ class Api:
                 repeatable = not error.permanent and (verb != "create" or isinstance(error, Refused))
             else:
                 if answer.status < HTTPStatus.MULTIPLE_CHOICES:
+                    self._keep_warnings(answer)
                     return _object(asked, answer)
                 if answer.status == HTTPStatus.UNAUTHORIZED and not renewed:
                     login, renewed = self._renewed(asked, login, answer), True
@@ -160,6 +167,12 @@ class Api:
             pause = max(pause, backoff(failures, _FIRST_PAUSE, _LONGEST_PAUSE))
             if not repeatable or not deadline.wait(pause):
                 raise failure
+
+    def _keep_warnings(self, answer: Answer) -> None:
+        with self._lock:
+            for text in warnings_of(answer):
+                if len(self.warnings) < _MOST_WARNINGS:
+                    self.warnings.setdefault(text)
 
     def _opened(
         self, asked: Asked, request: HttpRequest, login: Login, silence: float

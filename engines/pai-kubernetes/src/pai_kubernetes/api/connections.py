@@ -225,6 +225,8 @@ def _whole(response: BaseHTTPResponse, most: int) -> Answer:
 
 
 class _Plain(HTTPConnection):
+    """Tells the flight of its thread which socket it uses: a new one, or one that was kept."""
+
     def connect(self) -> None:
         super().connect()
         _in_flight.flight.uses(self.sock)
@@ -235,15 +237,8 @@ class _Plain(HTTPConnection):
         super().request(*args, **options)
 
 
-class _Encrypted(HTTPSConnection):
-    def connect(self) -> None:
-        super().connect()
-        _in_flight.flight.uses(self.sock)
-
-    def request(self, *args: Any, **options: Any) -> None:
-        if self.sock is not None:
-            _in_flight.flight.uses(self.sock)
-        super().request(*args, **options)
+class _Encrypted(_Plain, HTTPSConnection):
+    """The same with TLS: `_Plain` is before its `HTTPSConnection` in the order in which methods are found."""
 
 
 class _PlainPool(HTTPConnectionPool):

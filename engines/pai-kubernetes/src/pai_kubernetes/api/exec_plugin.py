@@ -81,24 +81,7 @@ def ask(config: ExecConfig) -> Login:
     if config.mode == "Always" and not is_terminal:
         raise _failed(config, "it needs a terminal to ask at, and there is none")
     interactive = is_terminal and config.mode != "Never"
-    spec: dict[str, Any] = {"interactive": interactive}
-    if config.cluster is not None:
-        spec["cluster"] = config.cluster
-    info = {"apiVersion": config.api_version, "kind": "ExecCredential", "spec": spec}
-    environment = {**os.environ, **config.env, "KUBERNETES_EXEC_INFO": json.dumps(info)}
-    try:
-        process = subprocess.Popen(
-            [config.command, *config.args],
-            env=environment,
-            stdin=None if interactive else subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=not interactive,  # one group to be ended; but a terminal is the first session's
-        )
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it has an argument that no program can have"
-        hint = f"; {printable(config.hint[:_MOST_SAID])}" if config.hint else ""
-        raise _failed(config, f"it cannot be started: {why}{hint}") from None
+    process = _start(config, interactive=interactive)
     assert process.stdout  # noqa: S101 - for the type checker, as the next
     assert process.stderr  # noqa: S101
     output, words = _Reader(process.stdout), _Reader(process.stderr, shown=interactive)
@@ -118,6 +101,27 @@ def ask(config: ExecConfig) -> Login:
     if code:
         raise _failed(config, f"it ended with exit code {code}", words.text)
     return _login(config, bytes(output.data), words.text)
+
+
+def _start(config: ExecConfig, *, interactive: bool) -> subprocess.Popen[bytes]:
+    spec: dict[str, Any] = {"interactive": interactive}
+    if config.cluster is not None:
+        spec["cluster"] = config.cluster
+    info = {"apiVersion": config.api_version, "kind": "ExecCredential", "spec": spec}
+    environment = {**os.environ, **config.env, "KUBERNETES_EXEC_INFO": json.dumps(info)}
+    try:
+        return subprocess.Popen(
+            [config.command, *config.args],
+            env=environment,
+            stdin=None if interactive else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=not interactive,  # one group to be ended; but a terminal is the first session's
+        )
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it has an argument that no program can have"
+        hint = f"; {printable(config.hint[:_MOST_SAID])}" if config.hint else ""
+        raise _failed(config, f"it cannot be started: {why}{hint}") from None
 
 
 class _Reader:

@@ -1,6 +1,8 @@
 """What an answer that is an error means, for people: who was refused what, and what to do."""
 
 import json
+import re
+from collections.abc import Iterator
 from http import HTTPStatus
 from http.client import responses
 from typing import Any, Final
@@ -13,6 +15,9 @@ from pai_runtime.task.record import record
 
 _MOST_SAID: Final = 1000
 _MOST_CAUSES: Final = 200
+_MOST_WARNINGS: Final = 20
+_WARNING: Final = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)', re.DOTALL)
+"""RFC 7234, 5.5; the text may be cut off."""
 _MOST_OF_FIELD: Final = 300
 
 
@@ -60,7 +65,9 @@ def event_error(asked: Asked, document: Any) -> ApiError:
 
 def unreachable(asked: Asked, why: str, *, may_pass: bool) -> ApiError:
     """The error that no answer came."""
-    return ApiError(f"{asked.label}: the API server {asked.server} cannot be asked: {why}", may_pass=may_pass)
+    return ApiError(
+        f"{asked.label}: the API server {asked.server} cannot be reached: {why}", may_pass=may_pass
+    )
 
 
 def not_json(asked: Asked, what: str) -> ApiError:
@@ -69,6 +76,18 @@ def not_json(asked: Asked, what: str) -> ApiError:
         f"{asked.label}: {asked.server} does not answer as an API server: {what}; "
         f"check the server's URL in {asked.origin}, and the proxy",
     )
+
+
+def too_many(asked: Asked, most: int) -> ApiError:
+    """The error that a collection is larger than what is taken."""
+    return ApiError(f"{asked.label}: more than {most} {asked.target.full_resource}")
+
+
+def warnings_of(answer: Answer) -> Iterator[str]:
+    """What a server warns of, as deprecations and admission policies do: headers ``299 - "text"``."""
+    for header in (answer.headers.get_all("Warning") or ())[:_MOST_WARNINGS]:
+        if found := _WARNING.match(str(header)[:_MOST_SAID]):
+            yield _text(re.sub(r"\\(.)", r"\1", found[1]), _MOST_OF_FIELD)
 
 
 def _explained(asked: Asked, answer: Answer, status: dict[str, Any], said: str) -> str:

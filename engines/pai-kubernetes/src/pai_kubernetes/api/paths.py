@@ -1,16 +1,18 @@
 """Paths of the Kubernetes API. Without a name they are those of the collection."""
 
+from typing import Final
 from urllib.parse import quote, unquote
 
 from pai_runtime.task.record import record
 
 JOBSET_GROUP = "jobset.x-k8s.io"
+JOBSET_API = f"{JOBSET_GROUP}/v1alpha2"
 KUEUE_GROUP = "kueue.x-k8s.io"
 
 
 def jobsets(namespace: str, name: str = "") -> str:
     """JobSets."""
-    return _path(f"/apis/{JOBSET_GROUP}/v1alpha2", namespace, "jobsets", name)
+    return _path(f"/apis/{JOBSET_API}", namespace, "jobsets", name)
 
 
 def jobs(namespace: str, name: str = "") -> str:
@@ -68,11 +70,6 @@ def workloads(namespace: str, version: str, name: str = "") -> str:
     return _path(f"/apis/{KUEUE_GROUP}/{version}", namespace, "workloads", name)
 
 
-def access_reviews() -> str:
-    """Where one asks what one may do oneself."""
-    return _path("/apis/authorization.k8s.io/v1", "", "selfsubjectaccessreviews", "")
-
-
 def api_group(group: str) -> str:
     """The versions of an API group; 404 if it is not installed."""
     return f"/apis/{quote(group, safe='')}"
@@ -81,6 +78,10 @@ def api_group(group: str) -> str:
 def _path(root: str, namespace: str, resource: str, name: str = "") -> str:
     within = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
     return f"{root}{within}/{resource}" + (f"/{quote(name, safe='')}" if name else "")
+
+
+OF_KIND: Final = {"JobSet": jobsets, "ConfigMap": config_maps, "Secret": secrets}
+"""Where the objects of a run are, by their kinds."""
 
 
 @record(frozen=True)

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 from http import HTTPStatus
 from typing import Any, Final
 
-from pai_kubernetes.api.client import Api, Stream, is_object
+from pai_kubernetes.api.client import MOST_ITEMS, Api, Stream, is_object
 from pai_kubernetes.api.errors import ApiError
-from pai_kubernetes.api.messages import event_error
+from pai_kubernetes.api.messages import event_error, too_many
 from pai_runtime.plugin.backoff import backoff
 
 SYNCED: Final = "SYNCED"
@@ -39,10 +39,11 @@ class Watch:
     """A collection that is listed, and then watched in a thread of its own until it is closed.
 
     `objects`: all of them by name, as they were at one time; each change replaces the mapping, so that one
-    that was taken stays as it is. Those out of a list may have no ``kind``. `on_change` is called in the
-    thread, with the kind of change and the object: ``SYNCED`` (object empty) when all of `objects` is new,
-    ``ADDED``, ``MODIFIED``, ``DELETED``, and ``FAILED`` with which it ends, as `error` says: what no other
-    try gets over, such as 403. `trouble` is why it is not up to date at present, if so; it goes on trying.
+    that was taken stays as it is. Those out of a list may have no ``kind``, and none has ``managedFields``.
+    `on_change` is called in the thread, with the kind of change and the object: ``SYNCED`` (object empty)
+    when all of `objects` is new, ``ADDED``, ``MODIFIED``, ``DELETED``, and ``FAILED`` with which it ends, as
+    `error` says: what no other try gets over, such as 403. `trouble` is why it is not up to date at present,
+    if so; it goes on trying.
     """
 
     def __init__(
@@ -63,12 +64,20 @@ class Watch:
         self._fields = fields
         self._on_change = on_change
         self._closed = threading.Event()
+        self._has_begun = threading.Event()
         self._stream: Stream | None = None
         self._failures = 0
 
     def start(self) -> None:
         """Begin."""
         threading.Thread(target=self._run, name=f"watch {self._path}", daemon=True).start()
+
+    def wait(self, seconds: float) -> None:
+        """Wait, at most so long, until all has been listed once; raises `ApiError`."""
+        if not self._has_begun.wait(seconds) and self.error is None:
+            raise ApiError(f"{self._api.label}: the cluster does not answer", may_pass=True)
+        if self.error is not None:
+            raise self.error
 
     def close(self) -> None:
         """End it, without waiting for the thread, which makes no further call."""
@@ -80,7 +89,7 @@ class Watch:
         while not self._closed.is_set():
             try:
                 listing = self._api.list(self._path, selector=self._selector, fields=self._fields)
-                self.objects = {each["metadata"]["name"]: each for each in listing.items}
+                self.objects = {each["metadata"]["name"]: _kept(each) for each in listing.items}
                 self.trouble = None
                 self._tell(SYNCED, {})
                 self._follow(listing.version)
@@ -138,9 +147,11 @@ class Watch:
         version = str(metadata.get("resourceVersion") or "") if isinstance(metadata, dict) else ""
         if kind in (ADDED, MODIFIED, DELETED) and is_object(document) and isinstance(document, dict):
             name = document["metadata"]["name"]
-            objects = {**self.objects, name: document}
+            objects = {**self.objects, name: _kept(document)}
             if kind == DELETED:
                 del objects[name]
+            if len(objects) > MOST_ITEMS:
+                raise too_many(self._api.asked("watch", self._path), MOST_ITEMS)
             self.objects = objects
             self._tell(str(kind), document)
         return version
@@ -148,12 +159,20 @@ class Watch:
     def _tell(self, kind: str, document: dict[str, Any]) -> None:
         if not self._closed.is_set():
             self._on_change(kind, document)
+        if kind in (SYNCED, FAILED):
+            self._has_begun.set()
 
     def _pause(self, trouble: ApiError | None) -> None:
         self.trouble = trouble
         self._failures += 1
         asked = min(trouble.pause, _LONGEST_ASKED) if trouble else 0
         self._closed.wait(max(asked, backoff(self._failures, _FIRST_PAUSE, _LONGEST_PAUSE)))
+
+
+def _kept(document: dict[str, Any]) -> dict[str, Any]:
+    """An object without who has set which of its fields: that is half of a pod, and they may be thousands."""
+    document["metadata"].pop("managedFields", None)
+    return document
 
 
 def _parsed(stream: Stream, api: Api, path: str) -> Iterator[dict[str, Any]]:

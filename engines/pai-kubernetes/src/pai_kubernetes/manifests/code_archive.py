@@ -7,13 +7,12 @@ import stat
 import tarfile
 from typing import Final
 
+from pai_kubernetes.manifests.sizes import MOST_DATA
 from pai_runtime.document.amounts import size_text
 from pai_runtime.engines.code import IGNORE_FILE, Code, CodeEntry
 from pai_runtime.pod.code import MOST_BYTES
 from pai_runtime.runs.cannot_run import CannotRun
 
-MOST_PACKED: Final = 1024 * 1024
-"""Bytes that a ConfigMap holds."""
 _TIME: Final = 315_532_800
 """1980, the first year of a ZIP file: a checkout, and a copy, have other times for the same content."""
 _MOST_NAMED: Final = 5
@@ -40,8 +39,8 @@ def code_archive(code: Code) -> bytes:
                 raise _too_large(code, sizes, f"more than {size_text(MOST_BYTES)}")
     if faults:
         raise CannotRun(f"cannot read the code: {faults[0].filename}: {faults[0].strerror}")
-    if packed.tell() > MOST_PACKED:
-        raise _too_large(code, sizes, f"{size_text(packed.tell())} compressed, of {size_text(MOST_PACKED)}")
+    if packed.tell() > MOST_DATA:
+        raise _too_large(code, sizes, f"{size_text(packed.tell())} compressed, of {size_text(MOST_DATA)}")
     return packed.getvalue()
 
 
@@ -70,7 +69,7 @@ def _too_large(code: Code, sizes: dict[str, int], found: str) -> CannotRun:
     by_size = sorted(sizes, key=lambda path: (-sizes[path], path))[:_MOST_NAMED]
     largest = ", ".join(f"{path} ({size_text(sizes[path])})" for path in by_size)
     return CannotRun(
-        f"the code in {code.folder} is too large for a cluster, where a ConfigMap holds it: {found}; the"
-        f" largest: {largest}. List what the tasks do not need in {code.folder / IGNORE_FILE}, let the plugin"
-        " git clone the code, or put large files on a storage"
+        f"the code in {code.folder} is too large for the ConfigMap that carries it: {found}; the"
+        f" largest: {largest}. List what the tasks do not need in {code.folder / IGNORE_FILE}, clone the code"
+        " with the git plugin, or put large files on a storage"
     )

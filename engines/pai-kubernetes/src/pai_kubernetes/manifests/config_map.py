@@ -5,12 +5,12 @@ from base64 import b64encode
 from typing import Any
 
 from pai_kubernetes.manifests.code_archive import code_archive
-from pai_kubernetes.manifests.job_config import job_config
 from pai_kubernetes.manifests.peers import run_peers
 from pai_kubernetes.manifests.run_objects import RunObjects
 from pai_runtime.engines.code import Code
 from pai_runtime.job.overrides import NO_OVERRIDES
 from pai_runtime.pod.code import ARCHIVE
+from pai_runtime.pod.given_run import JOB_FILE
 from pai_runtime.pod.peers import FILE as PEERS
 
 
@@ -18,7 +18,9 @@ def job_config_map(run: RunObjects) -> dict[str, Any]:
     """What the init containers read."""
     request = run.request
     peers = run_peers(run.job, run.name, request.user)
-    data = {"job_config.yaml": job_config(run.job), PEERS: _json(peers.to_json())}
+    data = {PEERS: _json(peers.to_json())}
+    if not run.job_file.is_secret:
+        data[JOB_FILE] = run.job_file.text
     if request.overrides != NO_OVERRIDES:
         data["overrides.json"] = _json(request.overrides.to_json())
     if request.definitions:

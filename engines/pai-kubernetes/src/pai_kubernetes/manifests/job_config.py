@@ -2,14 +2,16 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Sequence
+from hashlib import sha256
 from typing import Final
 
 from pai_runtime.document.document import parse_document
 from pai_runtime.document.problems import InvalidInput, Problem
-from pai_runtime.document.value import Node, Value, walk
+from pai_runtime.document.value import Value, walk
 from pai_runtime.job.model import Job
 from pai_runtime.job.secrets import secret_values
+from pai_runtime.task.record import record
 from pai_runtime.task.secret_forms import is_too_short
 
 _MASK: Final = "******"
@@ -19,17 +21,35 @@ _REFERENCE: Final = re.compile("<%.*?%>")
 _LINE_BREAK: Final = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 
 
-def job_config(job: Job) -> str:
+@record(frozen=True)
+class JobFile:
     """The file of a job with its section of secrets hidden, each of the other lines with its number.
 
-    Raises `InvalidInput` if the value of a secret stands elsewhere in it too.
+    `is_secret`: the value of a secret stands elsewhere in it too, such as a user's name in a path. `digest`
+    stands for all of it but for such values.
     """
+
+    text: str
+    is_secret: bool
+    digest: str
+
+
+def job_config(job: Job) -> JobFile:
+    """The file for the pods of a job; raises `InvalidInput` if the secrets cannot be taken out of it."""
     root = parse_document(job.text, job.file)
     text = _without_section(root)
-    problems = list(_elsewhere(job, root))
-    if problems:
-        raise InvalidInput(problems)
-    return text
+    values = [value for value in secret_values(job.secrets).values() if not is_too_short(value)]
+    scalars = [node.text for path, node in walk(root.node) if path[0] != _SECTION]
+    texts = [_REFERENCE.sub("", each) for each in (text, *scalars)]
+    is_secret = any(value in each for value in values for each in texts)
+    return JobFile(text, is_secret, sha256(_masked(scalars, values).encode()).hexdigest())
+
+
+def _masked(texts: Sequence[str], values: Collection[str]) -> str:
+    joined = json.dumps(texts)
+    for value in sorted(values, key=len, reverse=True):
+        joined = joined.replace(json.dumps(value)[1:-1], _MASK)
+    return joined
 
 
 def _without_section(root: Value) -> str:
@@ -51,48 +71,3 @@ def _without_section(root: Value) -> str:
         )
         raise InvalidInput([Problem("secrets-not-apart", message, section.key_position, section.field)])
     return masked
-
-
-def _elsewhere(job: Job, root: Value) -> Iterator[Problem]:
-    """The first place of each secret's value that is not the section of the secrets."""
-    scalars = [(path, node) for path, node in walk(root.node) if path[0] != _SECTION]
-    texts = [_REFERENCE.sub("", node.text) for _, node in scalars]
-    comments = _between(root)
-    for name, value in secret_values(job.secrets).items():
-        if is_too_short(value):  # it would be found everywhere; that it cannot be hidden is said elsewhere
-            continue
-        found = next((path for (path, _), text in zip(scalars, texts, strict=True) if value in text), None)
-        if found is not None:
-            where = root.at(found)
-            position, field = where.position, where.field
-        elif value in comments:
-            position, field = root.node.source.position(comments.index(value)), ""
-        else:
-            continue
-        message = (
-            f"the value of the secret '{name}' stands here too, where whoever may see the run could read it;"
-            f" expected <% $secrets.{name} %>, or, if it is no secret, a parameter in its place"
-        )
-        yield Problem("secret-in-job", message, position, field)
-
-
-def _between(root: Value) -> str:
-    """The text with spaces in the place of all keys, values and secrets, so that only comments are left."""
-    spans = list(_spans(root.node))
-    if section := root.get(_SECTION):
-        spans.append((root.node.keys[_SECTION], section.node.end))
-    text, left, before = root.node.source.text, list[str](), 0
-    for start, end in sorted(spans):
-        left += [text[before:start], " " * (end - max(start, before))]
-        before = max(before, end)
-    return "".join((*left, text[before:]))
-
-
-def _spans(node: Node) -> Iterator[tuple[int, int]]:
-    for key, child in node.children.items():
-        if key in node.keys:
-            yield node.keys[key], node.keys[key] + len(str(key))
-        if isinstance(child.data, (dict, list)):
-            yield from _spans(child)
-        else:
-            yield child.start, child.end

@@ -4,14 +4,13 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from pai_kubernetes import labels
+from pai_kubernetes.api.paths import JOBSET_API
 from pai_kubernetes.manifests.policies import Policies
 from pai_kubernetes.manifests.resources import virtual_cluster
 from pai_kubernetes.manifests.run_objects import RunObjects
-
-VERSION: Final = "jobset.x-k8s.io/v1alpha2"
 
 
 def job_set(run: RunObjects, policies: Policies, pods: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -22,7 +21,7 @@ def job_set(run: RunObjects, policies: Policies, pods: Mapping[str, Mapping[str,
         **policies.jobset,
         "replicatedJobs": [_replicated_job(run, role, policies, pods[role]) for role in run.roles],
     }
-    document = run.object(VERSION, "JobSet", run.name, spec=spec)
+    document = run.object(JOBSET_API, "JobSet", run.name, spec=spec)
     document["metadata"]["annotations"] |= {labels.ROLES: _roles(run), labels.FILE: _file(run)}
     cluster = virtual_cluster(run.job, run.profile)
     queue = {labels.QUEUE: cluster.queue, labels.PRIORITY: cluster.workload_priority_class}

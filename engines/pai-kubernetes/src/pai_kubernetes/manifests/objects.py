@@ -7,6 +7,7 @@ from typing import Any
 
 from pai_kubernetes.manifests.config_map import code_config_map, job_config_map
 from pai_kubernetes.manifests.images import task_images
+from pai_kubernetes.manifests.job_config import job_config
 from pai_kubernetes.manifests.jobset import job_set
 from pai_kubernetes.manifests.origins import Origins, job_set_origins
 from pai_kubernetes.manifests.peers import run_roles
@@ -30,17 +31,18 @@ from pai_runtime.task.record import record
 class Rendered:
     """The objects of a run. See `Manifests` for `objects`, of which the JobSet is the first, and `secrets`.
 
-    `origins` are those of the JobSet's fields.
+    `origins` are those of the JobSet's fields, `job_digest` that of the job file.
     """
 
     objects: Sequence[Mapping[str, Any]]
     secrets: Sequence[Mapping[str, Any]]
     origins: Origins
+    job_digest: str
 
     @property
     def digest(self) -> str:
         """Eight hexadecimal digits that stand for all that is rendered, but for what is secret."""
-        return sha256(json.dumps(self.objects, sort_keys=True).encode()).hexdigest()[:8]
+        return sha256(json.dumps([self.objects, self.job_digest], sort_keys=True).encode()).hexdigest()[:8]
 
 
 def render(  # noqa: PLR0913 - all that a run is made of
@@ -62,12 +64,18 @@ def render(  # noqa: PLR0913 - all that a run is made of
     if not is_run_name(name):
         raise CannotRun(
             f"'{name}' cannot be the name of a run: expected at most {LONGEST_RUN} lower-case letters, digits"
-            " and '-', the first one a letter, the last one none of '-'"
+            " and '-', beginning with a letter and not ending with '-'"
         )
     of_role = {role: _plan(role, plans) for role in job.roles}
     images = task_images(job, secrets)
     run = RunObjects(
-        name, run_roles(job, name), job, request, profile, any(each.credentials for each in images.values())
+        name,
+        run_roles(job, name),
+        job,
+        request,
+        profile,
+        has_pull_secret=any(each.credentials for each in images.values()),
+        job_file=job_config(job),
     )
     pull = pull_secret(run, list(images.values()))
     storages = {
@@ -82,7 +90,8 @@ def render(  # noqa: PLR0913 - all that a run is made of
         objects.append(code_config_map(run, request.code))
     own_secrets = [job_secret(run, run_secret), *([pull] if pull else [])]
     check_sizes([*objects, *own_secrets])
-    return Rendered(objects, own_secrets, job_set_origins(job, of_role, images, storages, pods))
+    origins = job_set_origins(job, of_role, images, storages, pods)
+    return Rendered(objects, own_secrets, origins, run.job_file.digest)
 
 
 def _plan(role: str, plans: Mapping[TaskName, Plan]) -> Plan:
@@ -91,7 +100,7 @@ def _plan(role: str, plans: Mapping[TaskName, Plan]) -> Plan:
     for (other, index), plan in plans.items():
         if other == role and plan.mounts != first.mounts:
             raise CannotRun(
-                f"{role}/{index} mounts something else than {role}/0, but on a cluster all tasks of a role"
-                " mount the same; give each its directory by commands, as in $PAI_TASK_INDEX"
+                f"{role}/{index} has other mounts than {role}/0, but on a cluster all tasks of a role have"
+                " the same; choose a directory for each in the commands, by $PAI_TASK_INDEX"
             )
     return first

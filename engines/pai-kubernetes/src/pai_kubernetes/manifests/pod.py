@@ -4,16 +4,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pai_kubernetes import labels
+from pai_kubernetes.manifests.policies import completes_at, fails_at
 from pai_kubernetes.manifests.resources import RUNTIME_LOG, init_resources, scheduling, task_resources
 from pai_kubernetes.manifests.run_objects import RunObjects
 from pai_kubernetes.manifests.storages import StorageVolumes
 from pai_runtime.job.model import TaskRole
+from pai_runtime.pod.runtime_log import DECIDING_VARIABLE, FAILURE, SUCCESS
+from pai_runtime.task.bundle import LAUNCHER, PREFIX, VOLUME
 from pai_runtime.task.plan import Plan
 
-VOLUME: Final = "pai-vol"
+_CONFIG, _CODE, _SECRETS = f"{VOLUME}-config", f"{VOLUME}-code", f"{VOLUME}-secrets"
+_SHM: Final = "/dev/shm"  # noqa: S108 - a volume of its own
+MOUNT_POINTS: Final = (VOLUME, _CONFIG, _CODE, _SECRETS, _SHM)
+"""Where a pod mounts volumes of its own."""
 
-_PAI: Final = "/usr/local/pai"
-_CONFIG, _CODE, _SECRETS = f"{_PAI}-config", f"{_PAI}-code", f"{_PAI}-secrets"
+_VOLUME_NAME: Final = "pai-vol"
 _TERMINATION_LOG: Final = "/tmp/pai-termination-log"  # noqa: S108 - the platform's contract
 _GRACE_SECONDS: Final = 60
 """The supervisor gives processes 10 s, and exit callbacks 30 s; the rest is a margin."""
@@ -32,7 +37,6 @@ _BY_DOWNWARD_API: Final = {
     "PAI_JOBSET_UID": f"metadata.labels['{labels.JOBSET_UID}']",
     "PAI_JOB_ATTEMPT": f"metadata.labels['{labels.RESTART_ATTEMPT}']",
     "PAI_TASK_ATTEMPT": f"metadata.annotations['{labels.INDEX_FAILURES}']",
-    "PAI_TASK_EVICTIONS": f"metadata.annotations['{labels.INDEX_IGNORED_FAILURES}']",
 }
 
 Mounts = Sequence[Mapping[str, Any]]
@@ -60,7 +64,7 @@ def pod_template(
                 else {}
             ),
             "volumes": [*_volumes(run, role), *storages.volumes],
-            "initContainers": [_init(run, role, storages.mounts), _runtime_log(run)],
+            "initContainers": [_init(run, role, storages.mounts), _runtime_log(run, role)],
             "containers": [_app(run, role, plan, image, storages.mounts)],
         },
     }
@@ -68,7 +72,7 @@ def pod_template(
 
 def _volumes(run: RunObjects, role: TaskRole) -> list[dict[str, Any]]:
     volumes: list[dict[str, Any]] = [
-        {"name": VOLUME, "emptyDir": {}},
+        {"name": _VOLUME_NAME, "emptyDir": {}},
         {"name": "pai-config", "configMap": {"name": run.job_config}},
         {"name": "pai-secrets", "secret": {"secretName": run.secrets, "defaultMode": _OWNERS_ONLY}},
     ]
@@ -89,7 +93,7 @@ def _bundle(run: RunObjects) -> Mounts:
     return [
         {
             "name": "runtime-bundle",
-            "mountPath": f"{_PAI}/bundle",
+            "mountPath": PREFIX,
             "subPath": "opt/pai-runtime/bundle",
             "readOnly": True,
         }
@@ -116,7 +120,7 @@ def _init(run: RunObjects, role: TaskRole, storages: Mounts) -> dict[str, Any]:
         "resources": init_resources(role),
         "securityContext": {"runAsUser": 0, **_without_capabilities()},
         "volumeMounts": [
-            {"name": VOLUME, "mountPath": _PAI},
+            {"name": _VOLUME_NAME, "mountPath": VOLUME},
             {"name": "pai-config", "mountPath": _CONFIG, "readOnly": True},
             {"name": "pai-secrets", "mountPath": _SECRETS, "readOnly": True},
             *code,
@@ -126,12 +130,15 @@ def _init(run: RunObjects, role: TaskRole, storages: Mounts) -> dict[str, Any]:
     }
 
 
-def _runtime_log(run: RunObjects) -> dict[str, Any]:
+def _runtime_log(run: RunObjects, role: TaskRole) -> dict[str, Any]:
+    ends = {SUCCESS: completes_at(role), FAILURE: fails_at(role)}
+    deciding = " ".join(end for end, count in ends.items() if count == 1)
     return {
         "name": labels.RUNTIME_LOG,
         "image": run.profile.runtime_image,
         "imagePullPolicy": run.profile.image_pull_policy,
         "args": ["init", "--print-logs"],
+        **({"env": [{"name": DECIDING_VARIABLE, "value": deciding}]} if run.job.gang and deciding else {}),
         "restartPolicy": "Always",
         "resources": RUNTIME_LOG,
         "securityContext": {
@@ -141,23 +148,23 @@ def _runtime_log(run: RunObjects) -> dict[str, Any]:
             "readOnlyRootFilesystem": True,
             **_without_capabilities(),
         },
-        "volumeMounts": [{"name": VOLUME, "mountPath": _PAI, "readOnly": True}],
+        "volumeMounts": [{"name": _VOLUME_NAME, "mountPath": VOLUME, "readOnly": True}],
     }
 
 
 def _app(run: RunObjects, role: TaskRole, plan: Plan, image: str, storages: Mounts) -> dict[str, Any]:
-    shm = [{"name": "shm", "mountPath": "/dev/shm"}] if role.shm_mb else []  # noqa: S108 - a volume of its own
+    shm = [{"name": "shm", "mountPath": _SHM}] if role.shm_mb else []
     capabilities = {*_OF_A_ROOT_SHELL, *(each for use in plan.uses for each in use.capabilities)}
     return {
         "name": labels.APP,
         "image": image,
         "imagePullPolicy": run.profile.image_pull_policy,
-        "command": [f"{_PAI}/runtime"],
-        **({"workingDir": f"{_PAI}/code"} if run.code_config else {}),
+        "command": [LAUNCHER],
+        **({"workingDir": f"{VOLUME}/code"} if run.code_config else {}),
         "resources": task_resources(role, run.profile),
         "securityContext": _without_capabilities(*sorted(capabilities)),
         "terminationMessagePath": _TERMINATION_LOG,
-        "volumeMounts": [{"name": VOLUME, "mountPath": _PAI}, *shm, *_bundle(run), *storages],
+        "volumeMounts": [{"name": _VOLUME_NAME, "mountPath": VOLUME}, *shm, *_bundle(run), *storages],
     }
 
 

@@ -76,31 +76,31 @@ def policies(
     )
 
 
-def _fails_at(role: TaskRole) -> int | None:
+def fails_at(role: TaskRole) -> int | None:
     """How many failed tasks fail the job; None: however many."""
     count = role.min_failed or 1
     return count if 1 <= count <= role.instances else None
 
 
-def _completes_at(role: TaskRole) -> int | None:
+def completes_at(role: TaskRole) -> int | None:
     """How many succeeded tasks complete the job; None: none that are of this role alone."""
     count = role.min_succeeded or role.instances
     return count if 1 <= count <= role.instances else None
 
 
 def _job(job: Job, role: TaskRole, permanent: Collection[int]) -> Mapping[str, Any]:
-    fails_at, completes_at = _fails_at(role) or role.instances, _completes_at(role)
+    failing, completing = fails_at(role) or role.instances, completes_at(role)
     spec: dict[str, Any] = {
         "completionMode": "Indexed",
         "completions": role.instances,
         "parallelism": role.instances,
         "backoffLimitPerIndex": 0 if job.gang else min(role.retries, _MOST),
-        "maxFailedIndexes": fails_at - 1,
+        "maxFailedIndexes": failing - 1,
         "podReplacementPolicy": "Failed",
-        "podFailurePolicy": {"rules": _pod_failures(permanent, gang=job.gang, first_fails=fails_at == 1)},
+        "podFailurePolicy": {"rules": _pod_failures(permanent, gang=job.gang, first_fails=failing == 1)},
     }
-    if completes_at is not None and completes_at < role.instances:
-        spec["successPolicy"] = {"rules": [{"succeededCount": completes_at}]}
+    if completing is not None and completing < role.instances:
+        spec["successPolicy"] = {"rules": [{"succeededCount": completing}]}
     return spec
 
 
@@ -128,7 +128,7 @@ def _on_exit(action: str, container: str, codes: Collection[int]) -> dict[str, A
 
 
 def _success(job: Job, names: Mapping[str, str]) -> Mapping[str, Any]:
-    completing = [names[role.name] for role in job.roles.values() if _completes_at(role) is not None]
+    completing = [names[role.name] for role in job.roles.values() if completes_at(role) is not None]
     if not completing:
         return {"operator": "All"}
     return {"operator": "Any", "targetReplicatedJobs": completing}
@@ -136,33 +136,32 @@ def _success(job: Job, names: Mapping[str, str]) -> Mapping[str, Any]:
 
 def _undecided(role: TaskRole) -> Iterator[Problem]:
     """The problem of a role all of whose tasks can end, some failed, without having decided the job."""
-    fails_at, completes_at = _fails_at(role), _completes_at(role)
-    most = max(role.instances - completes_at if completes_at else 0, 1)
-    if fails_at is not None and fails_at <= most:
+    failing, completing = fails_at(role), completes_at(role)
+    most = max(role.instances - completing if completing else 0, 1)
+    if failing is not None and failing <= most:
         return
     expected = f"1 to {most}" if most > 1 else "1"
     wanted = role.min_succeeded or role.instances
     message = (
         "on Kubernetes, a role has failed if all of its tasks have ended and one of them has failed; with"
         f" {role.instances} instances and minSucceededInstances {wanted}, expected {expected},"
-        f" found {role.min_failed}"
+        f" found {role.min_failed}; to have tasks that may fail, let their commands end with 0 anyway, as in:"
+        " python train.py || echo failed"
     )
     yield _problem(role, "undecided-on-kubernetes", message, expected)
 
 
 def _unknown_cause(role: TaskRole) -> Iterator[Problem]:
     """The problem of a role in which tasks fail, permanently or not, before the failure that decides."""
-    if (_fails_at(role) or 1) == 1:
+    if (fails_at(role) or 1) == 1:
         return
     message = (
-        "on Kubernetes, it is not known whether the first of several failures was permanent, so whether to"
-        f" retry the job; expected 1, found {role.min_failed}; or set jobRetryCount to 0, or extras.retryOn"
-        " to always"
+        "on Kubernetes, it is not known which of several failures was permanent, so whether to retry the job;"
+        f" expected 1, found {role.min_failed}; or set jobRetryCount to 0, or extras.retryOn to always"
     )
     yield _problem(role, "unknown-failure-on-kubernetes", message, "1")
 
 
 def _problem(role: TaskRole, code: str, message: str, expected: str) -> Problem:
     place = role.value.at(("completion", "minFailedInstances"))
-    found = str(role.min_failed)
-    return Problem(code, message, place.position, place.field, found=found, expected=expected)
+    return place.problem(code, message, found=str(role.min_failed), expected=expected)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pai_kubernetes import labels
+from pai_kubernetes.manifests.job_config import JobFile
 from pai_kubernetes.names import label_value
 from pai_kubernetes.profile import KubernetesProfile
 from pai_runtime.engines.cluster import ClusterRequest
@@ -21,6 +22,7 @@ class RunObjects:
     request: ClusterRequest
     profile: KubernetesProfile
     has_pull_secret: bool
+    job_file: JobFile
 
     @property
     def job_config(self) -> str:
@@ -38,9 +40,14 @@ class RunObjects:
         return f"{self.name}-secrets"
 
     @property
+    def pull_secret(self) -> str:
+        """The Secret with the logins for the job's images; there is one only if they need any."""
+        return f"{self.name}-pull"
+
+    @property
     def pull_secrets(self) -> list[str]:
         """The Secrets with which images are pulled."""
-        own = [f"{self.name}-pull"] if self.has_pull_secret else []
+        own = [self.pull_secret] if self.has_pull_secret else []
         return [*self.profile.image_pull_secrets, *own]
 
     def labels(self, **more: str) -> dict[str, str]:

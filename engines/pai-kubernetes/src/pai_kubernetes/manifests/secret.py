@@ -8,6 +8,7 @@ from typing import Any, Final
 from pai_kubernetes.manifests.images import TaskImage
 from pai_kubernetes.manifests.run_objects import RunObjects
 from pai_runtime.document.value import Value
+from pai_runtime.pod.given_run import JOB_FILE
 from pai_runtime.pod.image_reference import DOCKER_HUB
 from pai_runtime.runs.cannot_run import CannotRun
 
@@ -15,11 +16,13 @@ _DOCKER_HUB: Final = "https://index.docker.io/v1/"
 
 
 def job_secret(run: RunObjects, run_secret: str) -> dict[str, Any]:
-    """The values of the job's secrets, and what all tasks of a run share."""
+    """The values of the job's secrets, what all tasks of a run share, and a job file that has such values."""
     data = {"userExtensionSecrets.yaml": {"run": run_secret}}
     if run.job.secrets:
         data["secrets.yaml"] = {name: _texts(value) for name, value in run.job.secrets.items()}
     texts = {key: json.dumps(document, ensure_ascii=False) for key, document in data.items()}
+    if run.job_file.is_secret:
+        texts[JOB_FILE] = run.job_file.text
     return run.object("v1", "Secret", run.secrets, type="Opaque", data=_encoded(texts))
 
 
@@ -58,8 +61,8 @@ def pull_secret(run: RunObjects, images: Collection[TaskImage]) -> dict[str, Any
     if not logins:
         return None
     texts = {".dockerconfigjson": json.dumps({"auths": logins}, ensure_ascii=False, sort_keys=True)}
-    kind, name = "kubernetes.io/dockerconfigjson", f"{run.name}-pull"
-    return run.object("v1", "Secret", name, type=kind, data=_encoded(texts))
+    kind = "kubernetes.io/dockerconfigjson"
+    return run.object("v1", "Secret", run.pull_secret, type=kind, data=_encoded(texts))
 
 
 def _encoded(texts: Mapping[str, str]) -> dict[str, str]:

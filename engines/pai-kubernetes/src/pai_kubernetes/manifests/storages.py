@@ -1,6 +1,5 @@
 """The mounts of a task, as volumes of its pod."""
 
-import re
 from collections.abc import Mapping, Sequence
 from posixpath import normpath
 from typing import Any
@@ -9,6 +8,7 @@ from pai_kubernetes.profile import KubernetesProfile, Storage
 from pai_runtime.runs.cannot_run import CannotRun
 from pai_runtime.task.plan import Mount, Plan
 from pai_runtime.task.record import record
+from pai_runtime.task.user_and_job import with_user_and_job
 
 
 @record(frozen=True)
@@ -63,20 +63,9 @@ def _volume(storage: Storage) -> dict[str, Any]:
 
 def _mount(mount: Mount, storage: Storage, volume: str, job: str, user: str) -> dict[str, Any]:
     fields: dict[str, Any] = {"name": volume, "mountPath": mount.path}
-    parts = (_filled(storage.sub_path, job, user), mount.sub_path)
+    parts = (with_user_and_job(storage.sub_path, user, job), mount.sub_path)
     if sub_path := "/".join(part.strip("/") for part in parts if part):
         fields["subPath"] = normpath(sub_path)
     if mount.read_only or storage.read_only:
         fields["readOnly"] = True
     return fields
-
-
-def _filled(text: str, job: str, user: str) -> str:
-    """A text with the names of user and job; they must not lead to another directory."""
-    names = {"%USER": user, "%JOB": job}
-    return re.sub(
-        "%USER|%JOB",
-        lambda match: names[match[0].upper()].replace("/", "_").lstrip("."),
-        text,
-        flags=re.IGNORECASE,
-    )

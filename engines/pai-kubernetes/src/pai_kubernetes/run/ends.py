@@ -99,9 +99,9 @@ def _message(pod: Mapping[str, Any], terminated: Mapping[str, Any], container: s
         _reason_and_words(taken_away),
     ):
         if what and container != INIT:
-            return f"the cluster has taken its pod away: {what}"
+            return f"the cluster removed the pod: {what}"
     what = _reason_and_words(terminated, but=("Error", "Completed"))
-    where = "its init container" if container == INIT else "its container"
+    where = "the init container" if container == INIT else "the container"
     return f"{where} ended with exit code {whole(terminated, 'exitCode')}" + (f": {what}" if what else "")
 
 

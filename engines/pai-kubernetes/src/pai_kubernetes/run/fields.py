@@ -1,18 +1,18 @@
 """Fields of objects that a server, or whoever may write them there, has given any shape."""
 
-import calendar
-import re
-import time
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
+from pai_kubernetes.api import times
 from pai_runtime.document.printable import printable
 
 LONGEST: Final = 300
 """Characters of a text that are shown."""
 
 _MOST_DIGITS = 9
+_TOO_LARGE = 2**63
+"""The API has no larger number, and not every calculation takes one."""
 _NOTHING: Final[Mapping[str, Any]] = {}
 
 
@@ -40,11 +40,11 @@ def words(document: Any, *path: str) -> str:
 
 
 def whole(document: Any, *path: str) -> int:
-    """The number at a path, which labels have as text; 0 if there is none, or it is negative."""
+    """The number at a path, which labels have as text; 0 if there is none, it is negative, or too large."""
     found = _at(document, path)
     if isinstance(found, str) and len(found) <= _MOST_DIGITS and found.isascii() and found.isdigit():
         return int(found)
-    return found if type(found) is int and found > 0 else 0
+    return found if type(found) is int and 0 < found < _TOO_LARGE else 0
 
 
 def moment(document: Any, *path: str) -> float | None:
@@ -84,18 +84,8 @@ def shown(text: str) -> str:
     return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"
 
 
-@lru_cache(maxsize=8192)
-def seconds(text: str) -> float | None:
-    """A time as in RFC 3339, in UTC, as seconds since 1970; None if it is none."""
-    found = re.fullmatch(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d{1,9})?Z", text, re.ASCII)
-    try:
-        return (
-            calendar.timegm(time.strptime(found[1], "%Y-%m-%dT%H:%M:%S")) + float(found[2] or 0)
-            if found
-            else None
-        )
-    except ValueError:
-        return None
+seconds = lru_cache(maxsize=8192)(times.seconds)
+"""A time as in RFC 3339, in seconds since 1970; None if it is none. Thousands of pods have few of them."""
 
 
 def _at(document: Any, path: Iterable[str]) -> Any:

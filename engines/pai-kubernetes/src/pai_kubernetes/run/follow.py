@@ -10,7 +10,6 @@ from typing import Final
 
 from pai_kubernetes.run.logs import Logs
 from pai_kubernetes.run.news import news
-from pai_kubernetes.run.state import why_it_failed
 from pai_kubernetes.run.watched import Watched
 from pai_runtime.engines.cluster import ClusterError
 from pai_runtime.engines.view import View
@@ -23,6 +22,8 @@ _AWAY: Final = 30.0
 _REST_OF_LOGS: Final = 15.0
 """Seconds in which what the tasks wrote last has come, once the run is over."""
 _INTERRUPTED: Final = 130
+_MOST_STATUS: Final = 255
+"""A larger one would be cut to its last eight bits, and so may be 0."""
 
 Command = Callable[..., str]
 """A command line about the run, by its first words and its last ones."""
@@ -54,6 +55,11 @@ class Follower:
                 self._tell(before, run)
             if run.over:
                 self._show_rest(run)
+        if self._interrupted:
+            self._view.say(
+                f"{self._name} keeps running; to follow it again: {self._command('logs', '-f')}; "
+                f"to stop it: {self._command('stop')}"
+            )
         self._view.show(run)
         self._view.end()
         return run, _INTERRUPTED if self._interrupted else exit_status(run)
@@ -77,12 +83,12 @@ class Follower:
         for text in news(before, run):
             self._view.say(text)
         for what, error in list(self._watched.missing.items()):
-            self._say_once(f"the {what} of this run cannot be seen: {error}")
-        if why := why_it_failed(self._watched.jobset()):
-            self._say_once(why)
+            self._say_once(f"cannot see the {what} of this run: {error}")
+        if run.note:
+            self._say_once(run.note)
         if left_out := self._logs.left_out():
             logs = self._command("logs", "TASK", "-f")
-            self._say_once(f"the output of {left_out} tasks is not shown here; to see that of one: {logs}")
+            self._say_once(f"the output of {left_out} more tasks is not shown here; to follow one: {logs}")
         self._tell_of_silence()
 
     def _tell_of_silence(self) -> None:
@@ -116,12 +122,8 @@ class Follower:
     def _interrupt(self, _number: int, _frame: FrameType | None) -> None:
         if self._interrupted:
             raise SystemExit(_INTERRUPTED)
+        # No more than that: what was interrupted may hold the lock of an event, or of a stream.
         self._interrupted = True
-        self._watched.changed.set()
-        self._view.say(
-            f"{self._name} goes on; to follow it again: {self._command('logs', '-f')}; "
-            f"to stop it: {self._command('stop')}"
-        )
 
 
 def exit_status(run: Run) -> int:
@@ -131,4 +133,5 @@ def exit_status(run: Run) -> int:
     if run.outcome == "cancelled":
         return _INTERRUPTED
     failed = next((task for task in run.tasks if task.name == run.failed_task), None)
-    return (failed.exit_code if failed else None) or 1
+    code = failed.exit_code if failed else None
+    return code if code and code <= _MOST_STATUS else 1

@@ -6,8 +6,7 @@ from typing import Any
 
 from pai_kubernetes.labels import REPLICATED_JOB
 from pai_kubernetes.run.fields import label, string
-
-_MOST = 100_000
+from pai_kubernetes.run.roles import MOST_TASKS
 
 
 def ended_indexes(jobs: Iterable[Mapping[str, Any]]) -> dict[tuple[str, int], bool]:
@@ -22,7 +21,7 @@ def ended_indexes(jobs: Iterable[Mapping[str, Any]]) -> dict[tuple[str, int], bo
 
 def expanded(text: str) -> Iterator[int]:
     """The numbers in a text such as ``0-2,5``; of what is not like that, none."""
-    left = _MOST
+    left = MOST_TASKS
     for part in text.split(","):
         found = re.fullmatch(r"([0-9]{1,6})(?:-([0-9]{1,6}))?", part)
         if found:

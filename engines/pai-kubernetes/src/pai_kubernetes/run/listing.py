@@ -7,7 +7,7 @@ from pai_kubernetes.labels import REPLICATED_JOB
 from pai_kubernetes.run.fields import label, mapping, whole
 from pai_kubernetes.run.roles import Role, read_roles
 from pai_kubernetes.run.state import run_of
-from pai_runtime.runs.state import Run, RunTask
+from pai_runtime.runs.state import Run, RunTask, TaskStatus
 from pai_runtime.task.record import replace
 
 
@@ -31,7 +31,7 @@ def _with_counts(
 ) -> Iterable[RunTask]:
     """The tasks of a role; of those that its Job lists by number only, the first ones stand for all."""
     counted = {state: sum(task.state == state for task in tasks) for state in ("failed", "succeeded")}
-    left = {
+    left: dict[TaskStatus, int] = {
         "failed": whole(job, "status", "failed") if not _lists_failures(job) and is_over else 0,
         "running": 0 if is_over else min(whole(job, "status", "ready"), role.instances),
     }
@@ -40,7 +40,7 @@ def _with_counts(
         state = next((state for state, count in left.items() if count), None)
         if task.state in ("waiting", "stopped") and state is not None:
             left[state] -= 1
-            yield RunTask(**{**vars(task), "state": state, "note": ""})
+            yield replace(task, state=state, note="")
         else:
             yield task
 

@@ -116,13 +116,10 @@ class Logs:
 def read_log(api: Api, pod: str, container: str, *, lines: int, most: int) -> bytes:
     """The last lines of a log, about so many bytes of them; raises `ApiError`."""
     path = pod_log(api.namespace, pod)
-    stream = api.open(path, container=container, tailLines=lines, limitBytes=most)
     data = b""
-    try:
+    with api.open(path, container=container, tailLines=lines, limitBytes=most) as stream:
         while len(data) < most and (piece := stream.read(most - len(data))):
             data += piece
-    finally:
-        stream.close()
     return data
 
 
@@ -181,6 +178,10 @@ class TaskLog:
 
     def read_timed(self, most: int) -> Sequence[Piece]:
         """As `read`, in pieces that were written at different times."""
+        if self._attempt is not None and not self._logs.pods_of(self._task, self._attempt):
+            raise OSError(
+                errno.ENODATA, f"no pod of attempt {self._attempt} is left on the cluster", self.name
+            )
         while not self._pieces:
             if self._stream is None and not self._open_next():
                 return ()

@@ -14,9 +14,9 @@ from pai_runtime.job.plugins import JobPlugins
 from pai_runtime.plan.environment import JobEnvironment, TaskName
 from pai_runtime.pod.peers import Peers
 from pai_runtime.pod.placement import peers_placement
+from pai_runtime.task.bundle import VOLUME
 from pai_runtime.task.plan import SharedVariables
 
-_FOLDER = "/usr/local/pai"
 _NO_PLUGINS = JobPlugins(lambda _: None, lambda: "storage", lambda: "callbacks", lambda _: None)
 """What a job uses makes no difference to where its tasks are."""
 
@@ -29,7 +29,8 @@ def shared_variables(api: Api, run: str, addresses: Mapping[TaskName, str]) -> S
         overrides = string(data, "overrides.json")
         changes = Overrides.from_json(json.loads(overrides)) if overrides else NO_OVERRIDES
         root = parse_document(string(data, "job_config.yaml"), "job_config.yaml")
+        # Definitions are not looked for: they say nothing of where tasks are.
         job = load_job(root, None, _NO_PLUGINS, Problems(), changes)
-        return JobEnvironment(job, peers_placement(job, peers, addresses, _FOLDER)).shared
+        return JobEnvironment(job, peers_placement(job, peers, addresses, VOLUME)).shared
     except (InvalidInput, ValueError, LookupError, RecursionError):
-        return SharedVariables()  # such as one that requires definitions, which are not looked for here
+        return SharedVariables()  # such as one in the Secret of the run, which nobody may read

@@ -3,13 +3,19 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pai_kubernetes.labels import APP, COMPLETION_INDEX, INDEX_FAILURES, REPLICATED_JOB, RESTART_ATTEMPT
+from pai_kubernetes.labels import (
+    APP,
+    COMPLETION_INDEX,
+    INDEX_FAILURES,
+    INDEX_IGNORED_FAILURES,
+    JOBSET_NAME,
+    REPLICATED_JOB,
+    RESTART_ATTEMPT,
+)
 from pai_kubernetes.run.fields import annotation, label, mapping, mappings, moment, name_of, string, whole
 from pai_kubernetes.run.roles import Role
 from pai_runtime.plan.environment import TaskName
 from pai_runtime.task.record import record
-
-INDEX_DISRUPTIONS = "batch.kubernetes.io/job-index-ignored-failure-count"
 
 
 @record(frozen=True)
@@ -40,6 +46,15 @@ class TaskPod:
     def order(self) -> tuple[int, int, float]:
         """By which the latest pod of a task is the greatest."""
         return self.of_job, self.attempt, self.created
+
+
+def of_run(name: str) -> str:
+    """The selector of the Jobs and pods of a run.
+
+    By the label that the controller of JobSets gives them, whatever their templates have: with any other one,
+    people could pass off the pods of their own JobSet as those of another run.
+    """
+    return f"{JOBSET_NAME}={name}"
 
 
 def task_pods(
@@ -98,7 +113,7 @@ def _task_pod(by_job: Mapping[str, Role], pod: Mapping[str, Any], *, gone: bool)
         return None
     of_job = whole(pod, "metadata", "labels", RESTART_ATTEMPT)
     failures = whole(pod, "metadata", "annotations", INDEX_FAILURES)
-    disruptions = whole(pod, "metadata", "annotations", INDEX_DISRUPTIONS)
+    disruptions = whole(pod, "metadata", "annotations", INDEX_IGNORED_FAILURES)
     created = moment(pod, "metadata", "creationTimestamp") or 0.0
     attempt = of_job + failures + disruptions
     return TaskPod((role.name, number), of_job, failures, attempt, created, pod, gone)

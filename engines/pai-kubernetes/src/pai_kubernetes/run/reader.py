@@ -4,6 +4,7 @@ import errno
 import shlex
 import time
 from collections.abc import Mapping, Sequence
+from http import HTTPStatus
 from itertools import chain
 from typing import Any, Final
 
@@ -11,13 +12,22 @@ from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.errors import ApiError
 from pai_kubernetes.api.paths import events, jobs, jobsets, pods
 from pai_kubernetes.api.pod_logs import NO_LOG
-from pai_kubernetes.labels import APP, CANCELLED, INIT, JOBSET_NAME, RUN, RUNTIME_LOG
+from pai_kubernetes.api.times import as_text
+from pai_kubernetes.labels import APP, CANCELLED, INIT, RUN, RUNTIME_LOG
 from pai_kubernetes.run.ends import end_of
-from pai_kubernetes.run.fields import moment
+from pai_kubernetes.run.fields import label, moment
 from pai_kubernetes.run.follow import Follower
 from pai_kubernetes.run.logs import Logs, TaskLog, read_log
 from pai_kubernetes.run.peers import shared_variables
-from pai_kubernetes.run.pods import TaskPod, addresses, by_task, container_status, has_started, task_pods
+from pai_kubernetes.run.pods import (
+    TaskPod,
+    addresses,
+    by_task,
+    container_status,
+    has_started,
+    of_run,
+    task_pods,
+)
 from pai_kubernetes.run.queueing import deactivate, find_workload
 from pai_kubernetes.run.roles import read_roles
 from pai_kubernetes.run.state import run_of
@@ -30,7 +40,6 @@ from pai_runtime.runs.reader import LogName
 from pai_runtime.runs.state import Run, RunTask, Unreadable
 from pai_runtime.runs.told_variables import read_told, with_peers
 
-_NOT_FOUND: Final = 404
 _LINES: Final = 200
 """Of the end of a sidecar's log, among which it tells the variables last."""
 _MOST_BYTES: Final = 1 << 20
@@ -117,7 +126,7 @@ class Reader:
     def cancel(self) -> str:
         """Have it suspended for good, by whom it may be resumed."""
         path = jobsets(self._api.namespace, self.named)
-        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        now = as_text(time.time())
         patch = {"metadata": {"annotations": {CANCELLED: now}}, "spec": {"suspend": True}}
         if deactivate(self._api, self._api.patch(path, patch)):
             return ""
@@ -131,6 +140,8 @@ class Reader:
             raise CannotRemove(f"it is running; stop it first: {command}")
         try:
             path = jobsets(self._api.namespace, self.named)
+            if isinstance(run, Unreadable) and label(self._api.get(path), RUN) != self.named:
+                raise CannotRemove("it is a JobSet that pai-runtime has not made; use kubectl")
             self._api.delete(path, options={"propagationPolicy": "Background"})
         except ApiError as error:
             raise CannotRemove(str(error)) from None
@@ -148,15 +159,15 @@ class Reader:
         try:
             jobset = self._api.get(jobsets(namespace, self.named))
         except ApiError as error:
-            if error.status == _NOT_FOUND and error.reason == "NotFound":
+            if error.status == HTTPStatus.NOT_FOUND and error.reason == "NotFound":
                 return no_such_run(self.named, self._api)
             raise
-        found = self._api.list(pods(namespace), selector=f"{RUN}={self.named}").items
+        found = self._api.list(pods(namespace), selector=of_run(self.named)).items
         try:
             self._pods = by_task(task_pods(read_roles(jobset), found))
             run = run_of(jobset, found)
             if run.over and any(task.state == "stopped" for task in run.tasks):
-                ended = self._api.list(jobs(namespace), selector=f"{JOBSET_NAME}={self.named}").items
+                ended = self._api.list(jobs(namespace), selector=of_run(self.named)).items
                 run = run_of(jobset, found, jobs=ended)
             elif not run.over and any(task.state == "waiting" for task in run.tasks):
                 run = run_of(jobset, found, self._events(), self._workload(jobset))

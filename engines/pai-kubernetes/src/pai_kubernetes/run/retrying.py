@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from pai_kubernetes.run.ends import End
-from pai_kubernetes.run.fields import condition, mapping, mappings, name_of, string, whole
+from pai_kubernetes.run.fields import condition, mapping, mappings, string, whole
 from pai_kubernetes.run.pods import TaskPod
 
 Followed = Literal["again", "never", "permanent"]
@@ -65,6 +65,6 @@ def _has_condition(pattern: Mapping[str, Any], pod: TaskPod) -> bool:
 def role_is_over(jobset: Mapping[str, Any], role_job: str) -> bool:
     """Whether the Job of a role has ended, so that no more pods of it come."""
     for status in mappings(jobset, "status", "replicatedJobsStatus"):
-        if name_of({"metadata": status}) == role_job:
+        if string(status, "name") == role_job:
             return whole(status, "succeeded") > 0 or whole(status, "failed") > 0
     return False

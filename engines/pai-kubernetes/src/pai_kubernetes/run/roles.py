@@ -10,7 +10,7 @@ from pai_kubernetes.run.fields import annotation
 from pai_runtime.task.record import record
 
 _ROLE, _REPLICATED_JOB = "[A-Za-z_][A-Za-z0-9_]*", "[a-z0-9-]+"
-_MOST_TASKS = 100_000
+MOST_TASKS = 100_000
 """As many completions as an Indexed Job can have."""
 
 
@@ -28,15 +28,13 @@ def read_roles(jobset: Mapping[str, Any]) -> tuple[Role, ...]:
     try:
         document = json.loads(annotation(jobset, ROLES))
         roles = tuple(
-            Role(
-                _matching("[A-Za-z_][A-Za-z0-9_]*", name), _matching("[a-z0-9-]+", each["name"]), _count(each)
-            )
+            Role(_matching(_ROLE, name), _matching(_REPLICATED_JOB, each["name"]), _count(each))
             for name, each in document.items()
         )
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
         raise ValueError(f"its annotation {ROLES} does not name task roles") from None
-    if not 0 < sum(role.instances for role in roles) <= _MOST_TASKS:
-        raise ValueError(f"its annotation {ROLES} names no tasks, or more than {_MOST_TASKS}")
+    if not 0 < sum(role.instances for role in roles) <= MOST_TASKS:
+        raise ValueError(f"its annotation {ROLES} names no tasks, or more than {MOST_TASKS}")
     return roles
 
 

@@ -30,7 +30,7 @@ from pai_runtime.plan.environment import TaskName
 from pai_runtime.runs.failed_callbacks import count_failed_callbacks
 from pai_runtime.runs.first_failure import first_failure
 from pai_runtime.runs.state import Run, RunOutcome, RunTask
-from pai_runtime.task.record import record
+from pai_runtime.task.record import record, replace
 
 ENGINE = "kubernetes"
 
@@ -86,17 +86,7 @@ def run_of(
         restarts=restarts,
         indexes=ended_indexes(jobs),
     )
-    tasks: list[RunTask] = []
-    ends: dict[TaskName, End] = {}
-    for role in roles:
-        for index in range(role.instances):
-            pod = latest.get((role.name, index))
-            if pod is not None and pod.of_job < restarts and outcome is None:
-                pod = None  # of an attempt of the job that has ended
-            end = end_of(pod.document) if pod is not None else None
-            if end is not None and end.code:
-                ends[role.name, index] = end
-            tasks.append(_task(objects, role, index, pod, end))
+    tasks, ends = _tasks(objects, roles, latest)
     return Run(
         job=shown(annotation(jobset, JOB) or name_of(jobset)),
         engine=ENGINE,
@@ -109,10 +99,29 @@ def run_of(
         failed_task=_failed_task(tasks, ends) if outcome == "failed" else None,
         stopping=objects.cancelled and outcome is None,
         user=shown(annotation(jobset, USER)),
+        note=_why_it_failed(jobset) if outcome == "failed" else "",
     )
 
 
-def why_it_failed(jobset: _Object) -> str:
+def _tasks(
+    objects: _Objects, roles: Iterable[Role], latest: Mapping[TaskName, TaskPod]
+) -> tuple[list[RunTask], dict[TaskName, End]]:
+    """All tasks, and how the pods of those ended that have not succeeded."""
+    tasks: list[RunTask] = []
+    ends: dict[TaskName, End] = {}
+    for role in roles:
+        for index in range(role.instances):
+            pod = latest.get((role.name, index))
+            if pod is not None and pod.of_job < objects.restarts and not objects.over:
+                pod = None  # of an attempt of the job that has ended
+            end = end_of(pod.document) if pod is not None else None
+            if end is not None and end.code:
+                ends[role.name, index] = end
+            tasks.append(_task(objects, role, index, pod, end))
+    return tasks, ends
+
+
+def _why_it_failed(jobset: _Object) -> str:
     """The words of the JobSet about its failure; empty if it has not failed."""
     return words(condition(jobset, "Failed"), "message") if holds(jobset, "Failed") else ""
 
@@ -154,21 +163,21 @@ def _task(objects: _Objects, role: Role, index: int, pod: TaskPod | None, end: E
         return _without_pod(objects, role, base)
     node = shown(string(pod.document, "spec", "nodeName"))
     if running := mapping(container_status(pod.document, APP), "running"):
-        return _with(base, state="running", started=moment(running, "startedAt"), node=node)
+        return replace(base, state="running", started=moment(running, "startedAt"), node=node)
     note = why_pending(pod.document, objects.warnings, alone=not objects.all_have_addresses)
-    return _with(base, node=node, note=note)
+    return replace(base, node=node, note=note)
 
 
 def _without_pod(objects: _Objects, role: Role, base: RunTask) -> RunTask:
     by_job = objects.indexes.get((role.job, base.index))
     if by_job is not None:
-        return _with(base, state="succeeded" if by_job else "failed", exit_code=0 if by_job else None)
+        return replace(base, state="succeeded" if by_job else "failed", exit_code=0 if by_job else None)
     if objects.over or role_is_over(objects.jobset, role.job):
-        return _with(base, state="stopped")
+        return replace(base, state="stopped")
     if objects.cancelled:
         return base
     job = f"{name_of(objects.jobset)}-{role.job}-0"
-    return _with(base, note=why_no_pod(objects.jobset, job, objects.warnings, objects.workload))
+    return replace(base, note=why_no_pod(objects.jobset, job, objects.warnings, objects.workload))
 
 
 def _ended(objects: _Objects, role: Role, pod: TaskPod, end: End) -> RunTask:
@@ -187,14 +196,14 @@ def _ended(objects: _Objects, role: Role, pod: TaskPod, end: End) -> RunTask:
         return task
     is_done = objects.is_done(role)
     if is_done and (end.stopped or (end.disrupted and end.container != APP)):
-        return _with(task, state="stopped")
+        return replace(task, state="stopped")
     followed = is_followed(objects.jobset, role.job, pod, end)
     if followed == "again" and not is_done:
-        why = "its pod was taken away" if end.disrupted else f"failed with exit code {end.code}"
-        waits = f"{why}; it will be started again"
-        return _with(task, state="waiting", exit_code=None, started=None, ended=None, note=waits)
+        why = "the cluster removed the pod" if end.disrupted else f"failed with exit code {end.code}"
+        waits = f"{why}; will be started again"
+        return replace(task, state="waiting", exit_code=None, started=None, ended=None, note=waits)
     permanent = end.record.get("behavior") == "PERMANENT" and objects.over and restarts_left(objects.jobset)
-    return _with(task, not_retried=followed == "permanent" or permanent)
+    return replace(task, not_retried=followed == "permanent" or permanent)
 
 
 def _failed_task(tasks: Iterable[RunTask], ends: Mapping[TaskName, End]) -> str | None:
@@ -206,8 +215,3 @@ def _failed_task(tasks: Iterable[RunTask], ends: Mapping[TaskName, End]) -> str 
     first = min(failed, key=lambda task: task.ended or float("inf"))
     role, index = first_failure(records, (first.role, first.index))
     return f"{role}/{index}"
-
-
-def _with(task: RunTask, **changes: Any) -> RunTask:
-    """Faster than `dataclasses.replace`; there may be thousands of tasks."""
-    return RunTask(**{**vars(task), **changes})

@@ -1,24 +1,27 @@
 """Creating the objects of a run, all or none."""
 
 import secrets
-from collections.abc import Callable, Mapping
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from http import HTTPStatus
+from types import FrameType
 from typing import Any, Final
 
 from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.errors import ApiError
-from pai_kubernetes.api.paths import config_maps, jobsets
-from pai_kubernetes.api.paths import secrets as secrets_path
+from pai_kubernetes.api.paths import OF_KIND, jobsets
 from pai_kubernetes.run.fields import name_of, string
 from pai_runtime.engines.cluster import Manifests
 from pai_runtime.runs.cannot_run import CannotRun
+from pai_runtime.supervisor.stop import STOP_SIGNALS, on_stop_signals
 
 SUFFIX_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 """Without vowels and what looks alike: a suffix is no word, and can be read out."""
 
 _SUFFIX_LENGTH = 5
 _TRIES = 5
-_CONFLICT, _NOT_FOUND = 409, 404
-_PATHS: Final = {"ConfigMap": config_maps, "Secret": secrets_path}
 
 Render = Callable[[str], Manifests]
 """The objects of a run by the suffix of its name."""
@@ -41,17 +44,39 @@ def submit(api: Api, render: Render) -> str:
         jobset = _jobset(rendered)
         taken = name_of(jobset)
         try:
-            _create_all(api, rendered, jobset)
+            with _interruptible():
+                _create_all(api, rendered, jobset)
         except ApiError as error:
-            if error.status == _CONFLICT and error.reason == "AlreadyExists":
+            if error.status == HTTPStatus.CONFLICT and error.reason == "AlreadyExists":
                 continue
             raise CannotRun(str(error)) from None
         return taken
-    raise CannotRun(f"{api.label}: {_TRIES} names of runs in a row are taken, the last one {taken}")
+    raise CannotRun(
+        f"{api.label}: {_TRIES} random names of runs are all taken, the last one {taken}; try again"
+    )
 
 
 def _jobset(rendered: Manifests) -> Mapping[str, Any]:
     return next(each for each in rendered.objects if each["kind"] == "JobSet")
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """SIGTERM and SIGHUP, too, end it in an orderly way, so that nothing is left that is half made."""
+    if threading.current_thread() is not threading.main_thread():  # no other one is told of signals
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+    on_stop_signals(_interrupt)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
 
 
 def _create_all(api: Api, rendered: Manifests, jobset: Mapping[str, Any]) -> None:
@@ -61,7 +86,7 @@ def _create_all(api: Api, rendered: Manifests, jobset: Mapping[str, Any]) -> Non
         created = api.create(jobsets(namespace), jobset)
         for each in (*rendered.secrets, *rendered.objects):
             if each is not jobset:
-                api.create(_PATHS[each["kind"]](namespace), _owned(each, created))
+                api.create(OF_KIND[each["kind"]](namespace), _owned(each, created))
     except BaseException as error:
         refused = isinstance(error, ApiError) and 400 <= error.status < 500  # noqa: PLR2004 - HTTP's classes
         if created or not refused:
@@ -86,5 +111,5 @@ def _undo(api: Api, name: str, error: BaseException) -> None:
     try:
         api.delete(jobsets(api.namespace, name), options={"propagationPolicy": "Background"})
     except ApiError as left:
-        if left.status != _NOT_FOUND and isinstance(error, ApiError):
+        if left.status != HTTPStatus.NOT_FOUND and isinstance(error, ApiError):
             raise CannotRun(f"{error}; the JobSet {name} may be left on the cluster: {left}") from None

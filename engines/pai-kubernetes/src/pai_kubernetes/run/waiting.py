@@ -70,10 +70,10 @@ def why_no_pod(
         queue = label(jobset, QUEUE)
         return _why_queued(shown(queue), workload) if queue else "the run is suspended"
     if refused := warnings.last("Job", job, "FailedCreate"):
-        return shown(f"its pod cannot be created: {refused.removeprefix('Error creating: ')}")
+        return shown(f"pod cannot be created: {refused.removeprefix('Error creating: ')}")
     if refused := warnings.last("JobSet", run):
         return refused
-    return "its pod is not created yet"
+    return "no pod yet"
 
 
 def _why_queued(queue: str, workload: Mapping[str, Any] | None) -> str:
@@ -91,7 +91,7 @@ def _why_queued(queue: str, workload: Mapping[str, Any] | None) -> str:
             if check.get("state") != "Ready"
         ]
         more = "; ".join(checks) or words(condition(workload, "Admitted"), "message")
-        return shown(f"has quota in the queue {queue}, and waits for admission: {more}".rstrip(": "))
+        return shown(f"has quota in the queue {queue}, waits for admission: {more}".rstrip(": "))
     evicted = holds(workload, "Evicted") or holds(workload, "Requeued")
     before = words(condition(workload, "Evicted"), "message") if evicted else ""
     now = words(condition(workload, "QuotaReserved"), "message")
@@ -111,12 +111,12 @@ def why_pending(pod: Mapping[str, Any], warnings: Warnings, *, alone: bool) -> s
         if reason not in _NOT_YET:
             return _why_container_waits(pod, container, reason, warnings)
         if "running" in state and container == INIT:
-            return "in its init container" + ("; other tasks have no address yet" if alone else "")
+            return "init container is running" + ("; other tasks have no address yet" if alone else "")
         if "terminated" not in state and "running" not in state:
             break
     if why := warnings.last("Pod", name, *_ON_THE_NODE):
         return why
-    return "its containers are created"
+    return "containers are being created"
 
 
 def _why_unscheduled(pod: Mapping[str, Any], warned: str) -> str:
@@ -125,7 +125,7 @@ def _why_unscheduled(pod: Mapping[str, Any], warned: str) -> str:
         return "not scheduled yet"
     why = words(scheduled, "message") or warned
     if scheduled.get("reason") == "SchedulingGated":
-        return shown(f"not to be scheduled yet: {why}")
+        return shown(f"held back from scheduling: {why}")
     return shown(f"cannot be scheduled: {why}" if why else "cannot be scheduled")
 
 
@@ -135,7 +135,7 @@ def _why_container_waits(pod: Mapping[str, Any], container: str, reason: str, wa
         return shown(f"{reason}: {message}")
     if reason == "ImagePullBackOff" and ": " not in message.replace(_image(pod, container), ""):
         message = _registry_words(pod, warnings) or message
-    return shown(f"its image cannot be pulled: {message}")
+    return shown(f"image cannot be pulled: {message}")
 
 
 def _registry_words(pod: Mapping[str, Any], warnings: Warnings) -> str:

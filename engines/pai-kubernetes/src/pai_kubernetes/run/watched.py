@@ -10,17 +10,17 @@ from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.errors import ApiError
 from pai_kubernetes.api.paths import events, jobs, jobsets, pods, workloads
 from pai_kubernetes.api.watch import Watch
-from pai_kubernetes.labels import JOBSET_NAME, QUEUE, RUN
+from pai_kubernetes.labels import QUEUE
 from pai_kubernetes.run.fields import label, mapping, name_of, string
-from pai_kubernetes.run.pods import TaskPod, by_task, latest_pods, task_pods
+from pai_kubernetes.run.pods import TaskPod, by_task, latest_pods, of_run, task_pods
 from pai_kubernetes.run.queueing import job_uid_selector, kueue_version
 from pai_kubernetes.run.roles import read_roles
 from pai_kubernetes.run.state import run_of
 from pai_runtime.plan.environment import TaskName
 from pai_runtime.runs.state import Run, Unreadable
 
-_SECONDS: Final = 60
-"""In which the first lists have come, or the cluster is told to be away."""
+FIRST_LISTS: Final = 60
+"""Seconds in which they have come, or the cluster is told to be away."""
 _MOST_EVENTS: Final = 10_000
 
 
@@ -44,26 +44,29 @@ class Watched:
         self._by_task: tuple[tuple[Any, ...], Mapping[str, Sequence[TaskPod]]] | None = None
         self._gone: dict[str, Mapping[str, Any]] = {}
         self._events: dict[tuple[str, str, str], Mapping[str, Any]] = {}
-        self._synced = {"jobset": threading.Event(), "pods": threading.Event()}
         namespace = api.namespace
         self._jobsets = Watch(
             api, jobsets(namespace), fields=f"metadata.name={name}", on_change=self._on_jobset
         )
-        self._pods = Watch(api, pods(namespace), selector=f"{RUN}={name}", on_change=self._on_pod)
+        self._pods = Watch(api, pods(namespace), selector=of_run(name), on_change=self._on_pod)
         self._warnings = Watch(api, events(namespace), fields="type=Warning", on_change=self._on_event)
         self._workloads: Watch | None = None
         self._watches = [self._jobsets, self._pods, self._warnings]
 
     def start(self) -> None:
-        """Begin, and wait until there is something to see."""
+        """Begin, and wait until there is something to see; where that fails, nothing is watched any more."""
+        try:
+            self._start()
+        except BaseException:
+            self.close()
+            raise
+
+    def _start(self) -> None:
         for watch in self._watches:
             watch.start()
-        end = time.monotonic() + _SECONDS
-        for what, watch in (("jobset", self._jobsets), ("pods", self._pods)):
-            if not self._synced[what].wait(max(0.0, end - time.monotonic())) and watch.error is None:
-                message = f"{self._api.label}: the cluster has not answered for {_SECONDS} s"
-                raise ApiError(message, may_pass=True)
-        self._check()
+        end = time.monotonic() + FIRST_LISTS
+        for watch in (self._jobsets, self._pods):
+            watch.wait(max(0.0, end - time.monotonic()))
         self._watch_workload()
 
     def close(self) -> None:
@@ -96,8 +99,8 @@ class Watched:
         """Ask once more for all pods: the watch of the JobSet may be ahead of that of its pods."""
         namespace = self._api.namespace
         try:
-            self._settled = self._api.list(pods(namespace), selector=f"{RUN}={self._name}").items
-            self._jobs = self._api.list(jobs(namespace), selector=f"{JOBSET_NAME}={self._name}").items
+            self._settled = self._api.list(pods(namespace), selector=of_run(self._name)).items
+            self._jobs = self._api.list(jobs(namespace), selector=of_run(self._name)).items
         except ApiError:
             self._settled = self._pods_now()  # what the watch has will do
 
@@ -156,14 +159,14 @@ class Watched:
                 self._jobset = document if kind == "DELETED" and _uid(document) == _uid(seen) else seen
             elif current is not None:
                 self._jobset = current
-        self._has_changed("jobset", kind)
+        self.changed.set()
 
     def _on_pod(self, kind: str, document: Mapping[str, Any]) -> None:
         if kind == "DELETED":
             with self._lock:
                 self._gone = {**self._gone, name_of(document): document}
                 self._forget_older_pods()
-        self._has_changed("pods", kind)
+        self.changed.set()
 
     def _forget_older_pods(self) -> None:
         """Of pods that are gone only the last one of each task is kept."""
@@ -187,22 +190,17 @@ class Watched:
                     self._events[string(about, "kind"), name, string(event, "reason")] = event
                     while len(self._events) > _MOST_EVENTS:
                         del self._events[next(iter(self._events))]
-        self._has_changed("events", kind)
+        self.changed.set()
 
     def _on_workload(self, kind: str, _document: Mapping[str, Any]) -> None:
         if kind == "FAILED" and self._workloads and self._workloads.error is not None:
             self.missing["workloads"] = self._workloads.error
-        self._has_changed("workload", kind)
-
-    def _has_changed(self, what: str, kind: str) -> None:
-        if what in self._synced and kind in ("SYNCED", "FAILED"):
-            self._synced[what].set()
         self.changed.set()
 
 
 def no_such_run(name: str, api: Api) -> Unreadable:
     """That there is none."""
-    return Unreadable(f"there is no run {name} in the namespace {api.namespace} of {api.label}")
+    return Unreadable(f"there is no run {name} in namespace {api.namespace} of {api.label}")
 
 
 def _uid(document: Mapping[str, Any]) -> str:

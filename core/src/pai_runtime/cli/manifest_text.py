@@ -1,0 +1,33 @@
+"""Manifests as the YAML that ``kubectl`` reads and people review: the same text for the same objects."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import yaml
+
+
+def manifest_text(documents: Sequence[Mapping[str, Any]]) -> str:
+    """The documents as YAML, in ASCII."""
+    return yaml.dump_all(map(_plain, documents), Dumper=_Dumper, sort_keys=False, explicit_start=True)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes texts of several lines as such, and nothing as an alias."""
+
+    def ignore_aliases(self, _data: Any) -> bool:
+        return True
+
+    def text(self, data: str) -> yaml.Node:
+        return self.represent_scalar("tag:yaml.org,2002:str", data, "|" if "\n" in data else None)
+
+
+_Dumper.add_representer(str, _Dumper.text)
+
+
+def _plain(value: Any) -> Any:
+    """With dictionaries and lists for whatever kinds of mappings and sequences there are."""
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_plain(each) for each in value]
+    return value

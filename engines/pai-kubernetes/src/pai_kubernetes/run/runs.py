@@ -1,0 +1,78 @@
+"""All runs in a namespace, by two requests for who looks once, and by two watches for who looks again."""
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pai_kubernetes.api.client import Api
+from pai_kubernetes.api.paths import jobs, jobsets
+from pai_kubernetes.api.watch import Watch
+from pai_kubernetes.labels import JOBSET_NAME, RUN
+from pai_kubernetes.run.fields import label, moment, name_of
+from pai_kubernetes.run.listing import listed_run
+from pai_kubernetes.run.watched import FIRST_LISTS
+from pai_runtime.runs.state import Run, Unreadable
+
+_Objects = Iterable[Mapping[str, Any]]
+
+
+class Runs:
+    """The runs in the namespace of `api`."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._was_asked = False
+        self._watches: tuple[Watch, Watch] | None = None
+
+    def read(self) -> dict[str, Run | Unreadable]:
+        """All of them by name, the latest first; raises `ApiError`."""
+        if self._was_asked and self._watches is None:
+            self._watches = self._watch()
+        self._was_asked = True
+        return _runs(*(self._list() if self._watches is None else _objects(self._watches)))
+
+    def close(self) -> None:
+        """End the watches."""
+        for watch in self._watches or ():
+            watch.close()
+
+    def _list(self) -> tuple[_Objects, _Objects]:
+        namespace = self._api.namespace
+        found = self._api.list(jobsets(namespace), selector=RUN).items
+        return found, self._api.list(jobs(namespace), selector=JOBSET_NAME).items if found else ()
+
+    def _watch(self) -> tuple[Watch, Watch]:
+        namespace, end = self._api.namespace, time.monotonic() + FIRST_LISTS
+        of_jobsets = Watch(self._api, jobsets(namespace), selector=RUN, on_change=_nobody_waits)
+        of_jobs = Watch(self._api, jobs(namespace), selector=JOBSET_NAME, on_change=_nobody_waits)
+        for watch in (of_jobsets, of_jobs):
+            watch.start()
+        for watch in (of_jobsets, of_jobs):
+            watch.wait(max(0.0, end - time.monotonic()))
+        return of_jobsets, of_jobs
+
+
+def _nobody_waits(_kind: str, _document: Mapping[str, Any]) -> None:
+    """Who looks again sees what has changed."""
+
+
+def _objects(watches: Iterable[Watch]) -> Iterable[_Objects]:
+    for watch in watches:
+        if watch.error is not None:
+            raise watch.error
+        yield watch.objects.values()
+
+
+def _runs(found: _Objects, of_runs: _Objects) -> dict[str, Run | Unreadable]:
+    by_run: dict[str, list[Mapping[str, Any]]] = {}
+    for job in of_runs:
+        by_run.setdefault(label(job, JOBSET_NAME), []).append(job)
+    latest = sorted(found, key=lambda each: moment(each, "metadata", "creationTimestamp") or 0, reverse=True)
+    return {name_of(each): _run(each, by_run.get(name_of(each), ())) for each in latest}
+
+
+def _run(jobset: Mapping[str, Any], jobs_of_run: _Objects) -> Run | Unreadable:
+    try:
+        return listed_run(jobset, jobs_of_run)
+    except ValueError as error:
+        return Unreadable(str(error))
