@@ -44,9 +44,9 @@ class Lab:
         self.printed: list[str] = []
 
     def start(self, *args: str | Path) -> subprocess.Popen[str]:
-        """A command that goes on, and is killed at the end."""
+        """A command that goes on, and is killed at the end, or with this process."""
         process = subprocess.Popen(
-            [PROGRAM, *map(str, args)],
+            ["setpriv", "--pdeathsig", "KILL", PROGRAM, *map(str, args)],
             cwd=self.folder,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
