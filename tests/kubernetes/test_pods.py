@@ -106,6 +106,7 @@ def test_the_init_container_is_told_who_its_task_is(tmp_path: Path) -> None:
         "PAI_JOBSET_UID": "metadata.labels['jobset.sigs.k8s.io/jobset-uid']",
         "PAI_JOB_ATTEMPT": "metadata.labels['jobset.sigs.k8s.io/restart-attempt']",
         "PAI_TASK_ATTEMPT": "metadata.annotations['batch.kubernetes.io/job-index-failure-count']",
+        "PAI_TASK_EVICTIONS": "metadata.annotations['batch.kubernetes.io/job-index-ignored-failure-count']",
     }
 
 

@@ -37,6 +37,7 @@ _BY_DOWNWARD_API: Final = {
     "PAI_JOBSET_UID": f"metadata.labels['{labels.JOBSET_UID}']",
     "PAI_JOB_ATTEMPT": f"metadata.labels['{labels.RESTART_ATTEMPT}']",
     "PAI_TASK_ATTEMPT": f"metadata.annotations['{labels.INDEX_FAILURES}']",
+    "PAI_TASK_EVICTIONS": f"metadata.annotations['{labels.INDEX_IGNORED_FAILURES}']",
 }
 
 Mounts = Sequence[Mapping[str, Any]]
