@@ -156,6 +156,15 @@ def test_a_detached_run_is_listed_read_explained_and_stopped(
     assert jobset["spec"]["suspend"] is True
     assert CANCELLED in jobset["metadata"]["annotations"]
 
+    for index in range(2):
+        server.remove(paths.pods(NAMESPACE, run_objects.pod("worker", index)["metadata"]["name"]))
+    (listed,) = json.loads(cli("ps", "--on", "lab", "--json").stdout)
+    tasks = json.loads(cli("ps", name, "--on", "lab", "--json").stdout)["tasks"]
+    assert (listed["state"], [task["state"] for task in tasks]) == ("cancelled", ["stopped"] * 2)
+    logs = cli("logs", name, "--on", "lab")
+    assert (logs.returncode, logs.stdout) == (0, "")
+    assert tasks[0]["note"] in logs.stderr
+
 
 @pytest.mark.usefixtures("lab")
 def test_ctrl_c_leaves_the_run_and_says_how_to_go_on(

@@ -14,6 +14,7 @@ from pai_runtime.document.duration import seconds
 from pai_runtime.runs.state import RunTask
 from pai_runtime.terminal.output import say
 from pai_runtime.terminal.task_logs import CannotReadLog, WantedLogs, print_logs
+from pai_runtime.terminal.words import note_lines
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -69,6 +70,8 @@ def main(args: argparse.Namespace) -> int:
             timestamps=args.timestamps,
             follow=args.follow,
         )
+        for text in note_lines(task for task in tasks if task.over):
+            say(text)
         print_logs(reader, _with_attempt(tasks, args.attempt), wanted)
     except (NotThere, CannotReadLog) as error:
         say(f"{error}")

@@ -51,7 +51,8 @@ class Notes:
 
     def of(self, run: Run) -> Iterator[str]:
         """What is new; one line for all tasks of which the same is said, and of many lines only some."""
-        noted = [task for task in run.tasks if task.note and _said(task.note) not in self._told]
+        waiting = (task for task in run.tasks if task.note and not task.over)
+        noted = [task for task in waiting if _said(task.note) not in self._told]
         if noted and len(self._told) < _MOST_TOLD:
             self._told.update(_said(task.note) for task in noted)
             yield from note_lines(noted)

@@ -56,10 +56,8 @@ class Follower:
             if run.over:
                 self._show_rest(run)
         if self._interrupted:
-            self._view.say(
-                f"{self._name} keeps running; to follow it again: {self._command('logs', '-f')}; "
-                f"to stop it: {self._command('stop')}"
-            )
+            self._view.say(f"{self._name} keeps running; to follow it again: {self._command('logs', '-f')}")
+            self._view.say(f"to stop it: {self._command('stop')}")
         self._view.show(run)
         self._view.end()
         return run, _INTERRUPTED if self._interrupted else exit_status(run)
@@ -84,7 +82,7 @@ class Follower:
             self._view.say(text)
         for what, error in list(self._watched.missing.items()):
             self._say_once(f"cannot see the {what} of this run: {error}")
-        if run.note:
+        if run.note and run.failed_task is None:
             self._say_once(run.note)
         if left_out := self._logs.left_out():
             logs = self._command("logs", "TASK", "-f")

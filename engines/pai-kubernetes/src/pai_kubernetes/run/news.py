@@ -18,7 +18,8 @@ def news(before: Run, now: Run) -> Iterator[str]:
     earlier = {task.name: task for task in before.tasks}
     restarted = [task for task in now.tasks if task.name in earlier and _again(earlier[task.name], task)]
     for task in restarted[:_MOST_NAMED]:
-        why = f": {earlier[task.name].note}" if earlier[task.name].note else ""
+        note = earlier[task.name].note.partition(";")[0]  # not that it is going to be
+        why = f": {note}" if note else ""
         yield f"task {task.name} is started again ({_times(task.retries - now.retries)} so far){why}"
     if len(restarted) > _MOST_NAMED:
         yield f"and {len(restarted) - _MOST_NAMED} more tasks are started again"

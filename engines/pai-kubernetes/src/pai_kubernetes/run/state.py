@@ -29,10 +29,12 @@ from pai_kubernetes.run.waiting import Warnings, why_no_pod, why_pending
 from pai_runtime.plan.environment import TaskName
 from pai_runtime.runs.failed_callbacks import count_failed_callbacks
 from pai_runtime.runs.first_failure import first_failure
-from pai_runtime.runs.state import Run, RunOutcome, RunTask
+from pai_runtime.runs.state import Run, RunOutcome, RunTask, TaskStatus
 from pai_runtime.task.record import record, replace
 
 ENGINE = "kubernetes"
+
+_GONE = "the cluster has removed its pod, and its logs with it"
 
 _Object = Mapping[str, Any]
 
@@ -160,7 +162,7 @@ def _task(objects: _Objects, role: Role, index: int, pod: TaskPod | None, end: E
         return _ended(objects, role, pod, end)
     base = RunTask(role.name, index, "waiting", None, pod.attempt if pod else objects.restarts, None, None)
     if pod is None or pod.is_gone or objects.over:
-        return _without_pod(objects, role, base)
+        return _without_pod(objects, role, base, pod)
     node = shown(string(pod.document, "spec", "nodeName"))
     if running := mapping(container_status(pod.document, APP), "running"):
         return replace(base, state="running", started=moment(running, "startedAt"), node=node)
@@ -168,12 +170,13 @@ def _task(objects: _Objects, role: Role, index: int, pod: TaskPod | None, end: E
     return replace(base, node=node, note=note)
 
 
-def _without_pod(objects: _Objects, role: Role, base: RunTask) -> RunTask:
+def _without_pod(objects: _Objects, role: Role, base: RunTask, pod: TaskPod | None) -> RunTask:
     by_job = objects.indexes.get((role.job, base.index))
     if by_job is not None:
-        return replace(base, state="succeeded" if by_job else "failed", exit_code=0 if by_job else None)
+        state: TaskStatus = "succeeded" if by_job else "failed"
+        return replace(base, state=state, exit_code=0 if by_job else None, note=_GONE)
     if objects.over or role_is_over(objects.jobset, role.job):
-        return replace(base, state="stopped")
+        return replace(base, state="stopped", note=_GONE if pod is None or pod.is_gone else "")
     if objects.cancelled:
         return base
     job = f"{name_of(objects.jobset)}-{role.job}-0"
