@@ -116,6 +116,10 @@ def played(server: ApiServer, name: str) -> None:
 def look(server: ApiServer, cluster: KubernetesCluster, name: str) -> None:
     """As ``ps``, ``logs`` and ``explain`` do it, and whoever follows."""
     cluster.runs()
+    with contextlib.closing(cluster._runs):
+        cluster.runs()  # as `ps --watch` does
+        server.wait_for(lambda: ("watch", "jobs.batch") in asked(server))
+        server.wait_for(lambda: ("watch", "jobsets.jobset.x-k8s.io") in asked(server))
     reader = cluster.open_run(name)
     run = reader.run()
     assert isinstance(run, Run)
