@@ -234,6 +234,7 @@ def test_a_token_that_expires_while_a_run_is_followed_is_asked_for_again(
         token.write_text("another")
         server.tokens = {"another"}
         server.break_streams()
+        server.wait_for(lambda: asked.read_text().count("x") == 2)
         server.log(pod, "app", b"after\n")
         assert process.stdout.readline() == "after\n"
         process.send_signal(signal.SIGINT)

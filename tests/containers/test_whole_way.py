@@ -186,7 +186,7 @@ def output(text: str) -> list[str]:
 
 def summary(text: str) -> list[str]:
     """The result of a run, but for what depends on the time and the place."""
-    lines = [line for line in text.splitlines() if re.match("pai-runtime: (  |the job)", line)]
+    lines = [line for line in text.splitlines() if re.match("pai-runtime: (  |the job (succeeded|failed|was))", line)]
     return [re.sub(" in .*", "", line) for line in lines if not re.search("its log:|the run took", line)]
 
 
@@ -295,7 +295,7 @@ def test_pods_that_are_evicted_are_replaced_and_that_does_not_count(lab: Lab) ->
     assert "worker/1 | attempt 1 0" in gang.stdout, "its peers are new, too"
     assert single.stdout == "attempt 0 0\nattempt 0 1\n"
     assert "the job was restarted once" in gang.stderr
-    assert "its pod was taken away" in single.stderr
+    assert "the cluster removed the pod" in single.stderr
 
 
 def test_why_tasks_do_not_start_is_shown(lab: Lab) -> None:
