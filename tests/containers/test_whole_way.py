@@ -186,7 +186,11 @@ def output(text: str) -> list[str]:
 
 def summary(text: str) -> list[str]:
     """The result of a run, but for what depends on the time and the place."""
-    lines = [line for line in text.splitlines() if re.match("pai-runtime: (  |the job (succeeded|failed|was))", line)]
+    lines = [
+        line
+        for line in text.splitlines()
+        if re.match("pai-runtime: (  |the job (succeeded|failed|was))", line)
+    ]
     return [re.sub(" in .*", "", line) for line in lines if not re.search("its log:|the run took", line)]
 
 

@@ -62,14 +62,19 @@ class Api:
         """The object at a path."""
         return self._ask("get", "GET", path, query)
 
-    def list(self, path: str, *, selector: str = "", fields: str = "", limit: int = _PAGE) -> Listing:
-        """All objects of a collection, read in pages of at most `limit`."""
+    def list(
+        self, path: str, *, selector: str = "", fields: str = "", limit: int = _PAGE, retry: bool = True
+    ) -> Listing:
+        """All objects of a collection, read in pages of at most `limit`.
+
+        Without `retry`, whoever asks tries again themselves.
+        """
         try:
-            return self._list(path, selector, fields, limit)
+            return self._list(path, selector, fields, limit, retry=retry)
         except ApiError as error:
             if error.status != HTTPStatus.GONE:  # what the pages are of was given up meanwhile
                 raise
-        return self._list(path, selector, fields, limit)
+        return self._list(path, selector, fields, limit, retry=retry)
 
     def create(self, path: str, document: Mapping[str, Any], *, dry_run: bool = False) -> dict[str, Any]:
         """Create an object in the collection at a path; the object as it is then.
@@ -112,13 +117,13 @@ class Api:
         access = self._access
         return Asked(self.label, access.server, access.user, access.origin, verb, target_of(path))
 
-    def _list(self, path: str, selector: str, fields: str, limit: int) -> Listing:
+    def _list(self, path: str, selector: str, fields: str, limit: int, *, retry: bool) -> Listing:
         query: dict[str, str | int] = {"limit": limit}
         query |= {"labelSelector": selector} if selector else {}
         query |= {"fieldSelector": fields} if fields else {}
         items: list[dict[str, Any]] = []
         for _ in range(_MOST_PAGES):
-            page = self._ask("list", "GET", path, query)
+            page = self._ask("list", "GET", path, query, retry=retry)
             metadata, found = page.get("metadata"), page.get("items")
             if not isinstance(metadata, dict) or not isinstance(found or [], list):
                 raise not_json(self.asked("list", path), "it sends no list")
@@ -137,6 +142,8 @@ class Api:
         path: str,
         query: Mapping[str, str | int],
         document: Mapping[str, Any] | None = None,
+        *,
+        retry: bool = True,
     ) -> dict[str, Any]:
         """What comes of a request, which is repeated as far as that helps and does no harm."""
         asked = self.asked(verb, path)
@@ -165,7 +172,7 @@ class Api:
                 repeatable = overloaded or (answer.may_pass and verb != "create")
             failures += 1
             pause = max(pause, backoff(failures, _FIRST_PAUSE, _LONGEST_PAUSE))
-            if not repeatable or not deadline.wait(pause):
+            if not (retry and repeatable and deadline.wait(pause)):
                 raise failure
 
     def _keep_warnings(self, answer: Answer) -> None:

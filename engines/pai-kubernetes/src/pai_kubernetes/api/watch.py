@@ -88,7 +88,9 @@ class Watch:
     def _run(self) -> None:
         while not self._closed.is_set():
             try:
-                listing = self._api.list(self._path, selector=self._selector, fields=self._fields)
+                listing = self._api.list(
+                    self._path, selector=self._selector, fields=self._fields, retry=False
+                )
                 self.objects = {each["metadata"]["name"]: _kept(each) for each in listing.items}
                 self.trouble = None
                 self._tell(SYNCED, {})
