@@ -31,6 +31,9 @@ class LogReader(Protocol):
     def tail(self, most: int) -> bytes:
         """The last bytes, at most so many; none if there is no log. `read` goes on where it was."""
 
+    def is_at_end(self) -> bool:
+        """Whether all has been read that comes of a task which has ended."""
+
     def close(self) -> None:
         """Nothing more will be read."""
 

@@ -17,6 +17,8 @@ from pai_runtime.terminal.output import flush, say, write_bytes
 
 _MOST_A_TURN = 1024 * 1024
 _POLL = 0.25
+_REST = 15.0
+"""Seconds in which what a task wrote last has come from a cluster, once it has ended."""
 
 _T = TypeVar("_T")
 
@@ -94,6 +96,10 @@ class _Log:
             data = self._lines.feed(data)
         write_bytes(data)
 
+    def is_at_end(self) -> bool:
+        """Whether all has been read that comes of a task which has ended."""
+        return self._log.is_at_end()
+
     def end(self) -> None:
         """The end of the log: a line without newline is printed too."""
         if self._lines and not self.has_ended:
@@ -133,14 +139,16 @@ class _Merger:
 
 def _follow(reader: RunReader, logs: Sequence[_Log], merger: _Merger) -> None:
     """Print the logs, and what comes until their tasks have ended."""
-    left = list(logs)
+    left, ended = list(logs), dict[str, float]()
     while left:
         # Looked at first: what has ended by now writes nothing more.
         over = _over(reader.run(), {log.task for log in left})
         is_all = merger.print_new(_MOST_A_TURN)
         for log in left if is_all else ():
             if log.task in over:
-                log.end()
+                since = ended.setdefault(log.task, time.monotonic())
+                if log.is_at_end() or time.monotonic() > since + _REST:
+                    log.end()
         left = [log for log in left if not log.has_ended]
         flush()
         if left and is_all:
