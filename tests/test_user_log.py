@@ -165,6 +165,8 @@ def test_an_error_begins_its_line_though_the_output_before_it_is_not_finished(
     make_fifo(tmp_path, "seen")
     command = "printf 'loading s'; echo 'ImportError: no' >&2; cat seen; echo 'sh'; printf end"
     run = TaskRun(plan(tmp_path, command), secrets=secrets)
+    assert run.process.stderr is not None
+    assert b"ImportError: no\n" in iter(run.process.stderr.readline, b"")
     (tmp_path / "work" / "seen").write_text("")
     assert run.end() == 0
     assert run.log("user-all/current") in (
