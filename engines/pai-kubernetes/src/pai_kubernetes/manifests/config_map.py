@@ -22,7 +22,7 @@ def job_config_map(run: RunObjects) -> dict[str, Any]:
     """What the init containers read."""
     request = run.request
     _check_overrides(run)
-    peers = run_peers(run.job, run.name, request.user)
+    peers = run_peers(run.job, run.name, run.roles, request.user)
     data = {PEERS: _json(peers.to_json())}
     if not run.job_file.is_secret:
         data[JOB_FILE] = run.job_file.text
