@@ -4,9 +4,9 @@ import json
 from collections.abc import Mapping
 
 from pai_kubernetes.api.client import Api
+from pai_kubernetes.api.fields import mapping, string
 from pai_kubernetes.api.paths import config_maps
 from pai_kubernetes.names import job_config_name
-from pai_kubernetes.run.fields import mapping, string
 from pai_runtime.document.document import parse_document
 from pai_runtime.document.problems import InvalidInput, Problems
 from pai_runtime.job.load import load_job

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from pai_kubernetes.api.client import Api
+from pai_kubernetes.api.fields import label, name_of, string
 from pai_kubernetes.api.paths import KUEUE_GROUP, api_group, workloads
 from pai_kubernetes.labels import QUEUE
-from pai_kubernetes.run.fields import label, name_of, string
 
 _VERSIONS: Final = ("v1beta2", "v1beta1")
 """Those that are understood here; what is read of a Workload is the same in them."""

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pai_kubernetes.api.client import Api
+from pai_kubernetes.api.fields import label, moment, name_of
 from pai_kubernetes.api.paths import jobs, jobsets
 from pai_kubernetes.api.watch import Watch
 from pai_kubernetes.labels import JOBSET_NAME, RUN
-from pai_kubernetes.run.fields import label, moment, name_of
 from pai_kubernetes.run.listing import listed_run
 from pai_kubernetes.run.watched import FIRST_LISTS
 from pai_runtime.runs.state import Run, Unreadable

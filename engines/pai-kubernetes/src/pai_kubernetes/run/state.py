@@ -6,9 +6,7 @@ Whatever is in these objects, texts come out printable and bounded, and no task 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pai_kubernetes.labels import APP, CANCELLED, FILE, JOB, USER
-from pai_kubernetes.run.ends import End, end_of
-from pai_kubernetes.run.fields import (
+from pai_kubernetes.api.fields import (
     annotation,
     condition,
     holds,
@@ -21,6 +19,8 @@ from pai_kubernetes.run.fields import (
     whole,
     words,
 )
+from pai_kubernetes.labels import APP, CANCELLED, FILE, JOB, USER
+from pai_kubernetes.run.ends import End, end_of
 from pai_kubernetes.run.indexes import ended_indexes
 from pai_kubernetes.run.pods import TaskPod, addresses, container_status, latest_pods, task_pods
 from pai_kubernetes.run.retrying import is_followed, restarts_left, role_is_over

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.errors import ApiError
+from pai_kubernetes.api.fields import name_of, string
 from pai_kubernetes.api.paths import OF_KIND, jobsets
-from pai_kubernetes.run.fields import name_of, string
 from pai_runtime.engines.cluster import Manifests
 from pai_runtime.runs.cannot_run import CannotRun
 from pai_runtime.supervisor.stop import STOP_SIGNALS, on_stop_signals

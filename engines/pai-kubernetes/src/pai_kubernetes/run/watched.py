@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.errors import ApiError
+from pai_kubernetes.api.fields import label, mapping, name_of, string
 from pai_kubernetes.api.paths import events, jobs, jobsets, pods, workloads
 from pai_kubernetes.api.watch import Watch
 from pai_kubernetes.labels import QUEUE
-from pai_kubernetes.run.fields import label, mapping, name_of, string
 from pai_kubernetes.run.pods import TaskPod, by_task, latest_pods, of_run, task_pods
 from pai_kubernetes.run.queueing import job_uid_selector, kueue_version
 from pai_kubernetes.run.roles import read_roles
