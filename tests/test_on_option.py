@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pai_runtime.runs.cannot_run import MayBeLeft
 from pai_runtime.runs.state import Run, RunTask, Unreadable
 from tests.cluster_commands import NO_GPU, Command, cluster, shown
 from tests.small_cluster import SmallCluster
@@ -118,6 +119,21 @@ def test_a_run_that_cannot_be_followed_any_more_goes_on(
     status, _, messages = shown("run", write_job(tmp_path, job()), "--on", "lab")
     assert status == 2
     assert "pai-runtime ps test-bcdfg --on lab" in messages
+    assert "nothing was submitted" not in messages
+
+
+@pytest.mark.parametrize(("interrupted", "expected"), [(True, 130), (False, 2)])
+@pytest.mark.usefixtures("cluster")
+def test_what_may_be_left_of_a_submission_is_not_said_to_be_nothing(
+    tmp_path: Path, shown: Command, monkeypatch: pytest.MonkeyPatch, *, interrupted: bool, expected: int
+) -> None:
+    def failing(*_: object) -> str:
+        raise MayBeLeft("pai-runtime rm test-bcdfg --on lab", interrupted=interrupted)
+
+    monkeypatch.setattr("tests.small_cluster.SmallRun.submit", failing)
+    status, _, messages = shown("run", write_job(tmp_path, job()), "--on", "lab")
+    assert status == expected
+    assert "pai-runtime rm test-bcdfg --on lab" in messages
     assert "nothing was submitted" not in messages
 
 

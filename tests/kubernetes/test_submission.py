@@ -1,19 +1,24 @@
 """Submitting a run: all of its objects, or none."""
 
-from collections.abc import Iterator
+import os
+import signal
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from pai_kubernetes.api import paths
+from pai_kubernetes.run import submission
 from pai_kubernetes.run.submission import SUFFIX_LETTERS, submit
 from pai_runtime.engines.cluster import Manifests
-from pai_runtime.runs.cannot_run import CannotRun
+from pai_runtime.runs.cannot_run import CannotRun, MayBeLeft
 from tests.kubernetes import run_objects
+from tests.kubernetes.api_objects import Target
 from tests.kubernetes.api_server import ApiServer, Fault
 from tests.kubernetes.played_cluster import NAMESPACE, api_of, be_quick
 
 JOBSETS, SECRETS, MAPS = "jobsets.jobset.x-k8s.io", "secrets", "configmaps"
+DELETED = "delete", "/apis/jobset.x-k8s.io/v1alpha2/jobsets"
 
 
 @pytest.fixture
@@ -123,3 +128,45 @@ def test_an_interrupted_submission_leaves_nothing(server: ApiServer, monkeypatch
     with pytest.raises(KeyboardInterrupt):
         submit(api, _render)
     assert _left(server) == []
+
+
+def _interrupt_and_hold(server: ApiServer, *until: Callable[[], bool]) -> None:
+    """Interrupt whoever creates a JobSet, again after each of `until`, and create it only then."""
+
+    def admit(_target: Target, _document: object) -> Sequence[Mapping[str, str]]:
+        for test in until:
+            os.kill(os.getpid(), signal.SIGINT)
+            assert server.changed.wait_for(test, 60)  # its lock is held
+        return ()
+
+    server.admit = admit
+
+
+def test_a_jobset_that_is_created_after_all_is_taken_back(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(submission, "_PAUSE", 0.001)
+    _interrupt_and_hold(server, lambda: server.counts[DELETED] > 1)
+    with pytest.raises(KeyboardInterrupt):
+        submit(api_of(server), _render)
+    assert server.counts[DELETED] > 1
+    assert _left(server) == []
+
+
+def test_a_jobset_that_may_be_created_yet_is_named(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(submission, "_LATE", 0.0)
+    server.arm(Fault(hang_up=True), "create", JOBSETS)
+    with pytest.raises(MayBeLeft) as raised:
+        submit(api_of(server), _render)
+    assert server.requests[0].document["metadata"]["name"] in str(raised.value)
+    assert not raised.value.interrupted
+
+
+def test_a_second_interrupt_ends_it_at_once_and_names_the_jobset(server: ApiServer) -> None:
+    _interrupt_and_hold(server, lambda: server.counts[DELETED] > 0, server.ended.is_set)
+    with pytest.raises(MayBeLeft) as raised:
+        submit(api_of(server), _render)
+    assert server.requests[0].document["metadata"]["name"] in str(raised.value)
+    assert raised.value.interrupted

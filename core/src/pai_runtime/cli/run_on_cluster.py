@@ -11,7 +11,7 @@ from pai_runtime.engines.cluster import Cluster, ClusterError
 from pai_runtime.engines.code import check_code
 from pai_runtime.engines.finding import open_cluster
 from pai_runtime.job.secrets import secret_values
-from pai_runtime.runs.cannot_run import CannotRun
+from pai_runtime.runs.cannot_run import CannotRun, MayBeLeft
 from pai_runtime.runs.summary import summarise
 from pai_runtime.terminal.output import report_problems, say, write_lines
 from pai_runtime.terminal.summary import summary_lines
@@ -28,6 +28,7 @@ _NOT_THERE = {
     "storage_config": "the storages of a cluster are in its engine profile",
 }
 """Options that are for this machine only, and what to use instead."""
+_INTERRUPTED = 130
 
 
 def run_on_cluster(args: argparse.Namespace) -> int:
@@ -45,6 +46,9 @@ def run_on_cluster(args: argparse.Namespace) -> int:
             say(f"{job.job.name} can be run on {args.on}, with {tasks}; nothing was submitted")
             return 0
         name = job.run.submit(job.plans, secret_values(job.job.secrets))
+    except MayBeLeft as error:
+        say(f"{error}")
+        return _INTERRUPTED if error.interrupted else CANNOT_RUN
     except InvalidInput as error:
         report_problems(error.problems)
         say("nothing was submitted")

@@ -104,7 +104,10 @@ class NewClusterRun(Protocol):
         """
 
     def submit(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str]) -> str:
-        """Start the run; its name. Raises `CannotRun`: then nothing is left on the cluster."""
+        """Start the run; its name.
+
+        Raises `CannotRun`: then nothing is left on the cluster, unless it is a `MayBeLeft`.
+        """
 
 
 class ClusterRunReader(RunReader, Protocol):

@@ -212,6 +212,9 @@ def _flown(seconds: float, exchange: Callable[[_Flight], _Result]) -> _Result:
         if isinstance(cause, (ConnectionRefusedError, socket.gaierror)):
             raise Refused(str(no_answer(cause))) from None
         raise no_answer(cause) from None
+    except KeyboardInterrupt:
+        flight.end()  # so that the server notices that nobody waits for the answer
+        raise
 
 
 def _whole(response: BaseHTTPResponse, most: int) -> Answer:

@@ -1,6 +1,7 @@
 """Creating the objects of a run, all or none."""
 
 import secrets
+import shlex
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from types import FrameType
@@ -12,13 +13,19 @@ from pai_kubernetes.api.fields import name_of, string
 from pai_kubernetes.api.paths import OF_KIND, jobsets
 from pai_kubernetes.run.signals import stop_signals
 from pai_runtime.engines.cluster import Manifests
-from pai_runtime.runs.cannot_run import CannotRun
+from pai_runtime.network.deadline import Deadline
+from pai_runtime.runs.cannot_run import CannotRun, MayBeLeft
 
 SUFFIX_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 """Without vowels and what looks alike: a suffix is no word, and can be read out."""
 
 _SUFFIX_LENGTH = 5
 _TRIES = 5
+_LATE: Final = 10.0
+"""Seconds for which an admission webhook may hold up a request, unless it is configured otherwise."""
+_PAUSE: Final = 0.5
+_NO_ANSWER: Final = (0, HTTPStatus.BAD_GATEWAY, HTTPStatus.GATEWAY_TIMEOUT)
+"""Statuses after which a request may still be carried out."""
 
 Render = Callable[[str], Manifests]
 """The objects of a run by the suffix of its name."""
@@ -33,7 +40,7 @@ def submit(api: Api, render: Render) -> str:
     """Create the objects of a run, with a name that none has yet; the name.
 
     First the JobSet, so that it owns all others, and they are gone with it: its pods wait for their volumes
-    meanwhile. Raises `CannotRun`: then nothing is left, or the message says what.
+    meanwhile. Raises `CannotRun`: then nothing is left; and `MayBeLeft`.
     """
     taken = ""
     for _ in range(_TRIES):
@@ -71,9 +78,11 @@ def _create_all(api: Api, rendered: Manifests, jobset: Mapping[str, Any]) -> Non
             if each is not jobset:
                 api.create(OF_KIND[each["kind"]](namespace), _owned(each, created))
     except BaseException as error:
-        refused = isinstance(error, ApiError) and 400 <= error.status < 500  # noqa: PLR2004 - HTTP's classes
-        if created or not refused:
-            _undo(api, name, error)
+        status = error.status if isinstance(error, ApiError) else 0
+        if created or not 400 <= status < 500:  # noqa: PLR2004 - HTTP's classes
+            why = _undo(api, name, may_come=not created and status in _NO_ANSWER)
+            if why and isinstance(error, (ApiError, KeyboardInterrupt)):
+                raise _may_be_left(api, name, error, why) from None
         raise
 
 
@@ -89,10 +98,38 @@ def _owned(document: Mapping[str, Any], owner: Mapping[str, Any]) -> dict[str, A
     return {**document, "metadata": {**document["metadata"], "ownerReferences": [reference]}}
 
 
-def _undo(api: Api, name: str, error: BaseException) -> None:
-    """Delete what was created, which the JobSet owns; also one of which nobody knows whether it was."""
+def _undo(api: Api, name: str, *, may_come: bool) -> str:
+    """Delete what was created, which the JobSet owns; why it may be left, empty if it is not.
+
+    `may_come`: the JobSet may be created yet, by a request of which nobody knows what has become.
+    """
+    deadline = Deadline(_LATE if may_come else 0)
+    try:
+        while not _found_and_deleted(api, name):
+            if not deadline.wait(_PAUSE):
+                return "the cluster may still carry out the request" if may_come else ""
+    except ApiError as error:
+        return str(error)
+    except KeyboardInterrupt:
+        return "interrupted while it was deleted"
+    return ""
+
+
+def _found_and_deleted(api: Api, name: str) -> bool:
     try:
         api.delete(jobsets(api.namespace, name), options={"propagationPolicy": "Background"})
-    except ApiError as left:
-        if left.status != HTTPStatus.NOT_FOUND and isinstance(error, ApiError):
-            raise CannotRun(f"{error}; the JobSet {name} may be left on the cluster: {left}") from None
+    except ApiError as error:
+        if error.status != HTTPStatus.NOT_FOUND:
+            raise
+        return False
+    return True
+
+
+def _may_be_left(api: Api, name: str, error: ApiError | KeyboardInterrupt, why: str) -> MayBeLeft:
+    stop, remove = (shlex.join(["pai-runtime", word, name, "--on", api.label]) for word in ("stop", "rm"))
+    interrupted = isinstance(error, KeyboardInterrupt)
+    return MayBeLeft(
+        f"{'interrupted' if interrupted else error}; the JobSet {name} may be left on the cluster: {why};"
+        f" to stop it: {stop}; to remove it then: {remove}",
+        interrupted=interrupted,
+    )
