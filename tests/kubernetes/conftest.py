@@ -5,6 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.kubernetes.api_server import ApiServer
+from tests.kubernetes.played_cluster import be_quick
+
 
 @pytest.fixture(autouse=True)
 def _nothing_is_watched_any_more() -> Iterator[None]:
@@ -15,3 +18,11 @@ def _nothing_is_watched_any_more() -> Iterator[None]:
         if thread not in before and thread.name.startswith(("watch ", "log ")):
             thread.join(60)
             assert not thread.is_alive(), thread.name
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiServer]:
+    """A stand-in for an API server, which nobody waits for long."""
+    be_quick(monkeypatch)
+    with ApiServer() as started:
+        yield started

@@ -1,7 +1,6 @@
 """Requests to an API server: what is asked, what comes of each fault, and what people are told."""
 
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +23,6 @@ PODS = paths.pods("team-a")
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     be_quick(monkeypatch)
-
-
-@pytest.fixture
-def server() -> Iterator[ApiServer]:
-    with ApiServer() as running:
-        yield running
 
 
 def _access(server: ApiServer, **given: Any) -> Access:

@@ -1,7 +1,7 @@
 """What a cluster cannot give to a job is said before anything is created, with its line in the job."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from pai_kubernetes.profile import KubernetesProfile, SkuType, Storage, VirtualC
 from pai_runtime.document.problems import Problem, Problems
 from pai_runtime.task.record import replace
 from tests.kubernetes.api_server import ApiServer, Fault
-from tests.kubernetes.played_cluster import api_of, be_quick
+from tests.kubernetes.played_cluster import api_of
 from tests.kubernetes.rendering import planned, render_file
 from tests.support import job, line_of, write_job
 
@@ -32,13 +32,11 @@ CONTAINER = f"{JOB}.template.spec.containers[0]"
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiServer]:
-    be_quick(monkeypatch)
-    with ApiServer() as running:
-        add_node(running, "small", {"cpu": "4", "memory": "8Gi"})
-        large = {"cpu": "63500m", "memory": "256Gi", "nvidia.com/gpu": "4"}
-        add_node(running, "large", large, {"gpu": "a100"})
-        yield running
+def server(server: ApiServer) -> ApiServer:
+    add_node(server, "small", {"cpu": "4", "memory": "8Gi"})
+    large = {"cpu": "63500m", "memory": "256Gi", "nvidia.com/gpu": "4"}
+    add_node(server, "large", large, {"gpu": "a100"})
+    return server
 
 
 def add_node(

@@ -1,7 +1,6 @@
 """A run on a cluster, as commands read it and act on it; and all runs, as ``ps`` lists them."""
 
 import json
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -23,16 +22,9 @@ from pai_runtime.runs.cannot_remove import CannotRemove
 from pai_runtime.runs.state import Run, Unreadable
 from pai_runtime.runs.told_variables import told_line
 from tests.kubernetes.api_server import ApiServer
-from tests.kubernetes.played_cluster import NAMESPACE, PlayedCluster, be_quick
+from tests.kubernetes.played_cluster import NAMESPACE, PlayedCluster
 from tests.kubernetes.run_objects import LATER, NAME, ended, jobset, record, running, terminated, warning
 from tests.support import until
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiServer]:
-    be_quick(monkeypatch)
-    with ApiServer() as started:
-        yield started
 
 
 def _reader(cluster: PlayedCluster, name: str = NAME) -> Reader:

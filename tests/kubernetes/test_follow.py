@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -13,15 +13,8 @@ from pai_runtime.engines.cluster import ClusterError
 from pai_runtime.runs.state import Run
 from pai_runtime.terminal.view import PlainView
 from tests.kubernetes.api_server import ApiServer, Fault
-from tests.kubernetes.played_cluster import NAMESPACE, PlayedCluster, PlayedView, be_quick
+from tests.kubernetes.played_cluster import NAMESPACE, PlayedCluster, PlayedView
 from tests.kubernetes.run_objects import NAME, record, running, terminated, warning
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiServer]:
-    be_quick(monkeypatch)
-    with ApiServer() as started:
-        yield started
 
 
 class _Script:

@@ -1,7 +1,7 @@
 """Following the log of a container: its bytes, each once and in order, however often connections break."""
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 
 import pytest
@@ -26,10 +26,9 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def server() -> Iterator[ApiServer]:
-    with ApiServer() as running:
-        running.put(paths.pods("team-a"), {"metadata": {"name": "pod"}})
-        yield running
+def server(server: ApiServer) -> ApiServer:
+    server.put(paths.pods("team-a"), {"metadata": {"name": "pod"}})
+    return server
 
 
 @pytest.fixture

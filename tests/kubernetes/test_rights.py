@@ -1,7 +1,6 @@
 """The roles in ``deploy/kubernetes/rbac.yaml`` allow what the engine asks for, and no more."""
 
 import contextlib
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,7 +21,7 @@ from pai_runtime.runs.state import Run
 from pai_runtime.runs.told_variables import told_line
 from tests.kubernetes import run_objects
 from tests.kubernetes.api_server import ApiServer
-from tests.kubernetes.played_cluster import PlayedView, be_quick
+from tests.kubernetes.played_cluster import PlayedView
 from tests.support import job, write_job
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,16 +41,14 @@ Right = tuple[str, str]
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiServer]:
-    be_quick(monkeypatch)
-    with ApiServer() as started:
-        namespace = started.namespace
-        node = {"cpu": "8", "memory": "64Gi", "nvidia.com/gpu": "8"}
-        started.put(paths.nodes(), {"metadata": {"name": "node"}, "status": {"allocatable": node}})
-        started.put(paths.priority_classes(), {"metadata": {"name": "urgent"}})
-        started.put(paths.persistent_volume_claims(namespace), {"metadata": {"name": "datasets"}})
-        started.put(paths.local_queues(namespace, "v1beta1"), {"metadata": {"name": "jobs"}})
-        yield started
+def server(server: ApiServer) -> ApiServer:
+    namespace = server.namespace
+    node = {"cpu": "8", "memory": "64Gi", "nvidia.com/gpu": "8"}
+    server.put(paths.nodes(), {"metadata": {"name": "node"}, "status": {"allocatable": node}})
+    server.put(paths.priority_classes(), {"metadata": {"name": "urgent"}})
+    server.put(paths.persistent_volume_claims(namespace), {"metadata": {"name": "datasets"}})
+    server.put(paths.local_queues(namespace, "v1beta1"), {"metadata": {"name": "jobs"}})
+    return server
 
 
 @pytest.fixture

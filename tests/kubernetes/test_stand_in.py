@@ -4,7 +4,6 @@ import json
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,12 +13,6 @@ from tests.kubernetes.api_server import ApiServer, Fault
 MAPS = "/api/v1/namespaces/team-a/configmaps"
 PODS = "/api/v1/namespaces/team-a/pods"
 JOBSETS = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/team-a/jobsets"
-
-
-@pytest.fixture
-def server() -> Iterator[ApiServer]:
-    with ApiServer() as running:
-        yield running
 
 
 def _map(name: str, **metadata: Any) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -15,17 +15,10 @@ from pai_runtime.runs.cannot_run import CannotRun, MayBeLeft
 from tests.kubernetes import run_objects
 from tests.kubernetes.api_objects import Target
 from tests.kubernetes.api_server import ApiServer, Fault
-from tests.kubernetes.played_cluster import NAMESPACE, api_of, be_quick
+from tests.kubernetes.played_cluster import NAMESPACE, api_of
 
 JOBSETS, SECRETS, MAPS = "jobsets.jobset.x-k8s.io", "secrets", "configmaps"
 DELETED = "delete", "/apis/jobset.x-k8s.io/v1alpha2/jobsets"
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiServer]:
-    be_quick(monkeypatch)
-    with ApiServer() as running:
-        yield running
 
 
 def _object(kind: str, name: str) -> dict[str, Any]:
