@@ -295,3 +295,4 @@ def test_a_stopped_run_in_a_queue_is_deactivated_so_that_it_is_not_resumed(serve
     assert jobset["spec"]["suspend"] is True
     assert CANCELLED in jobset["metadata"]["annotations"]
     assert found["spec"]["active"] is False
+    assert cluster.api.requests == 4  # nothing is asked for twice
