@@ -9,7 +9,6 @@ from typing import Any, Final
 from pai_kubernetes.api import paths
 from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.errors import ApiError
-from pai_kubernetes.checks import root_of
 from pai_kubernetes.labels import QUEUE, ROLE
 from pai_kubernetes.manifests.objects import Rendered
 from pai_kubernetes.node_capacity import Node, most, nodes_of, requested
@@ -113,9 +112,7 @@ def _fault(document: Object, field: str, message: str, rendered: Rendered) -> Pr
     where = rendered.origins.of(field) if document["kind"] == "JobSet" and field else None
     if where is None:
         return Problem("refused-by-cluster", message, field=f"{document['kind']} {field}".strip())
-    return Problem(
-        "refused-by-cluster", f"{message} (JobSet {field})", where.position, where.field or "the job"
-    )
+    return where.problem("refused-by-cluster", f"{message} (JobSet {field})")
 
 
 @contextmanager
@@ -198,7 +195,7 @@ def _check_queue(api: Api, jobset: Object, job: Job, problems: Problems) -> None
     queue = jobset["metadata"]["labels"].get(QUEUE)
     if not queue:
         return
-    place = root_of(job).at(("defaults", "virtualCluster"))
+    place = job.value.at(("defaults", "virtualCluster"))
     with _may_be_forbidden(api, f"whether the queue '{queue}' exists", problems):
         try:
             version = kueue_version(api)
@@ -218,7 +215,7 @@ def _check_queue(api: Api, jobset: Object, job: Job, problems: Problems) -> None
 
 def _check_priorities(api: Api, jobset: Object, job: Job, problems: Problems) -> None:
     """Whether its priority classes exist, which only the pods would be refused for."""
-    place = root_of(job).at(("defaults", "virtualCluster"))
+    place = job.value.at(("defaults", "virtualCluster"))
     names = {pod.get("priorityClassName", "") for _, pod in _pods(jobset, job)} - {""}
     for name in sorted(names):
         with _may_be_forbidden(api, f"whether the priority class '{name}' exists", problems):
