@@ -39,7 +39,9 @@ def planned(path: Path, secrets: Path | None = None) -> Planner:
     return plan_job(
         files,
         Host(NO_POLICY),
-        lambda job: peers_placement(job, run_peers(job, RUN, "alice"), {}, "/usr/local/pai"),
+        lambda job: peers_placement(
+            job, run_peers(job, RUN, run_roles(job, RUN), "alice"), {}, "/usr/local/pai"
+        ),
         Problems(),
     )
 

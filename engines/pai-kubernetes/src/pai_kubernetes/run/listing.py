@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from pai_kubernetes.api.fields import label, mapping, whole
 from pai_kubernetes.labels import REPLICATED_JOB
-from pai_kubernetes.run.fields import label, mapping, whole
 from pai_kubernetes.run.roles import Role, read_roles
 from pai_kubernetes.run.state import run_of
 from pai_runtime.runs.state import Run, RunTask, TaskStatus
