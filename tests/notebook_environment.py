@@ -31,7 +31,15 @@ def notebook_environment() -> Path:
 def _make(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-    install = [UV, "pip", "install", "--quiet", "--system-certs", "--python", folder / "bin/python"]
+    install: list[str | Path] = [
+        UV,
+        "pip",
+        "install",
+        "--quiet",
+        "--system-certs",
+        "--python",
+        folder / "bin/python",
+    ]
     made = subprocess.run(
         [*install, "--require-hashes", "--requirement", _REQUIREMENTS],
         capture_output=True,
