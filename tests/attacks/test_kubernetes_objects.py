@@ -41,6 +41,8 @@ taskRoles:
         'secrets: {token: SECRET}\nparameters: {x: "\\x68unter2-and-more"}\n',
         "secrets: {token: SECRET}\nparameters: {x: 1,  # SECRET\n  y: 2}\n",
         "secrets: {token: SECRET}\nparameters: {x: !SECRET 1}\n",
+        "secrets: {token: SECRET}\nparameters: {SECRET: 1}\n",
+        'secrets: {token: SECRET}\nparameters: {"\\x68unter2-and-more": {}}\n',
         "? secrets\n: {token: SECRET}\n",
         "secrets: SECRET\n",
         "secrets: [SECRET]\n",
@@ -59,12 +61,14 @@ def test_no_form_of_yaml_gets_a_secret_past_the_mask(tmp_path: Path, section: st
     assert SECRET not in told
 
 
-def test_a_secret_on_the_command_line_does_not_come_to_the_cluster(tmp_path: Path) -> None:
-    document = {**job(secrets={"token": SECRET}), "parameters": {"x": 1}}
-    request = ClusterRequest("alice", overrides=Overrides({"x": f"a {SECRET}"}))
+@pytest.mark.parametrize("given", [SECRET, "aHVudGVyMi1hbmQtbW9yZQ==", "hunter2-\nand-more", "a line of it"])
+def test_a_secret_on_the_command_line_does_not_come_to_the_cluster(tmp_path: Path, given: str) -> None:
+    secrets = {"token": SECRET, "lines": "of more\na line of it\n"}
+    document = {**job(secrets=secrets), "parameters": {"x": 1}}
+    request = ClusterRequest("alice", overrides=Overrides({"x": f"a {given}"}))
     with pytest.raises(CannotRun) as raised:
         render_job(tmp_path, document, request=request)
-    assert SECRET not in str(raised.value)
+    assert given not in str(raised.value)
 
 
 def test_a_password_for_an_image_does_not_come_to_the_cluster_in_the_open(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from pai_kubernetes.run import logs
 from pai_kubernetes.run.reader import Reader
 from pai_runtime.runs.reader import LogReader
 from pai_runtime.runs.state import Run, RunTask
+from pai_runtime.terminal.task_logs import CannotReadLog, WantedLogs, print_logs
 from tests.kubernetes.api_server import ApiServer, Fault
 from tests.kubernetes.played_cluster import NAMESPACE, PlayedCluster, PlayedView, be_quick
 from tests.kubernetes.run_objects import LATER, NAME, running, terminated
@@ -166,6 +167,23 @@ def test_after_a_restart_of_the_job_the_last_log_is_shown_and_an_earlier_one_is_
     with pytest.raises(OSError, match="attempt 0") as raised:
         reader.log(tasks[0], "user", 0).read(10)
     assert raised.value.errno == errno.ENODATA
+
+
+def test_of_several_tasks_those_logs_are_printed_whose_pods_are_left_and_the_others_are_named(
+    server: ApiServer, capfd: pytest.CaptureFixture[str]
+) -> None:
+    cluster = PlayedCluster(server, {"worker": 4}, retries=1)
+    for index in (1, 3):
+        pod = cluster.pod(index=index, status=terminated(3))
+        server.log(pod, "app", f"first {index}\n".encode(), ended=True)
+    for index in range(4):
+        cluster.pod(index=index, status=running(), failures=1, created=LATER)
+    reader, tasks = _opened(cluster)
+    for tail in (None, 5):
+        wanted = WantedLogs("user", 0, tail, None, prefixed=True, timestamps=False, follow=False)
+        with pytest.raises(CannotReadLog, match=r"^worker/0, worker/2: .*attempt 0"):
+            print_logs(reader, tasks, wanted)
+        assert capfd.readouterr().out == "worker/1 | first 1\nworker/3 | first 3\n"
 
 
 def test_a_log_that_may_not_be_read_says_which_right_is_missing(server: ApiServer) -> None:

@@ -21,6 +21,7 @@ from pai_runtime.runs.cannot_enter import CannotEnter
 from pai_runtime.runs.cannot_remove import CannotRemove
 from pai_runtime.runs.state import Run, Unreadable
 from pai_runtime.runs.told_variables import told_line
+from pai_runtime.terminal.words import retries
 from tests.kubernetes.api_server import ApiServer
 from tests.kubernetes.played_cluster import NAMESPACE, PlayedCluster
 from tests.kubernetes.run_objects import LATER, NAME, ended, jobset, record, running, terminated, warning
@@ -220,9 +221,10 @@ def test_variables_that_were_not_told_yet_are_not_there(server: ApiServer) -> No
             reader.variables(task)
 
 
-def _job(role: str, **status: Any) -> dict[str, Any]:
+def _job(role: str, *, retries: int = 0, **status: Any) -> dict[str, Any]:
     labels = {JOBSET_NAME: NAME, REPLICATED_JOB: role}
-    return {"metadata": {"name": f"{NAME}-{role}-0", "labels": labels}, "status": status}
+    spec = {"backoffLimitPerIndex": retries}
+    return {"metadata": {"name": f"{NAME}-{role}-0", "labels": labels}, "spec": spec, "status": status}
 
 
 def _states(run: Run) -> list[str]:
@@ -245,6 +247,28 @@ def test_a_list_counts_tasks_by_what_their_jobs_say() -> None:
 def test_a_job_that_does_not_list_its_failures_counts_them() -> None:
     run = listed_run(jobset({"worker": 3}, status=ended("Failed")), [_job("worker", failed=1)])
     assert _states(run) == ["failed", "stopped", "stopped"]
+
+
+@pytest.mark.parametrize(
+    ("end", "most", "status", "again"),
+    [
+        (None, 2, {"failed": 3, "ready": 3}, 3),
+        (None, 2, {"failed": 3, "ready": 2, "failedIndexes": "1"}, 2),
+        (None, 0, {"failed": 3, "ready": 1}, 0),
+        ("Completed", 2, {"failed": 2, "completedIndexes": "0-2"}, 2),
+        ("Failed", 2, {"failed": 5, "failedIndexes": "1"}, 2),  # two of them were stopped
+        ("Failed", 2, {"failed": 2, "failedIndexes": "1"}, 0),
+        (None, 2, {"failed": 10**6}, 6),
+        (None, 2, {"failed": "x"}, 0),
+    ],
+)
+def test_a_list_counts_how_often_tasks_were_tried_again(
+    end: str | None, most: int, status: dict[str, Any], again: int
+) -> None:
+    document = jobset({"worker": 3}, status=ended(end) if end else {})
+    document["status"]["restarts"] = 1
+    run = listed_run(document, [_job("worker", retries=most, **status)])
+    assert (run.retries, retries(run)) == (1, 1 + again)
 
 
 def test_a_cancelled_run_is_over_once_its_jobs_have_no_pods() -> None:

@@ -71,12 +71,12 @@ class Masks:
         if not self.forms:
             return text
         masker = Masker(self)
-        try:
-            data = text.encode("utf-8", "surrogateescape")
-        except UnicodeEncodeError:  # a surrogate that stands for no byte, as JSON may have
-            data = text.encode("utf-8", "backslashreplace")
-        data = masker.feed(data) + masker.flush()
+        data = masker.feed(_bytes(text)) + masker.flush()
         return data.decode("utf-8", "backslashreplace")
+
+    def is_in(self, text: str) -> bool:
+        """Whether there is something to mask in a text."""
+        return bool(self.find(_joined(_bytes(text)))[0])
 
     def find(self, joined: bytes) -> tuple[list[tuple[int, int]], int]:
         """Where forms are in a text without breaks, in order; and where the first begins that may go on."""
@@ -260,6 +260,13 @@ class _Positions:
 
     def __getitem__(self, number: int) -> int:
         return number + bisect_right(self._before, number)
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # a surrogate that stands for no byte, as JSON may have
+        return text.encode("utf-8", "backslashreplace")
 
 
 def _joined(data: bytes) -> bytes:

@@ -1,5 +1,6 @@
 """Printing the logs of tasks: each as it is, or as lines of all of them in the order of their times."""
 
+import errno
 import heapq
 import math
 import time
@@ -14,6 +15,7 @@ from pai_runtime.runs.state import Run, RunTask, Unreadable
 from pai_runtime.task.console import LinePrefix
 from pai_runtime.task.record import record
 from pai_runtime.terminal.output import flush, say, write_bytes
+from pai_runtime.terminal.words import some
 
 _MOST_A_TURN = 1024 * 1024
 _POLL = 0.25
@@ -24,7 +26,7 @@ _T = TypeVar("_T")
 
 
 class CannotReadLog(Exception):
-    """A log is there and cannot be read."""
+    """A log cannot be read, or is gone."""
 
 
 @record(frozen=True)
@@ -46,13 +48,19 @@ class WantedLogs:
 
 
 def print_logs(reader: RunReader, tasks: Sequence[RunTask], wanted: WantedLogs) -> None:
-    """Print the logs of some tasks of a run; raises `CannotReadLog`."""
+    """Print the logs of some tasks of a run; raises `CannotReadLog`, of those that are gone at the end."""
     logs = [_Log(reader, task, wanted) for task in tasks]
     merger = _Merger(logs)
     if wanted.follow:
         _follow(reader, logs, merger)
     else:
         merger.print_new()
+    gone: dict[str, list[str]] = {}
+    for log in logs:
+        gone.setdefault(log.why_gone, []).append(log.task)
+    gone.pop("", None)
+    if gone:
+        raise CannotReadLog("; ".join(f"{some(tasks)}: {why}" for why, tasks in gone.items()))
 
 
 class _Log:
@@ -64,6 +72,7 @@ class _Log:
         self._grows = wanted.follow and not is_earlier
         self.task = task.name
         self.has_ended = False
+        self.why_gone = ""
         self._prefix = f"{task.name} | " if wanted.prefixed else ""
         self._timestamps = wanted.timestamps
         self._lines = LinePrefix(b"") if wanted.prefixed or wanted.timestamps else None
@@ -72,7 +81,7 @@ class _Log:
         self._pieces = LogPieces(self._log, wanted.kind, wanted.since, is_timed=is_timed)
         size = self._log.size()  # what is there now: a task may write faster than we do
         if (tail := wanted.tail) is not None:
-            size = self._read(lambda: self._pieces.skip_to_tail(tail, size))
+            size = self._read(lambda: self._pieces.skip_to_tail(tail, size)) or 0
         self._left: float = math.inf if self._grows else size
 
     def next(self) -> Piece | None:
@@ -107,10 +116,14 @@ class _Log:
         self._log.close()
         self.has_ended = True
 
-    def _read(self, read: Callable[[], _T]) -> _T:
+    def _read(self, read: Callable[[], _T]) -> _T | None:
+        """What was read; None if the log is gone."""
         try:
             return read()
         except OSError as error:
+            if error.errno == errno.ENODATA:
+                self.why_gone = f"{error.strerror}"
+                return None
             raise CannotReadLog(f"{self._log.name} cannot be read: {error.strerror}") from None
 
 

@@ -15,7 +15,7 @@ from pai_runtime.pod.code import ARCHIVE
 from pai_runtime.pod.given_run import JOB_FILE, OVERRIDES_FILE
 from pai_runtime.pod.peers import FILE as PEERS
 from pai_runtime.runs.cannot_run import CannotRun
-from pai_runtime.task.secret_forms import is_too_short
+from pai_runtime.task.masking import Masks
 
 
 def job_config_map(run: RunObjects) -> dict[str, Any]:
@@ -35,11 +35,9 @@ def job_config_map(run: RunObjects) -> dict[str, Any]:
 
 def _check_overrides(run: RunObjects) -> None:
     """Raise `CannotRun` for a parameter of the command line that has the value of a secret."""
-    secrets = {
-        name: value for name, value in secret_values(run.job.secrets).items() if not is_too_short(value)
-    }
+    secrets = secret_values(run.job.secrets)
     for parameter, text in run.request.overrides.parameters.items():
-        if name := next((each for each, value in secrets.items() if value in text), None):
+        if name := next((each for each, value in secrets.items() if Masks([value]).is_in(text)), None):
             raise CannotRun(
                 f"--set {parameter}: the value of the secret '{name}' is in it, where whoever may see the run"
                 f" could read it; expected <% $secrets.{name} %> in the job"

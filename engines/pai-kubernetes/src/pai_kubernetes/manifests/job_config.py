@@ -2,17 +2,17 @@
 
 import json
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Iterator
 from hashlib import sha256
 from typing import Final
 
 from pai_runtime.document.document import parse_document
 from pai_runtime.document.problems import InvalidInput, Problem
-from pai_runtime.document.value import Value, walk
+from pai_runtime.document.value import Node, Value
 from pai_runtime.job.model import Job
 from pai_runtime.job.secrets import secret_values
+from pai_runtime.task.masking import Masks
 from pai_runtime.task.record import record
-from pai_runtime.task.secret_forms import is_too_short
 
 _MASK: Final = "******"
 """What the platform writes in the place of the section, too."""
@@ -25,8 +25,9 @@ _LINE_BREAK: Final = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 class JobFile:
     """The file of a job with its section of secrets hidden, each of the other lines with its number.
 
-    `is_secret`: the value of a secret stands elsewhere in it too, such as a user's name in a path, or the
-    password of an image is no secret of the job. `digest` stands for all of it but for values of secrets.
+    `is_secret`: the value of a secret, or a line of it, stands elsewhere in it too, in any form in which logs
+    mask it, such as a user's name in a path; or the password of an image, which is no secret of the job.
+    `digest` stands for all of it but for values of secrets.
     """
 
     text: str
@@ -38,11 +39,24 @@ def job_config(job: Job) -> JobFile:
     """The file for the pods of a job; raises `InvalidInput` if the secrets cannot be taken out of it."""
     root = parse_document(job.text, job.file)
     text = _without_section(root)
-    values = [value for value in secret_values(job.secrets).values() if not is_too_short(value)]
-    scalars = [node.text for path, node in walk(root.node) if path[0] != _SECTION]
-    texts = [_REFERENCE.sub("", each) for each in (text, *scalars)]
-    is_secret = any(value in each for value in values for each in texts) or _has_password(root)
-    return JobFile(text, is_secret, sha256(_masked(scalars, values).encode()).hexdigest())
+    masks = Masks(secret_values(job.secrets).values())
+    others = [
+        each for key, node in root.node.children.items() if key != _SECTION for each in _texts(key, node)
+    ]
+    # As one text each: it takes longer to begin with a text than to search it.
+    is_secret = masks.is_in("\0".join(_REFERENCE.sub("", each) for each in (text, *others)))
+    digest = sha256(json.dumps(masks.mask("\0".join(others))).encode()).hexdigest()
+    return JobFile(text, is_secret or _has_password(root), digest)
+
+
+def _texts(key: str | int, node: Node) -> Iterator[str]:
+    """A key, and all keys and scalars below it: the file may have them escaped, or over several lines."""
+    if isinstance(key, str):
+        yield key
+    if not isinstance(node.data, (dict, list)):
+        yield node.text
+    for below, child in node.children.items():
+        yield from _texts(below, child)
 
 
 def _has_password(root: Value) -> bool:
@@ -50,13 +64,6 @@ def _has_password(root: Value) -> bool:
     prerequisites = root.get("prerequisites")
     passwords = (each.get("auth", "password") for each in prerequisites.values()) if prerequisites else ()
     return any(each is not None and each.text and not _REFERENCE.search(each.text) for each in passwords)
-
-
-def _masked(texts: Sequence[str], values: Collection[str]) -> str:
-    joined = json.dumps(texts)
-    for value in sorted(values, key=len, reverse=True):
-        joined = joined.replace(json.dumps(value)[1:-1], _MASK)
-    return joined
 
 
 def _without_section(root: Value) -> str:

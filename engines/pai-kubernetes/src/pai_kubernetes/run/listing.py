@@ -1,10 +1,12 @@
 """A run as its JobSet and its Jobs alone say it is: enough for a list, without asking for its pods. Pure."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pai_kubernetes.api.fields import label, mapping, whole
 from pai_kubernetes.labels import REPLICATED_JOB
+from pai_kubernetes.run.retrying import role_is_over
 from pai_kubernetes.run.roles import Role, read_roles
 from pai_kubernetes.run.state import run_of
 from pai_runtime.runs.state import Run, RunTask, TaskStatus
@@ -12,7 +14,10 @@ from pai_runtime.task.record import replace
 
 
 def listed_run(jobset: Mapping[str, Any], jobs: Iterable[Mapping[str, Any]]) -> Run:
-    """The run; raises `ValueError`. How many tasks of a role run is right, which ones is not known."""
+    """The run; raises `ValueError`.
+
+    How many tasks of a role run is right, which ones is not known; nor which were tried again.
+    """
     by_role = {label(job, REPLICATED_JOB): job for job in jobs}
     run = run_of(jobset, (), jobs=by_role.values())
     is_cancelled = run.outcome == "cancelled"
@@ -21,7 +26,11 @@ def listed_run(jobset: Mapping[str, Any], jobs: Iterable[Mapping[str, Any]]) -> 
     tasks: list[RunTask] = []
     for role in read_roles(jobset):
         own = [task for task in run.tasks if task.role == role.name]
-        tasks += _with_counts(own, role, by_role.get(role.job, {}), is_over=run.over)
+        job = by_role.get(role.job, {})
+        is_over = run.over or run.stopping or role_is_over(jobset, role.job)
+        first, *others = _with_counts(own, role, job, is_over=run.over)
+        again = _retries(own, job, is_over=is_over)
+        tasks += [replace(first, retries=first.retries + again), *others]
     failed = next((task.name for task in tasks if task.state == "failed"), None)
     return replace(run, tasks=tuple(tasks), failed_task=failed if run.outcome == "failed" else None)
 
@@ -43,6 +52,14 @@ def _with_counts(
             yield replace(task, state=state, note="")
         else:
             yield task
+
+
+def _retries(tasks: list[RunTask], job: Mapping[str, Any], *, is_over: bool) -> int:
+    """How often tasks of a role were tried again, at least: a Job that is over counts what it stopped too."""
+    ended = Counter(task.state for task in tasks)
+    last = ended["failed"] + (len(tasks) - ended["failed"] - ended["succeeded"] if is_over else 0)
+    most = whole(job, "spec", "backoffLimitPerIndex") * len(tasks)
+    return max(0, min(whole(job, "status", "failed") - last, most))
 
 
 def _lists_failures(job: Mapping[str, Any]) -> bool:
