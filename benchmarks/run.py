@@ -39,6 +39,7 @@ SUBJECTS = (
     "bundle",
     "definitions",
     "rendering",
+    "following",
 )
 
 

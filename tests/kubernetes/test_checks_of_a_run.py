@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from pai_kubernetes.cluster import KubernetesCluster
-from pai_kubernetes.manifests.sizes import MOST_DATA
+from pai_kubernetes.manifests.sizes import LEAST_OF_ROLE, MOST_DATA, MOST_OBJECT
+from pai_kubernetes.run.roles import MOST_TASKS
 from pai_runtime.document.document import parse_document
-from pai_runtime.document.problems import Problem, Problems
+from pai_runtime.document.problems import InvalidInput, Problem, Problems
 from pai_runtime.engines.cluster import ClusterRequest
 from pai_runtime.engines.profiles import Profile
 from pai_runtime.host.host import Host
@@ -56,3 +57,23 @@ def test_the_login_of_an_image_needs_no_value_to_be_checked(tmp_path: Path, pass
     document["prerequisites"][0] |= {"uri": "registry.example.com/a:1", "auth": auth}
     told = [each for each in problems_of(tmp_path, document) if each.severity == "error"]
     assert told == []
+
+
+@pytest.mark.parametrize(
+    ("roles", "instances", "code"),
+    [
+        (MOST_OBJECT // LEAST_OF_ROLE + 1, 1, "too-many-roles"),
+        (2, MOST_TASKS // 2 + 1, "too-many-tasks"),
+    ],
+)
+def test_more_than_a_run_can_have_is_refused_before_it_is_planned(
+    tmp_path: Path, roles: int, instances: int, code: str
+) -> None:
+    role = {**job()["taskRoles"]["worker"], "instances": instances}
+    document = job(taskRoles={f"role{number}": role for number in range(roles)})
+    with pytest.raises(InvalidInput) as raised:
+        problems_of(tmp_path, document)
+    [problem] = raised.value.problems
+    assert (problem.code, problem.field) == (code, "taskRoles")
+    assert problem.position
+    assert problem.position.file == str(tmp_path / "job.yaml")

@@ -13,7 +13,8 @@ import pytest
 
 from pai_kubernetes import labels
 from pai_kubernetes.manifests.objects import Rendered
-from pai_kubernetes.profile import VirtualCluster
+from pai_kubernetes.manifests.sizes import LEAST_OF_ROLE
+from pai_kubernetes.profile import KubernetesProfile, VirtualCluster
 from pai_runtime.document.problems import InvalidInput
 from pai_runtime.engines.cluster import ClusterRequest
 from pai_runtime.engines.code import Code
@@ -290,6 +291,12 @@ def test_a_job_that_no_config_map_holds_is_refused_with_what_is_large(tmp_path: 
 def test_more_roles_than_an_object_holds_are_refused(tmp_path: Path) -> None:
     with pytest.raises(CannotRun, match=f"JobSet {RUN}"):
         render_job(tmp_path, job(taskRoles={f"role{number}": role() for number in range(400)}))
+
+
+def test_the_smallest_role_takes_no_less_than_is_reckoned_with_beforehand(tmp_path: Path) -> None:
+    for profile in (KubernetesProfile("l", "r"), KubernetesProfile("l", "r", delivery="imageVolume")):
+        [found] = render_job(tmp_path, job(), profile, name="r").objects[0]["spec"]["replicatedJobs"]
+        assert len(json.dumps(found)) > LEAST_OF_ROLE
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,10 @@ from typing import Final
 
 from pai_kubernetes.manifests.images import task_images
 from pai_kubernetes.manifests.pod import MOUNT_POINTS
+from pai_kubernetes.manifests.sizes import LEAST_OF_ROLE, MOST_OBJECT
 from pai_kubernetes.profile import KubernetesProfile
-from pai_runtime.document.problems import Location, Problems, Severity, listed
+from pai_kubernetes.run.roles import MOST_TASKS
+from pai_runtime.document.problems import InvalidInput, Location, Problems, Severity, listed
 from pai_runtime.document.value import walk
 from pai_runtime.job.model import Job, TaskRole
 from pai_runtime.plan.environment import TaskName
@@ -21,6 +23,29 @@ _NEEDED: Final = ("/opt/pai-runtime", "/etc", "/bin", "/lib", "/usr/bin", "/usr/
 """What the init container runs from, which has the same mounts: the runtime, its policy and the programs.
 
 Mounts that hide ``/usr`` or ``/dev`` as a whole are refused wherever the job runs."""
+
+
+def check_counts(job: Job) -> None:
+    """Raise `InvalidInput` for more roles or tasks than a run can have, which would take long to plan."""
+    tasks = sum(role.instances for role in job.roles.values())
+    counts = (
+        ("too-many-roles", "task roles", len(job.roles), MOST_OBJECT // LEAST_OF_ROLE),
+        ("too-many-tasks", "tasks", tasks, MOST_TASKS),
+    )
+    where = job.value.at(("taskRoles",))
+    problems = [
+        where.problem(
+            code,
+            f"{count} {what} are too many for a run on Kubernetes, which can have {most};"
+            " make one role of those that are alike, or several jobs",
+            found=str(count),
+            expected=f"at most {most}",
+        )
+        for code, what, count, most in counts
+        if count > most
+    ]
+    if problems:
+        raise InvalidInput(problems)
 
 
 def check(job: Job, plans: Mapping[TaskName, Plan], profile: KubernetesProfile, problems: Problems) -> None:

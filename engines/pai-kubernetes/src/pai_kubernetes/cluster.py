@@ -7,7 +7,7 @@ from functools import cached_property
 
 from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.kubeconfig import read_kubeconfig
-from pai_kubernetes.checks import check
+from pai_kubernetes.checks import check, check_counts
 from pai_kubernetes.cluster_checks import check_cluster
 from pai_kubernetes.manifests.objects import Rendered, render
 from pai_kubernetes.manifests.peers import run_peers, run_roles
@@ -78,7 +78,8 @@ class NewKubernetesRun:
         return self._cluster.profile
 
     def place(self, job: Job) -> Placement:
-        """By the names of its pods, with the same ports in each."""
+        """By the names of its pods, with the same ports in each; raises `InvalidInput` for too many."""
+        check_counts(job)
         self._job = job
         name = run_name(job.name, _NO_SUFFIX)
         peers = run_peers(job, name, run_roles(job, name), self._request.user)

@@ -14,6 +14,8 @@ MOST_ANNOTATIONS: Final = 256 * 1024
 """Bytes of all keys and values of annotations."""
 MOST_OBJECT: Final = 1536 * 1024 - 256 * 1024
 """Bytes that etcd takes of an object, less what controllers write into it."""
+LEAST_OF_ROLE: Final = 3 * 1024
+"""Bytes that a task role takes of the JobSet, whatever it is."""
 
 
 def check_sizes(objects: Iterable[Mapping[str, Any]]) -> None:

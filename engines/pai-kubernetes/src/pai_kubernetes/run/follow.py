@@ -15,6 +15,10 @@ from pai_runtime.engines.view import View
 from pai_runtime.runs.state import Run, Unreadable
 
 _SHOW_EVERY: Final = 0.25
+_REST: Final = 9
+"""Times what a look has cost, so that following a large run takes about a tenth of a processor."""
+_LONGEST_REST: Final = 1.0
+"""Seconds; Ctrl-C has to wait for it."""
 _AWAY: Final = 30.0
 """Seconds without an answer after which people are told."""
 _REST_OF_LOGS: Final = 15.0
@@ -40,6 +44,7 @@ class Follower:
         self._told: set[str] = set()
         self._answered_at = time.monotonic()
         self._told_of_silence = False
+        self._spent = time.thread_time()
 
     def follow(self) -> tuple[Run, int]:
         """The run as it was at last, and the exit status; raises `ClusterError`."""
@@ -47,8 +52,7 @@ class Follower:
         with stop_signals(self._interrupt):
             while not (self._interrupted or run.over):
                 self._view.show(run)
-                self._watched.changed.wait(_SHOW_EVERY)
-                self._watched.changed.clear()
+                self._wait()
                 before, run = run, self._run()
                 self._tell(before, run)
             if run.over:
@@ -59,6 +63,13 @@ class Follower:
         self._view.show(run)
         self._view.end()
         return run, _INTERRUPTED if self._interrupted else exit_status(run)
+
+    def _wait(self) -> None:
+        """Until there may be something new to see."""
+        before, self._spent = self._spent, time.thread_time()
+        time.sleep(min(_REST * (self._spent - before), _LONGEST_REST))
+        self._watched.changed.wait(_SHOW_EVERY)
+        self._watched.changed.clear()
 
     def _run(self) -> Run:
         run = self._watched.run()

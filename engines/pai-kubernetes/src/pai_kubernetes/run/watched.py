@@ -1,6 +1,5 @@
 """A run as the watches of a cluster have it at each moment: one request for each kind of objects."""
 
-import operator
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -8,13 +7,13 @@ from typing import Any, Final
 
 from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.errors import ApiError
-from pai_kubernetes.api.fields import label, mapping, name_of, string
+from pai_kubernetes.api.fields import label, mapping, string
 from pai_kubernetes.api.paths import events, jobs, jobsets, pods, workloads
 from pai_kubernetes.api.watch import Watch
 from pai_kubernetes.labels import QUEUE
 from pai_kubernetes.run.pods import TaskPod, by_task, latest_pods, of_run, task_pods
 from pai_kubernetes.run.queueing import job_uid_selector, kueue_version
-from pai_kubernetes.run.roles import read_roles
+from pai_kubernetes.run.roles import Role, read_roles
 from pai_kubernetes.run.state import readable, run_of
 from pai_runtime.plan.environment import TaskName
 from pai_runtime.runs.state import Run, Unreadable
@@ -41,8 +40,9 @@ class Watched:
         self._gone_at: float | None = None
         self._settled: list[dict[str, Any]] | None = None
         self._jobs: Sequence[Mapping[str, Any]] = ()
-        self._by_task: tuple[tuple[Any, ...], Mapping[str, Sequence[TaskPod]]] | None = None
-        self._gone: dict[str, Mapping[str, Any]] = {}
+        self._roles: tuple[Role, ...] = ()
+        self._by_task: dict[str, list[TaskPod]] | None = None
+        self._gone: dict[TaskName, TaskPod] = {}
         self._events: dict[tuple[str, str, str], Mapping[str, Any]] = {}
         namespace = api.namespace
         self._jobsets = Watch(
@@ -86,7 +86,7 @@ class Watched:
     def _read(self) -> Run | Unreadable:
         with self._lock:
             jobset, gone_at = self._jobset, self._gone_at
-            gone, warned = list(self._gone.values()), list(self._events.values())
+            gone, warned = [pod.document for pod in self._gone.values()], list(self._events.values())
         if jobset is None:
             return no_such_run(self._name, self._api)
         workload = next(iter(self._workloads.objects.values()), None) if self._workloads else None
@@ -101,6 +101,8 @@ class Watched:
             self._jobs = self._api.list(jobs(namespace), selector=of_run(self._name)).items
         except ApiError:
             self._settled = self._pods_now()  # what the watch has will do
+        with self._lock:
+            self._by_task = None
 
     def _pods_now(self) -> list[dict[str, Any]]:
         return list(self._pods.objects.values()) if self._settled is None else self._settled
@@ -112,18 +114,12 @@ class Watched:
     def task_pods(self) -> Mapping[str, Sequence[TaskPod]]:
         """The pods of each task, and those that are gone of which one was its last."""
         with self._lock:
-            seen = self._pods.objects, self._settled, self._gone
-            if self._by_task is None or any(map(operator.is_not, seen, self._by_task[0])):
-                self._by_task = seen, self._read_task_pods()
-            return self._by_task[1]
+            if self._by_task is None:
+                self._by_task = self._read_task_pods()
+            return self._by_task
 
-    def _read_task_pods(self) -> Mapping[str, Sequence[TaskPod]]:
-        try:
-            roles = read_roles(self.jobset())
-        except ValueError:
-            return {}
-        gone = task_pods(roles, self._gone.values(), gone=True)
-        return by_task([*gone, *task_pods(roles, self._pods_now())])
+    def _read_task_pods(self) -> dict[str, list[TaskPod]]:
+        return by_task([*self._gone.values(), *task_pods(self._roles, self._pods_now())])
 
     def is_away(self) -> bool:
         """Whether the cluster does not answer at present."""
@@ -157,24 +153,37 @@ class Watched:
                 self._jobset = document if kind == "DELETED" and _uid(document) == _uid(seen) else seen
             elif current is not None:
                 self._jobset = current
+            self._read_roles()
         self.changed.set()
+
+    def _read_roles(self) -> None:
+        try:
+            roles = read_roles(self.jobset())
+        except ValueError:
+            roles = ()
+        if roles != self._roles:
+            self._roles, self._by_task = roles, None
 
     def _on_pod(self, kind: str, document: Mapping[str, Any]) -> None:
-        if kind == "DELETED":
-            with self._lock:
-                self._gone = {**self._gone, name_of(document): document}
-                self._forget_older_pods()
+        with self._lock:
+            if kind == "SYNCED" or self._settled is not None:  # then an event may be older than what is known
+                self._by_task = None
+            for pod in task_pods(self._roles, [document], gone=kind == "DELETED"):
+                self._take(pod)
         self.changed.set()
 
-    def _forget_older_pods(self) -> None:
-        """Of pods that are gone only the last one of each task is kept."""
-        try:
-            latest: Mapping[TaskName, TaskPod] = latest_pods(
-                task_pods(read_roles(self.jobset()), self._gone.values())
-            )
-        except ValueError:
-            latest = {}
-        self._gone = {pod.name: pod.document for pod in latest.values()}
+    def _take(self, pod: TaskPod) -> None:
+        """Take up one pod: to read all of them for each that changes would be quadratic.
+
+        Of pods that are gone only the last one of each task is kept.
+        """
+        gone = [each for each in (self._gone.get(pod.task), pod) if each and each.is_gone]
+        self._gone |= latest_pods(gone)
+        if self._by_task is not None:
+            known = self._by_task.get(f"{pod.task[0]}/{pod.task[1]}", ())
+            others = [each for each in known if each.name != pod.name and not each.is_gone]
+            now = [] if pod.is_gone else [pod]
+            self._by_task |= by_task([*latest_pods(gone).values(), *others, *now])
 
     def _on_event(self, kind: str, document: Mapping[str, Any]) -> None:
         if kind == "FAILED" and self._warnings.error is not None:
