@@ -69,7 +69,7 @@ def main() -> list[str]:
 
 def _planner(path: Path) -> Planner:
     def place(job: Job) -> Placement:
-        return peers_placement(job, run_peers(job, RUN, "alice"), {}, "/usr/local/pai")
+        return peers_placement(job, run_peers(job, RUN, run_roles(job, RUN), "alice"), {}, "/usr/local/pai")
 
     return plan_job(JobFiles(path), Host(NO_POLICY), place, Problems())
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.plugin_factory import UV
+
 _ROOT = Path(__file__).resolve().parents[1]
 _REQUIREMENTS = _ROOT / "requirements-notebook.txt"
 
@@ -29,17 +31,20 @@ def notebook_environment() -> Path:
 def _make(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-    pip: list[str | Path] = [
-        folder / "bin/python",
-        "-m",
+    install: list[str | Path] = [
+        UV,
         "pip",
-        "-qq",
-        "--disable-pip-version-check",
-        "--no-input",
+        "install",
+        "--quiet",
+        "--system-certs",
+        "--python",
+        folder / "bin/python",
     ]
-    install: list[str | Path] = [*pip, "install", "--no-compile", "--require-hashes"]
     made = subprocess.run(
-        [*install, "--requirement", _REQUIREMENTS], capture_output=True, text=True, check=False
+        [*install, "--require-hashes", "--requirement", _REQUIREMENTS],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if made.returncode:
         pytest.skip(f"Jupyter Notebook cannot be installed: {made.stderr.strip()[-300:]}")

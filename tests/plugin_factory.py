@@ -17,7 +17,7 @@ from tests.support import cli
 
 PIP = ("-m", "pip", "--disable-pip-version-check", "--no-input", "install", "--no-deps", "--no-index")
 UV = Path(sys.executable).with_name("uv")
-"""The installers: arguments of this Python, and a program that may not be there."""
+"""The installers: arguments of this Python, and a program beside it."""
 
 SEEN = "IMPORTS_SEEN"
 """The environment variable with the folder in which every module that is imported leaves its name."""

@@ -139,7 +139,7 @@ def ways(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Installed]:
     """The plugin org.real, with a console script, built and installed in each way that there is."""
     folder = made_once(tmp_path_factory, "real-plugin", _install_in_each_way)
     names = ("pip by name", "pip from a file", "uv by name", "unpacked")
-    targets = {name: Installed(folder / name) for name in names if (folder / name).exists()}
+    targets = {name: Installed(folder / name) for name in names}
     return {**targets, "editable": Installed(python=folder / "environment/bin/python")}
 
 
@@ -152,9 +152,8 @@ def _install_in_each_way(folder: Path) -> None:
     targets = {name: folder / name for name in ("pip by name", "pip from a file", "uv by name", "unpacked")}
     _call(sys.executable, *PIP, "--target", targets["pip by name"], "--find-links", wheels, "org-real")
     _call(sys.executable, *PIP, "--target", targets["pip from a file"], wheel)
-    if UV.exists():
-        by_uv = ("--offline", "--no-index", "--no-deps", "--target", targets["uv by name"])
-        _call(UV, "pip", "install", "--python", sys.executable, *by_uv, "--find-links", wheels, "org-real")
+    by_uv = ("--offline", "--no-index", "--no-deps", "--target", targets["uv by name"])
+    _call(UV, "pip", "install", "--python", sys.executable, *by_uv, "--find-links", wheels, "org-real")
     zipfile.ZipFile(wheel).extractall(targets["unpacked"])
     python = _environment_with_ours(folder / "environment")
     _call(python, *PIP, "--no-build-isolation", "--editable", source)

@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 
 from pai_runtime.engines.local.reader import LocalRunReader
+from pai_runtime.runs.reader import LogName
+from pai_runtime.runs.state import Run, RunTask
 from pai_runtime.terminal import view as view_module
 from pai_runtime.terminal.live_view import LiveView
 from pai_runtime.terminal.view import PlainView, choose_view
 from tests.played_run import PlayedRun
+from tests.small_cluster import SmallCluster, SmallLog, SmallRunReader
 
 
 @pytest.fixture(autouse=True)
@@ -116,6 +119,51 @@ def test_of_many_tasks_that_are_stopped_some_are_named(
         played.progress(f"worker/{index}", "command", stopping=15, ago=2)
     lines = told(view, played, capfd)
     assert (len(lines), lines[-1]) == (11, "pai-runtime: and so on for 190 more tasks")
+
+
+class _SlowLog(SmallLog):
+    """A log of which a piece comes each time that somebody looks."""
+
+    def __init__(self, *pieces: bytes) -> None:
+        super().__init__("", b"")
+        self.pieces = list(pieces)
+
+    def read(self, _most: int) -> bytes:
+        return self.pieces.pop(0) if self.pieces else b""
+
+    def is_at_end(self) -> bool:
+        return not self.pieces
+
+
+class _SlowReader(SmallRunReader):
+    """A run whose first task has this log."""
+
+    def __init__(self, log_of_first: SmallLog) -> None:
+        super().__init__(SmallCluster(), "demo-bcdfg")
+        self._log_of_first = log_of_first
+
+    def log(self, task: RunTask, log: LogName, attempt: int | None = None) -> SmallLog:
+        return super().log(task, log, attempt) if task.index else self._log_of_first
+
+
+def test_what_comes_from_a_cluster_after_the_end_of_a_task_is_shown_in_whole_lines(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    tasks = (
+        RunTask("worker", 0, "succeeded", 0, 0, 0.0, 1.0),
+        RunTask("worker", 1, "running", None, 0, 0.0, None),
+    )
+    log = _SlowLog(b"half", b"", b" a line\n", b"rest", b"")
+    view = PlainView(_SlowReader(log))
+
+    def shown() -> str:
+        view.show(Run("demo", "small", "job.yaml", 0.0, 0, tasks))
+        return capfd.readouterr().out
+
+    assert [shown() for _ in range(5)] == ["", "", "worker/0 | half a line\n", "", "worker/0 | rest\n"]
+    assert shown() == ""
+    log.pieces.append(b"another attempt\n")
+    assert shown() == "worker/0 | another attempt\n"
 
 
 class _Stream(io.StringIO):

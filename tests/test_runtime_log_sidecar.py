@@ -53,6 +53,20 @@ def volume(tmp_path: Path) -> Path:
     return made
 
 
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The seconds of each wait for a signal; one comes at once each time."""
+    waited: list[float] = []
+
+    def told_to_stop(_numbers: object, pause: float) -> int:
+        waited.append(pause)
+        return signal.SIGTERM
+
+    monkeypatch.setattr(signal, "sigtimedwait", told_to_stop)
+    monkeypatch.setattr(signal, "pthread_sigmask", lambda *_: None)
+    return waited
+
+
 @contextmanager
 def sidecar(volume: Path) -> Iterator[Sidecar]:
     environment = {**os.environ, "PAI_WORK_DIR": str(volume)}
@@ -137,18 +151,10 @@ def test_the_variables_are_told_when_they_change_and_at_the_end(volume: Path) ->
     ],
 )
 def test_the_pod_of_a_gangs_task_is_there_for_those_who_look_for_it(
-    volume: Path, monkeypatch: pytest.MonkeyPatch, plan: Any, seconds: float
+    volume: Path, pauses: list[float], plan: Any, seconds: float
 ) -> None:
     if plan is not None:
         (volume / "runtime.d" / "plan.json").write_text(json.dumps(plan))
-    pauses: list[float] = []
-
-    def told_to_stop(_numbers: object, pause: float) -> int:
-        pauses.append(pause)
-        return signal.SIGTERM
-
-    monkeypatch.setattr(signal, "sigtimedwait", told_to_stop)
-    monkeypatch.setattr(signal, "pthread_sigmask", lambda *_: None)
     assert print_runtime_log({"PAI_WORK_DIR": str(volume)}) == 0
     assert sum(pauses[1:]) == pytest.approx(seconds, abs=KEPT / 2)
     pauses.clear()
@@ -172,20 +178,12 @@ def test_the_pod_of_a_gangs_task_is_there_for_those_who_look_for_it(
     ],
 )
 def test_the_pod_of_a_cancelled_task_or_of_one_that_decides_its_job_is_not_kept(
-    volume: Path, monkeypatch: pytest.MonkeyPatch, outcome: str | None, deciding: str, *, is_kept: bool
+    volume: Path, pauses: list[float], outcome: str | None, deciding: str, *, is_kept: bool
 ) -> None:
     runtime = volume / "runtime.d"
     (runtime / "plan.json").write_text(json.dumps({"gang": True, "instances": {"worker": 2}}))
     if outcome is not None:
         (runtime / "exit.yaml").write_text(f'exitCode: 1\noutcome: "{outcome}"\n')
-    pauses: list[float] = []
-
-    def told_to_stop(_numbers: object, pause: float) -> int:
-        pauses.append(pause)
-        return signal.SIGTERM
-
-    monkeypatch.setattr(signal, "sigtimedwait", told_to_stop)
-    monkeypatch.setattr(signal, "pthread_sigmask", lambda *_: None)
     assert print_runtime_log({"PAI_WORK_DIR": str(volume), DECIDING_VARIABLE: deciding}) == 0
     assert (sum(pauses[1:]) > 0) == is_kept
 

@@ -115,7 +115,7 @@ def test_the_attack_by_byte_code_would_work_on_python_itself(site: Site) -> None
     assert site.imported == {"evil"}
 
 
-@pytest.mark.parametrize("installer", ["pip", "uv"] if UV.exists() else ["pip"])
+@pytest.mark.parametrize("installer", ["pip", "uv"])
 def test_a_wheel_with_the_same_sources_and_other_byte_code_runs_its_sources(
     site: Site, tmp_path: Path, installer: str
 ) -> None:

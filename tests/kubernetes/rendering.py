@@ -1,6 +1,7 @@
 """Jobs, rendered without a cluster."""
 
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,13 @@ from pai_runtime.document.problems import Problems
 from pai_runtime.engines.cluster import ClusterRequest
 from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY
+from pai_runtime.job.model import Job
 from pai_runtime.job.secrets import secret_values
 from pai_runtime.plan.build import Planner
+from pai_runtime.plan.environment import TaskName
 from pai_runtime.plan.planning import JobFiles, plan_job
 from pai_runtime.pod.placement import peers_placement
+from pai_runtime.task.plan import Plan
 from tests.support import write_job
 
 PROFILE = KubernetesProfile(
@@ -33,13 +37,21 @@ RUN = "test-bcdfg"
 RUN_SECRET = "0" * 64
 
 
+@cache
+def _host() -> Host:
+    """To read what is installed takes long, and it stays as it is."""
+    return Host(NO_POLICY)
+
+
 def planned(path: Path, secrets: Path | None = None) -> Planner:
     """What makes the plans of a job file for a cluster; raises `InvalidInput`."""
     files = JobFiles(path, secrets)
     return plan_job(
         files,
-        Host(NO_POLICY),
-        lambda job: peers_placement(job, run_peers(job, RUN, "alice"), {}, "/usr/local/pai"),
+        _host(),
+        lambda job: peers_placement(
+            job, run_peers(job, RUN, run_roles(job, RUN), "alice"), {}, "/usr/local/pai"
+        ),
         Problems(),
     )
 
@@ -54,15 +66,27 @@ def render_file(
 ) -> Rendered:
     """The objects of a job file, whatever its policies; raises `InvalidInput` and `CannotRun`."""
     planner = planned(path, secrets)
+    return render_plans(planner.job, planner.plans(), profile, name=name, request=request)
+
+
+def render_plans(
+    job: Job,
+    plans: Mapping[TaskName, Plan],
+    profile: KubernetesProfile,
+    *,
+    name: str = RUN,
+    request: ClusterRequest | None = None,
+) -> Rendered:
+    """The same of a job that is planned."""
     return render(
-        planner.job,
-        planner.plans(),
+        job,
+        plans,
         request or ClusterRequest("alice"),
         profile,
         name=name,
-        policies=policies(planner.job, run_roles(planner.job, name), {}, Problems()),
+        policies=policies(job, run_roles(job, name), {}, Problems()),
         run_secret=RUN_SECRET,
-        secrets=secret_values(planner.job.secrets),
+        secrets=secret_values(job.secrets),
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from pai_kubernetes.cluster import KubernetesCluster
+from pai_kubernetes.manifests.sizes import MOST_DATA
 from pai_runtime.document.document import parse_document
 from pai_runtime.document.problems import Problem, Problems
 from pai_runtime.engines.cluster import ClusterRequest
@@ -43,7 +44,7 @@ def test_what_the_profile_and_the_controllers_cannot_give_is_said_together(tmp_p
 
 
 def test_what_cannot_be_rendered_is_a_problem_too(tmp_path: Path) -> None:
-    document = job(parameters={"large": "x" * 2_000_000})
+    document = job(parameters={"large": "x" * (MOST_DATA + 1)})
     errors = [each.code for each in problems_of(tmp_path, document) if each.severity == "error"]
     assert errors == ["cannot-render"]
 

@@ -1,6 +1,7 @@
 """The files in ``deploy/kubernetes``: valid, and right about what they allow and refuse."""
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -44,9 +45,16 @@ def test_the_policy_is_one_for_the_oldest_version_that_it_names() -> None:
 
 
 def refusal(
-    document: Mapping[str, Any], *, old: Mapping[str, Any] | None = None, resource: str = "pods"
+    document: Mapping[str, Any],
+    *,
+    old: Mapping[str, Any] | None = None,
+    resource: str = "pods",
+    likely: Collection[str] = (),
 ) -> str | None:
-    """The message by which the policy refuses an object, else empty; None if it does not apply to it."""
+    """The message by which the policy refuses an object, else empty; None if it does not apply to it.
+
+    To evaluate them takes long, so those validations come first in which most of the `likely` words are.
+    """
     operation = "UPDATE" if old else "CREATE"
     known = {
         "object": celpy.json_to_cel(document),
@@ -60,7 +68,10 @@ def refusal(
     for variable in spec["variables"]:
         name = celpy.json_to_cel(variable["name"])
         known["variables"][name] = program(variable["expression"]).evaluate(known)
-    broken = (each["message"] for each in spec["validations"] if not holds(each["expression"], known))
+    validations = sorted(
+        spec["validations"], key=lambda each: -sum(word in each["expression"] for word in likely)
+    )
+    broken = (each["message"] for each in validations if not holds(each["expression"], known))
     return next(broken, "")
 
 
@@ -216,9 +227,14 @@ class Change:
     path: str
     value: Any
 
-    def applied(self) -> dict[str, Any]:
-        """The pod of a job, so changed."""
-        spec = pod_spec()
+    @property
+    def words(self) -> set[str]:
+        """Those that a validation of it has to have."""
+        return set(re.findall("[A-Za-z]+", f"{self.path} {self.value}"))
+
+    def applied(self, spec: dict[str, Any] | None = None) -> dict[str, Any]:
+        """The pod of a job, or another one, so changed."""
+        spec = pod_spec() if spec is None else spec
         *way, last = [int(each) if each.isdigit() else each for each in self.path.split(".")]
         holder: Any = spec
         for key in way:
@@ -260,18 +276,28 @@ def runtime_image(*images: str) -> Iterator[Change]:
 
 DIGEST = f"sha256:{64 * '0'}"
 ALLOWED = [
-    *image("registry.example.com/team/a:1", f"docker.io/library/debian@{DIGEST}", "debian"),
-    *runtime_image("registry.example.com/pai-runtime", f"registry.example.com/pai-runtime@{DIGEST}"),
-    mount("/data"),
-    mount("/mnt/etc"),
-    mount("/usr/local/pai/bundle"),
-    host_path("/srv/pai"),
-    host_path("/srv/pai/data"),
-    nfs("nfs.example.com", "/exports/pai/alice"),
-    volume(image={"reference": "registry.example.com/pai-runtime:0.1.0"}),
-    Change("containers.0.securityContext.capabilities.add.+", "SYS_CHROOT"),
-    Change("hostNetwork", value=False),
+    [
+        *image("registry.example.com/team/a:1"),
+        *runtime_image("registry.example.com/pai-runtime"),
+        mount("/data"),
+        mount("/mnt/etc"),
+        mount("/usr/local/pai/bundle"),
+    ],
+    [
+        *image(f"docker.io/library/debian@{DIGEST}"),
+        *runtime_image(f"registry.example.com/pai-runtime@{DIGEST}"),
+        host_path("/srv/pai"),
+        host_path("/srv/pai/data"),
+        nfs("nfs.example.com", "/exports/pai/alice"),
+    ],
+    [
+        *image("debian"),
+        volume(image={"reference": "registry.example.com/pai-runtime:0.1.0"}),
+        Change("containers.0.securityContext.capabilities.add.+", "SYS_CHROOT"),
+        Change("hostNetwork", value=False),
+    ],
 ]
+"""What a pod may have at once."""
 REFUSED = [
     *image(
         "alice/debian",
@@ -337,15 +363,19 @@ REFUSED = [
 
 
 def test_what_a_job_may_have_is_allowed() -> None:
-    assert [each for each in ALLOWED if refusal(pod(each.applied()))] == []
+    for changes in ALLOWED:
+        spec = pod_spec()
+        for each in changes:
+            each.applied(spec)
+        assert refusal(pod(spec)) == "", changes
 
 
 def test_what_would_get_around_the_operator_is_refused() -> None:
-    assert [each for each in REFUSED if not refusal(pod(each.applied()))] == []
+    assert [each for each in REFUSED if not refusal(pod(each.applied()), likely=each.words)] == []
 
 
 def test_a_job_is_refused_for_what_one_of_its_pods_would_be() -> None:
-    for each in REFUSED[::9]:
+    for each in REFUSED[::18]:
         message = refusal(jobset(pod_spec(), each.applied()), resource="jobsets")
         assert message == refusal(pod(each.applied()))
 

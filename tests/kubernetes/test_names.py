@@ -3,18 +3,19 @@
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pai_kubernetes.names import LONGEST_RUN, is_run_name, label_value, role_names, run_name
 
 _SUFFIXES = st.text("bcdfghjklmnpqrstvwxz2456789", min_size=5, max_size=8)
 _JOBS = st.from_regex("[a-zA-Z0-9_-]{1,255}", fullmatch=True)
-_ROLES = st.lists(st.from_regex("[a-zA-Z_][a-zA-Z0-9_]{0,80}", fullmatch=True), unique=True, max_size=20)
+_ROLES = st.lists(st.from_regex("[a-zA-Z_][a-zA-Z0-9_]{0,60}", fullmatch=True), unique=True, max_size=8)
 _DNS_LABEL = re.compile("[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
 _LABEL_VALUE = re.compile("([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?")
 
 
+@settings(max_examples=50)
 @given(_JOBS, _SUFFIXES, _ROLES, st.integers(1, 100_000))
 def test_pods_have_names_that_kubernetes_allows(
     job: str, suffix: str, roles: list[str], instances: int
@@ -28,6 +29,7 @@ def test_pods_have_names_that_kubernetes_allows(
         assert _DNS_LABEL.fullmatch(f"{run}-{name}-0-{instances - 1}-x1y2z")
 
 
+@settings(max_examples=50)
 @given(_ROLES)
 def test_a_run_with_the_longest_name_has_room_for_its_roles(roles: list[str]) -> None:
     run = "r" * LONGEST_RUN

@@ -16,7 +16,7 @@ from pai_runtime.engines.code import Code
 from pai_runtime.job.overrides import Overrides
 from pai_runtime.task.record import replace
 from tests.kubernetes.published_schemas import validate
-from tests.kubernetes.rendering import PROFILE, planned, render_file, render_job
+from tests.kubernetes.rendering import PROFILE, planned, render_job, render_plans
 from tests.support import JOBS, job
 
 ROOT = Path(__file__).parents[2]
@@ -61,18 +61,15 @@ def check(objects: tuple[Mapping[str, Any], ...]) -> None:
                 validate(document)
 
 
-def with_all_storages(path: Path, profile: KubernetesProfile) -> KubernetesProfile:
-    """A profile that has each storage that a job file names."""
-    plans = planned(path).plans().values()
-    names = {each.mount.source for plan in plans for each in plan.mounts}
-    return replace(profile, storages={name: Storage(name, claim="any") for name in names})
-
-
 @pytest.mark.parametrize("path", SOUND, ids=lambda path: str(path.relative_to(ROOT)))
-@pytest.mark.parametrize("profile", [PROFILE, FULL], ids=["least", "full"])
-def test_jobs_are_rendered_as_the_schemas_say(path: Path, profile: KubernetesProfile) -> None:
-    rendered = render_file(path, with_all_storages(path, profile))
-    check((*rendered.objects, *rendered.secrets))
+def test_jobs_are_rendered_as_the_schemas_say(path: Path) -> None:
+    planner = planned(path)
+    plans = planner.plans()
+    storages = {each.mount.source for plan in plans.values() for each in plan.mounts}
+    for profile in (PROFILE, FULL):
+        has_all = replace(profile, storages={name: Storage(name, claim="any") for name in storages})
+        rendered = render_plans(planner.job, plans, has_all)
+        check((*rendered.objects, *rendered.secrets))
 
 
 TEXTS = st.text("aé☃ '\"$<%>{}:#-", max_size=9)

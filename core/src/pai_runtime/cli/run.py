@@ -7,7 +7,7 @@ from typing import get_args
 
 from pai_runtime.cli import CANNOT_RUN
 from pai_runtime.cli.arguments import add_code, add_job, add_on, add_policy, task_or_role, time_span
-from pai_runtime.cli.beforehand import short_secrets
+from pai_runtime.cli.beforehand import refused, short_secrets
 from pai_runtime.cli.chosen_tasks import NoSuchTask, chosen_tasks
 from pai_runtime.cli.library import JobLibrary
 from pai_runtime.cli.overrides import add_overrides, given_overrides
@@ -126,13 +126,8 @@ def main(args: argparse.Namespace) -> int:
         except BaseException:
             new.discard()
             raise
-    except InvalidInput as error:
-        report_problems(error.problems)
-        say("nothing was started")
-        return CANNOT_RUN
-    except (CannotRun, NoSuchTask) as error:
-        say(f"{error}; nothing was started")
-        return CANNOT_RUN
+    except (InvalidInput, CannotRun, NoSuchTask) as error:
+        return refused(error, "nothing was started")
     for text in _beforehand(new, args.task, secrets):
         new.view.say(text)
     run, status = new.run.run()

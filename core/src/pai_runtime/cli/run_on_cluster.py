@@ -3,7 +3,7 @@
 import argparse
 
 from pai_runtime.cli import CANNOT_RUN
-from pai_runtime.cli.beforehand import short_secrets
+from pai_runtime.cli.beforehand import refused, short_secrets
 from pai_runtime.cli.cluster_job import ClusterJob
 from pai_runtime.document.amounts import counted
 from pai_runtime.document.problems import InvalidInput, Problems
@@ -32,8 +32,8 @@ _NOT_THERE = {
 
 def run_on_cluster(args: argparse.Namespace) -> int:
     """Exit status: the job's; 130 after Ctrl-C; 2 if it cannot be submitted, or not be followed."""
-    if refused := [name for name in _NOT_THERE if getattr(args, name)]:
-        for name in refused:
+    if not_there := [name for name in _NOT_THERE if getattr(args, name)]:
+        for name in not_there:
             say(f"--{name.replace('_', '-')} cannot be combined with --on: {_NOT_THERE[name]}")
         say("nothing was submitted")
         return CANNOT_RUN
@@ -45,13 +45,8 @@ def run_on_cluster(args: argparse.Namespace) -> int:
             say(f"{job.job.name} can be run on {args.on}, with {tasks}; nothing was submitted")
             return 0
         name = job.run.submit(job.plans, secret_values(job.job.secrets))
-    except InvalidInput as error:
-        report_problems(error.problems)
-        say("nothing was submitted")
-        return CANNOT_RUN
-    except (CannotRun, ClusterError) as error:
-        say(f"{error}; nothing was submitted")
-        return CANNOT_RUN
+    except (InvalidInput, CannotRun, ClusterError) as error:
+        return refused(error, "nothing was submitted")
     return _detached(cluster, name) if args.detach else _followed(args, cluster, job.job.name, name)
 
 

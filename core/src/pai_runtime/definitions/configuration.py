@@ -7,10 +7,9 @@ from typing import Final, Literal
 from pai_runtime.definitions.locations import canonical
 from pai_runtime.definitions.model import NoDefinition
 from pai_runtime.definitions.reference import BadReference, parse_reference
-from pai_runtime.document.document import read_document
+from pai_runtime.document.configuration_files import configuration_files, read_named, user_file
 from pai_runtime.document.problems import InvalidInput, Problems
 from pai_runtime.document.schemas import check_value, package_schema
-from pai_runtime.document.user_directory import user_directory
 from pai_runtime.document.value import Value
 from pai_runtime.document.written_path import written_path
 from pai_runtime.network.authorization import is_token
@@ -56,13 +55,12 @@ class SourceSettings:
 
 def user_configuration() -> Path | None:
     """The user's ``marketplace.yaml``; None without a home directory."""
-    own = user_directory("XDG_CONFIG_HOME", ".config")
-    return own and own / "marketplace.yaml"
+    return user_file(MACHINE_CONFIGURATION.name)
 
 
 def configurations() -> Sequence[Path]:
     """The files with sources, those that are asked first before the others; they need not exist."""
-    return [path for path in (user_configuration(), MACHINE_CONFIGURATION) if path]
+    return configuration_files(MACHINE_CONFIGURATION)
 
 
 def read_sources(paths: Iterable[Path]) -> Sequence[SourceSettings]:
@@ -70,14 +68,7 @@ def read_sources(paths: Iterable[Path]) -> Sequence[SourceSettings]:
 
     Of several with the same name the first counts.
     """
-    problems, found = Problems(), dict[str, SourceSettings]()
-    for path in paths:
-        if path.exists() or path.is_symlink():
-            with problems.caught():
-                for each in sources_in(read_document(path)):
-                    found.setdefault(each.name, each)
-    problems.check()
-    return tuple(found.values())
+    return tuple(read_named(paths, sources_in).values())
 
 
 def sources_in(root: Value) -> Sequence[SourceSettings]:

@@ -1,13 +1,12 @@
 """``engines.yaml``: the engine profiles of a user and of this machine, which ``--on`` names."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from pai_runtime.document.document import read_document
+from pai_runtime.document.configuration_files import configuration_files, read_named
 from pai_runtime.document.problems import InvalidInput, Problem, Problems, listed, near_miss
 from pai_runtime.document.schemas import check_value, package_schema
-from pai_runtime.document.user_directory import user_directory
 from pai_runtime.document.value import Value
 from pai_runtime.task.record import record
 
@@ -29,35 +28,14 @@ class Profile:
 
 def find_profile(name: str) -> Profile:
     """The profile of this name; raises `InvalidInput`, also if one of the files is wrong."""
-    paths = profile_files()
-    profiles = read_profiles(paths)
+    paths = configuration_files(MACHINE_PROFILES)
+    profiles = read_named(paths, _profiles_in)
     if name in profiles:
         return profiles[name]
     near = near_miss(name, profiles)
     known = f"; known: {listed(sorted(profiles))}" if profiles else ""
     message = f"no engine profile is named '{name}' in {' or '.join(map(str, paths))}{known}"
     raise InvalidInput([Problem("no-such-profile", message, found=name, suggestion=near)])
-
-
-def profile_files() -> Sequence[Path]:
-    """The files with profiles, those that take precedence before the others; they need not exist."""
-    own = user_directory("XDG_CONFIG_HOME", ".config")
-    return (*([own / "engines.yaml"] if own else []), MACHINE_PROFILES)
-
-
-def read_profiles(paths: Iterable[Path]) -> Mapping[str, Profile]:
-    """The profiles in those of the files that exist; raises `InvalidInput` with all problems.
-
-    Of several with the same name the first counts.
-    """
-    problems, found = Problems(), dict[str, Profile]()
-    for path in paths:
-        if path.exists() or path.is_symlink():
-            with problems.caught():
-                for each in _profiles_in(read_document(path)):
-                    found.setdefault(each.name, each)
-    problems.check()
-    return found
 
 
 def _profiles_in(root: Value) -> Iterable[Profile]:

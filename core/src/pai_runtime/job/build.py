@@ -62,7 +62,7 @@ def build_job(root: Value, secrets: Mapping[str, Value], plugins: JobPlugins, pr
     gang = extras.get("gangAllocation") if extras else None
     roles = mapping(root, "taskRoles")
     return Job(
-        position=root.position,
+        value=root,
         name=text(root, "name") or "job",
         virtual_cluster=text(defaults, "virtualCluster") or "default",
         retries=whole(root, "jobRetryCount") or 0,
@@ -88,7 +88,6 @@ def build_job(root: Value, secrets: Mapping[str, Value], plugins: JobPlugins, pr
         retry_on="always" if text(extras, "retryOn") == "always" else "retryable",
         hides_secrets=bool(text(root, "secrets")),
         secrets={**_values(own_secrets), **secrets},
-        text=root.node.source.text,
     )
 
 

@@ -54,7 +54,7 @@ def load_job(
     check_rules(job, problems)
     job = _expanded(job, open_library, plugins, problems)
     check_circles(job, problems)
-    warn_of_no_effect(job, root, plugins, problems)
+    warn_of_no_effect(job, plugins, problems)
     warn_of_folded_commands(root, problems)
     in_job = root.at(("secrets",)).position
     return _completed(job, _position(secrets) or in_job, plugins, problems)

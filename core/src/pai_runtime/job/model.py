@@ -174,10 +174,10 @@ class Job:
     `hides_secrets` says that the file has ``******`` in the place of its secrets, as the platform returns it.
     `aliases` are names for prerequisites from outside the job file; once these are in the job, no name means
     an alias. `storages` is what every task mounts, `uses` what each role uses and runs.
-    `text` is the file as it is written, with the secrets in it.
+    `value` is the whole document.
     """
 
-    position: Position
+    value: Value
     name: str
     virtual_cluster: str
     retries: int
@@ -199,13 +199,22 @@ class Job:
     first_ports: Value | None
     hides_secrets: bool
     secrets: Mapping[str, Value] = field(repr=False)
-    text: str = field(repr=False)
     uses: Mapping[str, RoleUses] = field(default_factory=dict)
+
+    @property
+    def position(self) -> Position:
+        """Where the document begins."""
+        return self.value.position
 
     @property
     def file(self) -> str:
         """The file that it was read from."""
-        return self.position.file
+        return self.value.node.source.file
+
+    @property
+    def text(self) -> str:
+        """The file as it is written, with the secrets in it."""
+        return self.value.node.source.text
 
     @cached_property
     def by_name(self) -> Mapping[str, Sequence[Prerequisite]]:

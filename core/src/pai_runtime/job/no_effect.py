@@ -13,9 +13,9 @@ from pai_runtime.job.plugins import JobPlugins
 from pai_runtime.job.reading import mapping
 
 
-def warn_of_no_effect(job: Job, root: Value, plugins: JobPlugins, problems: Problems) -> None:
-    """Warn of all of it; `root` is the document of the job."""
-    _check_extras(mapping(root, "extras"), plugins, problems)
+def warn_of_no_effect(job: Job, plugins: JobPlugins, problems: Problems) -> None:
+    """Warn of all of it."""
+    _check_extras(mapping(job.value, "extras"), plugins, problems)
     for ignored in _ignored(job):
         problems.add(_warning(ignored, "has no effect"))
     for role in job.roles.values():

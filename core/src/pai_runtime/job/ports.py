@@ -30,10 +30,12 @@ def fixed_ports(job: Job, role: TaskRole, index: int) -> dict[str, range]:
 
 
 def task_ports(job: Job, role: TaskRole, index: int, free: Iterator[int]) -> dict[str, tuple[int, ...]]:
-    """All ports of a task by label: what the job says, and else the next ones that are `free`."""
+    """All ports of a task by label: what the job says, and else the next others that are `free`."""
     fixed = fixed_ports(job, role, index)
+    named = {port for ports in fixed.values() for port in ports}
+    others = (port for port in free if port not in named)
     return {
-        label: tuple(fixed[label] if label in fixed else islice(free, count))
+        label: tuple(fixed[label] if label in fixed else islice(others, count))
         for label, count in port_counts(role).items()
     }
 

@@ -7,7 +7,7 @@ import socket
 from itertools import count
 
 from pai_runtime.document.problems import listed, unexpected
-from pai_runtime.job.ports import fixed_ports, port_counts, task_ports
+from pai_runtime.job.ports import port_counts, task_ports
 from pai_runtime.plan.environment import Placement, TaskPlace
 from pai_runtime.pod.framework import BadFramework, is_address
 from pai_runtime.pod.peers import FILE
@@ -88,10 +88,9 @@ def single_placement(job: Job, environment: Mapping[str, str], folder: str) -> P
         raise UnknownTask(f"FC_FRAMEWORK_NAME: {unexpected(expected, 'nothing')}")
     own = own_task(job, environment)
     role = job.roles[own[0]]
-    fixed = {port for ports in fixed_ports(job, role, 0).values() for port in ports}
     pod = environment.get("POD_NAME") or os.uname().nodename
     start = hashed_port(pod, "", 0, FIRST, END - sum(port_counts(role).values()))
-    ports = task_ports(job, role, 0, (port for port in range(start, END) if port not in fixed))
+    ports = task_ports(job, role, 0, iter(range(start, END)))
     return _placement(environment, {own: TaskPlace(_pod_address(environment), ports, folder)})
 
 
@@ -117,8 +116,7 @@ def peers_placement(job: Job, peers: Peers, addresses: Mapping[TaskName, str], f
     places = {}
     for name, host in peer_names(job, peers).items():
         role = job.roles[name[0]]
-        fixed = {port for ports in fixed_ports(job, role, name[1]).values() for port in ports}
-        ports = task_ports(job, role, name[1], (port for port in count(FIRST) if port not in fixed))
+        ports = task_ports(job, role, name[1], count(FIRST))
         places[name] = TaskPlace(addresses.get(name) or host, ports, folder)
     return Placement(peers.framework, peers.user, places)
 

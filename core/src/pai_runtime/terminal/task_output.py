@@ -14,22 +14,21 @@ _BYTES_A_TIME = 1024 * 1024
 class _Output:
     """The output of one task; as whole lines if there are `lines`, which put their prefix before each."""
 
-    def __init__(self, log: LogReader, lines: LinePrefix | None, *, is_remote: bool) -> None:
+    def __init__(self, log: LogReader, lines: LinePrefix | None) -> None:
         self._log = log
         self._lines = lines
-        self._is_remote = is_remote
         self._complete = False
 
     def new(self, task: RunTask, most: int) -> tuple[bytes, int]:
         """What is to be shown now, and of how many bytes of the log it is."""
-        if self._complete and task.over:
+        # From a cluster more may come once the task has ended: the rest of it, or that of another attempt.
+        if self._complete and task.over and self._log.is_at_end():
             return b"", 0
         try:
             data = self._log.read(most)
         except OSError:
             data = b""
-        # From a cluster the rest of it may come later than the news that the task has ended.
-        self._complete = task.over and not data and not self._is_remote
+        self._complete = task.over and not data and self._log.is_at_end()
         if self._lines is None:
             return data, len(data)
         return self._lines.flush() if self._complete else self._lines.feed(data), len(data)
@@ -74,8 +73,7 @@ class TaskOutput:
             if task.name not in self._outputs:
                 prefix = f"{task.name} | ".encode() if self._prefixed else b""
                 lines = LinePrefix(prefix) if several or not self._prefixed else None
-                log, is_remote = self._reader.log(task, "user"), bool(self._reader.options)
-                self._outputs[task.name] = _Output(log, lines, is_remote=is_remote)
+                self._outputs[task.name] = _Output(self._reader.log(task, "user"), lines)
             data, read = self._outputs[task.name].new(task, _BYTES_A_TIME // len(run.tasks))
             self.size += read
             if data:

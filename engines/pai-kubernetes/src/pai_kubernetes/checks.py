@@ -10,7 +10,7 @@ from pai_kubernetes.manifests.images import task_images
 from pai_kubernetes.manifests.pod import MOUNT_POINTS
 from pai_kubernetes.profile import KubernetesProfile
 from pai_runtime.document.problems import Location, Problems, Severity, listed
-from pai_runtime.document.value import Value, walk
+from pai_runtime.document.value import walk
 from pai_runtime.job.model import Job, TaskRole
 from pai_runtime.plan.environment import TaskName
 from pai_runtime.task.plan import Mount, Plan, UseRecord
@@ -34,26 +34,18 @@ def check(job: Job, plans: Mapping[TaskName, Plan], profile: KubernetesProfile, 
     _check_extras(job, problems)
 
 
-def root_of(job: Job) -> Value:
-    """The document of the job."""
-    value = next(iter(job.roles.values())).value
-    while value.above is not None:
-        value = value.above
-    return value
-
-
 def _check_virtual_cluster(job: Job, profile: KubernetesProfile, problems: Problems) -> None:
     known = profile.virtual_clusters
     name = job.virtual_cluster
     if known is None or name in known:
         return
-    given = root_of(job).get("defaults", "virtualCluster")
+    given = job.value.get("defaults", "virtualCluster")
     says = f"there is no virtual cluster '{name}'" + (
         "" if given else ", which a job without defaults.virtualCluster is in"
     )
     message = f"{says}; profile '{profile.name}' has {listed(list(known)) or 'none'}"
     meant = problems.suggestions.near_miss(name, known)
-    where = root_of(job).at(("defaults", "virtualCluster"))
+    where = job.value.at(("defaults", "virtualCluster"))
     problems.add(where.problem("unknown-virtual-cluster", message, found=name, suggestion=meant))
 
 
@@ -167,18 +159,17 @@ def _asked_at(job: Job, role: str, use: UseRecord, text: str) -> Location:
 
 
 def _check_extras(job: Job, problems: Problems) -> None:
-    root = root_of(job)
     if job.environment:
         message = (
             "variables of whoever submits the job are not passed to a cluster;"
             " use parameters, or secrets for what nobody may see"
         )
-        where = root.at(("extras", "environment"))
+        where = job.value.at(("extras", "environment"))
         problems.add(where.problem("no-effect", message, severity="warning"))
     if job.hold:
         message = (
             "a task that fails keeps its node and its GPUs that long;"
             " `pai-runtime exec` says how to enter its container"
         )
-        where = root.at(("extras", "holdOnFailure"))
+        where = job.value.at(("extras", "holdOnFailure"))
         problems.add(where.problem("held", message, severity="note"))

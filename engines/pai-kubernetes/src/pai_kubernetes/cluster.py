@@ -80,7 +80,8 @@ class NewKubernetesRun:
     def place(self, job: Job) -> Placement:
         """By the names of its pods, with the same ports in each."""
         self._job = job
-        peers = run_peers(job, run_name(job.name, _NO_SUFFIX), self._request.user)
+        name = run_name(job.name, _NO_SUFFIX)
+        peers = run_peers(job, name, run_roles(job, name), self._request.user)
         return peers_placement(job, peers, {}, VOLUME)
 
     def check(self, plans: Mapping[TaskName, Plan], problems: Problems, *, ask: bool = True) -> None:

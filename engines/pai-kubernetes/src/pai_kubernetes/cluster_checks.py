@@ -9,14 +9,13 @@ from typing import Any, Final
 from pai_kubernetes.api import paths
 from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.errors import ApiError
-from pai_kubernetes.checks import root_of
 from pai_kubernetes.labels import QUEUE, ROLE
 from pai_kubernetes.manifests.objects import Rendered
 from pai_kubernetes.node_capacity import Node, most, nodes_of, requested
 from pai_kubernetes.profile import KubernetesProfile
 from pai_kubernetes.run.queueing import kueue_version
 from pai_runtime.document.amounts import size_text
-from pai_runtime.document.problems import Location, Problem, Problems, Severity
+from pai_runtime.document.problems import Problem, Problems
 from pai_runtime.job.model import Job, TaskRole
 
 Object = Mapping[str, Any]
@@ -113,9 +112,7 @@ def _fault(document: Object, field: str, message: str, rendered: Rendered) -> Pr
     where = rendered.origins.of(field) if document["kind"] == "JobSet" and field else None
     if where is None:
         return Problem("refused-by-cluster", message, field=f"{document['kind']} {field}".strip())
-    return Problem(
-        "refused-by-cluster", f"{message} (JobSet {field})", where.position, where.field or "the job"
-    )
+    return where.problem("refused-by-cluster", f"{message} (JobSet {field})")
 
 
 @contextmanager
@@ -151,7 +148,7 @@ def _check_role(role: TaskRole, pod: Object, nodes: Sequence[Node], problems: Pr
         labels = ", ".join(f"{key}={value}" for key, value in selector.items())
         message = f"no node has the labels {labels}" if labels else "the cluster has no nodes"
         place = role.sku_type.at(()) if role.sku_type else role.value.at(())
-        problems.add(_at(place, "no-node", message))
+        problems.add(place.problem("no-node", message))
         return
     for resource, wanted in requested(pod).items():
         best = most(fitting, resource)
@@ -163,7 +160,7 @@ def _check_role(role: TaskRole, pod: Object, nodes: Sequence[Node], problems: Pr
                 f"a task needs {_shown(resource, wanted)} on one node{_with_sidecar(resource)}, and no node"
                 f"{' of this type' if selector else ''} has more than {have} ({best.name})"
             )
-            problems.add(_at(place, "exceeds-nodes", message))
+            problems.add(place.problem("exceeds-nodes", message))
 
 
 def _with_sidecar(resource: str) -> str:
@@ -177,67 +174,61 @@ def _shown(resource: str, amount: float) -> str:
 
 
 def _check_claims(api: Api, jobset: Object, rendered: Rendered, problems: Problems) -> None:
-    seen = set()
+    fields: dict[str, str] = {}
     for number, each in enumerate(jobset["spec"]["replicatedJobs"]):
         for index, volume in enumerate(each["template"]["spec"]["template"]["spec"]["volumes"]):
-            claim = volume.get("persistentVolumeClaim", {}).get("claimName")
-            if claim and claim not in seen:
-                seen.add(claim)
+            if claim := volume.get("persistentVolumeClaim", {}).get("claimName"):
                 field = f"spec.replicatedJobs[{number}].template.spec.template.spec.volumes[{index}]"
-                message = (
-                    f"the PersistentVolumeClaim '{claim}' of this storage does not exist in namespace"
-                    f" {api.namespace}; an operator has to create it, or correct the profile"
-                )
-                with _may_be_forbidden(api, f"whether the claim '{claim}' exists", problems):
-                    if not _exists(api, paths.persistent_volume_claims(api.namespace, claim)):
-                        place = rendered.origins.of(field)
-                        problems.add(_at(place, "no-claim", message))
+                fields.setdefault(claim, field)
+    for claim, field in fields.items():
+        message = (
+            f"the PersistentVolumeClaim '{claim}' of this storage does not exist in namespace"
+            f" {api.namespace}; an operator has to create it, or correct the profile"
+        )
+        place, code = rendered.origins.of(field), "no-claim"
+        missing = place.problem(code, message) if place else Problem(code, message)
+        path = paths.persistent_volume_claims(api.namespace, claim)
+        _check_exists(api, path, f"the claim '{claim}'", missing, problems)
 
 
 def _check_queue(api: Api, jobset: Object, job: Job, problems: Problems) -> None:
     queue = jobset["metadata"]["labels"].get(QUEUE)
     if not queue:
         return
-    place = root_of(job).at(("defaults", "virtualCluster"))
-    with _may_be_forbidden(api, f"whether the queue '{queue}' exists", problems):
+    place, what = job.value.at(("defaults", "virtualCluster")), f"the queue '{queue}'"
+    with _may_be_forbidden(api, f"whether {what} exists", problems):
         try:
             version = kueue_version(api)
         except ApiError as error:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
-            message = f"names the queue '{queue}' in the profile, but Kueue is not installed on this cluster"
-            problems.add(_at(place, "no-queue", message))
+            message = f"names {what} in the profile, but Kueue is not installed on this cluster"
+            problems.add(place.problem("no-queue", message))
             return
-        if not _exists(api, paths.local_queues(api.namespace, version, queue)):
-            message = (
-                f"the LocalQueue '{queue}' of this virtual cluster does not exist in namespace"
-                f" {api.namespace}; an operator has to create it, or correct the profile"
-            )
-            problems.add(_at(place, "no-queue", message))
+        message = (
+            f"the LocalQueue '{queue}' of this virtual cluster does not exist in namespace"
+            f" {api.namespace}; an operator has to create it, or correct the profile"
+        )
+        path = paths.local_queues(api.namespace, version, queue)
+        _check_exists(api, path, what, place.problem("no-queue", message), problems)
 
 
 def _check_priorities(api: Api, jobset: Object, job: Job, problems: Problems) -> None:
     """Whether its priority classes exist, which only the pods would be refused for."""
-    place = root_of(job).at(("defaults", "virtualCluster"))
+    place = job.value.at(("defaults", "virtualCluster"))
     names = {pod.get("priorityClassName", "") for _, pod in _pods(jobset, job)} - {""}
     for name in sorted(names):
-        with _may_be_forbidden(api, f"whether the priority class '{name}' exists", problems):
-            if not _exists(api, paths.priority_classes(name)):
-                message = f"its priority class '{name}' does not exist on this cluster"
-                problems.add(_at(place, "no-priority-class", message))
+        what = f"priority class '{name}'"
+        missing = place.problem("no-priority-class", f"its {what} does not exist on this cluster")
+        _check_exists(api, paths.priority_classes(name), f"the {what}", missing, problems)
 
 
-def _exists(api: Api, path: str) -> bool:
-    try:
-        api.get(path)
-    except ApiError as error:
-        if error.status != HTTPStatus.NOT_FOUND:
-            raise
-        return False
-    return True
-
-
-def _at(place: Location | None, code: str, message: str, severity: Severity = "error") -> Problem:
-    if place is None:
-        return Problem(code, message, severity=severity)
-    return place.problem(code, message, severity=severity)
+def _check_exists(api: Api, path: str, what: str, missing: Problem, problems: Problems) -> None:
+    """Report what is `missing` if there is nothing at a path; `what` names it where we may not ask."""
+    with _may_be_forbidden(api, f"whether {what} exists", problems):
+        try:
+            api.get(path)
+        except ApiError as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+            problems.add(missing)

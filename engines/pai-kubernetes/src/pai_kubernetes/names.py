@@ -34,6 +34,11 @@ def run_name(job_name: str, suffix: str) -> str:
     return f"{_label(job_name, _LONGEST_MADE - len(suffix) - 1) or 'job'}-{suffix}"
 
 
+def job_config_name(run: str) -> str:
+    """The name of the ConfigMap with the job of a run."""
+    return f"{run}-job"
+
+
 def role_names(roles: Iterable[str], run: str, instances: Mapping[str, int]) -> dict[str, str]:
     """The name of the replicated job of each role in a run, by the roles' names."""
     names: dict[str, str] = {}

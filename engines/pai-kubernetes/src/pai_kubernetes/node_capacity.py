@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from pai_kubernetes.run.fields import mapping, name_of
+from pai_kubernetes.api.fields import mapping, name_of
 from pai_runtime.task.record import record
 
 _UNITS: Final = {

@@ -38,8 +38,7 @@ _PIECE: Final = 1 << 16
 class Watch:
     """A collection that is listed, and then watched in a thread of its own until it is closed.
 
-    `objects`: all of them by name, as they were at one time; each change replaces the mapping, so that one
-    that was taken stays as it is. Those out of a list may have no ``kind``, and none has ``managedFields``.
+    `objects` may have no ``kind`` if they come out of a list, and none has ``managedFields``.
     `on_change` is called in the thread, with the kind of change and the object: ``SYNCED`` (object empty)
     when all of `objects` is new, ``ADDED``, ``MODIFIED``, ``DELETED``, and ``FAILED`` with which it ends, as
     `error` says: what no other try gets over, such as 403. `trouble` is why it is not up to date at present,
@@ -55,7 +54,6 @@ class Watch:
         fields: str = "",
         on_change: Callable[[str, dict[str, Any]], None],
     ) -> None:
-        self.objects: Mapping[str, dict[str, Any]] = {}
         self.error: ApiError | None = None
         self.trouble: ApiError | None = None
         self._api = api
@@ -63,10 +61,21 @@ class Watch:
         self._selector = selector
         self._fields = fields
         self._on_change = on_change
+        self._lock = threading.Lock()
+        self._objects: dict[str, dict[str, Any]] = {}
+        self._taken: Mapping[str, dict[str, Any]] | None = None
         self._closed = threading.Event()
         self._has_begun = threading.Event()
         self._stream: Stream | None = None
         self._failures = 0
+
+    @property
+    def objects(self) -> Mapping[str, dict[str, Any]]:
+        """All of them by name, as they are now: a mapping that never changes, the same one until they do."""
+        with self._lock:
+            if self._taken is None:
+                self._taken = dict(self._objects)
+            return self._taken
 
     def start(self) -> None:
         """Begin."""
@@ -91,7 +100,9 @@ class Watch:
                 listing = self._api.list(
                     self._path, selector=self._selector, fields=self._fields, retry=False
                 )
-                self.objects = {each["metadata"]["name"]: _kept(each) for each in listing.items}
+                objects = {each["metadata"]["name"]: _kept(each) for each in listing.items}
+                with self._lock:
+                    self._objects, self._taken = objects, None
                 self.trouble = None
                 self._tell(SYNCED, {})
                 self._follow(listing.version)
@@ -149,12 +160,13 @@ class Watch:
         version = str(metadata.get("resourceVersion") or "") if isinstance(metadata, dict) else ""
         if kind in (ADDED, MODIFIED, DELETED) and is_object(document) and isinstance(document, dict):
             name = document["metadata"]["name"]
-            objects = {**self.objects, name: _kept(document)}
-            if kind == DELETED:
-                del objects[name]
-            if len(objects) > MOST_ITEMS:
+            with self._lock:
+                self._objects[name] = _kept(document)
+                if kind == DELETED:
+                    del self._objects[name]
+                self._taken = None
+            if len(self._objects) > MOST_ITEMS:
                 raise too_many(self._api.asked("watch", self._path), MOST_ITEMS)
-            self.objects = objects
             self._tell(str(kind), document)
         return version
 

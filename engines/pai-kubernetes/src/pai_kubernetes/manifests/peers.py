@@ -1,5 +1,6 @@
 """By which names the tasks of a run are reached: JobSet gives their pods these."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from pai_kubernetes.names import role_names
@@ -15,7 +16,7 @@ def run_roles(job: Job, run: str) -> dict[str, str]:
     return role_names(job.roles, run, {name: role.instances for name, role in job.roles.items()})
 
 
-def run_peers(job: Job, run: str, user: str) -> Peers:
-    """The peers of the tasks of a run."""
-    hosts = {role: f"{run}-{name}-0-{{index}}.{run}" for role, name in run_roles(job, run).items()}
+def run_peers(job: Job, run: str, roles: Mapping[str, str], user: str) -> Peers:
+    """The peers of the tasks of a run, whose `roles` are those of `run_roles`."""
+    hosts = {role: f"{run}-{name}-0-{{index}}.{run}" for role, name in roles.items()}
     return Peers(framework=run, user=user, gang=job.gang, barrier_seconds=BARRIER_SECONDS, hosts=hosts)

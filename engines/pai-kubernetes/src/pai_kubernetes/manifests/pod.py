@@ -9,6 +9,7 @@ from pai_kubernetes.manifests.resources import RUNTIME_LOG, init_resources, sche
 from pai_kubernetes.manifests.run_objects import RunObjects
 from pai_kubernetes.manifests.storages import StorageVolumes
 from pai_runtime.job.model import TaskRole
+from pai_runtime.pod.code import CODE
 from pai_runtime.pod.runtime_log import DECIDING_VARIABLE, FAILURE, SUCCESS
 from pai_runtime.task.bundle import LAUNCHER, PREFIX, VOLUME
 from pai_runtime.task.plan import Plan
@@ -161,7 +162,7 @@ def _app(run: RunObjects, role: TaskRole, plan: Plan, image: str, storages: Moun
         "image": image,
         "imagePullPolicy": run.profile.image_pull_policy,
         "command": [LAUNCHER],
-        **({"workingDir": f"{VOLUME}/code"} if run.code_config else {}),
+        **({"workingDir": f"{VOLUME}/{CODE}"} if run.code_config else {}),
         "resources": task_resources(role, run.profile),
         "securityContext": _without_capabilities(*sorted(capabilities)),
         "terminationMessagePath": _TERMINATION_LOG,

@@ -5,7 +5,7 @@ from typing import Any
 
 from pai_kubernetes import labels
 from pai_kubernetes.manifests.job_config import JobFile
-from pai_kubernetes.names import label_value
+from pai_kubernetes.names import job_config_name, label_value
 from pai_kubernetes.profile import KubernetesProfile
 from pai_runtime.engines.cluster import ClusterRequest
 from pai_runtime.job.model import Job
@@ -27,7 +27,7 @@ class RunObjects:
     @property
     def job_config(self) -> str:
         """The ConfigMap with the job."""
-        return f"{self.name}-job"
+        return job_config_name(self.name)
 
     @property
     def code_config(self) -> str:

@@ -4,8 +4,8 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
+from pai_kubernetes.api.fields import condition, holds, mapping, moment, string, whole, words
 from pai_kubernetes.labels import APP, INIT
-from pai_kubernetes.run.fields import condition, holds, mapping, moment, string, whole, words
 from pai_kubernetes.run.pods import container_status
 from pai_runtime.task.exit_record import read_termination_message
 from pai_runtime.task.record import record

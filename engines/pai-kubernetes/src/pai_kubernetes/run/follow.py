@@ -1,20 +1,18 @@
 """Following a run on a cluster until it is over, or until somebody has seen enough of it."""
 
 import shlex
-import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from types import FrameType
 from typing import Final
 
 from pai_kubernetes.run.logs import Logs
 from pai_kubernetes.run.news import news
+from pai_kubernetes.run.signals import stop_signals
 from pai_kubernetes.run.watched import Watched
 from pai_runtime.engines.cluster import ClusterError
 from pai_runtime.engines.view import View
 from pai_runtime.runs.state import Run, Unreadable
-from pai_runtime.supervisor.stop import STOP_SIGNALS, on_stop_signals
 
 _SHOW_EVERY: Final = 0.25
 _AWAY: Final = 30.0
@@ -46,7 +44,7 @@ class Follower:
     def follow(self) -> tuple[Run, int]:
         """The run as it was at last, and the exit status; raises `ClusterError`."""
         run = self._run()
-        with self._signals():
+        with stop_signals(self._interrupt):
             while not (self._interrupted or run.over):
                 self._view.show(run)
                 self._watched.changed.wait(_SHOW_EVERY)
@@ -106,16 +104,6 @@ class Follower:
 
     def _command(self, word: str, *more: str) -> str:
         return shlex.join(["pai-runtime", word, self._name, *more, *self._options])
-
-    @contextmanager
-    def _signals(self) -> Iterator[None]:
-        before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
-        on_stop_signals(self._interrupt)
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
     def _interrupt(self, _number: int, _frame: FrameType | None) -> None:
         if self._interrupted:

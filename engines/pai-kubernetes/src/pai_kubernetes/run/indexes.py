@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from pai_kubernetes.api.fields import label, string
 from pai_kubernetes.labels import REPLICATED_JOB
-from pai_kubernetes.run.fields import label, string
 from pai_kubernetes.run.roles import MOST_TASKS
 
 

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from pai_kubernetes.api.fields import label, mapping, whole
 from pai_kubernetes.labels import REPLICATED_JOB
-from pai_kubernetes.run.fields import label, mapping, whole
 from pai_kubernetes.run.retrying import role_is_over
 from pai_kubernetes.run.roles import Role, read_roles
 from pai_kubernetes.run.state import run_of

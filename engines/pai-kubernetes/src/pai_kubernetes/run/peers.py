@@ -4,14 +4,17 @@ import json
 from collections.abc import Mapping
 
 from pai_kubernetes.api.client import Api
+from pai_kubernetes.api.fields import mapping, string
 from pai_kubernetes.api.paths import config_maps
-from pai_kubernetes.run.fields import mapping, string
+from pai_kubernetes.names import job_config_name
 from pai_runtime.document.document import parse_document
 from pai_runtime.document.problems import InvalidInput, Problems
 from pai_runtime.job.load import load_job
 from pai_runtime.job.overrides import NO_OVERRIDES, Overrides
 from pai_runtime.job.plugins import JobPlugins
 from pai_runtime.plan.environment import JobEnvironment, TaskName
+from pai_runtime.pod.given_run import JOB_FILE, OVERRIDES_FILE
+from pai_runtime.pod.peers import FILE as PEERS
 from pai_runtime.pod.peers import Peers
 from pai_runtime.pod.placement import peers_placement
 from pai_runtime.task.bundle import VOLUME
@@ -23,12 +26,12 @@ _NO_PLUGINS = JobPlugins(lambda _: None, lambda: "storage", lambda: "callbacks",
 
 def shared_variables(api: Api, run: str, addresses: Mapping[TaskName, str]) -> SharedVariables:
     """Those of a run, with the addresses that are known; empty if it cannot be told. Raises `ApiError`."""
-    data = mapping(api.get(config_maps(api.namespace, f"{run}-job")), "data")
+    data = mapping(api.get(config_maps(api.namespace, job_config_name(run))), "data")
     try:
-        peers = Peers.from_json(json.loads(string(data, "peers.json")))
-        overrides = string(data, "overrides.json")
+        peers = Peers.from_json(json.loads(string(data, PEERS)))
+        overrides = string(data, OVERRIDES_FILE)
         changes = Overrides.from_json(json.loads(overrides)) if overrides else NO_OVERRIDES
-        root = parse_document(string(data, "job_config.yaml"), "job_config.yaml")
+        root = parse_document(string(data, JOB_FILE), JOB_FILE)
         # Definitions are not looked for: they say nothing of where tasks are.
         job = load_job(root, None, _NO_PLUGINS, Problems(), changes)
         return JobEnvironment(job, peers_placement(job, peers, addresses, VOLUME)).shared

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from pai_kubernetes.api.fields import annotation, label, mapping, mappings, moment, name_of, string, whole
 from pai_kubernetes.labels import (
     APP,
     COMPLETION_INDEX,
@@ -12,7 +13,6 @@ from pai_kubernetes.labels import (
     REPLICATED_JOB,
     RESTART_ATTEMPT,
 )
-from pai_kubernetes.run.fields import annotation, label, mapping, mappings, moment, name_of, string, whole
 from pai_kubernetes.run.roles import Role
 from pai_runtime.plan.environment import TaskName
 from pai_runtime.task.record import record

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from pai_kubernetes.api.client import Api
+from pai_kubernetes.api.fields import label, name_of, string
 from pai_kubernetes.api.paths import KUEUE_GROUP, api_group, workloads
 from pai_kubernetes.labels import QUEUE
-from pai_kubernetes.run.fields import label, name_of, string
 
 _VERSIONS: Final = ("v1beta2", "v1beta1")
 """Those that are understood here; what is read of a Workload is the same in them."""
@@ -27,10 +27,7 @@ def job_uid_selector(jobset: Mapping[str, Any]) -> str:
 
 def find_workload(api: Api, jobset: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The Workload of a JobSet, if it is in a queue and has one yet; raises `ApiError`."""
-    if not label(jobset, QUEUE):
-        return None
-    path = workloads(api.namespace, kueue_version(api))
-    return next(iter(api.list(path, selector=job_uid_selector(jobset)).items), None)
+    return _find_workload(api, jobset, kueue_version(api)) if label(jobset, QUEUE) else None
 
 
 def deactivate(api: Api, jobset: Mapping[str, Any]) -> bool:
@@ -38,8 +35,16 @@ def deactivate(api: Api, jobset: Mapping[str, Any]) -> bool:
 
     False: it has a queue, and Kueue has no Workload of it yet.
     """
-    workload = find_workload(api, jobset)
-    if workload is not None:
-        path = workloads(api.namespace, kueue_version(api), name_of(workload))
-        api.patch(path, {"spec": {"active": False}})
-    return workload is not None or not label(jobset, QUEUE)
+    if not label(jobset, QUEUE):
+        return True
+    version = kueue_version(api)
+    workload = _find_workload(api, jobset, version)
+    if workload is None:
+        return False
+    api.patch(workloads(api.namespace, version, name_of(workload)), {"spec": {"active": False}})
+    return True
+
+
+def _find_workload(api: Api, jobset: Mapping[str, Any], version: str) -> Mapping[str, Any] | None:
+    path = workloads(api.namespace, version)
+    return next(iter(api.list(path, selector=job_uid_selector(jobset)).items), None)

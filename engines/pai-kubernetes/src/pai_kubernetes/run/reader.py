@@ -10,12 +10,12 @@ from typing import Any, Final
 
 from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.errors import ApiError
+from pai_kubernetes.api.fields import label, moment
 from pai_kubernetes.api.paths import events, jobs, jobsets, pods
 from pai_kubernetes.api.pod_logs import NO_LOG
 from pai_kubernetes.api.times import as_text
 from pai_kubernetes.labels import APP, CANCELLED, INIT, RUN, RUNTIME_LOG
 from pai_kubernetes.run.ends import end_of
-from pai_kubernetes.run.fields import label, moment
 from pai_kubernetes.run.follow import Follower
 from pai_kubernetes.run.logs import Logs, TaskLog, read_log
 from pai_kubernetes.run.peers import shared_variables
@@ -30,7 +30,7 @@ from pai_kubernetes.run.pods import (
 )
 from pai_kubernetes.run.queueing import deactivate, find_workload
 from pai_kubernetes.run.roles import read_roles
-from pai_kubernetes.run.state import run_of
+from pai_kubernetes.run.state import readable, run_of
 from pai_kubernetes.run.watched import Watched, no_such_run
 from pai_runtime.engines.view import View
 from pai_runtime.runs.cannot_enter import CannotEnter
@@ -155,24 +155,25 @@ class Reader:
         raise CannotEnter(f"enter it with kubectl: {shlex.join([*words, *(argv or ['sh'])])}")
 
     def _ask(self) -> Run | Unreadable:
-        namespace = self._api.namespace
         try:
-            jobset = self._api.get(jobsets(namespace, self.named))
+            jobset = self._api.get(jobsets(self._api.namespace, self.named))
         except ApiError as error:
             if error.status == HTTPStatus.NOT_FOUND and error.reason == "NotFound":
                 return no_such_run(self.named, self._api)
             raise
+        return readable(lambda: self._read(jobset))
+
+    def _read(self, jobset: Mapping[str, Any]) -> Run:
+        """The run of a JobSet, with no more requests than its state needs; raises `ValueError`."""
+        namespace = self._api.namespace
         found = self._api.list(pods(namespace), selector=of_run(self.named)).items
-        try:
-            self._pods = by_task(task_pods(read_roles(jobset), found))
-            run = run_of(jobset, found)
-            if run.over and any(task.state == "stopped" for task in run.tasks):
-                ended = self._api.list(jobs(namespace), selector=of_run(self.named)).items
-                run = run_of(jobset, found, jobs=ended)
-            elif not run.over and any(task.state == "waiting" for task in run.tasks):
-                run = run_of(jobset, found, self._events(), self._workload(jobset))
-        except ValueError as error:
-            return Unreadable(str(error))
+        self._pods = by_task(task_pods(read_roles(jobset), found))
+        run = run_of(jobset, found)
+        if run.over and any(task.state == "stopped" for task in run.tasks):
+            ended = self._api.list(jobs(namespace), selector=of_run(self.named)).items
+            return run_of(jobset, found, jobs=ended)
+        if not run.over and any(task.state == "waiting" for task in run.tasks):
+            return run_of(jobset, found, self._events(), self._workload(jobset))
         return run
 
     def _events(self) -> Sequence[Mapping[str, Any]]:

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from pai_kubernetes.api.fields import condition, mapping, mappings, string, whole
 from pai_kubernetes.run.ends import End
-from pai_kubernetes.run.fields import condition, mapping, mappings, string, whole
 from pai_kubernetes.run.pods import TaskPod
 
 Followed = Literal["again", "never", "permanent"]

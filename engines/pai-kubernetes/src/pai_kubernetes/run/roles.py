@@ -5,8 +5,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from pai_kubernetes.api.fields import annotation
 from pai_kubernetes.labels import ROLES
-from pai_kubernetes.run.fields import annotation
 from pai_runtime.task.record import record
 
 _ROLE, _REPLICATED_JOB = "[A-Za-z_][A-Za-z0-9_]*", "[a-z0-9-]+"

@@ -2,14 +2,16 @@
 
 import time
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from pai_kubernetes.api.client import Api
+from pai_kubernetes.api.fields import label, moment, name_of
 from pai_kubernetes.api.paths import jobs, jobsets
 from pai_kubernetes.api.watch import Watch
 from pai_kubernetes.labels import JOBSET_NAME, RUN
-from pai_kubernetes.run.fields import label, moment, name_of
 from pai_kubernetes.run.listing import listed_run
+from pai_kubernetes.run.state import readable
 from pai_kubernetes.run.watched import FIRST_LISTS
 from pai_runtime.runs.state import Run, Unreadable
 
@@ -68,11 +70,6 @@ def _runs(found: _Objects, of_runs: _Objects) -> dict[str, Run | Unreadable]:
     for job in of_runs:
         by_run.setdefault(label(job, JOBSET_NAME), []).append(job)
     latest = sorted(found, key=lambda each: moment(each, "metadata", "creationTimestamp") or 0, reverse=True)
-    return {name_of(each): _run(each, by_run.get(name_of(each), ())) for each in latest}
-
-
-def _run(jobset: Mapping[str, Any], jobs_of_run: _Objects) -> Run | Unreadable:
-    try:
-        return listed_run(jobset, jobs_of_run)
-    except ValueError as error:
-        return Unreadable(str(error))
+    return {
+        name_of(each): readable(partial(listed_run, each, by_run.get(name_of(each), ()))) for each in latest
+    }

@@ -3,12 +3,10 @@
 Whatever is in these objects, texts come out printable and bounded, and no task too many.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from pai_kubernetes.labels import APP, CANCELLED, FILE, JOB, USER
-from pai_kubernetes.run.ends import End, end_of
-from pai_kubernetes.run.fields import (
+from pai_kubernetes.api.fields import (
     annotation,
     condition,
     holds,
@@ -21,6 +19,8 @@ from pai_kubernetes.run.fields import (
     whole,
     words,
 )
+from pai_kubernetes.labels import APP, CANCELLED, FILE, JOB, USER
+from pai_kubernetes.run.ends import End, end_of
 from pai_kubernetes.run.indexes import ended_indexes
 from pai_kubernetes.run.pods import TaskPod, addresses, container_status, latest_pods, task_pods
 from pai_kubernetes.run.retrying import is_followed, restarts_left, role_is_over
@@ -29,7 +29,7 @@ from pai_kubernetes.run.waiting import Warnings, why_no_pod, why_pending
 from pai_runtime.plan.environment import TaskName
 from pai_runtime.runs.failed_callbacks import count_failed_callbacks
 from pai_runtime.runs.first_failure import first_failure
-from pai_runtime.runs.state import Run, RunOutcome, RunTask, TaskStatus
+from pai_runtime.runs.state import Run, RunOutcome, RunTask, TaskStatus, Unreadable
 from pai_runtime.task.record import record, replace
 
 ENGINE = "kubernetes"
@@ -55,6 +55,14 @@ class _Objects:
     def is_done(self, role: Role) -> bool:
         """Whether no more pods of a role come."""
         return self.over or self.cancelled or role_is_over(self.jobset, role.job)
+
+
+def readable(read: Callable[[], Run]) -> Run | Unreadable:
+    """The run that `read` returns, or why it cannot be read: what `read` says with a `ValueError`."""
+    try:
+        return read()
+    except ValueError as error:
+        return Unreadable(str(error))
 
 
 def run_of(

@@ -1,21 +1,18 @@
 """Creating the objects of a run, all or none."""
 
 import secrets
-import signal
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from types import FrameType
 from typing import Any, Final
 
 from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.errors import ApiError
+from pai_kubernetes.api.fields import name_of, string
 from pai_kubernetes.api.paths import OF_KIND, jobsets
-from pai_kubernetes.run.fields import name_of, string
+from pai_kubernetes.run.signals import stop_signals
 from pai_runtime.engines.cluster import Manifests
 from pai_runtime.runs.cannot_run import CannotRun
-from pai_runtime.supervisor.stop import STOP_SIGNALS, on_stop_signals
 
 SUFFIX_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 """Without vowels and what looks alike: a suffix is no word, and can be read out."""
@@ -44,7 +41,7 @@ def submit(api: Api, render: Render) -> str:
         jobset = _jobset(rendered)
         taken = name_of(jobset)
         try:
-            with _interruptible():
+            with stop_signals(_interrupt):
                 _create_all(api, rendered, jobset)
         except ApiError as error:
             if error.status == HTTPStatus.CONFLICT and error.reason == "AlreadyExists":
@@ -60,22 +57,8 @@ def _jobset(rendered: Manifests) -> Mapping[str, Any]:
     return next(each for each in rendered.objects if each["kind"] == "JobSet")
 
 
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """SIGTERM and SIGHUP, too, end it in an orderly way, so that nothing is left that is half made."""
-    if threading.current_thread() is not threading.main_thread():  # no other one is told of signals
-        yield
-        return
-    before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
-    on_stop_signals(_interrupt)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    """Any of the signals ends it in an orderly way, so that nothing is left that is half made."""
     raise KeyboardInterrupt
 
 

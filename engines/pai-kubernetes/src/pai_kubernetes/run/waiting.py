@@ -7,8 +7,7 @@ container has the registry's words during the back-off, too; before, only the ev
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from pai_kubernetes.labels import APP, INIT, QUEUE, RUNTIME_LOG
-from pai_kubernetes.run.fields import (
+from pai_kubernetes.api.fields import (
     condition,
     holds,
     label,
@@ -19,6 +18,7 @@ from pai_kubernetes.run.fields import (
     string,
     words,
 )
+from pai_kubernetes.labels import APP, INIT, QUEUE, RUNTIME_LOG
 from pai_kubernetes.run.pods import container_status
 from pai_runtime.task.record import record
 

@@ -8,14 +8,14 @@ from typing import Any, Final
 
 from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.errors import ApiError
+from pai_kubernetes.api.fields import label, mapping, name_of, string
 from pai_kubernetes.api.paths import events, jobs, jobsets, pods, workloads
 from pai_kubernetes.api.watch import Watch
 from pai_kubernetes.labels import QUEUE
-from pai_kubernetes.run.fields import label, mapping, name_of, string
 from pai_kubernetes.run.pods import TaskPod, by_task, latest_pods, of_run, task_pods
 from pai_kubernetes.run.queueing import job_uid_selector, kueue_version
 from pai_kubernetes.run.roles import read_roles
-from pai_kubernetes.run.state import run_of
+from pai_kubernetes.run.state import readable, run_of
 from pai_runtime.plan.environment import TaskName
 from pai_runtime.runs.state import Run, Unreadable
 
@@ -90,10 +90,8 @@ class Watched:
         if jobset is None:
             return no_such_run(self._name, self._api)
         workload = next(iter(self._workloads.objects.values()), None) if self._workloads else None
-        try:
-            return run_of(jobset, self._pods_now(), warned, workload, gone, jobs=self._jobs, gone=gone_at)
-        except ValueError as error:
-            return Unreadable(str(error))
+        now = self._pods_now()
+        return readable(lambda: run_of(jobset, now, warned, workload, gone, jobs=self._jobs, gone=gone_at))
 
     def _settle(self) -> None:
         """Ask once more for all pods: the watch of the JobSet may be ahead of that of its pods."""
