@@ -207,59 +207,6 @@ def test_a_task_that_ended_before_it_could_be_told_so_is_the_end(
     assert capfd.readouterr().out == "over\n"
 
 
-def _link(volume: Path) -> None:
-    (volume / "secret").write_text("sesame\n")
-    (volume / "logs" / "pod" / "runtime.log").symlink_to(volume / "secret")
-    (volume / "runtime.d" / "variables.json").symlink_to(volume / "secret")
-
-
-def _folder_link(volume: Path) -> None:
-    (volume / "elsewhere").mkdir()
-    (volume / "elsewhere" / "runtime.log").write_text("sesame\n")
-    (volume / "logs" / "pod").rmdir()
-    (volume / "logs" / "pod").symlink_to(volume / "elsewhere")
-
-
-def _fifo(volume: Path) -> None:
-    os.mkfifo(volume / "logs" / "pod" / "runtime.log")
-    os.mkfifo(volume / "runtime.d" / "variables.json")
-
-
-def _nonsense(volume: Path) -> None:
-    variables(volume, "[" * 100_000)
-
-
-def _wrong(volume: Path) -> None:
-    variables(volume, {"A": "sesame"})
-
-
-def _nothing(volume: Path) -> None:
-    (volume / "logs" / "pod").rmdir()
-    (volume / "logs").rmdir()
-    (volume / "runtime.d").rmdir()
-
-
-@pytest.mark.parametrize("make", [_link, _folder_link, _fifo, _nonsense, _wrong, _nothing])
-def test_what_a_task_leaves_in_the_place_of_its_files_is_not_followed(volume: Path, make: Any) -> None:
-    make(volume)
-    script = (
-        "import signal, sys; sys.argv[1:] = ['init', '--print-logs'];"
-        "from pai_runtime.pod import runtime_log; told = iter([None, None, 15]);"
-        "signal.sigtimedwait = lambda numbers, pause: next(told);"
-        "from pai_runtime.cli import main; sys.exit(main())"
-    )
-    environment = {**os.environ, "PAI_WORK_DIR": str(volume)}
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        check=False,
-    )
-    assert (done.returncode, done.stdout) == (0, b""), done.stderr
-    assert b"Traceback" not in done.stderr
-
-
 def test_it_needs_nothing_of_what_init_does(volume: Path) -> None:
     script = (
         "import signal, sys; sys.argv[1:] = ['init', '--print-logs'];"

@@ -19,6 +19,7 @@ from pai_kubernetes.api.watch import Watch
 from pai_kubernetes.labels import JOBSET_NAME, ROLES, RUN
 from pai_kubernetes.run.follow import exit_status
 from pai_kubernetes.run.state import run_of
+from pai_runtime.runs.told_variables import PREFIX
 from tests.kubernetes import run_objects
 from tests.kubernetes.api_server import ApiServer, Fault
 from tests.local_server import LocalServer
@@ -168,6 +169,52 @@ def test_no_answer_breaks_a_command(server: ApiServer, command: str) -> None:
         assert ended.returncode in (0, 2), (name, ended.stderr)
         assert not {"\x1b", "\x07", "\u202e"} & set(ended.stdout + ended.stderr)
         assert TOKEN not in ended.stdout + ended.stderr
+
+
+TOLD = [
+    b'{"A": 1}',
+    b'{"A": {"source": "x", "value": ' + b"[" * 900 + b"]" * 900 + b"}}",
+    b'{"A": {"source": ["\\u001b[2J"], "value": {"a": "\\u202e"}}}',
+    b'{"\\u001b[2J\\nA": {"source": "\\u001b]0;x\\u0007", "value": "a\\nb\\u202e\\ud800"}}',
+    b"[" * 900_000,
+    b'{"A": {"source": "x", "value": ' + b"9" * 5000 + b"}}",
+    b'{"\xff": 1}',
+]
+
+
+@pytest.mark.usefixtures("lab")
+def test_what_a_task_has_told_as_its_variables_breaks_nothing(server: ApiServer) -> None:
+    put_run(server)
+    peers = {"peersVersion": 1, "framework": NAME, "user": "kim", "gang": True, "barrierSeconds": 600.0}
+    data = {"job_config.yaml": "", "peers.json": json.dumps({**peers, "hosts": {}})}
+    server.put(paths.config_maps(NAMESPACE), {"metadata": {"name": f"{NAME}-job"}, "data": data})
+    pod = run_objects.pod()["metadata"]["name"]
+    statuses = set()
+    for told in TOLD:
+        server.log(pod, "runtime-log", PREFIX + told + b"\n")
+        ended = cli("explain", "--on", "lab", NAME, "worker/0")
+        assert "Traceback" not in ended.stderr, told
+        assert ended.returncode == 0 or len(ended.stderr.splitlines()) == 1, told
+        assert not {"\x1b", "\x07", "\u202e"} & set(ended.stdout + ended.stderr), told
+        statuses.add(ended.returncode)
+    assert statuses == {0, 2}
+
+
+@pytest.mark.usefixtures("lab")
+def test_a_record_of_any_texts_breaks_no_analysis(server: ApiServer) -> None:
+    texts: dict[str, Any] = {
+        "phrase": [ESCAPES],
+        "message": ESCAPES,
+        "role": "other",
+        "failedUse": 7,
+        "errorLogs": ESCAPES,
+    }
+    put_run(server, run_objects.terminated(1, run_objects.record(1, **texts)))
+    server.log(run_objects.pod()["metadata"]["name"], "app", ESCAPES.encode() * 1000, ended=True)
+    for command in (["analyze"], ["ps"], ["ps", "--json"]):
+        ended = cli(command[0], "--on", "lab", *command[1:], NAME)
+        assert "Traceback" not in ended.stderr, command
+        assert not {"\x1b", "\x07", "\u202e"} & set(ended.stdout + ended.stderr), command
 
 
 @pytest.mark.usefixtures("lab")

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from pai_kubernetes.api import paths
+from pai_kubernetes.api.pod_logs import MOST_BUFFERED
 from pai_kubernetes.run import logs
 from pai_kubernetes.run.reader import Reader
 from pai_runtime.runs.reader import LogReader
@@ -15,6 +16,7 @@ from pai_runtime.terminal.task_logs import CannotReadLog, WantedLogs, print_logs
 from tests.kubernetes.api_server import ApiServer, Fault
 from tests.kubernetes.played_cluster import NAMESPACE, PlayedCluster, PlayedView, be_quick
 from tests.kubernetes.run_objects import LATER, NAME, running, terminated
+from tests.support import until
 
 _KIND = "/api/v1/pods/log"
 
@@ -243,14 +245,17 @@ def test_ends_of_logs_are_not_asked_for_without_bound(
     assert server.counts["get", _KIND] == 3
 
 
-def test_a_stream_without_end_does_not_fill_the_memory(server: ApiServer) -> None:
+@pytest.mark.parametrize("endless", [b"y" * 1000, b"2026-01-02T03:04:05Z \n" * 50])
+def test_a_stream_without_end_does_not_fill_the_memory(server: ApiServer, endless: bytes) -> None:
     cluster = PlayedCluster(server)
     server.log(cluster.pod(status=running()), "app", b"x")
-    server.arm(Fault(endless=b"y" * 1000), "get", "pods/log")
+    server.arm(Fault(endless=endless), "get", "pods/log")
     reader, tasks = _opened(cluster, again=True)
     log = reader.log(tasks[0], "user")
     assert len(_read(log, 100_000)) >= 100_000
     stream = log._stream
     assert stream is not None
-    assert stream._buffered <= 2 << 20
+    until(lambda: stream._buffered >= MOST_BUFFERED)
+    assert stream._buffered <= 2 * MOST_BUFFERED
+    assert len(stream._pieces) <= MOST_BUFFERED // 100  # each takes about so many bytes beside its text
     log.close()

@@ -34,6 +34,7 @@ from pai_runtime.task.state import read_state
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
+    from typing import Any
 
     from pai_runtime.pod.directories import Directories
 
@@ -60,6 +61,8 @@ task may end sooner than this has started.
 _CHUNK = 64 * 1024
 _MOST_BYTES = 4 * 1024 * 1024
 """Of ``variables.json`` and ``plan.json``; a kernel takes less of an environment."""
+_MOST_OBJECTS = 100_000
+"""Objects and lists in them: two bytes of JSON can take a hundred of memory, and the container has little."""
 
 
 def print_runtime_log(environment: Mapping[str, str]) -> int:
@@ -132,7 +135,7 @@ class _Printer:
         """Whether others wait for this task, now that it has ended."""
         try:
             with Folder.at(self._runtime, follow=False) as folder:
-                plan = loads(folder.read(PLAN, _MOST_BYTES))
+                plan = _read(folder, PLAN)
                 outcome = read_exit_record(folder).get("outcome")
             if outcome == "cancelled" or (SUCCESS if outcome == "ok" else FAILURE) in deciding:
                 return False
@@ -149,16 +152,24 @@ class _Printer:
                 if found == self._of_told:
                     return
                 self._of_told = found
-                line = told_line(loads(folder.read(VARIABLES, _MOST_BYTES)))
+                self._told += 1  # whatever it is: reading it is what costs
+                line = told_line(_read(folder, VARIABLES))
         except (OSError, ValueError, RecursionError):
             return  # there are none yet, or the task has made something else of them
-        self._told += 1
         _print(line)
 
     def _say(self, text: str) -> None:
         if not self._is_troubled:
             self._is_troubled = True
             os.write(2, f"pai-runtime: {printable(text)}\n".encode())
+
+
+def _read(folder: Folder, name: str) -> Any:
+    """The JSON in a file; raises OSError and `ValueError`."""
+    data = folder.read(name, _MOST_BYTES)
+    if data.count(b"{") + data.count(b"[") > _MOST_OBJECTS:
+        raise ValueError(f"expected at most {_MOST_OBJECTS} objects and lists")
+    return loads(data)
 
 
 def _print(data: bytes) -> None:

@@ -8,6 +8,9 @@ from pathlib import Path
 from pai_runtime.runs.log_times import LogTimes, Piece
 from pai_runtime.task.folder import Folder
 
+_MOST_FILES = 100
+"""Of one log. A task can make more, or empty ones faster than they are looked at: that would never end."""
+
 
 class LogFollower:
     """The new part of a log since the last call, starting with the oldest file that is kept.
@@ -33,23 +36,25 @@ class LogFollower:
 
         Raises `OSError` if there is something that cannot be read.
         """
-        data = b""
-        while len(data) < most:
+        data, passed = b"", 0
+        while len(data) < most and passed < _MOST_FILES:
             piece = self._read_here(most - len(data))
             data += piece
             if not piece and not self._go_on():
                 break
+            passed += not piece
         return data
 
     def read_timed(self, most: int) -> list[Piece]:
         """As `read`, in pieces that were written at different times."""
         self._is_timed = True
-        while True:
+        for _ in range(_MOST_FILES):
             offset = self._offset
             if data := self._read_here(most):
                 return self._times.split(offset, data)
             if not self._go_on():
-                return []
+                break
+        return []
 
     def size(self) -> int:
         """How many bytes are kept of it now."""
@@ -145,16 +150,17 @@ class LogFollower:
         # From the youngest on, so that a rotation meanwhile shows a file twice, and hides none.
         following = None
         open_now = os.fstat(self._fd) if self._fd is not None else None
-        number = 0
-        while (found := self._stat(folder, number)) or number == 0:  # the live one may be away for a moment
+        for number in range(_MOST_FILES):
+            found = self._stat(folder, number)
+            if not found and number:  # the live one may be away for a moment
+                # While files are renamed there is a gap among them. What is behind it is found the next time.
+                return None if self._stat(folder, number + 1) else following
             if found and open_now is not None and os.path.samestat(found, open_now):
                 return following
             if found and self._passed is not None and _unchanged(found, self._passed):
                 return following
             following = (number, found) if found else None
-            number += 1
-        # While files are renamed there is a gap among them. What is behind it is found the next time.
-        return None if self._stat(folder, number + 1) else following
+        return following
 
     def _stat(self, folder: Folder, number: int) -> os.stat_result | None:
         try:

@@ -14,12 +14,14 @@ from pai_runtime.plugin.backoff import backoff
 from pai_runtime.runs.log_times import Piece
 
 MOST_BUFFERED: Final = 1 << 20
-"""Bytes that nobody has read yet; then the node has to wait."""
+"""Bytes of memory for what nobody has read yet; then the node has to wait."""
 
 NO_LOG: Final = (400, 404)
 """The pod is gone, or has no such container that has started."""
 
 _PIECE: Final = 1 << 16
+_OF_A_PIECE: Final = 128
+"""Bytes of memory that a piece takes beside its text: a log may be of empty lines."""
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 30
 _SECOND: Final = 10**9
@@ -81,7 +83,7 @@ class LogStream:
             while self._pieces and most > 0:
                 taken.append(self._pieces.popleft())
                 most -= len(taken[-1][1])
-                self._buffered -= len(taken[-1][1])
+                self._buffered -= len(taken[-1][1]) + _OF_A_PIECE
             if not taken and self._error is not None:
                 error, self._error = self._error, None
                 raise error
@@ -146,7 +148,7 @@ class LogStream:
         with self._changed:
             self._changed.wait_for(lambda: self._buffered < MOST_BUFFERED or self._is_closed)
             self._pieces.append(piece)
-            self._buffered += len(piece[1])
+            self._buffered += len(piece[1]) + _OF_A_PIECE
             self._changed.notify_all()
 
 
