@@ -12,7 +12,12 @@ from pai_runtime.document.document import parse_document
 from pai_runtime.document.schemas import package_schema
 from pai_runtime.task.analysis import Analysis
 from pai_runtime.task.exit_codes import RUNTIME_ERROR
-from pai_runtime.task.exit_record import MOST_BYTES, exit_record, termination_message
+from pai_runtime.task.exit_record import (
+    MOST_BYTES,
+    exit_record,
+    read_termination_message,
+    termination_message,
+)
 from pai_runtime.task.launch import LaunchOptions
 from pai_runtime.task.outcome import CallbackFailure, Result
 from tests.task_harness import plan, run_task, use
@@ -87,6 +92,17 @@ def test_of_a_record_that_is_too_long_the_logs_go_first_and_what_a_rule_found_st
     assert record["matchedUserLogString"] == "u" * 1900
     assert record["matchedPlatformLogString"] == "p" * 1200
     assert 0 < len(record["errorLogs"]["user"]) + len(record["errorLogs"]["platform"]) < 900
+
+
+@given(_ANY, st.integers(0, 4096))
+def test_of_a_message_that_a_kubelet_has_cut_the_record_is_what_came_first(message: str, kept: int) -> None:
+    result = Result("failed", 3, "command", 3, message=message)
+    whole = termination_message(exit_record(result, (), ("x" * 2000, "y" * 2000))).encode()
+    record = read_termination_message(whole.decode())
+    found = read_termination_message(whole[:kept].decode(errors="replace"))
+    assert list(found.items()) == list(record.items())[: len(found)]
+    assert len(found) == len(record) or kept < len(whole)
+    assert found or kept < len(whole) / 2, "the logs are last"
 
 
 def test_the_record_is_written_where_the_platform_looks_for_it_between_markers(tmp_path: Path) -> None:

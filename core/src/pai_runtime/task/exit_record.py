@@ -113,10 +113,15 @@ def read_exit_record(folder: Folder) -> dict[str, Any]:
 
 
 def read_termination_message(message: str) -> dict[str, Any]:
-    """The record in what `termination_message` gave; empty if there is none in it, or an invalid one."""
+    """The record in what `termination_message` gave; empty if there is none in it, or an invalid one.
+
+    A kubelet keeps the first 12 KiB / n of it in a pod of n containers, and a cluster can add some: of what it
+    has cut, the record is the whole lines.
+    """
     _, start, rest = message[:_MOST_READ].rpartition(_START)
     record, end, _ = rest.partition(_END)
-    return _read(record) if start and end else {}
+    whole = record if end else record[: record.rfind("\n") + 1]
+    return _read(whole) if start else {}
 
 
 def _read(text: str) -> dict[str, Any]:
