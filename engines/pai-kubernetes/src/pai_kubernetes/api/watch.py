@@ -161,12 +161,13 @@ class Watch:
         if kind in (ADDED, MODIFIED, DELETED) and is_object(document) and isinstance(document, dict):
             name = document["metadata"]["name"]
             with self._lock:
-                self._objects[name] = _kept(document)
                 if kind == DELETED:
-                    del self._objects[name]
+                    self._objects.pop(name, None)
+                elif name in self._objects or len(self._objects) < MOST_ITEMS:
+                    self._objects[name] = _kept(document)
+                else:
+                    raise too_many(self._api.asked("watch", self._path), MOST_ITEMS)
                 self._taken = None
-            if len(self._objects) > MOST_ITEMS:
-                raise too_many(self._api.asked("watch", self._path), MOST_ITEMS)
             self._tell(str(kind), document)
         return version
 
