@@ -136,6 +136,7 @@ class _Run:
         self.pods: list[_TaskPod] = []
         self._cluster, self._server = cluster, cluster.server
         self._name = jobset["metadata"]["name"]
+        assert jobset["spec"]["failurePolicy"]["restartStrategy"] == "BlockingRecreate"
         self._replicated = {each["name"]: each for each in jobset["spec"]["replicatedJobs"]}
         specs = {name: each["template"]["spec"] for name, each in self._replicated.items()}
         self._model = JobSet(specs, jobset["spec"], {name: name for name in specs})

@@ -261,6 +261,10 @@ def test_they_fit_the_published_schemas(permanent: Sequence[int], *, gang: bool)
         assert read.to_dict() == policy
 
 
+def test_a_job_is_restarted_once_all_pods_of_its_last_attempt_have_ended() -> None:
+    assert rendered().jobset["failurePolicy"]["restartStrategy"] == "BlockingRecreate"
+
+
 def test_codes_are_in_order_and_of_one_container() -> None:
     rules = rendered((12, 9, 12)).jobs[W]["podFailurePolicy"]["rules"]
     assert rules[-1]["onExitCodes"] == {"containerName": "app", "operator": "In", "values": [9, 12]}

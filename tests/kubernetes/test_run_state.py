@@ -176,6 +176,24 @@ def test_restarts_of_the_job_count_for_each_task_and_forget_their_ends() -> None
     assert [(task.state, task.retries) for task in run.tasks] == [("waiting", 2), ("running", 2)]
 
 
+def test_what_a_restarted_jobset_still_counts_of_its_last_attempt_says_nothing_of_this_one() -> None:
+    roles = {"ps": 1, "worker": 1}
+    ps, worker = ({"name": name, "succeeded": 0, "failed": 0} for name in roles)
+    of_jobs = {"restarts": 1, "replicatedJobsStatus": [{**ps, "succeeded": 1}, {**worker, "failed": 1}]}
+    run = run_of(jobset(roles, status=of_jobs), [])
+    assert _states(run) == {"ps/0": "waiting", "worker/0": "waiting"}
+    of_jobs["replicatedJobsStatus"] = [{**ps, "succeeded": 1}, worker]
+    assert _states(run_of(jobset(roles, status=of_jobs), [])) == {"ps/0": "stopped", "worker/0": "waiting"}
+
+
+@pytest.mark.parametrize(("counted", "left"), [({}, True), ({"restartsCountTowardsMax": 1}, False)])
+def test_restarts_that_do_not_count_leave_those_that_do(counted: dict[str, int], *, left: bool) -> None:
+    status = {**ended("Failed"), "restarts": 1, **counted}
+    document = jobset(status=status, spec={"failurePolicy": {"maxRestarts": 1}})
+    failed = pod(status=terminated(231, record(231, behavior="PERMANENT")), restart=1)
+    assert run_of(document, [failed]).tasks[0].not_retried is left
+
+
 def test_pods_of_a_restarted_job_may_be_seen_before_the_jobset_says_so() -> None:
     run = run_of(jobset(), [pod(status=terminated(3)), pod(index=1, status=running(), restart=1)])
     assert run.retries == 1

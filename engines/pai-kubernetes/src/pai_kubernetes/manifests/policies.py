@@ -70,6 +70,9 @@ def policies(
             "successPolicy": _success(job, names),
             "failurePolicy": {
                 "maxRestarts": min(job.retries, _MOST),
+                # Names lead to pods that are about to end, too: peers of the attempt before could be taken
+                # for those of this one.
+                "restartStrategy": "BlockingRecreate",
                 "rules": [_PERMANENT, _DISRUPTED] if job.gang else [_PERMANENT],
             },
         },

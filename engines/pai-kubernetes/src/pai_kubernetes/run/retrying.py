@@ -30,9 +30,8 @@ def job_spec(jobset: Mapping[str, Any], role_job: str) -> Mapping[str, Any]:
 
 
 def restarts_left(jobset: Mapping[str, Any]) -> bool:
-    """Whether the job as a whole may be restarted once more."""
-    counted = mapping(jobset, "status").get("restartsCountTowardsMax")
-    used = counted if type(counted) is int else whole(jobset, "status", "restarts")
+    """Whether the job as a whole may be restarted once more. A JobSet leaves out a count of 0."""
+    used = whole(jobset, "status", "restartsCountTowardsMax")
     return used < whole(jobset, "spec", "failurePolicy", "maxRestarts")
 
 
@@ -63,8 +62,12 @@ def _has_condition(pattern: Mapping[str, Any], pod: TaskPod) -> bool:
 
 
 def role_is_over(jobset: Mapping[str, Any], role_job: str) -> bool:
-    """Whether the Job of a role has ended, so that no more pods of it come."""
-    for status in mappings(jobset, "status", "replicatedJobsStatus"):
-        if string(status, "name") == role_job:
-            return whole(status, "succeeded") > 0 or whole(status, "failed") > 0
-    return False
+    """Whether the Job of a role has succeeded, so that no more pods of it come, though the run goes on.
+
+    Of a run that goes on, a JobSet counts a failed Job only in the update with which it restarts all of them:
+    the numbers are then those of the last attempt.
+    """
+    statuses = mappings(jobset, "status", "replicatedJobsStatus")
+    if any(whole(each, "failed") for each in statuses):
+        return False
+    return any(string(each, "name") == role_job and whole(each, "succeeded") > 0 for each in statuses)
