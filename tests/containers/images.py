@@ -61,14 +61,11 @@ def bullseye(folder: Path) -> None:
     if not made.exists():
         cache.mkdir(parents=True, exist_ok=True)
         new = cache / f"bullseye.{os.getpid()}"
-        # Its first stage is enough, in which the packages are unpacked and not yet configured.
-        argv = ["debootstrap", "--foreign", "--variant=minbase", "bullseye", str(new)]
+        # Its packages are unpacked and not configured, which is enough.
+        argv = ["mmdebstrap", "--quiet", "--variant=extract", "--include=?essential", "bullseye", str(new)]
         subprocess.run(argv, env=_ENVIRONMENT, check=True, stdout=subprocess.DEVNULL)
-        for unused in ("debootstrap", "usr/share/doc", "usr/share/locale", "var/cache", "var/lib/apt"):
-            shutil.rmtree(new / unused, ignore_errors=True)
-        if (new / "proc").is_symlink():  # where debootstrap itself runs in a container
-            (new / "proc").unlink()
-        _make(new, "proc")
+        for unused in ("usr/share/doc", "usr/share/locale"):
+            shutil.rmtree(new / unused)
         new.rename(made)
     folder.rmdir()
     folder.symlink_to(made)

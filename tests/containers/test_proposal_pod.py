@@ -11,7 +11,7 @@ _EXIT_SPEC = "- containerExitCode: 44\n  patterns: [{userLogRegex: a known line}
 
 
 @pytest.mark.parametrize(
-    "name", ["busybox", pytest.param("bullseye", marks=pytest.mark.debian("debootstrap"))]
+    "name", ["busybox", pytest.param("bullseye", marks=pytest.mark.debian("mmdebstrap"))]
 )
 @pytest.mark.timeout(900)
 def test_the_pod_of_the_proposal_runs_its_commands(
