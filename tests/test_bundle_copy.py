@@ -145,6 +145,16 @@ def test_another_bundle_must_not_be_mounted(source: Path, volume: Path) -> None:
     assert not (volume / "runtime").exists()
 
 
+@pytest.mark.parametrize("where", ["", "/bundle"], ids=["the volume", "the bundle"])
+def test_a_place_from_which_nothing_can_be_executed_is_refused(
+    source: Path, volume: Path, where: str
+) -> None:
+    (volume / "bundle").mkdir()
+    mount = f"mount -t tmpfs -o noexec tmpfs {volume}{where}"
+    assert placed_after(mount, source, volume) == f"{errno.EACCES} {volume}{where}"
+    assert names(volume) == {"bundle"}
+
+
 @pytest.mark.parametrize("inside", ["", "opt/pai-runtime/bundle"], ids=["nothing", "the whole image"])
 def test_what_an_old_container_runtime_mounts_in_the_place_of_a_bundle_is_refused(
     source: Path, volume: Path, inside: str

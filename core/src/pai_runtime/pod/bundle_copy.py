@@ -28,8 +28,10 @@ def place_bundle(source: Path, volume: Path) -> None:
     """
     with Folder.at(source) as bundle, Folder.at(volume) as folder:
         expected = _digest(bundle)
+        _check_executable(folder)
         if _is_mounted(folder):
             with folder.folder(_BUNDLE) as mounted:
+                _check_executable(mounted)
                 if _mounted_digest(mounted) != expected:
                     raise OSError(
                         errno.ESTALE,
@@ -51,6 +53,17 @@ def _digest(bundle: Folder) -> str:
             errno.EINVAL, "this is not the file of a bundle", f"{bundle.where}/{CONTENTS}"
         ) from None
     return digest
+
+
+def _check_executable(place: Folder) -> None:
+    """Raise OSError where programs cannot be executed: the task container would not even start."""
+    if os.fstatvfs(place.fd).f_flag & os.ST_NOEXEC:
+        raise OSError(
+            errno.EACCES,
+            "expected a file system from which programs can be executed, found one that the node has mounted"
+            " with noexec",
+            place.where,
+        )
 
 
 def _mounted_digest(bundle: Folder) -> str:
