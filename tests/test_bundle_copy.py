@@ -145,6 +145,20 @@ def test_another_bundle_must_not_be_mounted(source: Path, volume: Path) -> None:
     assert not (volume / "runtime").exists()
 
 
+@pytest.mark.parametrize("inside", ["", "opt/pai-runtime/bundle"], ids=["nothing", "the whole image"])
+def test_what_an_old_container_runtime_mounts_in_the_place_of_a_bundle_is_refused(
+    source: Path, volume: Path, inside: str
+) -> None:
+    other = volume.parent / "other"
+    other.mkdir()
+    if inside:
+        make_source(other / inside, "sha256:1")
+    (volume / "bundle").mkdir()
+    mount = f"mount --bind {other} {volume}/bundle; mount -o remount,bind,ro {volume}/bundle"
+    assert placed_after(mount, source, volume) == f"{errno.ENOENT} {volume}/bundle"
+    assert names(volume) == {"bundle"}
+
+
 @pytest.mark.parametrize("contents", ["", "[]", "{}", "nonsense"])
 def test_what_is_no_bundle_is_not_copied(source: Path, volume: Path, contents: str) -> None:
     (source / "bundle.json").write_text(contents)

@@ -1,7 +1,7 @@
 """A pod as a kubelet runs it: its volumes, its network, one container after the other, and their ends.
 
 Its containers are runc's. What it does not know in a pod is an error, and no field is passed over. Not had
-here: seccomp, limits of processors, and GPUs.
+here: limits of processors, and GPUs.
 """
 
 import signal
@@ -190,8 +190,8 @@ class Pod:
                 self._end(name)
         finally:
             for name in reversed([name for name in self._running if name not in self.codes]):
-                # As when the whole run is deleted, so that a sidecar that goes on for others ends as well.
-                self._running[name].stop(1, self._grace)
+                # Once, even if the pod is deleted meanwhile: containerd sends no second one.
+                self._running[name].stop(self._grace)
                 assert self._end(name) != _KILLED, f"{name} did not end in time"
 
     def _begin(self, spec: Object) -> bool:
@@ -221,9 +221,9 @@ class Pod:
             image.root,
             _argv(spec, image),
             {
-                **_SERVICE,
                 "HOSTNAME": self.spec["hostname"],
                 **image.environment,
+                **_SERVICE,
                 **({"PAI_POD_KEPT": _KEPT} if "restartPolicy" in spec else {}),
                 **self._environment(spec),
             },

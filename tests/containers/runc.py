@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from tests.containers.seccomp import runtime_default
 from tests.support import until
 
 DOCKERS_CAPABILITIES = (
@@ -39,7 +40,11 @@ mount -t overlay overlay -o "lowerdir=$2,upperdir=$1/changes/upper,workdir=$1/ch
 shift 2
 exec "$@"
 """
-_MASKED = ("/proc/kcore", "/proc/keys", "/proc/timer_list", "/sys/firmware")
+_MASKED = (
+    *(f"/proc/{name}" for name in ("acpi", "asound", "interrupts", "kcore", "keys", "latency_stats")),
+    *(f"/proc/{name}" for name in ("sched_debug", "scsi", "timer_list", "timer_stats")),
+    *("/sys/devices/virtual/powercap", "/sys/firmware"),
+)
 _READ_ONLY = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
 
 
@@ -105,6 +110,7 @@ class Container:
                 "resources": resources,
                 "maskedPaths": _MASKED,
                 "readonlyPaths": _READ_ONLY,
+                "seccomp": runtime_default(self.capabilities),
             },
         }
 
@@ -173,10 +179,11 @@ class Running:
         """Wait until it runs, or has ended."""
         until(lambda: self._pid_file.exists() or self.process.poll() is not None)
 
-    def stop(self, *seconds: float) -> None:
-        """SIGTERM, as the kubelet stops it, once for each time that it is given to end, and then SIGKILL."""
+    def stop(self, seconds: float = 0) -> None:
+        """SIGTERM, as the kubelet stops it, and SIGKILL after so many seconds; without any, at once."""
         self.wait_for_start()
-        for number, patience in [*((signal.SIGTERM, each) for each in seconds), (signal.SIGKILL, None)]:
+        told = [(signal.SIGTERM, seconds)] if seconds else []
+        for number, patience in [*told, (signal.SIGKILL, None)]:
             with suppress(subprocess.CalledProcessError):  # it has just ended
                 self.send(number)
             with suppress(subprocess.TimeoutExpired):

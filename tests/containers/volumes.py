@@ -68,8 +68,7 @@ class Volumes:
             if "image" in spec:
                 path = self._available.images[spec["image"]["reference"]].path(inside)
             elif inside:
-                path = path / inside
-                path.mkdir(parents=True, exist_ok=True)
+                path = _made(path, inside)
             never_writable = spec.keys() & {"configMap", "secret", "image"}
             yield Mount(path, mount["mountPath"], bool(never_writable) or mount.get("readOnly", False))
 
@@ -111,7 +110,8 @@ class Volumes:
         data = _contents(self._available.objects[kind, name])
         items = given.get("items") or [{"key": key, "path": key} for key in data]
         path.mkdir()
-        path.chmod(0o777)
+        # A Secret is in memory, and a new tmpfs has the sticky bit.
+        path.chmod(0o1777 if kind == "Secret" else 0o777)
         at_once = path / "..2026_05_09_03_32_11.825915050"
         at_once.mkdir(mode=0o755)
         (path / "..data").symlink_to(at_once.name)
@@ -121,6 +121,17 @@ class Volumes:
             file.write_bytes(data[item["key"]])
             file.chmod(item.get("mode", given.get("defaultMode", 0o644)))
             (path / item["path"]).symlink_to(f"..data/{item['path']}")
+
+
+def _made(volume: Path, inside: str) -> Path:
+    """A directory of a volume; those that are missing get the mode of the volume's own."""
+    path = volume
+    for name in filter(None, inside.split("/")):
+        path /= name
+        if not path.exists():
+            path.mkdir()
+            path.chmod(volume.stat().st_mode & 0o777)
+    return path
 
 
 def _contents(given: Object) -> dict[str, bytes]:

@@ -126,6 +126,22 @@ def test_the_virtual_cluster_that_is_meant_where_none_is_named_must_exist(tmp_pa
     )
 
 
+@pytest.mark.parametrize(
+    ("roles", "queue", "codes"), [(9, "jobs", ["many-roles-in-queue"]), (9, "", []), (8, "jobs", [])]
+)
+def test_more_task_roles_than_any_kueue_takes_are_warned_of(
+    tmp_path: Path, roles: int, queue: str, codes: list[str]
+) -> None:
+    profile = KubernetesProfile(
+        "lab", "image", virtual_clusters={"default": VirtualCluster("default", queue=queue)}
+    )
+    document = job()
+    document["taskRoles"] = {f"role{number}": document["taskRoles"]["worker"] for number in range(roles)}
+    problems = found(tmp_path, document, profile)
+    assert list(problems) == codes
+    assert all(problems[code][:2] == ("warning", "taskRoles") for code in codes)
+
+
 def test_any_virtual_cluster_is_right_where_the_profile_lists_none(tmp_path: Path) -> None:
     document = job(defaults={"virtualCluster": "anything"})
     assert found(tmp_path, document, KubernetesProfile("lab", "image")) == {}

@@ -156,6 +156,28 @@ def test_a_task_that_is_tried_again_is_followed_into_its_next_pod(server: ApiSer
     assert _read(reader.log(tasks[0], "user", 1), 7) == b"second\n"
 
 
+def test_a_pod_that_failed_before_its_command_started_is_passed_for_the_next_one(server: ApiServer) -> None:
+    cluster = PlayedCluster(server, retries=1)
+    first = cluster.pod(
+        status={
+            "phase": "Failed",
+            "containerStatuses": [{"name": "app", "state": {"waiting": {"reason": "PodInitializing"}}}],
+            "initContainerStatuses": [{"name": "init", "state": {"terminated": {"exitCode": 1}}}],
+        }
+    )
+    server.log(first, "init", b"init 1\n", ended=True)
+    reader, tasks = _opened(cluster, again=True)
+    log, runtime_log = reader.log(tasks[0], "user"), reader.log(tasks[0], "runtime")
+    assert (log.read(100), _read(runtime_log, 7)) == (b"", b"init 1\n")
+    assert log.is_at_end()
+    second = cluster.pod(status=running(), failures=1, created=LATER)
+    server.log(second, "app", b"second\n")
+    server.log(second, "init", b"init 2\n", ended=True)
+    assert (_read(log, 7), _read(runtime_log, 7)) == (b"second\n", b"init 2\n")
+    log.close()
+    runtime_log.close()
+
+
 def test_after_a_restart_of_the_job_the_last_log_is_shown_and_an_earlier_one_is_said_to_be_gone(
     server: ApiServer,
 ) -> None:

@@ -215,6 +215,16 @@ def test_who_was_told_to_end_is_stopped_and_has_not_failed() -> None:
     assert run_of(done, [_told_to_end(3, record(3, outcome="cancelled"))]).tasks[0].state == "stopped"
 
 
+def test_a_task_that_a_queue_has_put_back_waits_and_has_not_failed() -> None:
+    document = jobset(spec={"suspend": True}, queue="jobs")
+    ended_pod = _told_to_end(143)
+    for run in (run_of(document, [ended_pod]), run_of(document, [], ended=[ended_pod])):
+        assert _states(run) == {"worker/0": "waiting", "worker/1": "waiting"}
+        assert "jobs" in run.tasks[0].note
+    again = pod(status=running(), created=LATER)
+    assert run_of(jobset(queue="jobs"), [again], ended=[ended_pod]).tasks[0].state == "running"
+
+
 def _cancelled() -> dict[str, Any]:
     return jobset(spec={"suspend": True}, annotations={CANCELLED: LATER})
 

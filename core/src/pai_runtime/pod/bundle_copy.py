@@ -30,7 +30,7 @@ def place_bundle(source: Path, volume: Path) -> None:
         expected = _digest(bundle)
         if _is_mounted(folder):
             with folder.folder(_BUNDLE) as mounted:
-                if _digest(mounted) != expected:
+                if _mounted_digest(mounted) != expected:
                     raise OSError(
                         errno.ESTALE,
                         f"expected the bundle of {source}, found another one mounted; use one image for both",
@@ -51,6 +51,19 @@ def _digest(bundle: Folder) -> str:
             errno.EINVAL, "this is not the file of a bundle", f"{bundle.where}/{CONTENTS}"
         ) from None
     return digest
+
+
+def _mounted_digest(bundle: Folder) -> str:
+    """The same of one that is mounted."""
+    try:
+        return _digest(bundle)
+    except FileNotFoundError:
+        # Older ones say nothing: they mount the whole image, or an empty directory.
+        message = (
+            "expected the bundle to be mounted there, found none; the container runtime has to know image"
+            " volumes with a subPath, as containerd 2.2, CRI-O 1.33 and later do; or set delivery to copy"
+        )
+        raise OSError(errno.ENOENT, message, bundle.where) from None
 
 
 def _is_mounted(volume: Folder) -> bool:

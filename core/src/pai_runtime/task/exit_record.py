@@ -115,8 +115,8 @@ def read_exit_record(folder: Folder) -> dict[str, Any]:
 def read_termination_message(message: str) -> dict[str, Any]:
     """The record in what `termination_message` gave; empty if there is none in it, or an invalid one.
 
-    A kubelet keeps the first 12 KiB / n of it in a pod of n containers, and a cluster can add some: of what it
-    has cut, the record is the whole lines.
+    A kubelet keeps the first 12 KiB / n of it in a pod of n containers, and a cluster can add containers. Of
+    what it has cut, the whole lines are the record.
     """
     _, start, rest = message[:_MOST_READ].rpartition(_START)
     record, end, _ = rest.partition(_END)

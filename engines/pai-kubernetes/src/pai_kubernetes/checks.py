@@ -8,6 +8,7 @@ from typing import Final
 
 from pai_kubernetes.manifests.images import task_images
 from pai_kubernetes.manifests.pod import MOUNT_POINTS
+from pai_kubernetes.manifests.resources import virtual_cluster
 from pai_kubernetes.manifests.sizes import LEAST_OF_ROLE, MOST_OBJECT
 from pai_kubernetes.profile import KubernetesProfile
 from pai_kubernetes.run.roles import MOST_TASKS
@@ -23,6 +24,8 @@ _NEEDED: Final = ("/opt/pai-runtime", "/etc", "/bin", "/lib", "/usr/bin", "/usr/
 """What the init container runs from, which has the same mounts: the runtime, its policy and the programs.
 
 Mounts that hide ``/usr`` or ``/dev`` as a whole are refused wherever the job runs."""
+_MOST_ROLES_IN_QUEUE: Final = 8
+"""That any version of Kueue takes: of a job with more, older ones make no Workload, and do not say so."""
 
 
 def check_counts(job: Job) -> None:
@@ -51,6 +54,7 @@ def check_counts(job: Job) -> None:
 def check(job: Job, plans: Mapping[TaskName, Plan], profile: KubernetesProfile, problems: Problems) -> None:
     """Report all that can be known before the cluster is asked."""
     _check_virtual_cluster(job, profile, problems)
+    _check_roles_in_queue(job, profile, problems)
     _check_images(job, problems)
     for role in job.roles.values():
         _check_machines(role, profile, problems)
@@ -72,6 +76,17 @@ def _check_virtual_cluster(job: Job, profile: KubernetesProfile, problems: Probl
     meant = problems.suggestions.near_miss(name, known)
     where = job.value.at(("defaults", "virtualCluster"))
     problems.add(where.problem("unknown-virtual-cluster", message, found=name, suggestion=meant))
+
+
+def _check_roles_in_queue(job: Job, profile: KubernetesProfile, problems: Problems) -> None:
+    queue, found = virtual_cluster(job, profile).queue, len(job.roles)
+    if queue and found > _MOST_ROLES_IN_QUEUE:
+        message = (
+            f"the job has {found} task roles, and may wait in the queue '{queue}' for ever: Kueue takes at"
+            f" most {_MOST_ROLES_IN_QUEUE}, from 0.18 on 10, and from 0.19 on 18"
+        )
+        where = job.value.at(("taskRoles",))
+        problems.add(where.problem("many-roles-in-queue", message, found=str(found), severity="warning"))
 
 
 def _check_images(job: Job, problems: Problems) -> None:

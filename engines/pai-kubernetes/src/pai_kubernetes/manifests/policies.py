@@ -3,7 +3,8 @@
 What is decided is what `pai_runtime.runs.completion` and the local engine decide for the same ends of tasks,
 in the same order. Jobs cannot decide all that roles can: one of which all indexes have finished, and any has
 failed, is a failed Job, which always fails or restarts its JobSet. A role that could come to that is refused.
-And controllers see states, not ends: of what happens between two looks, a failure counts before a success.
+And controllers see states, not ends: of what happens between two looks, a failure counts before a success;
+and a Job has failed, or completed, only once all of its pods have ended.
 
 Needs Kubernetes 1.33 (``backoffLimitPerIndex`` and ``successPolicy`` are general), and for jobs whose tasks
 start together JobSet 0.10 (``onJobFailureMessagePatterns``): an older one takes disruptions for failures.

@@ -275,18 +275,23 @@ class TaskLog:
 
     def _next(self) -> tuple[TaskPod, str] | None:
         """The pod and the container to read next, if that has started."""
-        if not self._left:
-            pods = self._logs.pods_of(self._task, self._attempt)
-            passed = self._passed
-            later = [pod for pod in pods if passed is None or pod.order() > passed.order()]
-            if not later:
-                return None
-            pod = later[0] if passed is not None else later[-1]
-            self._left.extend((pod.uid, each) for each in _CONTAINERS[self._log])
-            self._passed = pod
-        uid, container = self._left[0]
-        pods = [pod for pod in self._logs.pods_of(self._task, self._attempt) if pod.uid == uid]
-        if not pods:
-            self._left.clear()  # it was deleted
-            return None
-        return (pods[0], container) if has_started(pods[0].document, container) else None
+        pods = self._logs.pods_of(self._task, self._attempt)
+        while self._left or self._go_on(pods):
+            uid, container = self._left[0]
+            pod = next((each for each in pods if each.uid == uid), None)
+            if pod is not None and has_started(pod.document, container):
+                return pod, container
+            if pod is not None and pod is pods[-1]:
+                return None  # it may start yet
+            self._left.clear()  # it was deleted, or another one has taken its place before it started
+        return None
+
+    def _go_on(self, pods: Sequence[TaskPod]) -> bool:
+        """Turn to the last pod, or then to the one after it, if there is one."""
+        passed = self._passed
+        later = [pod for pod in pods if passed is None or pod.order() > passed.order()]
+        if not later:
+            return False
+        self._passed = later[-1] if passed is None else later[0]
+        self._left.extend((self._passed.uid, each) for each in _CONTAINERS[self._log])
+        return True

@@ -56,6 +56,10 @@ class _Objects:
         """Whether no more pods of a role come."""
         return self.over or self.cancelled or role_is_over(self.jobset, role.job)
 
+    def is_put_back(self, end: End) -> bool:
+        """Whether a pod ended because a queue has suspended the run: its Job does not count that."""
+        return end.stopped and _is_suspended(self.jobset) and not (self.over or self.cancelled)
+
 
 def readable(read: Callable[[], Run]) -> Run | Unreadable:
     """The run that `read` returns, or why it cannot be read: what `read` says with a `ValueError`."""
@@ -125,6 +129,8 @@ def _tasks(
             if pod is not None and pod.of_job < objects.restarts and not objects.over:
                 pod = None  # of an attempt of the job that has ended
             end = end_of(pod.document) if pod is not None else None
+            if end is not None and objects.is_put_back(end):
+                pod = end = None
             if end is not None and end.code:
                 ends[role.name, index] = end
             tasks.append(_task(objects, role, index, pod, end))
@@ -152,12 +158,16 @@ def _outcome(
         return ("cancelled" if cancelled is not None and cancelled <= at else "failed"), at
     if gone is not None:
         return "cancelled", gone
-    if cancelled is None or mapping(jobset, "spec").get("suspend") is not True:
+    if cancelled is None or not _is_suspended(jobset):
         return None, None
     ends = [end_of(pod.document) for pod in latest.values() if not pod.is_gone]
     if None in ends:
         return None, None
     return "cancelled", max([cancelled, *(end.ended for end in ends if end)])
+
+
+def _is_suspended(jobset: _Object) -> bool:
+    return mapping(jobset, "spec").get("suspend") is True
 
 
 def _since(jobset: _Object, kind: str) -> float:
