@@ -151,7 +151,7 @@ class _Printer:
                 self._of_told = found
                 self._told += 1  # whatever it is: reading it is what costs
                 line = told_line(loads_untrusted(folder.read(VARIABLES, _MOST_BYTES)))
-        except (OSError, ValueError, RecursionError):
+        except (OSError, ValueError):
             return  # there are none yet, or the task has made something else of them
         _print(line)
 
