@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pai_runtime.engines.local.reader import LocalRunReader
+from pai_runtime.runs.state import RunTask
 from pai_runtime.task.placeholders import placeholder
 from pai_runtime.task.variables import Setting, parse_settings
 from tests.played_run import PlayedRun
@@ -126,7 +128,7 @@ def test_one_task_of_ten_thousand_starts_and_can_read_where_its_peers_are(tmp_pa
     path = write_job(tmp_path, job(worker={"instances": 10_000}))
     ended = cli("plan", path, "--task", "worker/9999", "--json")
     document = json.loads(ended.stdout)
-    document["folder"] = str(tmp_path / "task")
+    document["folder"] = str(tmp_path / "worker/9999")
     document["command"]["script"] = (
         "echo $PAI_TASK_INDEX $PAI_TASKS_NUM $PAI_HOST_IP_worker_0 ${PAI_HOST_IP_worker_9998-unset}\n"
         ". $PAI_TASKS_SCRIPT\n"
@@ -134,7 +136,7 @@ def test_one_task_of_ten_thousand_starts_and_can_read_where_its_peers_are(tmp_pa
         f"{sys.executable} - <<'END'\nimport json, os\n"
         "print(json.load(open(os.environ['PAI_TASKS_FILE']))['PAI_PORT_LIST_worker_9998_http'])\nEND\n"
     )
-    run = run_task(plan(tmp_path / "task"), plan_text=json.dumps(document))
+    run = run_task(plan(tmp_path / "worker/9999"), plan_text=json.dumps(document))
     assert run.process.returncode == 0, run.stderr
     assert run.stdout.decode().splitlines() == [
         "9999 10000 127.0.0.1 unset",
@@ -144,6 +146,10 @@ def test_one_task_of_ten_thousand_starts_and_can_read_where_its_peers_are(tmp_pa
     assert any(
         "do not fit into the environment; all are in $PAI_TASKS_FILE" in line for line in run.runtime_log
     )
+    task = RunTask("worker", 9999, "succeeded", 0, 0, 0.0, 0.0)
+    variables = LocalRunReader(tmp_path).variables(task)
+    assert variables["PAI_TASK_INDEX"] == {"source": "platform", "value": "9999"}
+    assert len(variables) > 1000
 
 
 def test_the_file_for_the_peers_holds_no_secret(tmp_path: Path) -> None:

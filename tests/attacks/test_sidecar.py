@@ -3,8 +3,10 @@
 import json
 import os
 import signal
+import sys
 import tracemalloc
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,8 @@ import pytest
 from pai_runtime.pod.runtime_log import KEPT, MOST_TOLD, print_runtime_log
 from pai_runtime.runs import log_follower
 from pai_runtime.runs.log_follower import LogFollower
-from pai_runtime.runs.told_variables import MOST_BYTES, PREFIX, read_told
+from pai_runtime.runs.told_variables import MOST_BYTES, PREFIX, read_told, told_line
+from pai_runtime.task.fast_json import loads_untrusted
 from pai_runtime.task.folder import Folder
 
 MIB = 1024 * 1024
@@ -191,6 +194,12 @@ def test_variables_of_any_shape_take_little_memory_and_one_line_that_can_be_read
     assert all(line.decode().isprintable() for line in out.splitlines())
     assert len(out.splitlines()[-1]) <= len(PREFIX) + MOST_BYTES
     assert read_told(out) == told
+
+
+def test_variables_are_told_or_refused_however_deeply_they_are_nested() -> None:
+    for depth in range(sys.getrecursionlimit()):  # at some, they can be read and not be written
+        with suppress(ValueError):
+            told_line(loads_untrusted(_object("[" * depth + "]" * depth).encode()))
 
 
 def test_variables_that_change_all_the_time_are_read_so_often_and_not_more(

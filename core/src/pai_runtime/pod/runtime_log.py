@@ -26,7 +26,7 @@ from pai_runtime.runs.log_follower import LogFollower
 from pai_runtime.runs.told_variables import told_line
 from pai_runtime.supervisor.stop import STOP_SIGNALS
 from pai_runtime.task.exit_record import read_exit_record
-from pai_runtime.task.fast_json import loads
+from pai_runtime.task.fast_json import loads_untrusted
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.layout import PLAN, RUNTIME_LOG, VARIABLES
 from pai_runtime.task.state import read_state
@@ -34,7 +34,6 @@ from pai_runtime.task.state import read_state
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
-    from typing import Any
 
     from pai_runtime.pod.directories import Directories
 
@@ -61,8 +60,6 @@ task may end sooner than this has started.
 _CHUNK = 64 * 1024
 _MOST_BYTES = 4 * 1024 * 1024
 """Of ``variables.json`` and ``plan.json``; a kernel takes less of an environment."""
-_MOST_OBJECTS = 100_000
-"""Objects and lists in them: two bytes of JSON can take a hundred of memory, and the container has little."""
 
 
 def print_runtime_log(environment: Mapping[str, str]) -> int:
@@ -135,12 +132,12 @@ class _Printer:
         """Whether others wait for this task, now that it has ended."""
         try:
             with Folder.at(self._runtime, follow=False) as folder:
-                plan = _read(folder, PLAN)
+                plan = loads_untrusted(folder.read(PLAN, _MOST_BYTES))
                 outcome = read_exit_record(folder).get("outcome")
             if outcome == "cancelled" or (SUCCESS if outcome == "ok" else FAILURE) in deciding:
                 return False
             return plan["gang"] is True and sum(plan["instances"].values()) > 1
-        except (OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError):
+        except (OSError, ValueError, LookupError, TypeError, AttributeError):
             return False  # it is none, or the task has made something else of it
 
     def _tell(self) -> None:
@@ -153,8 +150,8 @@ class _Printer:
                     return
                 self._of_told = found
                 self._told += 1  # whatever it is: reading it is what costs
-                line = told_line(_read(folder, VARIABLES))
-        except (OSError, ValueError, RecursionError):
+                line = told_line(loads_untrusted(folder.read(VARIABLES, _MOST_BYTES)))
+        except (OSError, ValueError):
             return  # there are none yet, or the task has made something else of them
         _print(line)
 
@@ -162,14 +159,6 @@ class _Printer:
         if not self._is_troubled:
             self._is_troubled = True
             os.write(2, f"pai-runtime: {printable(text)}\n".encode())
-
-
-def _read(folder: Folder, name: str) -> Any:
-    """The JSON in a file; raises OSError and `ValueError`."""
-    data = folder.read(name, _MOST_BYTES)
-    if data.count(b"{") + data.count(b"[") > _MOST_OBJECTS:
-        raise ValueError(f"expected at most {_MOST_OBJECTS} objects and lists")
-    return loads(data)
 
 
 def _print(data: bytes) -> None:

@@ -22,9 +22,10 @@ def told_line(variables: Mapping[str, Any]) -> bytes:
     """
     try:
         own = {name: each for name, each in variables.items() if each["source"] != PEERS}
-    except (AttributeError, TypeError, LookupError):
+        line = dumps(dict(_that_fit(own)))
+    except (AttributeError, TypeError, LookupError, RecursionError):
         raise ValueError("expected a mapping from names of variables to what they are") from None
-    return PREFIX + dumps(dict(_that_fit(own))).encode("utf-8", "backslashreplace") + b"\n"
+    return PREFIX + line.encode("utf-8", "backslashreplace") + b"\n"
 
 
 def is_told(line: bytes) -> bool:
