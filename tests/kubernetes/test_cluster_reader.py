@@ -100,6 +100,8 @@ def test_the_exit_record_is_that_of_the_termination_message(server: ApiServer) -
     one, two = _run(reader).tasks
     assert reader.exit_record(one)["phrase"] == "CUDA out of memory"
     assert "OOMKilled" in reader.exit_record(two)["message"]
+    assert reader.exit_record(two)["phrase"] == "HostOutOfMemory"
+    assert reader.exit_record(two)["solution"]
 
 
 def test_stopping_a_run_suspends_it_for_good(server: ApiServer) -> None:

@@ -12,6 +12,15 @@ from pai_runtime.task.record import record
 
 _KILLED: Final = 128 + 9
 """The code of a task whose pod was taken away before it could leave one."""
+_OUT_OF_MEMORY: Final = {
+    "phrase": "HostOutOfMemory",
+    "reason": "The task used more main memory than its limit, and the kernel killed its whole container.",
+    "solution": [
+        "Request more memory (memoryMB), or use less; fewer data loader workers and smaller caches help most",
+        "Give /dev/shm (shmMB) no more than it needs; what is stored there counts towards memoryMB",
+    ],
+}
+"""What failure analysis would say, if a kernel that kills all of a container had left anybody to say it."""
 
 
 @record(frozen=True)
@@ -88,6 +97,7 @@ def _stand_in(
         "phase": "init" if in_init else "command",
         "originUserExitCode": None,
         "message": _message(pod, terminated, container),
+        **(_OUT_OF_MEMORY if string(terminated, "reason") == "OOMKilled" and not in_init else {}),
         "decidedAt": time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(ended)),
     }
 
