@@ -110,6 +110,7 @@ def test_a_wrong_field_of_a_tasks_state_never_breaks_the_reading(
         '{"phase": "lunch", "since": 1}',
         '{"phase": "command", "since": 1' + 400 * "0" + "}",
         "[" * 100_000,
+        '{"phase": "command", "since": 1}' + " " * 64 * 1024,
     ],
 )
 def test_a_state_that_cannot_be_understood_is_not_known(tmp_path: Path, text: str) -> None:
@@ -117,6 +118,15 @@ def test_a_state_that_cannot_be_understood_is_not_known(tmp_path: Path, text: st
     assert LocalRunReader(tmp_path).progress(RUNNING) is None
     (folder / "state.json").write_text(text)
     assert LocalRunReader(tmp_path).progress(RUNNING) is None
+
+
+def test_the_state_of_a_task_with_very_many_services_is_known(tmp_path: Path) -> None:
+    addresses = {f"tensorboard-{number}": "http://10.0.0.1:12345/proxy" for number in range(1000)}
+    played = PlayedRun(tmp_path, worker=1)
+    played.progress("worker/0", "command", addresses=addresses)
+    progress = played.reader.progress(RUNNING)
+    assert progress is not None
+    assert progress.addresses == addresses
 
 
 def test_a_task_cannot_make_who_watches_it_wait(tmp_path: Path) -> None:
