@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 VERSION = 1
 
 _MOST_BYTES = 64 * 1024
-"""Enough for a thousand services. It is read at each look; a MiB of nested lists would take 0.2 s each time."""
+"""Enough for a thousand services. It is read at each look; a MiB of nested lists would take 0.2 s."""
 _PHASES = ("held", "lingering", "ending", "ended")
 """Phases that have the name of the event with which they begin."""
 
