@@ -22,7 +22,7 @@ Read = Callable[[Path], object]
 
 def _variables(run: Path) -> object:
     try:
-        return LocalRunReader(run).variables(TASK) or None
+        return LocalRunReader(run).variables(TASK).known or None
     except (OSError, ValueError):
         return None
 
