@@ -18,7 +18,7 @@ from pai_runtime.runs.cannot_enter import CannotEnter
 from pai_runtime.runs.cannot_remove import CannotRemove
 from pai_runtime.runs.log_times import Piece
 from pai_runtime.runs.progress import Progress
-from pai_runtime.runs.reader import LogName
+from pai_runtime.runs.reader import LogName, TaskVariables
 from pai_runtime.runs.state import Run, RunTask, Unreadable
 from pai_runtime.task.plan import Plan
 
@@ -84,8 +84,8 @@ class SmallRunReader:
         assert attempt is None
         return SmallLog(f"{log} of {task.name}", self._cluster.logs.get((task.name, log), b""))
 
-    def variables(self, task: RunTask) -> Mapping[str, Any]:
-        return {"POD": {"source": "platform", "value": task.name}}
+    def variables(self, task: RunTask) -> TaskVariables:
+        return TaskVariables({"POD": {"source": "platform", "value": task.name}}, self._cluster.missing)
 
     def cancel(self) -> str:
         self._cluster.cancelled.append(self.named)
@@ -153,6 +153,7 @@ class SmallCluster:
         self.records: dict[str, Mapping[str, Any]] = {}
         self.logs: dict[tuple[str, LogName], bytes] = {}
         self.away = ""
+        self.missing = ""
         self.cancelled: list[str] = []
         self.checked: list[tuple[list[TaskName], bool]] = []
         self.submitted: list[tuple[ClusterRequest, Mapping[str, str]]] = []

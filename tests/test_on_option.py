@@ -259,6 +259,16 @@ def test_logs_and_variables_are_those_of_the_cluster(
     assert shown(*args, "--on", "lab") == (0, output, "")
 
 
+def test_the_variables_that_are_known_are_shown_and_what_is_not_is_said(
+    cluster: SmallCluster, shown: Command
+) -> None:
+    cluster.known = {"demo-bcdfg": FAILED}
+    cluster.missing = "those of \x1b its peers"
+    status, output, messages = shown("explain", "demo-bcdfg", "worker/1", "--on", "lab")
+    assert (status, output) == (0, "platform  POD=worker/1\n")
+    assert messages == "pai-runtime: those of \\x1b its peers\n"
+
+
 @pytest.mark.parametrize(
     "args",
     [

@@ -1,6 +1,7 @@
 """A run on a cluster, as commands read it and act on it; and all runs, as ``ps`` lists them."""
 
 import json
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from pai_runtime.runs.state import Run, Unreadable
 from pai_runtime.runs.told_variables import told_line
 from pai_runtime.terminal.words import retries
 from tests.kubernetes.api_server import ApiServer
-from tests.kubernetes.played_cluster import NAMESPACE, PlayedCluster
+from tests.kubernetes.played_cluster import NAMESPACE, PlayedCluster, api_of
 from tests.kubernetes.run_objects import LATER, NAME, ended, jobset, record, running, terminated, warning
 from tests.support import until
 
@@ -190,7 +191,7 @@ def test_the_variables_of_a_task_are_told_by_its_sidecar_and_those_of_its_peers_
     server: ApiServer,
 ) -> None:
     reader = _told(PlayedCluster(server))
-    variables = reader.variables(_run(reader).tasks[0])
+    variables = reader.variables(_run(reader).tasks[0]).known
     assert variables["PAI_TASK_INDEX"] == {"source": "platform", "value": "0"}
     assert variables["PAI_HOST_IP_worker_0"]["value"] == "10.0.0.1"
     assert variables["PAI_HOST_IP_worker_1"]["value"] == f"{NAME}-worker-0-1.{NAME}"
@@ -202,15 +203,32 @@ def test_a_job_that_requires_definitions_tells_of_its_peers_too(server: ApiServe
     shared = "    prerequisites: [example/data@1.0, https://example.com/setup.yaml#tools]\n    commands:"
     text = _JOB.replace("    commands:", shared).replace("dockerImage: image", "dockerImage: example/image@1")
     server.change(paths.config_maps(NAMESPACE, f"{NAME}-job"), {"data": {"job_config.yaml": text}})
-    variables = reader.variables(_run(reader).tasks[0])
+    variables = reader.variables(_run(reader).tasks[0]).known
     assert variables["PAI_HOST_IP_worker_0"]["value"] == "10.0.0.1"
     assert "PAI_worker_1_api_PORT" in variables
 
 
-def test_without_a_job_that_can_be_read_the_variables_of_the_task_alone_are_shown(server: ApiServer) -> None:
-    reader = _told(PlayedCluster(server))
+def _break_job(server: ApiServer) -> None:
     server.change(paths.config_maps(NAMESPACE, f"{NAME}-job"), {"data": {"job_config.yaml": "]["}})
-    assert set(reader.variables(_run(reader).tasks[0])) == {"PAI_TASK_INDEX"}
+
+
+def _remove_job(server: ApiServer) -> None:
+    api_of(server).delete(paths.config_maps(NAMESPACE, f"{NAME}-job"))
+
+
+def _forbid_job(server: ApiServer) -> None:
+    server.forbidden.add(("get", "configmaps"))
+
+
+@pytest.mark.parametrize("make", [_break_job, _remove_job, _forbid_job])
+def test_without_a_job_that_can_be_read_the_variables_of_the_task_alone_are_shown_and_why(
+    server: ApiServer, make: Callable[[ApiServer], None]
+) -> None:
+    reader = _told(PlayedCluster(server))
+    make(server)
+    variables = reader.variables(_run(reader).tasks[0])
+    assert set(variables.known) == {"PAI_TASK_INDEX"}
+    assert "configmap" in variables.missing.lower()
 
 
 def test_variables_that_were_not_told_yet_are_not_there(server: ApiServer) -> None:

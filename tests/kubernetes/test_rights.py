@@ -121,7 +121,9 @@ def look(server: ApiServer, cluster: KubernetesCluster, name: str) -> None:
     run = reader.run()
     assert isinstance(run, Run)
     [task] = run.tasks
-    assert reader.variables(task)
+    variables = reader.variables(task)
+    assert variables.known
+    assert not variables.missing
     with contextlib.closing(reader.log(task, "user")) as log:
         while not log.read(1 << 16):
             pass

@@ -3,19 +3,22 @@
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from pai_kubernetes.api import paths
+from pai_kubernetes.api import client, paths
+from pai_kubernetes.api.access import Access, Login
+from pai_kubernetes.api.client import Api
 from pai_kubernetes.run import submission
 from pai_kubernetes.run.submission import SUFFIX_LETTERS, submit
-from pai_runtime.engines.cluster import Manifests
+from pai_runtime.engines.cluster import ClusterError, Manifests
 from pai_runtime.runs.cannot_run import CannotRun, MayBeLeft
 from tests.kubernetes import run_objects
 from tests.kubernetes.api_objects import Target
 from tests.kubernetes.api_server import ApiServer, Fault
-from tests.kubernetes.played_cluster import NAMESPACE, api_of
+from tests.kubernetes.played_cluster import NAMESPACE, api_of, be_quick
 
 JOBSETS, SECRETS, MAPS = "jobsets.jobset.x-k8s.io", "secrets", "configmaps"
 DELETED = "delete", "/apis/jobset.x-k8s.io/v1alpha2/jobsets"
@@ -97,6 +100,49 @@ def test_a_jobset_of_which_no_answer_came_is_taken_back(server: ApiServer) -> No
     with pytest.raises(CannotRun):
         submit(api_of(server), _render)
     assert _left(server) == []
+
+
+class _NoLogin:
+    """Credentials of a plugin that fails: at once, or when the server has refused what it gave."""
+
+    def __init__(self, first: Login | None) -> None:
+        self._first = first
+
+    def login(self) -> Login:
+        if self._first is None:
+            raise ClusterError("the plugin has failed")
+        return self._first
+
+    def renewed(self, refused: Login) -> Login:
+        raise ClusterError(f"the plugin has failed after {refused}")
+
+
+@pytest.mark.parametrize(
+    ("changes", "times"),
+    [
+        ({"server": "http://127.0.0.1:1"}, None),
+        ({"server": "http://"}, 1),
+        ({"authority": b"no certificate", "server": "https://127.0.0.1:1"}, 1),
+        ({"credentials": _NoLogin(None)}, 0),
+        ({"credentials": _NoLogin(Login("Bearer old"))}, 1),
+    ],
+    ids=lambda given: repr(given)[:50],
+)
+def test_where_nothing_was_created_nothing_is_said_to_be_left(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch, changes: Mapping[str, Any], times: int | None
+) -> None:
+    """`times`: how many requests there are; None: more than one."""
+    be_quick(monkeypatch)
+    if times is None:
+        monkeypatch.setattr(client, "SECONDS", 0.1)
+    server.tokens = {"another"}
+    access = replace(Access(server.url, "jane", "a kubeconfig", server.namespace), **changes)
+    api = Api(access, "", "lab")
+    with pytest.raises(CannotRun) as raised:
+        submit(api, _render)
+    assert not isinstance(raised.value, MayBeLeft)
+    assert api.requests == times if times is not None else api.requests > 1
+    assert not server.counts[DELETED]
 
 
 def test_what_cannot_be_taken_back_is_named(server: ApiServer) -> None:

@@ -23,22 +23,27 @@ def main(args: argparse.Namespace) -> int:
     """Exit status 0, or 2 if there is no such run or task."""
     try:
         reader, run = given_run(args.run, args.on)
-        rows = _rows(reader, given_task(reader, run, args.task))
+        rows, missing = _rows(reader, given_task(reader, run, args.task))
     except NotThere as error:
         say(f"{error}")
         return CANNOT_RUN
     write_lines(table(rows) if rows else ())
+    if missing:
+        say(missing)
     return 0
 
 
-def _rows(reader: RunReader, task: RunTask) -> list[tuple[str, str]]:
+def _rows(reader: RunReader, task: RunTask) -> tuple[list[tuple[str, str]], str]:
+    """The source of each variable, with its setting; and what is missing."""
     try:
-        return [(str(each["source"]), _setting(name, each)) for name, each in reader.variables(task).items()]
+        found = reader.variables(task)
+        rows = [(str(each["source"]), _setting(name, each)) for name, each in found.known.items()]
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         raise NotThere(f"cannot read the variables of {task.name}: {where}{error.strerror}") from None
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
         raise NotThere(f"the file with the variables of {task.name} in {reader.named} is invalid") from None
+    return rows, found.missing
 
 
 def _setting(name: str, variable: Mapping[str, Any]) -> str:

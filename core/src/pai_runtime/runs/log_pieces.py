@@ -10,14 +10,22 @@ from pai_runtime.runs.log_times import Piece
 from pai_runtime.runs.reader import LogName, LogReader
 from pai_runtime.task.runtime_log import date_of
 
+MOST_OF_TAIL = 64 * 1024 * 1024
+"""Bytes of memory for the last lines of a log: a task may write a line without end."""
+
 _BYTES_AT_ONCE = 65536
+_OF_A_PIECE = 128
+"""Bytes of memory that a piece takes beside its text."""
 
 
 class LogPieces:
     """The pieces of a log that are new since the last call; those that were written before `since` are not.
 
-    What has no known time is always among them; unless the log `is_timed`, that is all of it.
+    What has no known time is always among them; unless the log `is_timed`, that is all of it. `is_tail_cut`:
+    of the lines that `skip_to_tail` was to leave, the beginning is missing.
     """
+
+    is_tail_cut = False
 
     def __init__(self, log: LogReader, kind: LogName, since: float | None, *, is_timed: bool) -> None:
         self._log = log
@@ -37,17 +45,25 @@ class LogPieces:
         return self._ready.popleft()
 
     def skip_to_tail(self, lines: int, most: int) -> int:
-        """Leave out all but the last lines of the next `most` bytes; how many bytes these lines have."""
+        """Leave out all but the last lines of the next `most` bytes; how many bytes these lines have.
+
+        Of lines that take more memory than `MOST_OF_TAIL` only the end is left.
+        """
         kept: deque[Piece] = deque()
-        breaks = 0
+        breaks = memory = 0
+        is_cut = False
         while most > 0 and (piece := self.next()):
             kept.append(piece)
             breaks += piece[1].count(b"\n")
+            memory += len(piece[1]) + _OF_A_PIECE
             most -= len(piece[1])
-            while breaks - (first := kept[0][1].count(b"\n")) > lines:
-                breaks -= first
-                kept.popleft()
+            while (is_too_much := memory > MOST_OF_TAIL) or breaks - kept[0][1].count(b"\n") > lines:
+                is_cut |= is_too_much
+                _, first = kept.popleft()
+                breaks -= first.count(b"\n")
+                memory -= len(first) + _OF_A_PIECE
         is_unfinished = bool(kept) and not kept[-1][1].endswith(b"\n")
+        self.is_tail_cut = is_cut and breaks + is_unfinished <= lines
         for _ in range(breaks + is_unfinished - lines):
             _drop_line(kept)
         self._ready.extendleft(reversed(kept))

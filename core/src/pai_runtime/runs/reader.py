@@ -6,12 +6,21 @@ from typing import Any, Literal, Protocol
 from pai_runtime.runs.log_times import Piece
 from pai_runtime.runs.progress import Progress
 from pai_runtime.runs.state import Run, RunTask, Unreadable
+from pai_runtime.task.record import record
 
 LogName = Literal["user", "runtime"]
 """What the command of a task wrote, and what the runtime and its callbacks did."""
 
 Activity = Mapping[str, Progress | None]
 """What each task is doing, by its name; None: it is not running, or that is not known."""
+
+
+@record(frozen=True)
+class TaskVariables:
+    """What is known of a task's ``variables.json``; `missing`: what is not, and why; empty if it is all."""
+
+    known: Mapping[str, Any]
+    missing: str = ""
 
 
 class LogReader(Protocol):
@@ -64,7 +73,7 @@ class RunReader(Protocol):
         `attempt`: as an earlier attempt left it, counted from 0; None: that of the last one.
         """
 
-    def variables(self, task: RunTask) -> Mapping[str, Any]:
+    def variables(self, task: RunTask) -> TaskVariables:
         """The content of its ``variables.json``; raises OSError, or ValueError if it is not understood."""
 
     def cancel(self) -> str:

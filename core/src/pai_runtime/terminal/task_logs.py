@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 from typing import TypeVar
 
-from pai_runtime.runs.log_pieces import LogPieces
+from pai_runtime.runs.log_pieces import MOST_OF_TAIL, LogPieces
 from pai_runtime.runs.log_times import Piece
 from pai_runtime.runs.reader import LogName, RunReader
 from pai_runtime.runs.state import Run, RunTask, Unreadable
@@ -82,6 +82,10 @@ class _Log:
         size = self._log.size()  # what is there now: a task may write faster than we do
         if (tail := wanted.tail) is not None:
             size = self._read(lambda: self._pieces.skip_to_tail(tail, size)) or 0
+            if self._pieces.is_tail_cut:
+                say(
+                    f"{self.task}: of its last {tail} lines, only the last {MOST_OF_TAIL >> 20} MiB are shown"
+                )
         self._left: float = math.inf if self._grows else size
 
     def next(self) -> Piece | None:

@@ -12,7 +12,7 @@ from pai_runtime.engines.local.run_lock import is_unlocked, lock_holder
 from pai_runtime.runs.cannot_enter import CannotEnter
 from pai_runtime.runs.log_follower import LogFollower
 from pai_runtime.runs.progress import Progress, read_progress
-from pai_runtime.runs.reader import LogName
+from pai_runtime.runs.reader import LogName, TaskVariables
 from pai_runtime.runs.state import Run, RunTask, Unreadable, read_run
 from pai_runtime.task.exit_record import read_exit_record
 from pai_runtime.task.fast_json import loads_untrusted
@@ -63,13 +63,13 @@ class LocalRunReader:
         folder = task.name if attempt is None else f"{task.name}/{ATTEMPTS}/{attempt}"
         return LogFollower(self.folder, f"{folder}/{_LOGS[log]}", _TIMES[log])
 
-    def variables(self, task: RunTask) -> Mapping[str, Any]:
+    def variables(self, task: RunTask) -> TaskVariables:
         """From its ``variables.json``."""
         with self._folder_of(task) as own:
             variables = loads_untrusted(own.read(VARIABLES, _MOST_BYTES))
         if not isinstance(variables, dict):
             raise ValueError("it is not an object")  # noqa: TRY004 - as for all else that is wrong in it
-        return variables
+        return TaskVariables(variables)
 
     def cancel(self) -> str:
         """Interrupt the process that goes on with it."""

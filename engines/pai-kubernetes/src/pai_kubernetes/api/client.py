@@ -8,7 +8,7 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from pai_kubernetes.api.access import Access, Login
-from pai_kubernetes.api.connections import Connections, HttpRequest, OpenAnswer, Refused
+from pai_kubernetes.api.connections import Connections, HttpRequest, NotConnected, OpenAnswer
 from pai_kubernetes.api.errors import ApiError
 from pai_kubernetes.api.messages import Asked, not_json, refusal, too_many, unreachable, warnings_of
 from pai_kubernetes.api.paths import target_of
@@ -158,8 +158,9 @@ class Api:
                 seconds = min(SECONDS, deadline.left())
                 answer = self._connections.ask(self._sent(request, login), login, seconds, MOST_BYTES)
             except NoAnswer as error:
-                failure = unreachable(asked, str(error), may_pass=not error.permanent)
-                repeatable = not error.permanent and (verb != "create" or isinstance(error, Refused))
+                sent = not isinstance(error, NotConnected)
+                failure = unreachable(asked, str(error), sent=sent, may_pass=not error.permanent)
+                repeatable = not error.permanent and (verb != "create" or not sent)
             else:
                 if answer.status < HTTPStatus.MULTIPLE_CHOICES:
                     self._keep_warnings(answer)
@@ -193,14 +194,14 @@ class Api:
         try:
             return self._access.credentials.login()
         except ClusterError as error:
-            raise ApiError(f"{asked.label}: {error}") from None
+            raise ApiError(f"{asked.label}: {error}", sent=False) from None
 
     def _renewed(self, asked: Asked, login: Login, answer: Answer) -> Login:
         """Another login than one that was refused, if there is one."""
         try:
             other = self._access.credentials.renewed(login)
         except ClusterError as error:
-            raise ApiError(f"{asked.label}: {error}") from None
+            raise ApiError(f"{asked.label}: {error}", sent=False) from None
         if other == login:
             raise refusal(asked, answer)
         return other

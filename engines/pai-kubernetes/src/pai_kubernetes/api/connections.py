@@ -42,7 +42,7 @@ _FAILURES: Final = (HTTPError, HTTPException, OSError, ValueError)
 _Result = TypeVar("_Result")
 
 
-class Refused(NoAnswer):
+class NotConnected(NoAnswer):
     """The server was not connected to, so that nothing was asked."""
 
 
@@ -148,7 +148,7 @@ def _new_manager(access: Access, login: Login) -> PoolManager:
     options: dict[str, Any] = {"num_pools": 1, "maxsize": _MOST_KEPT, "socket_options": _KEEP_ALIVE}
     url = split_url(access.server)
     if url is None:
-        raise NoAnswer("it has no valid address", permanent=True)
+        raise NotConnected("it has no valid address", permanent=True)
     if url.scheme == "https":
         options["ssl_context"] = tls_context(access, login)
         if access.server_name:
@@ -178,6 +178,10 @@ class _Flight:
         if self._has_ended:  # after it was added: nothing that comes too late is overlooked
             self.end()
 
+    def has_connected(self) -> bool:
+        """Whether anything can have been sent; asked once it has ended."""
+        return bool(self._used)
+
     def end(self) -> None:
         self._has_ended = True
         for each in self._used:
@@ -203,15 +207,15 @@ def _flown(seconds: float, exchange: Callable[[_Flight], _Result]) -> _Result:
     try:
         return within(seconds, fly)
     except LocationValueError:
-        raise NoAnswer("it has no valid address", permanent=True) from None
+        raise NotConnected("it has no valid address", permanent=True) from None
     except ClusterError as error:  # the certificates are of no use
-        raise NoAnswer(str(error), permanent=True) from None
+        raise NotConnected(str(error), permanent=True) from None
     except _FAILURES as error:
         flight.end()
-        cause = cause_of(error)
-        if isinstance(cause, (ConnectionRefusedError, socket.gaierror)):
-            raise Refused(str(no_answer(cause))) from None
-        raise no_answer(cause) from None
+        failure = no_answer(cause_of(error))
+        if not flight.has_connected():
+            failure = NotConnected(str(failure), permanent=failure.permanent)
+        raise failure from None
     except KeyboardInterrupt:
         flight.end()  # so that the server notices that nobody waits for the answer
         raise

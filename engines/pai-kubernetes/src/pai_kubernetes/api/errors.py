@@ -18,6 +18,7 @@ class ApiError(ClusterError):
     """The server refused, or could not be asked. The text is for people.
 
     `status` is that of HTTP, 0 if no answer came; `reason` as in the ``Status``, such as ``AlreadyExists``.
+    Unless it was `sent`, nothing can come of the request: there was no login, or no connection.
     `may_pass`: another try may not meet it; `pause` is how many seconds the server asks to wait before that.
     """
 
@@ -28,6 +29,7 @@ class ApiError(ClusterError):
         status: int = 0,
         reason: str = "",
         causes: Sequence[Cause] = (),
+        sent: bool = True,
         may_pass: bool = False,
         pause: float = 0,
     ) -> None:
@@ -35,5 +37,6 @@ class ApiError(ClusterError):
         self.status = status
         self.reason = reason
         self.causes = tuple(causes)
+        self.sent = sent
         self.may_pass = may_pass
         self.pause = pause

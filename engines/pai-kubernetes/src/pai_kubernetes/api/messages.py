@@ -63,10 +63,10 @@ def event_error(asked: Asked, document: Any) -> ApiError:
     )
 
 
-def unreachable(asked: Asked, why: str, *, may_pass: bool) -> ApiError:
+def unreachable(asked: Asked, why: str, *, may_pass: bool, sent: bool = True) -> ApiError:
     """The error that no answer came."""
     return ApiError(
-        f"{asked.label}: the API server {asked.server} cannot be reached: {why}", may_pass=may_pass
+        f"{asked.label}: the API server {asked.server} cannot be reached: {why}", sent=sent, may_pass=may_pass
     )
 
 

@@ -25,8 +25,9 @@ _NO_PLUGINS = JobPlugins(lambda _: None, lambda: "storage", lambda: "callbacks",
 
 
 def shared_variables(api: Api, run: str, addresses: Mapping[TaskName, str]) -> SharedVariables:
-    """Those of a run, with the addresses that are known; empty if it cannot be told. Raises `ApiError`."""
-    data = mapping(api.get(config_maps(api.namespace, job_config_name(run))), "data")
+    """Those of a run, with the addresses that are known; raises `ApiError`, or `ValueError` with a reason."""
+    name = job_config_name(run)
+    data = mapping(api.get(config_maps(api.namespace, name)), "data")
     try:
         peers = Peers.from_json(json.loads(string(data, PEERS)))
         overrides = string(data, OVERRIDES_FILE)
@@ -36,4 +37,6 @@ def shared_variables(api: Api, run: str, addresses: Mapping[TaskName, str]) -> S
         job = load_job(root, None, _NO_PLUGINS, Problems(), changes)
         return JobEnvironment(job, peers_placement(job, peers, addresses, VOLUME)).shared
     except (InvalidInput, ValueError, LookupError, RecursionError):
-        return SharedVariables()  # such as one in the Secret of the run, which nobody may read
+        raise ValueError(
+            f"{api.label}: the job in the ConfigMap {name} cannot be read; it may be in the Secret of the run"
+        ) from None

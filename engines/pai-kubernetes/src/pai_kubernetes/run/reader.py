@@ -36,7 +36,7 @@ from pai_runtime.engines.view import View
 from pai_runtime.runs.cannot_enter import CannotEnter
 from pai_runtime.runs.cannot_remove import CannotRemove
 from pai_runtime.runs.progress import Progress
-from pai_runtime.runs.reader import LogName
+from pai_runtime.runs.reader import LogName, TaskVariables
 from pai_runtime.runs.state import Run, RunTask, Unreadable
 from pai_runtime.runs.told_variables import read_told, with_peers
 
@@ -106,7 +106,7 @@ class Reader:
         """As the node of its pod has it; of earlier attempts as far as there are pods of them."""
         return self._logs.log(task, log, attempt)
 
-    def variables(self, task: RunTask) -> Mapping[str, Any]:
+    def variables(self, task: RunTask) -> TaskVariables:
         """As its sidecar tells them, with those of its peers; raises OSError, ValueError, `ClusterError`."""
         pod = self._pod(task)
         if pod is None or pod.is_gone or not has_started(pod.document, RUNTIME_LOG):
@@ -119,9 +119,11 @@ class Reader:
             told = {}
         if not told:
             raise OSError(errno.ENODATA, "its runtime has not told them yet")
-        return with_peers(
-            told, shared_variables(self._api, self.named, addresses(chain(*self._task_pods().values())))
-        )
+        known = addresses(chain(*self._task_pods().values()))
+        try:
+            return TaskVariables(with_peers(told, shared_variables(self._api, self.named, known)))
+        except (ApiError, ValueError) as error:
+            return TaskVariables(told, f"the variables of {task.name} about its peers are not known: {error}")
 
     def cancel(self) -> str:
         """Have it suspended for good, by whom it may be resumed."""

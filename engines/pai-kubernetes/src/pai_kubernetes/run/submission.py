@@ -78,12 +78,18 @@ def _create_all(api: Api, rendered: Manifests, jobset: Mapping[str, Any]) -> Non
             if each is not jobset:
                 api.create(OF_KIND[each["kind"]](namespace), _owned(each, created))
     except BaseException as error:
-        status = error.status if isinstance(error, ApiError) else 0
-        if created or not 400 <= status < 500:  # noqa: PLR2004 - HTTP's classes
-            why = _undo(api, name, may_come=not created and status in _NO_ANSWER)
+        if created or not _is_refused(error):
+            may_come = not created and (not isinstance(error, ApiError) or error.status in _NO_ANSWER)
+            why = _undo(api, name, may_come=may_come)
             if why and isinstance(error, (ApiError, KeyboardInterrupt)):
                 raise _may_be_left(api, name, error, why) from None
         raise
+
+
+def _is_refused(error: BaseException) -> bool:
+    """Whether nothing has come of the request, nor will."""
+    refused = range(400, 500)  # HTTP's class of the requests that are not carried out
+    return isinstance(error, ApiError) and (not error.sent or error.status in refused)
 
 
 def _owned(document: Mapping[str, Any], owner: Mapping[str, Any]) -> dict[str, Any]:
