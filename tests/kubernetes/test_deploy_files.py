@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from pai_kubernetes.labels import JOBSET_NAME
+from pai_kubernetes.manifests.jobset import first_pod
 from pai_kubernetes.profile import KubernetesProfile, Storage
 from tests.kubernetes.published_schemas import validate
 from tests.kubernetes.rendering import render_job
@@ -185,6 +186,7 @@ def test_what_the_engine_renders_is_allowed(tmp_path: Path) -> None:
     template = job_template["template"]["spec"]["template"]
     labels = {**template["metadata"]["labels"], JOBSET_NAME: rendered["metadata"]["name"]}
     assert refusal(pod(made_by_job(template["spec"]), labels)) == ""
+    assert refusal(first_pod(rendered, 0)) == ""  # which is tried beforehand
 
 
 def made_by_job(spec: dict[str, Any]) -> dict[str, Any]:
