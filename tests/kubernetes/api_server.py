@@ -103,8 +103,9 @@ class ApiServer(LocalServer):
 
     `tokens`: those that are accepted; empty: whoever asks. `forbidden`: pairs of verb and full resource
     (``jobsets.jobset.x-k8s.io``). `installed`: the API groups with their versions. `admit`: what is wrong
-    with a document that is to be stored, as the causes of a Status. `requests`: all that came; `counts`:
-    how many, by verb and path without names.
+    with a document that is to be stored, as the causes of a Status; as a JobSet is a custom resource, what is
+    wrong with its pods comes with the pods alone. `requests`: all that came; `counts`: how many, by verb and
+    path without names.
     """
 
     def __init__(

@@ -10,13 +10,14 @@ import pytest
 from pai_kubernetes.api import paths
 from pai_kubernetes.api.errors import ApiError
 from pai_kubernetes.cluster_checks import check_cluster
+from pai_kubernetes.labels import JOBSET_NAME
 from pai_kubernetes.node_capacity import quantity
 from pai_kubernetes.profile import KubernetesProfile, SkuType, Storage, VirtualCluster
 from pai_runtime.document.problems import Problem, Problems
 from pai_runtime.task.record import replace
 from tests.kubernetes.api_server import ApiServer, Fault
 from tests.kubernetes.played_cluster import api_of
-from tests.kubernetes.rendering import planned, render_file
+from tests.kubernetes.rendering import RUN, planned, render_file
 from tests.support import job, line_of, write_job
 
 PROFILE = KubernetesProfile(
@@ -81,7 +82,7 @@ def test_no_value_of_a_secret_is_sent_to_be_checked(server: ApiServer, tmp_path:
     document = job(secrets={"key": "a-secret-value"}, worker={"commands": ["echo <% $secrets.key %>"]})
     assert problems_of(server, tmp_path, document) == ()
     sent = [request.document for request in server.requests if request.verb == "create"]
-    assert {each["kind"] for each in sent} == {"JobSet", "ConfigMap", "Secret"}
+    assert {each["kind"] for each in sent} == {"JobSet", "Pod", "ConfigMap", "Secret"}
     secrets = [each for each in sent if each["kind"] == "Secret"]
     assert {value for each in secrets for value in each["data"].values()} == {"e30="}
 
@@ -187,6 +188,92 @@ def test_an_admission_policy_speaks_for_itself(server: ApiServer, tmp_path: Path
     [problem] = problems_of(server, tmp_path, job())
     assert "no such registry" in problem.message
     assert problem.field == "JobSet"
+
+
+def forbidden(why: str) -> Fault:
+    return Fault(403, "Forbidden", f'pods "test-bcdfg-worker-0-0" is forbidden: {why}')
+
+
+def invalid(field: str) -> Fault:
+    return Fault(422, "Invalid", "the Pod is invalid", [{"field": field, "message": "not so"}])
+
+
+@pytest.mark.parametrize(
+    ("fault", "code", "field"),
+    [
+        (invalid("spec.containers[0].image"), "refused-by-cluster", "prerequisites[0].uri"),
+        (
+            invalid("spec.containers[0].resources.requests[nvidia.com/gpu]"),
+            "refused-by-cluster",
+            "taskRoles.worker.resourcePerInstance.gpu",
+        ),
+        (invalid("spec.volumes[3].hostPath.path"), "refused-by-cluster", "extras.storages[0].name"),
+        (
+            invalid("spec.containers[0].volumeMounts[1].mountPath"),
+            "refused-by-cluster",
+            "extras.storages[0].name",
+        ),
+        (invalid("spec.initContainers[0].env[2].name"), "refused-by-cluster", "taskRoles.worker"),
+        (forbidden('violates PodSecurity "restricted:latest"'), "refused-by-cluster", "taskRoles.worker"),
+        (forbidden("maximum cpu usage per Pod is 1"), "refused-by-cluster", "taskRoles.worker"),
+        (forbidden("failed quota: team: must specify cpu"), "refused-by-cluster", "taskRoles.worker"),
+        (Fault(400, "BadRequest", "unknown field"), "refused-by-cluster", "taskRoles.worker"),
+        (
+            forbidden("exceeded quota: team, requested: cpu=1, used: cpu=4, limited: cpu=4"),
+            "exceeded-quota",
+            "taskRoles.worker",
+        ),
+        (Fault(400, "BadRequest", 'admission webhook "x" does not support dry run'), "not-checked", ""),
+    ],
+)
+def test_what_only_its_pods_would_be_refused_for_is_told_where_the_job_has_it(
+    server: ApiServer, tmp_path: Path, fault: Fault, code: str, field: str
+) -> None:
+    server.put(paths.persistent_volume_claims(server.namespace), {"metadata": {"name": "datasets"}})
+    server.arm(fault, "create", "pods")
+    [problem] = problems_of(server, tmp_path, job(extras={"storages": [{"name": "datasets"}]}))
+    assert (problem.code, problem.field) == (code, field)
+    severities = {"exceeded-quota": "warning", "not-checked": "note"}
+    assert problem.severity == severities.get(code, "error")
+    assert "rbac.yaml" not in problem.message
+
+
+def test_a_pod_is_tried_for_each_role_as_its_controllers_will_make_it(
+    server: ApiServer, tmp_path: Path
+) -> None:
+    document = job()
+    document["taskRoles"]["server"] = document["taskRoles"]["worker"]
+    server.admit = lambda target, _: (
+        [{"field": "spec.containers[0].resources", "message": "no"}] if "server" in target.name else []
+    )
+    [problem] = problems_of(server, tmp_path, document)
+    assert problem.field == "taskRoles.server.resourcePerInstance"
+    tried = [request.document for request in server.requests if request.kind == paths.pods("")]
+    assert [each["metadata"]["name"] for each in tried] == [f"{RUN}-worker-0-0", f"{RUN}-server-0-0"]
+    for each in tried:
+        assert each["metadata"]["labels"][JOBSET_NAME] == each["spec"]["subdomain"] == RUN
+
+
+def test_no_pod_is_tried_of_what_is_refused_as_a_whole(server: ApiServer, tmp_path: Path) -> None:
+    server.arm(Fault(422, "Invalid", "no"), "create", "jobsets.jobset.x-k8s.io")
+    [problem] = problems_of(server, tmp_path, job())
+    assert problem.code == "refused-by-cluster"
+    assert server.counts["create", paths.pods("")] == 0
+
+
+@pytest.mark.parametrize(("allowed", "tried"), [(True, 16), (False, 1)])
+def test_pods_of_many_roles_are_not_all_tried_which_is_said_once(
+    server: ApiServer, tmp_path: Path, *, allowed: bool, tried: int
+) -> None:
+    server.forbidden |= set() if allowed else {("create", "pods")}
+    document = job()
+    worker = document["taskRoles"]["worker"]
+    document["taskRoles"] = {f"role{number}": worker for number in range(17)}
+    [problem] = problems_of(server, tmp_path, document)
+    assert (problem.code, problem.severity) == ("not-checked", "note")
+    assert server.counts["create", paths.pods("")] == tried
+    assert ("rbac.yaml" in problem.message) is not allowed
+    assert server.counts["list", paths.nodes()] == 1
 
 
 def test_what_the_server_warns_of_is_told_once_each_as_a_terminal_may_show_it(

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from pai_kubernetes.labels import JOBSET_NAME
+from pai_kubernetes.manifests.jobset import first_pod
 from pai_kubernetes.profile import KubernetesProfile, Storage
 from tests.kubernetes.published_schemas import validate
 from tests.kubernetes.rendering import render_job
@@ -26,7 +27,11 @@ OBJECTS = [
     for path in sorted(DEPLOY.glob("*.yaml"))
     for document in yaml.safe_load_all(path.read_text("utf-8"))
 ]
-POLICY = next(yaml.safe_load_all((DEPLOY / "admission-policy.yaml").read_text("utf-8")))
+POLICY, CREATORS = (
+    document
+    for document in yaml.safe_load_all((DEPLOY / "admission-policy.yaml").read_text("utf-8"))
+    if document["kind"] == "ValidatingAdmissionPolicy"
+)
 
 
 @pytest.mark.parametrize("document", OBJECTS)
@@ -37,8 +42,9 @@ def test_every_file_holds_objects_that_kubernetes_takes(document: dict[str, Any]
         validate(document)
 
 
-def test_the_policy_is_one_for_the_oldest_version_that_it_names() -> None:
+def test_the_policies_are_ones_for_the_oldest_version_that_they_name() -> None:
     validate(POLICY, "1.30")
+    validate(CREATORS, "1.30")
 
 
 # The admission policy, by an interpreter of CEL.
@@ -180,6 +186,7 @@ def test_what_the_engine_renders_is_allowed(tmp_path: Path) -> None:
     template = job_template["template"]["spec"]["template"]
     labels = {**template["metadata"]["labels"], JOBSET_NAME: rendered["metadata"]["name"]}
     assert refusal(pod(made_by_job(template["spec"]), labels)) == ""
+    assert refusal(first_pod(rendered, 0)) == ""  # which is tried beforehand
 
 
 def made_by_job(spec: dict[str, Any]) -> dict[str, Any]:
@@ -384,3 +391,30 @@ def test_a_job_may_not_borrow_the_secrets_of_a_run_by_its_label() -> None:
     other = jobset(pod_spec(), name="mine")
     other["metadata"]["labels"] = LABELS
     assert refusal(other, resource="jobsets")
+
+
+@pytest.mark.parametrize(
+    ("user", "creates"),
+    [
+        ("alice", False),
+        ("system:serviceaccount:team-a:default", False),
+        ("system:serviceaccount:kube-system-of-mine:default", False),
+        ("system:serviceaccount:kube-system:job-controller", True),
+        ("system:kube-controller-manager", True),
+        ("system:node:node-1", True),
+    ],
+)
+def test_people_may_have_a_pod_checked_and_only_controllers_create_one(user: str, *, creates: bool) -> None:
+    assert may_create_a_pod(user, dry_run=True)
+    assert may_create_a_pod(user, dry_run=False) == creates
+
+
+def may_create_a_pod(user: str, *, dry_run: bool) -> bool:
+    """By the second policy, for a pod with any labels."""
+    spec = CREATORS["spec"]
+    known = {"request": celpy.json_to_cel({"dryRun": dry_run, "userInfo": {"username": user}})}
+    known["variables"] = celpy.json_to_cel({})
+    for variable in spec["variables"]:
+        name = celpy.json_to_cel(variable["name"])
+        known["variables"][name] = program(variable["expression"]).evaluate(known)
+    return all(holds(each["expression"], known) for each in spec["validations"])

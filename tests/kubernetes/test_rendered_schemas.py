@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kubeflow_trainer_api.models import JobsetV1alpha2JobSet  # type: ignore[import-untyped]
 
+from pai_kubernetes.manifests.jobset import first_pod
 from pai_kubernetes.profile import KubernetesProfile, SkuType, Storage, VirtualCluster
 from pai_runtime.document.problems import InvalidInput
 from pai_runtime.engines.cluster import ClusterRequest
@@ -53,11 +54,9 @@ def check(objects: tuple[Mapping[str, Any], ...]) -> None:
         model = JobsetV1alpha2JobSet.from_dict(dict(each))
         assert model is not None
         assert model.to_dict() == each
-        for replicated in each["spec"]["replicatedJobs"]:
-            template = replicated["template"]
-            of_job = {"apiVersion": "batch/v1", "kind": "Job", **template}
-            of_pod = {"apiVersion": "v1", "kind": "Pod", **template["spec"]["template"]}
-            for document in (of_job, of_pod):
+        for number, replicated in enumerate(each["spec"]["replicatedJobs"]):
+            of_job = {"apiVersion": "batch/v1", "kind": "Job", **replicated["template"]}
+            for document in (of_job, first_pod(each, number)):
                 validate(document)
 
 

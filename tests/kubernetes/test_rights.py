@@ -151,7 +151,9 @@ def test_people_may_do_what_the_commands_do_and_no_more(
     cluster.open_run(name).cancel()
     look(server, cluster, name)
     cluster.open_run(name).remove()
-    assert asked(server) == allowed("pai-runtime-user", "pai-runtime-nodes")
+    assert asked(server) == allowed("pai-runtime-user", "pai-runtime-nodes", "pai-runtime-dry-runs")
+    pods = [each for each in server.requests if (each.verb, each.kind) == ("create", "/api/v1/pods")]
+    assert {each.query.get("dryRun") for each in pods} == {"All"}
 
 
 def test_who_may_only_look_can_look_and_no_more(

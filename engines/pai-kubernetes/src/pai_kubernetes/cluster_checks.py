@@ -1,4 +1,4 @@
-"""What a cluster cannot give to a job, by asking it; its own check of the objects, which creates nothing."""
+"""What a cluster cannot give to a job, by asking it."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,6 +9,7 @@ from typing import Any, Final
 from pai_kubernetes.api import paths
 from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.errors import ApiError
+from pai_kubernetes.dry_run import dry_run, not_checked
 from pai_kubernetes.labels import QUEUE, ROLE
 from pai_kubernetes.manifests.objects import Rendered
 from pai_kubernetes.node_capacity import Node, most, nodes_of, requested
@@ -24,19 +25,13 @@ _OLDEST: Final = 33
 """Kubernetes 1.33 has all that the completion policies need."""
 _OLDEST_WITH_IMAGE_VOLUMES: Final = 35
 
-_NO_SECRET: Final = "e30="  # noqa: S105 - {}, which is valid where a kind of Secret wants JSON
-_FIELD: Final = re.compile(r"\b(?:spec|metadata)(?:\.[A-Za-z]+|\[\d+\])+")
-"""A field in the words of a webhook, which gives no causes."""
-_REFUSED: Final = re.compile(r"denied (?:the )?request|exceeded quota|violates PodSecurity")
-_OUR_WORDS: Final = re.compile(r"^.*\(the server says: (.*)\)$", re.DOTALL)
-
 
 def check_cluster(
     api: Api, rendered: Rendered, job: Job, profile: KubernetesProfile, problems: Problems
 ) -> None:
     """Report all of it; what nobody may ask is a note. Raises `ApiError` if the cluster cannot be asked."""
     _check_version(api, profile, problems)
-    is_known = _dry_run(api, rendered, problems)
+    is_known = dry_run(api, rendered, problems)
     problems.add(
         *(Problem("cluster-warning", f"{api.label}: {text}", severity="warning") for text in api.warnings)
     )
@@ -66,55 +61,6 @@ def _check_version(api: Api, profile: KubernetesProfile, problems: Problems) -> 
         problems.add(Problem("old-cluster", message, found=found, severity="warning"))
 
 
-def _dry_run(api: Api, rendered: Rendered, problems: Problems) -> bool:
-    """Have the API server check all objects; whether there is more to be asked."""
-    for document in (*rendered.objects, *map(_without_values, rendered.secrets)):
-        try:
-            api.create(paths.OF_KIND[document["kind"]](api.namespace), document, dry_run=True)
-        except ApiError as error:
-            if error.reason == "AlreadyExists":
-                continue
-            if not error.status or error.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-                raise
-            if error.status == HTTPStatus.UNAUTHORIZED:
-                raise
-            problems.add(*_refused(error, document, rendered))
-            if error.status == HTTPStatus.NOT_FOUND:  # no namespace, or no JobSet: all else fails too
-                return False
-    return True
-
-
-def _without_values(secret: Object) -> Object:
-    """A Secret for a dry run, which needs no value of it."""
-    return {**secret, "data": dict.fromkeys(secret.get("data", ()), _NO_SECRET), "stringData": {}}
-
-
-def _refused(error: ApiError, document: Object, rendered: Rendered) -> Iterator[Problem]:
-    """What is wrong with an object, each fault where the job has it, if it is from there."""
-    named = [cause for cause in error.causes if cause.field]
-    for cause in named:
-        yield _fault(document, cause.field, cause.message, rendered)
-    if named:
-        return
-    said = _words(error)
-    found = _FIELD.search(said)
-    yield _fault(document, found[0] if found else "", said, rendered)
-
-
-def _words(error: ApiError) -> str:
-    """What the cluster says, without our advice where that would be wrong."""
-    text = str(error)
-    own = _OUR_WORDS.match(text)
-    return f"the cluster refuses it: {own[1]}" if own and _REFUSED.search(own[1]) else text
-
-
-def _fault(document: Object, field: str, message: str, rendered: Rendered) -> Problem:
-    where = rendered.origins.of(field) if document["kind"] == "JobSet" and field else None
-    if where is None:
-        return Problem("refused-by-cluster", message, field=f"{document['kind']} {field}".strip())
-    return where.problem("refused-by-cluster", f"{message} (JobSet {field})")
-
-
 @contextmanager
 def _may_be_forbidden(api: Api, what: str, problems: Problems) -> Iterator[None]:
     """What we may not ask does not stop the job: whoever may does."""
@@ -123,8 +69,7 @@ def _may_be_forbidden(api: Api, what: str, problems: Problems) -> Iterator[None]
     except ApiError as error:
         if error.status != HTTPStatus.FORBIDDEN:
             raise
-        message = f"{api.label}: not checked: {what}: {error}"
-        problems.add(Problem("not-checked", message, severity="note"))
+        problems.add(not_checked(api, what, error))
 
 
 def _check_nodes(api: Api, jobset: Object, job: Job, problems: Problems) -> None:

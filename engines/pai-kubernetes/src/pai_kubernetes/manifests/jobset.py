@@ -29,6 +29,27 @@ def job_set(run: RunObjects, policies: Policies, pods: Mapping[str, Mapping[str,
     return document
 
 
+def first_pod(jobset: Mapping[str, Any], number: int) -> dict[str, Any]:
+    """The first pod of the replicated job with this number, as the controllers of JobSet and Job make it.
+
+    It names no owner, as there is none yet: webhooks such as Kueue's look for it.
+    """
+    run, replicated = jobset["metadata"]["name"], jobset["spec"]["replicatedJobs"][number]
+    template, name = replicated["template"]["spec"]["template"], f"{run}-{replicated['name']}-0-0"
+    made = {
+        labels.JOBSET_NAME: run,
+        labels.REPLICATED_JOB: replicated["name"],
+        labels.COMPLETION_INDEX: "0",
+    }
+    metadata = {
+        "name": name,
+        "labels": template["metadata"]["labels"] | made,
+        "annotations": template["metadata"]["annotations"] | made,
+    }
+    network = {"hostname": name, "subdomain": jobset["spec"]["network"]["subdomain"]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"] | network}
+
+
 def _replicated_job(run: RunObjects, role: str, policies: Policies, pod: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "name": run.roles[role],

@@ -1,7 +1,7 @@
 """Which field of a job a field of its JobSet comes from, so that an API server's words lead to the job."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any, Final
 
@@ -12,6 +12,8 @@ from pai_runtime.job.model import Job, TaskRole
 from pai_runtime.task.plan import Plan
 from pai_runtime.task.record import record
 
+POD_TEMPLATE: Final = "spec.replicatedJobs[{}].template.spec.template"
+"""The path of the template of a role's pods, by the number of the role."""
 _PART: Final = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
 _OF_JOB: Final[Mapping[str, DocumentPath]] = {
     "template.spec.completions": ("instances",),
@@ -76,12 +78,14 @@ def job_set_origins(
         base = f"spec.replicatedJobs[{number}]"
         locations |= {f"{base}.{path}": at for path, at in _of_role(role).items()}
         locations[base] = role.value.at(())
-        locations[f"{base}.template.spec.template.spec.containers[0].image"] = images[role.name].where
-        uses = storages[role.name].uses
-        first = len(pods[role.name]["spec"]["volumes"]) - len(uses)  # they come after the pod's own
-        for index, use in enumerate(uses, first):
-            if location := _of_use(job, plans[role.name], use):
-                locations[f"{base}.template.spec.template.spec.volumes[{index}]"] = location
+        pod = f"{POD_TEMPLATE.format(number)}.spec"
+        locations[f"{pod}.containers[0].image"] = images[role.name].where
+        used = {
+            volume["name"]: location
+            for volume, use in zip(storages[role.name].volumes, storages[role.name].uses, strict=True)
+            if (location := _of_use(job, plans[role.name], use))
+        }
+        locations |= {f"{pod}.{path}": used[name] for path, name in _volumes(pods[role.name]) if name in used}
     return Origins(locations)
 
 
@@ -92,6 +96,19 @@ def _of_role(role: TaskRole) -> dict[str, Location]:
     if role.sku_type:
         places[f"{pod}.nodeSelector"] = role.sku_type.at(())
     return places
+
+
+def _volumes(pod: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The path of each volume in the spec of a pod, and of each mount of one, with the volume's name."""
+    spec = pod["spec"]
+    holders = {"volumes": spec["volumes"]} | {
+        f"{kind}[{index}].volumeMounts": container["volumeMounts"]
+        for kind in ("initContainers", "containers")
+        for index, container in enumerate(spec[kind])
+    }
+    for path, holder in holders.items():
+        for index, each in enumerate(holder):
+            yield f"{path}[{index}]", each["name"]
 
 
 def _of_use(job: Job, plan: Plan, number: int) -> Location | None:
