@@ -330,8 +330,11 @@ def test_somebody_who_lists_all_runs_again_gets_what_watches_have(server: ApiSer
     assert sum(server.counts.values()) <= 6
 
 
-def test_without_the_right_to_watch_all_runs_that_right_is_named(server: ApiServer) -> None:
-    server.forbidden.add(("watch", "jobs.batch"))
+@pytest.mark.parametrize("verb", ["list", "watch"])
+def test_without_a_right_to_watch_all_runs_it_is_named_and_nothing_is_watched(
+    server: ApiServer, verb: str
+) -> None:
+    server.forbidden.add((verb, "jobs.batch"))
     runs = Runs(PlayedCluster(server).api)
-    with closing(runs), pytest.raises(ClusterError, match=r"watch jobs\.batch"):
+    with closing(runs), pytest.raises(ClusterError, match=rf"{verb} jobs\.batch"):
         until(lambda: not runs.read())

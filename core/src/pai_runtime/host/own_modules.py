@@ -167,9 +167,11 @@ def _check(code: Code, name: str, spec: ModuleSpec) -> None:
 
 def _owner(path: str) -> str | None:
     """The distribution that says that it installed this file."""
+    real, name = os.path.realpath(path), path[path.rfind("/") :]
     for distribution in distributions(sys.path):
         code = Code(distribution)
         with contextlib.suppress(ValueError):
-            if any(os.path.realpath(each) == os.path.realpath(path) for each in code.files.values()):
+            # There are tens of thousands of files; to resolve the path of each takes a second.
+            if any(each.endswith(name) and os.path.realpath(each) == real for each in code.files.values()):
                 return f"{code.distribution} {code.version}"
     return None

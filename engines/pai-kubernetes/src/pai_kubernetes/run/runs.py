@@ -35,8 +35,7 @@ class Runs:
 
     def close(self) -> None:
         """End the watches."""
-        for watch in self._watches or ():
-            watch.close()
+        _close(self._watches or ())
 
     def _list(self) -> tuple[_Objects, _Objects]:
         namespace = self._api.namespace
@@ -47,11 +46,21 @@ class Runs:
         namespace, end = self._api.namespace, time.monotonic() + FIRST_LISTS
         of_jobsets = Watch(self._api, jobsets(namespace), selector=RUN, on_change=_nobody_waits)
         of_jobs = Watch(self._api, jobs(namespace), selector=JOBSET_NAME, on_change=_nobody_waits)
-        for watch in (of_jobsets, of_jobs):
-            watch.start()
-        for watch in (of_jobsets, of_jobs):
-            watch.wait(max(0.0, end - time.monotonic()))
-        return of_jobsets, of_jobs
+        watches = of_jobsets, of_jobs
+        try:
+            for watch in watches:
+                watch.start()
+            for watch in watches:
+                watch.wait(max(0.0, end - time.monotonic()))
+        except BaseException:
+            _close(watches)
+            raise
+        return watches
+
+
+def _close(watches: Iterable[Watch]) -> None:
+    for watch in watches:
+        watch.close()
 
 
 def _nobody_waits(_kind: str, _document: Mapping[str, Any]) -> None:
