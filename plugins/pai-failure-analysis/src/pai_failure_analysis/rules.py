@@ -6,7 +6,7 @@ with others is told, and keys that are not known here mean nothing.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import resources
+from pathlib import Path
 from typing import Any, get_args
 
 from pai_runtime.plugin import Behavior
@@ -105,7 +105,7 @@ def shipped_entries() -> list[dict[str, Any]]:
     """The shipped spec as data."""
     import yaml  # noqa: PLC0415 - most of the time is the import
 
-    text = resources.files(__package__).joinpath(SHIPPED).read_bytes()
+    text = Path(__file__).with_name(SHIPPED).read_bytes()
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     entries: list[dict[str, Any]] = yaml.load(text, Loader=loader)  # noqa: S506 - both are safe
     return entries
