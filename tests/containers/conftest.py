@@ -29,6 +29,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip("containers need root"))
 
 
+@pytest.fixture(autouse=True)
+def _finds_programs_of_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Root's path may have no /usr/sbin: after ``su``, it is the path of whoever called it."""
+    monkeypatch.setenv("PATH", f"{os.environ['PATH']}:/usr/sbin")
+
+
 @pytest.fixture
 def pod(tmp_path: Path, bundle: Path) -> Pod:
     return Pod(tmp_path, bundle)

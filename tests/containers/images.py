@@ -9,8 +9,6 @@ import subprocess
 from pathlib import Path
 
 _BUSYBOX = Path("/bin/busybox")
-_ENVIRONMENT = {**os.environ, "PATH": f"{os.environ['PATH']}:/usr/sbin"}
-"""Root's path may have no /usr/sbin: after ``su``, it is the path of whoever called it."""
 _FOLDERS = ("dev", "etc", "proc", "sys", "tmp", "usr/local")
 _PASSWD = "root:x:0:0:root:/root:/bin/sh\n"
 _MUSL_PROGRAM = r"""
@@ -28,9 +26,7 @@ def busybox(folder: Path) -> None:
     """Nothing but busybox and its applets."""
     _make(folder, *_FOLDERS, "bin", "root")
     shutil.copy(_BUSYBOX, folder / "bin/busybox")
-    subprocess.run(
-        ["chroot", folder, "/bin/busybox", "--install", "-s", "/bin"], env=_ENVIRONMENT, check=True
-    )
+    subprocess.run(["chroot", folder, "/bin/busybox", "--install", "-s", "/bin"], check=True)
     (folder / "etc/passwd").write_text(_PASSWD)
     (folder / "tmp").chmod(0o1777)
 
@@ -63,7 +59,7 @@ def bullseye(folder: Path) -> None:
         new = cache / f"bullseye.{os.getpid()}"
         # Its packages are unpacked and not configured, which is enough.
         argv = ["mmdebstrap", "--quiet", "--variant=extract", "--include=?essential", "bullseye", str(new)]
-        subprocess.run(argv, env=_ENVIRONMENT, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)
         for unused in ("usr/share/doc", "usr/share/locale"):
             shutil.rmtree(new / unused)
         new.rename(made)

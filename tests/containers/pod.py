@@ -25,6 +25,8 @@ RUNTIME_IMAGE = Path("/")
 _BUNDLE = "/opt/pai-runtime/bundle"
 _TERMINATION_LOG = "/tmp/pai-termination-log"
 ROOT = Path(__file__).parents[2]
+PLACES = (ROOT, Path(sys.prefix), Path(sys.base_prefix))
+"""What the runtime runs from in the tests."""
 
 
 class Pod:
@@ -144,6 +146,5 @@ def _project(volume: Path, texts: Mapping[str, str]) -> None:
 
 def elsewhere() -> list[Mount]:
     """What the tests' environment has on other file systems than this machine's root."""
-    places = (ROOT, Path(sys.prefix), Path(sys.base_prefix))
     root = Path("/").stat().st_dev
-    return [Mount(place, str(place), read_only=True) for place in places if place.stat().st_dev != root]
+    return [Mount(place, str(place), read_only=True) for place in PLACES if place.stat().st_dev != root]

@@ -1,16 +1,12 @@
 """This machine, with the environment of the tests, as the runtime image, which any user can run."""
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.containers.pod import PATH, ROOT, RUNTIME_IMAGE
+from tests.containers.pod import PATH, PLACES, RUNTIME_IMAGE, elsewhere
 from tests.containers.runc import Mount
 from tests.containers.volumes import Image
 from tests.support import PROGRAM
-
-_PLACES = (ROOT, Path(sys.prefix), Path(sys.base_prefix))
-"""What the runtime runs from."""
 
 
 def runtime_image(bundle: Path, folder: Path) -> Image:
@@ -22,9 +18,10 @@ def runtime_image(bundle: Path, folder: Path) -> Image:
 
 
 def _places(folder: Path) -> Iterator[Mount]:
-    closed = {above for place in _PLACES for above in place.parents if not above.stat().st_mode & 1}
+    closed = {above for place in PLACES for above in place.parents if not above.stat().st_mode & 1}
     for number, above in enumerate(sorted(closed)):
         (folder / str(number)).mkdir(mode=0o755)
         yield Mount(folder / str(number), str(above))
-    for place in _PLACES:
-        yield Mount(place, str(place), read_only=True)
+    hidden = (place for place in PLACES if not closed.isdisjoint(place.parents))
+    yield from (Mount(place, str(place), read_only=True) for place in hidden)
+    yield from elsewhere()
