@@ -12,6 +12,7 @@ from pai_kubernetes.api.errors import ApiError
 from pai_kubernetes.dry_run import dry_run, not_checked
 from pai_kubernetes.labels import QUEUE, ROLE
 from pai_kubernetes.manifests.objects import Rendered
+from pai_kubernetes.manifests.origins import POD_TEMPLATE
 from pai_kubernetes.node_capacity import Node, most, nodes_of, requested
 from pai_kubernetes.profile import KubernetesProfile
 from pai_kubernetes.run.queueing import kueue_version
@@ -123,8 +124,7 @@ def _check_claims(api: Api, jobset: Object, rendered: Rendered, problems: Proble
     for number, each in enumerate(jobset["spec"]["replicatedJobs"]):
         for index, volume in enumerate(each["template"]["spec"]["template"]["spec"]["volumes"]):
             if claim := volume.get("persistentVolumeClaim", {}).get("claimName"):
-                field = f"spec.replicatedJobs[{number}].template.spec.template.spec.volumes[{index}]"
-                fields.setdefault(claim, field)
+                fields.setdefault(claim, f"{POD_TEMPLATE.format(number)}.spec.volumes[{index}]")
     for claim, field in fields.items():
         message = (
             f"the PersistentVolumeClaim '{claim}' of this storage does not exist in namespace"
