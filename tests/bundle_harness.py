@@ -1,7 +1,6 @@
 """Programs in a user's image, with the bundle where every pod has it, in a mount namespace of their own."""
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -10,6 +9,7 @@ from pathlib import Path
 
 from pai_runtime.bundle.launcher import launcher
 from pai_runtime.task.bundle import LAUNCHER, PREFIX
+from tests.needs import MOUNT_NAMESPACE
 
 _MOUNT = """
 set -e
@@ -81,11 +81,10 @@ class Image:
         (self.root / PREFIX[1:]).mkdir(parents=True, exist_ok=True)
         (self.root / "proc").mkdir(exist_ok=True)
         entering = json.dumps([str(self.root), self.user, argv, env or {}])
-        namespace = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount", "--map-root-user"]
         options = [PREFIX, "proc" if self.has_proc else "", "ro" if self.is_read_only else ""]
         mounting = ["sh", "-c", _MOUNT, "sh", str(self.root), str(self.bundle), *options]
         return subprocess.run(
-            [*namespace, *mounting, sys.executable, "-I", "-S", "-c", _ENTER, entering],
+            [*MOUNT_NAMESPACE, *mounting, sys.executable, "-I", "-S", "-c", _ENTER, entering],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -1,7 +1,6 @@
 """Settings of all tests: CI must not skip anything."""
 
 import os
-import shutil
 import signal
 from collections.abc import Generator
 from pathlib import Path
@@ -12,7 +11,9 @@ from hypothesis import HealthCheck, settings
 from pai_runtime.bundle.make import make_bundle
 from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY
+from tests import needs
 from tests.cpu_time import CpuTime
+from tests.outcomes import Outcomes, deselect_passed
 from tests.plugin_factory import Site
 from tests.support import made_once
 
@@ -20,11 +21,16 @@ from tests.support import made_once
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
 
-NOTHING_SKIPPED = "PAI_TEST_NOTHING_SKIPPED"
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--cpu-time", action="store_true", help="print how much processor time each file takes")
+    parser.addoption("--outcomes", type=Path, metavar="FILE", help="write what became of each test")
+    parser.addoption(
+        "--not-passed-in",
+        type=Path,
+        metavar="FILE",
+        help="run what did not pass there, by its --outcomes, and what depends on the rights of a user",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -32,19 +38,16 @@ def pytest_configure(config: pytest.Config) -> None:
     for number in (signal.SIGHUP, signal.SIGINT):
         if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, lambda *_: None)
+    config.pluginmanager.register(needs)
     if config.getoption("--cpu-time"):
         config.pluginmanager.register(CpuTime())
+    if file := config.getoption("--outcomes"):
+        config.pluginmanager.register(Outcomes(file))
 
 
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip what needs a Debian package that is not there."""
-    for marker in item.iter_markers("debian"):
-        (package,) = marker.args
-        if (
-            shutil.which(marker.kwargs.get("program", package), path=f"{os.environ['PATH']}:/usr/sbin")
-            is None
-        ):
-            pytest.skip(f"apt-get install {package}")
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if file := config.getoption("--not-passed-in"):
+        deselect_passed(config, items, file)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -53,7 +56,7 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Where nothing may be skipped, a skipped test is a failed one."""
     report = yield
-    if report.skipped and not hasattr(report, "wasxfail") and os.environ.get(NOTHING_SKIPPED):
+    if report.skipped and not hasattr(report, "wasxfail") and os.environ.get(needs.NOTHING_SKIPPED):
         report.outcome = "failed"
     return report
 

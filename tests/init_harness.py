@@ -2,16 +2,21 @@
 
 import base64
 import gzip
+import itertools
 import json
 import os
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from pai_runtime.engines.local import ports as local_ports
+from pai_runtime.pod.port_check import taken_ports
+from pai_runtime.pod.port_spec import END, FIRST, hashed_port
 from tests.fault_server import FaultServer, Reply
 from tests.support import PROGRAM, cli, job
 
@@ -110,7 +115,7 @@ def framework(given: Mapping[str, Any], *, compressed: bool = False, hosts: bool
                     "index": index,
                     "attemptStatus": {
                         "podHostIP": f"10.0.{number}.{index}" if hosts else None,
-                        "podUID": f"uid-{name}-{index}" if hosts else None,
+                        "podUID": _pod_uid(name, index) if hosts else None,
                     },
                 }
                 for index in range(count)
@@ -138,6 +143,17 @@ def framework(given: Mapping[str, Any], *, compressed: bool = False, hosts: bool
     }
 
 
+@cache
+def _pod_uid(role: str, index: int) -> str:
+    """One from which ports follow that are free here, and that no client of this machine is given."""
+    for number in itertools.count():
+        uid = f"uid-{role}-{index}-{number}"
+        ports = {label: [hashed_port(uid, label, 0, FIRST, END)] for label in ("ssh", "http")}
+        if max(ports["ssh"] + ports["http"]) < local_ports.END and not taken_ports(ports):
+            return uid
+    raise AssertionError
+
+
 def framework_variables(role: str, index: int = 0) -> dict[str, str]:
     """What FrameworkController and the platform set in the pod of a task."""
     return {
@@ -147,7 +163,7 @@ def framework_variables(role: str, index: int = 0) -> dict[str, str]:
         "FC_FRAMEWORK_ATTEMPT_ID": "0",
         "FC_TASKROLE_NAME": _converted(role),
         "FC_TASK_INDEX": str(index),
-        "FC_POD_UID": f"uid-{role}-{index}",
+        "FC_POD_UID": _pod_uid(role, index),
         "PAI_FRAMEWORK_NAME": "me~test",
         "PAI_JOB_NAME": "me~test",
         "PAI_USER_NAME": "me",

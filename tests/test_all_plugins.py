@@ -25,8 +25,7 @@ def repository(folder: Path) -> Path:
     return repository
 
 
-@pytest.mark.debian("openssh-server", program="sshd")
-@pytest.mark.debian("openssh-client", program="ssh")
+@pytest.mark.needs("openssh-server", "openssh-client")
 def test_all_built_in_plugins_take_part_in_one_job(tmp_path: Path) -> None:
     job = tmp_path / "job.yaml"
     job.write_text(EXAMPLE.read_text("utf-8").replace("/path/to/model", str(repository(tmp_path))))

@@ -322,13 +322,10 @@ def test_an_address_may_have_no_scheme_and_be_of_either_family() -> None:
 # TLS
 
 
+@pytest.mark.needs("IPv6")
 def test_a_cluster_on_ipv6_is_found_by_its_service(tmp_path: Path, cluster: Certificate) -> None:
     certificate = server_certificate(cluster, ["::1"]).write(tmp_path / "server.pem")
-    try:
-        server = FaultServer(Reply(), host="::1", certificate=certificate)
-    except OSError:
-        pytest.skip("this machine has no IPv6")
-    with server:
+    with FaultServer(Reply(), host="::1", certificate=certificate) as server:
         assert get_object(_in_cluster(server), PATH, _hours, _account(tmp_path, cluster)) == b"{}"
     assert server.requests[0].headers["Authorization"] == f"Bearer {TOKEN}"
 

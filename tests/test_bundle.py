@@ -9,10 +9,7 @@ import pytest
 from pai_runtime.task.bundle import PREFIX
 from tests.bundle_harness import Image
 
-pytestmark = [
-    pytest.mark.debian("bash-static"),
-    pytest.mark.debian("busybox-static", program="busybox"),
-]
+pytestmark = pytest.mark.needs("mounts", "bash-static", "busybox-static")
 
 USER = 12345 if os.geteuid() == 0 else 0
 """An ordinary user of the image; in an ordinary user's own namespace there is nobody else."""

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from pai_runtime.pod.bundle_copy import place_bundle
+from tests.needs import MOUNT_NAMESPACE
 
-_NAMESPACE = ["unshare", "--mount"] + ([] if os.geteuid() == 0 else ["--map-root-user"])
 _PLACE = """
 import sys
 from pathlib import Path
@@ -66,7 +66,9 @@ def names(folder: Path) -> set[str]:
 def placed_after(mount: str, source: Path, volume: Path) -> str:
     """What `place_bundle` does in a namespace with a mount: nothing, or its error."""
     argv = ["sh", "-ec", f'{mount}\n"$@"', "sh", sys.executable, "-c", _PLACE, str(source), str(volume)]
-    return subprocess.run([*_NAMESPACE, *argv], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+    return subprocess.run(
+        [*MOUNT_NAMESPACE, *argv], stdout=subprocess.PIPE, text=True, check=True
+    ).stdout.strip()
 
 
 def test_it_is_copied_with_its_launcher(source: Path, volume: Path) -> None:
@@ -120,6 +122,7 @@ def test_whatever_is_in_its_place_is_replaced(
     assert not elsewhere.exists() or names(elsewhere) == set()
 
 
+@pytest.mark.needs("mounts")
 def test_a_full_disk_leaves_nothing_of_it(source: Path, volume: Path) -> None:
     left = placed_after(
         f"mount -t tmpfs -o size=100k tmpfs {volume}; trap 'ls -A {volume}' EXIT", source, volume
@@ -129,6 +132,7 @@ def test_a_full_disk_leaves_nothing_of_it(source: Path, volume: Path) -> None:
     assert path.startswith(str(volume))
 
 
+@pytest.mark.needs("mounts")
 def test_a_mounted_bundle_is_used_as_it_is(source: Path, volume: Path) -> None:
     (volume / "bundle").mkdir()
     mount = f"mount --bind {source} {volume}/bundle; mount -o remount,bind,ro {volume}/bundle"
@@ -137,6 +141,7 @@ def test_a_mounted_bundle_is_used_as_it_is(source: Path, volume: Path) -> None:
     assert names(volume / "bundle") == set()
 
 
+@pytest.mark.needs("mounts")
 def test_another_bundle_must_not_be_mounted(source: Path, volume: Path) -> None:
     other = make_source(volume.parent / "other", "sha256:2")
     (volume / "bundle").mkdir()
@@ -145,6 +150,7 @@ def test_another_bundle_must_not_be_mounted(source: Path, volume: Path) -> None:
     assert not (volume / "runtime").exists()
 
 
+@pytest.mark.needs("mounts")
 @pytest.mark.parametrize("where", ["", "/bundle"], ids=["the volume", "the bundle"])
 def test_a_place_from_which_nothing_can_be_executed_is_refused(
     source: Path, volume: Path, where: str
@@ -155,6 +161,7 @@ def test_a_place_from_which_nothing_can_be_executed_is_refused(
     assert names(volume) == {"bundle"}
 
 
+@pytest.mark.needs("mounts")
 @pytest.mark.parametrize("inside", ["", "opt/pai-runtime/bundle"], ids=["nothing", "the whole image"])
 def test_what_an_old_container_runtime_mounts_in_the_place_of_a_bundle_is_refused(
     source: Path, volume: Path, inside: str

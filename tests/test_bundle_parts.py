@@ -146,7 +146,7 @@ def test_everybody_can_read_it(bundle: Path) -> None:
     assert modes == {"drwxr-xr-x", "-rwxr-xr-x", "-rw-r--r--", "lrwxrwxrwx"}
 
 
-@pytest.mark.debian("binutils", program="readelf")
+@pytest.mark.needs("binutils")
 def test_libraries_are_looked_for_in_the_bundle_only(bundle: Path) -> None:
     paths = [*bundle.rglob("*.so"), *bundle.rglob("*.so.*")]
     assert len(paths) > 50
@@ -165,8 +165,7 @@ def test_the_programs_of_images_that_have_none_must_be_static(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for places in ("/bin/sh",), ("/no/such/program",):
-        programs = {**static_programs.PROGRAMS, name: ("some-package", places)}
-        monkeypatch.setattr(static_programs, "PROGRAMS", programs)
+        monkeypatch.setattr(static_programs, "PROGRAMS", {name: ("some-package", places)})
         with pytest.raises(CannotBundle, match="apt-get install some-package"):
             static_programs.add_static_programs(tmp_path / places[0][1:].replace("/", "-"))
 

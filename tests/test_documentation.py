@@ -43,14 +43,13 @@ DOCUMENTS = [
     *sorted((ROOT / "docs").glob("*.md")),
 ]
 _NEEDS = {
-    ROOT / "plugins/pai-ssh/README.md": [
-        pytest.mark.debian("openssh-server", program="sshd"),
-        pytest.mark.debian("openssh-client", program="ssh"),
-    ]
+    "docs/writing-jobs.md": ["user namespaces"],
+    "plugins/pai-ssh/README.md": ["openssh-client", "openssh-server"],
+    "plugins/pai-storage/README.md": ["user namespaces"],
 }
 SHOWING_COMMANDS = [
-    pytest.param(document, marks=_NEEDS.get(document, ()), id=str(document.relative_to(ROOT)))
-    for document in DOCUMENTS
+    pytest.param(document, marks=pytest.mark.needs(*_NEEDS.get(name, ())), id=name)
+    for name, document in ((str(each.relative_to(ROOT)), each) for each in DOCUMENTS)
     if "```console" in document.read_text("utf-8")
 ]
 

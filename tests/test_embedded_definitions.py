@@ -71,23 +71,17 @@ def test_each_says_what_it_is_for_and_how_it_is_used() -> None:
         assert all(variable.description and variable.type for variable in definition.variables.values())
 
 
-def _installed(*programs: str) -> Any:
-    is_missing = any(shutil.which(program) is None for program in programs)
-    return pytest.param(
-        programs, marks=pytest.mark.skipif(is_missing, reason="not installed"), id="+".join(programs)
-    )
-
-
 @pytest.mark.parametrize(
     "programs",
     [
-        _installed("curl", "sha256sum"),
-        _installed("wget", "openssl"),
-        _installed("python3"),
-        _installed("python3", "shasum", "perl"),
+        pytest.param(["curl", "sha256sum"], marks=pytest.mark.needs("curl")),
+        pytest.param(["wget", "openssl"], marks=pytest.mark.needs("openssl", "wget")),
+        ["python3"],
+        pytest.param(["python3", "shasum", "perl"], marks=pytest.mark.needs("perl")),
     ],
+    ids="+".join,
 )
-def test_a_file_is_fetched_with_what_the_image_has(tmp_path: Path, programs: tuple[str, ...]) -> None:
+def test_a_file_is_fetched_with_what_the_image_has(tmp_path: Path, programs: list[str]) -> None:
     with FaultServer(Reply(body=CONTENT)) as server:
         url = f"{server.url}/it's $(here)?a=b&c"
         path = 'data/it\'s "here"/file'

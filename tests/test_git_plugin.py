@@ -41,8 +41,6 @@ from tests.git_server import (
 from tests.job_harness import parameter_problems
 from tests.support import PROGRAM, cli, content, job, write_job
 
-pytestmark = pytest.mark.debian("git")
-
 ID = "com.microsoft.pai.runtimeplugin.git"
 TOKEN = "a-token-nobody-knows"
 
@@ -608,14 +606,10 @@ def sshd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SshServer]
         yield server
 
 
-needs_ssh = [
-    pytest.mark.debian("openssh-server", program="sshd"),
-    pytest.mark.debian("openssh-client", program="ssh"),
-]
+needs_ssh = pytest.mark.needs("openssh-client", "openssh-server")
 
 
-@needs_ssh[0]
-@needs_ssh[1]
+@needs_ssh
 def test_a_job_clones_by_ssh_with_the_keys_that_the_machines_variables_name(
     sshd: SshServer, repositories: Path, tmp_path: Path
 ) -> None:
@@ -639,8 +633,7 @@ SSH_FAILURES: dict[str, tuple[Callable[[SshServer], object], str, str]] = {
 }
 
 
-@needs_ssh[0]
-@needs_ssh[1]
+@needs_ssh
 @pytest.mark.parametrize(("spoil", "path", "words"), SSH_FAILURES.values(), ids=SSH_FAILURES)
 def test_what_ssh_is_refused_fails_at_once_in_its_own_words(
     sshd: SshServer,
@@ -668,7 +661,7 @@ def test_gits_own_server_is_cloned_from(repositories: Path, tmp_path: Path) -> N
         assert not clock.pauses
 
 
-@pytest.mark.parametrize("scheme", ["git", pytest.param("ssh", marks=needs_ssh[1])])
+@pytest.mark.parametrize("scheme", ["git", pytest.param("ssh", marks=needs_ssh)])
 def test_a_server_that_refuses_connections_is_not_tried_for_ever(tmp_path: Path, scheme: str) -> None:
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))

@@ -33,7 +33,7 @@ from tests.registry_server import (
 )
 from tests.support import made_once
 
-pytestmark = pytest.mark.debian("docker-registry")
+pytestmark = pytest.mark.needs("docker-registry")
 
 KINDS = {"index": INDEX, "list": DOCKER_LIST, "oci": MANIFEST, "docker": DOCKER_MANIFEST}
 

@@ -81,7 +81,7 @@ def test_what_the_api_server_says_cannot_forge_the_log(tmp_path: Path) -> None:
     assert "\n[openpai-runtime]" not in pod.log
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")
+@pytest.mark.needs("root", "mounts")
 def test_the_service_account_is_found_where_kubernetes_mounts_it(tmp_path: Path) -> None:
     cluster = authority("cluster")
     certificate = server_certificate(cluster, ["127.0.0.1"]).write(tmp_path / "server.pem")

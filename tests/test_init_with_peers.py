@@ -258,8 +258,7 @@ def test_the_code_of_the_job_is_where_its_task_starts(tmp_path: Path) -> None:
     assert modes == [0o777, 0o777, 0o777]
 
 
-@pytest.mark.debian("openssh-client", program="ssh-keygen")
-@pytest.mark.debian("util-linux", program="setpriv")
+@pytest.mark.needs("openssh-client", "util-linux")
 def test_a_root_without_capabilities_prepares_a_job_with_all_plugins(tmp_path: Path) -> None:
     job = EXAMPLE.read_text("utf-8").replace("/path/to/model", str(repository(tmp_path)))
     pod = run_pod(tmp_path, job, {"worker": "localhost", "check": "localhost"}, PAI_TASK_INDEX="0")

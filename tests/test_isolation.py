@@ -15,7 +15,6 @@ import pytest
 import yaml
 
 import pai_runtime
-from pai_runtime.engines.local.isolation_trial import try_out
 from pai_runtime.task.layout import WRITTEN
 from tests import isolated_task
 from tests.support import PROGRAM, cli, job, write_job
@@ -25,15 +24,7 @@ NOBODY = 64999
 """A user without a name, and not the one by which the kernel shows those that a namespace does not have."""
 
 
-def _may_be_isolated() -> bool:
-    scratch = Path("/tmp") / f"pai-runtime-isolation-{os.getpid()}"
-    return try_out(scratch).refusal is None
-
-
-pytestmark = pytest.mark.skipif(
-    not _may_be_isolated() and "PAI_TEST_NOTHING_SKIPPED" not in os.environ,
-    reason="this kernel, or the container the tests are in, allows no namespaces",
-)
+pytestmark = pytest.mark.needs("user namespaces")
 
 
 def _checksums(*folders: Path) -> dict[str, str]:
@@ -102,9 +93,7 @@ def test_a_job_that_writes_everywhere_leaves_the_machine_as_it_was(tmp_path: Pat
     _assert_kept(tmp_path / "run/worker/0", home)
 
 
-@pytest.mark.skipif(
-    os.geteuid() != 0, reason="only root can be somebody else; the test above is an ordinary user's"
-)
+@pytest.mark.needs("root")
 def test_so_does_the_job_of_an_ordinary_user(anybodys: Path) -> None:
     own = anybodys / "own"
     task, home, package = own / "run/task", own / "home", anybodys / "package"
@@ -122,9 +111,7 @@ def test_so_does_the_job_of_an_ordinary_user(anybodys: Path) -> None:
     _assert_kept(task, home)
 
 
-@pytest.mark.skipif(
-    os.geteuid() != 0, reason="only root can be somebody else; tests/test_local_code.py is an ordinary user's"
-)
+@pytest.mark.needs("root")
 def test_the_code_of_an_ordinary_users_job_is_below_a_layer_of_the_task(anybodys: Path) -> None:
     own, package = anybodys / "own", anybodys / "package"
     task, code = own / "run/task", own / "run/a code: of, mine"
@@ -145,7 +132,7 @@ def test_the_code_of_an_ordinary_users_job_is_below_a_layer_of_the_task(anybodys
     assert {path.name for path in own.glob("run/*")} == {"task", code.name}
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else, and mount something first")
+@pytest.mark.needs("root", "mounts")
 @pytest.mark.parametrize("mode", ["0700", "0710", "0711"])
 def test_what_is_mounted_where_an_ordinary_user_may_not_look_is_no_hindrance(
     anybodys: Path, mode: str
@@ -182,10 +169,7 @@ os.execv(sys.argv[2], sys.argv[2:])
 """
 
 
-@pytest.mark.skipif(
-    os.geteuid() != 0 or not os.access("/dev/fuse", os.W_OK),
-    reason="only root can mount something here first",
-)
+@pytest.mark.needs("root", "FUSE")
 def test_a_file_system_that_another_user_has_mounted_for_himself_is_no_hindrance(tmp_path: Path) -> None:
     own = tmp_path / "his"
     own.mkdir()
@@ -255,14 +239,12 @@ def _run_where_the_kernel_refuses(tmp_path: Path, *args: str) -> subprocess.Comp
     )
 
 
-@pytest.mark.debian("util-linux", program="setpriv")
 def test_where_the_kernel_refuses_tasks_run_plainly_and_that_is_said_once(tmp_path: Path) -> None:
     ended = _run_where_the_kernel_refuses(tmp_path)
     assert ended.returncode == 0, ended.stderr
     assert ended.stderr.count("tasks are not isolated (a user namespace: No space left on device)") == 1
 
 
-@pytest.mark.debian("util-linux", program="setpriv")
 def test_required_isolation_that_the_kernel_refuses_starts_nothing(tmp_path: Path) -> None:
     ended = _run_where_the_kernel_refuses(tmp_path, "--isolation", "required")
     assert ended.returncode == 2
@@ -282,7 +264,7 @@ def _run_with_mounts(tmp_path: Path, mounts: str, *commands: str) -> subprocess.
     )
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount something here first")
+@pytest.mark.needs("root", "mounts")
 def test_a_folder_that_cannot_be_a_layer_is_read_only_in_the_tasks_and_said(tmp_path: Path) -> None:
     odd = tmp_path / "odd"
     odd.mkdir()
@@ -293,7 +275,7 @@ def test_a_folder_that_cannot_be_a_layer_is_read_only_in_the_tasks_and_said(tmp_
     assert not (tmp_path / "beside").exists()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount something here first")
+@pytest.mark.needs("root", "mounts")
 def test_a_folder_with_mounts_in_it_is_as_writable_as_any_other(tmp_path: Path) -> None:
     outer, inner = tmp_path / "outer", tmp_path / "outer/inner"
     inner.mkdir(parents=True)

@@ -15,6 +15,7 @@ from tests.notebook_environment import notebook_environment
 from tests.support import JOBS, PROGRAM, cli
 
 
+@pytest.mark.needs("notebook")
 @pytest.mark.timeout(600)  # the first time, some ninety packages are installed
 def test_jupyter_answers_on_the_port_that_the_job_gives_it_and_stops(tmp_path: Path) -> None:
     env = {

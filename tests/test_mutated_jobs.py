@@ -22,7 +22,6 @@ from hypothesis import strategies as st
 from pai_runtime.cli import make_parser
 from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY
-from tests.conftest import NOTHING_SKIPPED
 from tests.job_harness import yaml_text
 from tests.support import JOBS
 
@@ -105,9 +104,9 @@ def mutate_structure(source: str, random: Random) -> str:
                 other, its_key = random.choice(list(places(random.choice(list(SOURCES.values())))))
                 where[key] = deepcopy(other[its_key])
             case 3 if isinstance(where, list):
-                where.insert(key, where[key])
+                where.insert(key, deepcopy(where[key]))
             case _:
-                where[key] = random.choice(_VALUES)
+                where[key] = deepcopy(random.choice(_VALUES))
     return yaml_text(data)
 
 
@@ -115,12 +114,15 @@ def insert_secrets(source: str, random: Random) -> str:
     """The job with references to secrets, some of them by way of a parameter, in the place of values."""
     data = deepcopy(SOURCES[source])
     below = list(places(data))
-    for name, more in (("secrets", _SECRETS), ("parameters", {"of_secret": "<% $secrets.token %>"})):
+    for name, more in (
+        ("secrets", deepcopy(_SECRETS)),
+        ("parameters", {"of_secret": "<% $secrets.token %>"}),
+    ):
         own = data.get(name)
         data[name] = {**own, **more} if isinstance(own, dict) else more
     for _ in range(random.randint(1, 2)):
         where, key = random.choice(below)
-        where[key] = random.choice(_TO_SECRETS)
+        where[key] = deepcopy(random.choice(_TO_SECRETS))
     return yaml_text(data)
 
 
@@ -158,7 +160,7 @@ def _loaded() -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("mutate", [mutate_structure, mutate_text, insert_secrets])
 @settings(
-    max_examples=300 if os.environ.get(NOTHING_SKIPPED) else 50,
+    max_examples=300 if os.environ.get("CI") else 50,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(

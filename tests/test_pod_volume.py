@@ -9,6 +9,7 @@ import pytest
 
 from pai_runtime.pod.volume import open_to_all, remove_leftovers
 from pai_runtime.task.folder import Folder
+from tests.needs import MOUNT_NAMESPACE
 
 
 def _names(folder: Path) -> set[str]:
@@ -66,11 +67,11 @@ print(*sorted(str(path.relative_to(volume)) for path in volume.rglob("*")), sep=
 """
 
 
+@pytest.mark.needs("mounts")
 def test_mounts_are_kept_with_what_is_in_them_and_above_them(tmp_path: Path) -> None:
     (tmp_path / "volume").mkdir()
-    unshare = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount", "--map-root-user"]
     done = subprocess.run(
-        [*unshare, sys.executable, "-c", _IN_NAMESPACE, str(tmp_path / "volume")],
+        [*MOUNT_NAMESPACE, sys.executable, "-c", _IN_NAMESPACE, str(tmp_path / "volume")],
         capture_output=True,
         text=True,
         check=False,

@@ -308,7 +308,7 @@ def run(shell: str, script_: str) -> tuple[int, str]:
     return ended.returncode, ended.stdout
 
 
-@pytest.fixture(params=["bash", pytest.param("dash", marks=pytest.mark.debian("dash"))])
+@pytest.fixture(params=["bash", pytest.param("dash", marks=pytest.mark.needs("dash"))])
 def shell(request: pytest.FixtureRequest) -> Callable[[dict[str, Any]], tuple[int, str]]:
     """Runs the command of a job's role."""
     return lambda document: run(request.param, command(build(document)))

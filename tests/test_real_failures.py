@@ -5,8 +5,7 @@ Nothing here prints a text that pretends. One job has a task role for each failu
 
 import os
 import subprocess
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -14,16 +13,16 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support import PROGRAM, callback, job, made_once, until, write_job
+from tests.memory_cgroup import memory_cgroup
+from tests.support import PROGRAM, callback, job, made_once, write_job
 
 PLUGINS = "com.microsoft.pai.runtimeplugin"
 
 pytestmark = pytest.mark.timeout(900)
 
-needs_root = pytest.mark.xfail(os.geteuid() != 0, reason="only root can mount a small disk", strict=False)
-needs_mpi = pytest.mark.debian("openmpi-bin", program="mpirun")
-needs_sshd = pytest.mark.debian("openssh-server", program="sshd")
-NEEDS = {"root": needs_root, "mpirun": needs_mpi, "git": pytest.mark.debian("git")}
+needs_root = pytest.mark.needs("root", "mounts")
+needs_mpi = pytest.mark.needs("openmpi-bin")
+needs_sshd = pytest.mark.needs("openssh-server")
 
 WAYS: list[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("real_failures.yaml").read_bytes())
 
@@ -111,7 +110,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(
     "way",
-    [pytest.param(way, id=way["name"], marks=NEEDS[way["needs"]] if "needs" in way else ()) for way in WAYS],
+    [pytest.param(way, id=way["name"], marks=pytest.mark.needs(*way.get("needs", ()))) for way in WAYS],
 )
 def test_a_real_failure_is_explained_in_the_record(way: dict[str, Any], ran: Path) -> None:
     found = record(ran, f"{way['name']}/0")
@@ -147,56 +146,7 @@ def test_the_end_of_a_run_tells_a_newcomer_what_to_do(tmp_path: Path) -> None:
     ]
 
 
-def _memory_cgroups() -> Iterator[tuple[Path, str, str]]:
-    """Folders in which a memory cgroup may be made, nearest first, with its files for memory and for swap."""
-    for line in Path("/proc/self/cgroup").read_text().splitlines():
-        _, controllers, path = line.split(":", 2)
-        if "memory" in controllers.split(","):
-            top, files = "/sys/fs/cgroup/memory", ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes")
-        elif controllers == "":
-            top, files = "/sys/fs/cgroup", ("memory.max", "memory.swap.max")
-        else:
-            continue
-        own = Path(path.lstrip("/"))
-        for folder in (own, *own.parents):
-            yield Path(top, folder), *files
-
-
-@contextmanager
-def memory_cgroup(most: int) -> Iterator[Path]:
-    """A cgroup with so many bytes of memory and no swap. Where none can be made, the test may fail."""
-    for parent, memory, swap in _memory_cgroups():
-        cgroup = parent / f"pai-test-{os.getpid()}"
-        try:
-            cgroup.mkdir()
-        except OSError:
-            continue
-        try:
-            if _limited(cgroup / memory, most):
-                _limited(cgroup / swap, most if "memsw" in swap else 0)
-                yield cgroup
-                return
-        finally:
-            _wait_until_empty(cgroup)
-            cgroup.rmdir()
-    pytest.xfail("nobody may make a memory cgroup here")
-
-
-def _wait_until_empty(cgroup: Path) -> None:
-    """The last of its processes may be ending just now."""
-    until(lambda: not (cgroup / "cgroup.procs").read_text())
-
-
-def _limited(file: Path, most: int) -> bool:
-    """Whether a limit could be set: a cgroup has no such file if its parent does not pass the control on."""
-    try:
-        with file.open("r+") as limit:
-            limit.write(str(most))
-    except OSError:
-        return False
-    return True
-
-
+@pytest.mark.needs("memory cgroup")
 def test_a_task_that_the_kernel_kills_for_its_memory_is_out_of_memory(tmp_path: Path) -> None:
     with memory_cgroup(256 * 1024**2) as cgroup:
         ended = run_one(
@@ -233,7 +183,7 @@ def test_a_task_that_is_not_done_in_time_has_reached_the_time_limit(tmp_path: Pa
 
 
 @needs_sshd
-@pytest.mark.debian("openssh-client", program="ssh")
+@pytest.mark.needs("openssh-client")
 def test_an_ssh_barrier_that_times_out_names_who_did_not_come(tmp_path: Path) -> None:
     ssh = {"plugin": "ssh", "parameters": {"jobssh": True, "sshbarrier": True, "sshbarrierTimeout": 0.03}}
     late = {"name": "late", "type": "script", "callbacks": [callback("taskStarts", "sleep 1000")]}

@@ -1,7 +1,6 @@
 """Failed tasks and jobs are tried again as often as the job says, and each attempt's logs are kept."""
 
 import json
-import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -171,7 +170,7 @@ def test_the_time_limit_is_that_of_the_whole_run(tmp_path: Path) -> None:
     assert (code, run["retries"]) == (242, 0)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
+@pytest.mark.needs("root", "mounts")
 def test_a_full_disk_keeps_the_last_attempt_and_its_code(tmp_path: Path) -> None:
     worker = {"taskRetryCount": 3, "commands": ["cat /dev/zero > fill 2>/dev/null || exit 5"]}
     path = write_job(tmp_path, job(worker=worker, extras={"gangAllocation": False}))

@@ -196,7 +196,7 @@ def test_a_process_that_a_task_has_left_is_named() -> None:
     assert cli("rm", "run").returncode == 0
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount something here first")
+@pytest.mark.needs("root", "mounts")
 @pytest.mark.parametrize("mounted", ["run/worker/0/work/mnt", "run"])
 def test_nothing_is_removed_of_a_run_in_which_something_is_mounted(tmp_path: Path, mounted: str) -> None:
     played("run").task_folder("worker/0/work/mnt")
@@ -270,7 +270,16 @@ def test_prune_needs_a_time() -> None:
         assert cli("prune", *arguments).returncode == 2
 
 
-@pytest.mark.parametrize("wrap", [[], ["unshare", "-U", "--map-user=64999", "--map-group=64999"]])
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        [],
+        pytest.param(
+            ["unshare", "-U", "--map-user=64999", "--map-group=64999"],
+            marks=pytest.mark.needs("user namespaces"),
+        ),
+    ],
+)
 def test_a_run_whose_runtime_was_killed_has_no_directory_that_cannot_be_looked_into(
     tmp_path: Path, wrap: list[str]
 ) -> None:

@@ -73,8 +73,7 @@ def _adapt(folder: Path, name: str, old: str, new: str) -> None:
     path.write_text(text.replace(old, new), "utf-8")
 
 
-@pytest.mark.debian("wget", program="wget")
-@pytest.mark.debian("unzip", program="unzip")
+@pytest.mark.needs("wget", "unzip")
 def test_mnist_is_fetched_and_unpacked_after_wget_is_installed(
     tmp_path: Path, home: dict[str, str], address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -90,6 +89,7 @@ def test_mnist_is_fetched_and_unpacked_after_wget_is_installed(
     assert called == ["apt was called: update", "apt was called: install -y wget"]
 
 
+@pytest.mark.needs("user namespaces")
 @pytest.mark.parametrize(
     ("name", "files"), [("imagenet", "train validation"), ("imagenet_only_validation", "0001.jpeg")]
 )

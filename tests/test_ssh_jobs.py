@@ -29,12 +29,9 @@ from tests.support import JOBS, PROGRAM, callback, cli, job, runtime_log, write_
 from tests.task_harness import plan, shell
 from tests.test_isolation import isolating
 
-pytestmark = [
-    pytest.mark.debian("openssh-server", program="sshd"),
-    pytest.mark.debian("openssh-client", program="ssh"),
-]
+pytestmark = pytest.mark.needs("openssh-server", "openssh-client")
 
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can take something from the image")
+needs_root = pytest.mark.needs("root", "user namespaces")
 NO_END = {"minSucceededInstances": -1}
 USER = pwd.getpwuid(os.geteuid()).pw_name
 
@@ -94,7 +91,6 @@ def _instead_of_the_internet(folder: Path) -> dict[str, str]:
     return {"PATH": f"{folder}/bin:{os.environ['PATH']}", "GIT_CONFIG_GLOBAL": str(settings)}
 
 
-@pytest.mark.debian("git")
 def test_the_specifications_older_job_still_works(tmp_path: Path) -> None:
     env = _instead_of_the_internet(tmp_path)
     args = ["--out", str(tmp_path / "run"), "--env", "GIT_CONFIG_GLOBAL"]
@@ -104,7 +100,6 @@ def test_the_specifications_older_job_still_works(tmp_path: Path) -> None:
 
 
 @needs_root
-@pytest.mark.debian("git")
 def test_the_specifications_data_is_listed(tmp_path: Path) -> None:
     env = _instead_of_the_internet(tmp_path)
     args = ["--out", str(tmp_path / "run"), "--env", "GIT_CONFIG_GLOBAL"]
@@ -177,7 +172,7 @@ def test_tasks_reach_each_other_by_name_without_any_set_up_and_no_key_stays(tmp_
     assert not [path for path in written if b"not-for-anybody" in path.read_bytes()]
 
 
-@pytest.mark.debian("openmpi-bin", program="mpirun")
+@pytest.mark.needs("openmpi-bin")
 def test_mpirun_runs_over_two_tasks(tmp_path: Path) -> None:
     rank = "echo rank $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE in task $PAI_TASK_INDEX"
     commands = [
@@ -461,8 +456,7 @@ def test_without_gang_allocation_there_is_no_jobssh_and_that_is_said(tmp_path: P
     assert any("jobssh is off, because with gangAllocation: false" in line for line in log)
 
 
-@needs_root
-@pytest.mark.debian("util-linux", program="setpriv")
+@pytest.mark.needs("root", "user namespaces", "util-linux")
 def test_an_ordinary_users_task_lets_that_user_in() -> None:
     """As pai_init and the plan have it, in an isolated task."""
     with tempfile.TemporaryDirectory() as folder:

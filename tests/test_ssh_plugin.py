@@ -102,7 +102,7 @@ def test_a_damaged_public_key_is_refused_before_anything_is_started(key: str) ->
 
 
 @pytest.mark.parametrize("kind", ["rsa", "ecdsa", "ed25519"])
-@pytest.mark.debian("openssh-client", program="ssh-keygen")
+@pytest.mark.needs("openssh-client")
 def test_keys_of_every_usual_kind_are_public_keys(tmp_path: Path, kind: str) -> None:
     subprocess.run(["ssh-keygen", "-q", "-t", kind, "-N", "", "-f", tmp_path / "key"], check=True)
     key = (tmp_path / "key.pub").read_text()
@@ -273,7 +273,7 @@ def test_without_jobssh_there_is_no_way_from_task_to_task(tmp_path: Path, keys: 
     assert keys.job.public not in (tmp_path / "ssh/authorized_keys").read_text()
 
 
-@pytest.mark.debian("openssh-client", program="ssh")
+@pytest.mark.needs("openssh-client")
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [

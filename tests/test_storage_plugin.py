@@ -1,7 +1,6 @@
 """The storage plugins: one mount in the plan, however it is asked for, and a check of it before the task."""
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from pai_runtime.task.plan import Mount, Plan
 from pai_storage.mounting import contribution, named_storage, nfs_export
 from tests.job_harness import build, parameters
 from tests.job_harness import planned as plans
+from tests.needs import FUSE, MOUNT_NAMESPACE, is_met
 from tests.nfs_server import nfs_server
 from tests.plugin_factory import write_policy
 from tests.support import callback, cli, job, write_job
@@ -301,6 +301,7 @@ def _run(folder: Path, document: dict[str, Any], *args: str | Path) -> subproces
     return cli("run", write_job(folder, document), "--out", folder / "run", *args)
 
 
+@pytest.mark.needs("user namespaces")
 def test_storages_are_folders_of_this_machine_in_a_local_run(tmp_path: Path) -> None:
     for name in ("data", "models", "data/inner"):
         (tmp_path / name).mkdir()
@@ -339,6 +340,7 @@ def test_storages_that_are_missing_are_all_named_before_anything_starts(tmp_path
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.needs("user namespaces")
 def test_a_read_only_storage_needs_a_place_for_what_is_mounted_in_it(tmp_path: Path) -> None:
     document = storages(
         {"name": "a", "readOnly": True, "mountPath": "/a"}, {"name": "a", "mountPath": "/a/b"}
@@ -375,6 +377,7 @@ def test_the_name_of_a_user_leads_to_no_other_folder(user: str) -> None:
     assert not name.startswith(".")
 
 
+@pytest.mark.needs("user namespaces")
 def test_a_folder_may_stand_for_an_export_and_nobody_asks_the_server(tmp_path: Path) -> None:
     document = used(plugin="storage", server="nowhere.invalid", path="/e/%JOB", mountPath="//mnt/%JOB")
     document["taskRoles"]["worker"]["commands"] = ["echo hello > /mnt/test/file"]
@@ -410,12 +413,9 @@ def test_what_is_missing_here_is_left_out_only_if_the_policy_says_so(
 
 SHELLS = [
     pytest.param(["bash"], id="bash"),
-    pytest.param(["dash"], id="dash", marks=pytest.mark.debian("dash")),
-    pytest.param(["busybox", "sh"], id="busybox", marks=pytest.mark.debian("busybox")),
+    pytest.param(["dash"], id="dash", marks=pytest.mark.needs("dash")),
+    pytest.param(["busybox", "sh"], id="busybox", marks=pytest.mark.needs("busybox-static")),
 ]
-NAMESPACE = (
-    ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--mount"]
-)
 
 
 @pytest.mark.parametrize(("policy", "code"), [("fail", 2), ("ignore", 0)])
@@ -443,7 +443,7 @@ def _checked(
     """The check of a mount, run by a shell in a mount namespace in which `before` has been run."""
     script = f"set -e\n{before}\n{_script(mount)}"
     return subprocess.run(
-        [*NAMESPACE, *argv, "-c", script],
+        [*MOUNT_NAMESPACE, *argv, "-c", script],
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
@@ -455,7 +455,7 @@ def _checked(
 READ_ONLY = "mount -o remount,bind,ro {path}"
 
 
-@pytest.mark.debian("util-linux", program="unshare")
+@pytest.mark.needs("mounts")
 @pytest.mark.parametrize("argv", SHELLS)
 @pytest.mark.parametrize(
     ("asked", "before", "code", "words"),
@@ -497,6 +497,7 @@ def test_start_checks_that_what_is_mounted_is_what_was_asked_for(
     assert words.replace("{path}", str(path)) in ended.stdout + ended.stderr
 
 
+@pytest.mark.needs("mounts")
 def test_a_link_to_where_it_is_mounted_is_as_good(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
@@ -511,37 +512,15 @@ def test_nothing_of_the_check_reaches_what_comes_later(tmp_path: Path) -> None:
     assert run.stdout_log == b"mine mine\n"
 
 
-HANGING = """
-import ctypes, os, sys
-libc = ctypes.CDLL(None, use_errno=True)
-fuse = os.dup2(os.open("/dev/fuse", os.O_RDWR), 60)  # out of the way of those that the supervisor uses
-options = f"fd={fuse},rootmode=40000,user_id=0,group_id=0".encode()
-if libc.unshare(0x20000) or libc.mount(None, b"/", None, 0x44000, None):
-    sys.exit("no namespace")
-if libc.mount(b"dead", sys.argv[1].encode(), b"fuse", 0, options):
-    sys.exit("no FUSE")
-os.execvp(sys.argv[2], sys.argv[2:])
-"""
-"""Runs a program where a file system is mounted that answers nothing, as that of a server that died."""
-
-
-def _can_hang(folder: Path) -> bool:
-    ended = subprocess.run(
-        [sys.executable, "-c", HANGING, folder, "true"], capture_output=True, timeout=60, check=False
-    )
-    return ended.returncode == 0
-
-
+@pytest.mark.needs("FUSE")
 @pytest.mark.parametrize(("policy", "code"), [("fail", 240), ("ignore", 0)])
 def test_a_storage_that_does_not_answer_does_not_hang_the_task(
     tmp_path: Path, policy: Any, code: int
 ) -> None:
     dead = tmp_path / "dead"
     dead.mkdir()
-    if not _can_hang(dead) and "PAI_TEST_NOTHING_SKIPPED" not in os.environ:
-        pytest.skip("this machine lets nobody mount a file system by FUSE")
     script = _script(named_storage(TASK, "data", str(dead))).replace("seconds=30", "seconds=1")
-    wrap = [sys.executable, "-c", HANGING, str(dead)]
+    wrap = [sys.executable, "-c", FUSE, str(dead)]
     task = plan(tmp_path / "task", "echo on it goes", [shell("taskStarts", 0, script, policy)])
     run = run_task(task, wrap=wrap)
     assert run.process.returncode == code, run.stderr
@@ -559,11 +538,12 @@ def test_a_storage_that_is_not_mounted_fails_the_task_unless_it_is_ignored(
     assert f"data at {tmp_path}: nothing is mounted there" in run.runtime_log
 
 
-@pytest.mark.debian("util-linux", program="setpriv")
 def test_a_container_that_may_not_mount_says_so(tmp_path: Path) -> None:
     mount = nfs_export(TASK, "server", "/export", str(tmp_path), read_only=False)
-    script = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin", "bash", "-c", _script(mount)]
-    ended = subprocess.run(script, capture_output=True, text=True, timeout=100, check=False)
+    without = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"] if is_met("root") else []
+    ended = subprocess.run(
+        [*without, "bash", "-c", _script(mount)], capture_output=True, text=True, timeout=100, check=False
+    )
     assert ended.returncode == 1
     assert "this container may not mount (it lacks CAP_SYS_ADMIN)" in ended.stderr
 
@@ -574,8 +554,6 @@ def test_a_container_that_may_not_mount_says_so(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def export(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, Path]]:
     """The port of an NFS server, and the folder that it exports."""
-    if shutil.which("ganesha.nfsd") is None:
-        pytest.skip("apt-get install nfs-ganesha nfs-ganesha-vfs")
     folder = tmp_path_factory.mktemp("nfs")
     with nfs_server(folder) as port:
         (folder / "export/alice").mkdir()
@@ -586,8 +564,7 @@ def export(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, Path
 KERNEL = f"a kernel that has {'' if 'nfs4' in Path('/proc/filesystems').read_text() else 'no '}NFS"
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount NFS")
-@pytest.mark.debian("nfs-common", program="mount.nfs4")
+@pytest.mark.needs("root", "mounts", "nfs-common", "nfs-ganesha", "nfs-ganesha-vfs")
 @pytest.mark.parametrize("kernel", [KERNEL])
 def test_a_container_that_may_mount_mounts_an_export_or_says_why_it_cannot(
     tmp_path: Path, export: tuple[int, Path], kernel: str

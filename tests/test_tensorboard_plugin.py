@@ -163,7 +163,7 @@ def test_a_port_is_no_secret(tmp_path: Path, port: str) -> None:
         contribution(tmp_path, port=port)
 
 
-SHELLS = ["bash", pytest.param("dash", marks=pytest.mark.debian("dash"))]
+SHELLS = ["bash", pytest.param("dash", marks=pytest.mark.needs("dash"))]
 
 
 def run_script(shell: str, script: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:

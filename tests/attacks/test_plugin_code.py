@@ -18,6 +18,7 @@ from pai_runtime.cli import policy as policies
 from pai_runtime.document.problems import InvalidInput
 from pai_runtime.host.code import GROUP
 from pai_runtime.host.host import Host, Unavailable
+from tests.needs import MOUNT_NAMESPACE
 from tests.plugin_factory import (
     GREETS,
     PIP,
@@ -457,8 +458,6 @@ def test_a_hook_has_the_secrets_of_its_use_and_no_others(site: Site, tmp_path: P
 
 # The policy of the machine
 
-NAMESPACE = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "-Ur", "--mount"]
-
 
 def _with_machine_policy(
     folder: Path, text: str | None, argv: Sequence[str | Path], **env: str
@@ -474,7 +473,7 @@ def _with_machine_policy(
         if (source := Path("/etc") / name).exists():
             (etc.parent / name).write_bytes(source.read_bytes())
     return subprocess.run(
-        [*NAMESPACE, "sh", "-c", 'mount --bind "$0" /etc && exec "$@"', etc.parent, *argv],
+        [*MOUNT_NAMESPACE, "sh", "-c", 'mount --bind "$0" /etc && exec "$@"', etc.parent, *argv],
         env={**os.environ, **env},
         capture_output=True,
         text=True,
@@ -483,7 +482,7 @@ def _with_machine_policy(
     )
 
 
-@pytest.mark.debian("util-linux", program="unshare")
+@pytest.mark.needs("mounts")
 @pytest.mark.parametrize("given_by", ["nothing", "flag", "environment", "both"])
 def test_nobody_can_allow_what_the_policy_of_the_machine_refuses(
     site: Site, tmp_path: Path, given_by: str
@@ -505,7 +504,7 @@ def test_nobody_can_allow_what_the_policy_of_the_machine_refuses(
     assert site.imported == set()
 
 
-@pytest.mark.debian("util-linux", program="unshare")
+@pytest.mark.needs("mounts")
 @pytest.mark.parametrize("text", [None, "", "policyVersion: 1\n", "plugins: all\n"])
 def test_a_policy_of_the_machine_that_cannot_be_used_allows_nothing(
     site: Site, tmp_path: Path, text: str | None

@@ -12,6 +12,7 @@ import pytest
 
 from pai_runtime.pod.directories import BadDirectory, pod_directories
 from tests.init_harness import PodFolder, config
+from tests.needs import MOUNT_NAMESPACE
 
 _FULL = """
 import os, subprocess, sys
@@ -39,6 +40,7 @@ def pod(tmp_path: Path) -> PodFolder:
     return PodFolder(tmp_path, RUNTIME_CONFIG=config("true"))
 
 
+@pytest.mark.needs("mounts")
 @pytest.mark.parametrize(
     ("full", "code", "said"), [("logs", 0, "the task can start"), ("volume", 1, os.strerror(errno.ENOSPC))]
 )
@@ -46,8 +48,7 @@ def test_what_a_full_disk_keeps_from_the_log_is_printed(
     tmp_path: Path, full: str, code: int, said: str
 ) -> None:
     """Without logs, a task can start all the same."""
-    unshare = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount", "--map-root-user"]
-    argv = [*unshare, sys.executable, "-c", _FULL, str(tmp_path), full]
+    argv = [*MOUNT_NAMESPACE, sys.executable, "-c", _FULL, str(tmp_path), full]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.returncode == code
     assert said in done.stdout.rstrip().splitlines()[-1]
@@ -98,7 +99,7 @@ def test_what_is_in_the_place_of_the_logs_is_replaced(
     assert not list(outside.iterdir())
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can have files of somebody else")
+@pytest.mark.needs("root", "util-linux")
 def test_earlier_logs_that_are_closed_to_init_fail_nothing(pod: PodFolder) -> None:
     closed = pod.logs / "prelog_1" / "closed"
     closed.mkdir(parents=True)

@@ -41,7 +41,7 @@ def test_a_command_that_fails_ends_the_script_and_fails_the_task(tmp_path: Path,
         assert (record["outcome"], record["originUserExitCode"]) == ("failed", code)
 
 
-@pytest.mark.debian("dash")
+@pytest.mark.needs("dash")
 def test_without_bash_the_script_stops_at_a_failing_command_too(tmp_path: Path) -> None:
     programs = tmp_path / "bin"
     programs.mkdir()

@@ -19,13 +19,9 @@ import pai_runtime
 from pai_runtime.task.folder import Folder
 from tests.plugin_factory import Site, uses
 from tests.support import PROGRAM, callback, cli, content, job, write_job
-from tests.test_isolation import _may_be_isolated
 
-isolated = pytest.mark.skipif(
-    not _may_be_isolated() and "PAI_TEST_NOTHING_SKIPPED" not in os.environ,
-    reason="this kernel, or the container the tests are in, allows no namespaces",
-)
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")
+isolated = pytest.mark.needs("user namespaces")
+needs_root = pytest.mark.needs("root", "mounts")
 MODES = [pytest.param("required", marks=isolated), "none"]
 
 

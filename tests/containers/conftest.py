@@ -22,11 +22,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:
-            item.add_marker(pytest.mark.debian("runc"))
-            item.add_marker(pytest.mark.debian("busybox-static", program="busybox"))
-            item.add_marker(pytest.mark.debian("bash-static"))
-            if os.geteuid():
-                item.add_marker(pytest.mark.skip("containers need root"))
+            item.add_marker(pytest.mark.needs("root", "mounts", "runc", "busybox-static", "bash-static"))
 
 
 @pytest.fixture(autouse=True)

@@ -62,7 +62,8 @@ class Container:
     """What a container is made of.
 
     `group` is the user's own unless it is given. `memory`: how many bytes it may use; `shm`: how many its
-    ``/dev/shm`` holds, None: it has none. `network` is the network namespace of its pod.
+    ``/dev/shm`` holds, None: it has none. `network` is the network namespace of its pod. One that is not
+    `is_confined` is like a machine of its own: no system call is filtered, nothing of ``/proc`` hidden.
     """
 
     image: Path
@@ -80,6 +81,7 @@ class Container:
     host_network: bool = True
     network: Path | None = None
     can_gain_privileges: bool = True
+    is_confined: bool = True
 
     def config(self) -> dict[str, Any]:
         """It as the OCI runtime specification writes it."""
@@ -108,11 +110,13 @@ class Container:
             "linux": {
                 "namespaces": namespaces,
                 "resources": resources,
-                "maskedPaths": _MASKED,
-                "readonlyPaths": _READ_ONLY,
-                "seccomp": runtime_default(self.capabilities),
+                **(self._confinement() if self.is_confined else {}),
             },
         }
+
+    def _confinement(self) -> dict[str, Any]:
+        seccomp = runtime_default(self.capabilities)
+        return {"maskedPaths": _MASKED, "readonlyPaths": _READ_ONLY, "seccomp": seccomp}
 
     def _file_systems(self) -> list[dict[str, Any]]:
         pts = ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"]

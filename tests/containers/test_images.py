@@ -51,8 +51,8 @@ _NO_SHELL = "[INFO] this image has no shell: commands run in /usr/local/pai/bund
 
 def _marks(image: str) -> list[pytest.MarkDecorator]:
     if image == "bullseye":  # which is fetched from a mirror of Debian, once
-        return [pytest.mark.debian("mmdebstrap"), pytest.mark.timeout(900)]
-    return [pytest.mark.debian("musl-tools", program="musl-gcc")] if image == "musl" else []
+        return [pytest.mark.needs("mmdebstrap"), pytest.mark.timeout(900)]
+    return [pytest.mark.needs("musl-tools")] if image == "musl" else []
 
 
 @pytest.mark.parametrize(

@@ -25,10 +25,7 @@ from tests.test_all_plugins import EXAMPLE as ALL_PLUGINS
 from tests.test_all_plugins import repository
 from tests.test_documentation import ROOT
 
-pytestmark = [
-    pytest.mark.debian("iproute2", program="ip"),
-    pytest.mark.debian("dnsmasq-base", program="dnsmasq"),
-]
+pytestmark = pytest.mark.needs("iproute2", "dnsmasq-base")
 
 _DEMO = ROOT / "examples" / "demo.yaml"
 _BETWEEN = re.compile(r"\[PAI_RUNTIME_ERROR_START\]\n(.*)\[PAI_RUNTIME_ERROR_END\]\n", re.DOTALL)
@@ -112,8 +109,7 @@ def test_the_tasks_of_a_job_wait_for_each_other_and_talk_over_the_network(cluste
     _check_no_secret("an-open-secret", list(cluster.pods.values()))
 
 
-@pytest.mark.debian("openssh-server", program="sshd")
-@pytest.mark.debian("openssh-client", program="ssh")
+@pytest.mark.needs("openssh-server", "openssh-client")
 def test_all_built_in_plugins_take_part_in_one_job(cluster: Cluster, tmp_path: Path) -> None:
     text = ALL_PLUGINS.read_text("utf-8").replace("/path/to/model", str(repository(tmp_path)))
     cluster.create(_objects(write_job(tmp_path, text)))

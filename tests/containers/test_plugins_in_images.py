@@ -28,7 +28,7 @@ def _plan(folder: Path, command: str) -> Plan:
     [
         ("busybox", {}),
         ("scratch", {"read_only": True, "user": 12345, "capabilities": ()}),
-        pytest.param("musl", {}, marks=pytest.mark.debian("musl-tools", program="musl-gcc")),
+        pytest.param("musl", {}, marks=pytest.mark.needs("musl-tools")),
     ],
 )
 def test_failure_analysis_finds_the_reason_in_the_platforms_logs(

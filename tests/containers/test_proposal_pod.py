@@ -10,9 +10,7 @@ from tests.containers.pod import Pod
 _EXIT_SPEC = "- containerExitCode: 44\n  patterns: [{userLogRegex: a known line}]\n"
 
 
-@pytest.mark.parametrize(
-    "name", ["busybox", pytest.param("bullseye", marks=pytest.mark.debian("mmdebstrap"))]
-)
+@pytest.mark.parametrize("name", ["busybox", pytest.param("bullseye", marks=pytest.mark.needs("mmdebstrap"))])
 @pytest.mark.timeout(900)
 def test_the_pod_of_the_proposal_runs_its_commands(
     tmp_path: Path, bundle: Path, image: Callable[[str], Path], name: str

@@ -24,11 +24,7 @@ from tests.containers.runc import Mount, Running
 from tests.support import job, write_job
 
 pytestmark = [
-    pytest.mark.debian("openssh-server", program="sshd"),
-    pytest.mark.debian("openssh-client", program="ssh"),
-    pytest.mark.skipif(
-        not any(Path("/usr/lib").glob("*/libnss_wrapper.so")), reason="apt-get install libnss-wrapper"
-    ),
+    pytest.mark.needs("openssh-server", "openssh-client", "libnss-wrapper"),
 ]
 
 _LOCALHOST = "127.0.0.1"

@@ -27,10 +27,7 @@ from tests.small_cluster import write_profiles
 from tests.support import PROGRAM, callback, job, until, write_job
 from tests.test_documentation import ROOT
 
-pytestmark = [
-    pytest.mark.debian("iproute2", program="ip"),
-    pytest.mark.debian("dnsmasq-base", program="dnsmasq"),
-]
+pytestmark = pytest.mark.needs("iproute2", "dnsmasq-base")
 
 SECRET = "w0rld-s3cret"
 

@@ -48,7 +48,8 @@ def test_following_any_number_of_tasks_takes_a_constant_number_of_requests(serve
     run, status = reader.follow(view)
     assert (status, len(run.tasks)) == (0, _TASKS)
     counts = {(verb, kind.rpartition("/")[2]): count for (verb, kind), count in server.counts.items()}
-    assert counts.pop(("get", "log")) == MOST_FOLLOWED
+    # More than those that are followed at a time, where some have ended before the run has.
+    assert MOST_FOLLOWED <= counts.pop(("get", "log")) <= _TASKS
     assert counts[("list", "pods")] == 2 * _PAGES
     assert all(count == 1 for key, count in counts.items() if key != ("list", "pods"))
     assert sum(counts.values()) == 2 * _PAGES + 6
