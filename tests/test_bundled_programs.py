@@ -104,7 +104,7 @@ def test_git_clones_a_repository_with_its_submodules(tmp_path: Path, image: Imag
         ([], set()),
         (["bash or sh", "cat", "digit"], set()),
         (["ssh (to reach other tasks)"], {"ssh"}),
-        (["sftp"], {"ssh", "git"}),
+        (["git", "sftp"], {"ssh", "git"}),
     ],
 )
 def test_what_no_plugin_asks_for_is_not_in_it(tmp_path: Path, asked: list[str], there: set[str]) -> None:

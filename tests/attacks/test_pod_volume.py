@@ -143,7 +143,16 @@ def test_directories_that_are_within_each_other_are_refused(
 
 
 @pytest.mark.parametrize("variable", ["PAI_WORK_DIR", "PAI_RUNTIME_DIR", "PAI_INIT_DIR", "PAI_LOG_DIR"])
-@pytest.mark.parametrize("root", ["/", "//", "/proc/self/root", sys.prefix, sys.base_prefix])
+@pytest.mark.parametrize(
+    "root",
+    [
+        "/",
+        "//",
+        "/proc/self/root",
+        pytest.param(sys.prefix, id="the environment"),
+        pytest.param(sys.base_prefix, id="the interpreter"),
+    ],
+)
 def test_what_the_runtime_is_in_is_never_emptied(
     monkeypatch: pytest.MonkeyPatch, variable: str, root: str
 ) -> None:
