@@ -114,6 +114,23 @@ def test_the_environment_is_what_the_image_means_it_to_be(pod: _Pod) -> None:
     assert found["PWD"] == str(pod.work)
 
 
+@pytest.mark.parametrize("mask", [0o022, 0o027, 0o077])
+def test_everyone_can_read_the_logs_and_the_task_has_the_umask_of_the_image(pod: _Pod, mask: int) -> None:
+    given = plan(pod.folder, "umask", [shell("taskStarts", 0, "umask"), shell("taskExits", 0, "umask")])
+    pod.prepare(given)
+    before = os.umask(mask)
+    try:
+        ended = pod.start()
+    finally:
+        os.umask(before)
+    assert (ended.returncode, int(ended.stdout, 8)) == (0, mask)
+    texts = [line.rpartition(" ")[2] for line in (pod.logs / "runtime.log").read_text().splitlines()]
+    assert [int(text, 8) for text in texts if text.isdecimal()] == [mask, mask]
+    for path in (pod.logs, *pod.logs.rglob("*")):
+        wanted = 0o755 if path.is_dir() else 0o644
+        assert path.stat().st_mode & wanted == wanted, path
+
+
 def test_a_sidecar_with_a_user_of_its_own_can_read_the_log_and_the_variables(pod: _Pod) -> None:
     pod.prepare(plan(pod.folder))
     assert pod.start().returncode == 0

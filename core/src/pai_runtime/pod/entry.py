@@ -53,7 +53,10 @@ def main() -> int:
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     open_standard_streams()
     _take_back(image_environment(os.environ))
-    options = LaunchOptions(termination_log=TERMINATION_LOG, phases="rest", work=_working_directory())
+    umask = os.umask(0o022)  # logs and records are for everybody
+    options = LaunchOptions(
+        termination_log=TERMINATION_LOG, phases="rest", work=_working_directory(), umask=umask
+    )
     path = os.environ.get(RUNTIME_DIR) or f"{VOLUME}/runtime.d"
     try:
         folder = Folder.at(path)

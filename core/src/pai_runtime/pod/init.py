@@ -52,6 +52,7 @@ def run_init(environment: MutableMapping[str, str], host: Callable[[], Host]) ->
     `InvalidInput`.
     """
     problems = Problems()
+    os.umask(0o022)  # the task's user may be any, and has to find what is left for it
     try:
         raise_stopped()
         directories = pod_directories(environment)

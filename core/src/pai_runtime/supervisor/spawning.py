@@ -46,7 +46,7 @@ class Program:
     terminal: bool = False
 
 
-def spawn(program: Program, stdout: int, stderr: int) -> int:
+def spawn(program: Program, stdout: int, stderr: int, umask: int | None = None) -> int:
     """Start a process with these two open files as its output; its process id. Raises `CannotStart`."""
     try:
         hand_over_script(program.script or b"")
@@ -57,7 +57,7 @@ def spawn(program: Program, stdout: int, stderr: int) -> int:
         parent = os.getpid()
         pid = os.fork()
         if pid == 0:
-            _become(program, (stdout, stderr), tell, parent)
+            _become(program, (stdout, stderr), tell, parent, umask)
         os.close(tell)
         tell = -1
         failed = os.read(told, 16)
@@ -91,10 +91,12 @@ def keep_open_files() -> None:
                 pass  # the one by which the names were read
 
 
-def _become(program: Program, output: tuple[int, int], tell: int, parent: int) -> NoReturn:
+def _become(program: Program, output: tuple[int, int], tell: int, parent: int, umask: int | None) -> NoReturn:
     """Whatever goes wrong, this process never goes on as the supervisor."""
     try:
         os.setsid()
+        if umask is not None:
+            os.umask(umask)
         if parent != 1:  # else it is the first of a namespace, which ends with it anyway
             end_with_parent()
             if os.getppid() != parent:  # it was gone before the kernel knew

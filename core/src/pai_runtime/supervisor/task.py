@@ -132,7 +132,7 @@ def set_up(inputs: Inputs, folder: Folder, stop: Stop) -> Task:
     except FileExistsError:
         pass
     logs = Logs(folder, Masks(inputs.secrets.values()), options)
-    loop = Loop()
+    loop = Loop(options.umask)
     mask_pipe = inside.fifo(MASK)
     journal = Journal(folder, EventFile(folder))
     processes = Processes(
