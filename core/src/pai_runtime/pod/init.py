@@ -33,7 +33,7 @@ from pai_runtime.pod.init_failed import InitFailed
 from pai_runtime.pod.init_log import InitLog
 from pai_runtime.pod.init_plugins import run_init_plugin
 from pai_runtime.pod.stopping import Stopped, check_stopped, raise_stopped
-from pai_runtime.pod.volume import open_to_all, remove_leftovers
+from pai_runtime.pod.volume import keep_from_others, open_to_all, remove_leftovers
 from pai_runtime.task.folder import Folder
 
 LOGS: Final = "logs"
@@ -110,6 +110,7 @@ def _init(
     problems: Problems,
     log: InitLog,
 ) -> None:
+    keep_from_others(volume)
     remove_leftovers(volume, [LOGS, *_on(volume, directories.logs)])
     with ExitStack() as opened:
         runtime = opened.enter_context(_made(directories.runtime, volume))

@@ -68,7 +68,10 @@ class Child:
 
 
 class Loop:
-    """The event loop: turns until its caller has what it waits for. What it spawns has this `umask`, if any."""
+    """The event loop: turns until its caller has what it waits for.
+
+    What it spawns has this `umask`, if any.
+    """
 
     def __init__(self, umask: int | None = None) -> None:
         self._umask = umask

@@ -50,13 +50,19 @@ def loads(text: str | bytes) -> Any:
         settings: Any = _Settings
         try:
             value, end = make_scanner(settings)(stripped, 0)
-        except (StopIteration, SystemError):  # the latter if it does not find the exception that it wants
+        except (
+            StopIteration,
+            SystemError,
+            ImportError,
+        ):  # the latter two if it does not find the exception that it wants
             pass
         else:
             if end == len(stripped):
                 return value
-    import json  # noqa: PLC0415 - it says what is wrong, in words
-
+    try:
+        import json  # noqa: PLC0415 - it says what is wrong, in words
+    except ImportError:  # the task has taken its files away
+        raise ValueError("it is not JSON") from None
     return json.loads(text, parse_float=_Settings.parse_float, parse_constant=_Settings.parse_constant)
 
 
