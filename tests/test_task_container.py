@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from pai_runtime.pod.handover import NAME, Handover, hand_over
+from pai_runtime.task.bundle import hidden_environment
 from pai_runtime.task.exit_codes import RUNTIME_ERROR
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.interpreter import search_path
@@ -61,7 +62,9 @@ class _Pod:
         return subprocess.run(
             [sys.executable, "-I", "-S", "-c", script],
             cwd=self.work,
-            env={"PATH": os.environ["PATH"], "PAI_RUNTIME_DIR": str(self.folder), **(env or {})},
+            env=hidden_environment(
+                {"PATH": os.environ["PATH"], "PAI_RUNTIME_DIR": str(self.folder), **(env or {})}
+            ),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -104,10 +107,8 @@ def test_the_environment_is_what_the_image_means_it_to_be(pod: _Pod) -> None:
         "LINES_\n": "two\nlines",
         "FC_POD_UID": "uid",
     }
-    renamed = {"LD_LIBRARY_PATH", "LC_ALL", "LANG", "GCONV_PATH", "OPENSSL_CONF"}
-    handed = {f"PAI_IMAGE_{name}" if name in renamed else name: value for name, value in image.items()}
     pod.prepare(plan(pod.folder, "exec env -0"))
-    ended = pod.start({**handed, "LC_ALL": "C.UTF-8", "SHLVL": "0", "OLDPWD": "/", "_": "/launcher"})
+    ended = pod.start(image)
     found = dict(line.split("=", 1) for line in ended.stdout.split("\0") if line)
     own = {"PATH", "PWD", "SHLVL", "_", "OLDPWD", "PAI_RUNTIME_DIR", "PAI_WORK_DIR", "PAI_MASK"}
     assert {name: value for name, value in found.items() if name not in own} == image

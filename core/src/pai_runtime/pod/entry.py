@@ -16,6 +16,7 @@ from pai_runtime.supervisor.supervisor import supervise
 from pai_runtime.task.bundle import (
     BUNDLED_CERTIFICATES,
     CERTIFICATES,
+    OWN_VARIABLES,
     PREFIX,
     TOOLS,
     VOLUME,
@@ -82,6 +83,7 @@ def _take_back(environment: Mapping[str, str]) -> None:
     """Have the environment that the image and the platform mean the task to have."""
     os.environ.clear()
     os.environ.update(environment)
+    os.putenv("TZ", OWN_VARIABLES["TZ"])  # for the C library of this process alone
 
 
 def _working_directory() -> str:
