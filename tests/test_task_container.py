@@ -261,6 +261,13 @@ def test_without_the_folder_of_the_task_there_is_a_message(pod: _Pod) -> None:
     assert "/nowhere" in ended.stderr
 
 
+def test_without_a_null_device_there_is_a_message_and_a_record(pod: _Pod) -> None:
+    pod.prepare(plan(pod.folder, "echo ran"))
+    ended = pod.start(before="import os; os.devnull = '/nowhere/null'")
+    assert (ended.returncode, ended.stdout, "Traceback" in ended.stderr) == (RUNTIME_ERROR, "", False)
+    assert (pod.logs / "exit.yaml").read_text() in pod.termination_log.read_text()
+
+
 def test_it_imports_nothing_beyond_what_a_task_needs() -> None:
     script = (
         f"import sys; sys.path[:] = {search_path()}; before = set(sys.modules); "

@@ -13,7 +13,7 @@ from pai_runtime.pod.volume import keep_from_others
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.plan import Step
 from tests.containers.pod import RUNTIME_DIR, Pod
-from tests.containers.runc import Running
+from tests.containers.runc import Mount, Running
 from tests.task_harness import plan, shell
 
 Image = Callable[[str], Path]
@@ -153,6 +153,29 @@ def test_an_environment_that_is_hostile_to_us_reaches_the_command_and_does_us_no
     }
     theirs = {name for name in found if name.startswith(("FC_", "PAI_", "NVIDIA_"))}
     assert found.keys() - _HOSTILE.keys() - theirs <= own
+
+
+def _a_file(folder: Path) -> Mount:
+    (folder / "null").write_text("not empty")
+    (folder / "null").chmod(0o666)
+    return Mount(folder / "null", "/dev/null")
+
+
+def _a_fifo(folder: Path) -> Mount:
+    os.mkfifo(folder / "null")
+    (folder / "null").chmod(0o666)
+    return Mount(folder / "null", "/dev/null")
+
+
+@pytest.mark.parametrize("make", [_a_file, _a_fifo])
+def test_where_there_is_no_dev_null_that_is_said_and_recorded(
+    pod: Pod, image: Image, tmp_path: Path, make: Callable[[Path], Mount]
+) -> None:
+    pod.prepare(plan(RUNTIME_DIR, "echo never"))
+    ended = pod.run_task(image("busybox"), mounts=[make(tmp_path)])
+    assert (ended.code, ended.stdout, "Traceback" in ended.stderr) == (241, "", False)
+    assert (pod.record["exitCode"], "/dev/null" in pod.record["message"]) == (241, True)
+    assert pod.termination_message.startswith("[PAI_RUNTIME_ERROR_START]\nexitCode: 241\n")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import os
 import sys
 
 from pai_runtime.pod.handover import Handover, take_over
-from pai_runtime.supervisor.spawning import open_standard_streams
+from pai_runtime.supervisor.spawning import has_null, open_standard_streams
 from pai_runtime.supervisor.stop import STOP_SIGNALS
 from pai_runtime.supervisor.supervisor import supervise
 from pai_runtime.task.bundle import (
@@ -76,7 +76,12 @@ def main() -> int:
         return _start_again(folder, options)
     except (OSError, ValueError) as error:
         return _cannot_run(folder, f"cannot read what the init container left: {error}", options)
-    return supervise(folder, _with_handover(options, handover))
+    options = _with_handover(options, handover)
+    if not has_null():
+        return _cannot_run(
+            folder, "/dev/null cannot be used in this container, and the runtime needs it", options
+        )
+    return supervise(folder, options)
 
 
 def _take_back(environment: Mapping[str, str]) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 
 from pai_runtime.supervisor.process_tree import end_with_parent
 from pai_runtime.task.memfd import SCRIPT_FD, hand_over_script
@@ -75,10 +76,22 @@ def spawn(program: Program, stdout: int, stderr: int, umask: int | None = None) 
 
 def open_standard_streams() -> None:
     """Have the standard streams open, and `SCRIPT_FD`, before anything else takes their numbers."""
-    while (fd := os.open(os.devnull, os.O_RDWR)) in _STANDARD:
+    while (fd := _open_nothing()) in _STANDARD:
         os.set_inheritable(fd, True)  # noqa: FBT003 - positional only
     os.close(fd)
     hand_over_script(b"")
+
+
+def has_null() -> bool:
+    """Whether there is a ``/dev/null``, which is the standard input of all that is started."""
+    try:
+        return stat.S_ISCHR(os.stat(os.devnull).st_mode) and os.access(os.devnull, os.R_OK | os.W_OK)
+    except OSError:
+        return False
+
+
+def _open_nothing() -> int:
+    return os.open(os.devnull, os.O_RDWR) if has_null() else os.memfd_create("pai-runtime nothing")
 
 
 def keep_open_files() -> None:
