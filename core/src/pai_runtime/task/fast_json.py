@@ -66,14 +66,17 @@ def loads(text: str | bytes) -> Any:
     return json.loads(text, parse_float=_Settings.parse_float, parse_constant=_Settings.parse_constant)
 
 
-def loads_untrusted(data: bytes, most: int = MOST_CONTAINERS) -> Any:
-    """As `loads`, but more objects and lists than `most` are refused before they take memory.
+def loads_untrusted(data: bytes, most: int = MOST_CONTAINERS, values: int | None = None) -> Any:
+    """As `loads`, but more objects and lists than `most`, or values than `values`, are refused before they
+    take memory.
 
-    Whoever reads `data` bounds its size. Braces and brackets in strings count too. Raises `ValueError`, also
-    for what is nested too deeply.
+    Whoever reads `data` bounds its size. Braces, brackets and commas in strings count too. Raises
+    `ValueError`, also for what is nested too deeply.
     """
     if data.count(b"{") + data.count(b"[") > most:
         raise ValueError(f"expected at most {most} objects and lists")
+    if values is not None and data.count(b",") > values:
+        raise ValueError(f"expected at most {values} values")
     try:
         return loads(data)
     except RecursionError:
