@@ -6,16 +6,15 @@ So it is in a pod where a step or the command has removed the bundle, or put som
 import sys
 from typing import Any
 
-from pai_runtime.supervisor import __main__, loop
+from pai_runtime.supervisor import __main__, loop, spawning
 
 
 def main() -> int:
     """As the supervisor's own."""
-    spawn = loop.spawn
 
     def start_without_files(*args: Any) -> int:
         sys.meta_path.clear()
-        return spawn(*args)
+        return spawning.spawn(*args)
 
-    loop.spawn = start_without_files
+    vars(loop)["spawn"] = start_without_files
     return __main__.main()

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from pai_runtime.supervisor.exec_form import words
 from pai_runtime.supervisor.shell import exported
 from pai_runtime.task.launch import LaunchOptions
+from pai_runtime.task.plan import Step
 from tests.task_harness import TaskRun, plan, run_task, shell
 
 Run = Callable[..., TaskRun]
@@ -164,6 +165,30 @@ def test_an_unset_variable_ends_the_command_if_the_plan_says_so(
 
 def test_a_script_of_a_megabyte_runs(run: Run) -> None:
     assert run("# " + "x" * 1_000_000 + "\necho ran").stdout_log == b"ran\n"
+
+
+def test_a_script_that_allows_itself_few_open_files_ends_as_it_says(run: Run) -> None:
+    task = run("ulimit -n 3; echo here; exit 7")
+    assert (task.process.returncode, task.stdout_log, task.stderr) == (7, b"here\n", b"")
+
+
+_SHELLS_OWN = {
+    "SHELLOPTS": "braceexpand",
+    "PS4": "> ",
+    "RANDOM": "1",
+    "PPID": "2",
+    "SECONDS": "3",
+    "OPTIND": "4",
+}
+
+
+def test_what_a_shell_sets_for_itself_is_the_same_after_a_step_as_before(tmp_path: Path) -> None:
+    """Seen by a program that no shell has started."""
+    hook = Step("taskExits", 1, "fail", hook="NOTHING")
+    whole = plan(tmp_path, "true", [shell("taskStarts", 0, "true"), hook])
+    task = run_task(whole, LaunchOptions(hook_argv=("/usr/bin/env", "-u")), env=_SHELLS_OWN)
+    found = dict(line.split("=", 1) for line in task.runtime_log if "=" in line)
+    assert {name: found.get(name) for name in _SHELLS_OWN} == _SHELLS_OWN
 
 
 def test_the_command_has_no_standard_input_and_no_open_files_of_ours(tmp_path: Path) -> None:

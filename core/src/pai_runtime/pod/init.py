@@ -178,7 +178,11 @@ def _set_aside(logs: Folder) -> None:
         name = f"{wanted}-{number}"
     with logs.folder(name, make=True) as before:
         for each in former:
-            logs.move(each, before, each)
+            try:
+                logs.move(each, before, each)
+            except OSError as error:
+                if error.errno != errno.EBUSY:
+                    raise  # else something is mounted there, and stays
 
 
 def _copy_scripts(folder: Path) -> None:

@@ -88,7 +88,9 @@ def _run(cat: str) -> str:
     return (
         f"__pai_script=$({cat} <&{SCRIPT_FD}) || __pai_script=; case $__pai_script in *{SCRIPT_END}) ;; "
         f"*) echo pai-runtime: {quoted(f'{cat} cannot read the script')} >&2; exit {_NOT_READ}; esac; "
-        f'eval "unset __pai_script; ${{__pai_script%{SCRIPT_END}}}" {SCRIPT_FD}<&-'
+        # Not for eval alone: a shell that may not open enough files to take it back says so for ever.
+        f"exec {SCRIPT_FD}<&-; "
+        f'eval "unset __pai_script; ${{__pai_script%{SCRIPT_END}}}"'
     )
 
 

@@ -15,7 +15,8 @@ _QUOTED = re.compile(r"'[^'\n]*'")
 _STATUS = re.compile(r"(?:returned error:|\bHTTP) (\d{3})\b")
 _FINAL_STATUS = re.compile(r"4(?!08|29)\d\d")
 _FINAL = re.compile(
-    r" not found\b|does not exist|does not appear to be a git repository|not exported|no such (?:repository|ref)"
+    r" not found\b|does not exist|does not appear to be a git repository|not exported"
+    r"|no such (?:repository|ref)"
     r"|not our ref|couldn't find remote ref|no url found|did not contain"
     r"|permission denied|access denied|host key verification failed"
     r"|authentication failed|could not read (?:user|pass)"
