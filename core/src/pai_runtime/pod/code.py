@@ -107,7 +107,7 @@ def _next(archive: tarfile.TarFile, stream: _Bounded) -> tarfile.TarInfo | None:
 def _read_end(archive: tarfile.TarFile, stream: _Bounded) -> None:
     """Read what follows the last entry: zeros, and the checksum of all."""
     stream.allow(0)
-    while data := archive.fileobj.read(_PART) if archive.fileobj is not None else b"":
+    while data := archive.fileobj.read(_PART):
         if data.strip(b"\0"):
             raise _BadArchive("after its last entry comes something else")
 
