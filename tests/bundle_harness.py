@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pai_runtime.bundle.interpreter import SEARCH_PATH
 from pai_runtime.bundle.launcher import launcher
 from pai_runtime.task.bundle import LAUNCHER, PREFIX
 from tests.needs import MOUNT_NAMESPACE
@@ -98,10 +99,9 @@ class Image:
         probe.mkdir(exist_ok=True)
         (probe / "probe.py").write_text(_PROBE.format(site=f"{PREFIX}/site"))
         (probe / "work.py").write_text(work)
-        script = launcher().replace(f" {PREFIX}/site ", " /probe ").replace("pai_runtime.pod.entry", "probe")
         path = self.root / LAUNCHER[1:]
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(script)
+        path.write_bytes(launcher(["/probe", *SEARCH_PATH], "probe"))
         path.chmod(0o755)
         ended = self.run(LAUNCHER, *args, env=env)
         assert (ended.returncode, ended.stderr) == (0, ""), ended

@@ -79,7 +79,9 @@ class TaskRun:
         with os.fdopen(handed, "w", closefd=False) as file:
             json.dump(secrets or {}, file)
         os.lseek(handed, 0, os.SEEK_SET)
-        options = replace(options, secrets_fd=handed, hook_argv=tuple(python_argv(_HOOKS)))
+        options = replace(
+            options, secrets_fd=handed, hook_argv=options.hook_argv or tuple(python_argv(_HOOKS))
+        )
         self.process = subprocess.Popen(
             [*wrap, *python_argv(module, str(self.folder), options.to_argument())],
             env={**os.environ, **(env or {})},

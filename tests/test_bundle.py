@@ -1,12 +1,16 @@
 """The bundle: it runs in any image, and what an image has does not get into it."""
 
 import os
+import platform
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from pai_runtime.task.bundle import PREFIX
+from pai_runtime.bundle.launcher import launcher_for
+from pai_runtime.task.bundle import PREFIX, image_environment
+from pai_runtime.task.exit_codes import RUNTIME_ERROR
 from tests.bundle_harness import Image
 
 pytestmark = pytest.mark.needs("mounts", "bash-static", "busybox-static")
@@ -64,6 +68,27 @@ HOSTILE = {
     },
     "unknown locale": {"LANG": "xx", "LC_CTYPE": "xx_YY.EUC-JP", "LANGUAGE": "xx"},
     "POSIX locale": {"LC_ALL": "POSIX"},
+    "legacy locale": {"LANG": "zh_CN.GBK", "LC_ALL": "ja_JP.EUC-JP"},
+    "a shell's own": {
+        "SHELLOPTS": "noexec:xtrace",
+        "BASHOPTS": "extdebug",
+        "PS4": "$(exit 9)",
+        "IFS": "/",
+        "UID": "7",
+        "RANDOM": "1",
+        "PPID": "2",
+        "LINENO": "3",
+        "SECONDS": "4",
+        "SHLVL": "5",
+        "OPTIND": "6",
+        "_": "me",
+        "PWD": "/nowhere",
+        "OLDPWD": "/",
+        "HISTFILE": "/hostile",
+        "TMOUT": "1",
+        "POSIXLY_CORRECT": "1",
+    },
+    "time zone": {"TZ": ":/hostile/zone"},
     "names that are no shell's": {"a.b": "1", "a-b": "2", "PAI_IMAGE_TAG": "3", "ä": "\udcff"},
     "no path": {"PATH": ""},
 }
@@ -135,6 +160,61 @@ def hostile(scratch: Image) -> Image:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(b"\x7fELF hostile")
     return Image(scratch.root, scratch.bundle, has_proc=True)
+
+
+_NEVER_READ = (
+    *("etc/localtime", "usr/share/zoneinfo/UTC", "usr/share/locale/locale.alias", "hostile/zone"),
+    *("usr/lib/locale/locale-archive", "usr/lib/locale/zh_CN.gbk/LC_CTYPE", "usr/lib/locale/C.utf8/LC_CTYPE"),
+    *("usr/lib/x86_64-linux-gnu/gconv/gconv-modules", "usr/lib/x86_64-linux-gnu/gconv/gconv-modules.cache"),
+    *("hostile/zh_CN.GBK/LC_CTYPE", "hostile/gconv-modules"),
+)
+_LOCALES = {
+    "unset": {},
+    "UTF-8": {"LANG": "C.UTF-8"},
+    "legacy": {"LANG": "zh_CN.GBK", "LANGUAGE": "zh_CN"},
+    "with places": {
+        "LANG": "zh_CN.GBK",
+        "LOCPATH": "/hostile",
+        "GCONV_PATH": "/hostile",
+        "TZ": ":/hostile/zone",
+    },
+}
+
+
+@pytest.mark.parametrize("env", _LOCALES.values(), ids=_LOCALES)
+def test_nothing_of_it_opens_an_images_locales_and_times(scratch: Image, env: dict[str, str]) -> None:
+    """Each is a FIFO: whoever opens it waits for ever."""
+    for name in _NEVER_READ:
+        path = scratch.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        os.mkfifo(path)
+    work = "import time; told['work'] = time.strftime('%Y', time.gmtime(0))"
+    assert scratch.launch(env=env, work=work).work == "1970"
+    for shell in ("bash", "sh"):
+        done = scratch.run(f"{PREFIX}/applets/{shell}", "-c", "x=é; echo ran", env=env)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "ran\n", "")
+
+
+def test_the_launcher_says_what_it_cannot_execute(tmp_path: Path) -> None:
+    path = tmp_path / "launcher"
+    path.write_bytes(launcher_for(platform.machine(), ["/nowhere/python", "-I"]))
+    path.chmod(0o755)
+    done = subprocess.run([path, "one"], capture_output=True, text=True, check=False)
+    assert (done.returncode, "/nowhere/python" in done.stderr) == (RUNTIME_ERROR, True)
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_the_launcher_hands_over_its_arguments_and_hidden_variables(tmp_path: Path, count: int) -> None:
+    path = tmp_path / "launcher"
+    path.write_bytes(launcher_for(platform.machine(), ["/usr/bin/env", "--null", "--"][: 2 + bool(count)]))
+    path.chmod(0o755)
+    env = {"A": "1", "b.c": "", "LD_PRELOAD": "/nowhere", "\u00e4": "\udcff", "LONG": "x" * 100_000}
+    args = ["A=one", "B=two words", "C="][:count]
+    done = subprocess.run([path, *args], env=env, capture_output=True, check=True)
+    found = dict(each.split("=", 1) for each in os.fsdecode(done.stdout).split("\0") if each)
+    own = dict(each.split("=") for each in args)
+    assert {name: found.pop(name) for name in own} == own
+    assert image_environment(found) == env
 
 
 def test_no_file_of_an_image_gets_into_it(hostile: Image) -> None:

@@ -195,3 +195,14 @@ def test_a_crash_leaves_all_of_it_or_nothing(source: Path, volume: Path) -> None
     assert not (volume / "bundle").exists() or tree(volume / "bundle") == tree(source)
     place_bundle(source, volume)
     assert tree(volume / "bundle") == tree(source)
+
+
+def test_a_link_for_which_there_is_no_inode_is_named_and_not_what_it_leads_to(
+    source: Path, volume: Path
+) -> None:
+    for number in range(20):
+        (source / "bin" / f"link{number}").symlink_to("program")
+    mount = f"mount -t tmpfs -o nr_inodes=12,mode=777 none {volume}"
+    code, _, path = placed_after(mount, source, volume).partition(" ")
+    assert code == str(errno.ENOSPC)
+    assert path.startswith(f"{volume}/")

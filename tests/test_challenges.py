@@ -1,5 +1,7 @@
 """What a server asks for is read as RFC 9110 writes it, and as servers do."""
 
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -38,6 +40,17 @@ SCOPE = "repository:x/y:pull,push"
 )
 def test_challenges_are_told_apart(headers: list[str], expected: list[tuple[str, dict[str, str]]]) -> None:
     assert parse_challenges(headers) == [Challenge(*each) for each in expected]
+
+
+@pytest.mark.parametrize("piece", ["a ", 'a="b" ', "Bearer a=b,", 'a="', "\\", " "])
+def test_a_header_of_any_length_takes_little_time_and_memory(piece: str) -> None:
+    header = piece * (5_000_000 // len(piece))
+    tracemalloc.start()
+    try:
+        parse_challenges(['Basic realm="x"', header, "Negotiate"])
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()
 
 
 _NAME = st.from_regex("[a-z]{1,8}", fullmatch=True)

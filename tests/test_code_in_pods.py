@@ -5,15 +5,19 @@ import io
 import os
 import stat
 import tarfile
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from pai_kubernetes.manifests import code_archive as archiving
 from pai_kubernetes.manifests.code_archive import code_archive
 from pai_runtime.engines.code import Code
+from pai_runtime.pod import code
 from pai_runtime.pod.code import MOST_BYTES, unpack_code
 from pai_runtime.pod.init_failed import InitFailed
+from pai_runtime.runs.cannot_run import CannotRun
 from pai_runtime.task.folder import Folder
 
 Add = Callable[[tarfile.TarFile], None]
@@ -134,6 +138,99 @@ def _many(tmp_path: Path) -> None:
             file.write(info.tobuf() + bytes(1 << 20))
 
 
+def _pax(headers: dict[str, str], kind: bytes = tarfile.REGTYPE, to: str = "") -> Callable[[Path], None]:
+    def make(tmp_path: Path) -> None:
+        with tarfile.open(tmp_path / "code.tar.gz", "w:gz", format=tarfile.PAX_FORMAT) as opened:
+            member("before", b"x")(opened)
+            info = tarfile.TarInfo("x")
+            info.type, info.linkname, info.pax_headers = kind, to, headers
+            opened.addfile(info)
+
+    return make
+
+
+def _named_pax(tmp_path: Path) -> None:
+    """A pax header in a pax header, and so on."""
+    with gzip.open(tmp_path / "code.tar.gz", "wb", 9) as file:
+        for _ in range(10_000):
+            info = tarfile.TarInfo("pax")
+            info.type = tarfile.XHDTYPE
+            file.write(info.tobuf())
+
+
+def _sparse(tmp_path: Path) -> None:
+    with gzip.open(tmp_path / "code.tar.gz", "wb") as file:
+        info = tarfile.TarInfo("sparse")
+        info.type, info.size = tarfile.GNUTYPE_SPARSE, 512
+        header = bytearray(info.tobuf(tarfile.GNU_FORMAT))
+        header[386:410] = b"\xff" * 24
+        header[148:156] = b"%06o\0 " % (256 + sum(header[:148]) + sum(header[156:512]))
+        file.write(bytes(header) + bytes(2048))
+
+
+def _empty_files(tmp_path: Path) -> None:
+    with gzip.open(tmp_path / "code.tar.gz", "wb", 1) as file:
+        for number in range(2_001):
+            file.write(tarfile.TarInfo(str(number)).tobuf())
+
+
+def _deep_folders(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "code.tar.gz", "w:gz") as opened:
+        for number in range(2_000 // 190 + 1):
+            member(f"{number}/" + "a/" * 189, kind=tarfile.DIRTYPE)(opened)
+
+
+def _wrong_checksum(tmp_path: Path) -> None:
+    unpacked(tmp_path, member("x", os.urandom(1000)))
+    archive = tmp_path / "code.tar.gz"
+    archive.write_bytes(archive.read_bytes()[:-8] + bytes(8))
+
+
+def _wrong_header(tmp_path: Path) -> None:
+    """Where tarfile stops, and says nothing."""
+    with gzip.open(tmp_path / "code.tar.gz", "wb") as file:
+        file.write(tarfile.TarInfo("one").tobuf() + b"x" * 512 + tarfile.TarInfo("two").tobuf() + bytes(1024))
+
+
+def _more_after_the_end(tmp_path: Path) -> None:
+    with gzip.open(tmp_path / "code.tar.gz", "wb") as file:
+        file.write(tarfile.TarInfo("one").tobuf() + bytes(1024) + tarfile.TarInfo("two").tobuf())
+
+
+_MORE = [
+    *(_pax({"mtime": time}) for time in ("1e400", "nan", "-1e400", "-1", "1e18", "9" * 400)),
+    _pax({"linkpath": "a\0b"}, tarfile.SYMTYPE),
+    _pax({}, tarfile.SYMTYPE),
+    _pax({"path": "a\0b"}),
+    _pax({"comment": "x" * 20_000_000}),
+    _pax({"GNU.sparse.map": "1,x"}),
+    _pax({"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.name": "y"}),
+]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        *_MORE,
+        *(_named_pax, _sparse, _empty_files, _deep_folders),
+        *(_wrong_checksum, _wrong_header, _more_after_the_end),
+    ],
+)
+def test_what_no_engine_packs_is_refused_with_little_memory_and_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], None]
+) -> None:
+    monkeypatch.setattr(code, "MOST_ENTRIES", 2_000)
+    make(tmp_path)
+    tracemalloc.start()
+    try:
+        with pytest.raises(InitFailed) as failed:
+            unpack(tmp_path / "code.tar.gz", tmp_path / "target2")
+        assert tracemalloc.get_traced_memory()[1] < 32 << 20
+    finally:
+        tracemalloc.stop()
+    assert "code.tar.gz" in failed.value.lines[0]
+
+
 def _cut(tmp_path: Path) -> None:
     unpacked(tmp_path, member("x", os.urandom(1000)))
     archive = tmp_path / "code.tar.gz"
@@ -183,3 +280,15 @@ def test_what_the_engine_packs_is_what_is_unpacked(tmp_path: Path) -> None:
         if path.is_file():
             assert other.read_bytes() == path.read_bytes()
             assert (other.stat().st_mode & 0o100) == (path.stat().st_mode & 0o100)
+
+
+def test_more_files_than_init_unpacks_are_refused_when_they_are_packed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archiving, "MOST_ENTRIES", 3)
+    for number in range(3):
+        (tmp_path / str(number)).touch()
+    code_archive(Code(tmp_path))
+    (tmp_path / "more").touch()
+    with pytest.raises(CannotRun, match="more than 3 files"):
+        code_archive(Code(tmp_path))

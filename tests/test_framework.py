@@ -337,3 +337,14 @@ def test_any_bytes_are_read_or_refused(text: bytes) -> None:
         read_framework(text)
     except BadFramework as error:
         assert str(error).isprintable()  # noqa: PT017 - as above
+
+
+@pytest.mark.parametrize("piece", [b"{},", b"[],", b'{"":0},', b"1.5,", b'"ab",'])
+def test_a_framework_of_nothing_but_values_is_refused_before_it_takes_memory(piece: bytes) -> None:
+    data = b"[" + piece * (MOST_BYTES // len(piece) - 1) + b"0]"
+    tracemalloc.start()
+    try:
+        assert "at most" in reading(data)
+        assert tracemalloc.get_traced_memory()[1] < 2 * MOST_BYTES
+    finally:
+        tracemalloc.stop()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pai_git.retries import FIRST_PAUSE, LONGEST_PAUSE, asked_pause, may_pass, pause
+from pai_git.retries import FIRST_PAUSE, LONGEST_PAUSE, asked_pause, is_final, pause
 from tests.git_server import Clock, admits
 
 
@@ -35,11 +35,58 @@ from tests.git_server import Clock, admits
         ("fatal: write error: No space left on device\nfatal: early EOF", False),
         ("fatal: remote error: upload-pack: not our ref\nfatal: the remote end hung up", False),
         ("error: unknown option `nonsense'", False),
-        ("", False),
+        ("fatal: unable to access 'https://h/': end of response with 87 bytes missing", True),
+        ("fatal: unable to access 'https://certificate/': Could not resolve host: certificate.h", True),
+        ("fatal: words that no version has had so far", True),
+        ("fatal: Remote branch nowhere not found in upstream origin", False),
+        ("fatal: couldn't find remote ref nowhere", False),
+        ("fatal: Authentication failed for 'https://h/'", False),
+        ("fatal: could not read Username for 'https://h/': terminal prompts disabled", False),
+        ("fatal: remote error: access denied or repository not exported: /nowhere", False),
+        ("fatal: '/nowhere' does not appear to be a git repository", False),
+        ("fatal: transport 'file' not allowed", False),
+        ("", True),
     ],
 )  # fmt: skip
 def test_which_failures_may_pass(words: str, passes: bool) -> None:  # noqa: FBT001 - a column of the table
-    assert may_pass(words) is passes
+    assert is_final(words, "") is not passes
+
+
+_SENT = "=> Send header: GET /code"
+
+
+@pytest.mark.parametrize(
+    ("trace", "final"),
+    [
+        (["HTTP/1.1 404 Not Found"], True),
+        (["HTTP/2 403", "server: x"], True),
+        (["HTTP/1.1 401 Unauthorized"], True),
+        (["HTTP/1.1 401 Unauthorized", _SENT], False),
+        (["HTTP/1.1 401 Unauthorized", _SENT, "HTTP/1.1 200 OK"], False),
+        (["HTTP/1.1 429 Too Many Requests"], False),
+        (["HTTP/1.1 408 Request Timeout"], False),
+        (["HTTP/1.1 503 Service Unavailable", "retry-after: 404"], False),
+        (["HTTP/1.1"], False),
+        ([_SENT], False),
+    ],
+)
+def test_whatever_git_says_the_last_answer_tells_whether_it_is_final(
+    trace: list[str],
+    final: bool,  # noqa: FBT001 - a column of the table
+) -> None:
+    lines = [line if line.startswith("=>") else f"<= Recv header: {line}" for line in trace]
+    text = "".join(f"12:00:00.1 http.c:725 {line}\n" for line in lines)
+    assert is_final("fatal: words of a later version", text) is final
+
+
+@pytest.mark.parametrize(
+    "line", ["== Info:   Trying 10.0.0.1:80...", "<= Recv header: x", "<= Recv header: HTTP/", "'"]
+)
+def test_a_long_trace_is_read_in_time_proportional_to_its_length(line: str) -> None:
+    """Which a test can tell from one that grows with its square: that would take hours."""
+    trace = f"12:00:00.1 http.c:725 {line}\n" * 200_000
+    assert asked_pause(trace, now=100) == 0
+    assert is_final(trace, trace) is False
 
 
 @pytest.mark.parametrize(

@@ -416,14 +416,22 @@ def test_logs_of_an_earlier_execution_are_set_aside(tmp_path: Path) -> None:
     assert [path.name for path in pod.logs.iterdir() if path not in before] == ["init.log"]
 
 
-def test_every_user_may_use_what_is_left_for_the_task(tmp_path: Path) -> None:
+@pytest.mark.parametrize("logs", [None, "elsewhere/of/mine", "/volume/else/where"])
+@pytest.mark.parametrize("mask", [0o027, 0o077])
+def test_every_user_may_use_what_is_left_for_the_task(tmp_path: Path, mask: int, logs: str | None) -> None:
     pod = PodFolder(tmp_path, RUNTIME_CONFIG=config("true", uses=[SSH]))
-    umask = os.umask(0o077)
+    pod.volume.chmod(0o777)
+    if logs is not None:
+        pod.environment["PAI_LOG_DIR"] = str(tmp_path / logs.lstrip("/"))
+    found = pod.logs if logs is None else Path(pod.environment["PAI_LOG_DIR"])
+    umask = os.umask(mask)
     try:
         assert pod.init().returncode == 0
     finally:
         os.umask(umask)
-    for folder in (pod.volume / "runtime.d", pod.logs):
+    for folder in found.relative_to(tmp_path).parents:
+        assert (tmp_path / folder).stat().st_mode & 0o055 == 0o055 or folder == Path(), folder
+    for folder in (pod.volume / "runtime.d", found):
         for path in (folder, *folder.rglob("*")):
             wanted = 0o777 if path.is_dir() else 0o666
             assert path.stat().st_mode & wanted == wanted, path

@@ -33,6 +33,7 @@ _ALL = LaunchOptions(
     logs="/usr/local/pai/logs/uid",
     work="/app",
     tools="/usr/local/pai/bundle/applets",
+    umask=0o027,
 )
 
 

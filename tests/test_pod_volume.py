@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pai_runtime.pod.volume import open_to_all, remove_leftovers
+from pai_runtime.pod.volume import keep_from_others, open_to_all, remove_leftovers
 from pai_runtime.task.folder import Folder
 from tests.needs import MOUNT_NAMESPACE
 
@@ -110,3 +110,13 @@ def test_a_file_that_has_another_name_elsewhere_remains_as_it_is(tmp_path: Path)
     with Folder.at(tmp_path / "volume") as folder:
         open_to_all(folder)
     assert outside.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(("mode", "kept"), [(0o777, 0o1777), (0o2777, 0o3777), (0o755, 0o755)])
+def test_only_owners_rename_and_remove_what_is_on_a_volume_that_all_may_write(
+    tmp_path: Path, mode: int, kept: int
+) -> None:
+    tmp_path.chmod(mode)
+    with Folder.at(tmp_path) as folder:
+        keep_from_others(folder)
+    assert tmp_path.stat().st_mode & 0o7777 == kept

@@ -2,6 +2,7 @@
 
 import shlex
 import shutil
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from pai_runtime.supervisor.exec_form import words
 from pai_runtime.supervisor.shell import exported
 from pai_runtime.task.launch import LaunchOptions
+from pai_runtime.task.plan import Step
 from tests.task_harness import TaskRun, plan, run_task, shell
 
 Run = Callable[..., TaskRun]
@@ -163,6 +165,30 @@ def test_a_script_of_a_megabyte_runs(run: Run) -> None:
     assert run("# " + "x" * 1_000_000 + "\necho ran").stdout_log == b"ran\n"
 
 
+def test_a_script_that_allows_itself_few_open_files_ends_as_it_says(run: Run) -> None:
+    task = run("ulimit -n 3; echo here; exit 7")
+    assert (task.process.returncode, task.stdout_log, task.stderr) == (7, b"here\n", b"")
+
+
+_SHELLS_OWN = {
+    "SHELLOPTS": "braceexpand",
+    "PS4": "> ",
+    "RANDOM": "1",
+    "PPID": "2",
+    "SECONDS": "3",
+    "OPTIND": "4",
+}
+
+
+def test_what_a_shell_sets_for_itself_is_the_same_after_a_step_as_before(tmp_path: Path) -> None:
+    """Seen by a program that no shell has started."""
+    hook = Step("taskExits", 1, "fail", hook="NOTHING")
+    whole = plan(tmp_path, "true", [shell("taskStarts", 0, "true"), hook])
+    task = run_task(whole, LaunchOptions(hook_argv=("/usr/bin/env", "-u")), env=_SHELLS_OWN)
+    found = dict(line.split("=", 1) for line in task.runtime_log if "=" in line)
+    assert {name: found.get(name) for name in _SHELLS_OWN} == _SHELLS_OWN
+
+
 def test_the_command_has_no_standard_input_and_no_open_files_of_ours(tmp_path: Path) -> None:
     task = run_task(plan(tmp_path, "cat; ls /proc/self/fd"))
     assert task.stdout_log.split() == [b"0", b"1", b"2", b"3"]  # 3 is the folder that ls reads
@@ -278,12 +304,65 @@ def test_a_step_that_takes_the_path_away_does_not_take_the_command_away(run: Run
     assert (task.process.returncode, task.stdout_log) == (3, b"here\n")
 
 
-def test_a_command_that_cannot_be_read_is_not_run_as_an_empty_one(tmp_path: Path) -> None:
-    image = tmp_path / "image without cat"
+_CATS = {
+    "none": None,
+    "one that prints nothing": "",
+    "one that stops in between": "head -c 9",
+    "one that fails": "/bin/cat; exit 1",
+}
+"""The program of an image by which scripts are read, as a script of `sh`."""
+
+
+def _image_with(folder: Path, cat: str | None) -> Path:
+    image = folder / "image"
     image.mkdir()
     (image / "sh").symlink_to("/bin/sh")
-    task = run_task(plan(tmp_path / "task", "echo here"), env={"PATH": str(image)})
-    assert (task.process.returncode, task.stdout_log) == (126, b"")
+    (image / "head").symlink_to("/usr/bin/head")
+    if cat is not None:
+        (image / "cat").write_text(f"#!/bin/sh\n{cat}\n")
+        (image / "cat").chmod(0o755)
+    return image
+
+
+@pytest.mark.parametrize("cat", _CATS.values(), ids=_CATS)
+@pytest.mark.parametrize("phase", ["command", "taskStarts"])
+def test_a_script_that_is_not_read_to_its_end_is_not_run(tmp_path: Path, cat: str | None, phase: str) -> None:
+    script = "echo one\necho two"
+    steps = [shell("taskStarts", 0, script if phase == "taskStarts" else "")]
+    whole = plan(tmp_path / "task", script, steps[: phase == "taskStarts"])
+    task = run_task(whole, env={"PATH": str(_image_with(tmp_path, cat))})
+    assert (task.record["phase"], task.record["originUserExitCode"]) == (
+        phase,
+        126 if phase == "command" else None,
+    )
+    assert (b"one" in task.stdout, "one" in task.runtime_log) == (False, False)
+
+
+@pytest.mark.parametrize("cat", _CATS.values(), ids=_CATS)
+def test_in_a_pod_scripts_are_read_by_the_bundles_own_program(
+    tmp_path: Path, tools: Path, cat: str | None
+) -> None:
+    steps = [shell("taskStarts", 0, "export A=1"), shell("taskExits", 0, 'echo "over $A"')]
+    whole = plan(tmp_path / "task", 'echo "here $A"; exit 7', steps)
+    image = _image_with(tmp_path, cat)
+    task = run_task(whole, LaunchOptions(tools=str(tools)), env={"PATH": str(image)})
+    assert (task.process.returncode, task.stdout_log) == (7, b"here 1\n")
+    assert "over 1" in task.runtime_log
+
+
+def test_a_command_that_takes_the_bundle_away_does_not_take_its_callbacks_away(
+    tmp_path: Path, tools: Path
+) -> None:
+    whole = plan(tmp_path / "task", f"mv {tools} {tools}.gone; exit 7", [shell("taskExits", 0, "echo over")])
+    task = run_task(whole, LaunchOptions(tools=str(tools)))
+    assert task.process.returncode == 7
+    assert "over" in task.runtime_log
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\\", " # comment", "\ncat <<E\nhere\nE"])
+def test_how_a_script_ends_means_what_it_means_alone(run: Run, end: str) -> None:
+    alone = subprocess.run(["bash", "-c", f"echo a{end}"], capture_output=True, check=False)
+    assert run(f"echo a{end}").stdout_log == alone.stdout
 
 
 def test_a_variable_without_a_name_does_not_carry() -> None:

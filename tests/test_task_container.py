@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from pai_runtime.pod.handover import NAME, Handover, hand_over
+from pai_runtime.task.bundle import hidden_environment
 from pai_runtime.task.exit_codes import RUNTIME_ERROR
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.interpreter import search_path
@@ -61,7 +62,9 @@ class _Pod:
         return subprocess.run(
             [sys.executable, "-I", "-S", "-c", script],
             cwd=self.work,
-            env={"PATH": os.environ["PATH"], "PAI_RUNTIME_DIR": str(self.folder), **(env or {})},
+            env=hidden_environment(
+                {"PATH": os.environ["PATH"], "PAI_RUNTIME_DIR": str(self.folder), **(env or {})}
+            ),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -104,14 +107,29 @@ def test_the_environment_is_what_the_image_means_it_to_be(pod: _Pod) -> None:
         "LINES_\n": "two\nlines",
         "FC_POD_UID": "uid",
     }
-    renamed = {"LD_LIBRARY_PATH", "LC_ALL", "LANG", "GCONV_PATH", "OPENSSL_CONF"}
-    handed = {f"PAI_IMAGE_{name}" if name in renamed else name: value for name, value in image.items()}
     pod.prepare(plan(pod.folder, "exec env -0"))
-    ended = pod.start({**handed, "LC_ALL": "C.UTF-8", "SHLVL": "0", "OLDPWD": "/", "_": "/launcher"})
+    ended = pod.start(image)
     found = dict(line.split("=", 1) for line in ended.stdout.split("\0") if line)
     own = {"PATH", "PWD", "SHLVL", "_", "OLDPWD", "PAI_RUNTIME_DIR", "PAI_WORK_DIR", "PAI_MASK"}
     assert {name: value for name, value in found.items() if name not in own} == image
     assert found["PWD"] == str(pod.work)
+
+
+@pytest.mark.parametrize("mask", [0o022, 0o027, 0o077])
+def test_everyone_can_read_the_logs_and_the_task_has_the_umask_of_the_image(pod: _Pod, mask: int) -> None:
+    given = plan(pod.folder, "umask", [shell("taskStarts", 0, "umask"), shell("taskExits", 0, "umask")])
+    pod.prepare(given)
+    before = os.umask(mask)
+    try:
+        ended = pod.start()
+    finally:
+        os.umask(before)
+    assert (ended.returncode, int(ended.stdout, 8)) == (0, mask)
+    texts = [line.rpartition(" ")[2] for line in (pod.logs / "runtime.log").read_text().splitlines()]
+    assert [int(text, 8) for text in texts if text.isdecimal()] == [mask, mask]
+    for path in (pod.logs, *pod.logs.rglob("*")):
+        wanted = 0o755 if path.is_dir() else 0o644
+        assert path.stat().st_mode & wanted == wanted, path
 
 
 def test_a_sidecar_with_a_user_of_its_own_can_read_the_log_and_the_variables(pod: _Pod) -> None:
@@ -241,6 +259,13 @@ def test_without_the_folder_of_the_task_there_is_a_message(pod: _Pod) -> None:
     ended = pod.start({"PAI_RUNTIME_DIR": "/nowhere"})
     assert (ended.returncode, "Traceback" in ended.stderr) == (RUNTIME_ERROR, False)
     assert "/nowhere" in ended.stderr
+
+
+def test_without_a_null_device_there_is_a_message_and_a_record(pod: _Pod) -> None:
+    pod.prepare(plan(pod.folder, "echo ran"))
+    ended = pod.start(before="import os; os.devnull = '/nowhere/null'")
+    assert (ended.returncode, ended.stdout, "Traceback" in ended.stderr) == (RUNTIME_ERROR, "", False)
+    assert (pod.logs / "exit.yaml").read_text() in pod.termination_log.read_text()
 
 
 def test_it_imports_nothing_beyond_what_a_task_needs() -> None:

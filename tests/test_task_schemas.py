@@ -1,5 +1,10 @@
 """The schemas of a task's files say what the types say."""
 
+import json
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -7,11 +12,13 @@ import pytest
 from pai_runtime.document.schemas import package_schema
 from pai_runtime.task import plan as plans
 from pai_runtime.task import vocabulary
+from pai_runtime.task.exit_codes import RUNTIME_ERROR
 from pai_runtime.task.launch import PHASES
 from pai_runtime.task.plan import (
     Command,
     Mount,
     Plan,
+    PlanError,
     PlannedMount,
     PlannedRule,
     PlannedService,
@@ -22,6 +29,7 @@ from pai_runtime.task.plan import (
     Variable,
 )
 from pai_runtime.task.state import state_after
+from tests.task_harness import run_task
 from tests.test_documentation import validator
 
 _WHOLE = Plan(
@@ -80,6 +88,67 @@ def test_a_plan_has_all_that_its_schema_names(path: list[str]) -> None:
     for name in path:
         document = document[name][0] if isinstance(document[name], list) else document[name]
     assert document.keys() == _properties(_schema("plan"), *path)["properties"].keys()
+
+
+_WRONG: tuple[Any, ...] = (None, True, -1, 1e300, 7, "x", "a\0b", [], {}, [None], {"x": None})
+
+
+def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The path of each value in a document."""
+    if path:
+        yield path
+    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in pairs:
+        yield from _places(inner, (*path, key))
+
+
+@pytest.mark.parametrize("path", list(_places(_WHOLE.to_json())), ids=str)
+def test_a_plan_with_a_value_of_another_type_or_without_it_is_refused_as_that(path: tuple[Any, ...]) -> None:
+    checked = validator("pai_runtime.task", "plan.schema.json")
+    for wrong in (..., *_WRONG):
+        document: Any = deepcopy(_WHOLE.to_json())
+        place = document
+        for key in path[:-1]:
+            place = place[key]
+        if wrong is ...:
+            del place[path[-1]]
+        else:
+            place[path[-1]] = wrong
+        is_of_another_type = any(error.validator == "type" for error in checked.iter_errors(document))
+        try:
+            Plan.from_json(document)
+        except PlanError:
+            continue
+        assert not is_of_another_type or isinstance(wrong, float)
+
+
+@pytest.mark.parametrize(
+    ("path", "wrong"),
+    [
+        (("steps", 0, "use"), 1),
+        (("steps", 0, "use"), "x"),
+        (("steps", 0, "script"), 5),
+        (("command", "script"), None),
+        (("environment", 0, "value"), 5),
+        (("hold",), "x"),
+        (("uses", 0, "parameters"), []),
+        (("ports",), []),
+        (("shared", "platform", "B"), 5),
+    ],
+    ids=str,
+)
+def test_the_supervisor_says_so_and_leaves_a_record(
+    tmp_path: Path, path: tuple[Any, ...], wrong: object
+) -> None:
+    document = deepcopy(_WHOLE.to_json())
+    place: Any = document
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = wrong
+    whole = replace(_WHOLE, folder=str(tmp_path))
+    task = run_task(whole, plan_text=json.dumps(document))
+    assert (task.process.returncode, b"Traceback" in task.stderr) == (RUNTIME_ERROR, False)
+    assert "not a plan" in task.record["message"]
 
 
 def test_nothing_in_the_whole_plan_has_its_default_value() -> None:

@@ -190,3 +190,27 @@ def test_only_one_init_container_at_a_time_is_at_work_on_a_volume(pod: PodFolder
     assert [path.name for path in pod.volume.iterdir()] == ["mine"]
     os.close(other)
     assert pod.init().returncode == 0
+
+
+_MOUNTED = """
+import subprocess, sys
+from pathlib import Path
+from tests.init_harness import PodFolder, config
+pod = PodFolder(Path(sys.argv[1]), RUNTIME_CONFIG=config("true"))
+(pod.logs / "mine").mkdir(parents=True)
+(pod.logs / "runtime.log").touch()
+subprocess.run(["mount", "-t", "tmpfs", "mine", pod.logs / "mine"], check=True)
+(pod.logs / "mine" / "kept").touch()
+done = pod.start()
+print(done.communicate()[1])
+assert (pod.logs / "mine" / "kept").exists()
+assert not (pod.logs / "runtime.log").exists()
+sys.exit(done.returncode)
+"""
+
+
+def test_what_is_mounted_below_the_logs_stays(tmp_path: Path) -> None:
+    unshare = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount", "--map-root-user"]
+    argv = [*unshare, sys.executable, "-c", _MOUNTED, str(tmp_path)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -2,11 +2,15 @@
 
 import json
 import signal
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pai_runtime.task.launch import LaunchOptions
+from pai_runtime.task.plan import PlannedService, Service, Step
 from tests.plugin_factory import Site, uses
 from tests.support import callback, cli, exit_record, job, write_job
 from tests.task_harness import plan, run_task, shell
@@ -39,6 +43,46 @@ def test_a_command_that_fails_ends_the_script_and_fails_the_task(tmp_path: Path,
     for number, (_, code) in enumerate(FAILED.values()):
         record = exit_record(tmp_path / f"run/w{number}/0")
         assert (record["outcome"], record["originUserExitCode"]) == ("failed", code)
+
+
+_ENDS = {
+    "success": ("true", "ok", 0),
+    "failure": ("exit 7", "failed", 7),
+    "a signal": ("kill -KILL $$", "failed", 137),
+    "cancelled": ("kill -TERM $PPID; sleep 1000", "cancelled", 143),
+    "much output": ("seq 200000; exit 7", "failed", 7),
+    "masked values": ('echo secret-1 >"$PAI_MASK"; echo secret-1; exit 7', "failed", 7),
+    "a folder in the place of the record": ("mkdir ../exit.yaml ../.exit.yaml; exit 7", "failed", 7),
+}
+
+
+@pytest.mark.parametrize(("command", "outcome", "code"), _ENDS.values(), ids=_ENDS)
+def test_a_task_that_takes_the_runtimes_files_away_ends_as_it_would_with_them(
+    tmp_path: Path, command: str, outcome: str, code: int
+) -> None:
+    steps = [shell("taskStarts", 0, "echo starts"), shell("taskExits", 0, 'echo "over $PAI_TASK_EXIT_CODE"')]
+    task = run_task(plan(tmp_path, command, steps), module="tests.supervisor_without_files")
+    assert (task.process.returncode, b"Traceback" in task.stderr) == (code, False)
+    assert (task.record["outcome"], task.record["exitCode"]) == (outcome, code)
+    assert [line for line in task.runtime_log if line.startswith("over")] == [f"over {code}"]
+
+
+def test_what_needs_a_runtime_that_is_gone_is_said_and_changes_no_result(tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.symlink_to(sys.executable)
+    options = LaunchOptions(hook_argv=(str(python), "-c", ""))
+    steps = [
+        Step("analysis", 0, "fail", hook="pai_analyze"),
+        Step("taskExits", 0, "fail", hook="pai_task_exits"),
+        shell("taskExits", 1, "echo over"),
+    ]
+    service = PlannedService(1, Service("web", "sleep 1000", linger=0.1))
+    whole = replace(plan(tmp_path / "task", f"rm {python}; exit 7", steps), services=(service,), hold=0.1)
+    task = run_task(whole, options, module="tests.supervisor_without_files")
+    assert task.process.returncode == 7
+    assert (task.record["outcome"], task.record["callbackFailureCount"]) == ("failed", 1)
+    assert sum("cannot start" in line or "could not analyse" in line for line in task.runtime_log) == 2
+    assert "over" in task.runtime_log
 
 
 @pytest.mark.needs("dash")

@@ -43,7 +43,7 @@ class Pod:
         example: str = "openpai",
         contents: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
-        self._folder, self._bundle = folder, bundle
+        self._folder, self.bundle = folder, bundle
         self._pod = pods.example_pod(example)
         self._volumes = {name: folder / name for name in ("pai-vol", "host-log", *(contents or {}))}
         for volume in self._volumes.values():
@@ -76,14 +76,14 @@ class Pod:
         (self.runtime_dir / "plan.json").write_text(json.dumps(plan.to_json()))
         with Folder.at(self.runtime_dir) as folder:
             hand_over(folder, Handover(f"{VOLUME}/logs/{self.logs.name}", secrets or {}))
-        (self.volume / "runtime").write_bytes((self._bundle / "runtime").read_bytes())
+        (self.volume / "runtime").write_bytes((self.bundle / "runtime").read_bytes())
         (self.volume / "runtime").chmod(0o755)
 
     def init(self, **environment: str) -> Ended:
         """The init container from its start to its end; `environment` is added to the pod's own."""
         spec = self._pod.init
         env = {"PATH": PATH, **spec.environment, **self._own, **environment}
-        mounts = [*elsewhere(), Mount(self._bundle, _BUNDLE, read_only=True), *self._mounts(spec)]
+        mounts = [*elsewhere(), Mount(self.bundle, _BUNDLE, read_only=True), *self._mounts(spec)]
         container = Container(
             RUNTIME_IMAGE, [str(PROGRAM), "init"], env, mounts, host_network=self._pod.host_network
         )
@@ -104,7 +104,7 @@ class Pod:
         if has_termination_log:
             all_mounts.append(Mount(self._termination_log, _TERMINATION_LOG))
         if not (self.volume / "bundle" / "bundle.json").exists():
-            all_mounts.append(Mount(self._bundle, PREFIX, read_only=True))
+            all_mounts.append(Mount(self.bundle, PREFIX, read_only=True))
         environment = {"PATH": PATH, **spec.environment, **self._own, **(env or {})}
         more = {"host_network": self._pod.host_network, **more}
         return Running(Container(image, [LAUNCHER], environment, all_mounts, **more), self._folder)

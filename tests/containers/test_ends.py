@@ -2,14 +2,18 @@
 
 import os
 import signal
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from pai_runtime.pod.volume import keep_from_others
+from pai_runtime.task.folder import Folder
+from pai_runtime.task.plan import Step
 from tests.containers.pod import RUNTIME_DIR, Pod
-from tests.containers.runc import Running
+from tests.containers.runc import Mount, Running
 from tests.task_harness import plan, shell
 
 Image = Callable[[str], Path]
@@ -149,3 +153,59 @@ def test_an_environment_that_is_hostile_to_us_reaches_the_command_and_does_us_no
     }
     theirs = {name for name in found if name.startswith(("FC_", "PAI_", "NVIDIA_"))}
     assert found.keys() - _HOSTILE.keys() - theirs <= own
+
+
+def _a_file(folder: Path) -> Mount:
+    (folder / "null").write_text("not empty")
+    (folder / "null").chmod(0o666)
+    return Mount(folder / "null", "/dev/null")
+
+
+def _a_fifo(folder: Path) -> Mount:
+    os.mkfifo(folder / "null")
+    (folder / "null").chmod(0o666)
+    return Mount(folder / "null", "/dev/null")
+
+
+@pytest.mark.parametrize("make", [_a_file, _a_fifo])
+def test_where_there_is_no_dev_null_that_is_said_and_recorded(
+    pod: Pod, image: Image, tmp_path: Path, make: Callable[[Path], Mount]
+) -> None:
+    pod.prepare(plan(RUNTIME_DIR, "echo never"))
+    ended = pod.run_task(image("busybox"), mounts=[make(tmp_path)])
+    assert (ended.code, ended.stdout, "Traceback" in ended.stderr) == (241, "", False)
+    assert (pod.record["exitCode"], "/dev/null" in pod.record["message"]) == (241, True)
+    assert pod.termination_message.startswith("[PAI_RUNTIME_ERROR_START]\nexitCode: 241\n")
+
+
+@pytest.mark.parametrize(
+    ("user", "taken", "callback"),
+    [
+        (0, "rm -rf bundle runtime", 126),
+        (0, "mv bundle x", 126),
+        (
+            0,
+            "mv bundle x; mkdir bundle; cp -r x/applets x/bin bundle; printf 'exit 0' >bundle/bin/python3",
+            126,
+        ),
+        (12345, "mv bundle x || exit 7", 0),
+    ],
+)
+def test_a_command_that_takes_the_bundle_away_ends_as_it_would_with_it(
+    pod: Pod, image: Image, user: int, taken: str, callback: int
+) -> None:
+    subprocess.run(["cp", "-rl", pod.bundle, pod.volume / "bundle"], check=True)
+    with Folder.at(pod.volume) as folder:
+        keep_from_others(folder)  # as init does
+    steps = [
+        shell("taskExits", 0, "echo over"),
+        Step("taskExits", 1, "fail", hook="pai_task_exits"),
+    ]
+    pod.prepare(plan(RUNTIME_DIR, f"cd /usr/local/pai; {taken}; exit 7", steps))
+    ended = pod.run_task(image("busybox"), user=user)
+    assert (ended.code, "Traceback" in ended.stderr) == (7, False)
+    assert pod.record["originUserExitCode"] == 7
+    assert pod.termination_message.startswith("[PAI_RUNTIME_ERROR_START]\nexitCode: 7\n")
+    assert "over" in pod.runtime_log
+    failures = [line for line in pod.runtime_log if line.endswith(f"ended with exit code {callback}")]
+    assert len(failures) == bool(callback)

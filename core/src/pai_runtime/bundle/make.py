@@ -39,7 +39,7 @@ def make_bundle(target: Path, host: Host, say: Callable[[str], None]) -> None:
     add_programs(target, asked, libraries, say)
     add_certificates(target)
     add_byte_code(target, _compiled(target, distributions))
-    write_file(target / Path(LAUNCHER).name, launcher().encode(), 0o755)
+    write_file(target / Path(LAUNCHER).name, launcher(), 0o755)
     for folder, _, _ in os.walk(target):
         Path(folder).chmod(0o755)
     made = contents(target, host, distributions)

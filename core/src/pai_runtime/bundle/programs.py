@@ -13,7 +13,7 @@ from pai_runtime.bundle.elf import is_elf
 from pai_runtime.bundle.errors import CannotBundle
 from pai_runtime.bundle.files import copy_file, files_below, write_file
 from pai_runtime.bundle.libraries import Libraries
-from pai_runtime.task.bundle import BUNDLED_CERTIFICATES, CERTIFICATES, PREFIX, RENAMED_NAMES
+from pai_runtime.task.bundle import BUNDLED_CERTIFICATES, CERTIFICATES, OBEYED_NAMES, PREFIX
 
 _FOLDERS = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/lib/openssh:/usr/lib/git-core"
 _GIT_CORE, _GIT_TEMPLATES = Path("/usr/lib/git-core"), Path("/usr/share/git-core/templates")
@@ -112,7 +112,7 @@ def _add_set(target: Path, each: ProgramSet, libraries: Libraries) -> None:
     for name in (*each.programs, *each.helpers):
         if source := _found(name):
             libraries.add_program(source, target / each.name / "libexec" / name, *each.preloaded)
-    names = [*RENAMED_NAMES, *(f"LD_{name}" for name in _LOADERS)]
+    names = [*OBEYED_NAMES, *(f"LD_{name}" for name in _LOADERS)]
     for name in each.programs:
         script = _SCRIPT.format(
             prefix=PREFIX, folder=each.name, name=name, names=" ".join(names), settings=each.settings

@@ -1,11 +1,16 @@
-"""Static programs in a bundle: the launcher's shell, and what images may have none of."""
+"""Static programs in a bundle: what images may have none of.
 
+A static C library loads locales all the same, and code for legacy ones, which is made for another version of
+it and fails. So the programs are changed to look where nothing can be: they know no locale but their own.
+"""
+
+import re
 import subprocess
 from pathlib import Path
 
 from pai_runtime.bundle.elf import read_elf
 from pai_runtime.bundle.errors import CannotBundle
-from pai_runtime.bundle.files import copy_file
+from pai_runtime.bundle.files import write_file
 from pai_runtime.task.bundle import TOOLS
 
 PROGRAMS = {
@@ -15,6 +20,11 @@ PROGRAMS = {
 """By their names in the bundle: the Debian package, and where the program may be."""
 
 
+_IN_FOLDER = re.compile(rb"(?<=\0)/usr/(?:lib|share)(?=(?:/[\w-]+)?/(?:gconv|locale)[\w/.-]*\0)", re.ASCII)
+_IN_VARIABLE = re.compile(rb"(?<=\0)(?:G(?=CONV_PATH\0)|L(?=OCPATH\0))")
+_NOWHERE = b"/proc/0"
+
+
 def add_static_programs(target: Path) -> None:
     """Copy them; raises `CannotBundle` where this machine has none that is static."""
     for name, (package, places) in PROGRAMS.items():
@@ -22,9 +32,18 @@ def add_static_programs(target: Path) -> None:
         if not found or not read_elf(found[0]).is_static:
             what = f"{found[0]} is not linked statically" if found else f"this machine has no {places[0]}"
             raise CannotBundle(f"{what}; on Debian: apt-get install {package}")
-        copy_file(found[0], target / "bin" / name)
+        write_file(target / "bin" / name, without_locales(found[0].read_bytes()), 0o755)
     listed = subprocess.run([target / "bin/busybox", "--list"], env={}, stdout=subprocess.PIPE, check=True)
     (target / TOOLS).mkdir()
     (target / TOOLS / "bash").symlink_to("../bin/bash")
     for applet in listed.stdout.decode().split():
         (target / TOOLS / applet).symlink_to("../bin/busybox")
+
+
+def without_locales(program: bytes) -> bytes:
+    """A static program with the GNU C library that finds no locale and nothing that belongs to one.
+
+    All ends of strings stay as they are, since others may be in them.
+    """
+    moved = _IN_FOLDER.sub(lambda found: _NOWHERE.ljust(len(found[0]), b"/"), program)
+    return _IN_VARIABLE.sub(b"\0", moved)

@@ -32,6 +32,8 @@ MOST_BYTES = 32 << 20
 
 _MOST_OF_TOKEN = 1 << 16
 _MOST_SAID = 300
+_MOST_CONTAINERS = 1000
+"""Objects and lists in a Status."""
 
 
 class ApiError(Exception):
@@ -166,8 +168,8 @@ def _refusal(address: str, answer: Answer, token: str | None) -> ApiError:
 def _said(body: bytes, token: str | None) -> str:
     """What the server says in words, if it says it as Kubernetes does: in the ``message`` of a Status."""
     try:
-        words = fast_json.loads(body)["message"]
-    except (ValueError, LookupError, TypeError, RecursionError):
+        words = fast_json.loads_untrusted(body, _MOST_CONTAINERS)["message"]
+    except (ValueError, LookupError, TypeError):
         return ""
     if not isinstance(words, str) or not words:
         return ""

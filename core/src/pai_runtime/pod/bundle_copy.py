@@ -106,7 +106,11 @@ def _replace(source: Path, volume: Folder, name: str) -> None:
 def _copy(source: str, target: str) -> None:
     """Copy what an installer has left to a name that is new; it gets the same permissions."""
     if os.path.islink(source):
-        os.symlink(os.readlink(source), target)
+        try:
+            os.symlink(os.readlink(source), target)
+        except OSError as error:
+            error.filename = target  # not where it leads to
+            raise
     elif os.path.isdir(source):
         os.mkdir(target)
         os.chmod(target, 0o755)  # noqa: S103 - the task is any user

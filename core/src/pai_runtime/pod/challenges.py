@@ -7,6 +7,8 @@ from pai_runtime.task.record import record
 
 _TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"  # noqa: S105 - RFC 9110's name for a word
 _PART = re.compile(rf"""({_TOKEN})\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]*))|({_TOKEN})""")
+_MOST = 16 * 1024
+"""Characters that are read; each can take a hundred bytes of memory."""
 _ESCAPE = re.compile(r"\\(.)")
 
 
@@ -21,12 +23,15 @@ class Challenge:
 def parse_challenges(headers: Iterable[str]) -> list[Challenge]:
     """The challenges in the values of all such headers of an answer, in their order.
 
-    What is no challenge is passed over: there may be others that are.
+    What is no challenge is passed over: there may be others that are. So is what comes after a few thousand
+    characters.
     """
     found: list[Challenge] = []
+    left = _MOST
     for header in headers:
         parameters: dict[str, str] | None = None
-        for name, quoted, plain, scheme in _PART.findall(header):
+        read, left = header[:left], max(left - len(header), 0)
+        for name, quoted, plain, scheme in _PART.findall(read):
             if scheme:
                 parameters = {}
                 found.append(Challenge(scheme.lower(), parameters))

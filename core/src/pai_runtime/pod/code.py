@@ -25,8 +25,12 @@ CODE: Final = "code"
 
 MOST_BYTES: Final = 64 * 1024 * 1024
 """In all files of an archive. It comes in a ConfigMap, of which Kubernetes keeps no more than 1 MiB."""
-_MOST_READ: Final = 2 * MOST_BYTES
-"""With the headers of its entries."""
+MOST_ENTRIES: Final = 50_000
+"""Files, directories and links: a thousand that are empty take a few bytes of an archive."""
+_MOST_AROUND: Final = 64 * 1024
+"""Bytes that may come between the contents of two files: a header, long names, and what is read ahead."""
+_LATEST: Final = 1 << 40
+"""Seconds since 1970: no file system keeps later times."""
 _PART: Final = 64 * 1024
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -56,11 +60,14 @@ def unpack_code(archive: Path, to: Folder) -> None:
             _Bounded(fileobj=packed) as stream,
             tarfile.open(fileobj=stream, mode="r|") as opened,
         ):
-            left = MOST_BYTES
-            for member in opened:
+            left, made = MOST_BYTES, {""}
+            while member := _next(opened, stream):
                 left -= member.size
                 _check(member, left)
+                _count(member, made)
+                stream.allow(member.size)
                 _unpack(opened, member, to)
+            _read_end(opened, stream)
     except (_BadArchive, tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise InitFailed(
             1, f"{archive}: expected an archive of code as pai-runtime packs it: {printable(str(error))}"
@@ -68,16 +75,51 @@ def unpack_code(archive: Path, to: Folder) -> None:
 
 
 class _Bounded(gzip.GzipFile):
-    """Gives up to so many bytes: tarfile reads as much as a header says."""
+    """Gives as many bytes as are allowed: tarfile reads as much as a header says."""
 
-    _given = 0
+    _left = _MOST_AROUND
+
+    def allow(self, size: int) -> None:
+        """Allow so many bytes from now on, beside what is around them."""
+        self._left = size + _MOST_AROUND
 
     def read(self, size: int | None = -1) -> bytes:
         data = super().read(size)
-        self._given += len(data)
-        if self._given > _MOST_READ:
-            raise _BadArchive(f"expected at most {size_text(_MOST_READ)}, found more")
+        self._left -= len(data)
+        if self._left < 0:
+            raise _BadArchive(
+                f"expected headers of at most {size_text(_MOST_AROUND)} in all, found larger ones"
+            )
         return data
+
+
+def _next(archive: tarfile.TarFile, stream: _Bounded) -> tarfile.TarInfo | None:
+    """The next entry; tarfile ends at nonsense in a header, or raises whatever that leads to."""
+    stream.allow(0)
+    try:
+        return archive.next()
+    except (_BadArchive, tarfile.TarError, OSError, EOFError, zlib.error):
+        raise
+    except (ValueError, LookupError, ArithmeticError, TypeError, RecursionError) as error:
+        raise _BadArchive(f"a header that cannot be read: {error}") from None
+
+
+def _read_end(archive: tarfile.TarFile, stream: _Bounded) -> None:
+    """Read what follows the last entry: zeros, and the checksum of all."""
+    stream.allow(0)
+    while data := archive.fileobj.read(_PART):
+        if data.strip(b"\0"):
+            raise _BadArchive("after its last entry comes something else")
+
+
+def _count(member: tarfile.TarInfo, made: set[str]) -> None:
+    """Refuse an entry with which there are too many, with the directories that it takes."""
+    path = ""
+    for part in _parts(member):
+        path = f"{path}/{part}"
+        made.add(path)
+    if len(made) > MOST_ENTRIES:
+        raise _BadArchive(f"expected at most {MOST_ENTRIES} files, directories and links, found more")
 
 
 def _check(member: tarfile.TarInfo, left: int) -> None:
@@ -91,6 +133,10 @@ def _check(member: tarfile.TarInfo, left: int) -> None:
     is_file = member.type in (tarfile.REGTYPE, tarfile.AREGTYPE) and member.sparse is None
     if not (member.isdir() or (parts and (is_file or member.issym()))):
         raise _BadArchive(f"{shown} is neither a file nor a directory nor a symbolic link")
+    if member.issym() and (not member.linkname or "\0" in member.linkname):
+        raise _BadArchive(f"{shown} leads to what is no path")
+    if not 0 <= member.mtime < _LATEST:  # nor is it not a number
+        raise _BadArchive(f"{shown} has a time that is none")
 
 
 def _parts(member: tarfile.TarInfo) -> list[str]:

@@ -10,12 +10,13 @@ import os
 import sys
 
 from pai_runtime.pod.handover import Handover, take_over
-from pai_runtime.supervisor.spawning import open_standard_streams
+from pai_runtime.supervisor.spawning import has_null, open_standard_streams
 from pai_runtime.supervisor.stop import STOP_SIGNALS
 from pai_runtime.supervisor.supervisor import supervise
 from pai_runtime.task.bundle import (
     BUNDLED_CERTIFICATES,
     CERTIFICATES,
+    OWN_VARIABLES,
     PREFIX,
     TOOLS,
     VOLUME,
@@ -53,7 +54,10 @@ def main() -> int:
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     open_standard_streams()
     _take_back(image_environment(os.environ))
-    options = LaunchOptions(termination_log=TERMINATION_LOG, phases="rest", work=_working_directory())
+    umask = os.umask(0o022)  # logs and records are for everybody
+    options = LaunchOptions(
+        termination_log=TERMINATION_LOG, phases="rest", work=_working_directory(), umask=umask
+    )
     path = os.environ.get(RUNTIME_DIR) or f"{VOLUME}/runtime.d"
     try:
         folder = Folder.at(path)
@@ -72,13 +76,19 @@ def main() -> int:
         return _start_again(folder, options)
     except (OSError, ValueError) as error:
         return _cannot_run(folder, f"cannot read what the init container left: {error}", options)
-    return supervise(folder, _with_handover(options, handover))
+    options = _with_handover(options, handover)
+    if not has_null():
+        return _cannot_run(
+            folder, "/dev/null cannot be used in this container, and the runtime needs it", options
+        )
+    return supervise(folder, options)
 
 
 def _take_back(environment: Mapping[str, str]) -> None:
     """Have the environment that the image and the platform mean the task to have."""
     os.environ.clear()
     os.environ.update(environment)
+    os.putenv("TZ", OWN_VARIABLES["TZ"])  # for the C library of this process alone
 
 
 def _working_directory() -> str:

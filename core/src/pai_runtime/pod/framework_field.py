@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 _LONGEST_SHOWN = 60
 _LONGEST_MESSAGE = 1000
+_MOST_CONTAINERS, _MOST_VALUES = 500_000, 2_000_000
+"""Objects and lists in a Framework, and values; one of so many bytes as are read has fewer."""
 
 
 class BadFramework(ValueError):
@@ -94,11 +96,13 @@ class Field:
 
     def parsed(self, text: str | bytes) -> Field:
         """The same field, with the JSON document in its `text` as its value."""
+        data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
         try:
-            return Field(fast_json.loads(text), self._above, self._key)
-        except (ValueError, RecursionError) as error:
-            reason = "nested too deep" if isinstance(error, RecursionError) else error
-            raise self.bad(f"not JSON: {reason}") from None
+            return Field(
+                fast_json.loads_untrusted(data, _MOST_CONTAINERS, _MOST_VALUES), self._above, self._key
+            )
+        except ValueError as error:
+            raise self.bad(f"not JSON: {error}") from None
 
     def _object(self) -> dict[str, Any]:
         if not isinstance(self.data, dict):

@@ -33,7 +33,7 @@ from pai_runtime.pod.init_failed import InitFailed
 from pai_runtime.pod.init_log import InitLog
 from pai_runtime.pod.init_plugins import run_init_plugin
 from pai_runtime.pod.stopping import Stopped, check_stopped, raise_stopped
-from pai_runtime.pod.volume import open_to_all, remove_leftovers
+from pai_runtime.pod.volume import keep_from_others, open_to_all, remove_leftovers
 from pai_runtime.task.folder import Folder
 
 LOGS: Final = "logs"
@@ -52,6 +52,7 @@ def run_init(environment: MutableMapping[str, str], host: Callable[[], Host]) ->
     `InvalidInput`.
     """
     problems = Problems()
+    os.umask(0o022)  # the task's user may be any, and has to find what is left for it
     try:
         raise_stopped()
         directories = pod_directories(environment)
@@ -109,6 +110,7 @@ def _init(
     problems: Problems,
     log: InitLog,
 ) -> None:
+    keep_from_others(volume)
     remove_leftovers(volume, [LOGS, *_on(volume, directories.logs)])
     with ExitStack() as opened:
         runtime = opened.enter_context(_made(directories.runtime, volume))
@@ -176,7 +178,11 @@ def _set_aside(logs: Folder) -> None:
         name = f"{wanted}-{number}"
     with logs.folder(name, make=True) as before:
         for each in former:
-            logs.move(each, before, each)
+            try:
+                logs.move(each, before, each)
+            except OSError as error:
+                if error.errno != errno.EBUSY:
+                    raise  # else something is mounted there, and stays
 
 
 def _copy_scripts(folder: Path) -> None:

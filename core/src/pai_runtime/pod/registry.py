@@ -15,7 +15,7 @@ from pai_runtime.network.url import is_this_machine, origin
 from pai_runtime.pod.challenges import Challenge, parse_challenges
 from pai_runtime.pod.image_reference import DOCKER_HUB, ImageReference
 from pai_runtime.pod.registry_request import may_lead, request
-from pai_runtime.task.fast_json import loads
+from pai_runtime.task.fast_json import loads_untrusted
 from pai_runtime.task.record import field, record
 
 MANIFEST_TYPES: Final = (
@@ -29,6 +29,9 @@ MANIFEST_TYPES: Final = (
 
 _SOON: Final = 1.0
 """Seconds until a refusal may have passed."""
+
+_MOST_CONTAINERS: Final = 1000
+"""Objects and lists in what says why there is no image, or has a token."""
 
 _DOCKER_HUB_HOST = "registry-1.docker.io"
 _TOKEN = re.compile("[!-~]{1,65536}")
@@ -194,7 +197,7 @@ def _error_codes(answer: Answer) -> set[str]:
 
 def _json_object(answer: Answer) -> dict[str, Any]:
     try:
-        value = loads(answer.body)
-    except (ValueError, RecursionError):
+        value = loads_untrusted(answer.body, _MOST_CONTAINERS)
+    except ValueError:
         return {}
     return value if isinstance(value, dict) else {}

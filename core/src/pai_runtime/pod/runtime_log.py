@@ -15,6 +15,7 @@ they have changed and at the end.
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import time
@@ -57,7 +58,11 @@ One that comes before this process blocks it is lost, and the kubelet would wait
 task may end sooner than this has started.
 """
 
+_TO_THE_END = 0.8
+"""Seconds for what is left of the log when a signal comes; a task that still writes would take for ever."""
+
 _CHUNK = 64 * 1024
+_CUT = b"[pai-runtime: some of the log is left out here: the task wrote more than could be printed]\n"
 _MOST_BYTES = 4 * 1024 * 1024
 """Of ``variables.json`` and ``plan.json``; a kernel takes less of an environment."""
 
@@ -69,11 +74,11 @@ def print_runtime_log(environment: Mapping[str, str]) -> int:
     started = time.monotonic()
     printer = _Printer(pod_directories(environment))
     deciding = environment.get(DECIDING_VARIABLE, "").split()
-    is_told_to_stop, looks_after_end = False, 0
+    is_told_to_stop, looks_after_end, stop_at = False, 0, math.inf
     while True:
         has_printed = printer.pass_on()
-        if is_told_to_stop and not has_printed:
-            printer.end()
+        if is_told_to_stop and (not has_printed or time.monotonic() > stop_at):
+            printer.end(is_all=not has_printed)
             told = environment.get(KEPT_VARIABLE, "")
             kept = float(told) if told.isdecimal() else KEPT
             if printer.is_looked_for(deciding) and (left := started + kept - time.monotonic()) > 0:
@@ -83,6 +88,8 @@ def print_runtime_log(environment: Mapping[str, str]) -> int:
         looks_after_end += not has_printed and printer.task_has_ended()
         is_told_to_stop |= looks_after_end > MOST_LOOKS_AFTER_END
         is_told_to_stop |= signal.sigtimedwait(STOP_SIGNALS, pause) is not None
+        if is_told_to_stop:
+            stop_at = min(stop_at, time.monotonic() + _TO_THE_END)
 
 
 class _Printer:
@@ -113,10 +120,13 @@ class _Printer:
             self._tell()
         return bool(data)
 
-    def end(self) -> None:
-        """Print what belongs at the end."""
+    def end(self, *, is_all: bool) -> None:
+        """Print what belongs at the end, with the last of the log, if not all of it has been printed."""
         if self._is_line_begun:
             _print(b"\n")
+        if not is_all:
+            _, _, last = self._log.tail(_CHUNK).partition(b"\n")
+            _print(_CUT + last + b"\n")
         self._of_told = ()
         self._tell()
 

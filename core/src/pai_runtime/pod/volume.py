@@ -23,6 +23,13 @@ def remove_leftovers(folder: Folder, kept: Collection[str] = ()) -> None:
     _empty(folder, [*(Path(name).parts for name in kept), *_mounts_below(folder)])
 
 
+def keep_from_others(folder: Folder) -> None:
+    """Let nobody but the owners, if we are that of the directory, rename or remove what is in it."""
+    status = os.fstat(folder.fd)
+    if status.st_uid == os.geteuid() and status.st_mode & stat.S_IWOTH:
+        Path(folder.descriptor).chmod(stat.S_IMODE(status.st_mode) | stat.S_ISVTX)
+
+
 def open_to_all(folder: Folder, levels: int = MOST_LEVELS) -> None:
     """Let every user read, write and enter what is in a directory, and it; raises OSError.
 

@@ -7,6 +7,10 @@ from pathlib import Path
 
 from pai_runtime.runs.log_times import LogTimes, Piece
 from pai_runtime.task.folder import Folder
+from pai_runtime.task.launch import Rotation
+
+_MOST_OF_FILE = 2 * Rotation().size
+"""Bytes that are read of one file: logs are rotated sooner, so one with more is somebody else's work."""
 
 _MOST_FILES = 100
 """Of one log. A task can make more, or empty ones faster than they are looked at: that would never end."""
@@ -17,6 +21,7 @@ class LogFollower:
 
     It keeps the file that it has come to open, and reads that to its end also when it has been renamed or
     removed. What is rotated away before it comes to it is lost. A file that has become shorter is read anew.
+    Holes, which logs do not have, are passed over.
     The file `times` of the same folder, if the log has one, has its times.
     """
 
@@ -25,7 +30,7 @@ class LogFollower:
         self._run = run
         self._above, _, self._name = name.rpartition("/")
         self._fd: int | None = None
-        self._offset = 0
+        self._offset, self._left = 0, _MOST_OF_FILE
         self._passed: os.stat_result | None = None
         self._times_name = times
         self._is_timed = False  # until somebody asks for times: they take one more open file
@@ -49,9 +54,8 @@ class LogFollower:
         """As `read`, in pieces that were written at different times."""
         self._is_timed = True
         for _ in range(_MOST_FILES):
-            offset = self._offset
             if data := self._read_here(most):
-                return self._times.split(offset, data)
+                return self._times.split(self._offset - len(data), data)
             if not self._go_on():
                 break
         return []
@@ -87,8 +91,12 @@ class LogFollower:
         self._times.close()
 
     def _read_here(self, most: int) -> bytes:
-        data = b"" if self._fd is None else os.pread(self._fd, most, self._offset)
+        if self._fd is None:
+            return b""
+        self._offset, end = _next_data(self._fd, self._offset)
+        data = os.pread(self._fd, min(most, self._left, end - self._offset), self._offset)
         self._offset += len(data)
+        self._left -= len(data)
         return data
 
     def _go_on(self) -> bool:
@@ -111,9 +119,10 @@ class LogFollower:
         if self._fd is not None:
             # After the look for the next file: whoever has begun that one has written all of this one.
             here = os.fstat(self._fd)
-            if here.st_size != self._offset:
-                self._offset = self._offset if here.st_size > self._offset else 0
-                return here.st_size > 0
+            if here.st_size < self._offset:
+                self._offset, self._left = 0, _MOST_OF_FILE
+            if here.st_size > self._offset and self._left:
+                return True
         return following is not None and self._open(folder, *following)
 
     def _open(self, folder: Folder, number: int, expected: os.stat_result) -> bool:
@@ -132,7 +141,8 @@ class LogFollower:
         if self._fd is not None:
             self._passed = os.fstat(self._fd)
             self.close()
-        self._fd, self._offset, self._times = fd, 0, times
+        self._fd, self._times = fd, times
+        self._offset, self._left = 0, _MOST_OF_FILE
         return True
 
     def _open_times(self, folder: Folder, number: int) -> LogTimes:
@@ -183,3 +193,13 @@ def _unchanged(found: os.stat_result, passed: os.stat_result) -> bool:
         passed.st_size,
         passed.st_mtime_ns,
     )
+
+
+def _next_data(fd: int, offset: int) -> tuple[int, int]:
+    """Where the file goes on, if a hole begins here, and where the next one does, or it ends."""
+    try:
+        begin = os.lseek(fd, offset, os.SEEK_DATA)
+        return begin, os.lseek(fd, begin, os.SEEK_HOLE)
+    except OSError:  # nothing but a hole follows
+        end = max(offset, os.lseek(fd, 0, os.SEEK_END))
+        return end, end

@@ -1,17 +1,23 @@
 """Asking a plugin why a task failed."""
 
-import json
+from __future__ import annotations
+
 import time
-from collections.abc import Mapping
-from typing import Any
 
 from pai_runtime.supervisor.hooks import hook_program
 from pai_runtime.supervisor.spawning import CannotStart
-from pai_runtime.supervisor.task import Task
 from pai_runtime.task.analysis import Analysis
+from pai_runtime.task.fast_json import loads
 from pai_runtime.task.memfd import ScratchFile
-from pai_runtime.task.outcome import Result
-from pai_runtime.task.plan import Step, UseRecord
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from pai_runtime.supervisor.task import Task
+    from pai_runtime.task.outcome import Result
+    from pai_runtime.task.plan import Step, UseRecord
 
 _SECONDS = 60
 """How long the plugin may take."""
@@ -31,7 +37,7 @@ def ask(
         program = hook_program(task, step, environment, {"PAI_ANALYSIS": answer.fd}, failure)
         ended = task.processes.run_step(program, lambda: min(until, task.stop.analysis_until()))
         if ended.code == 0:
-            found = json.loads(answer.read(_MOST_BYTES) or b"null")
+            found = loads(answer.read(_MOST_BYTES) or b"null")
             return found and Analysis.from_json(found)
         why = f"it ended with exit code {ended.code}"
         if time.monotonic() >= until:

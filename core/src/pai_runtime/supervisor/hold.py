@@ -1,12 +1,20 @@
 """Holding a task for debugging, or keeping it for its services."""
 
-import signal
-import time
-from collections.abc import Callable
+from __future__ import annotations
 
-from pai_runtime.supervisor.task import Task
+import time
+
 from pai_runtime.task.layout import RELEASE
-from pai_runtime.task.vocabulary import Kept
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+    from collections.abc import Callable
+
+    from pai_runtime.supervisor.task import Task
+    from pai_runtime.task.vocabulary import Kept
+else:
+    import _signal as signal
 
 _LOOK_EVERY = 0.5
 """Seconds after which a task that is kept looks whether it has been released."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 from pai_runtime.supervisor.spawning import CannotStart, Program
 from pai_runtime.task import placeholders
-from pai_runtime.task.bundle import is_renamed
+from pai_runtime.task.bundle import OWN_VARIABLES, is_obeyed
 from pai_runtime.task.fast_json import dumps
 
 TYPE_CHECKING = False
@@ -32,7 +34,10 @@ def hook_program(
         raise CannotStart("the launch options do not say how hooks are called (hookArgv)")
     environment = {**environment, **{name: f"/proc/self/fd/{fd}" for name, fd in files.items()}}
     # Without what puts other code into its process; it sets that again for what it starts.
-    own = {name: value for name, value in environment.items() if not is_renamed(name)}
+    own = {name: value for name, value in environment.items() if not is_obeyed(name)}
+    own["LC_ALL"] = OWN_VARIABLES["LC_ALL"]
+    if not os.path.isfile("/etc/localtime"):  # perhaps a FIFO, at which it would wait
+        own["TZ"] = OWN_VARIABLES["TZ"]
     if task.options.certificates and "SSL_CERT_DIR" not in own:
         own.setdefault("SSL_CERT_FILE", task.options.certificates)
     given = {**_given(task, step), "environment": environment, "failure": failure}

@@ -68,9 +68,13 @@ class Child:
 
 
 class Loop:
-    """The event loop: turns until its caller has what it waits for."""
+    """The event loop: turns until its caller has what it waits for.
 
-    def __init__(self) -> None:
+    What it spawns has this `umask`, if any.
+    """
+
+    def __init__(self, umask: int | None = None) -> None:
+        self._umask = umask
         self._poll = select.poll()
         self._sinks: dict[int, Sink] = {}
         self._children: dict[int, Child] = {}
@@ -129,7 +133,7 @@ class Loop:
         on_end: Callable[[ExitStatus], None] | None = None,
     ) -> Child:
         """Start a process, whose end is seen in a later turn; raises `CannotStart`."""
-        child = Child(spawn(program, stdout, stderr), on_end)
+        child = Child(spawn(program, stdout, stderr, self._umask), on_end)
         self._children[child.pid] = child
         return child
 

@@ -35,4 +35,9 @@ class MaskRequests:
             data = data[: self._left]
         lines = (self._rest + data).split(b"\n")
         self._rest = lines[-1]
-        self._masks.add(os.fsdecode(line).removesuffix("\r") for line in lines)
+        try:
+            self._masks.add(os.fsdecode(line).removesuffix("\r") for line in lines)
+        except ImportError as error:
+            self._say(
+                f"[ERROR] what was written to $PAI_MASK is not masked: the task has removed {error.name}"
+            )

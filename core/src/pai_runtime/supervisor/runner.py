@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 else:
     import _signal as signal
 
-# What is not needed before the user's command runs is imported where it is.
+# What not every task needs is imported where it is; `supervisor` has loaded what is needed at the end.
 # ruff: noqa: PLC0415
 
 

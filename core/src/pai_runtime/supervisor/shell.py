@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from pai_runtime.task.memfd import SCRIPT_FD
+from pai_runtime.task.memfd import SCRIPT_END, SCRIPT_FD
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,39 +47,51 @@ class Shell:
             )
         self.path = shell
         self._argv = [shell, "-c"]
-        self._cat = quoted(which("cat", both) or "cat")
-        # Not in the argument of eval, where a failure counts for nothing: the script would be empty.
-        self._run = (
-            f"__pai_script=$({self._cat} <&{SCRIPT_FD}) || exit {_NOT_READ}; "
-            f'eval "unset __pai_script; $__pai_script" {SCRIPT_FD}<&-'
-        )
+        self._cat_path = f"{tools}{os.pathsep}{both}" if tools else both
         self._stop_at_error = "set -eo pipefail" if os.path.basename(shell) == "bash" else "set -e"
 
     def command(self, name: str, *, stop_at_error: bool, nounset: bool = False) -> list[str]:
         """The argv that runs the script at `SCRIPT_FD` and ends with its status; `name` is its ``$0``."""
         options = [*self._options(stop_at_error=stop_at_error), *(["set -u"] if nounset else [])]
-        return [*self._argv, "; ".join([*options, self._run]), name]
+        return [*self._argv, "; ".join([*options, _run(self._cat())]), name]
 
     def step(self, name: str, files: Files, environment_fd: int, *, stop_at_error: bool) -> list[str]:
         """The same, leaving the environment that the script exported in `environment_fd`.
 
         It is left there also when the script calls ``exit`` or stops at an error.
         """
+        cat = self._cat()
         # On one line, so that the lines of the script are counted from its own first one.
         commands = [
-            f"__pai_keep() {{ {self._cat} /proc/self/environ >/proc/self/fd/{environment_fd} || :; }}",
+            f"__pai_keep() {{ {cat} /proc/self/environ >/proc/self/fd/{environment_fd} || :; }}",
             "trap __pai_keep EXIT",
             # By the number of the shell, so that what it starts finds them too.
             *(f"export {variable}=/proc/$$/fd/{fd}" for variable, fd in files.items()),
             *self._options(stop_at_error=stop_at_error),
-            self._run,
+            _run(cat),
             # Once more, in case the script has set a trap of its own in the place of ours.
             "set -- $?; __pai_keep; exit $1",
         ]
         return [*self._argv, "; ".join(commands), name]
 
+    def _cat(self) -> str:
+        """What reads scripts: our own, which does what it is to do, as long as the task leaves us that."""
+        return quoted(which("cat", self._cat_path) or "cat")
+
     def _options(self, *, stop_at_error: bool) -> list[str]:
         return [self._stop_at_error] if stop_at_error else []
+
+
+def _run(cat: str) -> str:
+    """What has a shell run the script at `SCRIPT_FD`, if `cat` reads it to its end."""
+    # Not in the argument of eval, where a failure counts for nothing: the script would be empty.
+    return (
+        f"__pai_script=$({cat} <&{SCRIPT_FD}) || __pai_script=; case $__pai_script in *{SCRIPT_END}) ;; "
+        f"*) echo pai-runtime: {quoted(f'{cat} cannot read the script')} >&2; exit {_NOT_READ}; esac; "
+        # Not for eval alone: a shell that may not open enough files to take it back says so for ever.
+        f"exec {SCRIPT_FD}<&-; "
+        f'eval "unset __pai_script; ${{__pai_script%{SCRIPT_END}}}"'
+    )
 
 
 def find_shell(environment: Mapping[str, str], tools: str | None, plan: Plan) -> Shell:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 
 from pai_runtime.supervisor.process_tree import end_with_parent
 from pai_runtime.task.memfd import SCRIPT_FD, hand_over_script
@@ -46,7 +47,7 @@ class Program:
     terminal: bool = False
 
 
-def spawn(program: Program, stdout: int, stderr: int) -> int:
+def spawn(program: Program, stdout: int, stderr: int, umask: int | None = None) -> int:
     """Start a process with these two open files as its output; its process id. Raises `CannotStart`."""
     try:
         hand_over_script(program.script or b"")
@@ -57,7 +58,7 @@ def spawn(program: Program, stdout: int, stderr: int) -> int:
         parent = os.getpid()
         pid = os.fork()
         if pid == 0:
-            _become(program, (stdout, stderr), tell, parent)
+            _become(program, (stdout, stderr), tell, parent, umask)
         os.close(tell)
         tell = -1
         failed = os.read(told, 16)
@@ -75,10 +76,22 @@ def spawn(program: Program, stdout: int, stderr: int) -> int:
 
 def open_standard_streams() -> None:
     """Have the standard streams open, and `SCRIPT_FD`, before anything else takes their numbers."""
-    while (fd := os.open(os.devnull, os.O_RDWR)) in _STANDARD:
+    while (fd := _open_nothing()) in _STANDARD:
         os.set_inheritable(fd, True)  # noqa: FBT003 - positional only
     os.close(fd)
     hand_over_script(b"")
+
+
+def has_null() -> bool:
+    """Whether there is a ``/dev/null``, which is the standard input of all that is started."""
+    try:
+        return stat.S_ISCHR(os.stat(os.devnull).st_mode) and os.access(os.devnull, os.R_OK | os.W_OK)
+    except OSError:
+        return False
+
+
+def _open_nothing() -> int:
+    return os.open(os.devnull, os.O_RDWR) if has_null() else os.memfd_create("pai-runtime nothing")
 
 
 def keep_open_files() -> None:
@@ -91,10 +104,12 @@ def keep_open_files() -> None:
                 pass  # the one by which the names were read
 
 
-def _become(program: Program, output: tuple[int, int], tell: int, parent: int) -> NoReturn:
+def _become(program: Program, output: tuple[int, int], tell: int, parent: int, umask: int | None) -> NoReturn:
     """Whatever goes wrong, this process never goes on as the supervisor."""
     try:
         os.setsid()
+        if umask is not None:
+            os.umask(umask)
         if parent != 1:  # else it is the first of a namespace, which ends with it anyway
             end_with_parent()
             if os.getppid() != parent:  # it was gone before the kernel knew

@@ -16,8 +16,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pai_runtime.task.folder import Folder
     from pai_runtime.task.launch import LaunchOptions
+    from pai_runtime.task.plan import Plan
 
-# What is not needed before the user's command runs is imported where it is.
+# What not every task needs is imported where it is.
 # ruff: noqa: PLC0415
 
 
@@ -44,14 +45,22 @@ def supervise(folder: Folder, options: LaunchOptions) -> int:
         task.say(f"[ERROR] {error}")
         return _cannot_run(folder, task.logs.masks.mask(str(error)), options)
     except Exception as error:  # noqa: BLE001 - a fault of ours must leave a record too
-        import traceback
-
-        task.say(f"[ERROR] {traceback.format_exc()}")
+        task.say(f"[ERROR] {_trace(error)}")
         message = task.logs.masks.mask(f"internal error of the runtime: {error!r}")
         return _cannot_run(folder, message, options)
 
 
+def _trace(error: Exception) -> str:
+    """Where it was raised, as far as what knows that can still be imported."""
+    try:
+        import traceback
+    except ImportError:
+        return repr(error)
+    return "".join(traceback.format_exception(error))
+
+
 def _run(task: Task) -> int:
+    _load_the_end(task.plan)
     try:
         runner = TaskRunner(task)
         try:
@@ -91,6 +100,20 @@ def _cannot_run(folder: Folder, message: str, options: LaunchOptions) -> int:
     from pai_runtime.supervisor.recording import cannot_run
 
     return cannot_run(folder, message, options)
+
+
+def _load_the_end(plan: Plan) -> None:
+    """Import what ends a task of this plan: what it runs may take our files away, as from a pod's volume."""
+    import pai_runtime.supervisor.oom
+    import pai_runtime.supervisor.recording
+    import pai_runtime.task.removal
+
+    if plan.steps_of("analysis"):
+        import pai_runtime.supervisor.asking
+    if plan.hold or plan.services:
+        import pai_runtime.supervisor.hold
+    if plan.services:
+        import pai_runtime.supervisor.services  # noqa: F401 - as above
 
 
 def load_all() -> None:

@@ -13,6 +13,7 @@ from pai_runtime.task.fast_json import loads
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.layout import MASK, PLAN, PRIVATE, RECORD, RECORD_BYTES, SHARED, WORK
 from pai_runtime.task.masking import Masks
+from pai_runtime.task.memfd import SCRIPT_END
 from pai_runtime.task.plan import Plan, PlanError
 from pai_runtime.task.state import Journal
 
@@ -76,8 +77,8 @@ class Task:
         self.logs.runtime.say(text)
 
     def script(self, text: str) -> bytes:
-        """A script of the plan, with the values of secrets."""
-        return os.fsencode(placeholders.fill(text, self.inputs.secrets))
+        """A script of the plan, with the values of secrets, as a shell of ours reads it."""
+        return os.fsencode(placeholders.fill(text, self.inputs.secrets) + SCRIPT_END)
 
     def paths(self) -> dict[str, str]:
         """Where every process of the task finds what it may write to."""
@@ -131,7 +132,7 @@ def set_up(inputs: Inputs, folder: Folder, stop: Stop) -> Task:
     except FileExistsError:
         pass
     logs = Logs(folder, Masks(inputs.secrets.values()), options)
-    loop = Loop()
+    loop = Loop(options.umask)
     mask_pipe = inside.fifo(MASK)
     journal = Journal(folder, EventFile(folder))
     processes = Processes(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,7 +34,7 @@ CONTENTS = "bundle.json"
 BUNDLED_CERTIFICATES = f"{PREFIX}/ssl/cert.pem"
 """For images that have none."""
 
-RENAMED_NAMES = (
+OBEYED_NAMES = (
     "GCONV_PATH",
     "GETCONF_DIR",
     "GLIBC_TUNABLES",
@@ -44,24 +46,31 @@ RENAMED_NAMES = (
     "OPENSSL_ENGINES",
     "OPENSSL_MODULES",
 )
-RENAMED_PREFIXES = ("LC_", "LD_", "MALLOC_")
+OBEYED_PREFIXES = ("LC_", "LD_", "MALLOC_")
 """Variables of an image that would change what the bundle's own programs do."""
 
-RENAMED = "PAI_IMAGE_"
-"""The launcher puts this before their names, so that they have no effect on the bundle's interpreter."""
+OWN_VARIABLES = {"LC_ALL": "C", "TZ": "UTC0"}
+"""What the bundle's interpreter is started with, so that it opens no such file of the image."""
 
-_LAUNCHERS = ("LC_ALL", "OLDPWD", "PWD", "SHLVL", "_")
-"""Set by the launcher, or by the shell that runs it."""
+HIDING = 0x80
+"""By which the launcher changes the first byte of all other variables: nothing knows their names then."""
 
 
 def image_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """The environment that the container has begun with, from the one that the launcher hands over."""
-    kept = {name: value for name, value in environment.items() if name not in _LAUNCHERS}
-    back = {name: name.removeprefix(RENAMED) for name in kept if name.startswith(RENAMED)}
-    back = {name: own for name, own in back.items() if is_renamed(own)}
-    return {back.get(name, name): value for name, value in kept.items()}
+    return {_turned(name): value for name, value in environment.items() if name not in ("", *OWN_VARIABLES)}
 
 
-def is_renamed(name: str) -> bool:
-    """Whether the launcher renames the variable."""
-    return name in RENAMED_NAMES or name.startswith(RENAMED_PREFIXES)
+def hidden_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """What the launcher hands over."""
+    return {**{_turned(name): value for name, value in environment.items()}, **OWN_VARIABLES}
+
+
+def _turned(name: str) -> str:
+    first, *rest = os.fsencode(name)
+    return os.fsdecode(bytes([first ^ HIDING, *rest]))
+
+
+def is_obeyed(name: str) -> bool:
+    """Whether the bundle's programs would do something else because of the variable."""
+    return name in OBEYED_NAMES or name.startswith(OBEYED_PREFIXES)

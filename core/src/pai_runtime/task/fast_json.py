@@ -50,24 +50,33 @@ def loads(text: str | bytes) -> Any:
         settings: Any = _Settings
         try:
             value, end = make_scanner(settings)(stripped, 0)
-        except (StopIteration, SystemError):  # the latter if it does not find the exception that it wants
+        except (
+            StopIteration,
+            SystemError,
+            ImportError,
+        ):  # the latter two if it does not find the exception that it wants
             pass
         else:
             if end == len(stripped):
                 return value
-    import json  # noqa: PLC0415 - it says what is wrong, in words
-
+    try:
+        import json  # noqa: PLC0415 - it says what is wrong, in words
+    except ImportError:  # the task has taken its files away
+        raise ValueError("it is not JSON") from None
     return json.loads(text, parse_float=_Settings.parse_float, parse_constant=_Settings.parse_constant)
 
 
-def loads_untrusted(data: bytes, most: int = MOST_CONTAINERS) -> Any:
-    """As `loads`, but more objects and lists than `most` are refused before they take memory.
+def loads_untrusted(data: bytes, most: int = MOST_CONTAINERS, values: int | None = None) -> Any:
+    """As `loads`, but more objects and lists than `most`, or values than `values`, are refused before they
+    take memory.
 
-    Whoever reads `data` bounds its size. Braces and brackets in strings count too. Raises `ValueError`, also
-    for what is nested too deeply.
+    Whoever reads `data` bounds its size. Braces, brackets and commas in strings count too. Raises
+    `ValueError`, also for what is nested too deeply.
     """
     if data.count(b"{") + data.count(b"[") > most:
         raise ValueError(f"expected at most {most} objects and lists")
+    if values is not None and data.count(b",") > values:
+        raise ValueError(f"expected at most {values} values")
     try:
         return loads(data)
     except RecursionError:

@@ -8,7 +8,7 @@ is used.
 
 from __future__ import annotations
 
-# What only the end of a task needs (`pai_runtime.task.removal`) is imported there: a supervisor starts sooner
+# What hardly ever is needed (`pai_runtime.task.removal`) is imported there
 import errno
 import os
 

@@ -40,6 +40,7 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
     "logs": (str, _NONE),
     "work": (str, _NONE),
     "tools": (str, _NONE),
+    "umask": (int, _NONE),
 }
 
 _PATHS = ("termination_log", "logs", "work", "tools")
@@ -89,6 +90,7 @@ class LaunchOptions:
       task's folder, and no copy.
     - `work`: the working directory of the command; None: ``work`` in the task's folder.
     - `tools`: a directory with a shell and the usual programs, for images without.
+    - `umask`: that of the task's processes; None: the supervisor's own.
     """
 
     timeout: float | None = None
@@ -109,6 +111,7 @@ class LaunchOptions:
     logs: str | None = None
     work: str | None = None
     tools: str | None = None
+    umask: int | None = None
 
     def to_argument(self) -> str:
         """The options as JSON, those that have their default value left out."""

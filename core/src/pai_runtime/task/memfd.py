@@ -6,6 +6,9 @@ import os
 SCRIPT_FD = 3
 """Where the shell finds the script: one digit, because POSIX shells know no others in a redirection."""
 
+SCRIPT_END = "pai-runtime-end-of-script"
+"""Follows a script there: what lacks it is not all of the script, and is not run."""
+
 _LOWEST_FD = 60
 
 

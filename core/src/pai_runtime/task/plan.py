@@ -300,8 +300,9 @@ class Plan:
         version = document.get("planVersion") if isinstance(document, dict) else None
         if version != VERSION:
             raise PlanError(f"not a plan of version {VERSION}: its planVersion is {version!r}")
+        _check(document, _SHAPE, "")
         try:
-            return cls(
+            plan = cls(
                 job=document["job"],
                 role=document["role"],
                 index=document["index"],
@@ -325,8 +326,78 @@ class Plan:
                 shared=SharedVariables(**document["shared"]),
                 permanent_codes=tuple(document.get("permanentCodes", ())),
             )
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError) as error:
             raise PlanError(f"not a plan: {error!r}") from error
+        for part in (plan.steps, plan.services, plan.mounts, plan.exit_rules):
+            for each in part:
+                if each.use >= len(plan.uses):
+                    raise PlanError(f"not a plan: a part of it is of use {each.use}, and there is none")
+        return plan
+
+
+_TEXT, _FLAG, _ANY = (str,), (bool,), (dict,)
+_TEXTS = [_TEXT]
+_NUMBER, _SECONDS = (int,), (int, float)
+_EACH = "*"
+_MOST = 2**31
+
+_SHAPE: Any = {
+    **dict.fromkeys(("job", "role", "folder"), _TEXT),
+    **dict.fromkeys(("gang", "strictCallbacks"), _FLAG),
+    "index": _NUMBER,
+    "instances": {_EACH: _NUMBER},
+    "ports": {_EACH: [_NUMBER]},
+    "environment": [dict.fromkeys(("name", "value", "source"), _TEXT)],
+    "uses": [
+        {
+            **dict.fromkeys(("name", "plugin", "distribution", "version", "failurePolicy", "source"), _TEXT),
+            **dict.fromkeys(("roles", "pluginRoles", "secrets", "via", "capabilities"), _TEXTS),
+            "digest": (str, type(None)),
+            "parameters": _ANY,
+        }
+    ],
+    "steps": [{**dict.fromkeys(("phase", "failurePolicy", "script", "hook"), _TEXT), "use": _NUMBER}],
+    "command": {"script": _TEXT, "source": _TEXT, "nounset": _FLAG},
+    "services": [
+        {
+            **dict.fromkeys(("name", "script", "restart"), _TEXT),
+            **dict.fromkeys(("probe", "address"), (str, type(None))),
+            **dict.fromkeys(("readyWithin", "linger"), _SECONDS),
+            "use": _NUMBER,
+            "required": _FLAG,
+        }
+    ],
+    "mounts": [
+        {**dict.fromkeys(("path", "source", "kind", "subPath"), _TEXT), "use": _NUMBER, "readOnly": _FLAG}
+    ],
+    "exitRules": [{"use": _NUMBER, "rule": _ANY}],
+    "hold": _SECONDS,
+    "warnings": _TEXTS,
+    "shared": {"platform": {_EACH: _TEXT}, "peers": {_EACH: _TEXT}},
+    "permanentCodes": [_NUMBER],
+}
+"""The types in the document, as its schema has them. That nothing is missing is seen when it is read."""
+
+
+def _check(value: Any, shape: Any, path: str) -> None:
+    """Raise `PlanError` for a value of another type, and for a number that is negative or beyond reason."""
+    if isinstance(shape, tuple):
+        if type(value) not in shape:
+            names = " or ".join(kind.__name__ for kind in shape)
+            raise PlanError(f"not a plan: {path}: expected {names}, found {type(value).__name__}")
+        if type(value) in _SECONDS and not 0 <= value < _MOST:
+            raise PlanError(f"not a plan: {path}: expected a number from 0 to {_MOST}, found another one")
+        return
+    if type(value) is not type(shape):
+        kind = type(shape).__name__
+        raise PlanError(f"not a plan: {path}: expected {kind}, found {type(value).__name__}")
+    if isinstance(shape, list):
+        for index, each in enumerate(value):
+            _check(each, shape[0], f"{path}[{index}]")
+    elif shape.get(_EACH) != _TEXT or not set(map(type, value.values())) <= {str}:  # many variables, quickly
+        for key, each in value.items():
+            if (inner := shape.get(key) or shape.get(_EACH)) is not None:
+                _check(each, inner, f"{path}.{key}" if path else key)
 
 
 def plans_to_json(plans: Sequence[Plan]) -> dict[str, Any]:

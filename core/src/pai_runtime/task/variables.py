@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 else:
     from pai_runtime.task.record import record
 
-NOT_CARRIED = {"_", "SHLVL", "PWD", "OLDPWD"}
+NOT_CARRIED = {
+    *("_", "SHLVL", "PWD", "OLDPWD", "SHELLOPTS", "BASHOPTS", "PS4", "IFS", "OPTIND"),
+    *("PPID", "UID", "EUID", "RANDOM", "SRANDOM", "SECONDS", "LINENO", "EPOCHSECONDS", "EPOCHREALTIME"),
+}
 """What a shell sets for itself: a step's working directory is its own."""
 
 IMAGE = "image"

@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from pai_git.request import Request
-from pai_git.retries import Retries, asked_pause, may_pass
+from pai_git.retries import Retries, asked_pause, is_final
 from pai_runtime.plugin import UserError
 
 LONGEST_TRY = 3600.0
@@ -44,6 +44,11 @@ HINTS = {
     "Remote branch": "ref must be a branch, a tag or the full id of a commit",
 }
 
+_HTTP = ("http://", "https://")
+_TIMED_OUT = -signal.SIGKILL
+_MOST_OF_TRACE = 1 << 20
+"""Bytes at its end: the last answer with its headers."""
+
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
@@ -65,12 +70,13 @@ def _clone(request: Request, folder: Path, git: "_Git") -> None:
         options.append("--no-checkout")
     elif request.ref:
         options.append(f"--branch={request.ref}")
-    git.run("clone", *options, "--", request.uri, str(folder), makes=folder)
+    is_traced = request.uri.lower().startswith(_HTTP)
+    git.run("clone", *options, "--", request.uri, str(folder), makes=folder, is_traced=is_traced)
     there = ["-C", str(folder)]
     if commit:
         if not git.succeeds(*there, "cat-file", "-e", f"{commit}^{{commit}}"):
-            git.run(*there, "fetch", "--quiet", *depth, "--", request.uri, commit)
-        git.run(*there, "checkout", "--quiet", "--detach", commit)
+            git.run(*there, "fetch", "--quiet", *depth, "--", request.uri, commit, is_traced=is_traced)
+        git.run(*there, "checkout", "--quiet", "--detach", commit, is_traced=True)
     if request.submodules:
         git.run(*there, "submodule", "--quiet", "update", "--init", "--recursive", *depth)
     head = git.output(*there, "rev-parse", "--verify", "--quiet", "HEAD")
@@ -95,8 +101,11 @@ class _Git:
         settings = [*(f"{name}={value}" for name, value in SETTINGS.items()), *access.settings]
         self._argv = ["git", *(word for setting in settings for word in ("-c", setting))]
 
-    def run(self, *args: str, makes: Path | None = None) -> None:
-        """Run a command until it succeeds; raises `CloneFailed`. A failed try may leave what it `makes`."""
+    def run(self, *args: str, makes: Path | None = None, is_traced: bool = False) -> None:
+        """Run a command until it succeeds; raises `CloneFailed`. A failed try may leave what it `makes`.
+
+        With `is_traced`, what it asks others for is in the trace, and without a trace it has asked nobody.
+        """
         while True:
             if makes:
                 shutil.rmtree(makes, ignore_errors=True)
@@ -104,8 +113,10 @@ class _Git:
             if code == 0:
                 return
             say(words)
-            least = asked_pause(self._read_trace(), time.time())
-            if not may_pass(words) or not self._retries.wait(least, say):
+            trace = self._read_trace()
+            least = asked_pause(trace, time.time())
+            asked_nobody = is_traced and not trace and code != _TIMED_OUT
+            if asked_nobody or is_final(words, trace) or not self._retries.wait(least, say):
                 hints = [hint for sign, hint in HINTS.items() if sign in words]
                 raise CloneFailed("; ".join([words, *hints]))
 
@@ -141,12 +152,14 @@ class _Git:
                 os.killpg(process.pid, signal.SIGKILL)
                 if not isinstance(error, subprocess.TimeoutExpired):
                     raise
-                return 1, "", f"git timed out after {LONGEST_TRY:.0f} seconds"
+                return _TIMED_OUT, "", f"git timed out after {LONGEST_TRY:.0f} seconds"
         return process.returncode, output, words.strip() or f"git ended with exit code {process.returncode}"
 
     def _read_trace(self) -> str:
         try:
-            return self._trace.read_text("utf-8", "replace")
+            with self._trace.open("rb") as file:
+                file.seek(max(0, os.fstat(file.fileno()).st_size - _MOST_OF_TRACE))
+                return file.read(_MOST_OF_TRACE).decode("utf-8", "replace")
         except FileNotFoundError:
             return ""
 

@@ -13,37 +13,47 @@ LONGEST_PAUSE = 60.0
 _QUOTED = re.compile(r"'[^'\n]*'")
 """What git quotes: URLs and names."""
 _STATUS = re.compile(r"(?:returned error:|\bHTTP) (\d{3})\b")
-_PASSING_STATUS = re.compile(r"408|429|5\d\d")
-_WILL_NOT_PASS = re.compile(
-    r"remote error:|not our ref|permission denied|host key verification failed|authentication failed"
-    r"|no space left|certificate",
+_FINAL_STATUS = re.compile(r"4(?!08|29)\d\d")
+_FINAL = re.compile(
+    r" not found\b|does not exist|does not appear to be a git repository|not exported"
+    r"|no such (?:repository|ref)"
+    r"|not our ref|couldn't find remote ref|no url found|did not contain"
+    r"|permission denied|access denied|host key verification failed"
+    r"|authentication failed|could not read (?:user|pass)"
+    r"|certificate (?:verif|problem|has|is|subject)|ssl certificate"
+    r"|no space left|quota exceeded|read-only file system|file name too long"
+    r"|unknown (?:option|switch)|invalid (?:filter|value)"
+    r"|transport .*not (?:allowed|supported)|find remote helper",
     re.IGNORECASE,
 )
-_MAY_PASS = re.compile(
-    r"could not resolve|temporary failure in name resolution"
-    r"|connection (?:refused|reset|closed|timed out|was )|timed out|failed to connect|couldn't connect"
-    r"|network is unreachable|no route to host|broken pipe|too slow|empty reply|rpc failed|transfer closed"
-    r"|early eof|fatal: expected"
-    r"|hung up|unexpected disconnect|unexpected eof|non-properly terminated|ssl_error_syscall",
-    re.IGNORECASE,
-)
-_LAST_ANSWER = re.compile(r".*<= Recv header: HTTP/", re.DOTALL)
-_RETRY_AFTER = re.compile(r"<= Recv header: retry-after:\s*(.*)", re.IGNORECASE)
+"""What certainly says that another try ends the same way. All other words differ from version to version."""
+_ANSWER, _QUESTION = "<= Recv header: HTTP/", "=> Send header"
+_RETRY_AFTER = re.compile(r"<= Recv header: retry-after:[ \t]*(.*)", re.IGNORECASE)
 
 
-def may_pass(words: str) -> bool:
-    """Whether a failure of git with these words may be gone on another try."""
+def is_final(words: str, trace: str) -> bool:
+    """Whether git, with these words and this trace of its requests, would fail again on another try."""
     words = _QUOTED.sub("", words)
-    statuses = _STATUS.findall(words)
-    if statuses:
-        return all(_PASSING_STATUS.fullmatch(status) for status in statuses)
-    return bool(_MAY_PASS.search(words)) and not _WILL_NOT_PASS.search(words)
+    statuses = _STATUS.findall(words) or _last_status(trace)
+    return any(map(_FINAL_STATUS.fullmatch, statuses)) or bool(_FINAL.search(words))
 
 
 def asked_pause(trace: str, now: float) -> float:
     """The seconds that the last answer in git's trace asks to wait, at `now` (since the epoch); else 0."""
-    found = _RETRY_AFTER.search(_LAST_ANSWER.sub("", trace, count=1))
+    found = _RETRY_AFTER.search(_last_answer(trace))
     return retry_after(found[1], now) if found else 0
+
+
+def _last_answer(trace: str) -> str:
+    """The trace from the last answer on; all of it, if there is none."""
+    return trace.rpartition(_ANSWER)[2]
+
+
+def _last_status(trace: str) -> list[str]:
+    """The status of the answer after which nothing was asked, if there is one."""
+    before, _, last = trace.rpartition(_ANSWER)
+    _, _, status = last.partition("\n")[0].partition(" ")
+    return [status[:3]] if before and _QUESTION not in last else []
 
 
 def pause(

@@ -10,7 +10,7 @@ from typing import Final
 from pai_kubernetes.manifests.sizes import MOST_DATA
 from pai_runtime.document.amounts import size_text
 from pai_runtime.engines.code import IGNORE_FILE, Code, CodeEntry
-from pai_runtime.pod.code import MOST_BYTES
+from pai_runtime.pod.code import MOST_BYTES, MOST_ENTRIES
 from pai_runtime.runs.cannot_run import CannotRun
 
 _TIME: Final = 315_532_800
@@ -30,7 +30,9 @@ def code_archive(code: Code) -> bytes:
         gzip.GzipFile(filename="", fileobj=packed, mode="wb", compresslevel=9, mtime=0) as compressed,
         tarfile.open(fileobj=compressed, mode="w", format=tarfile.GNU_FORMAT) as archive,
     ):
-        for entry in code.entries(faults.append):
+        for count, entry in enumerate(code.entries(faults.append)):
+            if count >= MOST_ENTRIES:
+                raise _too_large(code, sizes, f"more than {MOST_ENTRIES} files, directories and links")
             try:
                 _add(archive, entry, sizes)
             except OSError as error:
