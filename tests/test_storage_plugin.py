@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -169,10 +170,6 @@ def test_what_requires_a_storage_finds_where_it_is_mounted_by_both_names(
         (used(plugin="storage", server="s", path="/../e"), "expected an absolute path without '..'"),
         (used(plugin="storage", server="-s", path="/e"), "expected the name or address of an NFS server"),
         (used(plugin="storage", server="s", path="/e", options="a b"), "expected mount options"),
-        (
-            storages({"name": "a", "mountPath": "/usr/local"}),
-            "would hide /usr/local/pai; choose another path",
-        ),
     ],
 )
 def test_what_cannot_be_mounted_is_a_validation_error(
@@ -181,6 +178,44 @@ def test_what_cannot_be_mounted_is_a_validation_error(
     with pytest.raises(InvalidInput) as caught:
         planned(tmp_path, document)
     assert words in str(caught.value)
+
+
+RESERVED = (
+    *("/usr/local/pai", "/usr/local/pai/runtime", "/usr/local/pai/logs/x", "/usr/local"),
+    *(
+        "/usr/local/pai-config",
+        "/usr/local/pai-code/x",
+        "/opt",
+        "/opt/pai-runtime/init.d",
+        "/etc/pai-runtime",
+    ),
+    *("/user/local", "/user/local/pai/init.d"),
+    *(
+        "/proc/self",
+        "/proc/sys/kernel",
+        "/sys/fs",
+        "/dev",
+        "/dev/shm",
+        "/dev/shm/data",
+        "/dev/null",
+        "/dev/new",
+    ),
+    *("/etc", "/etc/ssh", "/bin", "/usr/bin", "/lib", "/usr/lib/git-core", "/usr/local/bin", "/usr"),
+)
+FREE = ("/mnt/etc", "/usr/local/data", "/usr/local/pair", "/data", "/opt/data", "/tmp")
+
+
+def test_nothing_is_mounted_over_or_into_what_the_runtime_and_its_hooks_need(tmp_path: Path) -> None:
+    listed = [{"name": "a", "mountPath": path} for path in (*FREE, *RESERVED)]
+    with pytest.raises(InvalidInput) as caught:
+        planned(tmp_path, storages(*listed))
+    lines = (tmp_path / "job.yaml").read_text().splitlines()
+    told = [
+        (problem.code, lines[problem.position.line].split()[-1])
+        for problem in caught.value.problems
+        if problem.position
+    ]
+    assert told == [("mount-conflict", path) for path in RESERVED]
 
 
 SECRET = "<% $secrets.s %>"
@@ -337,6 +372,50 @@ def test_storages_that_are_missing_are_all_named_before_anything_starts(tmp_path
     for words in ("--storage a=DIR", "--storage b=DIR", "'c' is /nowhere, which is not a directory"):
         assert words in ended.stderr
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("links", "paths"),
+    [
+        ({"link": "/usr/local/pai/runtime"}, ["{here}/link"]),
+        ({"link": "/usr/local"}, ["{here}/link/pai/private"]),
+        ({"link": "/dev"}, ["{here}/link/new"]),
+        ({}, ["{here}/run/worker/0/private"]),
+        ({"link": "{here}/run"}, ["{here}/link/worker"]),
+        ({"link": "{here}"}, ["{here}/link"]),
+        ({"one": "{here}/place", "two": "{here}/place"}, ["{here}/one", "{here}/two"]),
+    ],
+)
+def test_what_is_in_conflict_by_the_links_of_this_machine_starts_nothing(
+    tmp_path: Path, links: dict[str, str], paths: list[str]
+) -> None:
+    for name, target in links.items():
+        (tmp_path / name).symlink_to(target.format(here=tmp_path))
+    paths = [path.format(here=tmp_path) for path in paths]
+    listed = [{"name": f"data{number}", "mountPath": path} for number, path in enumerate(paths)]
+    with tempfile.TemporaryDirectory() as elsewhere:
+        given = [word for each in listed for word in ("--storage", f"{each['name']}={elsewhere}")]
+        ended = _run(tmp_path, storages(*listed), *given)
+    assert ended.returncode == 2, ended.stderr
+    assert paths[-1] in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_link_of_this_machine_is_no_conflict_where_the_paths_are_apart(tmp_path: Path) -> None:
+    for name in ("outer", "inner", "place"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "place/deep")
+    document = storages(
+        {"name": "inner", "mountPath": f"{tmp_path}/link"},
+        {"name": "outer", "mountPath": f"{tmp_path}/place"},
+    )
+    document["taskRoles"]["worker"]["commands"] = [f"cd {tmp_path}", "touch link/in place/out"]
+    given = [word for name in ("inner", "outer") for word in ("--storage", f"{name}={tmp_path / name}")]
+    ended = _run(tmp_path, document, *given)
+    assert ended.returncode == 0, ended.stderr
+    assert [path.name for path in (tmp_path / "inner").iterdir()] == ["in"]
+    assert sorted(path.name for path in (tmp_path / "outer").iterdir()) == ["deep", "out"]
 
 
 def test_a_read_only_storage_needs_a_place_for_what_is_mounted_in_it(tmp_path: Path) -> None:
