@@ -1,5 +1,6 @@
 """The storage plugins: one mount in the plan, however it is asked for, and a check of it before the task."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -169,7 +170,6 @@ def test_what_requires_a_storage_finds_where_it_is_mounted_by_both_names(
         ),
         (used(plugin="storage", server="s", path="/../e"), "expected an absolute path without '..'"),
         (used(plugin="storage", server="-s", path="/e"), "expected the name or address of an NFS server"),
-        (used(plugin="storage", server="s", path="/e", options="a b"), "expected mount options"),
     ],
 )
 def test_what_cannot_be_mounted_is_a_validation_error(
@@ -216,6 +216,44 @@ def test_nothing_is_mounted_over_or_into_what_the_runtime_and_its_hooks_need(tmp
         if problem.position
     ]
     assert told == [("mount-conflict", path) for path in RESERVED]
+
+
+ALLOWED = (
+    *("vers=4.2,nconnect=4", "nfsvers=4", "soft,timeo=600,retrans=2", "sec=krb5p"),
+    *("noatime,nosuid,nodev", "proto=tcp6,port=20490", "clientaddr=fe80::1"),
+)
+REFUSED = (
+    *("rw", "ro", "vers=4.2,rw", "soft,ro,hard", "remount", "bind", "rbind", "move", "loop", "defaults,bind"),
+    *("user", "suid", "X-mount.subdir=/..", "x-mount.mkdir", "context=x", "mountaddr=10.0.0.1", "vers=3"),
+    *("a b", "soft,", ",soft", "soft,,hard", "soft\n", "timeo=1e3", ""),
+)
+
+
+def test_options_of_a_mount_are_those_of_nfs_that_change_neither_what_is_mounted_nor_who_may_do_what(
+    tmp_path: Path,
+) -> None:
+    listed = [
+        {
+            "name": f"n{number}",
+            "type": "storage",
+            "plugin": "storage",
+            "server": "s",
+            "path": "/",
+            "options": each,
+        }
+        for number, each in enumerate((*ALLOWED, *REFUSED))
+    ]
+    document = job(prerequisites=listed, worker={"prerequisites": [each["name"] for each in listed]})
+    with pytest.raises(InvalidInput) as caught:
+        planned(tmp_path, document)
+    told = [(problem.code, problem.found) for problem in caught.value.problems]
+    assert told == [("wrong-value", json.dumps(each)) for each in REFUSED]
+
+
+def test_whether_it_may_be_written_is_the_last_option_of_a_mount() -> None:
+    export = nfs_export(TASK, "s", "/e", "/mnt/e", read_only=True)
+    (step,) = contribution(export, options="soft").steps
+    assert " options=soft,ro " in step.script
 
 
 SECRET = "<% $secrets.s %>"
