@@ -152,6 +152,12 @@ def test_what_requires_a_storage_finds_where_it_is_mounted_by_both_names(
         (used(plugin="pvc_storage", mountPath="data"), "an absolute path without '..', not '/'"),
         (used(plugin="pvc_storage", mountPath="/a/../b"), "an absolute path without '..', not '/'"),
         (used(plugin="pvc_storage", mountPath="/"), "an absolute path without '..', not '/'"),
+        (used(plugin="pvc_storage", mountPath="/."), "an absolute path without '..', not '/'"),
+        (used(plugin="storage", mountPath="//.//./"), "an absolute path without '..', not '/'"),
+        (
+            used(plugin="com.microsoft.pai.rest.storage", config="a", mountPoint="/./"),
+            "an absolute path without '..', not '/'",
+        ),
         (storages({"name": "a", "mountPath": "b"}), "extras.storages[0].mountPath: expected"),
         (storages({"name": "a/b"}), "expected the name of a storage"),
         (storages({}), "extras.storages[0]: missing field 'name'"),
@@ -202,20 +208,27 @@ RESERVED = (
     ),
     *("/etc", "/etc/ssh", "/bin", "/usr/bin", "/lib", "/usr/lib/git-core", "/usr/local/bin", "/usr"),
 )
-FREE = ("/mnt/etc", "/usr/local/data", "/usr/local/pair", "/data", "/opt/data", "/tmp")
+TOO_LONG = (f"/{256 * 'a'}", f"/{128 * 'é'}", 41 * f"/{99 * 'a'}")
+FREE = (
+    f"/{255 * 'a'}",
+    "/...",
+    "/mnt/etc",
+    "/usr/local/data",
+    "/usr/local/pair",
+    "/data",
+    "/opt/data",
+    "/tmp",
+)
 
 
-def test_nothing_is_mounted_over_or_into_what_the_runtime_and_its_hooks_need(tmp_path: Path) -> None:
-    listed = [{"name": "a", "mountPath": path} for path in (*FREE, *RESERVED)]
+def test_what_can_be_mounted_nowhere_or_over_or_into_what_the_runtime_and_its_hooks_need_is_a_conflict(
+    tmp_path: Path,
+) -> None:
+    paths = {f"s{number}": path for number, path in enumerate((*FREE, *RESERVED, *TOO_LONG))}
     with pytest.raises(InvalidInput) as caught:
-        planned(tmp_path, storages(*listed))
-    lines = (tmp_path / "job.yaml").read_text().splitlines()
-    told = [
-        (problem.code, lines[problem.position.line].split()[-1])
-        for problem in caught.value.problems
-        if problem.position
-    ]
-    assert told == [("mount-conflict", path) for path in RESERVED]
+        planned(tmp_path, storages(*({"name": name, "mountPath": paths[name]} for name in paths)))
+    told = [(problem.code, problem.field) for problem in caught.value.problems]
+    assert told == [("mount-conflict", f"use '{name}'") for name in paths if paths[name] not in FREE]
 
 
 ALLOWED = (

@@ -28,6 +28,10 @@ _SYSTEM: Final = (
 )
 """The programs that hooks of plugins start, with secrets in their hands, and what configures these."""
 
+_LONGEST_NAME: Final = 255
+_LONGEST_PATH: Final = 4095
+"""Bytes that the kernel takes."""
+
 RESERVED: Final = (*_PLATFORM, *_SYSTEM)
 """Nothing of a job is mounted at, over or inside one of these."""
 
@@ -39,6 +43,13 @@ def conflict(
 
     `real` resolves the links in a path, where they are known.
     """
+    longest = max(len(name.encode()) for name in mount.path.split("/"))
+    if longest > _LONGEST_NAME or len(mount.path.encode()) > _LONGEST_PATH:
+        length = len(mount.path.encode())
+        return (
+            f"mounts something at a path of {length} bytes with a name of {longest}; "
+            f"at most {_LONGEST_PATH} and {_LONGEST_NAME} are possible"
+        )
     path = real(mount.path)
     at = mount.path if path == mount.path else f"{mount.path}, which is {path} here"
     for reserved in RESERVED:
