@@ -133,7 +133,9 @@ def test_a_variable_says_where_the_clone_is(
         ({"repo_uri": "u", "depth": 0}, "at least 1"),
         ({"repo_uri": "u", "submodules": "yes"}, "expected true or false"),
         ({"repo_uri": "u", "token": "ghp_in-the-job-file"}, "expected a secret, <% $secrets.name %>"),
+        ({"repo_uri": "u", "depth": 2**31}, "at most 2147483647"),
         ({"repo_uri": "u", "retry_minutes": -1}, "at least 0"),
+        ({"repo_uri": "u", "retry_minutes": 1e300}, "at most 1000000"),
     ],
 )
 def test_a_mistake_in_the_parameters_is_said_before_anything_is_imported(

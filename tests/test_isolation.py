@@ -207,6 +207,23 @@ def test_storage_is_a_real_folder_and_read_only_where_the_plan_says_so(tmp_path:
     assert [path.name for path in (tmp_path / "data").iterdir()] == ["in"]
 
 
+def test_storage_that_was_let_pass_is_below_what_hooks_run_from_and_makes_nothing_in_the_machine(
+    tmp_path: Path,
+) -> None:
+    task, new = tmp_path / "task", Path("/dev", tmp_path.name)
+    (task / "work").mkdir(parents=True)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/planted").touch()
+    paths = ["/usr/local/pai/runtime", f"{task}/private", str(new)]
+    script = f"ls {' '.join(paths[:2])}; for path in {' '.join(paths)}; do [ ! -e $path/planted ]; done"
+    (task / "plan.json").write_text(json.dumps(plan(task, script).to_json()))
+    binds = [(str(tmp_path / "data"), path) for path in paths]
+    argv = [sys.executable, "-m", "tests.isolated_task", str(tmp_path), json.dumps(binds)]
+    ended = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert not new.exists()
+
+
 def test_tasks_do_not_see_what_each_other_wrote_and_nothing_stays_mounted(tmp_path: Path) -> None:
     commands = [
         "ls /of-one 2>/dev/null && exit 1",

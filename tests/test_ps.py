@@ -49,7 +49,8 @@ def runs(folder: Path) -> Path:
     (folder / "broken" / "run.json").write_text('{"runVersion": 1,')
     (folder / "half" / "worker" / "0").mkdir(parents=True)
     (folder / "half" / "worker" / "0" / "plan.json").touch()
-    (folder / "other").mkdir()
+    (folder / "empty").mkdir()
+    (folder / "other" / "mine").mkdir(parents=True)
     (folder / "file").touch()
     return folder
 
@@ -67,7 +68,7 @@ def test_each_run_has_a_line_and_those_that_are_running_come_first(
     words = [line.split(maxsplit=4) for line in lines]
     assert words[0][:3] == [".pai-runs/live", "demo", "running"]
     assert words[0][4] == "1 running, 2 waiting"
-    assert [line[0] for line in words[1:]][-3:-2] == [".pai-runs/old"]
+    assert [line[0] for line in words[1:]][-4:-3] == [".pai-runs/old"]
     shown = {line[0].rpartition("/")[2]: line[1:] for line in words}
     assert shown["new"] == ["demo", "failed", "45s", "3        1 failed, 1 stopped"]
     assert shown["lost"] == ["demo", "lost", "1", "lost"]
@@ -77,6 +78,7 @@ def test_each_run_has_a_line_and_those_that_are_running_come_first(
     assert "unreadable" in by_name["broken"]
     assert "its run.json is invalid" in by_name["broken"]
     assert by_name["half"].endswith("it has no run.json")
+    assert by_name["empty"].endswith("it has no run.json")
     assert "other" not in by_name
 
 
@@ -92,6 +94,7 @@ def test_json_says_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     )
     assert new["ended"] - new["started"] == 45
     assert documents["runs/lost"]["state"] == "lost"
+    assert not {"runs/empty", "runs/other"} & set(documents), "an empty directory elsewhere is no run"
     assert documents["runs/half"] == {
         "folder": "runs/half",
         "state": "unreadable",

@@ -1,6 +1,7 @@
 """References: what they mean, and that no value of theirs becomes syntax."""
 
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from pai_runtime.document.problems import InvalidInput, Problem
 from pai_runtime.job import budget
+from pai_runtime.job.references import Renderer
 from pai_runtime.job.secrets import as_placeholders
 from pai_runtime.task.placeholders import placeholder
 from tests.job_harness import build, command, command_problems, load, load_file, parameters, resolver, uses
@@ -479,6 +481,43 @@ def test_a_long_way_of_references_is_refused(tmp_path: Path) -> None:
 )
 def test_references_cannot_make_a_job_grow_beyond_bounds(tmp_path: Path, document: dict[str, Any]) -> None:
     assert_too_large(tmp_path, document)
+
+
+def test_what_many_references_lead_to_is_rendered_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a file of 3 KB takes seconds until it is refused, or is rendered though it is small enough."""
+    found: list[str] = []
+    find = Renderer._find
+
+    def counting(self: Renderer, root: str, written: str) -> Any:
+        found.append(written)
+        return find(self, root, written)
+
+    monkeypatch.setattr(Renderer, "_find", counting)
+    for levels in (5, 11):
+        names = {f"s{number}": f"<% $parameters.s{number + 1} %>" * 10 for number in range(levels)}
+        document = with_command("<% $parameters.s0 %>", parameters={**names, f"s{levels}": "x"})
+        if levels == 5:
+            assert command(build(document)) == "x" * 10**5 + "\n"
+        else:
+            assert_too_large(tmp_path, document)
+    assert len(found) < 1000
+
+
+@pytest.mark.parametrize("depth", [49, 50, 51, 52])
+@pytest.mark.parametrize("first", ["deepest", "nearest"])
+def test_how_deep_references_may_be_nested_does_not_depend_on_which_is_rendered_first(
+    tmp_path: Path, depth: int, first: str
+) -> None:
+    names = [f"s{number}" for number in range(depth)]
+    values = {name: f"<% $parameters.{below} %>" for name, below in pairwise(names)}
+    listed = list({**values, names[-1]: "end"}.items())
+    document = with_command(
+        "<% $parameters.s0 %>", parameters=dict(listed if first == "nearest" else listed[::-1])
+    )
+    problems = load(tmp_path, document)
+    assert any("more than 50 references" in problem.message for problem in problems) == (depth > 50)
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,19 @@
 """``rm`` and ``prune`` remove runs that have ended: all of them, whatever is in it, and nothing else."""
 
 import errno
+import json
 import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from pai_runtime.cli import removing
+from pai_runtime.cli import main, removing
+from pai_runtime.engines.local.engine import LocalRun
 from pai_runtime.engines.local.run_removal import remove_run
 from pai_runtime.runs.cannot_remove import CannotRemove
 from pai_runtime.task.folder import Folder
@@ -161,6 +164,55 @@ def test_what_was_killed_before_it_began_is_removed_from_the_directory_of_runs()
     assert (first.returncode, second.returncode) == (0, 2)
     assert not plan.exists()
     assert Path("half/worker/0/plan.json").exists()
+
+
+def killed_in(method: str, job_file: Path) -> None:
+    """Start a run that is killed where its engine calls a method."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            sys.argv[1:] = ["run", str(job_file), "--plain"]
+            setattr(LocalRun, method, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+            main()
+        finally:
+            os._exit(1)
+    assert os.WTERMSIG(os.waitpid(pid, 0)[1]) == signal.SIGKILL
+
+
+@pytest.mark.parametrize(
+    ("method", "state"), [("prepare", "unreadable"), ("_copy_code", "lost"), ("run", "lost")]
+)
+def test_a_run_that_is_killed_before_its_tasks_start_is_listed_and_removed(
+    tmp_path: Path, method: str, state: str
+) -> None:
+    path = write_job(tmp_path, job())
+    killed_in(method, path)
+    shutil.copytree(".pai-runs/test-1", ".pai-runs/test-2")
+    for each in (*Path(".pai-runs").glob("*"), *Path(".pai-runs").glob("*/run.json")):
+        os.utime(each, (0, 0))
+    listed, removed, pruned = cli_each(["ps", "--json"], ["rm", "test-1"], ["prune", "--older-than", "1h"])
+    assert [each["state"] for each in json.loads(listed.stdout)] == [state, state]
+    assert (removed.returncode, removed.stderr, pruned.returncode, pruned.stderr) == (0, "", 0, "")
+    assert names(".pai-runs") == []
+
+
+@pytest.mark.parametrize("spoilt", [None, "", '{"mine": true}'])
+def test_only_what_a_run_has_left_is_removed_from_the_directory_of_runs(spoilt: str | None) -> None:
+    for name, file in (("mine", "notes/file"), ("half", "worker/0/plan.json")):
+        path = Path(".pai-runs", name, file)
+        path.parent.mkdir(parents=True)
+        path.touch()
+        if spoilt is not None:
+            Path(".pai-runs", name, "run.json").write_text(spoilt)
+        for each in (Path(".pai-runs", name), Path(".pai-runs")):
+            os.utime(each, (0, 0))
+    pruned, mine, half = cli_each(["prune", "--older-than", "1h"], ["rm", "mine"], ["rm", "half"])
+    assert (pruned.returncode, pruned.stderr, mine.returncode) == (0, "", 2)
+    assert half.returncode == (2 if spoilt is None else 0), "without a run.json, it has been pruned"
+    assert names(".pai-runs") == ["mine"]
+    assert Path(".pai-runs/mine/notes/file").exists()
+    assert "KeyError" not in mine.stderr
 
 
 def test_a_lost_run_is_removed_once_nothing_of_it_lives(tmp_path: Path) -> None:

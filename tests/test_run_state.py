@@ -52,7 +52,7 @@ def test_a_run_is_read_with_its_tasks(tmp_path: Path) -> None:
         ("", "its run.json is invalid"),
         ('{"runVersion": 1, "job": "de', "its run.json is invalid"),
         ("[]", "it does not describe a run"),
-        ("{}", "it does not describe a run: KeyError('job')"),
+        ("{}", "it does not describe a run: field 'job' is missing"),
         (OF_ANOTHER_ENGINE, "the engine 'cluster'"),
         ("[" * 100_000, "its run.json is invalid"),
     ],

@@ -148,6 +148,12 @@ def test_what_is_no_free_text_is_no_secret(parameters: dict[str, Any], field: st
     assert problem.found == '"<% $secrets.s %>"'
 
 
+@pytest.mark.parametrize("minutes", [0, -1, 1e300, "30"])
+def test_the_barrier_waits_for_a_number_of_minutes_that_a_clock_knows(minutes: Any) -> None:
+    (problem,) = parameter_problems(ID, {"jobssh": True, "sshbarrier": True, "sshbarrierTimeout": minutes})
+    assert problem.field.endswith("sshbarrierTimeout")
+
+
 BARRIER: dict[str, Any] = {"jobssh": True, "sshbarrier": True}
 ALONE = ("worker", "ps_server")
 

@@ -1,8 +1,10 @@
 """The storage plugins: one mount in the plan, however it is asked for, and a check of it before the task."""
 
+import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -150,6 +152,12 @@ def test_what_requires_a_storage_finds_where_it_is_mounted_by_both_names(
         (used(plugin="pvc_storage", mountPath="data"), "an absolute path without '..', not '/'"),
         (used(plugin="pvc_storage", mountPath="/a/../b"), "an absolute path without '..', not '/'"),
         (used(plugin="pvc_storage", mountPath="/"), "an absolute path without '..', not '/'"),
+        (used(plugin="pvc_storage", mountPath="/."), "an absolute path without '..', not '/'"),
+        (used(plugin="storage", mountPath="//.//./"), "an absolute path without '..', not '/'"),
+        (
+            used(plugin="com.microsoft.pai.rest.storage", config="a", mountPoint="/./"),
+            "an absolute path without '..', not '/'",
+        ),
         (storages({"name": "a", "mountPath": "b"}), "extras.storages[0].mountPath: expected"),
         (storages({"name": "a/b"}), "expected the name of a storage"),
         (storages({}), "extras.storages[0]: missing field 'name'"),
@@ -168,11 +176,6 @@ def test_what_requires_a_storage_finds_where_it_is_mounted_by_both_names(
         ),
         (used(plugin="storage", server="s", path="/../e"), "expected an absolute path without '..'"),
         (used(plugin="storage", server="-s", path="/e"), "expected the name or address of an NFS server"),
-        (used(plugin="storage", server="s", path="/e", options="a b"), "expected mount options"),
-        (
-            storages({"name": "a", "mountPath": "/usr/local"}),
-            "would hide /usr/local/pai; choose another path",
-        ),
     ],
 )
 def test_what_cannot_be_mounted_is_a_validation_error(
@@ -181,6 +184,89 @@ def test_what_cannot_be_mounted_is_a_validation_error(
     with pytest.raises(InvalidInput) as caught:
         planned(tmp_path, document)
     assert words in str(caught.value)
+
+
+RESERVED = (
+    *("/usr/local/pai", "/usr/local/pai/runtime", "/usr/local/pai/logs/x", "/usr/local"),
+    *(
+        "/usr/local/pai-config",
+        "/usr/local/pai-code/x",
+        "/opt",
+        "/opt/pai-runtime/init.d",
+        "/etc/pai-runtime",
+    ),
+    *("/user/local", "/user/local/pai/init.d"),
+    *(
+        "/proc/self",
+        "/proc/sys/kernel",
+        "/sys/fs",
+        "/dev",
+        "/dev/shm",
+        "/dev/shm/data",
+        "/dev/null",
+        "/dev/new",
+    ),
+    *("/etc", "/etc/ssh", "/bin", "/usr/bin", "/lib", "/usr/lib/git-core", "/usr/local/bin", "/usr"),
+)
+TOO_LONG = (f"/{256 * 'a'}", f"/{128 * 'é'}", 41 * f"/{99 * 'a'}")
+FREE = (
+    f"/{255 * 'a'}",
+    "/...",
+    "/mnt/etc",
+    "/usr/local/data",
+    "/usr/local/pair",
+    "/data",
+    "/opt/data",
+    "/tmp",
+)
+
+
+def test_what_can_be_mounted_nowhere_or_over_or_into_what_the_runtime_and_its_hooks_need_is_a_conflict(
+    tmp_path: Path,
+) -> None:
+    paths = {f"s{number}": path for number, path in enumerate((*FREE, *RESERVED, *TOO_LONG))}
+    with pytest.raises(InvalidInput) as caught:
+        planned(tmp_path, storages(*({"name": name, "mountPath": paths[name]} for name in paths)))
+    told = [(problem.code, problem.field) for problem in caught.value.problems]
+    assert told == [("mount-conflict", f"use '{name}'") for name in paths if paths[name] not in FREE]
+
+
+ALLOWED = (
+    *("vers=4.2,nconnect=4", "nfsvers=4", "soft,timeo=600,retrans=2", "sec=krb5p"),
+    *("noatime,nosuid,nodev", "proto=tcp6,port=20490", "clientaddr=fe80::1"),
+)
+REFUSED = (
+    *("rw", "ro", "vers=4.2,rw", "soft,ro,hard", "remount", "bind", "rbind", "move", "loop", "defaults,bind"),
+    *("user", "suid", "X-mount.subdir=/..", "x-mount.mkdir", "context=x", "mountaddr=10.0.0.1", "vers=3"),
+    *("a b", "soft,", ",soft", "soft,,hard", "soft\n", "timeo=1e3", ""),
+)
+
+
+def test_options_of_a_mount_are_those_of_nfs_that_change_neither_what_is_mounted_nor_who_may_do_what(
+    tmp_path: Path,
+) -> None:
+    listed = [
+        {
+            "name": f"n{number}",
+            "type": "storage",
+            "plugin": "storage",
+            "server": "s",
+            "path": "/",
+            "options": each,
+        }
+        for number, each in enumerate((*ALLOWED, *REFUSED))
+    ]
+    document = job(prerequisites=listed, worker={"prerequisites": [each["name"] for each in listed]})
+    with pytest.raises(InvalidInput) as caught:
+        planned(tmp_path, document)
+    told = [(problem.code, problem.found) for problem in caught.value.problems]
+    assert told == [("wrong-value", json.dumps(each)) for each in REFUSED]
+
+
+def test_whether_it_may_be_written_is_the_last_option_of_a_mount() -> None:
+    export = nfs_export(TASK, "s", "/e", "/mnt/e", read_only=True)
+    (step,) = contribution(export, options="soft").steps
+    assert " options=soft,ro " in step.script
 
 
 SECRET = "<% $secrets.s %>"
@@ -338,6 +424,52 @@ def test_storages_that_are_missing_are_all_named_before_anything_starts(tmp_path
     for words in ("--storage a=DIR", "--storage b=DIR", "'c' is /nowhere, which is not a directory"):
         assert words in ended.stderr
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.needs("user namespaces")
+@pytest.mark.parametrize(
+    ("links", "paths"),
+    [
+        ({"link": "/usr/local/pai/runtime"}, ["{here}/link"]),
+        ({"link": "/usr/local"}, ["{here}/link/pai/private"]),
+        ({"link": "/dev"}, ["{here}/link/new"]),
+        ({}, ["{here}/run/worker/0/private"]),
+        ({"link": "{here}/run"}, ["{here}/link/worker"]),
+        ({"link": "{here}"}, ["{here}/link"]),
+        ({"one": "{here}/place", "two": "{here}/place"}, ["{here}/one", "{here}/two"]),
+    ],
+)
+def test_what_is_in_conflict_by_the_links_of_this_machine_starts_nothing(
+    tmp_path: Path, links: dict[str, str], paths: list[str]
+) -> None:
+    for name, target in links.items():
+        (tmp_path / name).symlink_to(target.format(here=tmp_path))
+    paths = [path.format(here=tmp_path) for path in paths]
+    listed = [{"name": f"data{number}", "mountPath": path} for number, path in enumerate(paths)]
+    with tempfile.TemporaryDirectory() as elsewhere:
+        given = [word for each in listed for word in ("--storage", f"{each['name']}={elsewhere}")]
+        ended = _run(tmp_path, storages(*listed), *given)
+    assert ended.returncode == 2, ended.stderr
+    assert paths[-1] in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.needs("user namespaces")
+def test_a_link_of_this_machine_is_no_conflict_where_the_paths_are_apart(tmp_path: Path) -> None:
+    for name in ("outer", "inner", "place"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "place/deep")
+    document = storages(
+        {"name": "inner", "mountPath": f"{tmp_path}/link"},
+        {"name": "outer", "mountPath": f"{tmp_path}/place"},
+    )
+    document["taskRoles"]["worker"]["commands"] = [f"cd {tmp_path}", "touch link/in place/out"]
+    given = [word for name in ("inner", "outer") for word in ("--storage", f"{name}={tmp_path / name}")]
+    ended = _run(tmp_path, document, *given)
+    assert ended.returncode == 0, ended.stderr
+    assert [path.name for path in (tmp_path / "inner").iterdir()] == ["in"]
+    assert sorted(path.name for path in (tmp_path / "outer").iterdir()) == ["deep", "out"]
 
 
 @pytest.mark.needs("user namespaces")

@@ -130,6 +130,7 @@ def test_it_holds_up_nothing_and_lingers_only_if_told_to(tmp_path: Path) -> None
         ({"port": 65536}, "port"),
         ({"port": "6006"}, "port"),
         ({"linger_minutes": -1}, "linger_minutes"),
+        ({"linger_minutes": 1e300}, "linger_minutes"),
         ({"log_dir": "runs"}, "log_dir"),
     ],
     ids=str,

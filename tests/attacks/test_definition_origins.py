@@ -19,7 +19,7 @@ from pai_runtime.job.load import load_job
 from pai_runtime.plan.planning import job_plugins
 from tests.definition_sources import code_of, find, library, text
 from tests.fault_server import FaultServer, Reply
-from tests.support import job, write_job
+from tests.support import cli_each, job, write_job
 
 EVIL = text("evil").encode()
 
@@ -64,3 +64,31 @@ def test_what_may_be_secret_in_a_url_is_in_no_message(tmp_path: Path, url: str) 
         load_job(write_job(tmp_path, document), None, job_plugins(Host(NO_POLICY)), found)
     (problem,) = (each for each in found.in_order if each.field.endswith("prerequisites[0]"))
     assert "hunter2" not in f"{problem} {problem.found}"
+
+
+OF_THE_MACHINE = (
+    "hunter2",
+    "pass: hunter2",
+    "pass:hunter2",
+    "- hunter2",
+    "[[hunter2]]",
+    "{a: hunter2, b: [",
+    "4222",
+)
+
+
+def test_a_path_that_leads_to_any_file_of_the_machine_has_no_message_repeat_what_is_in_it(
+    tmp_path: Path,
+) -> None:
+    paths = []
+    for number, content in enumerate(OF_THE_MACHINE):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "file").write_text(content)
+        required = {"name": "x", "type": "data", "require": ["./file"]}
+        paths.append(write_job(folder, job(prerequisites=[required], worker={"prerequisites": ["x"]})))
+    for ended in cli_each(["validate", *paths], ["validate", "--json", *paths]):
+        assert ended.returncode == 1
+        assert all(str(path.parent / "file") in ended.stdout + ended.stderr for path in paths)
+        assert "hunter2" not in ended.stdout + ended.stderr
+        assert "4222" not in ended.stdout + ended.stderr

@@ -18,6 +18,8 @@ from pai_runtime.cli import policy as policies
 from pai_runtime.document.problems import InvalidInput
 from pai_runtime.host.code import GROUP
 from pai_runtime.host.host import Host, Unavailable
+from tests.attacks.test_task_folder import isolated
+from tests.git_server import make_repository
 from tests.needs import MOUNT_NAMESPACE
 from tests.plugin_factory import (
     GREETS,
@@ -32,7 +34,7 @@ from tests.plugin_factory import (
     uses,
     write_policy,
 )
-from tests.support import PROGRAM, job, write_job
+from tests.support import PROGRAM, cli, job, write_job
 
 EVIL = f"""\
 import os, pathlib
@@ -577,3 +579,42 @@ def test_a_distribution_that_runs_code_at_every_start_of_python_is_named(
     assert row["startupFiles"] == [name] * runs
     table = site.cli("plugins", "list", "--policy", policy).stdout
     assert table.count(f"org-one: its file {name} runs code") == runs
+
+
+# Storages
+
+
+SETTINGS = "[core]\n  hooksPath = {mount}/hooks\n"
+GIT_HOOK = {"hooks/post-checkout": "#!/bin/sh\ntouch {mount}/evil\n"}
+PLANTED: dict[str, dict[str, str]] = {
+    "home": {".gitconfig": SETTINGS, **GIT_HOOK},
+    "home/.config": {"git/config": SETTINGS, **GIT_HOOK},
+    "home/bin": {"git": "#!/bin/sh\ntouch {mount}/evil\nexit 1\n"},
+}
+
+
+@isolated
+@pytest.mark.parametrize("mounted", PLANTED)
+def test_whoever_writes_to_a_storage_chooses_no_program_and_no_settings_of_a_hook(
+    tmp_path: Path, mounted: str
+) -> None:
+    """A hook may hold a secret which the definition that requires the storage was never given."""
+    home, storage, mount = tmp_path / "home", tmp_path / "data", tmp_path / mounted
+    home.mkdir()
+    make_repository(tmp_path / "code")
+    for name, text in PLANTED[mounted].items():
+        path = storage / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text.format(mount=mount))
+        path.chmod(0o755)
+    clone = {"plugin": "git", "parameters": {"repo_uri": str(tmp_path / "code")}}
+    listed = {"name": "data", "mountPath": str(mount)}
+    document = job(
+        extras={"com.microsoft.pai.runtimeplugin": [clone], "storages": [listed]},
+        worker={"commands": ["echo $HOME $PATH"]},
+    )
+    own = {"HOME": str(home), "PATH": f"{home}/bin:{os.environ['PATH']}"}
+    path = write_job(tmp_path, document)
+    ended = cli("run", path, "--out", tmp_path / "run", "--storage", f"data={storage}", env=own)
+    assert (ended.returncode, ended.stdout) == (0, f"{home} {own['PATH']}\n"), ended.stderr
+    assert not (storage / "evil").exists()

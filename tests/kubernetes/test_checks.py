@@ -168,20 +168,6 @@ def test_a_type_of_machines_is_one_that_the_profile_knows(
     assert told == ({"unknown-sku-type": problem} if severity else {})
 
 
-@pytest.mark.parametrize(
-    "path", ["/usr/local/pai-config", "/usr/local/pai/x", "/dev/shm", "/opt", "/etc", "/bin"]
-)
-def test_nothing_is_mounted_where_the_pod_has_something(tmp_path: Path, path: str) -> None:
-    document = job(extras={"storages": [{"name": "datasets", "mountPath": path}]})
-    assert found(tmp_path, document)["mount-conflict"][0] == "error"
-
-
-@pytest.mark.parametrize("path", ["/mnt/etc", "/usr/local/data", "/data", "/opt/data", "/tmp"])
-def test_other_places_are_free(tmp_path: Path, path: str) -> None:
-    document = job(extras={"storages": [{"name": "datasets", "mountPath": path}]})
-    assert found(tmp_path, document) == {}
-
-
 def test_an_nfs_export_needs_no_storage(tmp_path: Path) -> None:
     document = job(prerequisites=nfs(), worker={"prerequisites": ["data"]})
     assert found(tmp_path, document) == {}

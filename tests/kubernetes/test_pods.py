@@ -8,7 +8,9 @@ import pytest
 from pai_kubernetes.profile import SkuType, VirtualCluster
 from pai_runtime.engines.cluster import ClusterRequest
 from pai_runtime.engines.code import Code
+from pai_runtime.plan.mounts import conflict
 from pai_runtime.runs.cannot_run import CannotRun
+from pai_runtime.task.plan import Mount
 from pai_runtime.task.record import replace
 from tests.kubernetes.rendering import PROFILE, RUN, container, pod, render_job
 from tests.support import job
@@ -181,6 +183,20 @@ def test_the_runtime_may_come_as_a_volume(tmp_path: Path) -> None:
             "readOnly": True,
         }
         assert "/usr/local/pai/bundle" not in mounts(tmp_path, job(), name)
+
+
+def test_no_storage_is_mounted_where_a_pod_has_something_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "code").mkdir()
+    request = ClusterRequest("alice", code=Code(tmp_path / "code"))
+    profile = replace(PROFILE, delivery="imageVolume")
+    document = job(worker={"extraContainerOptions": {"shmMB": 64}})
+    own = {
+        path
+        for name in ("init", "app")
+        for path in mounts(tmp_path, document, name, profile=profile, request=request)
+    }
+    refused = {path for path in own if conflict(Mount(path, "data"), ())}
+    assert refused == own
 
 
 def test_a_task_gets_what_it_requests(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from pai_runtime.cli.given_run import NotThere
 from pai_runtime.cli.removing import remove
 from pai_runtime.document.amounts import counted, size_text
 from pai_runtime.runs.cannot_remove import CannotRemove
-from pai_runtime.runs.names import run_folders
+from pai_runtime.runs.names import has_traces, run_folders
 from pai_runtime.runs.state import RUN, Run
 from pai_runtime.terminal.output import say, write_lines
 
@@ -46,11 +46,20 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _ended_before(moment: float) -> Iterator[Path]:
-    """The runs that ended before a time; a lost one when its state was last written, as far as is known."""
+    """The runs that ended before a time, or were abandoned: then, when they were last written to."""
     for folder in run_folders():
-        run = find_run(folder).run
-        if isinstance(run, Run) and run.over:
-            with contextlib.suppress(FileNotFoundError):  # somebody else is removing it
-                ended = (folder / RUN).stat().st_mtime if run.ended is None else run.ended
-                if ended < moment:
-                    yield folder
+        with contextlib.suppress(OSError):  # somebody else is removing it, or may alone look into it
+            ended = _ended(folder)
+            if ended is not None and ended < moment:
+                yield folder
+
+
+def _ended(folder: Path) -> float | None:
+    """When the run in a directory ended, as far as is known; None if it has not, or is none."""
+    run = find_run(folder).run
+    if isinstance(run, Run):
+        if not run.over:
+            return None
+        return (folder / RUN).stat().st_mtime if run.ended is None else run.ended
+    is_abandoned = not (folder / RUN).exists() and has_traces(folder)
+    return folder.stat().st_mtime if is_abandoned else None

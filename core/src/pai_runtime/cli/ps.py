@@ -11,10 +11,9 @@ from pai_runtime.cli import CANNOT_RUN, run_json
 from pai_runtime.cli.arguments import add_json, add_on
 from pai_runtime.cli.found_run import FoundRun, find_run
 from pai_runtime.cli.given_run import NotThere, given_run_on_cluster
-from pai_runtime.runs.names import RUNS, NoSuchRun, named_run
+from pai_runtime.runs.names import RUNS, NoSuchRun, has_traces, named_run
 from pai_runtime.runs.reader import activity
 from pai_runtime.runs.state import RUN, Run, Unreadable
-from pai_runtime.task.layout import PLAN
 from pai_runtime.task.record import record
 from pai_runtime.terminal.block import Block, can_redraw
 from pai_runtime.terminal.live_frame import frame
@@ -149,8 +148,8 @@ def _list(where: str, runs: Sequence[FoundRun], width: int | None) -> list[str]:
 def _folders(folder: Path) -> Iterator[Path]:
     """The runs in a directory, including those that were abandoned before they started."""
     for path in folder.iterdir() if folder.is_dir() else ():
-        is_folder_of_somebody = path.is_dir() and not os.access(path, os.R_OK | os.X_OK)
-        if is_folder_of_somebody or (path / RUN).exists() or any(path.glob(f"*/*/{PLAN}")):
+        is_of_somebody = not os.access(path, os.R_OK | os.X_OK)
+        if path.is_dir() and (is_of_somebody or (path / RUN).exists() or has_traces(path)):
             yield path
 
 

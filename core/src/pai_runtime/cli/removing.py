@@ -7,7 +7,7 @@ from pathlib import Path
 from pai_runtime.cli.found_run import find_run
 from pai_runtime.cli.given_run import NotThere
 from pai_runtime.runs.cannot_remove import CannotRemove
-from pai_runtime.runs.names import RUNS
+from pai_runtime.runs.names import has_traces, is_among_runs
 from pai_runtime.runs.state import Run, Unreadable
 from pai_runtime.task.folder import Folder
 from pai_runtime.terminal.words import short_path
@@ -32,9 +32,8 @@ def _remove(named: Path, folder: Path) -> int:
     run, reader = found.run, found.reader
     if isinstance(run, Run) and not run.over:
         raise CannotRemove(f"it is running; stop it first: pai-runtime stop {short_path(named)}")
-    if isinstance(run, Unreadable) and folder.resolve().parent.name != RUNS.name:
-        # There, it was killed before it had begun, or spoilt since; elsewhere, it may be anything.
-        raise NotThere(f"{named} is not the directory of a run: {run.reason}")
+    if isinstance(run, Unreadable) and not (is_among_runs(folder) and has_traces(folder)):
+        raise NotThere(f"{named} is not the directory of a run: {run.reason}; rm -r removes any directory")
     size = _size(folder)
     reader.remove()
     return size

@@ -18,6 +18,7 @@ from pai_runtime.document.problems import (
     Suggestions,
     bounded,
     listed,
+    unexpected,
 )
 from pai_runtime.document.schemas import check, package_schema
 from pai_runtime.document.value import Source, Value
@@ -63,10 +64,12 @@ class _Reader:
 
     def read(self, value: Value) -> None:
         """Read the next one."""
+        if not isinstance(value.data, dict):
+            self.problems.append(_no_mapping(value))
+            return
         problems = Problems()
         check_fields(value, _decided(value.data), problems)
-        if isinstance(value.data, dict):
-            self._add(_definition(value, self._file, problems), problems)
+        self._add(_definition(value, self._file, problems), problems)
         self.problems += problems.in_order
 
     def _add(self, definition: Definition, problems: Problems) -> None:
@@ -121,6 +124,17 @@ class _Reader:
 def check_fields(definition: Value, data: Any, problems: Problems) -> None:
     """Check the fields of a definition, which has this data."""
     check(data, package_schema("pai_runtime.definitions", "definition.schema.json"), problems, definition.at)
+
+
+def _no_mapping(value: Value) -> Problem:
+    """What is no definition is not quoted: it may be any file of the machine that a reference leads to."""
+    from pai_runtime.document.mistakes import missing_space  # noqa: PLC0415 - most is valid
+
+    expected = "a definition of a shared prerequisite, a mapping"
+    found = "a list" if isinstance(value.data, list) else "a single value"
+    why, _ = missing_space(value.data) if isinstance(value.data, str) else ("", None)
+    message = f"{unexpected(expected, found)}: {why}" if why else unexpected(expected, found)
+    return value.problem("wrong-type", message, found=found, expected=expected)
 
 
 def _decided(data: Any) -> Any:

@@ -12,14 +12,14 @@ MAX_VALUES = 500_000
 
 
 class Budget:
-    """Counts the values of one job while they come to be."""
+    """Counts the `values` of one job while they come to be."""
 
     def __init__(self) -> None:
-        self._values = 0
+        self.values = 0
 
     def add(self, values: int, position: Position) -> None:
         """Count what came to be at `position`; raises `InvalidInput` if that is too much."""
-        self._values += values
-        if self._values > MAX_VALUES:
+        self.values += values
+        if self.values > MAX_VALUES:
             message = f"the job has more than {MAX_VALUES} values after resolving its references"
             raise InvalidInput([Problem("job-too-large", message, position)])

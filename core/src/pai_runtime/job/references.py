@@ -7,7 +7,7 @@ a placeholder (`pai_runtime.task.placeholders`), and is never looked into.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -52,6 +52,15 @@ class _Found:
     value: Value
     template: bool
     owner: Prerequisite | None = None
+
+
+@record(frozen=True)
+class _Rendered:
+    """What a template became: of so many values, by references in so many others."""
+
+    result: Any
+    values: int
+    depth: int
 
 
 class References:
@@ -106,6 +115,9 @@ class Renderer:
         self._prerequisite = prerequisite
         self._final = final
         self._inside: list[Value] = []
+        self._deepest = 0
+        self._rendered: dict[Hashable, _Rendered] = {}
+        """So that what many references lead to is rendered once; all of them are counted."""
 
     def data(self, value: Value) -> Any:
         """The value as data, with all references in it resolved."""
@@ -172,15 +184,28 @@ class Renderer:
             return value.text if as_text else value.data
         if self._is_cycle(value):
             return ""
-        if len(self._inside) >= _MOST_NESTED:
+        key = value.node, found.owner and found.owner.key, as_text
+        depth, known = len(self._inside), self._rendered.get(key)
+        if known is None or depth + known.depth > _MOST_NESTED:
+            known = self._rendered[key] = self._render(value, found.owner, as_text=as_text)
+        else:
+            self._references.budget.add(known.values, value.position)
+        self._deepest = max(self._deepest, depth + known.depth)
+        return known.result
+
+    def _render(self, value: Value, owner: Prerequisite | None, *, as_text: bool) -> _Rendered:
+        depth, values = len(self._inside), self._references.budget.values
+        if depth >= _MOST_NESTED:
             raise _NothingThere(f"it is nested in more than {_MOST_NESTED} references")
-        outer_owner, self._prerequisite = self._prerequisite, found.owner
+        outer_owner, self._prerequisite = self._prerequisite, owner
+        outer_deepest, self._deepest = self._deepest, depth + 1
         self._inside.append(value)
         try:
-            return self.text(value) if as_text else self.data(value)
+            result = self.text(value) if as_text else self.data(value)
+            return _Rendered(result, self._references.budget.values - values, self._deepest - depth)
         finally:
             self._inside.pop()
-            self._prerequisite = outer_owner
+            self._prerequisite, self._deepest = outer_owner, outer_deepest
 
     def _is_cycle(self, value: Value) -> bool:
         """Whether a template contains itself; raises the fault for a cycle that is not reported yet."""

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 from pai_runtime.runs.state import RUN, Run, read_run
+from pai_runtime.task.layout import PLAN
 
 RUNS = Path(".pai-runs")
 """Where the directories of runs are, unless people say something else."""
@@ -41,6 +42,23 @@ def named_run(name: str) -> Path:
 def run_folders() -> list[Path]:
     """What is in ``.pai-runs``, be it a run or not."""
     return [path for path in RUNS.iterdir() if path.is_dir()] if RUNS.is_dir() else []
+
+
+def has_traces(folder: Path) -> bool:
+    """Whether a run was begun in a directory, as far as can be seen, be its ``run.json`` there or not.
+
+    Plans of tasks are in it or, in ``.pai-runs``, nothing at all: it was killed before it knew its tasks.
+    """
+    try:
+        is_empty = not any(folder.iterdir())
+    except OSError:  # not for us, or removed meanwhile
+        return False
+    return is_among_runs(folder) if is_empty else any(folder.glob(f"*/*/{PLAN}"))
+
+
+def is_among_runs(folder: Path) -> bool:
+    """Whether a directory is where the runs of one's own are made."""
+    return folder.resolve().parent.name == RUNS.name
 
 
 def newest_run() -> Path | None:

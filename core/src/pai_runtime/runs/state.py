@@ -138,8 +138,12 @@ class Run:
                 outcome=_one_of(RunOutcome, document["outcome"]) if ended is not None else None,
                 failed_task=_name(failed_task) if failed_task is not None else None,
             )
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"it does not describe a run: {error!r}") from None
+        except KeyError as error:
+            raise ValueError(f"it does not describe a run: field {error} is missing") from None
+        except (AttributeError, TypeError):
+            raise ValueError("it does not describe a run: a value has the wrong type") from None
+        except ValueError as error:
+            raise ValueError(f"it does not describe a run: {error}") from None
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,16 @@ from pai_runtime.task.fast_json import dumps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from pai_runtime.supervisor.task import Task
     from pai_runtime.task.plan import Step
+
+
+_LEADING = ("HOME", "LD_LIBRARY_PATH", "PATH", "XDG_CONFIG_DIRS", "XDG_CONFIG_HOME")
+_SETTINGS = "/.config"
+"""In a home directory. Beside it are files, at which nothing is mounted."""
 
 
 def hook_program(
@@ -32,7 +37,8 @@ def hook_program(
     """
     if not task.options.hook_argv:
         raise CannotStart("the launch options do not say how hooks are called (hookArgv)")
-    environment = {**environment, **{name: f"/proc/self/fd/{fd}" for name, fd in files.items()}}
+    environment = _without_storages(environment, [planned.mount.path for planned in task.plan.mounts])
+    environment |= {name: f"/proc/self/fd/{fd}" for name, fd in files.items()}
     # Without what puts other code into its process; it sets that again for what it starts.
     own = {name: value for name, value in environment.items() if not is_obeyed(name)}
     own["LC_ALL"] = OWN_VARIABLES["LC_ALL"]
@@ -43,6 +49,26 @@ def hook_program(
     given = {**_given(task, step), "environment": environment, "failure": failure}
     argv = [*task.options.hook_argv, str(step.hook)]
     return Program(argv, own, dumps(given).encode(), tuple(files.values()))
+
+
+def _without_storages(environment: Mapping[str, str], mounts: Sequence[str]) -> dict[str, str]:
+    """The variables without paths by which programs would be found, or their settings, in a storage.
+
+    Whoever can write to one must not decide what a hook starts: it may have a secret.
+    """
+    kept, mounted = dict(environment), [os.path.realpath(path) for path in mounts]
+    for name in _LEADING if mounted else ():
+        below = _SETTINGS if name == "HOME" else ""
+        paths = kept.pop(name, "").split(":")
+        if paths := [
+            path for path in paths if path and not _overlaps(os.path.realpath(path + below), mounted)
+        ]:
+            kept[name] = ":".join(paths)
+    return kept
+
+
+def _overlaps(path: str, mounted: Sequence[str]) -> bool:
+    return any(f"{path}/".startswith(f"{each}/") or f"{each}/".startswith(f"{path}/") for each in mounted)
 
 
 def _given(task: Task, step: Step) -> dict[str, Any]:

@@ -2,12 +2,9 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from itertools import chain
-from pathlib import PurePosixPath
 from typing import Final
 
 from pai_kubernetes.manifests.images import task_images
-from pai_kubernetes.manifests.pod import MOUNT_POINTS
 from pai_kubernetes.manifests.resources import virtual_cluster
 from pai_kubernetes.manifests.sizes import LEAST_OF_ROLE, MOST_OBJECT
 from pai_kubernetes.profile import KubernetesProfile
@@ -18,12 +15,6 @@ from pai_runtime.job.model import Job, TaskRole
 from pai_runtime.plan.environment import TaskName
 from pai_runtime.task.plan import Mount, Plan, UseRecord
 
-_OURS: Final = ("/opt/pai-runtime", "/etc/pai-runtime")
-"""Of the runtime image: the runtime, and the policy of the cluster."""
-_NEEDED: Final = ("/opt/pai-runtime", "/etc", "/bin", "/lib", "/usr/bin", "/usr/lib")
-"""What the init container runs from, which has the same mounts: the runtime, its policy and the programs.
-
-Mounts that hide ``/usr`` or ``/dev`` as a whole are refused wherever the job runs."""
 _MOST_ROLES_IN_QUEUE: Final = 8
 """That any version of Kueue takes: of a job with more, older ones make no Workload, and do not say so."""
 
@@ -133,13 +124,10 @@ def _check_mounts(
     job: Job, plans: Mapping[TaskName, Plan], profile: KubernetesProfile, problems: Problems
 ) -> None:
     for role, mount, use in _mounts(plans):
-        where = _asked_at(job, role, use, mount.source)
         known = mount.source in profile.storages
         if mount.kind == "storage" and not known:
+            where = _asked_at(job, role, use, mount.source)
             _report_unknown_storage(mount.source, use, where, profile, problems)
-        if hidden := _hidden(mount.path):
-            message = f"mounts something at {mount.path}, where a pod needs {hidden}; choose another path"
-            problems.add(where.problem("mount-conflict", message, found=mount.path))
         options = use.parameters.get("options")
         if mount.kind == "nfs" and not known and options:
             message = (
@@ -175,14 +163,6 @@ def _mounts(plans: Mapping[TaskName, Plan]) -> Iterator[tuple[str, Mount, UseRec
             if key not in seen:
                 seen.add(key)
                 yield role, mount, use
-
-
-def _hidden(path: str) -> str | None:
-    """What a pod needs that something mounted there would hide."""
-    mounted = PurePosixPath(path)
-    inside = (taken for taken in (*MOUNT_POINTS, *_OURS) if mounted.is_relative_to(taken))
-    outside = (needed for needed in _NEEDED if PurePosixPath(needed).is_relative_to(mounted))
-    return next(chain(inside, outside), None)
 
 
 def _asked_at(job: Job, role: str, use: UseRecord, text: str) -> Location:

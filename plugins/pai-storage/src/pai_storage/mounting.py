@@ -55,7 +55,7 @@ def _check(mount: Mount, options: str) -> str:
         "source": mount.source,
         "kind": mount.kind,
         "read_only": "yes" if mount.read_only else "",
-        "options": ",".join(filter(None, ["ro" if mount.read_only else "rw", options])),
+        "options": ",".join(filter(None, [options, "ro" if mount.read_only else "rw"])),  # the last one wins
         "seconds": str(SECONDS),
     }
     assignments = " ".join(f"{name}={shlex.quote(value)}" for name, value in settings.items())

@@ -112,12 +112,12 @@ class LocalRun:
             raise
 
     def _prepare(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str]) -> None:
+        self._write_run(next(iter(plans.values())))
         self._launcher.start()  # it gets ready meanwhile
         preparation = Preparation(self._job, self._folder, self._wanted)
         settings = preparation.settings(plans, secrets, self._launcher)
         self._copy_code()
         self._roles = roles_of(self._job.roles, plans)
-        self._write_shared(next(iter(plans.values())))
         for (role, index), plan in plans.items():
             framework = self._folder.path.name
             self._tasks[role, index] = task = LocalTask(plan, framework, self._folder, settings)
@@ -142,8 +142,10 @@ class LocalRun:
         except OSError as error:
             raise CannotRun(f"cannot copy the code: {error.filename}: {error.strerror}") from None
 
-    def _write_shared(self, plan: Plan) -> None:
+    def _write_run(self, plan: Plan) -> None:
+        """Before all else of it what others know a run by, even if it is killed before its tasks are made."""
         try:
+            self._record.write(self._as_run())
             self._folder.write(SHARED, shared_text(plan), sync=False)
             if self._wanted.definitions:
                 from pai_runtime.definitions.lock import RESOLVED  # noqa: PLC0415 - few jobs have any

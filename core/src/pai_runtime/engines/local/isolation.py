@@ -8,13 +8,13 @@ new root:
    layered on top in the same way. In a user namespace an overlay over a folder is refused because of mounts
    below it: there each folder of the machine's root has one, and a folder with mounts below it is made anew,
    entry by entry. What cannot be a layer is read-only.
-3. ``/proc`` has only the processes of the task; ``/sys`` and ``/dev`` are the machine's own, with a
+3. Storage is bound on top, by paths without links.
+4. ``/proc`` has only the processes of the task; ``/sys`` and ``/dev`` are the machine's own, with a
    ``/dev/shm`` of the task's own. What can be set in the first two is read-only.
-4. Of the folder of the run there is only the task's own folder: in it ``work``, which is a layer over the
+5. Of the folder of the run there is only the task's own folder: in it ``work``, which is a layer over the
    job's code if it has any; ``logs``, read-only;
    ``private``, in memory; a copy of the runtime, read-only; and what else the task puts there, which `FILES`
    has outside. All else of the run, such as plans, records and `WRITTEN`, the task cannot see.
-5. Storage is bound on top.
 
 All of it ends with the first process of the namespaces, and so does every other process in them; nothing
 has to be unmounted. What the kernel needs for the layers, and what `clean_up` has to know, is in the folder
@@ -26,7 +26,7 @@ import json
 import os
 import stat
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pai_runtime.engines.local.mounting import (
@@ -182,15 +182,14 @@ class Isolation:
         give_up_tracing()
 
     def _fill(self) -> None:
-        storage = [replace(each, target=os.path.realpath(each.target)) for each in self._storage]
         if not self._layer_over_all():
-            for path in (self._run_inside, self._platform, *(Path(each.target) for each in storage)):
+            for path in (self._run_inside, self._platform, *(Path(each.target) for each in self._storage)):
                 self._make(path).close()  # while there is no layer yet that it would have to be copied into
             self._each_below(Path("/"))
+        for each in self._storage:
+            self._bind(each)
         self._machine()
         self._own_folder()
-        for each in storage:
-            self._bind(each)
         (self._layers / _MADE).write_text(json.dumps([self._placeholders, self._uppers]))
 
     def _layer_over_all(self) -> bool:

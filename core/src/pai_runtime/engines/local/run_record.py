@@ -24,6 +24,10 @@ class RunRecord:
         """Something in it is not as it was."""
         self._has_changed = True
 
+    def write(self, run: Run, *, sync: bool = False) -> None:
+        """Write how it is now; raises OSError."""
+        self._folder.write(RUN, json.dumps(run.to_json()) + "\n", sync=sync)
+
     def show(self, run: Run) -> None:
         """Show how it is now."""
         is_over = run.ended is not None
@@ -31,7 +35,7 @@ class RunRecord:
             self._has_changed = False
             self._write_at = time.monotonic() + SHOW_EVERY  # each time it is all of the tasks
             try:
-                self._folder.write(RUN, json.dumps(run.to_json()) + "\n", sync=is_over)
+                self.write(run, sync=is_over)
             except OSError as error:
                 self._view.say(f"cannot write {error.filename}: {error.strerror}")
         self._view.show(run)

@@ -2,14 +2,16 @@
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 from pai_runtime.document.document import read_document
 from pai_runtime.document.problems import InvalidInput, unexpected
 from pai_runtime.engines.local.isolation import Bind
+from pai_runtime.plan.mounts import conflict, overlap
 from pai_runtime.runs.cannot_run import CannotRun
 from pai_runtime.task.folder import Folder
-from pai_runtime.task.plan import Mount, Plan
+from pai_runtime.task.plan import Mount, Plan, UseRecord
 
 
 def read_storages(path: Path) -> dict[str, Path]:
@@ -79,40 +81,53 @@ def not_mounted(plans: Iterable[Plan], reason: str) -> list[str]:
 def binds(plan: Plan, storages: Mapping[str, Path], run: Path, *, make: bool) -> list[Bind]:
     """The bind mounts of a task, outer ones before those inside them; `make` creates missing directories.
 
-    Raises `CannotRun` for one inside of a storage that is read-only and has no place for it, for one that
+    Their targets are without links, as this machine has them now. Raises `CannotRun` for one inside of a
+    storage that is read-only and has no place for it, for a conflict that only the links show, for one that
     would hide or show the folder of the `run`, and OSError, also where a link is in the way, as anybody may
     put it.
     """
     found: list[Bind] = []
-    run_folder = Path(os.path.realpath(run))
-    for mount in sorted(_given(plan, storages), key=lambda mount: mount.path.count("/")):
-        if run_folder.is_relative_to(os.path.realpath(mount.path)):
-            raise CannotRun(
-                f"{mount.source} is mounted at {mount.path}, hiding the directory of the run, {run}; "
-                "choose another directory with --out, or run from another one"
-            )
-        storage = storages[mount.source].absolute()
-        if run_folder.is_relative_to(os.path.realpath(storage / mount.sub_path)):
-            raise CannotRun(
-                f"the directory of the run, {run}, is inside the storage {mount.source}, {storage}, where "
-                "a task would see it; choose another directory with --out"
-            )
+    before: list[tuple[Mount, UseRecord]] = []
+    real = cache(os.path.realpath)
+    for mount, use in sorted(_given(plan, storages), key=lambda given: real(given[0].path).count("/")):
+        if fault := conflict(mount, before, real):
+            raise CannotRun(f"use {use.label}: {fault}")
+        before.append((mount, use))
+        storage, target = storages[mount.source].absolute(), real(mount.path)
+        _keep_apart(run, mount, storage)
         if mount.sub_path and make:
             with Folder.at(storage) as folder:
                 folder.make(mount.sub_path)
-        outer = next((bind for bind in reversed(found) if Path(mount.path).is_relative_to(bind.target)), None)
+        outer = next((bind for bind in reversed(found) if Path(target).is_relative_to(bind.target)), None)
         if outer:
-            _make_mount_point(outer, mount, make=make)
-        found.append(Bind(str(storage), mount.path, mount.read_only, mount.sub_path))
+            _make_mount_point(outer, mount, target, make=make)
+        found.append(Bind(str(storage), target, mount.read_only, mount.sub_path))
     return found
 
 
-def _given(plan: Plan, storages: Mapping[str, Path]) -> Iterator[Mount]:
-    return (planned.mount for planned in plan.mounts if planned.mount.source in storages)
+def _given(plan: Plan, storages: Mapping[str, Path]) -> Iterator[tuple[Mount, UseRecord]]:
+    return (
+        (planned.mount, plan.uses[planned.use]) for planned in plan.mounts if planned.mount.source in storages
+    )
 
 
-def _make_mount_point(outer: Bind, mount: Mount, *, make: bool) -> None:
-    name = str(Path(outer.below) / Path(mount.path).relative_to(outer.target))
+def _keep_apart(run: Path, mount: Mount, storage: Path) -> None:
+    """Raise `CannotRun` for a mount that would hide or show the folder of the run, or be inside of it."""
+    folder = os.path.realpath(run)
+    if overlap(folder, os.path.realpath(mount.path)):
+        raise CannotRun(
+            f"{mount.source} is mounted at {mount.path}, where the directory of the run is, {run}; "
+            "choose another directory with --out, or run from another one"
+        )
+    if overlap(folder, os.path.realpath(storage / mount.sub_path)):
+        raise CannotRun(
+            f"the directory of the run, {run}, is inside the storage {mount.source}, {storage}, where "
+            "a task would see it; choose another directory with --out"
+        )
+
+
+def _make_mount_point(outer: Bind, mount: Mount, target: str, *, make: bool) -> None:
+    name = str(Path(outer.below) / Path(target).relative_to(outer.target))
     with Folder.at(Path(outer.source)) as folder:
         if outer.read_only and not folder.exists(name):
             raise CannotRun(

@@ -16,8 +16,6 @@ from pai_runtime.task.plan import Plan
 
 _CONFIG, _CODE, _SECRETS = f"{VOLUME}-config", f"{VOLUME}-code", f"{VOLUME}-secrets"
 _SHM: Final = "/dev/shm"  # noqa: S108 - a volume of its own
-MOUNT_POINTS: Final = (VOLUME, _CONFIG, _CODE, _SECRETS, _SHM)
-"""Where a pod mounts volumes of its own."""
 
 _VOLUME_NAME: Final = "pai-vol"
 _TERMINATION_LOG: Final = "/tmp/pai-termination-log"  # noqa: S108 - the platform's contract
