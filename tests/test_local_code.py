@@ -224,13 +224,16 @@ def test_a_copy_has_the_modes_and_times_of_the_files_and_can_be_removed(tmp_path
     (code / "empty").touch(0o640)
     os.utime(code / "locked/run.sh", (1, 1))
     (code / "locked").chmod(0o555)
+    code.chmod(0o550)
     copy.mkdir()
     with Folder.at(copy) as folder:
         copy_code(Code(code), folder)
+    assert copy.stat().st_mode & 0o7777 == 0o750
     modes = {str(path.relative_to(copy)): oct(path.stat().st_mode)[-4:] for path in copy.rglob("*")}
     assert modes == {"locked": "0755", "locked/run.sh": "0755", "empty": "0640"}
     assert (copy / "locked/run.sh").stat().st_mtime == 1
     assert (copy / "locked/run.sh").read_text() == "echo\n"
+    code.chmod(0o755)
     (code / "locked").chmod(0o755)
 
 
