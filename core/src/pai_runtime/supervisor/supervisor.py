@@ -48,7 +48,7 @@ def supervise(folder: Folder, options: LaunchOptions) -> int:
 
         task.say(f"[ERROR] {traceback.format_exc()}")
         message = task.logs.masks.mask(f"internal error of the runtime: {error!r}")
-        return _cannot_run(folder, message, options)
+        return _cannot_go_on(task, message)
 
 
 def _run(task: Task) -> int:
@@ -91,6 +91,12 @@ def _cannot_run(folder: Folder, message: str, options: LaunchOptions) -> int:
     from pai_runtime.supervisor.recording import cannot_run
 
     return cannot_run(folder, message, options)
+
+
+def _cannot_go_on(task: Task, message: str) -> int:
+    from pai_runtime.supervisor.recording import cannot_go_on
+
+    return cannot_go_on(task, message)
 
 
 def load_all() -> None:
