@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 
 from pai_runtime import __version__
 from pai_runtime.document.problems import InvalidInput
+from pai_runtime.host.core_imports import core_imports_only
 from pai_runtime.runs.cluster_error import ClusterError
 from pai_runtime.terminal.output import (
     CannotWrite,
@@ -68,7 +69,8 @@ def main() -> int:
         Path("/proc/self/comm").write_text("pai-runtime", "ascii")
     open_streams()
     try:
-        return _main()
+        with core_imports_only():
+            return _main()
     except InvalidInput as error:
         report_problems(error.problems)
         return CANNOT_RUN
