@@ -1,6 +1,5 @@
 """The folder of a run, played: written as an engine and the supervisors of its tasks would write it."""
 
-import fcntl
 import json
 import os
 import time
@@ -11,6 +10,7 @@ from typing import Any
 from unittest.mock import patch
 
 from pai_runtime.engines.local.reader import LocalRunReader
+from pai_runtime.engines.local.run_lock import lock
 from pai_runtime.runs.state import Run, read_run
 from pai_runtime.supervisor.log_file import LogFile, TimedLogFile
 from pai_runtime.task.folder import Folder
@@ -146,9 +146,9 @@ class PlayedRun:
     @contextmanager
     def engine(self) -> Generator[None, None, None]:
         """What shows that its engine lives."""
-        fd = os.open(self.folder, os.O_RDONLY)
+        with Folder.at(self.folder) as folder:
+            fd = lock(folder)
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX)
             yield
         finally:
             os.close(fd)

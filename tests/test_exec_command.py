@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import json
 import os
 import re
 import select
@@ -314,6 +315,40 @@ def test_whatever_is_answered_by_what_a_task_has_put_there_is_no_traceback(
         assert process.returncode == status
         assert all(line.startswith(b"pai-runtime: worker/0: ") for line in lines)
         assert b"\x1b" not in b"".join(lines)
+
+
+WORDS = {"argv": ["cat"], "terminal": False, "variables": {}}
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [b"no JSON"],
+        [b"[" * 100_000],
+        [json.dumps({**WORDS, "argv": ["a\0b"]}).encode()],
+        [json.dumps({**WORDS, "argv": ["\udcff"]}).encode()],
+        [json.dumps({**WORDS, "variables": {"A": 1, "B=": "\0"}}).encode()],
+        [json.dumps({**WORDS, "variables": {"PATH": 7}}).encode()],
+        *[
+            [json.dumps(WORDS).encode(), json.dumps({"signal": signal}).encode()]
+            for signal in (2**70, 2**31, -1, "1", None, True)
+        ],
+    ],
+    ids=lambda messages: repr(messages[-1])[:60],
+)
+def test_no_message_ends_a_supervisor(run: Path, messages: list[bytes]) -> None:
+    stdin, held_open = os.pipe()
+    null = os.open(os.devnull, os.O_WRONLY)
+    with Folder.at(run) as opened, opened.folder("worker/0") as own, connect(own) as connection:
+        socket.send_fds(connection, messages[:1], [stdin, null, null])
+        with contextlib.suppress(OSError):
+            for message in messages[1:]:
+                connection.send(message)
+            connection.shutdown(socket.SHUT_WR)
+            connection.recv(1000)
+    for fd in (stdin, held_open, null):
+        os.close(fd)
+    assert entered(run, "echo", "still here").stdout == b"still here\n"
 
 
 def test_one_who_accepts_nobody_holds_nobody_up(played: PlayedRun) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from pai_runtime.engines.code import MUCH, Code, CodeEntry, check_code, find_code
+from pai_runtime.engines.ignoring import Ignored
 from pai_runtime.engines.local.code_copy import copy_code
 from pai_runtime.runs.cannot_run import CannotRun
 from pai_runtime.task.folder import MOST_LEVELS, Folder
@@ -149,7 +150,7 @@ def test_an_ignore_file_that_is_of_no_use_is_an_error(tmp_path: Path, kind: str)
     elif kind == "link":
         ignore.symlink_to("/dev/zero")
     else:
-        ignore.write_text("fine\n!\n" if kind == "pattern" else "#" * 300_000)
+        ignore.write_text("\ufefffine\n!\n" if kind == "pattern" else "#" * 300_000)
     (done,) = cli_each(["validate", write_job(tmp_path, job(extras={"code": "."})), "--json"])
     (problem,) = json.loads(done.stdout)["problems"]
     assert problem["file"] == str(ignore)
@@ -197,6 +198,54 @@ def test_patterns_mean_what_they_mean_to_git(
     assert _paths(Code(tmp_path, patterns)) == left
 
 
+ODD_NAMES = [
+    *["a", "b", "ab", "a.b", "aab", "-", "]", "[", "^", "!", "*", "#a", "a b", "a ", "\\", "1", "A"],
+    *["\n", "d/a", "d/ab", "d/d/a", "d/d/b", "d/d/d/x/b", "x/d/a", "x/y/z/b", "**/a", "a*/b", "a]/a"],
+    *["a[/b"],
+]
+ODD_PATTERNS = [
+    *["?", "??", "*b", "a*b", "*a*b*", "**", "***", "d**", "**b", "[ab]", "[!ab]", "[^ab]", "[a-c]"],
+    *["[c-a]", "[]]", "[]-]", "[!]]", "[a-]", "[-a]", "[[:alpha:]]", "[[:digit:]-b]"],
+    *["[[:upper:][:space:]]", "[[:none:]]", "[[:al]", "[", "[a", "[\\]]", "[/]", "a[/]b", "\\a", "\\*"],
+    *["\\\\", "\\#a", "#a", "\\!", "a ", "a\\ ", "a\\\\ ", "\\[", " ", "/", "/a", "a/", "/d/", "d/"],
+    *["d//a", "//a", "d/a", "d/*", "d/**", "d/**/a", "d/**/**/a", "**/", "**/d/", "/**", "**/d/a"],
+    *["d/**/x/**/b", "**/d/**/b", "*/**/b", "**/*/b", "/**/a", "d/*/*", "***/b", "d/***/b", "a\\/b"],
+    *["a\r", "*\n!a", "*\n!d", "*\n!d/\n!d/a", "d/*\n!d/d", "d\n!d/a", "**/b\n!/x/**/b", "*\n!**"],
+    *["a*\n!ab\na[b]"],
+]
+
+
+def test_odd_patterns_mean_what_they_mean_to_git(tmp_path: Path) -> None:
+    tree, ignore = tmp_path / "tree", tmp_path / "ignore"
+    for name in ODD_NAMES:
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).touch()
+    subprocess.run(["git", "init", "-q", tree], check=True)
+    for text in ODD_PATTERNS:
+        ignore.write_bytes(f"{text}\n".encode())
+        argv: list[str | Path] = ["git", "-C", tree, "ls-files", "-z", "--others", "--exclude-from", ignore]
+        kept = subprocess.run(argv, check=True, capture_output=True, text=True).stdout.split("\0")[:-1]
+        found = _paths(Code(tree, text.split("\n"), [tree / ".git"]))
+        assert sorted(kept) == sorted(each for each in found if (tree / each).is_file()), text
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "*a" * 30 + "b",
+        "[a-z]*" * 30 + "!",
+        "**/" + "a/**/" * 30 + "b",
+        "**/*a*a/" * 30 + "b",
+        "?*" * 30 + "b",
+    ],
+    ids=lambda pattern: pattern[:12],
+)
+def test_no_pattern_takes_longer_than_its_length_and_that_of_the_path(pattern: str) -> None:
+    ignored = Ignored([pattern])
+    for path in ("a" * 255, "/".join(["a"] * MOST_LEVELS), "/".join(["aaaaaaaa"] * MOST_LEVELS)):
+        assert not ignored(path, is_folder=False)
+
+
 def test_files_are_left_out_whatever_they_are_called(tmp_path: Path) -> None:
     (tmp_path / "secrets").touch()
     (tmp_path / "again").hardlink_to(tmp_path / "secrets")
@@ -204,15 +253,14 @@ def test_files_are_left_out_whatever_they_are_called(tmp_path: Path) -> None:
     assert _paths(Code(tmp_path, (), (tmp_path / "secrets", tmp_path / "absent"))) == ["train.py"]
 
 
-def test_what_matches_depends_on_nothing_that_happens_to_be_installed(tmp_path: Path) -> None:
-    # As with google-re2, which the failure analysis brings, `pathspec` would do.
+def test_names_that_are_not_utf_8_match_as_others_do(tmp_path: Path) -> None:
     for name in (b"\xff.log", b"\xff.py", b"1", b"new\nline"):
         (Path(os.fsdecode(os.path.join(os.fsencode(tmp_path), name)))).touch()  # noqa: PTH118 - of bytes
     (tmp_path / ".paiignore").write_bytes(b"\xff.log\n.paiignore\n[[:digit:]]\n")
     parsed, _ = load_file(write_job(tmp_path, job()))
     code = find_code(parsed, tmp_path, (Path(parsed.file),))
     assert code
-    assert _paths(code) == ["1", "new\nline", "\udcff.py"]
+    assert _paths(code) == ["new\nline", "\udcff.py"]
 
 
 def test_a_copy_has_the_modes_and_times_of_the_files_and_can_be_removed(tmp_path: Path) -> None:
@@ -223,13 +271,16 @@ def test_a_copy_has_the_modes_and_times_of_the_files_and_can_be_removed(tmp_path
     (code / "empty").touch(0o640)
     os.utime(code / "locked/run.sh", (1, 1))
     (code / "locked").chmod(0o555)
+    code.chmod(0o550)
     copy.mkdir()
     with Folder.at(copy) as folder:
         copy_code(Code(code), folder)
+    assert copy.stat().st_mode & 0o7777 == 0o750
     modes = {str(path.relative_to(copy)): oct(path.stat().st_mode)[-4:] for path in copy.rglob("*")}
     assert modes == {"locked": "0755", "locked/run.sh": "0755", "empty": "0640"}
     assert (copy / "locked/run.sh").stat().st_mtime == 1
     assert (copy / "locked/run.sh").read_text() == "echo\n"
+    code.chmod(0o755)
     (code / "locked").chmod(0o755)
 
 

@@ -6,7 +6,7 @@ import os
 import shlex
 import subprocess
 from pathlib import Path
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote, quote_plus, urlencode
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -141,6 +141,7 @@ def test_base64_is_masked_at_any_alignment(secret: str, before: bytes, after: by
         assert stable not in _masked(secret, coded).replace("\n", "")
 
 
+_NET = {ord(character): f"\\u{ord(character):04X}" for character in "&<>'+`"}
 _HARD = 'it\'s a "pass"/word: $HOME `id` 100% & b\u00e4ck\\slash'
 
 
@@ -153,6 +154,18 @@ _HARD = 'it\'s a "pass"/word: $HOME `id` 100% & b\u00e4ck\\slash'
         quote_plus(_HARD),
         json.dumps(_HARD),
         json.dumps(_HARD, ensure_ascii=False),
+        json.dumps(_HARD).replace("\\u00e4", "\\u00E4"),
+        json.dumps(_HARD).replace("&", "\\u0026"),
+        json.dumps(_HARD, ensure_ascii=False).replace("&", "\\u0026").replace("'", "\\u0027"),
+        json.dumps(_HARD).replace("/", "\\/"),
+        json.dumps(_HARD)
+        .replace("\\u00e4", "\\u00E4")
+        .translate(_NET)
+        .replace('\\"p', "\\u0022p")
+        .replace('s\\"', "s\\u0022"),
+        base64.b64encode(json.dumps({"key": _HARD}).encode()).decode(),
+        ascii(_HARD).replace("xe4", "xE4"),
+        urlencode({"a": _HARD + "~*"}).replace("~", "%7E").replace("%2A", "*"),
         shlex.quote(_HARD),
         base64.b64encode(_HARD.encode()).decode(),
         base64.urlsafe_b64encode(_HARD.encode()).decode(),
@@ -178,6 +191,25 @@ def test_a_form_that_bash_prints_is_masked(show: str) -> None:
         text=True,
     )
     assert "pass" not in _masked(_HARD, ended.stdout)
+
+
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
+@pytest.mark.parametrize(
+    "value", ["\xe9\x85 pass$", "\xe9\u0382 pass$", "\xe9\u200b\t pass$", "\u2028\xe9\u3000pass' $"]
+)
+def test_what_bash_cannot_print_is_masked_as_it_writes_it(locale: str, value: str) -> None:
+    argv = ["bash", "-c", 'printf %q "$1"; declare -p 1 2> /dev/null; printf %s "${1@Q}"', "", value]
+    ended = subprocess.run(
+        argv, env={"LC_ALL": locale, "PATH": os.environ["PATH"]}, capture_output=True, check=True
+    )
+    assert "pass" not in _masked(value, os.fsdecode(ended.stdout))
+
+
+@pytest.mark.parametrize("line", ["%^&*()!@#$", "&&&&&&&&||;;<<"])
+def test_a_line_of_symbols_is_masked_on_its_own_and_a_rule_is_not(line: str) -> None:
+    secret = f"first-line\n{line}\n--------------\nlast-line"
+    assert _masked(secret, f"x {line} y\n") == "x ****** y\n"
+    assert _masked(secret, "--------------\n") == "--------------\n"
 
 
 def test_a_secret_of_several_lines_is_masked_and_the_line_breaks_stay() -> None:

@@ -9,6 +9,7 @@ from pai_runtime.definitions.cache import Cache
 from pai_runtime.definitions.cached_fetching import CachedFetcher
 from pai_runtime.definitions.fetching import Fetcher
 from pai_runtime.definitions.library import SourceLibrary
+from pai_runtime.definitions.lock import read_lock
 from pai_runtime.definitions.model import NoDefinition
 from pai_runtime.definitions.single_file import FileSource
 from pai_runtime.definitions.web import Web
@@ -18,8 +19,8 @@ from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.job.load import load_job
 from pai_runtime.plan.planning import job_plugins
 from tests.definition_sources import code_of, find, library, text
-from tests.fault_server import FaultServer, Reply
-from tests.support import cli_each, job, write_job
+from tests.fault_server import FaultServer, Reply, Request
+from tests.support import cli, cli_each, job, write_job
 
 EVIL = text("evil").encode()
 
@@ -92,3 +93,74 @@ def test_a_path_that_leads_to_any_file_of_the_machine_has_no_message_repeat_what
         assert all(str(path.parent / "file") in ended.stdout + ended.stderr for path in paths)
         assert "hunter2" not in ended.stdout + ended.stderr
         assert "4222" not in ended.stdout + ended.stderr
+
+
+class _Guarded(FaultServer):
+    """Gives a definition to whoever has the right query; it requires one that is beside it."""
+
+    def next_reply(self, request: Request) -> Reply:
+        super().next_reply(request)
+        if request.path not in ("/a.yaml?sig=hunter2", "/b.yaml"):
+            return Reply(403)
+        more = "require: ['./b.yaml']\n" if "a.yaml" in request.path else ""
+        return Reply(body=text(request.path[1]).encode() + more.encode())
+
+
+def test_the_query_of_a_url_is_asked_for_and_written_nowhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "configuration"))
+    with _Guarded(Reply(403)) as server:
+        url = f"{server.url}/a.yaml?sig=hunter2"
+        lines: list[list[str | Path]] = [
+            ["run", "job.yaml", "--out", "run"],
+            ["validate", "job.yaml", "--json"],
+            ["plan", "job.yaml"],
+            ["plan", "job.yaml", "--json"],
+            ["lock", "job.yaml", "--with-content", "content.lock"],
+            ["lock", "job.yaml", "--update", url],
+            ["marketplace", "show", url],
+            ["marketplace", "show", url, "--json"],
+        ]
+        write_job(tmp_path, job(worker={"prerequisites": [url]}))
+        for line in lines:
+            monkeypatch.setenv("XDG_CACHE_HOME", f"cache-of-{len(line)}")
+            ended = cli(*line)
+            assert ended.returncode == 0, ended.stderr
+            assert "hunter2" not in ended.stdout + ended.stderr
+        (_, pinned) = read_lock(Path("job.yaml.lock")).pins.values()
+        monkeypatch.setenv("XDG_CACHE_HOME", "none")
+        assert cli("plan", "job.yaml").returncode == 0  # asked for by what the job says
+        Path("content.lock").rename("job.yaml.lock")
+        monkeypatch.setenv("XDG_CACHE_HOME", "none-either")
+        asked = len(server.requests)
+        assert cli("plan", "job.yaml").returncode == 0
+        assert len(server.requests) == asked
+        write_job(tmp_path, job(worker={"prerequisites": [f"{server.url}/a.yaml?sig=hunter3"]}))
+        assert cli("validate", "job.yaml").returncode == 1  # another URL is not locked
+    assert pinned.origin.startswith(f"{server.url}/a.yaml?")
+    for path in tmp_path.rglob("*"):
+        assert "hunter2" not in str(path)
+        assert path.is_dir() or b"hunter2" not in path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    "url", ["https://u:hunter2@x/a.yaml", "https://x /?sig=hunter2", "http://u:hunter2@"]
+)
+def test_what_may_be_secret_in_the_url_of_a_source_is_in_no_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    folder = tmp_path / "pai-runtime"
+    folder.mkdir()
+    (folder / "marketplace.yaml").write_text(f"sources: [{{name: a, url: '{url}'}}]\n")
+    (tmp_path / "policy.yaml").write_text(
+        f"policyVersion: 1\nplugins: []\ndefinitions: {{sources: ['{url}']}}\n"
+    )
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    listed, refused = cli("marketplace", "list"), cli("plugins", "check-policy", tmp_path / "policy.yaml")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "empty"))
+    for ended in (listed, refused, cli("marketplace", "add", url)):
+        assert ended.returncode != 0
+        assert "hunter2" not in ended.stdout + ended.stderr

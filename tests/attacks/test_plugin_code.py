@@ -1,5 +1,6 @@
 """Promise 1: no code of a plugin runs that the policy did not see."""
 
+import importlib.metadata
 import importlib.util
 import json
 import marshal
@@ -13,12 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
 
 from pai_runtime.cli import policy as policies
 from pai_runtime.document.problems import InvalidInput
 from pai_runtime.host.code import GROUP
+from pai_runtime.host.core_imports import OWN
 from pai_runtime.host.host import Host, Unavailable
 from tests.attacks.test_task_folder import isolated
+from tests.fault_server import FaultServer, Reply
 from tests.git_server import make_repository
 from tests.needs import MOUNT_NAMESPACE
 from tests.plugin_factory import (
@@ -335,6 +339,76 @@ def test_other_distributions_are_imported_as_ever(site: Site, tmp_path: Path) ->
         path.parent.mkdir(exist_ok=True)
         path.write_text("")
     assert _refused(site, tmp_path, made) == "no"
+
+
+OPTIONAL = [
+    "brotli",
+    "brotlicffi",
+    "backports/__init__",
+    "h2",
+    "socks",
+    "idna",
+    "fqdn",
+    "rfc3987",
+    "webcolors",
+]
+"""Files of modules that libraries of the runtime import if they are there."""
+
+
+@pytest.mark.parametrize("is_plugin", [True, False])
+def test_libraries_of_the_runtime_import_nothing_that_they_do_not_require(
+    site: Site, tmp_path: Path, *, is_plugin: bool
+) -> None:
+    files: dict[str, str | None] = {f"{name}.py": EVIL for name in OPTIONAL}
+    if is_plugin:
+        site.add("org.evil", files=files)
+    for file in files:
+        (site.folder / file).parent.mkdir(exist_ok=True)
+        (site.folder / file).write_text(EVIL)
+    environment = {**os.environ, **site.environment(), "NO_PROXY": "127.0.0.1"}
+    policy = tmp_path / "policy.yaml"
+    with FaultServer(Reply(404)) as server:
+        policy.write_text(f"policyVersion: 1\nplugins: []\ndefinitions: {{sources: ['{server.url}/']}}\n")
+        document = job(worker={"prerequisites": [f"{server.url}/definition.yaml"], "instances": "many"})
+        # A process that has imported nothing yet.
+        argv: list[str | Path] = [PROGRAM, "validate", write_job(tmp_path, document), "--policy", policy]
+        ended = subprocess.run(argv, env=environment, capture_output=True, text=True, check=False)
+    assert "no such file (404)" in ended.stderr  # asked by urllib3
+    assert "instances: expected" in ended.stderr  # found by jsonschema
+    assert ended.returncode == 1
+    assert site.imported == set()
+
+
+def test_no_plugin_imports_a_module_of_a_distribution_whose_plugins_are_refused(
+    site: Site, tmp_path: Path
+) -> None:
+    made = site.add("org.one", LAZY.format(module="brotli"))
+    site.add("org.evil", files={"brotli.py": EVIL})
+    assert "org-evil" in _refused(site, tmp_path, made)
+    assert "evil" not in site.imported
+    other = site.add("org.two", files={"library.py": EVIL})
+    made = site.add("org.one", LAZY.format(module="library"))
+    policy = pinned(tmp_path, made, other)
+    assert site.cli("plan", write_job(tmp_path, job(**uses("org.one"))), "--policy", policy).returncode == 0
+    assert "evil" in site.imported  # that of an allowed one is as ever
+
+
+def test_the_modules_of_the_runtime_and_of_what_it_requires_are_named_as_they_are_installed() -> None:
+    required, tops = {"pai-runtime", "pai-kubernetes"}, set()
+    left = list(required)
+    while left:
+        found = importlib.metadata.distribution(left.pop())
+        tops |= {
+            file.parts[0].partition(".")[0] for file in found.files or () if file.suffix in (".py", ".so")
+        }
+        for text in found.requires or ():
+            needed = Requirement(text)
+            if needed.name not in required and (
+                needed.marker is None or needed.marker.evaluate({"extra": ""})
+            ):
+                required.add(needed.name)
+                left.append(needed.name)
+    assert {top for top in tops if top.isidentifier()} - OWN == set()
 
 
 def test_a_plugin_still_knows_its_source_and_its_data(site: Site, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -130,3 +131,19 @@ def test_a_task_cannot_read_the_memory_or_the_files_of_its_supervisor(tmp_path: 
     argv = secret_job(tmp_path / "run", reads)
     ended = cli(*argv[1:], "--isolation", "auto")
     assert ended.returncode == 0, ended.stderr
+
+
+_DUMPABLE = """
+import ctypes, sys
+import pai_runtime.cli as command
+def look():
+    sys.stdout.write(str(ctypes.CDLL(None).prctl(3)))  # PR_GET_DUMPABLE
+    return 0
+command._main = look
+sys.exit(command.main())
+"""
+
+
+def test_no_command_can_be_looked_into_or_leaves_a_core_file_from_before_it_reads_any_secret() -> None:
+    argv = [sys.executable, "-c", f"import sys; sys.path[:] = {sys.path!r}\n{_DUMPABLE}"]
+    assert subprocess.run(argv, capture_output=True, text=True, check=True).stdout == "0"

@@ -17,7 +17,9 @@ from typing import Any, NoReturn
 
 from pai_runtime import __version__
 from pai_runtime.document.problems import InvalidInput
+from pai_runtime.host.core_imports import core_imports_only
 from pai_runtime.runs.cluster_error import ClusterError
+from pai_runtime.supervisor.process_tree import keep_to_ourselves
 from pai_runtime.terminal.output import (
     CannotWrite,
     columns,
@@ -66,9 +68,11 @@ def main() -> int:
     gc.set_threshold(50_000)  # what is made while a job is read lives on: it need not be looked through often
     with contextlib.suppress(OSError):  # by which people find and signal it; it would be Python's
         Path("/proc/self/comm").write_text("pai-runtime", "ascii")
+    keep_to_ourselves()  # before any secret is read
     open_streams()
     try:
-        return _main()
+        with core_imports_only():
+            return _main()
     except InvalidInput as error:
         report_problems(error.problems)
         return CANNOT_RUN

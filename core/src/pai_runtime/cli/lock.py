@@ -11,6 +11,7 @@ from pai_runtime.cli.arguments import add_job, add_policy
 from pai_runtime.cli.library import JobLibrary
 from pai_runtime.cli.overrides import add_overrides, given_overrides
 from pai_runtime.cli.policy import given_host
+from pai_runtime.definitions.locations import named
 from pai_runtime.definitions.lock import Key, Lock, Pin, existing_lock, lock_path, lock_text
 from pai_runtime.document.amounts import counted
 from pai_runtime.document.problems import InvalidInput, Problem, Problems, near_miss
@@ -70,13 +71,15 @@ def _without(args: argparse.Namespace, host: Host, old: Pins) -> Pins:
     origins: set[str] = set()
     problems = Problems()
     for name in args.update:
-        found = {pin.origin for pin in old.values() if name in (pin.reference, pin.origin, pin.name)}
+        found = {pin.origin for pin in old.values() if named(name) in (pin.reference, pin.origin, pin.name)}
         origins |= found
         if not found:
             known = [each for pin in old.values() for each in (pin.reference, pin.name)]
-            message = f"--update: nothing that is locked has the name, reference or origin '{name}'"
+            message = f"--update: nothing that is locked has the name, reference or origin '{named(name)}'"
             suggestion = near_miss(name, known)
-            problems.add(Problem("no-such-definition", message, found=f"'{name}'", suggestion=suggestion))
+            problems.add(
+                Problem("no-such-definition", message, found=f"'{named(name)}'", suggestion=suggestion)
+            )
     problems.check()
     others = {key: pin for key, pin in old.items() if pin.origin not in origins}
     library = JobLibrary(args.job, host, Lock(str(lock_path(args.job)), others, {}))

@@ -20,6 +20,7 @@ from pai_runtime.engines.local.engine import LocalRun
 from pai_runtime.engines.local.environment import is_name
 from pai_runtime.engines.local.reader import LocalRunReader
 from pai_runtime.engines.local.request import IsolationMode, RunRequest
+from pai_runtime.engines.local.run_folder import RunFolder
 from pai_runtime.engines.local.storages import read_storages
 from pai_runtime.engines.view import View
 from pai_runtime.job.model import Job
@@ -27,7 +28,6 @@ from pai_runtime.job.secrets import secret_values
 from pai_runtime.plan.environment import Placement, TaskName
 from pai_runtime.plan.planning import JobFiles, plan_job
 from pai_runtime.runs.cannot_run import CannotRun
-from pai_runtime.runs.folder import RunFolder
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.summary import summarise
 from pai_runtime.task.plan import Plan
@@ -48,6 +48,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--out", type=Path, metavar="DIR", help="directory of the run (default: .pai-runs/<job>-<n>)"
+    )
+    parser.add_argument(
+        "--share",
+        action="store_true",
+        help="let other users of this machine look into the directory of the run, as your umask says",
     )
     add_code(parser)
     parser.add_argument(
@@ -131,6 +136,7 @@ def main(args: argparse.Namespace) -> int:
     for text in _beforehand(new, args.task, secrets):
         new.view.say(text)
     run, status = new.run.run()
+    new.folder.unlock()
     for text in summary_lines(new.reader, summarise(new.reader, run)):
         new.view.say(text)
     return status
@@ -181,7 +187,7 @@ class _New:
         """Make the directory of the run, and decide where its tasks go; raises `CannotRun`."""
         args = self._args
         self.job = job
-        self.folder = RunFolder(job, args.out)
+        self.folder = RunFolder(job, args.out, shared=args.share)
         self.reader = LocalRunReader(self.folder.path)
         self.view = choose_view(self.reader, plain=args.plain)
         left_out = (args.job, *filter(None, [args.secrets]), self.folder.path)

@@ -20,6 +20,7 @@ from pai_runtime.terminal.words import command_for
 
 _NOT_THERE = {
     "out": "a run on a cluster has no directory",
+    "share": "a run on a cluster has no directory",
     "task": "all tasks of a job run; for fewer of them, use --role-instances",
     "timeout": "limit the command itself, such as: timeout 2h COMMAND",
     "isolation": "each task has a container of its own",

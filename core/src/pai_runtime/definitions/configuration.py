@@ -13,6 +13,7 @@ from pai_runtime.document.schemas import check_value, package_schema
 from pai_runtime.document.value import Value
 from pai_runtime.document.written_path import written_path
 from pai_runtime.network.authorization import is_token
+from pai_runtime.network.url import shown_text
 from pai_runtime.task.record import record
 from pai_runtime.task.regular_file import open_regular
 
@@ -110,14 +111,15 @@ def _source(item: Value, problems: Problems) -> SourceSettings | None:
 
 def _url(value: Value, problems: Problems) -> str | None:
     """A URL as `canonical` writes it; None where it has been reported that it is none."""
-    message = f"expected a URL that begins with https:// or http://, found '{value.text}'"
+    found = f"'{shown_text(value.text)}'"
+    message = f"expected a URL that begins with https:// or http://, found {found}"
     try:
         if parse_reference(value.text).kind == "url":
             return canonical(value.text)
     except BadReference as error:
         if value.text.lower().startswith(("http://", "https://")):
             message = str(error)
-    problems.add(value.problem("wrong-url", message, found=f"'{value.text}'"))
+    problems.add(value.problem("wrong-url", message, found=found))
     return None
 
 

@@ -1,5 +1,7 @@
 """Where definitions are: URLs in one spelling, and what is below what."""
 
+import re
+from hashlib import sha256
 from pathlib import PurePosixPath
 from typing import Final
 from urllib.parse import unquote, urlsplit
@@ -12,6 +14,12 @@ EMBEDDED: Final = "embedded"
 FILE: Final = "file:"
 """Begins the origin of a file that is named by its path: relative to the job's directory, or absolute."""
 
+_QUERY: Final = re.compile(
+    r"(?P<before>https?://[^?#]*)[?](?P<query>[^#]+?)(?P<after>#.*|@sha256:[0-9a-f]{64})?",
+    re.DOTALL | re.IGNORECASE,
+)
+_NAMED_QUERY: Final = re.compile("sha256-[0-9a-f]{8}")
+
 
 def canonical(url: str) -> str:
     """A URL in one spelling: without fragment, dot segments and the port that its scheme has anyway."""
@@ -23,6 +31,18 @@ def canonical(url: str) -> str:
     return f"{parts.scheme}://{host}{port}{_without_dots(parts.path)}{query}"
 
 
+def named(location: str) -> str:
+    """A location, or a reference, as lock files and messages have it: the query of a URL may be secret.
+
+    In its place are a few digits of its digest, by which two of them can be told apart.
+    """
+    found = _QUERY.fullmatch(location)
+    if found is None or _NAMED_QUERY.fullmatch(found["query"]):
+        return location
+    digest = sha256(found["query"].encode(errors="surrogatepass")).hexdigest()
+    return f"{found['before']}?sha256-{digest[:8]}{found['after'] or ''}"
+
+
 def is_url(location: str) -> bool:
     """Whether it is one, and no path."""
     return "://" in location
@@ -31,8 +51,8 @@ def is_url(location: str) -> bool:
 def is_below(location: str, prefix: str) -> bool:
     """Whether a location is another one, or is below it by whole segments of its path.
 
-    Both are absolute paths, or URLs as `canonical` writes them. A URL that a server could take for another
-    one, because it hides a dot segment or a slash, is below nothing.
+    Both are absolute paths, or URLs as `canonical` or `named` writes them. A URL that a server could take
+    for another one, because it hides a dot segment or a slash, is below nothing.
     """
     if is_url(location) != is_url(prefix):
         return False
@@ -41,7 +61,9 @@ def is_below(location: str, prefix: str) -> bool:
     at, above = urlsplit(location), urlsplit(prefix)
     if at[:2] != above[:2] or any(_hides(segment) for segment in at.path.split("/")):
         return False
-    return location == prefix or (not above.query and f"{at.path}/".startswith(f"{above.path.rstrip('/')}/"))
+    return named(location) == named(prefix) or (
+        not above.query and f"{at.path}/".startswith(f"{above.path.rstrip('/')}/")
+    )
 
 
 def _hides(segment: str) -> bool:

@@ -13,6 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
+from pai_runtime.definitions.locations import named
 from pai_runtime.definitions.model import DefinitionFile
 from pai_runtime.definitions.reference import Reference
 from pai_runtime.document.document import parse_document, read_text
@@ -69,7 +70,7 @@ def lock_path(job: Path) -> Path:
 
 def key_of(reference: Reference, above: DefinitionFile | None) -> Key:
     """What finds a reference that stands in the file `above`; None: in the job file."""
-    return reference.text, above.origin if above and reference.kind == "path" else ""
+    return named(reference.text), above.origin if above and reference.kind == "path" else ""
 
 
 def existing_lock(path: Path) -> Lock | None:
@@ -124,13 +125,13 @@ def _entries(root: Value, field: str) -> Iterator[Value]:
 
 def _pin(entry: Mapping[str, Any]) -> Pin:
     return Pin(
-        reference=entry["reference"],
-        within=entry.get("in", ""),
-        origin=entry["origin"],
+        reference=named(entry["reference"]),
+        within=named(entry.get("in", "")),
+        origin=named(entry["origin"]),
         name=entry.get("name", ""),
         version=entry.get("version", ""),
         digest=_digest(entry),
-        location=entry.get("location", ""),
+        location=named(entry.get("location", "")),
         own=entry.get("own", False),
     )
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from pai_runtime.definitions.cache import Cache
 from pai_runtime.definitions.library import SourceLibrary
-from pai_runtime.definitions.locations import FILE, is_url
+from pai_runtime.definitions.locations import FILE, canonical, is_url, named
 from pai_runtime.definitions.lock import Key, Lock, Pin, key_of, lock_text
 from pai_runtime.definitions.model import Definition, DefinitionFile, Library, NoDefinition
 from pai_runtime.definitions.reference import Reference, published
@@ -38,7 +38,8 @@ class LockedLibrary:
         key = key_of(reference, above)
         if pin := self._lock.pins.get(key):
             if key not in self._files:
-                self._files[key] = self._file(pin, may_be_own=_may_be_own(reference, above))
+                may_be_own = _may_be_own(reference, above)
+                self._files[key] = self._file(pin, _asked(pin, reference), may_be_own=may_be_own)
             return self._library.meant(reference, self._files[key], required_by)
         if self._complete and not _comes_with_job(reference, above):
             raise NoDefinition(
@@ -50,14 +51,14 @@ class LockedLibrary:
         keep_file(self._cache, definition.file)
         return definition
 
-    def _file(self, pin: Pin, *, may_be_own: bool) -> DefinitionFile:
+    def _file(self, pin: Pin, asked: str, *, may_be_own: bool) -> DefinitionFile:
         content = self._lock.contents.get(pin.digest)
         if content is not None:
             location = pin.location or pin.origin
             return DefinitionFile(pin.origin, pin.origin, location, content, own=pin.own and may_be_own)
         if (kept := kept_file(self._cache, pin)) is not None:
             return kept
-        file = self._library.file(pin.origin)
+        file = self._library.file(asked)
         if file.digest != pin.digest:
             raise NoDefinition(
                 "wrong-digest",
@@ -118,6 +119,13 @@ def _comes_with_job(reference: Reference, above: DefinitionFile | None) -> bool:
     return reference.kind == "path" and (above is None or _is_local(above))
 
 
+def _asked(pin: Pin, reference: Reference) -> str:
+    """Where its file is asked for: the query of a URL is in no lock file."""
+    if reference.kind == "url" and named(url := canonical(reference.target.partition("#")[0])) == pin.origin:
+        return url
+    return pin.origin
+
+
 def _may_be_own(reference: Reference, above: DefinitionFile | None) -> bool:
     """Whether it can lead to a file next to the job, whatever a lock file says."""
     return reference.kind == "path" and (above is None or above.own)
@@ -137,6 +145,6 @@ def _pin(key: Key, definition: Definition) -> Pin:
         name=definition.name,
         version=definition.version,
         digest=file.digest,
-        location="" if file.own or file.location == file.origin else file.location,
+        location="" if file.own or named(file.location) == file.origin else named(file.location),
         own=file.own,
     )

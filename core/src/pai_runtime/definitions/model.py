@@ -15,11 +15,11 @@ from pai_runtime.task.record import record
 class DefinitionFile:
     """Bytes in which definitions are written, and where they came from.
 
-    `origin` is what a lock file calls it: its URL, or ``SOURCE:PATH`` for a file of a folder, or
-    ``file:PATH`` for one that is named by its path. `shown` is what messages call it. `location` is what a
-    policy decides by: its URL, or its absolute path. `author` is who has published it, where a server says
-    so. What is `own` is a file of the job itself, next to the job file: a policy for shared definitions does
-    not apply to it, nor to the plugins that it uses.
+    `origin` is what a lock file calls it: its URL, without a query that may be secret, or ``SOURCE:PATH`` for
+    a file of a folder, or ``file:PATH`` for one that is named by its path. `shown` is what messages call it.
+    `location` is what a policy decides by: its URL, or its absolute path. `author` is who has published it,
+    where a server says so. What is `own` is a file of the job itself, next to the job file: a policy for
+    shared definitions does not apply to it, nor to the plugins that it uses.
     """
 
     origin: str

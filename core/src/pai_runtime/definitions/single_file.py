@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 from pai_runtime.definitions.listing import listed_definitions
+from pai_runtime.definitions.locations import named
 from pai_runtime.definitions.model import DefinitionFile, Listed, NoDefinition
 from pai_runtime.definitions.reference import Reference
 from pai_runtime.definitions.web import Web
@@ -29,7 +30,7 @@ class SingleFile(ABC):
 
     def read(self, origin: str) -> DefinitionFile | None:
         """The file, if it is meant."""
-        return self.file if origin == self.origin else None
+        return self.file if named(origin) == self.origin else None
 
     def list(self, problems: Problems) -> Sequence[Listed]:
         """All that is in the file."""
@@ -59,7 +60,7 @@ class UrlSource(SingleFile):
     """A definition file at a URL."""
 
     def __init__(self, name: str, url: str, web: Web) -> None:
-        super().__init__(name, url, url)
+        super().__init__(name, url, named(url))
         self._web = web
 
     @cached_property
@@ -82,4 +83,4 @@ def local_content(path: Path, shown: Path) -> bytes:
 
 def file_at(url: str, web: Web, digest: str = "") -> DefinitionFile:
     """The definition file at a URL, which must have the digest, if one is given; raises as `Web.get`."""
-    return DefinitionFile(origin=url, shown=url, location=url, content=web.get(url, digest))
+    return DefinitionFile(named(url), named(url), url, web.get(url, digest))

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
-from warnings import catch_warnings, simplefilter
 
 from pai_runtime.document.amounts import counted, size_text
 from pai_runtime.document.problems import InvalidInput, Position, Problem, unexpected
@@ -21,7 +20,7 @@ from pai_runtime.task.folder import MOST_LEVELS, Folder
 from pai_runtime.task.record import record
 
 if TYPE_CHECKING:
-    from pathspec import GitIgnoreSpec
+    from pai_runtime.engines.ignoring import Ignored
 
 IGNORE_FILE: Final = ".paiignore"
 MUCH: Final = 1024**3
@@ -77,7 +76,7 @@ class Code:
                 except FileNotFoundError:
                     continue
                 path, is_folder = above + name, stat.S_ISDIR(status.st_mode)
-                if _identity(status) in apart or ignored.match_file(f"{path}/" if is_folder else path):
+                if _identity(status) in apart or ignored(path, is_folder=is_folder):
                     continue
                 yield CodeEntry(path, name, holder, status)
                 if is_folder:
@@ -161,7 +160,9 @@ def _read_patterns(folder: Path) -> list[str]:
     path = folder / IGNORE_FILE
     try:
         with Folder.at(folder) as opened:
-            lines = opened.read(IGNORE_FILE, _MOST_PATTERNS).decode("utf-8", "surrogateescape").splitlines()
+            lines = (
+                opened.read(IGNORE_FILE, _MOST_PATTERNS).decode("utf-8-sig", "surrogateescape").split("\n")
+            )
     except FileNotFoundError:
         return []
     except OSError as error:
@@ -183,14 +184,11 @@ def _wrong_patterns(path: Path, lines: Sequence[str]) -> Iterator[Problem]:
             yield Problem("wrong-pattern", message, Position(str(path), number, 1), found=f"'{line}'")
 
 
-def _ignored(patterns: Sequence[str]) -> "GitIgnoreSpec":
+def _ignored(patterns: Sequence[str]) -> "Ignored":
     """What matches patterns; raises `ValueError`."""
-    from pathspec import GitIgnoreSpec  # noqa: PLC0415 - only jobs with code need it
+    from pai_runtime.engines.ignoring import Ignored  # noqa: PLC0415 - only jobs with code need it
 
-    with catch_warnings():
-        simplefilter("ignore")  # about the regular expressions that they are made into
-        # Not whatever is installed here: it would refuse other patterns, and names that are not UTF-8.
-        return GitIgnoreSpec.from_lines(patterns, backend="simple")
+    return Ignored(patterns)
 
 
 def _is_folder(path: Path) -> bool:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pai_runtime.document.problems import InvalidInput
 from pai_runtime.engines.profiles import Profile, find_profile
+from pai_runtime.host.core_imports import OWN, lift
 from pai_runtime.host.metadata import distributions_with, entry_points, name_and_version
 
 if TYPE_CHECKING:  # the commands that only look at runs start faster without
@@ -32,6 +33,8 @@ def find_engine(profile: Profile) -> "Engine":
         raise _fault(profile, f"the engine '{name}' is provided by several distributions: {owners}")
     ((distribution, value),) = found
     module, _, attribute = value.partition(":")
+    if module.strip().partition(".")[0] not in OWN:
+        lift()
     try:
         engine: Any = import_module(module.strip())
         for part in filter(None, attribute.strip().split(".")):

@@ -3,10 +3,11 @@
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from pai_runtime.definitions.locations import EMBEDDED, canonical, is_below, is_url
+from pai_runtime.definitions.locations import EMBEDDED, canonical, is_below, is_url, named
 from pai_runtime.definitions.reference import BadReference, parse_reference
 from pai_runtime.document.problems import Location, Problem, Problems, listed, near_miss
 from pai_runtime.document.value import Value
+from pai_runtime.network.url import shown_text
 from pai_runtime.task.record import record
 
 
@@ -39,7 +40,7 @@ def _location(value: Value, problems: Problems) -> str:
     try:
         return canonical(parse_reference(value.text).target)
     except BadReference as error:
-        problems.add(value.problem("wrong-url", str(error), found=f"'{value.text}'"))
+        problems.add(value.problem("wrong-url", str(error), found=f"'{shown_text(value.text)}'"))
         return value.text
 
 
@@ -47,8 +48,11 @@ def location_refusal(policies: Iterable[DefinitionPolicy], location: str) -> str
     """Why definitions may not come from a location; None if they may, under each policy."""
     for policy in policies:
         if not any(is_below(location, source) for source in policy.sources):
-            allowed = listed(policy.sources) or "none"
-            return f"policy {policy.file} allows no shared prerequisites from {location}; it allows {allowed}"
+            allowed = listed([named(source) for source in policy.sources]) or "none"
+            return (
+                f"policy {policy.file} allows no shared prerequisites from {named(location)}; "
+                f"it allows {allowed}"
+            )
     return None
 
 

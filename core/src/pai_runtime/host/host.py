@@ -10,9 +10,11 @@ from typing import Any
 from pai_runtime.document.problems import DocumentPath, Location, Problem, Problems, Suggestions, near_miss
 from pai_runtime.document.schemas import check
 from pai_runtime.host.blame import PluginError
+from pai_runtime.host.code import GROUP, Code
 from pai_runtime.host.discovery import InstalledPlugins, Plugin
 from pai_runtime.host.loading import LoadedPlugin, load
-from pai_runtime.host.own_modules import register
+from pai_runtime.host.metadata import entry_points
+from pai_runtime.host.own_modules import refuse, register
 from pai_runtime.host.policy import Policy, refusal, unmatched
 
 LONGEST_CHECK = 10
@@ -112,10 +114,15 @@ class Host:
             if self.refusal(id_) is None:
                 yield self.installed[id_][0]
 
+    def _is_refused(self, code: Code) -> bool:
+        """Whether a distribution brings plugins of which none may be used."""
+        return all(self.refusal(id_) for id_, _ in entry_points(code.installed, GROUP))
+
     def load(self, plugin: Plugin) -> LoadedPlugin:
         """The plugin, imported; raises `PluginError`, the same one each time."""
         if plugin.id not in self._loaded:
             register(self.installed.codes)  # one plugin may import another
+            refuse(self._is_refused)
             try:
                 self._loaded[plugin.id] = load(plugin)
             except PluginError as error:

@@ -15,6 +15,7 @@ from importlib.machinery import BYTECODE_SUFFIXES, SOURCE_SUFFIXES, ModuleSpec, 
 from importlib.util import spec_from_file_location
 
 from pai_runtime.host.code import Code
+from pai_runtime.host.core_imports import lift, not_imported
 from pai_runtime.host.metadata import distributions
 
 TYPE_CHECKING = False
@@ -33,6 +34,11 @@ def register(codes: Iterable[Code]) -> None:
         with contextlib.suppress(ValueError, ImportError, OSError):  # it is refused where a job names it
             _FINDER.add(code)
     _FINDER.be_first()
+
+
+def refuse(is_refused: Callable[[Code], bool]) -> None:
+    """From now on, import no module of a registered distribution that is refused, whoever asks for it."""
+    _FINDER.is_refused = is_refused
 
 
 def register_when_needed(codes: Callable[[], Iterable[Code]]) -> None:
@@ -55,6 +61,7 @@ def import_own(code: Code, module: str) -> ModuleType:
 
     From now on, nothing that it does not list is imported as a part of its packages, whoever asks for it.
     """
+    lift()
     register([code])
     _FINDER.guard(code)
     if module not in code.modules:
@@ -75,6 +82,7 @@ class _OwnModules:
         self._by_top: dict[str, list[Code]] = {}
         self._guarded: list[Code] = []
         self.others: Callable[[], Iterable[Code]] | None = None
+        self.is_refused: Callable[[Code], bool] = lambda _code: False
 
     def add(self, code: Code) -> None:
         for top in code.tops:
@@ -110,7 +118,12 @@ class _OwnModules:
         # First the code that was measured for what is run here, whoever else says that a file is theirs.
         known = (*self._guarded, *codes)
         own = next((code for code in known if _is_own(code, fullname, found)), None)
-        return _from_source(own, fullname, found) if own else found
+        if own is None:
+            return found
+        if self.is_refused(own):
+            why = f"the module {fullname} belongs to {own.distribution}, whose plugins are refused"
+            return not_imported(found, why)
+        return _from_source(own, fullname, found)
 
 
 _FINDER = _OwnModules()

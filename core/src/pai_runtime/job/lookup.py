@@ -1,16 +1,12 @@
 """Looking up the definitions that references mean; what is wrong is reported where these stand."""
 
-import re
 from collections.abc import Iterable
-from typing import Final
 
 from pai_runtime.definitions.model import Definition, DefinitionFile, Library, NoDefinition
 from pai_runtime.definitions.reference import BadReference, parse_reference
 from pai_runtime.document.problems import InvalidInput, Problem, Problems
 from pai_runtime.document.value import Value
-
-_URL: Final = re.compile(r"^(https?://)(?:[^/?#]*@)?([^?]*).*", re.IGNORECASE | re.DOTALL)
-"""A URL; what stands before its host, and its query, may be secret."""
+from pai_runtime.network.url import shown_text
 
 
 class Lookup:
@@ -36,7 +32,7 @@ class Lookup:
         return None
 
     def _add(self, name: Value, code: str, message: str, known: Iterable[str] = ()) -> None:
-        text = _URL.sub(r"\1\2", name.text)
+        text = shown_text(name.text)
         found, suggestions = f"'{text}'", self._problems.suggestions
         meant = suggestions.near_miss(name.text.rpartition("/")[2], known)
         message = f"cannot use {found}: {message.removeprefix(f'{text}: ')}"

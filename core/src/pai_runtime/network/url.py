@@ -1,11 +1,14 @@
 """URLs of servers that are asked: their parts, and what of them may be shown."""
 
+import re
 from ipaddress import ip_address
 from typing import Final
 from urllib.parse import SplitResult, urldefrag, urljoin, urlsplit
 
 PORTS: Final = {"http": 80, "https": 443}
 """Those of URLs that name none."""
+
+_URL: Final = re.compile(r"^(https?://)(?:[^/?#]*@)?([^?]*).*", re.IGNORECASE | re.DOTALL)
 
 
 def split_url(text: str) -> SplitResult | None:
@@ -40,6 +43,11 @@ def shown_url(text: str) -> str:
     if url is None:
         return "what is no valid URL"
     return url._replace(netloc=url.netloc.rpartition("@")[2], query="", fragment="").geturl()
+
+
+def shown_text(text: str) -> str:
+    """The same of what begins as a URL, whether it is a valid one or not; other texts as they are."""
+    return _URL.sub(r"\1\2", text)
 
 
 def is_this_machine(host: str) -> bool:

@@ -6,7 +6,7 @@ import os
 import sys
 
 from pai_runtime.task.events import EventFile
-from pai_runtime.task.exit_codes import RUNTIME_ERROR
+from pai_runtime.task.exit_codes import CALLBACK_FAILED, RUNTIME_ERROR
 from pai_runtime.task.exit_record import exit_record, termination_message
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.layout import RECORD
@@ -16,8 +16,15 @@ from pai_runtime.task.state import Journal
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from dataclasses import replace
 
+    from pai_runtime.supervisor.task import Task
     from pai_runtime.task.launch import LaunchOptions
+    from pai_runtime.task.vocabulary import Outcome
+else:
+    from pai_runtime.task.record import replace
+
+_BEFORE_COMMAND = ("init", "taskStarts")
 
 
 def cannot_run(folder: Folder, message: str, options: LaunchOptions) -> int:
@@ -29,6 +36,27 @@ def cannot_run(folder: Folder, message: str, options: LaunchOptions) -> int:
     journal.add("supervisorStarted", pid=options.pid or os.getpid(), phases=options.phases)
     journal.add("ended", outcome=result.outcome, exitCode=result.code)
     return RUNTIME_ERROR
+
+
+def cannot_go_on(task: Task, message: str) -> int:
+    """Say that a task cannot be brought to its end, and leave a record of it; its exit code.
+
+    What was decided before stays so; only callbacks are missing then.
+    """
+    sys.stderr.write(f"pai-runtime: {message}\n")
+    phase, decided = task.progress.phase, task.progress.result
+    if decided is None:
+        outcome: Outcome = "setup-failed" if phase in _BEFORE_COMMAND else "failed"
+        result = Result(outcome, RUNTIME_ERROR, phase, message=message)
+    elif decided.outcome == "ok" and task.plan.strict_callbacks:
+        result = replace(decided, outcome="failed", code=CALLBACK_FAILED, phase=phase, message=message)
+    else:
+        result = replace(decided, message="; ".join(filter(None, (decided.message, message))))
+    lost = 0 if decided is None else 1
+    text = exit_record(result, (), task.logs.tails(), task.logs.masks.mask, lost)
+    write_record(task.folder, text, task.options)
+    task.journal.add("ended", outcome=result.outcome, exitCode=result.code)
+    return result.code
 
 
 def write_record(folder: Folder, text: str, options: LaunchOptions) -> list[str]:

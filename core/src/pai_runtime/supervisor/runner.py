@@ -37,7 +37,7 @@ class TaskRunner:
         self._environment = Environment(task)
         self._services: Services | None = None
         self._oom_kills: OomKills | None = None
-        self._phase: Phase | None = None
+        self._is_begun = False
         if task.options.sessions_fd is not None:
             from pai_runtime.supervisor.sessions import Sessions
 
@@ -95,6 +95,7 @@ class TaskRunner:
         """Leave a record in case we do not come to the end, without what is kept for the last one."""
         from pai_runtime.task.exit_record import exit_record
 
+        self._task.progress.result = result
         logs, folder = self._task.logs, self._task.folder
         failed = self._task.plan.uses.index(result.failed) if result.failed else None
         self._task.journal.add(
@@ -169,8 +170,10 @@ class TaskRunner:
         return where
 
     def _enter(self, phase: Phase) -> None:
-        if phase != self._phase:
-            self._phase = phase
+        progress = self._task.progress
+        if phase != progress.phase or not self._is_begun:
+            self._is_begun = True
+            progress.phase = phase
             self._task.journal.add("phaseStarted", phase=phase)
 
     def _variables(self) -> dict[str, str]:

@@ -70,7 +70,7 @@ class _Session:
                 self._heed(data if not flags & (MSG_TRUNC | MSG_CTRUNC) else b"", fds)
         except BlockingIOError:
             pass
-        except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        except Exception as error:  # noqa: BLE001 - no message ends a supervisor, whatever is wrong with it
             self._answer({"exitCode": NOT_EXECUTED, "message": f"invalid request: {error!r}"})
             self._hang_up()
         finally:

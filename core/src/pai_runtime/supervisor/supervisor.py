@@ -47,7 +47,7 @@ def supervise(folder: Folder, options: LaunchOptions) -> int:
     except Exception as error:  # noqa: BLE001 - a fault of ours must leave a record too
         task.say(f"[ERROR] {_trace(error)}")
         message = task.logs.masks.mask(f"internal error of the runtime: {error!r}")
-        return _cannot_run(folder, message, options)
+        return _cannot_go_on(task, message)
 
 
 def _trace(error: Exception) -> str:
@@ -114,6 +114,12 @@ def _load_the_end(plan: Plan) -> None:
         import pai_runtime.supervisor.hold
     if plan.services:
         import pai_runtime.supervisor.services  # noqa: F401 - as above
+
+
+def _cannot_go_on(task: Task, message: str) -> int:
+    from pai_runtime.supervisor.recording import cannot_go_on
+
+    return cannot_go_on(task, message)
 
 
 def load_all() -> None:

@@ -21,11 +21,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from dataclasses import dataclass as record
+    from dataclasses import field
 
     from pai_runtime.supervisor.stop import Stop
     from pai_runtime.task.launch import LaunchOptions
+    from pai_runtime.task.outcome import Result
+    from pai_runtime.task.vocabulary import Phase
 else:
-    from pai_runtime.task.record import record
+    from pai_runtime.task.record import field, record
 
 _PLAN_BYTES = 256 * 1024 * 1024
 _SECRETS_BYTES = 64 * 1024 * 1024
@@ -38,6 +41,13 @@ class Inputs:
     plan: Plan
     secrets: Mapping[str, str]
     options: LaunchOptions
+
+
+class Progress:
+    """How far a task has come: its phase, and its result once that is decided."""
+
+    phase: Phase = "init"
+    result: Result | None = None
 
 
 @record(frozen=True)
@@ -56,6 +66,7 @@ class Task:
     journal: Journal
     loop: Loop
     processes: Processes
+    progress: Progress = field(default_factory=Progress)
 
     @property
     def plan(self) -> Plan:

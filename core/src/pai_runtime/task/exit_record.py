@@ -53,8 +53,9 @@ def exit_record(
     failures: tuple[CallbackFailure, ...] = (),
     tails: tuple[str, str] = ("", ""),
     mask: Callable[[str], str] = str,
+    lost: int = 0,
 ) -> str:
-    """The record as YAML.
+    """The record as YAML; `lost` callbacks have failed of which no more is known.
 
     `exitCode` is the task's, `originUserExitCode` the command's (null: it did not run). `errorLogs` has the
     last lines of the user's and of the runtime's log, if the task did not end well.
@@ -73,8 +74,8 @@ def exit_record(
         record["caughtException"] = _first(mask(result.message), _EXCEPTION_BYTES)
     if result.failed:
         record["failedUse"] = _use(result.failed)
-    if failures:
-        record["callbackFailureCount"] = len(failures)
+    if failures or lost:
+        record["callbackFailureCount"] = len(failures) + lost
     if result.analysis:
         _add_analysis(record, result.analysis, mask)
     for failure in failures:

@@ -14,6 +14,9 @@ from pai_runtime.task.masking import BREAKS, SHORTEST
 _SHORTEST_LINE = 8
 """Bytes of a line that is masked also where the rest of the value is not."""
 
+_FEWEST_SYMBOLS = 4
+"""Different ones, in a line without a letter or digit that is masked like others."""
+
 _PIECE, _STEP = 256, 240
 """Characters of what is looked for at once, and from one such piece of a long value to the next.
 
@@ -23,6 +26,7 @@ They overlap by more than what base64 loses at the ends of each, and so are mask
 # Not compiled here: most tasks have no secrets, and are not to wait for it.
 _PLAIN = r"[\w.-]*"
 _PLAIN_BUT_IN_URLS = r"[\w.\-+/=:@%]*"
+_PLAIN_IN_JSON = r"[\w.\-:@%]*"
 
 _BASH_QUOTED = r"""([ !"$&'()*,;<>?[\\\]^`{|}]|(?<=[:=])~)"""
 _ANSI_C = {
@@ -32,8 +36,14 @@ _ANSI_C = {
 _ANSI_C_BELOW_128 = {number: text for number, text in _ANSI_C.items() if number < 128}  # noqa: PLR2004
 
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
-_UNSAFE_IN_URLS = [rb"[^\w.~-]", rb"[^\w.~/-]", rb"[^\w.~!*'()-]"]
-"""As in a query, in a path, and as JavaScript says; a word in bytes is ASCII's."""
+_UNSAFE_IN_URLS = [rb"[^\w.~-]", rb"[^\w.~/-]", rb"[^\w.~!*'()-]", rb"[^\w.*-]"]
+"""As in a query, in a path, as JavaScript says, and in forms; a word in bytes is ASCII's."""
+
+_ESCAPED_IN_JSON = ["", "<>&", "<>&'", "<>&'\"", "<>&'\"+`", "<>&'="]
+"""Characters that some write as escapes, mostly to be safe in HTML: Go, Python, PHP, .NET, Java."""
+_ESCAPE = r"\\(?:u[0-9a-f]{4}|x[0-9a-f]{2}|U[0-9a-f]{8})"
+_BASH_ESCAPES = ("Cc", "Cn", "Cs", "Zl", "Zp")
+"""Categories of characters that the C library calls unprintable."""
 
 _QUOTES_IN_HTML = [
     ("&quot;", "&#x27;"),
@@ -61,7 +71,9 @@ def is_too_short(secret: str) -> bool:
 
 
 def _is_telling(line: str) -> bool:
-    return len(_bytes(line)) >= _SHORTEST_LINE and bool(re.search(r"\w", line))
+    """Whether it is long enough, and no rule of dashes."""
+    is_rule = len(set(line)) < _FEWEST_SYMBOLS and not re.search(r"\w", line)
+    return len(_bytes(line)) >= _SHORTEST_LINE and not is_rule
 
 
 def _bytes(text: str) -> bytes:
@@ -80,6 +92,11 @@ def _printed(text: str) -> Iterator[str | bytes]:
             yield code.upper()
         if not re.fullmatch(_PLAIN, piece, re.ASCII):
             yield from _in_url(data)
+        if not re.fullmatch(_PLAIN_IN_JSON, piece, re.ASCII):
+            written = set(_in_json(piece))
+            yield from written
+            for coded in written - {piece}:
+                yield from _base64(_bytes(coded))  # as in the Secrets of a cluster
         if not re.fullmatch(_PLAIN_BUT_IN_URLS, piece, re.ASCII):
             yield from _quoted(piece)
 
@@ -102,8 +119,6 @@ def _in_url(data: bytes) -> Iterator[bytes]:
 
 
 def _quoted(text: str) -> Iterator[str]:
-    yield dumps(text)[1:-1]
-    yield dumps(text, ensure_ascii=False)[1:-1]
     yield from _in_shell(text)
     markup = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     yield markup
@@ -112,9 +127,28 @@ def _quoted(text: str) -> Iterator[str]:
     for write in (repr, ascii):
         # The quotes around it, which decide what is escaped, depend on what else is in it.
         parts = [write(part)[1:-1] for part in text.split("'")]
-        yield from ("'".join(parts), "\\'".join(parts))
+        for written in ("'".join(parts), "\\'".join(parts)):
+            yield written
+            yield _upper_case(written)
     parts = [repr(part)[2:-1] for part in _bytes(text).split(b"'")]
     yield from ("'".join(parts), "\\'".join(parts))
+
+
+def _in_json(text: str) -> Iterator[str]:
+    for ascii_only in (True, False):
+        plain = dumps(text, ensure_ascii=ascii_only)[1:-1]
+        yield plain.replace("/", "\\/")
+        for characters in _ESCAPED_IN_JSON:
+            coded = plain.replace('\\"', "\\u0022") if '"' in characters else plain
+            for character in characters:
+                coded = coded.replace(character, f"\\u{ord(character):04x}")
+            yield coded
+            yield _upper_case(coded)
+
+
+def _upper_case(coded: str) -> str:
+    """With the digits of escapes as others write them."""
+    return re.sub(_ESCAPE, lambda escape: escape[0][:2] + escape[0][2:].upper(), coded)
 
 
 def _in_shell(text: str) -> Iterator[str]:
@@ -126,3 +160,14 @@ def _in_shell(text: str) -> Iterator[str]:
     yield re.sub(r'(["\\$`])', r"\\\1", text)
     yield text.translate(_ANSI_C_BELOW_128)
     yield _bytes(text).decode("latin-1").translate(_ANSI_C)
+    if not text.isprintable() and not text.isascii():
+        yield "".join(map(_printed_by_bash, text))
+
+
+def _printed_by_bash(character: str) -> str:
+    """As ``$'…'`` has it where characters can be printed: the bytes of what is none in octal."""
+    from unicodedata import category  # noqa: PLC0415 - few values have any such character
+
+    if category(character) in _BASH_ESCAPES and not character.isascii():
+        return "".join(f"\\{byte:03o}" for byte in _bytes(character))
+    return character.translate(_ANSI_C_BELOW_128)

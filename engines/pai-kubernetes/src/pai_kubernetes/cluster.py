@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 
 from pai_kubernetes.api.client import Api
+from pai_kubernetes.api.hidden import hide
 from pai_kubernetes.api.kubeconfig import read_kubeconfig
 from pai_kubernetes.checks import check, check_counts
 from pai_kubernetes.cluster_checks import check_cluster
@@ -22,6 +23,7 @@ from pai_runtime.document.problems import Problem, Problems
 from pai_runtime.engines.cluster import ClusterRequest, Manifests
 from pai_runtime.engines.profiles import Profile
 from pai_runtime.job.model import Job
+from pai_runtime.job.secrets import secret_values
 from pai_runtime.plan.environment import Placement, TaskName
 from pai_runtime.pod.placement import peers_placement
 from pai_runtime.runs.cannot_run import CannotRun
@@ -81,6 +83,7 @@ class NewKubernetesRun:
         """By the names of its pods, with the same ports in each; raises `InvalidInput` for too many."""
         check_counts(job)
         self._job = job
+        hide(secret_values(job.secrets).values())
         name = run_name(job.name, _NO_SUFFIX)
         peers = run_peers(job, name, run_roles(job, name), self._request.user)
         return peers_placement(job, peers, {}, VOLUME)

@@ -27,6 +27,7 @@ from pai_runtime.document.document import parse_document, read_text
 from pai_runtime.document.problems import InvalidInput, Problem, Problems
 from pai_runtime.document.value import Value
 from pai_runtime.host.host import Host
+from pai_runtime.network.url import shown_text
 from pai_runtime.task import atomic_write
 from pai_runtime.task.record import replace
 from pai_runtime.terminal.output import report, report_problems, write_lines
@@ -130,7 +131,7 @@ def _place(location: str) -> tuple[str, str]:
     try:
         is_url = location.lower().startswith(_SCHEMES) and parse_reference(location).kind == "url"
     except BadReference as error:
-        raise NoDefinition("wrong-reference", f"{location}: {error}") from None
+        raise NoDefinition("wrong-reference", f"{shown_text(location)}: {error}") from None
     if is_url:
         is_file = urlsplit(location).path.endswith(_SUFFIXES)
         return ("url" if is_file else "marketplace"), location
@@ -140,7 +141,8 @@ def _place(location: str) -> tuple[str, str]:
     if path.is_file():
         return "file", str(path)
     raise NoDefinition(
-        "no-such-source", f"{location} is neither a directory, nor a file, nor an http or https URL"
+        "no-such-source",
+        f"{shown_text(location)} is neither a directory, nor a file, nor an http or https URL",
     )
 
 

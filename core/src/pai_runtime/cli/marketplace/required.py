@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from pai_runtime.definitions.locations import named
 from pai_runtime.definitions.model import Definition, Library, NoDefinition
 from pai_runtime.definitions.reference import BadReference, parse_reference
 from pai_runtime.document.problems import InvalidInput
@@ -45,12 +46,12 @@ class RequiredTree:
     def _entry(self, entry: Value, above: Definition, depth: int) -> Required:
         name = entry.get("name") or entry
         variables = entry.get("template_variables") if isinstance(entry.data, dict) else None
-        text, given = str(name.data), variables.data if variables else {}
+        text, given = named(str(name.data)), variables.data if variables else {}
         self._left -= 1
         if self._left < 0 or depth == _DEEPEST:
             return Required(text, given, "not followed further")
         try:
-            found = self._library.find(parse_reference(text), above.file, name.position)
+            found = self._library.find(parse_reference(str(name.data)), above.file, name.position)
         except (NoDefinition, BadReference) as error:
             return Required(text, given, f"{error}")
         except InvalidInput as error:

@@ -8,6 +8,7 @@ from pai_runtime.cli.marketplace.found import found_in
 from pai_runtime.cli.marketplace.listing import as_json, reference_table
 from pai_runtime.cli.marketplace.required import Required, RequiredTree, tree_json, tree_lines
 from pai_runtime.cli.marketplace.sources import given_reference, given_sources
+from pai_runtime.definitions.locations import named
 from pai_runtime.definitions.model import Definition, Variable
 from pai_runtime.definitions.reference import Reference
 from pai_runtime.document.problems import Problems
@@ -41,10 +42,10 @@ def _lines(
         filter(None, (definition.name, definition.kind and f"({definition.kind})", definition.version))
     )
     yield from _indented(definition.title)
-    yield f"  reference: {reference.text}"
+    yield f"  reference: {named(reference.text)}"
     yield f"  from: {definition.file.origin}"
-    if definition.file.location != definition.file.origin:
-        yield f"  at: {definition.file.location}"
+    if (location := named(definition.file.location)) != definition.file.origin:
+        yield f"  at: {location}"
     yield f"  digest: sha256:{definition.file.digest}"
     if author := _author(definition):
         yield f"  by: {author}"
@@ -118,12 +119,12 @@ def _document(definition: Definition, reference: Reference, tree: Sequence[Requi
         for each in definition.variables.values()
     ]
     return {
-        "reference": reference.text,
+        "reference": named(reference.text),
         "name": definition.name,
         "type": definition.kind,
         "version": definition.version,
         "origin": definition.file.origin,
-        "location": definition.file.location,
+        "location": named(definition.file.location),
         "digest": f"sha256:{definition.file.digest}",
         "author": _author(definition),
         "title": definition.title,

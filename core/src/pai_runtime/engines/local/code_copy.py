@@ -16,9 +16,10 @@ _UNSUPPORTED = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
 def copy_code(code: Code, to: Folder) -> None:
     """Copy it into an empty folder, without copying blocks where the file system can share them.
 
-    Links are copied as they are, what is neither file nor folder is left out. Everything belongs to us, who
-    may change and remove it. Raises OSError.
+    The folder gets the mode that the code's has. Links are copied as they are, what is neither file nor
+    folder is left out. Everything belongs to us, who may change and remove it. Raises OSError.
     """
+    os.chmod(".", _mode(code.folder.stat()), dir_fd=to.fd)
     for entry in code.entries(_fail):
         try:
             _copy(entry, to)
@@ -35,7 +36,7 @@ def _copy(entry: CodeEntry, to: Folder) -> None:
     mode = entry.status.st_mode
     if stat.S_ISDIR(mode):
         os.mkdir(entry.path, dir_fd=to.fd)
-        os.chmod(entry.path, mode & 0o777 | stat.S_IRWXU, dir_fd=to.fd)
+        os.chmod(entry.path, _mode(entry.status), dir_fd=to.fd)
     elif stat.S_ISLNK(mode):
         os.symlink(os.readlink(entry.name, dir_fd=entry.holder.fd), entry.path, dir_fd=to.fd)
     elif stat.S_ISREG(mode):
@@ -44,6 +45,10 @@ def _copy(entry: CodeEntry, to: Folder) -> None:
             os.fdopen(_new_file(entry.path, to), "wb", buffering=0) as target,
         ):
             _copy_content(source.fileno(), target.fileno())
+
+
+def _mode(folder: os.stat_result) -> int:
+    return folder.st_mode & 0o777 | stat.S_IRWXU
 
 
 def _new_file(path: str, to: Folder) -> int:

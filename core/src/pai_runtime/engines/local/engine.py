@@ -16,7 +16,6 @@ from pai_runtime.engines.local.ports import NoFreePorts, free_ports, taken_ports
 from pai_runtime.engines.local.preparation import Preparation
 from pai_runtime.engines.local.request import RunRequest
 from pai_runtime.engines.local.retries import Retries
-from pai_runtime.engines.local.run_lock import run_lock
 from pai_runtime.engines.local.run_record import SHOW_EVERY, RunRecord
 from pai_runtime.engines.local.supervisors import Supervisors
 from pai_runtime.engines.local.task import LAYERS, LocalTask, shared_text
@@ -78,7 +77,6 @@ class LocalRun:
         self._decision: Decision | None = None
         self._cancelled_by: int | None = None
         self._ended_at: float | None = None
-        self._locked = contextlib.ExitStack()
 
     def place(self) -> Placement:
         """A placement with ports that are free now; raises `CannotRun`."""
@@ -103,10 +101,9 @@ class LocalRun:
     def prepare(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str]) -> None:
         """Make all that the tasks need, or nothing; raises `CannotRun`."""
         try:
-            self._locked.enter_context(run_lock(self._folder))
             self._prepare(plans, secrets)
         except BaseException:
-            with self._locked, contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):
                 for name in self._folder.names():
                     self._folder.remove(name)
             raise
@@ -159,7 +156,7 @@ class LocalRun:
         """Run all tasks to their end; the run as it was then, and the exit status of the job."""
         adopt_orphans()  # of a supervisor that is killed
         keep_to_ourselves()
-        with self._locked, contextlib.closing(WakePipe()) as wake:
+        with contextlib.closing(WakePipe()) as wake:
             on_stop_signals(self._cancel)
             while True:
                 for task in self._tasks.values():

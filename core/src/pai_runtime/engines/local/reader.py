@@ -76,7 +76,7 @@ class LocalRunReader:
         pid = lock_holder(self.folder)
         if pid is None:
             raise ProcessLookupError(errno.ESRCH, "no process here holds its lock", str(self.folder))
-        os.kill(pid, signal.SIGINT)
+        _interrupt(pid, self.folder)
         return "run this again to kill all tasks now"
 
     def remove(self) -> None:
@@ -99,3 +99,20 @@ class LocalRunReader:
     def _folder_of(self, task: RunTask) -> Folder:
         with Folder.at(self.folder) as run:
             return run.folder(task.name)
+
+
+def _interrupt(holder: int, folder: Path) -> None:
+    """Interrupt the process if it still holds the lock: while it is open, no other gets its number."""
+    try:
+        fd = os.pidfd_open(holder)
+    except OSError as error:
+        if error.errno != errno.ENOSYS:
+            raise
+        os.kill(holder, signal.SIGINT)  # a kernel before 5.3
+        return
+    try:
+        if lock_holder(folder) != holder:
+            raise ProcessLookupError(errno.ESRCH, "no process here holds its lock any more", str(folder))
+        signal.pidfd_send_signal(fd, signal.SIGINT)
+    finally:
+        os.close(fd)

@@ -1,34 +1,43 @@
-"""Whether the engine of a run lives: while it does, it holds a lock on the folder of the run."""
+"""Whether the engine of a run lives: while it does, it holds a lock on a file in the directory of the run.
 
-import contextlib
+The file is its owner's alone, since whoever can open a file can lock it.
+"""
+
 import fcntl
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 from pai_runtime.task.folder import Folder
 
+LOCK = "run.lock"
 
-@contextlib.contextmanager
-def run_lock(folder: Folder, *, wait: bool = True) -> Iterator[None]:
-    """Hold the lock; raises `BlockingIOError` if not to `wait` for it."""
-    fd = os.open(".", os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder.fd)
+
+def lock(folder: Folder) -> int:
+    """Lock the directory of a run; closing the descriptor unlocks it.
+
+    Raises `BlockingIOError` if somebody else has locked it, and OSError if that cannot be tried.
+    """
+    fd = folder.append(LOCK, 0o600)
     try:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise
-        except OSError:
-            pass  # a file system without locks; those who look see less
-        yield
-    finally:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
         os.close(fd)
+        raise
+    except OSError:
+        pass  # a file system without locks; those who look see less
+    if not _is_there(fd, folder):
+        os.close(fd)
+        raise BlockingIOError
+    return fd
 
 
 def is_unlocked(folder: Path) -> bool:
     """Whether nobody holds it; False if that cannot be found out."""
     try:
-        fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        with Folder.at(folder) as run:
+            fd = run.open(LOCK)
+    except FileNotFoundError:
+        return True
     except OSError:
         return False
     try:
@@ -42,10 +51,18 @@ def is_unlocked(folder: Path) -> bool:
 
 def lock_holder(folder: Path) -> int | None:
     """The process that holds it, as the kernel says: nothing in the folder does, where tasks may write."""
-    found = folder.stat()
+    found = (folder / LOCK).stat(follow_symlinks=False)
     wanted = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
     for line in Path("/proc/locks").read_text("ascii").splitlines():
         _, kind, _, _, pid, locked, *_ = line.replace(" -> ", " ").split()
         if kind == "FLOCK" and locked == wanted and int(pid) > 0:
             return int(pid)
     return None
+
+
+def _is_there(fd: int, folder: Folder) -> bool:
+    """Whether the file has not been removed between opening and locking it."""
+    try:
+        return os.path.samestat(os.fstat(fd), folder.stat(LOCK))
+    except FileNotFoundError:
+        return False

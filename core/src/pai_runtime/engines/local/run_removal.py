@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pai_runtime.engines.local.mounting import mount_points
-from pai_runtime.engines.local.run_lock import run_lock
+from pai_runtime.engines.local.run_lock import LOCK, lock
 from pai_runtime.engines.local.sessions import is_alive
 from pai_runtime.runs.cannot_remove import CannotRemove
 from pai_runtime.runs.state import RUN
@@ -20,13 +20,14 @@ def remove_run(folder: Path) -> None:
     where = folder.resolve()
     try:
         # Not by its path any more: others may be able to rename what is on the way.
-        with Folder.at(folder) as run, run_lock(run, wait=False), Folder.at(f"{run.descriptor}/..") as above:
+        with Folder.at(folder) as run, _locked(run), Folder.at(f"{run.descriptor}/..") as above:
             run.where = str(where)
             _check(where)
             for name in run.names():
-                if name != RUN:  # until the end, so that what is left of it is known to be a run
+                if name not in (RUN, LOCK):  # until the end, so that what is left is known to be a run
                     run.remove(name)
             run.remove(RUN)
+            run.remove(LOCK)
             above.where = str(where.parent)
             if not above.remove_if_empty(where.name):
                 raise CannotRemove("something is writing to its directory; try again")
@@ -34,6 +35,15 @@ def remove_run(folder: Path) -> None:
         raise CannotRemove("it is being started, or being removed by another process") from None
     except OSError as error:
         raise CannotRemove(f"{error.filename}: {error.strerror}{_advice(error, where)}") from None
+
+
+@contextlib.contextmanager
+def _locked(run: Folder) -> Iterator[None]:
+    fd = lock(run)
+    try:
+        yield
+    finally:
+        os.close(fd)
 
 
 def _check(folder: Path) -> None:

@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 from pai_kubernetes.api.access import Access, Login
 from pai_kubernetes.api.connections import Connections, HttpRequest, NotConnected, OpenAnswer
 from pai_kubernetes.api.errors import ApiError
+from pai_kubernetes.api.hidden import hide_authorization
 from pai_kubernetes.api.messages import Asked, not_json, refusal, too_many, unreachable, warnings_of
 from pai_kubernetes.api.paths import target_of
 from pai_runtime.engines.cluster import ClusterError
@@ -212,6 +213,7 @@ class Api:
             self.requests += 1
         if not login.authorization:
             return request
+        hide_authorization(login.authorization)
         headers = {**request.headers, "Authorization": login.authorization}
         return HttpRequest(request.method, request.target, headers, request.body)
 

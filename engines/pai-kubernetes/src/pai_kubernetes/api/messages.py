@@ -8,6 +8,7 @@ from http.client import responses
 from typing import Any, Final
 
 from pai_kubernetes.api.errors import ApiError, Cause
+from pai_kubernetes.api.hidden import told
 from pai_kubernetes.api.paths import JOBSET_GROUP, Target
 from pai_runtime.document.printable import printable
 from pai_runtime.network.answer import Answer
@@ -16,6 +17,7 @@ from pai_runtime.task.record import record
 _MOST_SAID: Final = 1000
 _MOST_CAUSES: Final = 200
 _MOST_WARNINGS: Final = 20
+_MOST_OF_HEADER: Final = 1 << 16
 _WARNING: Final = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)', re.DOTALL)
 """RFC 7234, 5.5; the text may be cut off."""
 _MOST_OF_FIELD: Final = 300
@@ -86,7 +88,7 @@ def too_many(asked: Asked, most: int) -> ApiError:
 def warnings_of(answer: Answer) -> Iterator[str]:
     """What a server warns of, as deprecations and admission policies do: headers ``299 - "text"``."""
     for header in (answer.headers.get_all("Warning") or ())[:_MOST_WARNINGS]:
-        if found := _WARNING.match(str(header)[:_MOST_SAID]):
+        if found := _WARNING.match(str(header)[:_MOST_OF_HEADER]):
             yield _text(re.sub(r"\\(.)", r"\1", found[1]), _MOST_OF_FIELD)
 
 
@@ -149,4 +151,4 @@ def _causes(status: dict[str, Any]) -> list[Cause]:
 
 def _text(value: Any, most: int) -> str:
     """What a server says, as a terminal may show it."""
-    return printable(value[:most]) if isinstance(value, str) else ""
+    return printable(told(value, most)) if isinstance(value, str) else ""

