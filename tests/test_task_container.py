@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 import yaml
 
 from pai_runtime.pod.handover import NAME, Handover, hand_over
-from pai_runtime.task.exit_codes import RUNTIME_ERROR
+from pai_runtime.task.exit_codes import RUNTIME_ERROR, UNEXPLAINED
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.interpreter import search_path
 from pai_runtime.task.plan import Plan
@@ -90,6 +91,12 @@ def test_the_task_runs_in_the_working_directory_of_the_image_with_the_logs_of_th
     assert (pod.folder / "exit.yaml").read_text() in pod.termination_log.read_text()
     assert (pod.logs / "runtime.log").exists()
     assert not (pod.folder / "logs").exists()
+
+
+def test_where_the_platform_lists_exit_codes_its_record_keeps_the_commands_own(pod: _Pod) -> None:
+    pod.prepare(replace(plan(pod.folder, "exit 250"), listed_codes=(226, 250, 255)))
+    assert (pod.start().returncode, pod.start().returncode) == (UNEXPLAINED, UNEXPLAINED)
+    assert (pod.record["exitCode"], pod.record["originUserExitCode"]) == (UNEXPLAINED, 250)
 
 
 def test_the_environment_is_what_the_image_means_it_to_be(pod: _Pod) -> None:

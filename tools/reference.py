@@ -54,7 +54,10 @@ that only permanent failures have; by the shipped rules, these are
 {codes}.
 A job's own rules add to them or take from them. All other codes are retried there, whatever the failure was;
 and a command that itself ends with one of these is not retried. On one machine, `pai-runtime run` decides by
-the failure. With `extras.retryOn: always`, both retry all failures."""
+the failure. With `extras.retryOn: always`, both retry all failures.
+
+OpenPAI decides by its own exit spec. What that does not list, or no rule explains, is
+[255 there](runtime-image.md#exit-codes-on-openpai)."""
 
 DOCUMENTS: Final = {
     "Job file": (

@@ -21,6 +21,7 @@ from pai_runtime.plan.environment import Placement, TaskName
 from pai_runtime.plan.planning import job_plugins, planned_roles
 from pai_runtime.pod.config_files import given_document, read_text
 from pai_runtime.pod.directories import Directories
+from pai_runtime.pod.exit_spec import listed_codes
 from pai_runtime.pod.given_run import JOB_FILE, engine_variables, given_job, given_overrides
 from pai_runtime.pod.init_failed import InitFailed
 from pai_runtime.pod.init_log import InitLog
@@ -184,7 +185,9 @@ def plan_task(pod: Pod, made: Made) -> Made:
     plan = Planner(job, pod.host, made.roles, placement, pod.problems).plans(own)[own]
     pod.problems.check()
     plan = replace(plan, environment=(*plan.environment, *variables))
-    if not pod.has_framework and pod.peers is None:
+    if pod.has_framework:
+        plan = replace(plan, listed_codes=listed_codes(pod.directories))
+    elif pod.peers is None:
         plan = with_optional_storages(plan, job)
     pod.log.say(f"the task is {plan.role}-{plan.index}; plugins: {_plugins(plan)}")
     return replace(made, plan=plan)
