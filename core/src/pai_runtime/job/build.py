@@ -77,7 +77,7 @@ def build_job(root: Value, secrets: Mapping[str, Value], plugins: JobPlugins, pr
         deployments=_deployments(root, problems),
         deployment=string(defaults, "deployment"),
         extras=tuple(_extras(extras, PLUGIN_LIST)),
-        storages=tuple(mappings(extras, "storages")),
+        storages=_storages(extras, "storages"),
         environment=tuple(name.text for name in strings(extras, "environment")),
         gang=gang is None or gang.data is not False,
         hold=duration.seconds(text(extras, "holdOnFailure") or "0") or 0,
@@ -146,7 +146,7 @@ def build_prerequisite(written: Value, plugins: JobPlugins) -> Prerequisite:
         failure_policy=_policy(value),
         properties={**below, **own},
         parameters={**below, **given},
-        storages=tuple(mappings(value, "requireStorages")),
+        storages=_storages(value, "requireStorages"),
         value=value,
     )
 
@@ -207,6 +207,11 @@ def _extras(holder: Value | None, key: str) -> Iterator[Extra]:
                 parameters=_values(value.get("parameters")),
                 value=value,
             )
+
+
+def _storages(holder: Value | None, key: str) -> tuple[Value, ...]:
+    """Those that have a name; the platform skips others, too."""
+    return tuple(storage for storage in mappings(holder, key) if storage.get("name"))
 
 
 def _report_second(value: Value, first: Value, what: str, problems: Problems) -> None:
