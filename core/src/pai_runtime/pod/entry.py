@@ -25,7 +25,7 @@ from pai_runtime.task.exit_codes import RUNTIME_ERROR
 from pai_runtime.task.fast_json import dumps
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.interpreter import hook_argv
-from pai_runtime.task.launch import LaunchOptions
+from pai_runtime.task.launch import LaunchOptions, Rotation
 from pai_runtime.task.memfd import ScratchFile
 
 TYPE_CHECKING = False
@@ -53,7 +53,12 @@ def main() -> int:
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     open_standard_streams()
     _take_back(image_environment(os.environ))
-    options = LaunchOptions(termination_log=TERMINATION_LOG, phases="rest", work=_working_directory())
+    options = LaunchOptions(
+        termination_log=TERMINATION_LOG,
+        phases="rest",
+        work=_working_directory(),
+        rotation=Rotation(tai64n="FC_FRAMEWORK_NAME" in os.environ),
+    )
     path = os.environ.get(RUNTIME_DIR) or f"{VOLUME}/runtime.d"
     try:
         folder = Folder.at(path)
