@@ -169,11 +169,11 @@ class Renderer:
 
     def _inserted(self, found: _Found, *, as_text: bool) -> Any:
         value = found.value
-        if as_text and isinstance(value.data, list) and len(value.data) == 1:
-            (value,) = value.values()  # a uri may be written as a string or as a list of strings
-        if as_text and isinstance(value.data, (dict, list)):
-            kind = "list" if isinstance(value.data, list) else "mapping"
-            raise _NothingThere(f"it is a {kind}, and a string can contain only a single value")
+        if as_text and isinstance(value.data, list):  # as OpenPAI joins them
+            items = (_Found(item, found.template, found.owner) for item in value.values())
+            return ",".join(str(self._inserted(item, as_text=True)) for item in items)
+        if as_text and isinstance(value.data, dict):
+            raise _NothingThere("it is a mapping, and a string can contain only a single value")
         self._references.budget.add(value.node.size, value.position)
         if not found.template:
             return value.text if as_text else value.data
