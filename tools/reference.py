@@ -151,7 +151,7 @@ VARIABLES: Final = {
     "PAI_HOST_IP_<role>_<index>": "Host of that task",
     "PAI_PORT_LIST_<role>_<index>_<label>": "Ports of that task with this label",
     "PAI_<role>_<index>_<label>_PORT": "Same as `PAI_PORT_LIST_<role>_<index>_<label>`",
-    "PAI_TASK_ROLE_<role>_HOST_LIST": "`host:port`, the first `http` port, of each task of the role whose host is known",
+    "PAI_TASK_ROLE_<role>_HOST_LIST": "`host:port` of the role's tasks as far as known; first `http` port",
     "PAI_TASK_ROLE_INSTANCES": "`role:index` of every task",
     "PAI_CURRENT_TASK_ROLE_NAME": "Role of this task",
     "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX": "Index of this task in its role, from 0",
