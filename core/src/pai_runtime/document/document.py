@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 import yaml
 
-from pai_runtime.document.json_events import is_json, json_events
+from pai_runtime.document.json_events import is_json, json_events, without_comments
 from pai_runtime.document.problems import (
     MOST_SHOWN,
     InvalidInput,
@@ -87,9 +87,13 @@ def parse_document(text: str, file: str, problems: Problems | None = None) -> Va
     With `problems`, faults of single values, such as unknown tags, are added to these: the rest can be read.
     """
     source = Source(file, text)
-    if is_json(text):
-        return parse_source(source, lambda _: json_events(source), problems)
-    return parse_source(source, problems=problems)
+    if not is_json(text):
+        plain, comment = without_comments(text)
+        if comment is None or not is_json(plain):
+            return parse_source(source, problems=problems)
+        source = Source(file, plain)
+        source.comment = comment
+    return parse_source(source, lambda _: json_events(source), problems)
 
 
 def yaml_events(text: str) -> Iterator[Any]:
