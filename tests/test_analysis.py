@@ -1,6 +1,7 @@
 """Why a task failed: when plugins are asked, what becomes of their answer, and whom the job blames."""
 
 import signal
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import yaml
 from pai_runtime.plugin import Analysis
 from pai_runtime.runs.first_failure import first_failure
 from pai_runtime.supervisor.lifecycle import run_task as run_lifecycle
+from pai_runtime.task.exit_codes import CALLBACK_FAILED, SETUP_FAILED, TIMEOUT, UNEXPLAINED
 from pai_runtime.task.launch import LaunchOptions
 from pai_runtime.task.plan import Step
 from pai_runtime.task.vocabulary import Phase
@@ -48,13 +50,18 @@ def _run(folder: Path, body: str, command: str = "exit 3", **more: Any) -> tuple
     return ended, record, (task / "logs" / "runtime.log").read_text()
 
 
-def _lifecycle(codes: dict[str, int], knows: dict[str, Analysis], **more: Any) -> tuple[Pretend, Any]:
+def _lifecycle(
+    codes: dict[str, int],
+    knows: dict[str, Analysis],
+    changes: Mapping[str, Any] | None = None,
+    **more: Any,
+) -> tuple[Pretend, Any]:
     phases: tuple[Phase, ...] = ("taskStarts", "taskFails", "taskExits", "taskSucceeds")
     steps = [shell(phase, number, "true") for number in range(2) for phase in phases]
     steps += [Step("analysis", number, "ignore", hook="pai_analyze") for number in range(2)]
     runner = Pretend(codes, **more)
     runner.knows = knows
-    whole = replace(plan(Path("/nowhere"), steps=steps, uses=2), hold=5)
+    whole = replace(plan(Path("/nowhere"), steps=steps, uses=2), hold=5, **(changes or {}))
     return runner, run_lifecycle(whole, runner, lambda _: None)[0]
 
 
@@ -72,6 +79,38 @@ def test_a_plugin_that_does_not_know_leaves_it_to_the_next_and_without_an_answer
     runner, result = _lifecycle({"command": 1}, {})
     assert runner.ran[3:5] == ["analysis a failed", "analysis b failed"]
     assert (result.code, result.analysis) == (1, None)
+
+
+@pytest.mark.parametrize("listed", [None, (143, 226, 250, 255), (255,)])
+@pytest.mark.parametrize(
+    ("codes", "more", "answer", "code"),
+    [
+        ({}, {}, None, 0),
+        ({"command": 1}, {}, None, 1),
+        ({"command": 250}, {}, None, 250),
+        ({"command": 226}, {}, None, 226),
+        ({"command": 1}, {}, _OOM, 226),
+        ({"command": 1}, {}, replace(_OOM, code=239), 239),
+        ({"taskStarts a": 1}, {}, None, SETUP_FAILED),
+        ({}, {"stop_at": "command", "reason": "timeout"}, None, TIMEOUT),
+        ({}, {"stop_at": "command", "reason": "cancelled"}, None, 143),
+        ({"taskExits a": 1}, {"strict": True}, None, CALLBACK_FAILED),
+    ],
+)
+def test_where_the_platform_lists_exit_codes_no_other_is_told_and_none_only_because_the_command_returned_it(
+    codes: dict[str, int],
+    more: dict[str, Any],
+    answer: Analysis | None,
+    code: int,
+    listed: tuple[int, ...] | None,
+) -> None:
+    more = {**more}
+    changes = {"listed_codes": listed, "strict_callbacks": more.pop("strict", False)}
+    runner, result = _lifecycle(codes, {"a": answer} if answer else {}, changes, **more)
+    stays = code == 0 or listed is None or (code in listed and (answer is not None or code == 143))
+    assert result.code == (code if stays else UNEXPLAINED)
+    assert result.user_code == (None if "taskStarts a" in codes else codes.get("command", 0))
+    assert runner.on_disk == result
 
 
 @pytest.mark.parametrize(

@@ -219,6 +219,77 @@ def test_no_pattern_holds_for_every_failure() -> None:
     assert _phrase(Evidence(exit_code=77, user_log=b"\xff\xfe\0" * 1000)) is None
 
 
+TOUCH = "touch: cannot touch '/mnt/data/x': Read-only file system\n"
+TRACEBACK = (
+    "Traceback (most recent call last):\n  File \"train.py\", line 3, in <module>\n    open(name, 'w')\n"
+)
+ERRNO = "OSError: [Errno 30] Read-only file system: '/mnt/data/x'\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "log"),
+    [
+        (3, f"{TOUCH}using /tmp instead\nepoch 1: loss 0.3\n"),
+        (1, f"{TOUCH}using /tmp instead\n"),
+        (3, f"{TOUCH}touch failed, going on\nepoch 1 loss 0.3\n"),
+        (3, TOUCH),  # which ends with 1
+        (3, "bash: line 1: /mnt/data/x: Read-only file system\n"),
+        (3, f"{TRACEBACK}{ERRNO}starting without\n"),
+        (7, f"WARNING:root:not written: {ERRNO}training\n训练完成\n"),
+        (3, "cat: data/train.csv: No such file or directory\nusing the sample\n"),
+        (3, "train.sh: line 4: foo: command not found\ndoing it without foo\n"),
+        (5, "cp: cannot create regular file '/data/x': Permission denied\nkeeping it here\n"),
+        (
+            5,
+            f"{TRACEBACK}FileNotFoundError: [Errno 2] No such file or directory: 'last.ckpt'\nfrom scratch\n",
+        ),
+        (5, f"{TRACEBACK}ModuleNotFoundError: No module named 'apex'\nusing torch.nn.LayerNorm\n"),
+        (5, f"{TRACEBACK}ValueError: loss is odd\nskipping the batch\n"),
+        (3, "dd: error writing 'x': No space left on device\nremoved the oldest checkpoint\n"),
+    ],
+)
+def test_what_a_program_has_lived_with_is_not_why_it_failed(code: int, log: str) -> None:
+    assert _phrase(Evidence(exit_code=code, user_log=log.encode())) is None
+
+
+@pytest.mark.parametrize(
+    ("code", "log"),
+    [
+        (1, TOUCH),
+        (1, f"epoch 1\n{TOUCH}"),
+        (1, f"{TOUCH}going on\n{TOUCH}"),
+        (2, f"{TOUCH}make: *** [Makefile:3: all] Error 1\n"),
+        (1, f"{TOUCH}the data could not be written; stopping\n"),
+        (3, f"training\n{ERRNO}"),
+        (3, f"{TRACEBACK}{ERRNO}"),
+        (3, f"{TRACEBACK}{ERRNO}training failed\n"),
+        (1, f"{TRACEBACK}{ERRNO}another rank prints its progress\n"),
+        (1, f"{ERRNO}wandb: View run fit at https://wandb.example\n+ cleanup\n\n  rate: 3\n======\n"),
+        (1, f"{ERRNO}\rEpoch 3:  40%|####      | 4/10\r\n"),
+        (
+            1,
+            (
+                f"{ERRNO}============================================================\ntrain.py FAILED\n"
+                "------------------------------------------------------------\n"
+                "Failures:\n  <NO_OTHER_FAILURES>\n"
+                "Root Cause (first observed failure):\n[0]:\n  exitcode  : 1 (pid: 12)\n"
+            ),
+        ),
+        (
+            1,
+            (
+                f"{ERRNO}--------------------------------------------------------------------------\n"
+                "Primary job  terminated normally, but 1 process returned\n"
+                "a non-zero exit code. Per user-direction, the job has been aborted.\n"
+                "--------------------------------------------------------------------------\n"
+            ),
+        ),
+    ],
+)
+def test_what_comes_last_or_before_reports_only_is_why_a_program_failed(code: int, log: str) -> None:
+    assert _phrase(Evidence(exit_code=code, user_log=log.encode())) == "ReadOnlyFileSystem"
+
+
 def test_evidence_beats_what_a_log_may_say() -> None:
     log = b"KeyError: 'retried'\n"
     assert _phrase(Evidence(exit_code=137, signal=9, oom_kills=1, user_log=log)) == "HostOutOfMemory"

@@ -264,6 +264,13 @@ def test_what_nothing_explains_keeps_its_own_exit_code(tmp_path: Path) -> None:
     assert "phrase" not in record
 
 
+def test_an_error_that_the_command_handled_does_not_explain_how_it_ended(tmp_path: Path) -> None:
+    record = run(tmp_path, "cat no/such/data || echo using the sample; exit 3")
+    assert "no/such/data" in record["errorLogs"]["user"]
+    assert record["exitCode"] == 3
+    assert "phrase" not in record
+
+
 def test_a_rule_of_the_cluster_holds_and_what_is_wrong_with_its_spec_does_not_fail_the_job(
     tmp_path: Path,
 ) -> None:

@@ -149,6 +149,18 @@ def test_the_last_10_mb_are_taken_over_rotated_files(task: Task, monkeypatch: py
     assert gather_evidence(task, failure()).user_log == b"rxxx123456"
 
 
+def test_the_last_10_mb_are_taken_over_files_that_are_named_as_multilog_does(
+    task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gathering, "LOG_BYTES", 10)
+    log = task.folder / "logs" / "user-all" / "current"
+    log.write_text("789\n")
+    second, first = (f"@40000000{number:016x}.s" for number in (2, 1))
+    for name, text in ((second, "456"), (first, "xxx123"), ("@other.s", "never")):
+        log.with_name(name).write_text(text)
+    assert gather_evidence(task, failure()).user_log == b"123456789\n"
+
+
 def test_what_the_files_lack_is_in_the_tails(task: Task) -> None:
     (task.folder / "logs" / "runtime.log").write_text("written and here")
     evidence = gather_evidence(task, failure(tails=("only here", "and here")))

@@ -267,6 +267,10 @@ def test_what_a_rule_does_not_say_has_a_default() -> None:
             "entry 1 (A): behavior: expected one of TRANSIENT, PERMANENT, UNKNOWN, found '?'",
         ),
         (entry("A", {}, solution=["a", 5]), "entry 1 (A): solution[1]: expected text, found 5"),
+        (
+            entry("A", {}, atEnd=1),
+            "entry 1 (A): atEnd: expected true or false, found 1; the entry is ignored",
+        ),
         (entry("A", {}, becauseOfPeer="x"), "entry 1 (A): becauseOfPeer: expected true or false, found 'x'"),
         (
             {"code": 1, "patterns": "x"},

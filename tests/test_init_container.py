@@ -58,6 +58,7 @@ def test_a_pod_of_a_framework_gets_the_plan_of_its_task(tmp_path: Path, *, compr
     assert plan["folder"] == str(pod.volume / "runtime.d")
     assert [use["name"] for use in plan["uses"]] == ["cmd", "cmd", "failure_analysis"]
     assert [rule["rule"]["phrase"] for rule in plan["exitRules"]] == ["Own"]
+    assert plan["listedCodes"] == [20, 255]
     peers = json.loads((pod.volume / "runtime.d" / "shared.json").read_text())["peers"]
     assert (peers["PAI_HOST_IP_worker_0"], peers["PAI_HOST_IP_worker_1"]) == ("10.0.0.0", "10.0.0.1")
     assert pod.handed_over == {"word": "sesame", "from": "there"}
@@ -74,6 +75,7 @@ def test_a_pod_without_a_framework_runs_what_its_variable_says(tmp_path: Path) -
     assert plan["command"]["script"] == "ls  -al\necho hi\n"
     assert [use["name"] for use in plan["uses"]] == ["ssh", "teamwise_storage", "failure_analysis"]
     assert sum(plan["instances"].values()) == 1
+    assert "listedCodes" not in plan
     assert (pod.volume / "runtime.d" / "private" / "ssh" / "key").exists()
 
 
@@ -460,6 +462,27 @@ def test_nothing_that_says_what_to_run_is_an_error(tmp_path: Path) -> None:
     pod = PodFolder(tmp_path)
     assert pod.init().returncode == 1
     assert "RUNTIME_CONFIG" in pod.log.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("spec", "listed"),
+    [
+        (None, [255]),
+        ([{"containerExitCode": 226}, {"code": 128}, {"containerExitCode": 226}], [128, 226, 255]),
+        ([{"containerExitCode": 0}, {"code": -210}, {"code": 256}, {"code": "1"}, {"code": True}, 7], [255]),
+        ({"code": 7}, [255]),
+        ("- [", [255]),
+    ],
+)
+def test_a_task_of_openpai_may_end_with_what_the_exit_spec_of_the_cluster_lists(
+    tmp_path: Path, spec: Any, listed: list[int]
+) -> None:
+    pod = PodFolder(tmp_path, **framework_variables("worker"))
+    if spec is not None:
+        pod.mount("config/runtime-exit-spec.yaml", spec)
+    with api_server(framework(pod_job())) as url:
+        assert pod.init(KUBE_APISERVER_ADDRESS=url).returncode == 0
+    assert pod.plan["listedCodes"] == listed
 
 
 def test_an_exit_spec_that_cannot_be_read_is_a_warning(tmp_path: Path) -> None:

@@ -49,11 +49,12 @@ def test_a_docker_image_whose_login_is_misspelt_is_refused(tmp_path: Path, key: 
 
 
 @pytest.mark.parametrize("key", ["author", "authors", "authority", "path", "oauth", "logins_at"])
-def test_other_properties_of_a_docker_image_are_its_own(tmp_path: Path, key: str) -> None:
+def test_other_properties_of_a_docker_image_are_only_unknown(tmp_path: Path, key: str) -> None:
     for value in ("y", {"name": "y"}):
         image = {"name": "i", "type": "dockerimage", "uri": "x", key: value}
         problems = load(tmp_path, job(prerequisites=[image]))
-        assert [problem.code for problem in problems] == ["unused-prerequisite"]
+        assert [problem.code for problem in problems] == ["unused-prerequisite", "unknown-field"]
+        assert {problem.severity for problem in problems} == {"warning"}
 
 
 def test_a_property_named_like_a_login_is_one_of_other_prerequisites(tmp_path: Path) -> None:

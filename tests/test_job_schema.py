@@ -49,7 +49,7 @@ ACCEPTED: dict[str, list[Any]] = {
     "jobRetryCount": [None, 0, 7],
     "deployments/0/version": [1.0],
     "deployments": [None, []],
-    "defaults": [None, {"virtualCluster": "x"}],
+    "defaults": [None, {"virtualCluster": "x"}, {"virtualCluster": None}],
     "extras": [None, {"gangAllocation": False}, {"com.example": 1}],
     f"{EXTRA}/taskroles": [None, [], ["worker"]],
     f"{ROLE}/instances": [None, 1, 1000],
@@ -58,6 +58,8 @@ ACCEPTED: dict[str, list[Any]] = {
     f"{COMPLETION}/minFailedInstances": [None, -1, 0, 1, 2],
     f"{COMPLETION}/minSucceededInstances": [None, -1, 0, 1, 2],
     f"{ROLE}/extraContainerOptions": [None, {"shmMB": 0, "infiniband": True}],
+    f"{RESOURCES}/cpu": [0],
+    f"{RESOURCES}/memoryMB": [0],
     f"{RESOURCES}/gpu": [0],
     f"{RESOURCES}/ports": [None, {}, {"ssh": 1, "my_port": 1000}],
 }
@@ -117,6 +119,7 @@ REFUSED: dict[str, list[tuple[Any, str | None, str | None]]] = {
         (".inf", '".inf"', "a whole number or nothing"),
         ("9" * 400, '"' + "9" * 59 + "…", "a whole number or nothing"),
     ],
+    f"{ROLE}/dockerImage": [("", '""', "the name of a prerequisite of type dockerimage")],
     f"{COMPLETION}/minFailedInstances": [(-2, "-2", COUNT), ("1", '"1"', COUNT)],
     f"{COMPLETION}/minSucceededInstances": [(-2, "-2", COUNT), (1.5, "1.5", COUNT)],
     f"{ROLE}/commands": [
@@ -130,7 +133,7 @@ REFUSED: dict[str, list[tuple[Any, str | None, str | None]]] = {
         (None, "nothing", "a shell command"),
         (["a"], "a list", "a shell command"),
     ],
-    f"{RESOURCES}/cpu": [(0, "0", "a whole number, at least 1"), (0.5, "0.5", "a whole number")],
+    f"{RESOURCES}/cpu": [(-1, "-1", "a whole number, at least 0"), (0.5, "0.5", "a whole number")],
     f"{RESOURCES}/gpu": [(-1, "-1", "a whole number, at least 0")],
     f"{RESOURCES}/ports": [
         ({"a": 0}, "0", "a whole number, at least 1, at most 1000"),

@@ -19,7 +19,7 @@ _ALL = LaunchOptions(
     grace=2,
     exit_budget=3,
     prefix="worker/0 | ",
-    rotation=Rotation(1024, 3),
+    rotation=Rotation(1024, 3, tai64n=True),
     termination_log="/tmp/log",
     folder_fd=10,
     sessions_fd=5,

@@ -69,7 +69,10 @@ WRONG: list[tuple[dict[str, Any], list[tuple[str, str]]]] = [
     (legacy_job(image=""), [("wrong-value", "image")]),
     (legacy_job(taskRoles=[]), [("wrong-value", "taskRoles")]),
     (legacy_job(taskRoles={"worker": {}}), [("wrong-type", "taskRoles")]),
-    (legacy_job(retryCount=-1), [("wrong-value", "retryCount")]),
+    (legacy_job(retryCount=-3), [("wrong-value", "retryCount")]),
+    (legacy_job(retryCount="many"), [("wrong-type", "retryCount")]),
+    (legacy_job(role(cpuNumber="0")), [("wrong-value", "taskRoles[0].cpuNumber")]),
+    (legacy_job(role(cpuNumber="2x")), [("wrong-type", "taskRoles[0].cpuNumber")]),
     (legacy_job(dataDir=1), [("wrong-type", "dataDir")]),
     (legacy_job(jobEnvs={"PAI_X": "1"}), [("wrong-name", "jobEnvs.PAI_X")]),
     (legacy_job(jobEnvs={"FC_X": "1"}), [("wrong-name", "jobEnvs.FC_X")]),
@@ -105,10 +108,10 @@ def test_what_is_wrong_is_said_of_the_field_of_version_1(
 
 def test_all_that_is_wrong_is_said_at_once_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "old.json"
-    path.write_text('{\n"jobName": "old",\n"retryCount": -1,\n"taskRoles": [{"name": "a"},\n7]}\n')
+    path.write_text('{\n"jobName": "old",\n"retryCount": -3,\n"taskRoles": [{"name": "a"},\n7]}\n')
     found = errors(validated(path))
     assert {each.position.line for each in found if each.position} == {1, 3, 4, 5}
-    assert len(found) == 8
+    assert len(found) == 4
     assert {each.code for each in found} == {"missing-field", "wrong-value", "wrong-type"}
 
 
@@ -181,6 +184,87 @@ def test_null_and_absent_completion_counts_mean_what_version_1_says(
 ) -> None:
     made = loaded(tmp_path, legacy_job(role(taskNumber=2, **fields))).roles["worker"]
     assert (made.min_failed, made.min_succeeded) == expected
+
+
+def test_numbers_have_the_defaults_of_the_platform(tmp_path: Path) -> None:
+    fields = dict.fromkeys(("taskNumber", "cpuNumber", "memoryMB", "gpuNumber"), ABSENT)
+    made = loaded(tmp_path, legacy_job(role(**fields, portList=[{"label": "web"}]))).roles["worker"]
+    assert (made.instances, made.cpu, made.memory_mb, made.gpu) == (1, 1, 100, 0)
+    assert made.ports == {"web": 1}
+
+
+def test_numbers_may_be_written_as_strings(tmp_path: Path) -> None:
+    numbers = {"taskNumber": "3", "cpuNumber": "4", "memoryMB": "2048", "gpuNumber": "2", "shmMB": "128"}
+    counts = {"minFailedTaskCount": "2", "minSucceededTaskCount": "1"}
+    ports = [{"label": "grpc", "beginAt": "8800", "portNumber": "2"}]
+    found = loaded(tmp_path, legacy_job(role(**numbers, **counts, portList=ports), retryCount="5"))
+    made = found.roles["worker"]
+    assert (made.instances, made.cpu, made.memory_mb, made.gpu, made.shm_mb) == (3, 4, 2048, 2, 128)
+    assert (made.min_failed, made.min_succeeded, made.ports, found.retries) == (2, 1, {"grpc": 2}, 5)
+    assert found.first_ports
+    assert found.first_ports.data == {"worker": {"grpc": 8800}}
+
+
+@pytest.mark.parametrize("count", [-1, -2, "-2"])
+def test_retries_without_limit_are_none_and_a_warning(tmp_path: Path, count: Any) -> None:
+    document = legacy_job(retryCount=count)
+    assert loaded(tmp_path, document).retries == 0
+    assert codes(problems_of(tmp_path, document), "warning") == [("decided", "retryCount")]
+
+
+COMMENTED = """\
+// a job of mine
+{
+  "jobName": "old", /* its name
+  "jobName": "other" */ "image": "hub//ubuntu", // "image": "debian"
+  "jobEnvs": {"A": "/* no comment // \\" */"},
+  "taskRoles": [{"name": "worker", "command": "echo // $A"}] //
+}
+/* the end */
+"""
+
+
+def test_comments_are_left_out_of_the_json_and_of_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "old.json"
+    path.write_text(COMMENTED)
+    found, problems = load_file(path)
+    assert not errors(problems)
+    assert (found.name, found.docker_images()) == ("old", ["hub//ubuntu"])
+    script = found.uses["worker"].command.script
+    assert "export A='/* no comment // \" */'\n" in script
+    assert "echo // $A\n" in script
+    (note,) = [each for each in problems if each.code == "comments"]
+    assert (note.severity, note.position and note.position.line) == ("note", 1)
+    path.write_text(COMMENTED.replace("jobEnvs", "jobEnv"))
+    (warning,) = [each for each in validated(path) if each.severity == "warning"]
+    assert warning.position
+    assert (warning.position.line, warning.position.column) == (5, 3)
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a": "b" // c', '{ /* "a": 1', '{"a": ' + '"\\' * 500_000, "{" + "/*" * 500_000]
+)
+def test_what_is_no_json_without_comments_either_is_read_as_it_is(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "old.json"
+    path.write_text(text)
+    with pytest.raises(InvalidInput):
+        load_file(path)
+
+
+SECRET = {"DB_PASSWORD": 'it\'s $x `y` "z"\\', "API_TOKEN": "t0ken", "PIN_KEY": 1234}
+
+
+def test_what_is_named_like_a_password_becomes_a_secret(tmp_path: Path) -> None:
+    show = 'printf \'%s|\' "$DB_PASSWORD" "$API_TOKEN" "$PIN_KEY" "$USER_NAME" > $SHOWN'
+    variables = {**SECRET, "USER_NAME": "me", "EMPTY_TOKEN": "", "SHOWN": "shown", "IS_KEY": True}
+    path = written(tmp_path, legacy_job(role(command=show), jobEnvs=variables))
+    told = [each for each in validated(path) if each.code == "secret" and each.severity == "note"]
+    assert [each.field for each in told] == [f"jobEnvs.{name}" for name in SECRET]
+    (planned_now,) = cli_each(("plan", path, "--json"))
+    assert "t0ken" not in planned_now.stdout + planned_now.stderr
+    assert cli("run", path, "--out", tmp_path / "run").returncode == 0
+    shown = (tmp_path / "run/worker/0/work/shown").read_text()
+    assert shown == "".join(f"{value}|" for value in (*SECRET.values(), "me"))
 
 
 def test_shared_memory_is_64_mb_by_default(tmp_path: Path) -> None:

@@ -114,6 +114,24 @@ def test_a_log_that_has_grown_to_its_size_goes_on_under_the_same_name(tmp_path: 
     assert all(len(part) == 1024 for part in parts[:-1])
 
 
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_a_log_whose_earlier_files_are_named_as_multilog_does_keeps_the_youngest(
+    tmp_path: Path, count: int
+) -> None:
+    command = "for i in $(seq 1000 1999); do echo $i; done"
+    run_task(plan(tmp_path, command), LaunchOptions(rotation=Rotation(1024, count, tai64n=True)))
+    whole = "".join(f"{number}\n" for number in range(1000, 2000)).encode()
+    for log in ("user-stdout", "user-all"):
+        folder = tmp_path / "logs" / log
+        earlier = sorted(path.name for path in folder.iterdir() if path.name.startswith("@"))
+        assert len(earlier) == count - 1
+        assert all(re.fullmatch(r"@40000000[0-9a-f]{16}\.s", name) for name in earlier)
+        assert whole.endswith(b"".join((folder / name).read_bytes() for name in (*earlier, "current")))
+        assert all((folder / name).stat().st_size == 1024 for name in earlier)
+    assert not list((tmp_path / "logs").glob("@*"))
+    assert not list((tmp_path / "logs").glob("*/current.*"))
+
+
 def test_a_removed_log_folder_begins_anew_and_is_said(tmp_path: Path) -> None:
     make_fifo(tmp_path, "ready")
     make_fifo(tmp_path, "go")

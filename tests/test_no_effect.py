@@ -37,6 +37,18 @@ def completion(**counts: int) -> dict[str, Any]:
         (completion(minSucceededInstances=3), "taskRoles.worker.completion.minSucceededInstances", None),
         (job(worker={"protocolVersion": 2}), "taskRoles.worker.protocolVersion", None),
         (job(worker={"taskRetryCount": 1}), "taskRoles.worker.taskRetryCount", None),
+        (job(worker={"taskRetryCount": -2}), "taskRoles.worker.taskRetryCount", None),
+        (
+            job(worker={"taskRetryCount": -1}, extras={"gangAllocation": False}),
+            "taskRoles.worker.taskRetryCount",
+            None,
+        ),
+        (job(deployments=[{"name": "d", "own": 1, "taskRoles": {}}]), "deployments[0].own", None),
+        (
+            job(deployments=[{"name": "d", "desription": "x", "taskRoles": {}}]),
+            "deployments[0].desription",
+            "description",
+        ),
         (
             job(deployments=[{"name": "d", "protocolVersion": "2", "taskRoles": {}}]),
             "deployments[0].protocolVersion",
@@ -72,6 +84,20 @@ def test_what_other_tools_write_and_what_has_an_effect_gives_none(
     tmp_path: Path, document: dict[str, Any]
 ) -> None:
     assert load(tmp_path, document) == ()
+
+
+@pytest.mark.parametrize("key", ["own", "require", "plugin", "parameters"])
+def test_what_the_platform_refuses_of_a_docker_image_gives_a_warning(tmp_path: Path, key: str) -> None:
+    document = job()
+    document["prerequisites"][0][key] = [] if key == "require" else "x" if key == "plugin" else {"a": 1}
+    (problem,) = load(tmp_path, document)
+    assert (problem.severity, problem.code) == ("warning", "unknown-field")
+    assert problem.field == f"prerequisites[0].{key}"
+
+
+def test_a_negative_count_of_retries_means_none() -> None:
+    given = job(worker={"taskRetryCount": -1}, extras={"gangAllocation": False})
+    assert build(given).roles["worker"].retries == 0
 
 
 def test_a_count_of_0_means_the_default() -> None:

@@ -7,8 +7,11 @@ import pytest
 import yaml
 
 from pai_failure_analysis import CLUSTER_SPEC, pai_prerequisite
+from pai_failure_analysis.evidence import Evidence
+from pai_failure_analysis.matching import first_match
 from pai_failure_analysis.permanent_codes import SHIPPED, SHIPPED_OTHERS
 from pai_failure_analysis.rules import shipped_rules
+from pai_failure_analysis.spec_file import read_spec_file
 from pai_runtime.host.contributions import contribution_from_json, contribution_to_json
 from pai_runtime.plugin import Contribution, Task, Use
 from tests.job_harness import planned
@@ -92,3 +95,28 @@ def test_a_plan_names_them_and_one_without_any_says_nothing_of_them(tmp_path: Pa
     assert used.to_json()["permanentCodes"] == list(SHIPPED)
     assert off.permanent_codes == ()
     assert "permanentCodes" not in off.to_json()
+
+
+OPENPAI = {128, 130, 131, 132, *range(134, 138), 139, 141, 143, *range(220, 236), 249}
+"""The codes of rules in the exit spec that OpenPAI 1.8 ships."""
+OPENPAI_LACKS = yaml.safe_load(
+    (Path(__file__).parents[1] / "deploy" / "openpai" / "k8s-job-exit-spec.yaml").read_text()
+)
+
+
+def test_operators_of_openpai_are_given_an_entry_for_each_exit_code_that_it_does_not_have() -> None:
+    by_code = {entry["code"]: entry for entry in OPENPAI_LACKS}
+    assert len({entry["phrase"] for entry in OPENPAI_LACKS}) == len(by_code) == len(OPENPAI_LACKS)
+    assert by_code.keys() == {rule.code for rule in shipped_rules()} - OPENPAI
+    retried = {"PERMANENT": "NEVER_RETRY", "UNKNOWN": "RETRY_TO_MAX"}
+    for code, entry in by_code.items():
+        assert entry["behavior"] == ("PERMANENT" if code in SHIPPED else "UNKNOWN")
+        assert entry["reaction"] == retried[entry["behavior"]]
+
+
+def test_the_entries_for_operators_of_openpai_match_nothing(tmp_path: Path) -> None:
+    spec = tmp_path / "k8s-job-exit-spec.yaml"
+    spec.write_text(yaml.safe_dump({"spec": OPENPAI_LACKS}))
+    file = read_spec_file(spec)
+    assert (len(file.rules), list(file.faults)) == (len(OPENPAI_LACKS), [])
+    assert not [code for code in range(256) if first_match(file.rules, Evidence(code))]

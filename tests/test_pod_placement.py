@@ -160,13 +160,16 @@ def test_ports_that_collide_are_those_that_all_others_calculate() -> None:
 
 def test_of_a_task_whose_pod_is_not_known_nothing_is_told_but_that_it_is() -> None:
     told = in_pod(AS_WORKER, framework(server=Pod()))
-    assert PEERS.keys() - told.keys() == {name for name in PEERS if "server" in name}
+    lists = {"PAI_TASK_ROLE_ps_server_HOST_LIST", "PAI_TASK_ROLE_psserver_HOST_LIST"}
+    assert PEERS.keys() - told.keys() == {name for name in PEERS if "server" in name} - lists
+    assert {told[name] for name in lists} == {""}
     assert told["PAI_TASK_ROLE_INSTANCES"] == PEERS["PAI_TASK_ROLE_INSTANCES"]
 
 
 def test_of_a_task_whose_address_is_not_known_the_ports_are_told() -> None:
     told = in_pod(AS_WORKER, framework([Pod(WORKERS[0].uid), WORKERS[1]]))
-    assert PEERS.keys() - told.keys() == {"PAI_HOST_IP_worker_0", "PAI_TASK_ROLE_worker_HOST_LIST"}
+    assert PEERS.keys() - told.keys() == {"PAI_HOST_IP_worker_0"}
+    assert told["PAI_TASK_ROLE_worker_HOST_LIST"] == "10.0.0.2:19320"
 
 
 @pytest.mark.parametrize(

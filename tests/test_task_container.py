@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import yaml
 
 from pai_runtime.pod.handover import NAME, Handover, hand_over
 from pai_runtime.task.bundle import hidden_environment
-from pai_runtime.task.exit_codes import RUNTIME_ERROR
+from pai_runtime.task.exit_codes import RUNTIME_ERROR, UNEXPLAINED
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.interpreter import search_path
 from pai_runtime.task.plan import Plan
@@ -93,6 +94,24 @@ def test_the_task_runs_in_the_working_directory_of_the_image_with_the_logs_of_th
     assert (pod.folder / "exit.yaml").read_text() in pod.termination_log.read_text()
     assert (pod.logs / "runtime.log").exists()
     assert not (pod.folder / "logs").exists()
+
+
+@pytest.mark.parametrize("is_openpai", [False, True])
+def test_earlier_files_of_logs_have_the_names_that_openpai_looks_for_in_its_pods_only(
+    pod: _Pod, *, is_openpai: bool
+) -> None:
+    pod.prepare(plan(pod.folder))
+    started = pod.start(
+        {"FC_FRAMEWORK_NAME": "framework"} if is_openpai else {},
+        "entry.supervise = lambda folder, options: print(options.rotation.tai64n) or 0",
+    )
+    assert started.stdout == f"{is_openpai}\n"
+
+
+def test_where_the_platform_lists_exit_codes_its_record_keeps_the_commands_own(pod: _Pod) -> None:
+    pod.prepare(replace(plan(pod.folder, "exit 250"), listed_codes=(226, 250, 255)))
+    assert (pod.start().returncode, pod.start().returncode) == (UNEXPLAINED, UNEXPLAINED)
+    assert (pod.record["exitCode"], pod.record["originUserExitCode"]) == (UNEXPLAINED, 250)
 
 
 def test_the_environment_is_what_the_image_means_it_to_be(pod: _Pod) -> None:

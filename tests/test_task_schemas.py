@@ -58,6 +58,7 @@ _WHOLE = Plan(
     warnings=("w",),
     shared=SharedVariables({"B": "2"}, {"C": "3"}),
     permanent_codes=(226,),
+    listed_codes=(226, 255),
 )
 """A plan in which nothing has its default value."""
 
@@ -153,7 +154,10 @@ def test_the_supervisor_says_so_and_leaves_a_record(
 
 def test_nothing_in_the_whole_plan_has_its_default_value() -> None:
     smallest = Plan("", "", 0, "", {}, {}, (), (), (), Command("", ""))
-    defaults = ("services", "mounts", "exit_rules", "hold", "gang", "warnings", "shared", "permanent_codes")
+    defaults = (
+        *("services", "mounts", "exit_rules", "hold", "gang", "warnings", "shared"),
+        *("permanent_codes", "listed_codes"),
+    )
     assert not [name for name in defaults if getattr(_WHOLE, name) == getattr(smallest, name)]
 
 

@@ -54,7 +54,10 @@ that only permanent failures have; by the shipped rules, these are
 {codes}.
 A job's own rules add to them or take from them. All other codes are retried there, whatever the failure was;
 and a command that itself ends with one of these is not retried. On one machine, `pai-runtime run` decides by
-the failure. With `extras.retryOn: always`, both retry all failures."""
+the failure. With `extras.retryOn: always`, both retry all failures.
+
+OpenPAI decides by its own exit spec. What that does not list, or no rule explains, is
+[255 there](runtime-image.md#exit-codes-on-openpai)."""
 
 DOCUMENTS: Final = {
     "Job file": (
@@ -148,7 +151,7 @@ VARIABLES: Final = {
     "PAI_HOST_IP_<role>_<index>": "Host of that task",
     "PAI_PORT_LIST_<role>_<index>_<label>": "Ports of that task with this label",
     "PAI_<role>_<index>_<label>_PORT": "Same as `PAI_PORT_LIST_<role>_<index>_<label>`",
-    "PAI_TASK_ROLE_<role>_HOST_LIST": "`host:port` of every task of the role, with its first `http` port",
+    "PAI_TASK_ROLE_<role>_HOST_LIST": "`host:port` of the role's tasks as far as known; first `http` port",
     "PAI_TASK_ROLE_INSTANCES": "`role:index` of every task",
     "PAI_CURRENT_TASK_ROLE_NAME": "Role of this task",
     "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX": "Index of this task in its role, from 0",

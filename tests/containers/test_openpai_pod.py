@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from pai_runtime.task.exit_codes import UNEXPLAINED
 from tests.containers.pod import PATH, RUNTIME_DIR, Pod
 from tests.containers.runc import DOCKERS_CAPABILITIES, Ended, Mount
 from tests.fault_server import FaultServer, Reply
@@ -222,3 +223,14 @@ def test_a_job_with_all_plugins_is_the_same_as_in_a_local_run(
         assert (cluster.results / "copy.txt").read_text() == "data from git\n"
     for path in (path for path in (*pod.volume.rglob("*"), *pod.logs.rglob("*")) if path.is_file()):
         assert not any(secret in path.read_bytes() for secret in (b"w0rld-s3cret", b"t0ken-of-alice")), path
+
+
+def test_an_exit_code_of_the_command_is_not_taken_for_one_of_the_platform(
+    tmp_path: Path, bundle: Path, image: Image, registry: FaultServer
+) -> None:
+    cluster = _Cluster(tmp_path, "exit 250", registry)
+    pod = cluster.pod(bundle)
+    assert cluster.init(pod).code == 0
+    assert cluster.run_task(pod, image("busybox")).code == UNEXPLAINED
+    record = _record(pod.logs)
+    assert (record["exitCode"], record["originUserExitCode"]) == (UNEXPLAINED, 250)

@@ -204,6 +204,7 @@ def test_a_task_gets_what_it_requests(tmp_path: Path) -> None:
     assert resources(tmp_path) == {"requests": amounts, "limits": amounts}
     with_gpus = {**amounts, "nvidia.com/gpu": "2"}
     assert resources(tmp_path, gpu=2) == {"requests": with_gpus, "limits": with_gpus}
+    assert resources(tmp_path, cpu=0, memoryMB=0) == {"requests": {}, "limits": {}}
 
 
 def test_the_sku_type_says_which_gpus_and_where(tmp_path: Path) -> None:

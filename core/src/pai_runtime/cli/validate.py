@@ -5,20 +5,24 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from pai_runtime.cli import INVALID
+from pai_runtime.cli import CANNOT_RUN, INVALID
 from pai_runtime.cli.arguments import add_jobs, add_json, add_on, add_policy
 from pai_runtime.cli.library import JobLibrary
 from pai_runtime.cli.overrides import add_overrides, given_overrides
 from pai_runtime.cli.policy import given_host
 from pai_runtime.cli.user import user_name
 from pai_runtime.document.amounts import counted
+from pai_runtime.document.document import read_document
 from pai_runtime.document.problems import MOST_SHOWN, Problem, Problems, errors
+from pai_runtime.document.value import Value
 from pai_runtime.engines.code import find_code
 from pai_runtime.engines.local.placement import example_placement
+from pai_runtime.job.openpai import check_for_openpai
+from pai_runtime.job.secrets import masks
 from pai_runtime.plan.planning import JobFiles, plan_job
 from pai_runtime.runs.cannot_run import CannotRun
 from pai_runtime.task.record import replace
-from pai_runtime.terminal.output import report, report_problems, write_json, write_lines
+from pai_runtime.terminal.output import report, report_problems, say, write_json, write_lines
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,10 +33,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--strict", action="store_true", help="treat warnings as errors")
     add_json(parser)
     add_on(parser, "also check what the cluster of this engine profile (engines.yaml) can give")
+    parser.add_argument(
+        "--for",
+        dest="platform",
+        choices=["openpai"],
+        metavar="PLATFORM",
+        help="also check what the REST server of this platform, openpai, would refuse; not with --on",
+    )
 
 
 def main(args: argparse.Namespace) -> int:
     """Exit status 0 if all jobs are valid, 1 if one is not."""
+    if args.platform and args.on is not None:
+        say("--for and --on cannot be used together")
+        return CANNOT_RUN
     checked = _here(args) if args.on is None else _on_cluster(args)
     documents = []
     for job in args.jobs:
@@ -76,9 +90,13 @@ def _here(args: argparse.Namespace) -> Callable[[Path], Sequence[Problem]]:
     host, user = given_host(args.policy), user_name()
 
     def checked(job: Path) -> Sequence[Problem]:
-        files = JobFiles(job, args.secrets, given_overrides(args), JobLibrary(job, host))
         problems = Problems()
         with problems.caught():
+            given = read_document(job) if args.platform else job
+            files = JobFiles(given, args.secrets, given_overrides(args), JobLibrary(job, host))
+            if isinstance(given, Value):
+                problems.mask = masks({}, given)
+                check_for_openpai(given, problems)
             planner = plan_job(files, host, lambda job: example_placement(job, user), problems, lenient=True)
             # What only plugins can tell, each from its own parameters, and what they add up to.
             planner.plans(*((role, 0) for role in planner.job.roles))

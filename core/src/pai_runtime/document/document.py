@@ -13,8 +13,15 @@ from typing import Any, BinaryIO
 
 import yaml
 
-from pai_runtime.document.json_events import is_json, json_events
-from pai_runtime.document.problems import MOST_SHOWN, InvalidInput, Position, Problem, in_order
+from pai_runtime.document.json_events import is_json, json_events, without_comments
+from pai_runtime.document.problems import (
+    MOST_SHOWN,
+    InvalidInput,
+    Position,
+    Problem,
+    Problems,
+    in_order,
+)
 from pai_runtime.document.value import CHARACTERS_PER_NODE, Node, Source, Value, is_commands
 from pai_runtime.task.regular_file import open_regular
 
@@ -74,10 +81,19 @@ def decoded(data: bytes, file: str, required_by: Position | None = None) -> str:
         raise _invalid("not-utf-8", f"invalid UTF-8: byte 0x{byte:02x}", position) from None
 
 
-def parse_document(text: str, file: str) -> Value:
-    """The root of a text; `file` is its name in messages. Raises `InvalidInput`."""
+def parse_document(text: str, file: str, problems: Problems | None = None) -> Value:
+    """The root of a text; `file` is its name in messages. Raises `InvalidInput`.
+
+    With `problems`, faults of single values, such as unknown tags, are added to these: the rest can be read.
+    """
     source = Source(file, text)
-    return parse_source(source, lambda _: json_events(source)) if is_json(text) else parse_source(source)
+    if not is_json(text):
+        plain, comment = without_comments(text)
+        if comment is None or not is_json(plain):
+            return parse_source(source, problems=problems)
+        source = Source(file, plain)
+        source.comment = comment
+    return parse_source(source, lambda _: json_events(source), problems)
 
 
 def yaml_events(text: str) -> Iterator[Any]:
@@ -86,8 +102,12 @@ def yaml_events(text: str) -> Iterator[Any]:
     return iter(loader(text).get_event, None)  # half of the time that `yaml.parse` takes for the same
 
 
-def parse_source(source: Source, events: Callable[[str], Iterable[Any]] = yaml_events) -> Value:
-    """The root of a text, of which a parser finds these events. Raises `InvalidInput`."""
+def parse_source(
+    source: Source,
+    events: Callable[[str], Iterable[Any]] = yaml_events,
+    problems: Problems | None = None,
+) -> Value:
+    """The root of a text, of which a parser finds these events; see `parse_document`."""
     # Not left to the parser: it counts the bytes before the character.
     if strange := _NOT_YAML.search(source.text):
         message = f"invalid YAML: the character U+{ord(strange[0]):04X} is not allowed"
@@ -100,7 +120,7 @@ def parse_source(source: Source, events: Callable[[str], Iterable[Any]] = yaml_e
                 take(event)
     except yaml.MarkedYAMLError as error:
         raise InvalidInput([builder.syntax_problem(error)]) from None
-    return Value(builder.document())
+    return Value(builder.document(problems))
 
 
 class _Open:
@@ -139,10 +159,12 @@ class _Builder:
             yaml.AliasEvent: self._alias,
         }
 
-    def document(self) -> Node:
+    def document(self, problems: Problems | None) -> Node:
         if not self._roots:
             raise _invalid("empty", "the file is empty", self._source.whole)
-        if self._problems:
+        if problems:
+            problems.add(*self._problems)
+        elif self._problems:
             raise InvalidInput(in_order(self._problems))
         return self._roots[0]
 

@@ -13,6 +13,12 @@ import yaml
 from pai_runtime.document.value import Source
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]]|[^\s,:{}\[\]"]+')
+_MAY_BE_COMMENTED = re.compile(r"\s*(\{|/[/*])")
+_COMMENT_OR_STRING = re.compile(
+    r"""//[^\n\r]* | /\*.*?(?:\*/|\Z) | "(?:[^"\\]|\\.)*(?:"|\\?\Z)""", re.DOTALL | re.VERBOSE
+)
+"""What does not end where it should goes to the end: each character is looked at once."""
+_NOT_LINE_BREAK = re.compile(r"[^\n\r]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -25,6 +31,25 @@ def is_json(text: str) -> bool:
         return not any(_SURROGATE.search(json.loads(each)) for each in _strings(text))
     except (ValueError, RecursionError):
         return False
+
+
+def without_comments(text: str) -> tuple[str, int | None]:
+    """A text that may be JSON with spaces in the place of comments, and where the first one was, if any.
+
+    Comments are those of JavaScript, as OpenPAI's portal lets people write them.
+    """
+    if not _MAY_BE_COMMENTED.match(text):
+        return text, None
+    first: int | None = None
+
+    def blank(match: re.Match[str]) -> str:
+        nonlocal first
+        if match[0].startswith('"'):
+            return match[0]
+        first = match.start() if first is None else first
+        return _NOT_LINE_BREAK.sub(" ", match[0])
+
+    return _COMMENT_OR_STRING.sub(blank, text), first
 
 
 def json_events(source: Source) -> Iterator[Any]:

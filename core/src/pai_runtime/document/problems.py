@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Any, Literal
 
 from pai_runtime.document.printable import printable
-from pai_runtime.task.record import field, record
+from pai_runtime.task.record import field, record, replace
 
 MOST_SHOWN = 100
 """Problems that are shown: nobody reads more of them, and a file may have a hundred thousand."""
@@ -170,6 +170,16 @@ class Problems:
     def has_errors(self) -> bool:
         """Whether one of them is more than a warning."""
         return bool(errors(self._found))
+
+    def tolerate(self, is_harmless: Callable[[Problem], bool], consequence: str) -> None:
+        """Make warnings of errors that are harmless; their messages end with the `consequence`."""
+
+        def tolerated(problem: Problem) -> Problem:
+            if problem.severity != "error" or not is_harmless(problem):
+                return problem
+            return replace(problem, message=f"{problem.message}; {consequence}", severity="warning")
+
+        self._found = dict.fromkeys(map(tolerated, self._found))
 
     def check(self) -> None:
         """Raise `InvalidInput` with all of them, if there is an error."""

@@ -22,12 +22,16 @@ def is_commands(key: object) -> bool:
 
 
 class Source:
-    """The text of a file; `file` is its name in messages, `required_by` as in `Position`."""
+    """The text of a file; `file` is its name in messages, `required_by` as in `Position`.
+
+    `comment` is the index of the first comment that was left out of JSON; None, if there was none.
+    """
 
     def __init__(self, file: str, text: str, required_by: Position | None = None) -> None:
         self.file = file
         self.text = text
         self.required_by = required_by
+        self.comment: int | None = None
 
     def position(self, index: int) -> Position:
         """The position of a character."""

@@ -77,7 +77,7 @@ def build_job(root: Value, secrets: Mapping[str, Value], plugins: JobPlugins, pr
         deployments=_deployments(root, problems),
         deployment=string(defaults, "deployment"),
         extras=tuple(_extras(extras, PLUGIN_LIST)),
-        storages=tuple(mappings(extras, "storages")),
+        storages=_storages(extras, "storages"),
         environment=tuple(name.text for name in strings(extras, "environment")),
         gang=gang is None or gang.data is not False,
         hold=duration.seconds(text(extras, "holdOnFailure") or "0") or 0,
@@ -146,7 +146,7 @@ def build_prerequisite(written: Value, plugins: JobPlugins) -> Prerequisite:
         failure_policy=_policy(value),
         properties={**below, **own},
         parameters={**below, **given},
-        storages=tuple(mappings(value, "requireStorages")),
+        storages=_storages(value, "requireStorages"),
         value=value,
     )
 
@@ -166,13 +166,13 @@ def _role(value: Value, extras: Value | None) -> TaskRole:
         instances=whole(value, "instances") or 1,
         min_failed=whole(completion, "minFailedInstances") or None,
         min_succeeded=whole(completion, "minSucceededInstances") or None,
-        retries=whole(value, "taskRetryCount") or 0,
+        retries=max(0, whole(value, "taskRetryCount") or 0),
         docker_image=string(value, "dockerImage"),
         refers={key: name for key, name in refers.items() if name},
         prerequisites=names(value, "prerequisites"),
         commands=tuple(children(value, "commands")),
-        cpu=whole(resources, "cpu") or 1,
-        memory_mb=whole(resources, "memoryMB") or 1,
+        cpu=1 if (cpu := whole(resources, "cpu")) is None else cpu,
+        memory_mb=1 if (memory := whole(resources, "memoryMB")) is None else memory,
         gpu=whole(resources, "gpu") or 0,
         shm_mb=whole(options, "shmMB") or 0,
         ports={label: count for label, count in counts.items() if count is not None},
@@ -207,6 +207,11 @@ def _extras(holder: Value | None, key: str) -> Iterator[Extra]:
                 parameters=_values(value.get("parameters")),
                 value=value,
             )
+
+
+def _storages(holder: Value | None, key: str) -> tuple[Value, ...]:
+    """Those that have a name; the platform skips others, too."""
+    return tuple(storage for storage in mappings(holder, key) if storage.get("name"))
 
 
 def _report_second(value: Value, first: Value, what: str, problems: Problems) -> None:

@@ -78,6 +78,10 @@ class Extra:
     parameters: Mapping[str, Value]
     value: Value
 
+    def is_for(self, role: str) -> bool:
+        """Whether the tasks of a role have this use."""
+        return self.roles is None or role in (name.text for name in self.roles)
+
 
 @record(frozen=True)
 class Deployed:

@@ -24,7 +24,23 @@ def warn_of_no_effect(job: Job, plugins: JobPlugins, problems: Problems) -> None
         if retries and role.retries and job.gang:
             message = "has no effect while the tasks start together; set extras.gangAllocation to false"
             problems.add(_warning(retries, message))
+        elif retries and retries.data and not role.retries:
+            message = "means 0 here: a task is not retried without limit, as by OpenPAI"
+            problems.add(_warning(retries, message, found=retries.text, expected="at least 0"))
+    _check_deployments(job, problems)
     _check_unused(job, problems)
+
+
+def _check_deployments(job: Job, problems: Problems) -> None:
+    """The platform takes any field of a deployment."""
+    schema = package_schema("pai_runtime.job", "job.schema.json")
+    known = schema["$defs"]["deployment"]["properties"]
+    for deployment in job.deployments.values():
+        for value in deployment.value.values():
+            if value.key not in known:
+                meant = problems.suggestions.near_miss(str(value.key), known)
+                message = "unknown field, which has no effect"
+                problems.add(_warning(value, message, code="unknown-field", suggestion=meant))
 
 
 def _ignored(job: Job) -> Iterator[Value]:

@@ -98,7 +98,9 @@ class Renderer:
     """Renders the values that stand in one place: in a role, in a prerequisite, or in both.
 
     Without a role, ``$data``, ``$script`` and ``$output`` are left as they are: what they mean is not
-    decided there. They are faults where nothing is decided later, in what is `final`.
+    decided there. They are faults where nothing is decided later, in what is `final`. What is
+    `rendered_before` has had all references resolved but those to secrets; others that are left in it are
+    no faults, but text.
     """
 
     def __init__(
@@ -108,12 +110,14 @@ class Renderer:
         prerequisite: Prerequisite | None = None,
         *,
         final: bool = False,
+        rendered_before: bool = False,
     ) -> None:
         self._references = references
         self._job = references.job
         self._role = role
         self._prerequisite = prerequisite
         self._final = final
+        self._rendered_before = rendered_before
         self._inside: list[Value] = []
         self._deepest = 0
         self._rendered: dict[Hashable, _Rendered] = {}
@@ -159,7 +163,10 @@ class Renderer:
             # It is not in the source as it is if it was written with escapes, or over two lines.
             index = source.text.find(match[0], start, value.node.end)
             is_comment = _is_in_comment(match, value)
-            consequence = "; in a comment, it does no harm" if is_comment else ""
+            is_text = self._rendered_before and match[1] != "$secrets"
+            consequence = (
+                "; in a comment, it does no harm" if is_comment else "; it stays as it is" if is_text else ""
+            )
             problems.add(
                 Problem(
                     "reference-to-nothing",
@@ -167,18 +174,18 @@ class Renderer:
                     value.position if index < 0 else source.position(index),
                     value.field,
                     suggestion=problems.suggestions.near_miss(error.word, error.known),
-                    severity="warning" if is_comment else error.severity,
+                    severity="warning" if is_comment or is_text else error.severity,
                 )
             )
             return match[0]
 
     def _inserted(self, found: _Found, *, as_text: bool) -> Any:
         value = found.value
-        if as_text and isinstance(value.data, list) and len(value.data) == 1:
-            (value,) = value.values()  # a uri may be written as a string or as a list of strings
-        if as_text and isinstance(value.data, (dict, list)):
-            kind = "list" if isinstance(value.data, list) else "mapping"
-            raise _NothingThere(f"it is a {kind}, and a string can contain only a single value")
+        if as_text and isinstance(value.data, list):  # as OpenPAI joins them
+            items = (_Found(item, found.template, found.owner) for item in value.values())
+            return ",".join(str(self._inserted(item, as_text=True)) for item in items)
+        if as_text and isinstance(value.data, dict):
+            raise _NothingThere("it is a mapping, and a string can contain only a single value")
         self._references.budget.add(value.node.size, value.position)
         if not found.template:
             return value.text if as_text else value.data
@@ -297,8 +304,8 @@ def _check_available(root: str, value: Value) -> None:
 
 
 def _is_in_comment(match: re.Match[str], value: Value) -> bool:
-    """Whether a reference stands in a line of shell commands that is a comment."""
-    if value.above is None or not is_commands(value.above.key):
+    """Whether a reference stands in a line of shell commands, or of a whole script, that is a comment."""
+    if value.above is not None and not is_commands(value.above.key):
         return False
     return match.string[: match.start()].rpartition("\n")[2].lstrip().startswith("#")
 

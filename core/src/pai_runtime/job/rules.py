@@ -37,6 +37,11 @@ _LIKELY_MISSPELT_IN_IMAGE: Final = {
 }
 """A docker image has no properties for a plugin; without its login, it cannot be pulled."""
 
+_OF_IMAGES: Final = frozenset(
+    {"protocolVersion", "name", "type", "version", "contributor", "description", "auth", "uri", "callbacks"}
+)
+"""Fields of a docker image; of callbacks, an error tells."""
+
 _LOGIN: Final = frozenset({"username", "password", "registryuri"})
 
 
@@ -173,6 +178,10 @@ def check_prerequisite(prerequisite: Prerequisite, problems: Problems) -> None:
             problems.add(
                 Problem("unknown-field", "unknown field", value.key_position, value.field, suggestion=meant)
             )
+        elif is_image and key not in _OF_IMAGES and prerequisite.value.get("uri"):
+            message = "has no effect on a docker image, and OpenPAI refuses the job for it"
+            where = value.key_position, value.field
+            problems.add(Problem("unknown-field", message, *where, severity="warning"))
 
 
 def check_circles(job: Job, problems: Problems) -> None:

@@ -86,7 +86,7 @@ class RoleResolver:
 
     def _of_extras(self) -> Iterator[JobUse]:
         for extra in self._job.extras:
-            if extra.roles is None or self._role.name in (name.text for name in extra.roles):
+            if extra.is_for(self._role.name):
                 self._references.budget.add(extra.value.node.size, extra.value.position)
                 yield JobUse(
                     plugin=extra.plugin,

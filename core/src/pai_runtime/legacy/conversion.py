@@ -11,10 +11,12 @@ from typing import Any, Final
 
 from pai_runtime.document.document import MAX_NODES
 from pai_runtime.document.problems import DocumentPath, InvalidInput, Problem, Problems, Severity
+from pai_runtime.document.secret_names import names_secret
 from pai_runtime.document.value import Node, Value
 from pai_runtime.legacy.check import check_version_1
 from pai_runtime.legacy.names import identifiers, job_name
 from pai_runtime.legacy.nodes import items, new_node, not_null, required
+from pai_runtime.legacy.numbers import with_numbers
 from pai_runtime.task.framework_name import framework_name
 from pai_runtime.task.record import record
 
@@ -36,6 +38,10 @@ class Conversion:
 
 def converted(root: Value, problems: Problems) -> Conversion:
     """The job in version 2; raises `InvalidInput` for what is wrong in version 1, and reports decisions."""
+    if (comment := root.node.source.comment) is not None:
+        where = root.node.source.position(comment)
+        problems.add(Problem("comments", "its comments are left out", where, severity="note"))
+    root = with_numbers(root)
     check_version_1(root, problems)
     problems.check()
     return _Converter(root, problems).conversion()
@@ -49,6 +55,7 @@ class _Converter:
         self._problems = problems
         self._comments: dict[DocumentPath, list[str]] = {}
         self._has_tag = False
+        self._secrets: dict[str, Node] = {}
         roles = root.get("taskRoles")
         self._roles = list(roles.values()) if roles else []
         names = [str(role.data["name"]) for role in self._roles]
@@ -66,8 +73,9 @@ class _Converter:
             "protocolVersion": 2,
             "name": new_node(name.node, chosen),
             "type": "job",
-            "jobRetryCount": given.node if (given := not_null(root, "retryCount")) else None,
+            "jobRetryCount": self._retries(),
             "parameters": {_TAG: "<%"} if self._has_tag else None,
+            "secrets": self._secrets or None,
             "prerequisites": prerequisites,
             "taskRoles": roles,
             "defaults": {"virtualCluster": virtual_cluster.node} if virtual_cluster else None,
@@ -75,6 +83,14 @@ class _Converter:
         }
         node = new_node(root.node, {key: each for key, each in document.items() if each is not None})
         return Conversion(Value(node), self._comments)
+
+    def _retries(self) -> Node | None:
+        given = not_null(self._root, "retryCount")
+        if given is None or given.data >= 0:
+            return given.node if given else None
+        message = "below 0, it means retries without limit, which there are not here: none"
+        self._say(given, message, ("jobRetryCount",), "decided", "warning")
+        return new_node(given.node, 0)
 
     def _prerequisites(self) -> list[Node]:
         image = required(self._root, "image")
@@ -173,11 +189,24 @@ class _Converter:
             made.append(self._export(code, "PAI_CODE_DIR", value))
         variables = not_null(self._root, "jobEnvs")
         given = variables.values() if variables else ()
-        made += [self._export(each, str(each.key), _quoted(each.text)) for each in given]
+        made += [self._exported(each, str(each.key)) for each in given]
         if len(self._roles) * sum(each.size for each in made) > MAX_NODES:
             message = f"in every task role, they are more than {MAX_NODES} values"
             raise InvalidInput([(variables or self._root).problem("too-many-values", message)])
         return made
+
+    def _exported(self, given: Value, name: str) -> Node:
+        """The command that sets a variable of ``jobEnvs``; what is named like a secret becomes one."""
+        if isinstance(given.data, bool) or not given.text or not names_secret(name):
+            return self._export(given, name, _quoted(given.text))
+        message = "a secret of version 2, as its name says; not shown in plans and logs"
+        self._say(given, message, ("secrets", name), "secret", "note")
+        # The value is inserted as it is: between quotes, so without any.
+        parts = given.text.split("'")
+        self._secrets[name] = new_node(given.node, parts if len(parts) > 1 else given.text)
+        paths = [f"{name}[{number}]" for number in range(len(parts))] if len(parts) > 1 else [name]
+        value = '"\'"'.join(f"'<% $secrets.{path} %>'" for path in paths)
+        return new_node(given.node, f"export {name}={value}")
 
     def _export(self, given: Value, name: str, value: str) -> Node:
         return self._without_references(new_node(given.node, f"export {name}={value}"), given, ("taskRoles",))

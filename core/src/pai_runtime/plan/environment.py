@@ -2,8 +2,8 @@
 
 What an engine alone knows is not here: ``PAI_WORK_DIR`` and the like are set where the task runs. Nor is what
 an engine does not know yet: where the address of a task comes later, the variables with that address are left
-out, and whoever learns it adds them to the peers of `pai_runtime.task.plan.SharedVariables` before the task
-starts.
+out, and so is it in the list of its role; whoever learns it adds them to the peers of
+`pai_runtime.task.plan.SharedVariables` before the task starts.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -133,8 +133,7 @@ class JobEnvironment:
                 listed = ",".join(map(str, ports))
                 yield f"PAI_PORT_LIST_{name}_{index}_{label}", listed
                 yield f"PAI_{name}_{index}_{label}_PORT", listed
-        if len(http) == role.instances:
-            yield f"PAI_TASK_ROLE_{name}_HOST_LIST", ",".join(http)
+        yield f"PAI_TASK_ROLE_{name}_HOST_LIST", ",".join(http)
 
 
 def _of_task(role: TaskRole, index: int) -> dict[str, str]:

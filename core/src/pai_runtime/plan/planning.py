@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pai_runtime.document.problems import Problem, Problems
+from pai_runtime.document.value import Value
 from pai_runtime.host.discovery import Manifest, Plugin
 from pai_runtime.host.host import Host, Unavailable, check_parameters
 from pai_runtime.job.load import load_job
@@ -23,12 +24,12 @@ if TYPE_CHECKING:
 
 @record(frozen=True)
 class JobFiles:
-    """A job file, a YAML file with values for its secrets, and what the command line changes.
+    """A job file or its document, a YAML file with values for its secrets, what the command line changes.
 
     `open_library` opens what has the definitions that it requires.
     """
 
-    job: Path
+    job: Path | Value
     secrets: Path | None = None
     overrides: Overrides = NO_OVERRIDES
     open_library: "OpenLibrary | None" = None

@@ -36,7 +36,22 @@ def _end_of_log(folder: str, name: str, most: int, tail: bytes) -> bytes:
     text, number = _end_of_file(folder, name, most), 0
     while earlier := _end_of_file(folder, f"{name}.{(number := number + 1)}", most - len(text)):
         text = earlier + text
+    for each in _earlier(folder, name):
+        text = _end_of_file(folder, each, most - len(text)) + text
     return text if tail in text else text + b"\n" + tail
+
+
+def _earlier(folder: str, name: str) -> list[str]:
+    """The earlier files of a log that has them under the names of multilog, the youngest first."""
+    from pai_runtime.task.earlier_logs import earlier_names  # noqa: PLC0415 - not for every hook
+    from pai_runtime.task.folder import Folder  # noqa: PLC0415 - as above
+
+    above, slash, _ = name.rpartition("/")
+    try:
+        with Folder.at(folder) as logs, logs.folder(above) as own:
+            return [f"{above}{slash}{each}" for each in earlier_names(own.names())]
+    except OSError:
+        return []
 
 
 def _end_of_file(folder: str, name: str, most: int) -> bytes:

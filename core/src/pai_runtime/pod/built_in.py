@@ -21,6 +21,7 @@ from pai_runtime.plan.environment import Placement, TaskName
 from pai_runtime.plan.planning import job_plugins, planned_roles
 from pai_runtime.pod.config_files import given_document, read_text
 from pai_runtime.pod.directories import Directories
+from pai_runtime.pod.exit_spec import listed_codes
 from pai_runtime.pod.given_run import JOB_FILE, engine_variables, given_job, given_overrides
 from pai_runtime.pod.init_failed import InitFailed
 from pai_runtime.pod.init_log import InitLog
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
 FRAMEWORK_FILE: Final = "framework.json"
 """In the directory of init plugins, where those that are commands leave it and look for it."""
 
+RENDERER: Final = "userCommandRender"
+"""The init plugin that takes the command from the platform."""
+
 PORT_TAKEN, NO_IMAGE = 253, 254
 """Exit codes of the init container."""
 
@@ -53,7 +57,8 @@ _T = TypeVar("_T")
 class Pod:
     """What init works with. `init` and `runtime` are the open directories of these names.
 
-    `peers`: how the tasks reach each other, in a pod that an engine has made from a job.
+    `peers`: how the tasks reach each other, in a pod that an engine has made from a job. `is_command_given`:
+    the platform gives the command of the task, in which it has resolved the references.
     """
 
     environment: Mapping[str, str]
@@ -64,6 +69,7 @@ class Pod:
     log: InitLog
     problems: Problems
     peers: Peers | None = None
+    is_command_given: bool = False
 
     @property
     def has_framework(self) -> bool:
@@ -133,10 +139,12 @@ def load_config(pod: Pod, made: Made) -> Made:
     secrets, plugins = job_secrets(pod.directories), job_plugins(pod.host)
     given = given_job(pod.directories) if pod.peers else None
     text = read_text(given) if given else made.framework.job_file if made.framework else None
+    is_accepted = pod.has_framework and pod.is_command_given
     if text is not None:
         if not given or not given.is_relative_to(pod.directories.secrets):
             pod.runtime.write(JOB_FILE, text, sync=False)
-        document = parse_document(text, str(pod.directories.runtime / JOB_FILE))
+        path = str(pod.directories.runtime / JOB_FILE)
+        document = parse_document(text, path, pod.problems if is_accepted else None)
         overrides = given_overrides(pod.directories) if pod.peers else NO_OVERRIDES
         library = partial(_opened_library, pod)
         job = load_job(document, secrets, plugins, pod.problems, overrides, library)
@@ -145,9 +153,23 @@ def load_config(pod: Pod, made: Made) -> Made:
         role = pod.environment.get("PAI_CURRENT_TASK_ROLE_NAME") or "taskrole"
         job = load_task(_runtime_config(pod), name, role, secrets, plugins, pod.problems)
     roles = planned_roles(job, pod.host, pod.problems)
+    if is_accepted:
+        _tolerate(pod, job)
     pod.problems.check()
     pod.log.say(*problem_lines(pod.problems.in_order))
     return replace(made, job=job, roles=tuple(roles))
+
+
+def _tolerate(pod: Pod, job: Job) -> None:
+    """Let what is wrong with the job, and cannot affect this task, be a warning."""
+    from pai_runtime.pod.accepted_job import tolerate_what_is_not_used
+    from pai_runtime.pod.placement import UnknownTask, own_task
+
+    try:
+        role, _ = own_task(job, pod.environment)
+    except UnknownTask as error:
+        raise InitFailed(1, str(error)) from None
+    tolerate_what_is_not_used(job, job.roles[role], pod.host, pod.problems)
 
 
 def find_peers(pod: Pod, made: Made) -> Made:
@@ -184,7 +206,9 @@ def plan_task(pod: Pod, made: Made) -> Made:
     plan = Planner(job, pod.host, made.roles, placement, pod.problems).plans(own)[own]
     pod.problems.check()
     plan = replace(plan, environment=(*plan.environment, *variables))
-    if not pod.has_framework and pod.peers is None:
+    if pod.has_framework:
+        plan = replace(plan, listed_codes=listed_codes(pod.directories))
+    elif pod.peers is None:
         plan = with_optional_storages(plan, job)
     pod.log.say(f"the task is {plan.role}-{plan.index}; plugins: {_plugins(plan)}")
     return replace(made, plan=plan)
@@ -222,11 +246,16 @@ def check_images(pod: Pod, made: Made) -> Made:
     from pai_runtime.network.deadline import Deadline
     from pai_runtime.pod.image_check import SECONDS, check_image
 
-    prerequisite = job.prerequisites[name.text, "dockerimage"]
-    image = Renderer(References(job, pod.problems), prerequisite=prerequisite).data(prerequisite.value)
-    pod.problems.check()
+    problems = Problems(pod.problems.mask)
+    prerequisite = job.prerequisites.get((name.text, "dockerimage"))
+    image = prerequisite and Renderer(References(job, problems), prerequisite=prerequisite).data(
+        prerequisite.value
+    )
+    if not image or problems.has_errors or not isinstance(image.get("uri"), str):
+        pod.log.say("[WARNING] the image is not checked: the job does not say which it is")
+        return made
     image = fill({key: image.get(key) for key in ("uri", "auth")}, made.secrets)
-    verdict = check_image(str(image["uri"]), image["auth"], Deadline(SECONDS), pod.log.say)
+    verdict = check_image(image["uri"], image["auth"], Deadline(SECONDS), pod.log.say)
     if verdict.outcome == "missing":
         raise InitFailed(NO_IMAGE, verdict.message)
     pod.log.say(f"[WARNING] {verdict.message}" if verdict.outcome == "unknown" else verdict.message)
@@ -252,7 +281,7 @@ INIT_PLUGINS: Final[Mapping[str, Callable[[Pod, Made], Made]]] = {
     "runtimePlugins": plan_task,
     "portChecker": check_ports,
     "imageChecker": check_images,
-    "userCommandRender": render_command,
+    RENDERER: render_command,
     "peerBarrier": find_peers,
 }
 """By name."""

@@ -26,7 +26,7 @@ from pai_runtime.task.exit_codes import RUNTIME_ERROR
 from pai_runtime.task.fast_json import dumps
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.interpreter import hook_argv
-from pai_runtime.task.launch import LaunchOptions
+from pai_runtime.task.launch import LaunchOptions, Rotation
 from pai_runtime.task.memfd import ScratchFile
 
 TYPE_CHECKING = False
@@ -56,7 +56,11 @@ def main() -> int:
     _take_back(image_environment(os.environ))
     umask = os.umask(0o022)  # logs and records are for everybody
     options = LaunchOptions(
-        termination_log=TERMINATION_LOG, phases="rest", work=_working_directory(), umask=umask
+        termination_log=TERMINATION_LOG,
+        phases="rest",
+        work=_working_directory(),
+        umask=umask,
+        rotation=Rotation(tai64n="FC_FRAMEWORK_NAME" in os.environ),
     )
     path = os.environ.get(RUNTIME_DIR) or f"{VOLUME}/runtime.d"
     try:

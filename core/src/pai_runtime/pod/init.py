@@ -23,7 +23,7 @@ from typing import Final
 from pai_runtime.document.printable import printable
 from pai_runtime.document.problems import InvalidInput, Problems, problem_lines
 from pai_runtime.host.host import Host
-from pai_runtime.pod.built_in import Made, Pod
+from pai_runtime.pod.built_in import RENDERER, Made, Pod
 from pai_runtime.pod.directories import BadDirectory, Directories, pod_directories
 from pai_runtime.pod.exit_spec import leave_exit_spec
 from pai_runtime.pod.given_run import given_peers
@@ -33,6 +33,7 @@ from pai_runtime.pod.init_failed import InitFailed
 from pai_runtime.pod.init_log import InitLog
 from pai_runtime.pod.init_plugins import run_init_plugin
 from pai_runtime.pod.stopping import Stopped, check_stopped, raise_stopped
+from pai_runtime.pod.user_command import VARIABLE as GIVEN_COMMAND
 from pai_runtime.pod.volume import keep_from_others, open_to_all, remove_leftovers
 from pai_runtime.task.folder import Folder
 
@@ -122,9 +123,11 @@ def _init(
         except InvalidInput as error:  # jobs run without it
             log.say(*(f"[WARNING] {line}" for line in problem_lines(error.problems)))
         peers = given_peers(directories)
-        pod = Pod(environment, directories, init, runtime, host(), log, problems, peers)
+        known = host()
+        plugins = read_init_plugins(environment, directories, known, has_peers=peers is not None)
+        is_given = bool(environment.get(GIVEN_COMMAND)) and any(each.name == RENDERER for each in plugins)
+        pod = Pod(environment, directories, init, runtime, known, log, problems, peers, is_given)
         made = Made()
-        plugins = read_init_plugins(environment, directories, pod.host, has_peers=peers is not None)
         for plugin in plugins:
             made = run_init_plugin(plugin, pod, made)
         if made.plan is None:

@@ -1,6 +1,7 @@
 """The user's command as the platform gives it to the init container, in ``USER_CMD``.
 
-It is the script of the role, with deployment and parameters already in it; secrets are still references.
+It is the script of the role, with deployment and parameters already in it; secrets are still references, and
+so is what refers to nothing.
 """
 
 from pai_runtime.document.problems import InvalidInput, Position, Problem, Problems
@@ -20,6 +21,6 @@ def user_command(script: str, job: Job, role: str, problems: Problems) -> Comman
         message = "expected text in UTF-8, found other bytes"
         raise InvalidInput([Problem("not-utf-8", message, Position(VARIABLE))]) from None
     value = Value(Node(Source(VARIABLE, script), 0, len(script), script, script))
-    rendered = Renderer(References(job, problems), job.roles[role]).text(value)
+    rendered = Renderer(References(job, problems), job.roles[role], rendered_before=True).text(value)
     problems.check()
     return Command(rendered.strip() + "\n", VARIABLE, job.nounset)

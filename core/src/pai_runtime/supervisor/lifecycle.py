@@ -9,11 +9,14 @@
 5. ``taskSucceeds`` after ``ok``, ``taskFails`` after anything else but ``cancelled``, then ``taskExits``
    always: for every use that was started, in reverse order, whatever else fails.
 6. With strict callbacks, ``ok`` becomes ``failed`` if any of these has failed.
+
+Where the platform knows a list of exit codes only, what no rule explains, or explains by another code, ends
+with `UNEXPLAINED`: a platform takes a code of the user's for one of its own.
 """
 
 from __future__ import annotations
 
-from pai_runtime.task.exit_codes import CALLBACK_FAILED, RUNTIME_ERROR, SETUP_FAILED, TIMEOUT
+from pai_runtime.task.exit_codes import CALLBACK_FAILED, RUNTIME_ERROR, SETUP_FAILED, TIMEOUT, UNEXPLAINED
 from pai_runtime.task.outcome import CallbackFailure, Result, how_it_failed
 from pai_runtime.task.runtime_log import EXPLAINED
 
@@ -89,16 +92,17 @@ def run_task(
     init = init or run_init(plan, runner, say)
     set_up = init if init.result else _start_uses(plan, init.started, runner, say)
     result = set_up.result or _run_command(plan.command, runner, say)
-    runner.decided(result)
+    runner.decided(_told(plan, result))
     if result.outcome in _EXPLAINABLE:
         result = _explained(plan, result, runner)
-        runner.decided(result)
+        runner.decided(_told(plan, result))
         _say_why(result.analysis, say)
+    result = _told(plan, result, say)
     if plan.hold and result.outcome in ("failed", "setup-failed"):
         runner.hold(result)
     failures = tuple(_finish(plan, set_up.started, result, runner, say))
     if plan.strict_callbacks and result.outcome == "ok" and failures:
-        result = _failed_by(failures[0], result)
+        result = _told(plan, _failed_by(failures[0], result), say)
         runner.decided(result)
     return result, failures
 
@@ -118,6 +122,17 @@ def _explained(plan: Plan, result: Result, runner: Runner) -> Result:
         if analysis := runner.analyze(step, plan.uses[step.use], result):
             return replace(result, code=analysis.code, analysis=analysis)
     return result
+
+
+def _told(plan: Plan, result: Result, say: Callable[[str], None] | None = None) -> Result:
+    """The result as the platform is told, with a code that it knows."""
+    is_known = result.analysis is not None or result.outcome == "cancelled"
+    if plan.listed_codes is None or result.outcome == "ok" or (is_known and result.code in plan.listed_codes):
+        return result
+    if say:
+        why = "the exit spec of the cluster does not list it" if is_known else "no rule explains it"
+        say(f"[INFO] exit code {result.code} is told to the platform as {UNEXPLAINED}: {why}")
+    return replace(result, code=UNEXPLAINED)
 
 
 def _say_why(analysis: Analysis | None, say: Callable[[str], None]) -> None:

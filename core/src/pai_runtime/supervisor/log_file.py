@@ -6,6 +6,7 @@ import os
 import time
 
 from pai_runtime.task.console import Console
+from pai_runtime.task.earlier_logs import earlier_names, next_name
 from pai_runtime.task.log_times import RECORD_BYTES, record
 
 TYPE_CHECKING = False
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 class LogFile:
     """A file that grows to its size, and then goes on as a new one under the same name.
 
-    Earlier files are ``<name>.1`` (the youngest), ``<name>.2``, … A full disk, or a folder that is gone,
-    loses log lines and never the job.
+    Earlier files are ``<name>.1`` (the youngest), ``<name>.2``, …, or as multilog names them. A full disk,
+    or a folder that is gone, loses log lines and never the job.
     """
 
     def __init__(self, folder: Folder, name: str, rotation: Rotation) -> None:
@@ -68,8 +69,20 @@ class LogFile:
 
     def _rotate(self) -> None:
         self._close()
-        self._make_room(self._name)
+        self._set_aside()
         self._open_fd()
+
+    def _set_aside(self) -> None:
+        """Give what is full the name of an earlier file, and keep no more of these than are asked for."""
+        if not self._rotation.tai64n:
+            self._make_room(self._name)
+            return
+        above, _, name = self._name.rpartition("/")
+        with self._folder.folder(above) as folder:
+            if folder.exists(name):
+                folder.move(name, folder, next_name(folder.names()))
+            for each in earlier_names(folder.names())[self._rotation.count - 1 :]:
+                folder.unlink(each)
 
     def _make_room(self, path: str) -> None:
         """Give a file and the earlier ones their next names."""
@@ -154,7 +167,7 @@ class TimedLogFile(LogFile):
 
     def _rotate(self) -> None:
         self._close()
-        self._make_room(self._name)
+        self._set_aside()
         try:
             self._make_room(self._times)  # before the log is there again, as `LogFollower` expects
         except OSError:

@@ -8,6 +8,7 @@ from pai_runtime.supervisor.log_file import LogFile, TimedLogFile
 from pai_runtime.supervisor.user_log import LinesInTurn, UserLog
 from pai_runtime.task.console import Console, LinePrefix
 from pai_runtime.task.folder import Folder
+from pai_runtime.task.launch import Rotation
 from pai_runtime.task.layout import LOGS, RUNTIME_LOG, USER_LOG, USER_LOG_TIMES
 from pai_runtime.task.masking import Masker, Masks
 from pai_runtime.task.runtime_log import PRINTED, line_prefix
@@ -128,7 +129,8 @@ class Logs:
         rotation = options.rotation
         both = LinesInTurn(TimedLogFile(folder, path(USER_LOG), path(USER_LOG_TIMES), rotation), self._tail)
         self.masks = masks
-        self._runtime_file = _RuntimeFile(LogFile(folder, path(RUNTIME_LOG), rotation))
+        by_number = Rotation(rotation.size, rotation.count)  # the platform looks for no earlier one
+        self._runtime_file = _RuntimeFile(LogFile(folder, path(RUNTIME_LOG), by_number))
         self.runtime = self.runtime_stream()
         self.stdout, self.stderr = (
             UserLog(

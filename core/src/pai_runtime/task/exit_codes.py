@@ -8,3 +8,5 @@ RUNTIME_ERROR = 241
 """The runtime itself could not run the task."""
 TIMEOUT = 242
 """The time limit ended the task."""
+UNEXPLAINED = 255
+"""In a pod of OpenPAI: no rule explains the failure, or its exit spec does not list the code."""

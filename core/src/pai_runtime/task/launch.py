@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from dataclasses import dataclass as record
     from dataclasses import field
+    from typing import Any
 
     from pai_runtime.task.vocabulary import Phases
 else:
@@ -57,10 +58,15 @@ _KEYS = {name: _camel(name) for name in _KINDS}
 
 @record(frozen=True)
 class Rotation:
-    """How much of a log is kept: `count` files of at most `size` bytes, the live one included."""
+    """How much of a log is kept: `count` files of at most `size` bytes, the live one included.
+
+    Earlier files of the user's logs are ``current.1`` and so on, or with `tai64n` as multilog names them
+    (`pai_runtime.task.earlier_logs`).
+    """
 
     size: int = 256 * 1024 * 1024
     count: int = 2
+    tai64n: bool = False
 
 
 @record(frozen=True)
@@ -145,7 +151,7 @@ class LaunchOptions:
         return cls(**fields)
 
 
-def _rotation(given: Mapping[str, int]) -> Rotation:
+def _rotation(given: Mapping[str, Any]) -> Rotation:
     try:
         return Rotation(**given)
     except TypeError as error:

@@ -218,6 +218,7 @@ class Plan:
     `hold` says for how many seconds a task that failed is kept as it is, for somebody to look at it.
     `strict_callbacks` says that a callback that fails after the command fails the task.
     `permanent_codes` are the exit codes of the task after which a retry is in vain, in order.
+    `listed_codes` are those that its platform knows, if it misreads all others; None: any may be told.
     """
 
     job: str
@@ -239,6 +240,7 @@ class Plan:
     warnings: tuple[str, ...] = ()
     shared: SharedVariables = field(default_factory=SharedVariables)
     permanent_codes: tuple[int, ...] = ()
+    listed_codes: tuple[int, ...] | None = None
 
     def variables(self) -> Iterator[Variable]:
         """All variables that are set before the first step; of two with one name, the last one counts."""
@@ -292,6 +294,7 @@ class Plan:
             "strictCallbacks": self.strict_callbacks,
             "warnings": list(self.warnings),
             **({"permanentCodes": list(self.permanent_codes)} if self.permanent_codes else {}),
+            **({} if self.listed_codes is None else {"listedCodes": list(self.listed_codes)}),
         }
 
     @classmethod
@@ -325,6 +328,7 @@ class Plan:
                 warnings=tuple(document["warnings"]),
                 shared=SharedVariables(**document["shared"]),
                 permanent_codes=tuple(document.get("permanentCodes", ())),
+                listed_codes=tuple(document["listedCodes"]) if "listedCodes" in document else None,
             )
         except (KeyError, TypeError) as error:
             raise PlanError(f"not a plan: {error!r}") from error

@@ -111,7 +111,7 @@ def _check_machines(role: TaskRole, profile: KubernetesProfile, problems: Proble
 
 
 def _check_shared_memory(role: TaskRole, problems: Problems) -> None:
-    if role.shm_mb > role.memory_mb:
+    if role.shm_mb > role.memory_mb > 0:
         message = (
             f"exceeds memoryMB, {role.memory_mb} MiB, towards which /dev/shm counts;"
             " a task that uses all of it is killed"

@@ -28,9 +28,9 @@ def _scripts(use: Use) -> Iterator[ShellStep]:
         if use.parameters.get(key):
             yield ShellStep(EVENTS[event], _script(use.parameters[key]))
     for callback in use.parameters.get("callbacks", ()):
-        yield ShellStep(
-            EVENTS[callback["event"]], _script(callback["commands"]), callback.get("failurePolicy")
-        )
+        # Others are an error, which only a job that a platform has accepted survives.
+        if known := EVENTS.get(callback["event"]):
+            yield ShellStep(known, _script(callback["commands"]), callback.get("failurePolicy"))
 
 
 def _script(commands: list[str]) -> str:

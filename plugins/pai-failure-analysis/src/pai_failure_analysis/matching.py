@@ -6,6 +6,7 @@ from typing import Any
 
 from pai_failure_analysis import regex
 from pai_failure_analysis.evidence import Evidence
+from pai_failure_analysis.last_words import last_words, lived_with
 from pai_failure_analysis.rules import Pattern, Rule
 
 LONGEST_MATCH = 2048
@@ -65,10 +66,23 @@ def first_match(rules: Sequence[Rule], evidence: Evidence) -> Match | None:
                 (pattern.user_log is None or pattern.user_log in in_user)
                 and (pattern.platform_log is None or pattern.platform_log in in_platform)
                 and _holds(pattern, evidence)
+                and (at := _from(rule, pattern, evidence, user)) is not None
             ):
-                found = _find(pattern.user_log, user), _find(pattern.platform_log, platform)
+                found = _find(pattern.user_log, user, at), _find(pattern.platform_log, platform)
                 return Match(rule, pattern, *found)
     return None
+
+
+def _from(rule: Rule, pattern: Pattern, evidence: Evidence, user: bytes) -> int | None:
+    """Where in the user's log the match is to be looked for; None if that says that it is not the cause."""
+    first = regex.span(pattern.user_log, user) if rule.at_end and pattern.user_log is not None else None
+    if first is None or pattern.user_log is None:
+        return 0
+    at = last_words(user)
+    last = regex.span(pattern.user_log, user[at:])
+    if lived_with(evidence.exit_code, user, first[0], last and at + last[0]):
+        return None
+    return at if last else 0
 
 
 def searchable(log: bytes) -> bytes:
@@ -98,8 +112,8 @@ def _gpu_holds(asked: Mapping[str, Any], gpu: Mapping[str, Any]) -> bool:
     )
 
 
-def _find(expression: str | None, text: bytes) -> Found | None:
-    if expression is None or (bounds := regex.span(expression, text)) is None:
+def _find(expression: str | None, text: bytes, at: int = 0) -> Found | None:
+    if expression is None or (bounds := regex.span(expression, text[at:])) is None:
         return None
-    start, end = bounds
+    start, end = at + bounds[0], at + bounds[1]
     return Found(start, end, text[start : min(end, start + LONGEST_MATCH)].decode("utf-8", "ignore"))

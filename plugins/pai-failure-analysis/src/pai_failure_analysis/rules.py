@@ -61,7 +61,10 @@ class Pattern:
 
 @dataclass(frozen=True)
 class Rule:
-    """What is concluded if one of the `patterns` holds. `number` counts the entries of `source` from 1."""
+    """What is concluded if one of the `patterns` holds. `number` counts the entries of `source` from 1.
+
+    `at_end`: programs can live with it, so what is in the user's log counts at its end only (`last_words`).
+    """
 
     code: int
     phrase: str
@@ -72,6 +75,7 @@ class Rule:
     reason: str = ""
     solution: tuple[str, ...] = ()
     because_of_peer: bool = False
+    at_end: bool = False
 
 
 @dataclass(frozen=True)
@@ -174,6 +178,7 @@ class _Reader:
         )
         advice = tuple(_typed(("solution", number), line, str, "text") for number, line in enumerate(lines))
         peer = _typed(("becauseOfPeer",), entry.get("becauseOfPeer", False), bool, "true or false")
+        at_end = _typed(("atEnd",), entry.get("atEnd", False), bool, "true or false")
         patterns = tuple(self._patterns(_typed(("patterns",), own["patterns"], list, "a list of patterns")))
         if patterns:
             yield Rule(
@@ -186,6 +191,7 @@ class _Reader:
                 reason=" ".join(reason.split()),
                 solution=tuple(" ".join(line.split()) for line in advice),
                 because_of_peer=peer,
+                at_end=at_end,
             )
 
     def _patterns(self, patterns: Sequence[Any]) -> Iterator[Pattern]:

@@ -16,8 +16,12 @@ RUNTIME_LOG: Final = {
 
 
 def task_resources(role: TaskRole, profile: KubernetesProfile) -> dict[str, Any]:
-    """Of the task's container: what it requests it gets, no more and no less."""
-    amounts = {"cpu": str(role.cpu), "memory": f"{role.memory_mb}Mi"}
+    """Of the task's container: what it requests it gets, no more and no less; what is 0 is left open."""
+    amounts = {}
+    if role.cpu:
+        amounts["cpu"] = str(role.cpu)
+    if role.memory_mb:
+        amounts["memory"] = f"{role.memory_mb}Mi"
     if role.gpu:
         amounts[gpu_resource(role, profile)] = str(role.gpu)
     return {"requests": amounts, "limits": dict(amounts)}
@@ -25,7 +29,7 @@ def task_resources(role: TaskRole, profile: KubernetesProfile) -> dict[str, Any]
 
 def init_resources(role: TaskRole) -> dict[str, Any]:
     """Of the init container: a namespace with a quota takes no container without."""
-    limits = {"cpu": str(role.cpu), "memory": f"{max(role.memory_mb, _INIT_MEMORY_MB)}Mi"}
+    limits = {"cpu": str(max(role.cpu, 1)), "memory": f"{max(role.memory_mb, _INIT_MEMORY_MB)}Mi"}
     return {"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": limits}
 
 

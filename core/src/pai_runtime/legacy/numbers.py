@@ -1,0 +1,64 @@
+"""The numbers of a job of version 1, as OpenPAI's portal reads them: with its defaults, also from strings."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pai_runtime.document.value import Node, Value
+from pai_runtime.legacy.nodes import new_node
+
+_JOB: Final[Mapping[str, int | None]] = {"retryCount": None}
+_ROLE: Final[Mapping[str, int | None]] = {
+    "taskNumber": 1,
+    "cpuNumber": 1,
+    "memoryMB": 100,
+    "gpuNumber": 0,
+    "shmMB": None,
+    "minFailedTaskCount": None,
+    "minSucceededTaskCount": None,
+}
+_PORT: Final[Mapping[str, int | None]] = {"beginAt": 0, "portNumber": 1}
+"""The fields that are numbers, with their defaults."""
+
+_WRITTEN = re.compile(r"\s*-?[0-9]{1,15}\s*")
+
+
+def with_numbers(root: Value) -> Value:
+    """The job with these numbers in it."""
+    roles = _each(root.node.children.get("taskRoles"), _role)
+    return Value(_completed(root.node, _JOB, {"taskRoles": roles} if roles else {}))
+
+
+def _role(role: Node) -> Node:
+    ports = _each(role.children.get("portList"), lambda port: _completed(port, _PORT, {}))
+    return _completed(role, _ROLE, {"portList": ports} if ports else {})
+
+
+def _each(node: Node | None, completed: Any) -> Node | None:
+    """A list with each mapping in it completed; None if it is no list."""
+    if node is None or not isinstance(node.data, list):
+        return None
+    made = [completed(each) if isinstance(each.data, dict) else each for each in node.children.values()]
+    return _with(node, dict(enumerate(made)), [each.data for each in made])
+
+
+def _completed(node: Node, numbers: Mapping[str, int | None], made: Mapping[str | int, Node]) -> Node:
+    children: dict[str | int, Node] = {**node.children, **made}
+    for name, default in numbers.items():
+        if name in children:
+            children[name] = _number(children[name])
+        elif default is not None:
+            children[name] = new_node(node, default)
+    return _with(node, children, {key: child.data for key, child in children.items()})
+
+
+def _number(node: Node) -> Node:
+    if not isinstance(node.data, str) or not _WRITTEN.fullmatch(node.data):
+        return node
+    return node.replaced(int(node.data), node.data.strip())
+
+
+def _with(
+    node: Node, children: Mapping[str | int, Node], data: Sequence[Any] | Mapping[str | int, Any]
+) -> Node:
+    return node.replaced(data, children=children)

@@ -1,0 +1,68 @@
+"""What a program said last: an error that it lived with is not why it failed.
+
+A script can expect that a command fails, and a program can catch an error, say it and go on. What it prints
+then tells so, as only reports and further errors follow an error that ends a program; and so does an exit
+code that the command which said it never has.
+"""
+
+import re
+
+_MOST_BYTES = 256 * 1024
+"""How much of the end of a log is looked at for what was printed last."""
+
+_FIRST_OF_OTHERS = 3
+_FIRST_OF_SHELLS = 126
+"""Codes from the one to the other are a program's own: common tools end with 1 or 2, shells with more."""
+
+_NOT_ITS_OWN = re.compile(
+    rb"""
+    \s | \+\s                                    # of a report, or of the shell (set -x)
+    | [^\s:]+:(?:\s|$)                           # name: message
+    | \[notice\] | [0-9+]+\ (?:records|bytes)\b
+    | [^A-Za-z\x80-\xff]*$                        # lines and the like
+    | .*(?:%\||NCCL\ INFO)                       # a progress bar, which is drawn again at the end
+    | .*(?i:fail|error|exception|traceback|fatal|abort|kill|terminat|exit|crash|signal|core\ dumped|cannot
+        |could\ not|unable|denied|invalid|refus|no\ such|not\ found|time[d ]\ ?out|stopp|interrupt
+        |shut(?:ting)?\ ?down|clean|warn)
+    """,
+    re.VERBOSE,
+)
+"""A line that is hardly one of a program that goes on."""
+
+_TOOL = re.compile(
+    rb"(?:\S*/)?(?:cat|chmod|chown|cp|dd|head|install|ln|mkdir|mktemp|mv|rm|rmdir|tail|tee|touch|truncate"
+    rb"|(?:ba|da|a|z)?sh|\S+\.sh): "
+)
+"""A message of a program that ends with 1 or 2 after it, or of a shell, which goes on or ends with these."""
+
+_TRACEBACK = b"Traceback (most recent call last):"
+
+
+def last_words(log: bytes) -> int:
+    """Where the end of a log begins in which the program printed only reports, errors and the like."""
+    start = max(0, len(log) - _MOST_BYTES)
+    end = len(log)
+    while end > start:
+        begin = log.rfind(b"\n", start, end - 1) + 1 or start
+        line = log[begin:end].rstrip(b"\r\n").rpartition(b"\r")[2]
+        if line and not _NOT_ITS_OWN.match(line):
+            return end
+        end = begin
+    return start
+
+
+def lived_with(exit_code: int | None, log: bytes, first: int, last: int | None) -> bool:
+    """Whether a message is not why a program ended with this code.
+
+    `first` is where it begins in the log, `last` where it does in the last words; None if it does not.
+    """
+    if exit_code == 1 and (_TRACEBACK in log or not _is_of_tool(log, first)):
+        return False  # as by an exception that nobody caught
+    if last is None:
+        return True
+    has_own_code = exit_code is not None and _FIRST_OF_OTHERS <= exit_code < _FIRST_OF_SHELLS
+    return has_own_code and _is_of_tool(log, last)
+
+
+def _is_of_tool(log: bytes, index: int) -> bool:
+    return _TOOL.match(log, log.rfind(b"\n", 0, index) + 1) is not None
