@@ -122,6 +122,40 @@ def test_a_job_is_followed_to_its_end(server: ApiServer, path: Path, monkeypatch
 
 
 @pytest.mark.usefixtures("lab")
+@pytest.mark.parametrize("why", ["forbidden", "node", "gone"])
+def test_output_that_cannot_be_read_is_said_at_once_and_in_the_summary(
+    server: ApiServer, path: Path, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    """The job itself has succeeded."""
+    words = {"forbidden": "cannot get pods/log", "node": "connection refused", "gone": "gone"}
+    if why == "forbidden":
+        server.forbidden.add(("get", "pods/log"))
+    elif why == "node":
+        server.lost_nodes.add("node-1")
+
+    def script(play: Controller) -> None:
+        for index in range(2):
+            pod = play.pod(index, run_objects.running())
+            if why == "gone":
+                server.remove_container(pod, "app")
+        server.wait_for(lambda: server.counts["get", "/api/v1/pods/log"] >= (6 if why == "node" else 2))
+        for index in range(2):
+            play.pod(index, run_objects.terminated(0))
+        play.end("Completed")
+
+    play = Controller(server, monkeypatch, script)
+    ended = cli("run", path, "--on", "lab", "--plain")
+    play.join()
+    assert (ended.returncode, ended.stdout) == (0, ""), ended.stderr
+    lines = ended.stderr.splitlines()
+    summary = next(number for number, line in enumerate(lines) if "the job succeeded" in line)
+    for part in (lines[:summary], lines[summary:]):
+        told = [line for line in part if words[why] in line]
+        assert 1 <= len(told) <= 2, ended.stderr
+        assert all(any(task in line for line in told) for task in ("worker/0", "worker/1"))
+
+
+@pytest.mark.usefixtures("lab")
 def test_a_detached_run_is_listed_read_explained_and_stopped(
     server: ApiServer, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -87,4 +87,6 @@ def _followed(args: argparse.Namespace, cluster: Cluster, job: str, name: str) -
         return CANNOT_RUN
     for text in summary_lines(reader, summarise(reader, run)) if run.over else ():
         view.say(text)
+    if missing := view.missing_output():
+        view.say(missing)
     return status

@@ -12,12 +12,12 @@ from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.errors import ApiError
 from pai_kubernetes.api.fields import label, moment
 from pai_kubernetes.api.paths import events, jobs, jobsets, pods
-from pai_kubernetes.api.pod_logs import NO_LOG
+from pai_kubernetes.api.pod_logs import NO_LOG, read_log
 from pai_kubernetes.api.times import as_text
 from pai_kubernetes.labels import APP, CANCELLED, INIT, RUN, RUNTIME_LOG
 from pai_kubernetes.run.ends import end_of
 from pai_kubernetes.run.follow import Follower
-from pai_kubernetes.run.logs import Logs, TaskLog, read_log
+from pai_kubernetes.run.logs import Logs, TaskLog
 from pai_kubernetes.run.peers import shared_variables
 from pai_kubernetes.run.pods import (
     TaskPod,
