@@ -16,6 +16,7 @@ from pai_kubernetes.api.fields import (
     moment,
     shown,
     string,
+    whole,
     words,
 )
 from pai_kubernetes.labels import APP, INIT, QUEUE, RUNTIME_LOG
@@ -36,11 +37,13 @@ _PULLING: Final = (
     "SignatureValidationFailed",
 )
 _ON_THE_NODE: Final = ("FailedMount", "FailedAttachVolume", "FailedMapVolume", "FailedCreatePodSandBox")
+_OF_THE_PAST: Final = ("FailurePolicyAction", "FailedJobs", "ReachedMaxRestarts")
+"""Ends of the reasons with which a JobSet says what it did after a failure: nothing waits for that."""
 
 
 @record(frozen=True)
 class Warnings:
-    """The warnings of a cluster about objects, the latest last."""
+    """The warnings of a cluster about what hinders objects, the latest last."""
 
     events: Mapping[tuple[str, str], Sequence[Event]]
 
@@ -50,7 +53,8 @@ class Warnings:
         found: dict[tuple[str, str], list[Event]] = {}
         for event in sorted(events, key=_time):
             about = mapping(event, "involvedObject")
-            found.setdefault((string(about, "kind"), string(about, "name")), []).append(event)
+            if not string(event, "reason").endswith(_OF_THE_PAST):
+                found.setdefault((string(about, "kind"), string(about, "name")), []).append(event)
         return Warnings(found)
 
     def last(self, kind: str, name: str, *reasons: str) -> str:
@@ -73,7 +77,7 @@ def why_no_pod(
         return shown(f"pod cannot be created: {refused.removeprefix('Error creating: ')}")
     if refused := warnings.last("JobSet", run):
         return refused
-    return "no pod yet"
+    return "the job is restarted; no pod yet" if whole(jobset, "status", "restarts") else "no pod yet"
 
 
 def _why_queued(queue: str, workload: Mapping[str, Any] | None) -> str:
