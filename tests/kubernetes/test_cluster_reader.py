@@ -25,7 +25,7 @@ from pai_runtime.runs.told_variables import told_line
 from pai_runtime.terminal.words import retries
 from tests.kubernetes.api_server import ApiServer
 from tests.kubernetes.played_cluster import NAMESPACE, PlayedCluster, api_of
-from tests.kubernetes.run_objects import LATER, NAME, ended, jobset, record, running, terminated, warning
+from tests.kubernetes.run_objects import LATER, NAME, ended, job, jobset, record, running, terminated, warning
 from tests.support import until
 
 
@@ -338,3 +338,76 @@ def test_without_a_right_to_watch_all_runs_it_is_named_and_nothing_is_watched(
     runs = Runs(PlayedCluster(server).api)
     with closing(runs), pytest.raises(ClusterError, match=rf"{verb} jobs\.batch"):
         until(lambda: not runs.read())
+
+
+_BY_RULE = (
+    f"Container app for pod {NAMESPACE}/{NAME}-worker-0-1-bcdfg failed with exit code 3 matching FailJob rule"
+)
+_FAILED: list[tuple[dict[str, Any], list[str]]] = [
+    (
+        {
+            "failed": 1,
+            "failedIndexes": "",
+            "conditions": [
+                {"type": "Failed", "status": "True", "reason": "PodFailurePolicy", "message": _BY_RULE}
+            ],
+        },
+        ["stopped", "failed", "stopped"],
+    ),
+    ({"failed": 1, "failedIndexes": "1"}, ["stopped", "failed", "stopped"]),
+    ({"failed": 1, "failedIndexes": "2", "completedIndexes": "0-1"}, ["succeeded", "succeeded", "failed"]),
+]
+
+
+@pytest.mark.parametrize(("status", "states"), _FAILED)
+def test_the_list_says_of_a_run_what_the_run_itself_does(
+    server: ApiServer, status: dict[str, Any], states: list[str]
+) -> None:
+    """Of pods that are gone, as the Job has it."""
+    cluster = PlayedCluster(server, {"worker": 3})
+    server.put(paths.jobs(NAMESPACE), job(**status))
+    cluster.end("Failed")
+    (listed,) = Runs(cluster.api).read().values()
+    assert isinstance(listed, Run)
+    run = _run(_reader(cluster))
+    assert [task.state for task in run.tasks] == [task.state for task in listed.tasks] == states
+    assert run.failed_task == listed.failed_task == f"worker/{states.index('failed')}"
+
+
+def test_what_a_run_is_about_to_do_or_waits_for_is_said_by_the_list_and_by_the_run(server: ApiServer) -> None:
+    """Stopping, until its last pod has ended; queued, as long as it is suspended."""
+    cluster = PlayedCluster(server, {"worker": 1}, queue="team-queue", spec={"suspend": True})
+    path = paths.jobsets(NAMESPACE, NAME)
+
+    def words() -> list[str]:
+        (listed,) = Runs(cluster.api).read().values()
+        assert isinstance(listed, Run)
+        return [listed.word, _run(_reader(cluster)).word]
+
+    assert words() == ["queued"] * 2
+    server.change(path, {"spec": {"suspend": False}})
+    pod = cluster.pod(status=running())
+    server.put(paths.jobs(NAMESPACE), job(active=1, ready=1))
+    assert words() == ["running"] * 2
+    server.change(path, {"spec": {"suspend": True}, "metadata": {"annotations": {CANCELLED: LATER}}})
+    assert words() == ["stopping"] * 2
+    with pytest.raises(CannotRemove, match="being stopped"):
+        _reader(cluster).remove()
+    server.remove(paths.pods(NAMESPACE, pod))
+    server.change(paths.jobs(NAMESPACE, f"{NAME}-worker-0"), {"status": {"active": 0, "ready": 0}})
+    assert words() == ["cancelled"] * 2
+
+
+@pytest.mark.parametrize("ready", ["False", "Unknown"])
+def test_that_a_node_does_not_answer_is_said_of_the_tasks_that_ran_on_it(
+    server: ApiServer, ready: str
+) -> None:
+    cluster = PlayedCluster(server, {"worker": 2})
+    state = running()
+    state["containerStatuses"][0]["ready"] = True
+    cluster.pod(index=0, status={**state, "conditions": [{"type": "Ready", "status": "True"}]})
+    cluster.pod(index=1, status={**state, "conditions": [{"type": "Ready", "status": ready}]})
+    assert [(task.state, bool(task.note)) for task in _run(_reader(cluster)).tasks] == [
+        ("running", False),
+        ("running", True),
+    ]

@@ -137,6 +137,8 @@ class Reader:
     def remove(self) -> None:
         """Have the JobSet deleted, with all that it owns."""
         run = self._ask()
+        if isinstance(run, Run) and run.stopping:
+            raise CannotRemove("it is being stopped; remove it once its tasks have ended")
         if isinstance(run, Run) and not run.over:
             command = shlex.join(["pai-runtime", "stop", self.named, *self.options])
             raise CannotRemove(f"it is running; stop it first: {command}")

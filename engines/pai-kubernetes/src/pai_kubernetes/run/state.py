@@ -30,7 +30,7 @@ from pai_kubernetes.run.retrying import (
     role_is_over,
 )
 from pai_kubernetes.run.roles import Role, read_roles
-from pai_kubernetes.run.waiting import Warnings, why_no_pod, why_pending
+from pai_kubernetes.run.waiting import Warnings, why_no_pod, why_pending, why_unknown
 from pai_runtime.plan.environment import TaskName
 from pai_runtime.runs.failed_callbacks import count_failed_callbacks
 from pai_runtime.runs.first_failure import first_failure
@@ -121,6 +121,7 @@ def run_of(
         outcome=outcome,
         failed_task=failed,
         stopping=objects.cancelled and outcome is None,
+        queued=outcome is None and not objects.cancelled and _is_suspended(jobset),
         user=shown(annotation(jobset, USER)),
         note=_why_it_failed(jobset) if outcome == "failed" else "",
     )
@@ -192,7 +193,8 @@ def _task(objects: _Objects, role: Role, index: int, pod: TaskPod | None, end: E
         return _without_pod(objects, role, base, pod)
     node = shown(string(pod.document, "spec", "nodeName"))
     if running := mapping(container_status(pod.document, APP), "running"):
-        return replace(base, state="running", started=moment(running, "startedAt"), node=node)
+        note = why_unknown(pod.document)
+        return replace(base, state="running", started=moment(running, "startedAt"), node=node, note=note)
     note = why_pending(pod.document, objects.warnings, alone=not objects.all_have_addresses)
     return replace(base, node=node, note=note)
 

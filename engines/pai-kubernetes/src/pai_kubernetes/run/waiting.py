@@ -123,6 +123,19 @@ def why_pending(pod: Mapping[str, Any], warnings: Warnings, *, alone: bool) -> s
     return "containers are being created"
 
 
+def why_unknown(pod: Mapping[str, Any]) -> str:
+    """That the cluster does not hear of a pod whose task runs, as far as it knows.
+
+    Then it says that the pod is not ready, where by the last words of its node all containers are.
+    """
+    ready = condition(pod, "Ready").get("status")
+    if ready in ("False", "Unknown") and all(
+        each.get("ready") is True for each in mappings(pod, "status", "containerStatuses")
+    ):
+        return "its node is not ready, and does not say how the task is"
+    return ""
+
+
 def _why_unscheduled(pod: Mapping[str, Any], warned: str) -> str:
     scheduled = condition(pod, "PodScheduled")
     if scheduled.get("status") != "False":
