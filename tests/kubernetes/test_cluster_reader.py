@@ -1,6 +1,7 @@
 """A run on a cluster, as commands read it and act on it; and all runs, as ``ps`` lists them."""
 
 import json
+import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -10,8 +11,9 @@ import pytest
 import yaml
 
 from pai_kubernetes.api import paths
+from pai_kubernetes.api.times import as_text
 from pai_kubernetes.cluster import KubernetesCluster
-from pai_kubernetes.labels import CANCELLED, JOBSET_NAME, REPLICATED_JOB
+from pai_kubernetes.labels import CANCELLED, HOLD, JOBSET_NAME, REPLICATED_JOB
 from pai_kubernetes.run.listing import listed_run
 from pai_kubernetes.run.reader import Reader
 from pai_kubernetes.run.runs import Runs
@@ -21,7 +23,7 @@ from pai_runtime.engines.profiles import Profile
 from pai_runtime.runs.cannot_enter import CannotEnter
 from pai_runtime.runs.cannot_remove import CannotRemove
 from pai_runtime.runs.state import Run, Unreadable
-from pai_runtime.runs.told_variables import told_line
+from pai_runtime.runs.told_variables import state_line, told_line
 from pai_runtime.terminal.words import retries
 from tests.kubernetes.api_server import ApiServer
 from tests.kubernetes.played_cluster import NAMESPACE, PlayedCluster, api_of
@@ -411,3 +413,64 @@ def test_that_a_node_does_not_answer_is_said_of_the_tasks_that_ran_on_it(
         ("running", False),
         ("running", True),
     ]
+
+
+def _in_init(since: str = LATER) -> dict[str, Any]:
+    status = {"name": "init", "state": {"running": {"startedAt": since}}}
+    return {"phase": "Pending", "podIP": "10.0.0.1", "initContainerStatuses": [status]}
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_why_a_task_is_long_in_its_init_container_is_said_by_its_log(
+    server: ApiServer,
+    again: bool,  # noqa: FBT001 - a column of the table
+) -> None:
+    cluster = PlayedCluster(server, {"worker": 3})
+    for index in range(2):
+        pod = cluster.pod(index=index, status=_in_init())
+        server.log(pod, "init", b"[Mon Nov 23 05:14:08 UTC 2026] [INFO] 1 of 3 tasks are not found yet\n")
+    with closing(_reader(cluster)) as reader:
+        _run(reader)
+        noted = [False]
+
+        def is_noted() -> bool:
+            noted[:] = ["not found yet" in task.note for task in _run(reader).tasks]
+            return noted == [True, True, False]
+
+        until(is_noted) if again else is_noted()
+        assert noted == [True, True, False]
+
+
+def test_the_log_of_a_task_that_is_in_its_init_container_for_seconds_is_not_asked_for(
+    server: ApiServer,
+) -> None:
+    cluster = PlayedCluster(server, {"worker": 1})
+    server.log(cluster.pod(status=_in_init(as_text(time.time()))), "init", b"cloning\n")
+    assert "cloning" not in _run(_reader(cluster)).tasks[0].note
+    assert server.counts["get", "/api/v1/pods/log"] == 0
+
+
+@pytest.mark.parametrize("holds", [True, False])
+def test_a_task_that_is_held_says_so_until_it_is_released(
+    server: ApiServer,
+    holds: bool,  # noqa: FBT001 - a column of the table
+) -> None:
+    cluster = PlayedCluster(server, {"worker": 1}, annotations={HOLD: "3600"} if holds else {})
+    pod = cluster.pod(status=running())
+    state = {"phase": "held", "since": 1.0, "heldUntil": 4102444800.0, "release": "/usr/local/pai/release"}
+    server.log(pod, "runtime-log", b"log\n" + state_line(state) + b"more\n")
+    reader = _reader(cluster)
+    task = _run(reader).tasks[0]
+    progress = reader.progress(task)
+    assert progress is not None
+    assert progress.phase == ("held" if holds else "command")
+    assert "held" not in reader.log(task, "runtime").read(1000).decode()
+    if not holds:
+        assert server.counts["get", "/api/v1/pods/log"] == 2, "those of the log that was read"
+        return
+    assert (progress.held_until, progress.release) == (state["heldUntil"], state["release"])
+    server.log(pod, "runtime-log", state_line({**state, "phase": "ending", "heldUntil": None}))
+    reader = _reader(cluster)
+    after = reader.progress(_run(reader).tasks[0])
+    assert after is not None
+    assert after.phase == "command"

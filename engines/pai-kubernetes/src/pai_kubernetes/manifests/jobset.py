@@ -23,6 +23,8 @@ def job_set(run: RunObjects, policies: Policies, pods: Mapping[str, Mapping[str,
     }
     document = run.object(JOBSET_API, "JobSet", run.name, spec=spec)
     document["metadata"]["annotations"] |= {labels.ROLES: _roles(run), labels.FILE: _file(run)}
+    if run.job.hold:
+        document["metadata"]["annotations"][labels.HOLD] = f"{run.job.hold:g}"
     cluster = virtual_cluster(run.job, run.profile)
     queue = {labels.QUEUE: cluster.queue, labels.PRIORITY: cluster.workload_priority_class}
     document["metadata"]["labels"] |= {key: value for key, value in queue.items() if value}

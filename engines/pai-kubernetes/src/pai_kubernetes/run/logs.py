@@ -15,7 +15,7 @@ from pai_kubernetes.run.pods import TaskPod, container_status, has_started
 from pai_runtime.runs.log_times import Piece
 from pai_runtime.runs.reader import LogName
 from pai_runtime.runs.state import RunTask
-from pai_runtime.runs.told_variables import PREFIX, is_told
+from pai_runtime.runs.told_variables import is_told, may_be_told
 
 MOST_FOLLOWED: Final = 50
 """Streams at once: each is a connection, and a thread."""
@@ -125,7 +125,7 @@ class _WithoutVariables:
         kept = b""
         for line in re.split(rb"(?<=\n)", data):
             self._start += line
-            if self._is_kept is None and not PREFIX.startswith(self._start[: len(PREFIX)]):
+            if self._is_kept is None and not may_be_told(self._start):
                 self._is_kept = True
             elif self._is_kept is None and is_told(self._start):
                 self._is_kept = False

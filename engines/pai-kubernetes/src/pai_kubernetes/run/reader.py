@@ -10,11 +10,11 @@ from typing import Any, Final
 
 from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.errors import ApiError
-from pai_kubernetes.api.fields import label, moment
+from pai_kubernetes.api.fields import annotation, label, moment
 from pai_kubernetes.api.paths import events, jobs, jobsets, pods
 from pai_kubernetes.api.pod_logs import NO_LOG, read_log
 from pai_kubernetes.api.times import as_text
-from pai_kubernetes.labels import APP, CANCELLED, INIT, RUN, RUNTIME_LOG
+from pai_kubernetes.labels import APP, CANCELLED, HOLD, INIT, RUN, RUNTIME_LOG
 from pai_kubernetes.run.ends import end_of
 from pai_kubernetes.run.follow import Follower
 from pai_kubernetes.run.logs import Logs, TaskLog
@@ -30,6 +30,7 @@ from pai_kubernetes.run.pods import (
 )
 from pai_kubernetes.run.queueing import deactivate, find_workload
 from pai_kubernetes.run.roles import read_roles
+from pai_kubernetes.run.sayings import Sayings
 from pai_kubernetes.run.state import readable, run_of
 from pai_kubernetes.run.watched import Watched, no_such_run
 from pai_runtime.engines.view import View
@@ -63,19 +64,27 @@ class Reader:
         self._watched: Watched | None = None
         self._pods: Mapping[str, Sequence[TaskPod]] = {}
         self._logs = Logs(api, self._task_pods)
+        self._sayings = Sayings(api, self._task_pods)
+        self._may_hold = False
 
     def run(self) -> Run | Unreadable:
         """As it is now; raises `ClusterError`."""
         if self._watched is None and self._was_asked:
             self._watch()
         self._was_asked = True
-        return self._watched.run() if self._watched is not None else self._ask()
+        watched = self._watched
+        run = watched.run() if watched is not None else self._ask()
+        if isinstance(run, Unreadable):
+            return run
+        may_hold = bool(annotation(watched.jobset(), HOLD)) if watched is not None else self._may_hold
+        return self._sayings.noted(run, may_hold=may_hold, wait=watched is None)
 
     def follow(self, view: View) -> tuple[Run, int]:
         """Show it until it is over, or until Ctrl-C."""
         watched = self._watched or self._watch()
         try:
-            return Follower(watched, self._logs, view, self.named, self.options).follow()
+            following = Follower(watched, self.run, self._logs, view, self.named, self.options)
+            return following.follow()
         finally:
             self.close()
 
@@ -90,6 +99,8 @@ class Reader:
         pod = self._pod(task)
         if pod is None or task.over:
             return None
+        if kept := self._sayings.progress(task):
+            return kept
         for container, phase in ((APP, "command"), (INIT, "init")):
             since = moment(container_status(pod.document, container), "running", "startedAt")
             if since is not None:
@@ -169,7 +180,7 @@ class Reader:
 
     def _read(self, jobset: Mapping[str, Any]) -> Run:
         """The run of a JobSet, with no more requests than its state needs; raises `ValueError`."""
-        namespace = self._api.namespace
+        namespace, self._may_hold = self._api.namespace, bool(annotation(jobset, HOLD))
         found = self._api.list(pods(namespace), selector=of_run(self.named)).items
         self._pods = by_task(task_pods(read_roles(jobset), found))
         run = run_of(jobset, found)
