@@ -70,6 +70,16 @@ class Fault:
     hang_up: bool = False
 
 
+WEBHOOK_AWAY = Fault(
+    500,
+    "InternalError",
+    'Internal error occurred: failed calling webhook "mjobset.kb.io": failed to call webhook: Post'
+    ' "https://jobset-webhook-service.jobset-system.svc:443/mutate?timeout=10s": no endpoints available for'
+    ' service "jobset-webhook-service"',
+)
+"""While the pods of a webhook start anew."""
+
+
 @dataclass(frozen=True)
 class Request:
     """One that came: `verb` as in RBAC, `kind` the path without names."""

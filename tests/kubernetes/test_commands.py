@@ -16,7 +16,7 @@ from pai_kubernetes.api import paths
 from pai_kubernetes.labels import CANCELLED
 from pai_runtime.runs.told_variables import told_line
 from tests.kubernetes import run_objects
-from tests.kubernetes.api_server import ApiServer
+from tests.kubernetes.api_server import WEBHOOK_AWAY, ApiServer
 from tests.small_cluster import write_profiles
 from tests.support import PROGRAM, cli, job, write_job
 
@@ -282,3 +282,15 @@ def test_what_the_api_server_refuses_is_a_problem_of_the_job(server: ApiServer, 
     assert problem["field"].startswith("prerequisites")
     assert problem["line"] > 0
     assert submitted(server) == []
+
+
+@pytest.mark.usefixtures("lab")
+def test_a_webhook_that_is_away_for_a_moment_stops_neither_the_check_nor_the_submission(
+    server: ApiServer, path: Path
+) -> None:
+    server.arm(WEBHOOK_AWAY, "create", "jobsets.jobset.x-k8s.io")
+    checked = cli("validate", path, "--on", "lab")
+    assert checked.returncode == 0, checked.stderr
+    server.arm(WEBHOOK_AWAY, "create", "jobsets.jobset.x-k8s.io", times=2)
+    ended = cli("run", path, "--on", "lab", "--detach")
+    assert (ended.returncode, submitted(server)) == (0, [ended.stdout.strip()]), ended.stderr

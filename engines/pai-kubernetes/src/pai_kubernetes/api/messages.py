@@ -19,6 +19,7 @@ _MOST_WARNINGS: Final = 20
 _WARNING: Final = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)', re.DOTALL)
 """RFC 7234, 5.5; the text may be cut off."""
 _MOST_OF_FIELD: Final = 300
+_NO_WEBHOOK: Final = "failed calling webhook"
 
 
 @record(frozen=True)
@@ -88,6 +89,13 @@ def warnings_of(answer: Answer) -> Iterator[str]:
     for header in (answer.headers.get_all("Warning") or ())[:_MOST_WARNINGS]:
         if found := _WARNING.match(str(header)[:_MOST_SAID]):
             yield _text(re.sub(r"\\(.)", r"\1", found[1]), _MOST_OF_FIELD)
+
+
+def is_without_webhook(answer: Answer) -> bool:
+    """Whether an object was not admitted because a webhook is away, such as while its pods start anew."""
+    return answer.status == HTTPStatus.INTERNAL_SERVER_ERROR and _NO_WEBHOOK in _text(
+        _status_document(answer.body).get("message"), _MOST_SAID
+    )
 
 
 def _explained(asked: Asked, answer: Answer, status: dict[str, Any], said: str) -> str:
