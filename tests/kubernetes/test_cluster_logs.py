@@ -329,6 +329,7 @@ def test_a_stream_without_end_does_not_fill_the_memory(server: ApiServer, endles
     reader, tasks = _opened(cluster, again=True)
     log = reader.log(tasks[0], "user")
     assert len(_read(log, 100_000)) >= 100_000
+    assert isinstance(log, logs.TaskLog)
     stream = log._stream
     assert stream is not None
     until(lambda: stream._buffered >= MOST_BUFFERED)

@@ -37,6 +37,7 @@ class Logs:
     def __init__(self, api: Api, pods: Callable[[], Mapping[str, Sequence[TaskPod]]]) -> None:
         self.api = api
         self.is_live = False
+        self.on_read: Callable[[TaskPod, LogName, bytes], None] = lambda _pod, _log, _data: None
         self._pods = pods
         self._followed: set[TaskLog] = set()
         self._left_out: set[str] = set()
@@ -97,6 +98,7 @@ class Logs:
 
     def keep_tail(self, pod: TaskPod, log: LogName, data: bytes) -> None:
         """Something was read of a log."""
+        self.on_read(pod, log, data)
         key = pod.uid, log
         self._ends[key] = (self._ends.get(key, b"") + data)[-_TAIL_BYTES:]
 
@@ -140,6 +142,12 @@ class _WithoutVariables:
         """What was held back, at the end of the log."""
         kept, self._start, self._is_kept = self._start, b"", None
         return kept
+
+
+def without_told(log: bytes) -> bytes:
+    """A log without the lines that are not of it."""
+    lines = _WithoutVariables()
+    return lines.feed(log) + lines.flush()
 
 
 class TaskLog:
