@@ -11,6 +11,7 @@ from pai_kubernetes.reading import read_profile
 from pai_runtime.document.document import parse_document, read_document
 from pai_runtime.document.problems import InvalidInput
 from pai_runtime.engines.profiles import Profile
+from pai_runtime.task.record import replace
 from tests.job_harness import yaml_text
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "kubernetes" / "engines.yaml"
@@ -24,7 +25,9 @@ def read(document: dict[str, Any] | str) -> KubernetesProfile:
 
 def test_a_profile_needs_an_image_only() -> None:
     profile = read(LEAST)
-    assert profile == KubernetesProfile("lab", "registry.example.com/runtime:1")
+    assert profile.runtime_image_at is not None
+    expected = KubernetesProfile("lab", "registry.example.com/runtime:1")
+    assert replace(profile, runtime_image_at=None) == expected
     assert profile.virtual_clusters is None
 
 

@@ -152,7 +152,8 @@ def _why_container_waits(pod: Mapping[str, Any], container: str, reason: str, wa
         return shown(f"{reason}: {message}")
     if reason == "ImagePullBackOff" and ": " not in message.replace(_image(pod, container), ""):
         message = _registry_words(pod, warnings) or message
-    return shown(f"image cannot be pulled: {message}")
+    which = "image" if container == APP else "runtime image (runtimeImage in engines.yaml)"
+    return shown(f"{which} cannot be pulled: {message}")
 
 
 def _registry_words(pod: Mapping[str, Any], warnings: Warnings) -> str:
