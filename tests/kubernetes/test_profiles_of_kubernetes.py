@@ -39,14 +39,14 @@ def test_the_example_says_all_that_a_profile_can_say() -> None:
     assert profile.storages == {
         "datasets": Storage("datasets", claim="datasets", read_only=True),
         "scratch": Storage(
-            "scratch", nfs_server="nfs.example.com", nfs_path="/exports/scratch", sub_path="%USER/%JOB"
+            "scratch", nfs_server="nfs.example.com", nfs_path="/exports/pai/scratch", sub_path="%USER/%JOB"
         ),
-        "cache": Storage("cache", host_path="/var/cache/pai"),
+        "cache": Storage("cache", host_path="/srv/pai/cache"),
     }
     toleration = {"key": "pool", "operator": "Equal", "value": "reserved", "effect": "NoSchedule"}
     assert profile.virtual_clusters == {
-        "default": VirtualCluster("default", queue="team-a"),
-        "urgent": VirtualCluster("urgent", "team-a", "urgent", "", {"pool": "reserved"}, [toleration]),
+        "default": VirtualCluster("default", queue="jobs"),
+        "urgent": VirtualCluster("urgent", "jobs", "urgent", "", {"pool": "reserved"}, [toleration]),
     }
     assert profile.sku_types["gpu-machine-mi300"] == SkuType("gpu-machine-mi300", "amd.com/gpu")
     assert profile.sku_types["gpu-machine-a100"].gpu_resource == profile.gpu_resource == "nvidia.com/gpu"
