@@ -1,6 +1,7 @@
 """``--on NAME``: the commands on a cluster, here one that a third party's engine knows."""
 
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -135,6 +136,22 @@ def test_what_may_be_left_of_a_submission_is_not_said_to_be_nothing(
     assert status == expected
     assert "pai-runtime rm test-bcdfg --on lab" in messages
     assert "nothing was submitted" not in messages
+
+
+def test_old_runs_of_ones_own_that_are_over_are_pruned_and_no_others(
+    cluster: SmallCluster, shown: Command
+) -> None:
+    now = time.time()
+    cluster.known = {
+        "old": SUCCEEDED,
+        "young": replace(SUCCEEDED, ended=now),
+        "others": replace(SUCCEEDED, user="kim"),
+        "running": run_of(task(0)),
+        "broken": Unreadable("it is none"),
+    }
+    status, output, _ = shown("prune", "--on", "lab", "--older-than", "1h")
+    assert (status, output.splitlines()) == (0, ["removed old on lab", "removed 1 run"])
+    assert cluster.known.keys() == {"young", "others", "running", "broken"}
 
 
 @pytest.mark.parametrize("is_empty", [True, False])

@@ -1,5 +1,6 @@
 """What was read of a run that was followed is there when the cluster has removed its pods, or all of it."""
 
+import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -148,6 +149,24 @@ def test_a_run_that_was_never_followed_is_not_kept(server: ApiServer, state: Pat
 def test_what_cannot_be_kept_is_said_once_and_the_run_is_followed(server: ApiServer, state: Path) -> None:
     state.write_text("no directory")
     assert len(_followed(PlayedCluster(server), is_kept=False).said) == 1
+
+
+def test_what_is_old_is_removed_when_another_run_is_kept_but_no_directory_that_somebody_chose(
+    server: ApiServer, state: Path, tmp_path: Path
+) -> None:
+    folder = state / "pai-runtime/clusters/lab"
+    for name in ("old", "young"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "kept.json").touch()
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "kept.json").touch()
+    (folder / "elsewhere").symlink_to(tmp_path / "mine")
+    for name in ("old", "elsewhere"):
+        os.utime(folder / name, (0, 0), follow_symlinks=False)
+    _followed(PlayedCluster(server))
+    assert {"young", NAME} <= {path.name for path in folder.iterdir()}
+    assert not (folder / "old").exists()
+    assert (tmp_path / "mine" / "kept.json").exists()
 
 
 @pytest.mark.parametrize("name", ["../x", "..", "a/b", "", "UPPER"])

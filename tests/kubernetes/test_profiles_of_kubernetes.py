@@ -51,6 +51,7 @@ def test_the_example_says_all_that_a_profile_can_say() -> None:
     assert profile.sku_types["gpu-machine-mi300"] == SkuType("gpu-machine-mi300", "amd.com/gpu")
     assert profile.sku_types["gpu-machine-a100"].gpu_resource == profile.gpu_resource == "nvidia.com/gpu"
     assert profile.image_pull_secrets == ["registry"]
+    assert profile.ttl == 7 * 86400
 
 
 def test_a_kubeconfig_is_relative_to_the_file_that_names_it() -> None:
@@ -70,6 +71,7 @@ def test_what_may_be_empty_may_be_empty() -> None:
         ({"runtimeImage": None}, "wrong-type", "runtimeImage"),
         ({"runtimeImage": "https://registry/x"}, "wrong-image", "runtimeImage"),
         ({"image": "x"}, "unknown-field", "image"),
+        ({"ttlSecondsAfterFinished": -1}, "wrong-value", "ttlSecondsAfterFinished"),
         ({"delivery": "mount"}, "wrong-value", "delivery"),
         ({"namespace": "Team"}, "wrong-value", "namespace"),
         ({"gpuResource": "gpu"}, "wrong-value", "gpuResource"),

@@ -53,7 +53,9 @@ class SkuType:
 
 @record(frozen=True)
 class KubernetesProfile:
-    """How a Kubernetes cluster is used; `runtime_image_at`: where that is written.
+    """How a Kubernetes cluster is used.
+
+    `runtime_image_at`: where the image is written. `ttl`: seconds after which a run that is over is removed.
 
     `context` and `namespace` are empty where those of the kubeconfig count, `kubeconfig` where
     ``$KUBECONFIG`` or ``~/.kube/config`` does. `virtual_clusters` None: any is right, and means nothing.
@@ -72,3 +74,4 @@ class KubernetesProfile:
     runtime_image_at: Location | None = None
     image_pull_policy: str = "IfNotPresent"
     image_pull_secrets: Sequence[str] = ()
+    ttl: int | None = None

@@ -42,6 +42,7 @@ def read_profile(profile: Profile) -> KubernetesProfile:
         runtime_image_at=root.at(("runtimeImage",)),
         image_pull_policy=text(root, "imagePullPolicy") or "IfNotPresent",
         image_pull_secrets=root.data.get("imagePullSecrets", ()),
+        ttl=root.data.get("ttlSecondsAfterFinished"),
     )
 
 

@@ -19,6 +19,7 @@ def job_set(run: RunObjects, policies: Policies, pods: Mapping[str, Mapping[str,
         # Names count before a pod is ready: the tasks of a gang wait for each other's.
         "network": {"enableDNSHostnames": True, "publishNotReadyAddresses": True, "subdomain": run.name},
         **policies.jobset,
+        **({"ttlSecondsAfterFinished": run.profile.ttl} if run.profile.ttl is not None else {}),
         "replicatedJobs": [_replicated_job(run, role, policies, pods[role]) for role in run.roles],
     }
     document = run.object(JOBSET_API, "JobSet", run.name, spec=spec)

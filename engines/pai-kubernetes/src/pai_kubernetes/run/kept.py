@@ -7,6 +7,7 @@ last, and for each task its exit record, its variables, and the logs of its atte
 import json
 import re
 import shutil
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +23,9 @@ from pai_runtime.task.launch import Rotation
 from pai_runtime.task.record import record
 
 NOTE: Final = "its pod is gone; this is what was read of it while the run was followed"
+
+MOST_AGE: Final = 30 * 86400.0
+"""Seconds after which a run that was followed is not kept any more, once another one is."""
 
 _RUN: Final = "kept.json"
 _RECORD: Final = "record.json"
@@ -58,6 +62,9 @@ class Kept:
         """Make it anew: `elsewhere`, an empty directory, or here; raises OSError."""
         self.remove()
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for other in self.path.parent.iterdir():
+            if other.lstat().st_mtime < time.time() - MOST_AGE:
+                shutil.rmtree(other, ignore_errors=True)  # not where a link leads: somebody has chosen that
         if elsewhere is None:
             self.path.mkdir(mode=0o700)
         else:
@@ -107,9 +114,10 @@ class Kept:
         return LogFollower(self.path, name) if (self.path / name).is_file() else None
 
     def remove(self) -> None:
-        """Remove it with all that is in it."""
+        """Remove it with all that is in it, but not a directory that somebody has chosen for another run."""
         if self.path.is_symlink():
-            shutil.rmtree(self.path.resolve(), ignore_errors=True)
+            if self.seen() is not None:
+                shutil.rmtree(self.path.resolve(), ignore_errors=True)
             self.path.unlink(missing_ok=True)
         else:
             shutil.rmtree(self.path, ignore_errors=True)
