@@ -289,6 +289,37 @@ def policy_words(of: str) -> str:
     return f"ValidatingAdmissionPolicy 'pai-runtime' with binding 'pai-runtime' denied request: {said}"
 
 
+@pytest.mark.parametrize(
+    ("hard", "more", "gang", "is_refused"),
+    [
+        ({"requests.cpu": "2"}, {}, True, True),
+        ({"cpu": "3"}, {}, True, False),
+        ({"requests.cpu": "2"}, {}, False, False),
+        ({"requests.cpu": "1"}, {}, False, True),
+        ({"pods": "1"}, {}, True, True),
+        ({"requests.nvidia.com/gpu": "1"}, {}, True, True),
+        ({"requests.cpu": "2"}, {"scopes": ["BestEffort"]}, True, False),
+        ({"requests.cpu": "odd", "count/secrets": "0"}, {"hard": None}, True, False),
+    ],
+)
+def test_tasks_that_can_never_fit_a_quota_at_once_are_refused_whatever_is_used_now(
+    server: ApiServer,
+    tmp_path: Path,
+    hard: dict[str, str],
+    more: dict[str, Any],
+    gang: bool,  # noqa: FBT001 - a column of the table
+    is_refused: bool,  # noqa: FBT001 - a column of the table
+) -> None:
+    """Two tasks of a core and a GPU each, beside their sidecars."""
+    quota = {"metadata": {"name": "team"}, "spec": {"hard": hard, **more}}
+    server.put(paths.resource_quotas(server.namespace), quota)
+    resources = {"cpu": 1, "memoryMB": 100, "gpu": 1}
+    document = job(worker={"instances": 2, "resourcePerInstance": resources}, extras={"gangAllocation": gang})
+    told = [each for each in problems_of(server, tmp_path, document) if each.code == "exceeds-quota"]
+    assert bool(told) == is_refused
+    assert all(each.field == "taskRoles" and "'team'" in each.message for each in told)
+
+
 @pytest.mark.parametrize("has_right", [True, False])
 @pytest.mark.parametrize(
     ("of", "place", "field"),
@@ -349,7 +380,7 @@ def test_what_the_server_warns_of_is_told_once_each_as_a_terminal_may_show_it(
     assert (old.code, old.severity) == ("cluster-warning", "warning")
     assert 'batch/v0 "Job" is old' in old.message
     assert "\x1b" not in old.message
-    assert len(long.message) < 500
+    assert len(long.message) < 1100
 
 
 @pytest.mark.parametrize("exists", [True, False])

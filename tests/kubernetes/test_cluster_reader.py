@@ -156,6 +156,10 @@ def test_entering_a_task_is_left_to_kubectl(server: ApiServer) -> None:
         CannotEnter, match=f"kubectl --context lab exec -it -n {NAMESPACE} {pod} -c app -- ls"
     ):
         reader.exec(one, ["ls"])
+    cluster.pod(status=terminated(0))
+    ended = _reader(cluster)
+    with pytest.raises(CannotEnter, match="ended"):
+        ended.exec(_run(ended).tasks[0], [])
     with pytest.raises(CannotEnter, match=two.name):
         reader.exec(two, [])
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pai_kubernetes.api.fields import cut
 from pai_kubernetes.labels import CANCELLED, INDEX_FAILURES, ROLES
 from pai_kubernetes.run.ends import end_of
 from pai_kubernetes.run.indexes import expanded
@@ -385,6 +386,19 @@ def test_texts_of_a_cluster_are_printable_and_bounded() -> None:
     assert task.node.isprintable()
     assert len(task.node) <= 300
     assert run_of(jobset(annotations={"pai-runtime/job": "\x1b]0;x\x07"}), []).job.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("text", "most", "expected"),
+    [
+        ("one two", 7, "one two"),
+        ("one two three", 9, "one two…"),
+        ("one two", 6, "one…"),
+        ("x" * 20, 10, "x" * 9 + "…"),
+    ],
+)
+def test_long_texts_are_cut_between_words(text: str, most: int, expected: str) -> None:
+    assert cut(text, most) == expected
 
 
 @given(_JSON, _JSON, _JSON, st.sampled_from(["status", "metadata", "spec"]))

@@ -80,8 +80,16 @@ def annotation(document: Any, name: str) -> str:
 
 def shown(text: str) -> str:
     """A text as one line of bounded length in which all can be seen."""
-    line = printable(" ".join(text[: 4 * LONGEST].split()))
-    return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"
+    return cut(printable(" ".join(text[: 4 * LONGEST].split())), LONGEST)
+
+
+def cut(text: str, most: int) -> str:
+    """At most so many characters of a text, without a part of a word, as long as words are short."""
+    if len(text) <= most:
+        return text
+    start = text[: most - 1]
+    whole = start.rpartition(" ")[0]
+    return (whole if len(whole) >= most // 2 else start) + "…"
 
 
 seconds = lru_cache(maxsize=8192)(times.seconds)

@@ -8,6 +8,7 @@ from http.client import responses
 from typing import Any, Final
 
 from pai_kubernetes.api.errors import ApiError, Cause
+from pai_kubernetes.api.fields import cut
 from pai_kubernetes.api.paths import JOBSET_GROUP, Target
 from pai_runtime.document.printable import printable
 from pai_runtime.network.answer import Answer
@@ -87,8 +88,8 @@ def too_many(asked: Asked, most: int) -> ApiError:
 def warnings_of(answer: Answer) -> Iterator[str]:
     """What a server warns of, as deprecations and admission policies do: headers ``299 - "text"``."""
     for header in (answer.headers.get_all("Warning") or ())[:_MOST_WARNINGS]:
-        if found := _WARNING.match(str(header)[:_MOST_SAID]):
-            yield _text(re.sub(r"\\(.)", r"\1", found[1]), _MOST_OF_FIELD)
+        if found := _WARNING.match(str(header)[: 2 * _MOST_SAID]):
+            yield _text(re.sub(r"\\(.)", r"\1", found[1]), _MOST_SAID)
 
 
 def is_without_webhook(answer: Answer) -> bool:
@@ -157,4 +158,4 @@ def _causes(status: dict[str, Any]) -> list[Cause]:
 
 def _text(value: Any, most: int) -> str:
     """What a server says, as a terminal may show it."""
-    return printable(value[:most]) if isinstance(value, str) else ""
+    return printable(cut(value, most)) if isinstance(value, str) else ""

@@ -218,6 +218,11 @@ class Reader:
         pod = self._pod(task)
         if pod is None:
             raise CannotEnter(f"there is no pod of {task.name}")
+        if pod.is_gone or "running" not in container_status(pod.document, APP):
+            has_ended = pod.is_gone or end_of(pod.document) is not None
+            raise CannotEnter(
+                f"the container of {task.name} {'has ended' if has_ended else 'does not run yet'}"
+            )
         words = [*self._kubectl, "exec", "-it", "-n", self._api.namespace, pod.name, "-c", APP, "--"]
         raise CannotEnter(f"enter it with kubectl: {shlex.join([*words, *(argv or ['sh'])])}")
 

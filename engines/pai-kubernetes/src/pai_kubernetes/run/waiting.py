@@ -4,6 +4,7 @@ The shapes are those of Kubernetes 1.29 to 1.36 and Kueue 0.6 to 0.19. From Kube
 container has the registry's words during the back-off, too; before, only the event ``Failed`` has them then.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -37,6 +38,7 @@ _PULLING: Final = (
     "SignatureValidationFailed",
 )
 _ON_THE_NODE: Final = ("FailedMount", "FailedAttachVolume", "FailedMapVolume", "FailedCreatePodSandBox")
+_OF_A_POD: Final = re.compile(r'^(?:Error creating: )?(?:pods "[^"]*" is forbidden: )?')
 _OF_THE_PAST: Final = ("FailurePolicyAction", "FailedJobs", "ReachedMaxRestarts")
 """Ends of the reasons with which a JobSet says what it did after a failure: nothing waits for that."""
 
@@ -74,7 +76,8 @@ def why_no_pod(
         queue = label(jobset, QUEUE)
         return _why_queued(shown(queue), workload) if queue else "the run is suspended"
     if refused := warnings.last("Job", job, "FailedCreate"):
-        return shown(f"pod cannot be created: {refused.removeprefix('Error creating: ')}")
+        # Each try has another name for the pod, which is no other reason.
+        return shown(f"pod cannot be created: {_OF_A_POD.sub('', refused)}")
     if refused := warnings.last("JobSet", run):
         return refused
     return "the job is restarted; no pod yet" if whole(jobset, "status", "restarts") else "no pod yet"
