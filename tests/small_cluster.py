@@ -65,7 +65,8 @@ class SmallRunReader:
             raise ClusterError(self._cluster.away)
         return self._cluster.known.get(self.named, Unreadable("there is no such run"))
 
-    def follow(self, view: View) -> tuple[Run, int]:
+    def follow(self, view: View, keep: Path | None = None) -> tuple[Run, int]:
+        self._cluster.kept_in = keep
         for run in self._cluster.to_come:
             self._cluster.known[self.named] = run
             view.show(run)
@@ -154,6 +155,7 @@ class SmallCluster:
         self.logs: dict[tuple[str, LogName], bytes] = {}
         self.away = ""
         self.missing = ""
+        self.kept_in: Path | None = None
         self.cancelled: list[str] = []
         self.checked: list[tuple[list[TaskName], bool]] = []
         self.submitted: list[tuple[ClusterRequest, Mapping[str, str]]] = []

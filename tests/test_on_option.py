@@ -1,6 +1,7 @@
 """``--on NAME``: the commands on a cluster, here one that a third party's engine knows."""
 
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -137,10 +138,41 @@ def test_what_may_be_left_of_a_submission_is_not_said_to_be_nothing(
     assert "nothing was submitted" not in messages
 
 
+def test_old_runs_of_ones_own_that_are_over_are_pruned_and_no_others(
+    cluster: SmallCluster, shown: Command
+) -> None:
+    now = time.time()
+    cluster.known = {
+        "old": SUCCEEDED,
+        "young": replace(SUCCEEDED, ended=now),
+        "others": replace(SUCCEEDED, user="kim"),
+        "running": run_of(task(0)),
+        "broken": Unreadable("it is none"),
+    }
+    status, output, _ = shown("prune", "--on", "lab", "--older-than", "1h")
+    assert (status, output.splitlines()) == (0, ["removed old on lab", "removed 1 run"])
+    assert cluster.known.keys() == {"young", "others", "running", "broken"}
+
+
+@pytest.mark.parametrize("is_empty", [True, False])
+def test_what_is_read_of_a_run_is_kept_in_an_empty_directory(
+    tmp_path: Path,
+    cluster: SmallCluster,
+    shown: Command,
+    is_empty: bool,  # noqa: FBT001 - a column of the table
+) -> None:
+    (tmp_path / "out").mkdir()
+    if not is_empty:
+        (tmp_path / "out" / "other").touch()
+    cluster.to_come = [SUCCEEDED]
+    status, _, messages = shown("run", write_job(tmp_path, job()), "--on", "lab", "--out", "out")
+    assert (status, bool(cluster.submitted)) == ((0, True) if is_empty else (2, False)), messages
+    assert cluster.kept_in == (Path("out") if is_empty else None)
+
+
 @pytest.mark.parametrize(
     "options",
     [
-        ["--out", "folder"],
         ["--isolation", "auto"],
         ["--storage", "data=/data"],
         ["--storage-config", "storages.yaml"],
@@ -152,10 +184,10 @@ def test_what_may_be_left_of_a_submission_is_not_said_to_be_nothing(
 def test_options_of_this_machine_are_refused_all_at_once(
     tmp_path: Path, cluster: SmallCluster, shown: Command, options: Sequence[str]
 ) -> None:
-    more = ["--env", "LANG", "--out", "other"]
+    more = ["--env", "LANG", "--storage", "scratch=/scratch"]
     status, _, messages = shown("run", write_job(tmp_path, job()), "--on", "lab", *options, *more)
     assert status == 2
-    assert all(f"{each} cannot" in messages for each in {options[0], "--env", "--out"})
+    assert all(f"{each} cannot" in messages for each in {options[0], "--env", "--storage"})
     assert cluster.submitted == []
 
 

@@ -15,7 +15,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pai_runtime.pod.runtime_log import DECIDING_VARIABLE, KEPT, MOST_LOOKS_AFTER_END, print_runtime_log
-from pai_runtime.runs.told_variables import MOST_BYTES, PREFIX, is_told, read_told, told_line, with_peers
+from pai_runtime.runs.told_variables import (
+    MOST_BYTES,
+    PREFIX,
+    STATE_PREFIX,
+    is_told,
+    read_told,
+    state_line,
+    told_line,
+    with_peers,
+)
 from pai_runtime.supervisor.log_file import LogFile
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.launch import Rotation
@@ -137,6 +146,31 @@ def test_the_variables_are_told_when_they_change_and_at_the_end(volume: Path) ->
         after = b" and ended\n" + told(changed)
         assert printer.read(len(after)) == after
         assert printer.end() == told(changed)
+
+
+def test_that_a_task_is_held_is_told_once_and_that_it_is_no_more(volume: Path) -> None:
+    state = {"phase": "held", "since": 1.0, "heldUntil": 2.0, "release": "/x", "pid": 7, "addresses": {}}
+    path = volume / "runtime.d" / "state.json"
+
+    def write(document: Any) -> bytes:
+        path.with_name("new").write_text(json.dumps(document))
+        path.with_name("new").replace(path)
+        return state_line(document)
+
+    with sidecar(volume) as printer:
+        write({**state, "phase": "command"})
+        log(volume, b"begun\n")
+        assert printer.read(6) == b"begun\n"
+        held = write(state)
+        assert printer.read(len(held)) == held
+        ending = write({**state, "phase": "ending", "since": 3.0, "heldUntil": None})
+        assert printer.read(len(ending)) == ending
+        assert printer.end() == b""
+    assert read_told(held, STATE_PREFIX) == {
+        key: state[key] for key in ("phase", "since", "heldUntil", "release")
+    }
+    assert is_told(held)
+    assert read_told(held) == {}
 
 
 @pytest.mark.parametrize(

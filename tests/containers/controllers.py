@@ -62,6 +62,7 @@ class _TaskPod:
     pod: Pod | None = None
     is_told_to_end: bool = False
     is_evicted: bool = False
+    is_deleted: bool = False
     is_over: bool = False
     shown: Counter[str] = field(default_factory=Counter)
     shown_ended: dict[str, bool] = field(default_factory=dict)
@@ -81,6 +82,7 @@ class Controllers:
         self.server, self.folder, self.images, self.threads = server, folder, images, threads
         self._runs: dict[str, _Run] = {}
         self._evicted: set[str] = set()
+        self._deleted: set[str] = set()
         self._is_over = threading.Event()
         self._error: BaseException | None = None
         capacity = {"cpu": "64", "memory": "256Gi", "pods": "110", "ephemeral-storage": "100Gi"}
@@ -94,6 +96,10 @@ class Controllers:
     def evict(self, pod: str) -> None:
         """As ``kubectl drain`` does it."""
         self._evicted.add(pod)
+
+    def delete(self, pod: str) -> None:
+        """As ``kubectl delete pod`` does it."""
+        self._deleted.add(pod)
 
     def end(self) -> None:
         """End all pods."""
@@ -126,6 +132,8 @@ class Controllers:
             for pod in run.pods:
                 if pod.name in self._evicted and not pod.is_evicted:
                     run.evict(pod)
+                if pod.name in self._deleted and not pod.is_deleted:
+                    run.delete(pod)
             run.look(jobsets.get(uid))
 
 
@@ -171,6 +179,11 @@ class _Run:
         """The Eviction API deletes it, and says so."""
         pod.is_evicted = True
         self._change(pod, status={"conditions": [SCHEDULED, _DISRUPTED]})
+        self._tell_to_end(pod)
+
+    def delete(self, pod: _TaskPod) -> None:
+        """Somebody deletes it."""
+        pod.is_deleted = True
         self._tell_to_end(pod)
 
     def close(self) -> None:
@@ -268,7 +281,7 @@ class _Run:
         """Let Job take notice of its end, and have it deleted if that was asked for."""
         pod.is_over = True
         wanted = self._model.running.get(pod.task) == pod.attempt
-        if wanted and pod.pod and (pod.is_evicted or not pod.is_told_to_end):
+        if wanted and pod.pod and (pod.is_evicted or pod.is_deleted or not pod.is_told_to_end):
             code, container = first_failure(pod.pod)
             self._model.pod_ended(pod.task, End(code, container, pod.is_evicted))
             if self._model.running.get(pod.task) == pod.attempt:

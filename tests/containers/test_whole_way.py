@@ -296,7 +296,26 @@ def test_pods_that_are_evicted_are_replaced_and_that_does_not_count(lab: Lab) ->
     assert "worker/1 | attempt 1 0" in gang.stdout, "its peers are new, too"
     assert single.stdout == "attempt 0 0\nattempt 0 1\n"
     assert "the job was restarted once" in gang.stderr
-    assert "the cluster removed the pod" in single.stderr
+    for text in (gang.stderr, single.stderr):
+        assert "worker/0" in next(line for line in text.splitlines() if "evicted its pod" in line)
+
+
+def test_who_deletes_a_pod_fails_its_run_and_the_task_and_the_cause_are_named(lab: Lab) -> None:
+    document = job(worker={"instances": 2, "commands": ["echo ready; exec sleep 600"]})
+    process = lab.start("run", write_job(lab.folder, document), "--on", "lab", "--plain")
+    until(lab.names)
+    (name,) = lab.names()
+    until(lambda: all(lab.said(name, f"worker-0-{index}", "ready") for index in (0, 1)))
+    (pod,) = (each for each in lab.pods(name) if f"{name}-worker-0-1-" in each["metadata"]["name"])
+    lab.played.delete(pod["metadata"]["name"])
+    ended = lab.end(process)
+    assert "the job failed: task worker/1" in ended.stderr
+    assert "its pod was deleted" in ended.stderr
+    tasks = lab.json("ps", name, "--on", "lab")
+    assert (tasks["failedTask"], [task["state"] for task in tasks["tasks"]]) == (
+        "worker/1",
+        ["stopped", "failed"],
+    )
 
 
 def test_why_tasks_do_not_start_is_shown(lab: Lab) -> None:

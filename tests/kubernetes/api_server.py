@@ -70,6 +70,16 @@ class Fault:
     hang_up: bool = False
 
 
+WEBHOOK_AWAY = Fault(
+    500,
+    "InternalError",
+    'Internal error occurred: failed calling webhook "mjobset.kb.io": failed to call webhook: Post'
+    ' "https://jobset-webhook-service.jobset-system.svc:443/mutate?timeout=10s": no endpoints available for'
+    ' service "jobset-webhook-service"',
+)
+"""While the pods of a webhook start anew."""
+
+
 @dataclass(frozen=True)
 class Request:
     """One that came: `verb` as in RBAC, `kind` the path without names."""
@@ -88,6 +98,7 @@ class _Log:
 
     pieces: list[tuple[str, bytes]] = field(default_factory=list)
     ended: bool = False
+    is_removed: bool = False
 
 
 @dataclass
@@ -105,7 +116,7 @@ class ApiServer(LocalServer):
     (``jobsets.jobset.x-k8s.io``). `installed`: the API groups with their versions. `admit`: what is wrong
     with a document that is to be stored, as the causes of a Status; as a JobSet is a custom resource, what is
     wrong with its pods comes with the pods alone. `requests`: all that came; `counts`: how many, by verb and
-    path without names.
+    path without names. `lost_nodes`: those whose kubelets it does not reach.
     """
 
     def __init__(
@@ -124,6 +135,7 @@ class ApiServer(LocalServer):
         self.tokens = set(tokens)
         self.forbidden: set[tuple[str, str]] = set()
         self.installed = set(INSTALLED)
+        self.lost_nodes: set[str] = set()
         self.admit: Callable[[Target, Object], Sequence[Mapping[str, str]]] = lambda _target, _object: ()
         self.requests: list[Request] = []
         self.counts: Counter[tuple[str, str]] = Counter()
@@ -160,9 +172,12 @@ class ApiServer(LocalServer):
             return copy.deepcopy(stored)
 
     def remove(self, path: str) -> None:
-        """Remove the object at a path, and all that it owns."""
+        """Remove the object at a path, and all that it owns; the logs of a pod end."""
         with self.changed:
-            assert self.objects.remove(self._target(path)), f"no object {path}"
+            target = self._target(path)
+            assert self.objects.remove(target), f"no object {path}"
+            for (_, pod, _, _), log in self._logs.items():
+                log.ended |= (target.resource, target.name) == ("pods", pod)
             self.changed.notify_all()
 
     def get(self, path: str) -> Object | None:
@@ -190,6 +205,13 @@ class ApiServer(LocalServer):
             log = self._logs.setdefault((self.namespace, pod, container, previous), _Log())
             log.pieces += [(time or self._time(), line) for line in data.splitlines(keepends=True)]
             log.ended = ended
+            self.changed.notify_all()
+
+    def remove_container(self, pod: str, container: str) -> None:
+        """The kubelet removes a container that has ended, with its log; the pod stays."""
+        with self.changed:
+            log = self._logs.setdefault((self.namespace, pod, container, False), _Log())
+            log.ended = log.is_removed = True
             self.changed.notify_all()
 
     def rotate_log(self, pod: str, container: str) -> None:
@@ -562,6 +584,11 @@ class _Handler(BaseHTTPRequestHandler):
             pod = server.objects.get(Target("", "v1", target.namespace, "pods", target.name, ""))
         if pod is None:
             raise _Refused(404, "NotFound", f'pods "{target.name}" not found', name=target.name)
+        node = pod.get("spec", {}).get("nodeName", "")
+        if node in server.lost_nodes:
+            url = f"https://{node}:10250/containerLogs/{target.namespace}/{target.name}/app"
+            refused = f'Get "{url}": dial tcp {node}:10250: connect: connection refused'
+            raise _Refused(500, "InternalError", refused)
         containers = [each["name"] for each in pod.get("spec", {}).get("containers", ())]
         container = query.get("container") or (containers[0] if containers else "")
         log = server.find_log((target.namespace, target.name, container, query.get("previous") == "true"))
@@ -569,6 +596,10 @@ class _Handler(BaseHTTPRequestHandler):
             message = f'container "{container}" in pod "{target.name}" is waiting to start: PodInitializing'
             raise _Refused(400, "BadRequest", message)
         self._begin("text/plain")
+        if log.is_removed:  # a kubelet says so with 200, without a time and the end of a line
+            self._write(b"unable to retrieve container logs for containerd://0123456789abcdef")
+            self._end()
+            return
         follow, most = query.get("follow") == "true", int(query.get("limitBytes") or 1 << 62)
         for piece in itertools.chain.from_iterable(self._pieces(log, query, follow=follow)):
             self._write(piece[:most])

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +19,14 @@ def _nothing_is_watched_any_more() -> Iterator[None]:
         if thread not in before and thread.name.startswith(("watch ", "log ")):
             thread.join(60)
             assert not thread.is_alive(), thread.name
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where runs are kept that were followed."""
+    path = tmp_path / "state"
+    monkeypatch.setenv("XDG_STATE_HOME", str(path))
+    return path
 
 
 @pytest.fixture

@@ -50,7 +50,7 @@ class Job:
             self.running.clear()
 
     def _pod_failed(self, index: int, end: End) -> None:
-        action, message = self._action(end)
+        action, message = self._action(index, end)
         if action == "FailJob":
             # "indicate that the Pod's job should be marked as Failed and all running Pods should be
             # terminated"
@@ -67,16 +67,17 @@ class Job:
         else:
             self.running[index] += 1
 
-    def _action(self, end: End) -> tuple[str, str]:
+    def _action(self, index: int, end: End) -> tuple[str, str]:
         # "rules [...] are evaluated in order. Once a rule matches a Pod failure, the remaining rules are
         # ignored. When no rule matches the Pod failure, the default handling applies."
+        pod = f"ns/run-role-0-{index}-bcdfg"
         for number, rule in enumerate(self._spec["podFailurePolicy"]["rules"]):
             matching = f"matching {rule['action']} rule at index {number}"
             if rule.get("onPodConditions") and end.disrupted:
-                return rule["action"], f"Pod ns/pod has condition DisruptionTarget {matching}"
+                return rule["action"], f"Pod {pod} has condition DisruptionTarget {matching}"
             codes = rule.get("onExitCodes")
             if codes and codes["containerName"] == end.container and end.code in codes["values"]:
-                failed = f"Container {end.container} for pod ns/pod failed with exit code {end.code}"
+                failed = f"Container {end.container} for pod {pod} failed with exit code {end.code}"
                 return rule["action"], f"{failed} {matching}"
         return "Count", ""
 

@@ -159,6 +159,32 @@ def terminated(code: int, message: str = "", at: str = LATER, reason: str = "") 
     }
 
 
+def told_to_end(document: Object, at: str = LATER, reason: str = "") -> Object:
+    """A pod whose deletion was asked for, with a minute for its end, and `reason` if that is a disruption."""
+    enforced = f"{at[:14]}{int(at[14:16]) + 1:02}{at[16:]}"
+    metadata = {"deletionTimestamp": enforced, "deletionGracePeriodSeconds": 60}
+    condition = {"type": "DisruptionTarget", "status": "True", "reason": reason, "lastTransitionTime": at}
+    status = document["status"]
+    conditions = [*status.get("conditions", ()), *([condition] if reason else ())]
+    return {
+        **document,
+        "metadata": {**document["metadata"], **metadata},
+        "status": {**status, "conditions": conditions},
+    }
+
+
+def without_code() -> Object:
+    """The status of a pod that was killed before its node said how its containers ended."""
+    ready = {"type": "Ready", "status": "False", "lastTransitionTime": START}
+    return {"phase": "Failed", "conditions": [ready], "containerStatuses": [{"name": "app", "state": {}}]}
+
+
+def job(role: str = "worker", **status: Any) -> Object:
+    """The Job of a role."""
+    labels = {REPLICATED_JOB: role.lower(), JOBSET_NAME: NAME}
+    return {"metadata": {"name": f"{NAME}-{role.lower()}-0", "labels": labels}, "status": status}
+
+
 def record(code: int, at: str = "2026-01-02T03:05:04.000Z", **more: Any) -> str:
     """The termination message of a task that failed."""
     document = {"exitCode": code, "outcome": "failed", "phase": "command", "decidedAt": at, **more}

@@ -11,7 +11,7 @@ from pai_kubernetes.api.access import Access, Fixed, Login
 from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.errors import ApiError, Cause
 from pai_runtime.network.authorization import basic
-from tests.kubernetes.api_server import ApiServer, Fault, tls_server
+from tests.kubernetes.api_server import WEBHOOK_AWAY, ApiServer, Fault, tls_server
 from tests.kubernetes.played_cluster import be_quick
 from tests.proxy_server import ProxyServer
 
@@ -95,14 +95,26 @@ def test_a_read_is_repeated(server: ApiServer, api: Api, fault: Fault) -> None:
 
 
 def test_a_creation_is_repeated_only_when_nothing_can_have_been_created(server: ApiServer, api: Api) -> None:
-    server.arm(Fault(429), times=2)
-    api.create(MAPS, _map("one"))
-    assert api.requests == 3
+    for name, fault in (("one", Fault(429)), ("other", WEBHOOK_AWAY)):
+        server.arm(fault, times=2)
+        before = api.requests
+        api.create(MAPS, _map(name))
+        assert api.requests == before + 3
     for fault in (Fault(500), Fault(hang_up=True), Fault(cut=5)):
         server.arm(fault)
         before = api.requests
         assert _error(api.create, MAPS, _map("two")).may_pass
         assert api.requests == before + 1
+
+
+@pytest.mark.parametrize("fault", [Fault(429), WEBHOOK_AWAY, Fault(500), Fault(hang_up=True), Fault(cut=5)])
+def test_a_dry_run_is_repeated_whatever_may_have_come_of_it(
+    server: ApiServer, api: Api, fault: Fault
+) -> None:
+    server.arm(fault, times=2)
+    api.create(MAPS, _map("one"), dry_run=True)
+    assert api.requests == 3
+    assert server.list(MAPS) == []
 
 
 def test_what_refuses_connections_is_asked_until_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,10 +1,12 @@
 """All that is wrong with a job for a cluster is said at once, and never as a traceback."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from pai_kubernetes.cluster import KubernetesCluster
 from pai_kubernetes.manifests.sizes import LEAST_OF_ROLE, MOST_DATA, MOST_OBJECT
@@ -77,3 +79,13 @@ def test_more_than_a_run_can_have_is_refused_before_it_is_planned(
     assert (problem.code, problem.field) == (code, "taskRoles")
     assert problem.position
     assert problem.position.file == str(tmp_path / "job.yaml")
+
+
+def test_the_examples_that_the_documentation_runs_on_a_cluster_can_be_run_there(tmp_path: Path) -> None:
+    root = Path(__file__).parents[2]
+    text = (root / "docs/kubernetes.md").read_text("utf-8")
+    named = set(re.findall(r"examples/[\w-]+\.yaml", text))
+    assert "examples/demo.yaml" in named
+    for name in named:
+        document = yaml.safe_load((root / name).read_text("utf-8"))
+        assert [each.code for each in problems_of(tmp_path, document) if each.severity == "error"] == [], name

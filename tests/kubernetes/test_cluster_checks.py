@@ -6,14 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from pai_kubernetes.api import paths
+from pai_kubernetes.api import client, paths
 from pai_kubernetes.api.errors import ApiError
 from pai_kubernetes.cluster_checks import check_cluster
 from pai_kubernetes.labels import JOBSET_NAME
 from pai_kubernetes.node_capacity import quantity
 from pai_kubernetes.profile import KubernetesProfile, SkuType, Storage, VirtualCluster
+from pai_kubernetes.reading import read_profile
+from pai_runtime.document.document import parse_document
 from pai_runtime.document.problems import Problem, Problems
+from pai_runtime.engines.profiles import Profile
 from pai_runtime.task.record import replace
 from tests.kubernetes.api_server import ApiServer, Fault
 from tests.kubernetes.played_cluster import api_of
@@ -254,11 +258,100 @@ def test_a_pod_is_tried_for_each_role_as_its_controllers_will_make_it(
         assert each["metadata"]["labels"][JOBSET_NAME] == each["spec"]["subdomain"] == RUN
 
 
-def test_no_pod_is_tried_of_what_is_refused_as_a_whole(server: ApiServer, tmp_path: Path) -> None:
+def test_pods_are_tried_of_a_jobset_that_is_refused_and_what_is_said_of_both_is_said_once(
+    server: ApiServer, tmp_path: Path
+) -> None:
     server.arm(Fault(422, "Invalid", "no"), "create", "jobsets.jobset.x-k8s.io")
+    server.arm(forbidden("maximum cpu usage per Pod is 1"), "create", "pods")
+    told = problems_of(server, tmp_path, job())
+    assert {each.field for each in told} == {"taskRoles.worker", "JobSet"}
+    said = "ValidatingAdmissionPolicy 'any' with binding 'any' denied request: no such registry"
+    for resource in ("jobsets.jobset.x-k8s.io", "pods"):
+        server.arm(denied(said), "create", resource)
     [problem] = problems_of(server, tmp_path, job())
-    assert problem.code == "refused-by-cluster"
-    assert server.counts["create", paths.pods("")] == 0
+    assert (problem.field, problem.message.count("no such registry")) == ("taskRoles.worker", 1)
+
+
+def denied(said: str) -> Fault:
+    """By a ValidatingAdmissionPolicy: the cause has no field."""
+    return Fault(422, "Invalid", f'jobsets "test" is forbidden: {said}', [{"message": said}])
+
+
+def policy_words(of: str) -> str:
+    """What the policy of deploy/ says of a list of its operator."""
+    path = Path(__file__).parents[2] / "deploy/kubernetes/admission-policy.yaml"
+    policy = next(yaml.safe_load_all(path.read_text("utf-8")))
+    [said] = [
+        each["message"]
+        for each in policy["spec"]["validations"]
+        if f"({of} of the ValidatingAdmissionPolicy" in each["message"]
+    ]
+    return f"ValidatingAdmissionPolicy 'pai-runtime' with binding 'pai-runtime' denied request: {said}"
+
+
+@pytest.mark.parametrize(
+    ("hard", "more", "gang", "is_refused"),
+    [
+        ({"requests.cpu": "2"}, {}, True, True),
+        ({"cpu": "3"}, {}, True, False),
+        ({"requests.cpu": "2"}, {}, False, False),
+        ({"requests.cpu": "1"}, {}, False, True),
+        ({"pods": "1"}, {}, True, True),
+        ({"requests.nvidia.com/gpu": "1"}, {}, True, True),
+        ({"requests.cpu": "2"}, {"scopes": ["BestEffort"]}, True, False),
+        ({"requests.cpu": "odd", "count/secrets": "0"}, {"hard": None}, True, False),
+    ],
+)
+def test_tasks_that_can_never_fit_a_quota_at_once_are_refused_whatever_is_used_now(
+    server: ApiServer,
+    tmp_path: Path,
+    hard: dict[str, str],
+    more: dict[str, Any],
+    gang: bool,  # noqa: FBT001 - a column of the table
+    is_refused: bool,  # noqa: FBT001 - a column of the table
+) -> None:
+    """Two tasks of a core and a GPU each, beside their sidecars."""
+    quota = {"metadata": {"name": "team"}, "spec": {"hard": hard, **more}}
+    server.put(paths.resource_quotas(server.namespace), quota)
+    resources = {"cpu": 1, "memoryMB": 100, "gpu": 1}
+    document = job(worker={"instances": 2, "resourcePerInstance": resources}, extras={"gangAllocation": gang})
+    told = [each for each in problems_of(server, tmp_path, document) if each.code == "exceeds-quota"]
+    assert bool(told) == is_refused
+    assert all(each.field == "taskRoles" and "'team'" in each.message for each in told)
+
+
+@pytest.mark.parametrize("has_right", [True, False])
+@pytest.mark.parametrize(
+    ("of", "place", "field"),
+    [
+        ("registries", "job.yaml", "prerequisites[0].uri"),
+        ("runtimeImages", "engines.yaml", "runtimeImage"),
+    ],
+)
+def test_what_the_admission_policy_denies_is_told_where_it_is_written(
+    server: ApiServer,
+    tmp_path: Path,
+    of: str,
+    place: str,
+    field: str,
+    has_right: bool,  # noqa: FBT001 - a column of the table
+) -> None:
+    """With a right to have pods checked, or without."""
+    root = parse_document("engine: kubernetes\nruntimeImage: wrong.example/x:1\n", "engines.yaml")
+    profile = read_profile(Profile("lab", "kubernetes", root))
+    server.arm(denied(policy_words(of)), "create", "jobsets.jobset.x-k8s.io")
+    if has_right:
+        server.arm(denied(policy_words(of)), "create", "pods", times=2)
+    else:
+        server.forbidden.add(("create", "pods"))
+    document = job()
+    document["taskRoles"]["server"] = document["taskRoles"]["worker"]
+    told = [
+        each for each in problems_of(server, tmp_path, document, profile) if each.code == "refused-by-cluster"
+    ]
+    assert {each.field for each in told} == {field}
+    assert all(each.position and Path(each.position.file).name == place for each in told)
+    assert len(told) == 1
 
 
 @pytest.mark.parametrize(("allowed", "tried"), [(True, 16), (False, 1)])
@@ -287,7 +380,7 @@ def test_what_the_server_warns_of_is_told_once_each_as_a_terminal_may_show_it(
     assert (old.code, old.severity) == ("cluster-warning", "warning")
     assert 'batch/v0 "Job" is old' in old.message
     assert "\x1b" not in old.message
-    assert len(long.message) < 500
+    assert len(long.message) < 1100
 
 
 @pytest.mark.parametrize("exists", [True, False])
@@ -336,9 +429,10 @@ def test_a_version_that_is_too_old_is_told(
 
 @pytest.mark.parametrize("fault", [Fault(500), Fault(401), Fault(hang_up=True)])
 def test_a_server_that_cannot_be_asked_is_no_problem_of_the_job(
-    server: ApiServer, tmp_path: Path, fault: Fault
+    server: ApiServer, tmp_path: Path, fault: Fault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server.arm(fault, "create", times=1000)
+    monkeypatch.setattr(client, "SECONDS", 0.1)
+    server.arm(fault, "create", times=10**6)
     with pytest.raises(ApiError):
         problems_of(server, tmp_path, job())
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from pai_kubernetes.api import paths
 from pai_kubernetes.api.pod_logs import MOST_BUFFERED
 from pai_kubernetes.run import logs
 from pai_kubernetes.run.reader import Reader
@@ -14,7 +13,7 @@ from pai_runtime.runs.reader import LogReader
 from pai_runtime.runs.state import Run, RunTask
 from pai_runtime.terminal.task_logs import CannotReadLog, WantedLogs, print_logs
 from tests.kubernetes.api_server import ApiServer, Fault
-from tests.kubernetes.played_cluster import NAMESPACE, PlayedCluster, PlayedView, be_quick
+from tests.kubernetes.played_cluster import PlayedCluster, PlayedView, be_quick
 from tests.kubernetes.run_objects import LATER, NAME, running, terminated
 from tests.support import until
 
@@ -219,12 +218,67 @@ def test_a_log_that_may_not_be_read_says_which_right_is_missing(server: ApiServe
         reader.log(tasks[0], "user").read(10)
 
 
-def test_a_log_whose_pod_is_gone_meanwhile_is_empty(server: ApiServer) -> None:
+@pytest.mark.parametrize("is_live", [False, True])
+@pytest.mark.parametrize("gone", ["pod", "container"])
+def test_a_log_that_is_gone_is_said_to_be_gone_and_its_tail_is_empty(
+    server: ApiServer,
+    gone: str,
+    is_live: bool,  # noqa: FBT001 - a column of the table
+) -> None:
     cluster = PlayedCluster(server)
     pod = cluster.pod(status=terminated(0))
+    reader, tasks = _opened(cluster, again=is_live)
+    if gone == "container":
+        server.remove_container(pod, "app")
+    else:
+        server.arm(Fault(404, reason="NotFound"), "get", "pods/log", times=9)
+    assert reader.log(tasks[0], "user").tail(100) == b""
+    log = reader.log(tasks[0], "user")
+    with pytest.raises(OSError, match="gone") as raised:
+        _read(log, 10)
+    assert raised.value.errno == errno.ENODATA
+    assert (log.read(10), log.is_at_end()) == (b"", True)
+
+
+def test_what_is_left_of_the_runtimes_log_is_read_before_it_is_said_that_some_is_gone(
+    server: ApiServer,
+) -> None:
+    cluster = PlayedCluster(server)
+    states = {"terminated": {"exitCode": 0}}
+    status = {
+        **terminated(0),
+        "initContainerStatuses": [{"name": name, "state": states} for name in ("init", "runtime-log")],
+    }
+    pod = cluster.pod(status=status)
+    server.remove_container(pod, "init")
+    server.log(pod, "runtime-log", b"log\n", ended=True)
     reader, tasks = _opened(cluster)
-    server.remove(paths.pods(NAMESPACE, pod))
-    assert reader.log(tasks[0], "user").read(10) == b""
+    log = reader.log(tasks[0], "runtime")
+    assert _read(log, 4) == b"log\n"
+    with pytest.raises(OSError, match="gone"):
+        log.read(10)
+
+
+def test_the_log_of_a_node_that_is_not_reached_is_tried_again_and_said_not_to_be_readable_now(
+    server: ApiServer,
+) -> None:
+    cluster = PlayedCluster(server)
+    server.lost_nodes.add("node-1")
+    server.log(cluster.pod(status=running()), "app", b"hello\n")
+    reader, tasks = _opened(cluster, again=True)
+    log = reader.log(tasks[0], "user")
+    with pytest.raises(OSError, match="log") as raised:
+        _read(log, 6)
+    assert raised.value.errno == errno.EAGAIN
+    server.lost_nodes.clear()
+    until(lambda: _read_if_possible(log) == b"hello\n")
+
+
+def _read_if_possible(log: LogReader) -> bytes:
+    try:
+        return log.read(100)
+    except OSError:
+        return b""
 
 
 def test_not_more_logs_are_followed_at_once_than_there_may_be_threads(
@@ -275,6 +329,7 @@ def test_a_stream_without_end_does_not_fill_the_memory(server: ApiServer, endles
     reader, tasks = _opened(cluster, again=True)
     log = reader.log(tasks[0], "user")
     assert len(_read(log, 100_000)) >= 100_000
+    assert isinstance(log, logs.TaskLog)
     stream = log._stream
     assert stream is not None
     until(lambda: stream._buffered >= MOST_BUFFERED)

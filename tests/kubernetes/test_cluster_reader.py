@@ -1,6 +1,7 @@
 """A run on a cluster, as commands read it and act on it; and all runs, as ``ps`` lists them."""
 
 import json
+import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -10,8 +11,9 @@ import pytest
 import yaml
 
 from pai_kubernetes.api import paths
+from pai_kubernetes.api.times import as_text
 from pai_kubernetes.cluster import KubernetesCluster
-from pai_kubernetes.labels import CANCELLED, JOBSET_NAME, REPLICATED_JOB
+from pai_kubernetes.labels import CANCELLED, HOLD, JOBSET_NAME, REPLICATED_JOB
 from pai_kubernetes.run.listing import listed_run
 from pai_kubernetes.run.reader import Reader
 from pai_kubernetes.run.runs import Runs
@@ -21,11 +23,11 @@ from pai_runtime.engines.profiles import Profile
 from pai_runtime.runs.cannot_enter import CannotEnter
 from pai_runtime.runs.cannot_remove import CannotRemove
 from pai_runtime.runs.state import Run, Unreadable
-from pai_runtime.runs.told_variables import told_line
+from pai_runtime.runs.told_variables import state_line, told_line
 from pai_runtime.terminal.words import retries
 from tests.kubernetes.api_server import ApiServer
 from tests.kubernetes.played_cluster import NAMESPACE, PlayedCluster, api_of
-from tests.kubernetes.run_objects import LATER, NAME, ended, jobset, record, running, terminated, warning
+from tests.kubernetes.run_objects import LATER, NAME, ended, job, jobset, record, running, terminated, warning
 from tests.support import until
 
 
@@ -154,6 +156,10 @@ def test_entering_a_task_is_left_to_kubectl(server: ApiServer) -> None:
         CannotEnter, match=f"kubectl --context lab exec -it -n {NAMESPACE} {pod} -c app -- ls"
     ):
         reader.exec(one, ["ls"])
+    cluster.pod(status=terminated(0))
+    ended = _reader(cluster)
+    with pytest.raises(CannotEnter, match="ended"):
+        ended.exec(_run(ended).tasks[0], [])
     with pytest.raises(CannotEnter, match=two.name):
         reader.exec(two, [])
 
@@ -338,3 +344,137 @@ def test_without_a_right_to_watch_all_runs_it_is_named_and_nothing_is_watched(
     runs = Runs(PlayedCluster(server).api)
     with closing(runs), pytest.raises(ClusterError, match=rf"{verb} jobs\.batch"):
         until(lambda: not runs.read())
+
+
+_BY_RULE = (
+    f"Container app for pod {NAMESPACE}/{NAME}-worker-0-1-bcdfg failed with exit code 3 matching FailJob rule"
+)
+_FAILED: list[tuple[dict[str, Any], list[str]]] = [
+    (
+        {
+            "failed": 1,
+            "failedIndexes": "",
+            "conditions": [
+                {"type": "Failed", "status": "True", "reason": "PodFailurePolicy", "message": _BY_RULE}
+            ],
+        },
+        ["stopped", "failed", "stopped"],
+    ),
+    ({"failed": 1, "failedIndexes": "1"}, ["stopped", "failed", "stopped"]),
+    ({"failed": 1, "failedIndexes": "2", "completedIndexes": "0-1"}, ["succeeded", "succeeded", "failed"]),
+]
+
+
+@pytest.mark.parametrize(("status", "states"), _FAILED)
+def test_the_list_says_of_a_run_what_the_run_itself_does(
+    server: ApiServer, status: dict[str, Any], states: list[str]
+) -> None:
+    """Of pods that are gone, as the Job has it."""
+    cluster = PlayedCluster(server, {"worker": 3})
+    server.put(paths.jobs(NAMESPACE), job(**status))
+    cluster.end("Failed")
+    (listed,) = Runs(cluster.api).read().values()
+    assert isinstance(listed, Run)
+    run = _run(_reader(cluster))
+    assert [task.state for task in run.tasks] == [task.state for task in listed.tasks] == states
+    assert run.failed_task == listed.failed_task == f"worker/{states.index('failed')}"
+
+
+def test_what_a_run_is_about_to_do_or_waits_for_is_said_by_the_list_and_by_the_run(server: ApiServer) -> None:
+    """Stopping, until its last pod has ended; queued, as long as it is suspended."""
+    cluster = PlayedCluster(server, {"worker": 1}, queue="team-queue", spec={"suspend": True})
+    path = paths.jobsets(NAMESPACE, NAME)
+
+    def words() -> list[str]:
+        (listed,) = Runs(cluster.api).read().values()
+        assert isinstance(listed, Run)
+        return [listed.word, _run(_reader(cluster)).word]
+
+    assert words() == ["queued"] * 2
+    server.change(path, {"spec": {"suspend": False}})
+    pod = cluster.pod(status=running())
+    server.put(paths.jobs(NAMESPACE), job(active=1, ready=1))
+    assert words() == ["running"] * 2
+    server.change(path, {"spec": {"suspend": True}, "metadata": {"annotations": {CANCELLED: LATER}}})
+    assert words() == ["stopping"] * 2
+    with pytest.raises(CannotRemove, match="being stopped"):
+        _reader(cluster).remove()
+    server.remove(paths.pods(NAMESPACE, pod))
+    server.change(paths.jobs(NAMESPACE, f"{NAME}-worker-0"), {"status": {"active": 0, "ready": 0}})
+    assert words() == ["cancelled"] * 2
+
+
+@pytest.mark.parametrize("ready", ["False", "Unknown"])
+def test_that_a_node_does_not_answer_is_said_of_the_tasks_that_ran_on_it(
+    server: ApiServer, ready: str
+) -> None:
+    cluster = PlayedCluster(server, {"worker": 2})
+    state = running()
+    state["containerStatuses"][0]["ready"] = True
+    cluster.pod(index=0, status={**state, "conditions": [{"type": "Ready", "status": "True"}]})
+    cluster.pod(index=1, status={**state, "conditions": [{"type": "Ready", "status": ready}]})
+    assert [(task.state, bool(task.note)) for task in _run(_reader(cluster)).tasks] == [
+        ("running", False),
+        ("running", True),
+    ]
+
+
+def _in_init(since: str = LATER) -> dict[str, Any]:
+    status = {"name": "init", "state": {"running": {"startedAt": since}}}
+    return {"phase": "Pending", "podIP": "10.0.0.1", "initContainerStatuses": [status]}
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_why_a_task_is_long_in_its_init_container_is_said_by_its_log(
+    server: ApiServer,
+    again: bool,  # noqa: FBT001 - a column of the table
+) -> None:
+    cluster = PlayedCluster(server, {"worker": 3})
+    for index in range(2):
+        pod = cluster.pod(index=index, status=_in_init())
+        server.log(pod, "init", b"[Mon Nov 23 05:14:08 UTC 2026] [INFO] 1 of 3 tasks are not found yet\n")
+    with closing(_reader(cluster)) as reader:
+        _run(reader)
+        noted = [False]
+
+        def is_noted() -> bool:
+            noted[:] = ["not found yet" in task.note for task in _run(reader).tasks]
+            return noted == [True, True, False]
+
+        until(is_noted) if again else is_noted()
+        assert noted == [True, True, False]
+
+
+def test_the_log_of_a_task_that_is_in_its_init_container_for_seconds_is_not_asked_for(
+    server: ApiServer,
+) -> None:
+    cluster = PlayedCluster(server, {"worker": 1})
+    server.log(cluster.pod(status=_in_init(as_text(time.time()))), "init", b"cloning\n")
+    assert "cloning" not in _run(_reader(cluster)).tasks[0].note
+    assert server.counts["get", "/api/v1/pods/log"] == 0
+
+
+@pytest.mark.parametrize("holds", [True, False])
+def test_a_task_that_is_held_says_so_until_it_is_released(
+    server: ApiServer,
+    holds: bool,  # noqa: FBT001 - a column of the table
+) -> None:
+    cluster = PlayedCluster(server, {"worker": 1}, annotations={HOLD: "3600"} if holds else {})
+    pod = cluster.pod(status=running())
+    state = {"phase": "held", "since": 1.0, "heldUntil": 4102444800.0, "release": "/usr/local/pai/release"}
+    server.log(pod, "runtime-log", b"log\n" + state_line(state) + b"more\n")
+    reader = _reader(cluster)
+    task = _run(reader).tasks[0]
+    progress = reader.progress(task)
+    assert progress is not None
+    assert progress.phase == ("held" if holds else "command")
+    assert "held" not in reader.log(task, "runtime").read(1000).decode()
+    if not holds:
+        assert server.counts["get", "/api/v1/pods/log"] == 2, "those of the log that was read"
+        return
+    assert (progress.held_until, progress.release) == (state["heldUntil"], state["release"])
+    server.log(pod, "runtime-log", state_line({**state, "phase": "ending", "heldUntil": None}))
+    reader = _reader(cluster)
+    after = reader.progress(_run(reader).tasks[0])
+    assert after is not None
+    assert after.phase == "command"

@@ -16,7 +16,7 @@ from pai_kubernetes.api import paths
 from pai_kubernetes.labels import CANCELLED
 from pai_runtime.runs.told_variables import told_line
 from tests.kubernetes import run_objects
-from tests.kubernetes.api_server import ApiServer
+from tests.kubernetes.api_server import WEBHOOK_AWAY, ApiServer
 from tests.small_cluster import write_profiles
 from tests.support import PROGRAM, cli, job, write_job
 
@@ -119,6 +119,40 @@ def test_a_job_is_followed_to_its_end(server: ApiServer, path: Path, monkeypatch
     (name,) = submitted(server)
     assert f"pai-runtime logs {name} worker/1 --on lab" in ended.stderr
     assert SECRET not in ended.stdout + ended.stderr
+
+
+@pytest.mark.usefixtures("lab")
+@pytest.mark.parametrize("why", ["forbidden", "node", "gone"])
+def test_output_that_cannot_be_read_is_said_at_once_and_in_the_summary(
+    server: ApiServer, path: Path, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    """The job itself has succeeded."""
+    words = {"forbidden": "cannot get pods/log", "node": "connection refused", "gone": "gone"}
+    if why == "forbidden":
+        server.forbidden.add(("get", "pods/log"))
+    elif why == "node":
+        server.lost_nodes.add("node-1")
+
+    def script(play: Controller) -> None:
+        for index in range(2):
+            pod = play.pod(index, run_objects.running())
+            if why == "gone":
+                server.remove_container(pod, "app")
+        server.wait_for(lambda: server.counts["get", "/api/v1/pods/log"] >= (6 if why == "node" else 2))
+        for index in range(2):
+            play.pod(index, run_objects.terminated(0))
+        play.end("Completed")
+
+    play = Controller(server, monkeypatch, script)
+    ended = cli("run", path, "--on", "lab", "--plain")
+    play.join()
+    assert (ended.returncode, ended.stdout) == (0, ""), ended.stderr
+    lines = ended.stderr.splitlines()
+    summary = next(number for number, line in enumerate(lines) if "the job succeeded" in line)
+    for part in (lines[:summary], lines[summary:]):
+        told = [line for line in part if words[why] in line]
+        assert 1 <= len(told) <= 2, ended.stderr
+        assert all(any(task in line for line in told) for task in ("worker/0", "worker/1"))
 
 
 @pytest.mark.usefixtures("lab")
@@ -248,3 +282,15 @@ def test_what_the_api_server_refuses_is_a_problem_of_the_job(server: ApiServer, 
     assert problem["field"].startswith("prerequisites")
     assert problem["line"] > 0
     assert submitted(server) == []
+
+
+@pytest.mark.usefixtures("lab")
+def test_a_webhook_that_is_away_for_a_moment_stops_neither_the_check_nor_the_submission(
+    server: ApiServer, path: Path
+) -> None:
+    server.arm(WEBHOOK_AWAY, "create", "jobsets.jobset.x-k8s.io")
+    checked = cli("validate", path, "--on", "lab")
+    assert checked.returncode == 0, checked.stderr
+    server.arm(WEBHOOK_AWAY, "create", "jobsets.jobset.x-k8s.io", times=2)
+    ended = cli("run", path, "--on", "lab", "--detach")
+    assert (ended.returncode, submitted(server)) == (0, [ended.stdout.strip()]), ended.stderr

@@ -14,6 +14,9 @@ import yaml
 from pai_kubernetes.labels import JOBSET_NAME
 from pai_kubernetes.manifests.jobset import first_pod
 from pai_kubernetes.profile import KubernetesProfile, Storage
+from pai_kubernetes.reading import read_profile
+from pai_runtime.document.document import read_document
+from pai_runtime.engines.profiles import Profile
 from tests.kubernetes.published_schemas import validate
 from tests.kubernetes.rendering import render_job
 from tests.support import job
@@ -56,8 +59,11 @@ def refusal(
     old: Mapping[str, Any] | None = None,
     resource: str = "pods",
     likely: Collection[str] = (),
+    edited: Mapping[str, str] | None = None,
 ) -> str | None:
     """The message by which the policy refuses an object, else empty; None if it does not apply to it.
+
+    `edited`: lists as an operator has made them of those in the file.
 
     To evaluate them takes long, so those validations come first in which most of the `likely` words are.
     """
@@ -73,7 +79,8 @@ def refusal(
         return None
     for variable in spec["variables"]:
         name = celpy.json_to_cel(variable["name"])
-        known["variables"][name] = program(variable["expression"]).evaluate(known)
+        expression = (edited or {}).get(variable["name"], variable["expression"])
+        known["variables"][name] = program(expression).evaluate(known)
     validations = sorted(
         spec["validations"], key=lambda each: -sum(word in each["expression"] for word in likely)
     )
@@ -199,6 +206,14 @@ def made_by_job(spec: dict[str, Any]) -> dict[str, Any]:
         "hostname": "demo-worker-0-0",
         "serviceAccountName": "default",
         "serviceAccount": "default",
+        "schedulerName": "default-scheduler",
+        "tolerations": [
+            *spec.get("tolerations", ()),
+            *(
+                {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute"}
+                for key in ("not-ready", "unreachable")
+            ),
+        ],
     }
 
 
@@ -303,9 +318,26 @@ ALLOWED = [
         Change("containers.0.securityContext.capabilities.add.+", "SYS_CHROOT"),
         Change("hostNetwork", value=False),
     ],
+    [
+        Change("priorityClassName", "urgent"),
+        Change("tolerations", [{"key": "pool", "operator": "Equal", "value": "reserved"}]),
+        Change("imagePullSecrets", [{"name": "registry"}, {"name": "demo-pull"}]),
+        Change("schedulerName", "default-scheduler"),
+    ],
 ]
 """What a pod may have at once."""
 REFUSED = [
+    Change("priorityClassName", "system-node-critical"),
+    Change("priorityClassName", "system-cluster-critical"),
+    Change("tolerations", [{"operator": "Exists"}]),
+    Change("tolerations", [{"key": "node-role.kubernetes.io/control-plane", "operator": "Exists"}]),
+    Change("schedulerName", "of-mine"),
+    Change("serviceAccountName", "deployer"),
+    Change("serviceAccount", "deployer"),
+    Change("runtimeClassName", "kata"),
+    Change("imagePullSecrets", [{"name": "other-run-pull"}]),
+    Change("imagePullSecrets", [{"name": "registry"}, {"name": "of-another-team"}]),
+    Change("imagePullSecrets", [{}]),
     *image(
         "alice/debian",
         "debian.evil.example/library/debian",
@@ -385,6 +417,62 @@ def test_a_job_is_refused_for_what_one_of_its_pods_would_be() -> None:
     for each in REFUSED[::18]:
         message = refusal(jobset(pod_spec(), each.applied()), resource="jobsets")
         assert message == refusal(pod(each.applied()))
+
+
+QUEUE_NAME = "kueue.x-k8s.io/queue-name"
+
+
+def in_queue(name: str | None, **spec: Any) -> dict[str, Any]:
+    document = jobset(pod_spec())
+    document["metadata"]["labels"] = {} if name is None else {QUEUE_NAME: name}
+    document["spec"] |= spec
+    return document
+
+
+@pytest.mark.parametrize(("queue", "allowed"), [("jobs", True), ("other", False), ("", False), (None, False)])
+def test_where_there_are_queues_a_job_is_in_one_of_them_and_stays_there(
+    queue: str | None, *, allowed: bool
+) -> None:
+    queues = {"queues": "['jobs']"}
+    assert (refusal(in_queue(queue), resource="jobsets", edited=queues) == "") == allowed
+    assert refusal(in_queue(queue), resource="jobsets") == "", "there are none"
+    moved = refusal(in_queue(queue), old=in_queue("jobs"), resource="jobsets", edited=queues)
+    assert moved is None if queue == "jobs" else moved
+    stopped = in_queue(queue, suspend=True)
+    assert refusal(stopped, old=in_queue(queue), resource="jobsets", edited=queues) is None
+
+
+@pytest.mark.parametrize("manager", ["kueue.x-k8s.io/multikueue", "example.com/of-mine"])
+def test_nobody_but_the_controllers_of_the_cluster_manages_a_job(manager: str) -> None:
+    by_other = in_queue("jobs", managedBy=manager)
+    of_job = in_queue("jobs")
+    of_job["spec"]["replicatedJobs"][0]["template"]["spec"]["managedBy"] = manager
+    own = in_queue("jobs", managedBy="jobset.sigs.k8s.io/jobset-controller")
+    assert refusal(own, resource="jobsets") == ""
+    for document in (by_other, of_job):
+        assert refusal(document, resource="jobsets")
+        assert refusal(document, resource="jobsets", edited={"managers": f"['{manager}']"}) == ""
+
+
+@pytest.mark.parametrize("cluster", ["default", "urgent"])
+def test_what_the_example_profile_and_the_examples_of_queues_say_is_allowed_together(
+    tmp_path: Path, cluster: str
+) -> None:
+    """With the lists of the policy as they are, and the queues of the example of queues."""
+    lab = read_document(ROOT / "examples/kubernetes/engines.yaml").get("engines", "lab")
+    assert lab is not None
+    profile = read_profile(Profile("lab", "kubernetes", lab))
+    storages = [{"name": name} for name in profile.storages]
+    document = job(extras={"storages": storages}, defaults={"virtualCluster": cluster})
+    document["prerequisites"][0]["uri"] = "python:3.12"
+    rendered = render_job(tmp_path, document, profile).objects[0]
+    queues = [
+        each["metadata"]["name"]
+        for each in yaml.safe_load_all((DEPLOY / "kueue.yaml").read_text("utf-8"))
+        if each["kind"] == "LocalQueue"
+    ]
+    assert refusal(rendered, resource="jobsets", edited={"queues": str(queues)}) == ""
+    assert f"--tag {profile.runtime_image} " in (ROOT / "docs/kubernetes.md").read_text("utf-8")
 
 
 def test_a_job_may_not_borrow_the_secrets_of_a_run_by_its_label() -> None:

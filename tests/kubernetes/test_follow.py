@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from collections.abc import Callable
 
 import pytest
@@ -99,6 +100,47 @@ def test_an_interrupted_follower_leaves_the_run_alone_and_says_how_to_go_on(
     assert any(f"stop {NAME} --on lab" in said for said in view.said)
     assert signal.getsignal(number) == before
     assert {request.verb for request in server.requests} <= {"get", "list", "watch"}
+
+
+_SLOW = 60.0
+
+
+@pytest.mark.parametrize("how", ["deleted", "ended"])
+def test_a_run_is_left_as_soon_as_its_last_logs_have_ended(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """JobSet is decided before the pods that it stops have ended, and the watch of pods may be behind."""
+    monkeypatch.setattr("pai_kubernetes.run.follow._REST_OF_LOGS", _SLOW)
+    cluster = PlayedCluster(server, {"worker": 1})
+    pod = cluster.pod(status=running())
+    server.log(pod, "app", b"hello\n")
+    reader = Reader(cluster.api, NAME, "lab")
+    seen = b""
+
+    def end() -> None:
+        if how == "deleted":
+            server.remove(paths.pods(NAMESPACE, pod))
+        else:
+            server.log(pod, "app", b"bye\n", ended=True)
+            cluster.pod(status=terminated(143))
+
+    def script(run: Run) -> None:
+        nonlocal seen
+        seen += log.read(100)
+        steps(run)
+
+    steps = _Script(
+        (lambda _: seen == b"hello\n", lambda: cluster.end("Completed")), (lambda run: run.over, end)
+    )
+    run = reader.run()
+    assert isinstance(run, Run)
+    reader.run()
+    log = reader.log(run.tasks[0], "user")
+    before = time.monotonic()
+    run, status = reader.follow(PlayedView(script))
+    assert (run.outcome, status) == ("succeeded", 0)
+    assert seen == (b"hello\n" if how == "deleted" else b"hello\nbye\n")
+    assert time.monotonic() - before < _SLOW
 
 
 def test_a_second_interrupt_ends_it_at_once(server: ApiServer) -> None:

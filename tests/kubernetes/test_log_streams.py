@@ -121,10 +121,33 @@ def test_what_was_rotated_away_is_lost_and_nothing_else(server: ApiServer, api: 
         assert _bytes(_all(stream)) == b"three\n"
 
 
-def test_a_node_s_own_words_are_given_without_a_time() -> None:
+@pytest.mark.parametrize("follow", [True, False])
+@pytest.mark.parametrize("size", [1, 20, 1 << 16])
+def test_a_node_s_own_words_are_not_of_the_log(
+    server: ApiServer,
+    api: Api,
+    monkeypatch: pytest.MonkeyPatch,
+    follow: bool,  # noqa: FBT001 - a column of the table
+    size: int,
+) -> None:
+    monkeypatch.setattr(pod_logs, "_PIECE", size)
+    server.remove_container("pod", "app")
+    with closing(LogStream(api, "pod", "app", follow=follow)) as stream:
+        with pytest.raises(ApiError) as caught:
+            stream.read(100, wait=True)
+        assert (caught.value.status, stream.read(100, wait=True), stream.is_over) == (404, [], True)
+
+
+def test_a_task_may_write_the_words_of_a_node(server: ApiServer, api: Api) -> None:
+    text = b"unable to retrieve container logs for containerd://1\n"
+    server.log("pod", "app", text, ended=True)
+    assert _bytes(_all(LogStream(api, "pod", "app", follow=True))) == text
+
+
+def test_lines_without_a_time_are_given_as_they_are() -> None:
     lines = pod_logs._Lines()
-    fed = [*lines.feed(b"unable to retrieve container logs\n2026-05-09T03:32:11Z a"), *lines.finish()]
-    assert fed == [(None, b"unable to retrieve container logs\n"), (seconds("2026-05-09T03:32:11Z"), b"a")]
+    fed = [*lines.feed(b"some node gives no times\n2026-05-09T03:32:11Z a"), *lines.finish()]
+    assert fed == [(None, b"some node gives no times\n"), (seconds("2026-05-09T03:32:11Z"), b"a")]
 
 
 @pytest.mark.parametrize("fault", [Fault(500), Fault(429), Fault(hang_up=True)])

@@ -332,3 +332,11 @@ def test_fields_of_a_job_set_lead_to_those_of_the_job(tmp_path: Path, path: str,
 
 def test_what_comes_from_no_field_leads_nowhere(tmp_path: Path) -> None:
     assert render_job(tmp_path, job()).origins.of("status.conditions") is None
+
+
+@pytest.mark.parametrize(("ttl", "expected"), [(None, None), (0, 0), (3600, 3600)])
+def test_a_run_that_is_over_is_removed_after_the_time_of_the_profile(
+    tmp_path: Path, ttl: int | None, expected: int | None
+) -> None:
+    spec = job_set(render_job(tmp_path, job(), replace(PROFILE, ttl=ttl)))["spec"]
+    assert spec.get("ttlSecondsAfterFinished") == expected

@@ -11,6 +11,7 @@ from pai_kubernetes.reading import read_profile
 from pai_runtime.document.document import parse_document, read_document
 from pai_runtime.document.problems import InvalidInput
 from pai_runtime.engines.profiles import Profile
+from pai_runtime.task.record import replace
 from tests.job_harness import yaml_text
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "kubernetes" / "engines.yaml"
@@ -24,7 +25,9 @@ def read(document: dict[str, Any] | str) -> KubernetesProfile:
 
 def test_a_profile_needs_an_image_only() -> None:
     profile = read(LEAST)
-    assert profile == KubernetesProfile("lab", "registry.example.com/runtime:1")
+    assert profile.runtime_image_at is not None
+    expected = KubernetesProfile("lab", "registry.example.com/runtime:1")
+    assert replace(profile, runtime_image_at=None) == expected
     assert profile.virtual_clusters is None
 
 
@@ -36,18 +39,19 @@ def test_the_example_says_all_that_a_profile_can_say() -> None:
     assert profile.storages == {
         "datasets": Storage("datasets", claim="datasets", read_only=True),
         "scratch": Storage(
-            "scratch", nfs_server="nfs.example.com", nfs_path="/exports/scratch", sub_path="%USER/%JOB"
+            "scratch", nfs_server="nfs.example.com", nfs_path="/exports/pai/scratch", sub_path="%USER/%JOB"
         ),
-        "cache": Storage("cache", host_path="/var/cache/pai"),
+        "cache": Storage("cache", host_path="/srv/pai/cache"),
     }
     toleration = {"key": "pool", "operator": "Equal", "value": "reserved", "effect": "NoSchedule"}
     assert profile.virtual_clusters == {
-        "default": VirtualCluster("default", queue="team-a"),
-        "urgent": VirtualCluster("urgent", "team-a", "urgent", "", {"pool": "reserved"}, [toleration]),
+        "default": VirtualCluster("default", queue="jobs"),
+        "urgent": VirtualCluster("urgent", "jobs", "urgent", "", {"pool": "reserved"}, [toleration]),
     }
     assert profile.sku_types["gpu-machine-mi300"] == SkuType("gpu-machine-mi300", "amd.com/gpu")
     assert profile.sku_types["gpu-machine-a100"].gpu_resource == profile.gpu_resource == "nvidia.com/gpu"
     assert profile.image_pull_secrets == ["registry"]
+    assert profile.ttl == 7 * 86400
 
 
 def test_a_kubeconfig_is_relative_to_the_file_that_names_it() -> None:
@@ -67,6 +71,7 @@ def test_what_may_be_empty_may_be_empty() -> None:
         ({"runtimeImage": None}, "wrong-type", "runtimeImage"),
         ({"runtimeImage": "https://registry/x"}, "wrong-image", "runtimeImage"),
         ({"image": "x"}, "unknown-field", "image"),
+        ({"ttlSecondsAfterFinished": -1}, "wrong-value", "ttlSecondsAfterFinished"),
         ({"delivery": "mount"}, "wrong-value", "delivery"),
         ({"namespace": "Team"}, "wrong-value", "namespace"),
         ({"gpuResource": "gpu"}, "wrong-value", "gpuResource"),

@@ -7,20 +7,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pai_kubernetes.api.fields import cut
 from pai_kubernetes.labels import CANCELLED, INDEX_FAILURES, ROLES
 from pai_kubernetes.run.ends import end_of
 from pai_kubernetes.run.indexes import expanded
+from pai_kubernetes.run.news import news
 from pai_kubernetes.run.state import run_of
 from pai_runtime.runs.state import Run
 from tests.kubernetes.run_objects import (
     LATER,
+    NAME,
     START,
     ended,
+    job,
     jobset,
     pod,
     record,
     running,
     terminated,
+    told_to_end,
+    warning,
+    without_code,
 )
 
 _START, _LATER = 1767323045.0, 1767323105.0
@@ -81,7 +88,7 @@ def test_a_pod_that_was_evicted_says_so_in_the_record_that_it_could_not_leave() 
     status = {"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."}
     end = end_of(pod(status=status))
     assert end is not None
-    assert end.code == 137
+    assert end.code is None
     assert "low on resource: memory" in end.record["message"]
 
 
@@ -225,6 +232,83 @@ def test_a_task_that_a_queue_has_put_back_waits_and_has_not_failed() -> None:
     assert run_of(jobset(queue="jobs"), [again], ended=[ended_pod]).tasks[0].state == "running"
 
 
+_CANCELLED = record(143, outcome="cancelled", message="stopped by SIGTERM")
+_AFTER = "2026-01-02T03:05:09Z"
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [(without_code(), None), (terminated(143, _CANCELLED, _AFTER), 143), (terminated(143, "", _AFTER), 143)],
+)
+@pytest.mark.parametrize(("reason", "cause"), [("", "deleted"), ("EvictionByEvictionAPI", "evicted")])
+@pytest.mark.parametrize("indexes", ["1", "0-1", ""])
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_a_run_that_failed_because_a_pod_was_removed_names_the_task_and_how(
+    status: dict[str, Any],
+    code: int | None,
+    reason: str,
+    cause: str,
+    indexes: str,
+    is_gone: bool,  # noqa: FBT001 - a column of the table
+) -> None:
+    """Whether the task has left a record or not, and whatever of the others was ended because of it."""
+    removed = told_to_end(pod(index=1, status=status), reason=reason)
+    stopped = told_to_end(pod(index=0, status=terminated(143, _CANCELLED, _AFTER)), "2026-01-02T03:05:07Z")
+    document = jobset(status=ended("Failed", _AFTER))
+    left, gone = ([stopped], [removed]) if is_gone else ([stopped, removed], [])
+    run = run_of(document, left, ended=gone, jobs=[job(failed=1, failedIndexes=indexes)])
+    assert (run.failed_task, _states(run)) == ("worker/1", {"worker/0": "stopped", "worker/1": "failed"})
+    assert run.tasks[1].exit_code == code
+    end = end_of(removed)
+    assert end is not None
+    for said in (run.tasks[1].note, end.record["message"]):
+        assert cause in said
+        assert "exit code" not in said
+
+
+def test_who_fails_after_a_pod_was_deleted_has_not_failed_the_run_but_who_failed_before_has() -> None:
+    deleted = told_to_end(pod(index=0, status=terminated(143, _CANCELLED, _AFTER)))
+    document = jobset(status=ended("Failed", _AFTER))
+    for at, first in (("2026-01-02T03:05:07Z", "worker/0"), (START, "worker/1")):
+        failed = pod(index=1, status=terminated(1, record(1, at), at))
+        assert run_of(document, [deleted, failed]).failed_task == first
+
+
+def test_pods_that_are_deleted_because_their_role_is_complete_have_not_failed_the_run() -> None:
+    of_jobs = [{"name": "ps", "succeeded": 1, "failed": 0}, {"name": "worker", "succeeded": 0, "failed": 1}]
+    document = jobset(
+        {"ps": 1, "worker": 1}, status={**ended("Failed", _AFTER), "replicatedJobsStatus": of_jobs}
+    )
+    stopped = told_to_end(pod("ps", status=terminated(143, _CANCELLED, LATER)), START)
+    failed = pod("worker", status=terminated(1, record(1), LATER))
+    assert run_of(document, [stopped, failed]).failed_task == "worker/0"
+    assert run_of(document, [stopped]).failed_task is None
+
+
+def test_a_pod_without_the_end_of_its_container_has_ended_when_it_was_told_to() -> None:
+    end = end_of(told_to_end(pod(status=without_code())))
+    assert end is not None
+    assert (end.code, end.failed, end.ended) == (None, True, _LATER)
+
+
+def test_a_restart_names_the_task_because_of_which_it_was_and_how_its_pod_was_removed() -> None:
+    rule = {"action": "FailJob", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+    document = _with_rule(rule, retries=0)
+    drained = told_to_end(
+        pod(index=1, status=terminated(143, _CANCELLED, _AFTER)), reason="EvictionByEvictionAPI"
+    )
+    before = run_of(document, [pod(index=0, status=running()), drained])
+    document["status"] = {"restarts": 1}
+    said = "RestartJobSetAndIgnoreMaxRestartsFailurePolicyAction"
+    events = [warning("JobSet", NAME, said, "applying failure policy action: first failed job demo-worker-0")]
+    now = run_of(document, [], events)
+    (told,) = news(before, now)
+    assert "worker/1" in told
+    assert "evicted" in told
+    assert "143" not in told
+    assert all("policy" not in task.note for task in now.tasks)
+
+
 def _cancelled() -> dict[str, Any]:
     return jobset(spec={"suspend": True}, annotations={CANCELLED: LATER})
 
@@ -259,11 +343,8 @@ def test_a_pod_that_was_deleted_is_known_by_what_was_last_seen_of_it() -> None:
 
 
 def test_jobs_tell_how_tasks_ended_whose_pods_are_gone() -> None:
-    job = {
-        "metadata": {"labels": {"jobset.sigs.k8s.io/replicatedjob-name": "worker"}},
-        "status": {"completedIndexes": "0,2-3", "failedIndexes": "4"},
-    }
-    run = run_of(jobset({"worker": 6}, status=ended("Failed")), [], jobs=[job])
+    of_role = job(completedIndexes="0,2-3", failedIndexes="4")
+    run = run_of(jobset({"worker": 6}, status=ended("Failed")), [], jobs=[of_role])
     states = [task.state for task in run.tasks]
     assert states == ["succeeded", "stopped", "succeeded", "succeeded", "failed", "stopped"]
 
@@ -305,6 +386,19 @@ def test_texts_of_a_cluster_are_printable_and_bounded() -> None:
     assert task.node.isprintable()
     assert len(task.node) <= 300
     assert run_of(jobset(annotations={"pai-runtime/job": "\x1b]0;x\x07"}), []).job.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("text", "most", "expected"),
+    [
+        ("one two", 7, "one two"),
+        ("one two three", 9, "one two…"),
+        ("one two", 6, "one…"),
+        ("x" * 20, 10, "x" * 9 + "…"),
+    ],
+)
+def test_long_texts_are_cut_between_words(text: str, most: int, expected: str) -> None:
+    assert cut(text, most) == expected
 
 
 @given(_JSON, _JSON, _JSON, st.sampled_from(["status", "metadata", "spec"]))

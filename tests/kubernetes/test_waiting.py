@@ -90,8 +90,14 @@ def test_a_volume_that_cannot_be_mounted_has_the_words_of_the_last_event() -> No
 
 
 def test_a_pod_that_a_quota_forbids_has_the_words_of_the_quota() -> None:
-    failed = warning("Job", f"{NAME}-worker-0", "FailedCreate", f"Error creating: {_QUOTA}")
-    assert _QUOTA[:200] in run_of(jobset({"worker": 1}), [], [failed]).tasks[0].note
+    """And those alone: each try has another name for the pod."""
+    notes = set()
+    for name in ("x7k2p", "bcdfg"):
+        said = f"Error creating: {_QUOTA}".replace("x7k2p", name)
+        failed = warning("Job", f"{NAME}-worker-0", "FailedCreate", said)
+        notes.add(run_of(jobset({"worker": 1}), [], [failed]).tasks[0].note)
+    (note,) = notes
+    assert _QUOTA.partition("forbidden: ")[2] in note
 
 
 def test_a_job_that_jobset_cannot_create_has_the_words_of_jobset() -> None:

@@ -1,4 +1,4 @@
-"""``pai-runtime prune``: remove the runs in ``.pai-runs`` that ended some time ago."""
+"""``pai-runtime prune``: remove runs in ``.pai-runs``, or one's own on a cluster, that are old."""
 
 import argparse
 import contextlib
@@ -7,14 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pai_runtime.cli import CANNOT_RUN
-from pai_runtime.cli.arguments import time_span
+from pai_runtime.cli.arguments import add_on, time_span
 from pai_runtime.cli.found_run import find_run
 from pai_runtime.cli.given_run import NotThere
 from pai_runtime.cli.removing import remove
 from pai_runtime.document.amounts import counted, size_text
 from pai_runtime.runs.cannot_remove import CannotRemove
+from pai_runtime.runs.cluster_error import ClusterError
 from pai_runtime.runs.names import has_traces, run_folders
-from pai_runtime.runs.state import RUN, Run
+from pai_runtime.runs.state import RUN, Run, Unreadable
 from pai_runtime.terminal.output import say, write_lines
 
 
@@ -27,10 +28,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="T",
         help="remove runs that ended longer ago than this, such as 12h or 7d",
     )
+    add_on(parser, "your runs on the cluster of this engine profile (engines.yaml), not those in .pai-runs")
 
 
 def main(args: argparse.Namespace) -> int:
     """Exit status 0, or 2 if one of them cannot be removed; all others are. Runs that have not ended stay."""
+    if args.on is not None:
+        return _prune_on_cluster(args.on, time.time() - args.older_than)
     status, removed, total = 0, 0, 0
     for folder in sorted(_ended_before(time.time() - args.older_than)):
         try:
@@ -42,6 +46,26 @@ def main(args: argparse.Namespace) -> int:
         write_lines([f"removed {folder} ({size_text(size)})"])
         removed, total = removed + 1, total + size
     write_lines([f"removed {counted(removed, 'run', 'runs')}, {size_text(total)}"])
+    return status
+
+
+def _prune_on_cluster(on: str, moment: float) -> int:
+    from pai_runtime.cli.user import user_name  # noqa: PLC0415 - local runs need none
+    from pai_runtime.engines.finding import open_cluster  # noqa: PLC0415 - as above
+
+    status, removed, user = 0, 0, user_name()
+    for reader, run in open_cluster(on).runs():
+        if isinstance(run, Unreadable) or run.user != user or not run.over or (run.ended or moment) >= moment:
+            continue
+        try:
+            reader.remove()
+        except (CannotRemove, ClusterError) as error:
+            say(f"cannot remove {reader.named}: {error}")
+            status = CANNOT_RUN
+        else:
+            write_lines([f"removed {reader.named} on {on}"])
+            removed += 1
+    write_lines([f"removed {counted(removed, 'run', 'runs')}"])
     return status
 
 

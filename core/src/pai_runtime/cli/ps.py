@@ -174,7 +174,7 @@ def _row(found: FoundRun, now: float) -> tuple[str, ...]:
     if isinstance(run, Unreadable):
         return path, "", found.state, "", "", run.reason
     took = "" if run.lost else elapsed(run.started, run.ended, now)
-    return path, run.job, run.state, took, str(retries(run) or ""), task_counts(run)
+    return path, run.job, run.word, took, str(retries(run) or ""), task_counts(run)
 
 
 def _details(found: FoundRun, width: int | None) -> Iterator[str]:

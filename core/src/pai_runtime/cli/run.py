@@ -47,7 +47,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--detach", action="store_true", help="with --on: print the name of the run, and do not follow it"
     )
     parser.add_argument(
-        "--out", type=Path, metavar="DIR", help="directory of the run (default: .pai-runs/<job>-<n>)"
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="directory of the run (default: .pai-runs/<job>-<n>); "
+        "with --on, for what is read of it while it is followed",
     )
     parser.add_argument(
         "--share",

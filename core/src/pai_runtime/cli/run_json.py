@@ -21,6 +21,7 @@ def summary(found: FoundRun) -> dict[str, Any]:
         **({"user": run.user} if found.reader.options else {}),
         "job": run.job,
         "state": found.state,
+        **({"stopping": run.stopping, "queued": run.queued} if found.reader.options else {}),
         "started": run.started,
         "ended": run.ended,
         "retries": run.retries,

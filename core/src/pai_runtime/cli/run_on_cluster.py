@@ -12,6 +12,7 @@ from pai_runtime.engines.code import check_code
 from pai_runtime.engines.finding import open_cluster
 from pai_runtime.job.secrets import secret_values
 from pai_runtime.runs.cannot_run import CannotRun, MayBeLeft
+from pai_runtime.runs.folder import RunFolder
 from pai_runtime.runs.summary import summarise
 from pai_runtime.terminal.output import report_problems, say, write_lines
 from pai_runtime.terminal.summary import summary_lines
@@ -19,8 +20,7 @@ from pai_runtime.terminal.view import choose_view
 from pai_runtime.terminal.words import command_for
 
 _NOT_THERE = {
-    "out": "a run on a cluster has no directory",
-    "share": "a run on a cluster has no directory",
+    "share": "what is kept of a run on a cluster is for its user alone",
     "task": "all tasks of a job run; for fewer of them, use --role-instances",
     "timeout": "limit the command itself, such as: timeout 2h COMMAND",
     "isolation": "each task has a container of its own",
@@ -46,7 +46,13 @@ def run_on_cluster(args: argparse.Namespace) -> int:
             tasks = counted(len(job.plans), "task", "tasks")
             say(f"{job.job.name} can be run on {args.on}, with {tasks}; nothing was submitted")
             return 0
-        name = job.run.submit(job.plans, secret_values(job.job.secrets))
+        folder = RunFolder(job.job, args.out) if args.out is not None else None
+        try:
+            name = job.run.submit(job.plans, secret_values(job.job.secrets))
+        except BaseException:
+            if folder is not None:
+                folder.discard()
+            raise
     except MayBeLeft as error:
         say(f"{error}")
         return _INTERRUPTED if error.interrupted else CANNOT_RUN
@@ -82,10 +88,12 @@ def _followed(args: argparse.Namespace, cluster: Cluster, job: str, name: str) -
     view = choose_view(reader, plain=args.plain)
     view.say(f"running {job} on {args.on} as {name}; Ctrl-C leaves it running")
     try:
-        run, status = reader.follow(view)
+        run, status = reader.follow(view, args.out)
     except ClusterError as error:
         say(f"{error}; the run goes on: {command_for(reader, 'ps')}")
         return CANNOT_RUN
     for text in summary_lines(reader, summarise(reader, run)) if run.over else ():
         view.say(text)
+    if missing := view.missing_output():
+        view.say(missing)
     return status

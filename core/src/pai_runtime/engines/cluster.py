@@ -7,6 +7,7 @@ the cluster.
 """
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 from pai_runtime.document.problems import Problems
@@ -113,8 +114,10 @@ class NewClusterRun(Protocol):
 class ClusterRunReader(RunReader, Protocol):
     """A run on a cluster."""
 
-    def follow(self, view: View) -> tuple[Run, int]:
+    def follow(self, view: View, keep: Path | None = None) -> tuple[Run, int]:
         """Show it until it is over, or until Ctrl-C, which leaves it running: the run, and the exit status.
 
-        The status is the job's; 130 after Ctrl-C. Raises `ClusterError`.
+        The status is the job's; 130 after Ctrl-C. What is read of it is kept on this machine, for when the
+        cluster no longer has it: in the empty directory `keep`, or where the engine does. Raises
+        `ClusterError`.
         """

@@ -10,7 +10,7 @@ One that was cancelled does not, since its job is being stopped or restarted, no
 (`DECIDING_VARIABLE`).
 
 Between the lines of the log it tells the variables of the task (`pai_runtime.runs.told_variables`), whenever
-they have changed and at the end.
+they have changed and at the end; and that it is held for debugging, or lingers, when that begins and ends.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pathlib import Path
 from pai_runtime.document.printable import printable
 from pai_runtime.pod.directories import pod_directories
 from pai_runtime.runs.log_follower import LogFollower
-from pai_runtime.runs.told_variables import told_line
+from pai_runtime.runs.told_variables import state_line, told_line
 from pai_runtime.supervisor.stop import STOP_SIGNALS
 from pai_runtime.task.exit_record import read_exit_record
 from pai_runtime.task.fast_json import loads_untrusted
@@ -105,6 +105,7 @@ class _Printer:
         self._is_troubled = False
         self._told = 0
         self._of_told: tuple[int, ...] = ()
+        self._kept: object = None
 
     def pass_on(self) -> bool:
         """Print some of what is new; whether there was anything."""
@@ -118,6 +119,7 @@ class _Printer:
             self._is_line_begun = not data.endswith(b"\n")
         elif not self._is_line_begun and self._told < MOST_TOLD:
             self._tell()
+            self._tell_kept()
         return bool(data)
 
     def end(self, *, is_all: bool) -> None:
@@ -164,6 +166,19 @@ class _Printer:
         except (OSError, ValueError):
             return  # there are none yet, or the task has made something else of them
         _print(line)
+
+    def _tell_kept(self) -> None:
+        """Tell that the task is held or lingers, once for each time, and that it is so no more."""
+        try:
+            with Folder.at(self._runtime, follow=False) as folder:
+                state = read_state(folder)
+        except OSError:
+            return
+        kept = state.get("since") if state.get("phase") in ("held", "lingering") else None
+        if kept != self._kept:
+            self._kept = kept
+            self._told += 1
+            _print(state_line(state))
 
     def _say(self, text: str) -> None:
         if not self._is_troubled:

@@ -31,7 +31,11 @@ class Progress:
 
 def read_progress(task: Folder) -> Progress | None:
     """What a task is doing, or did last; None if not known."""
-    state = read_state(task)
+    return progress_of(read_state(task))
+
+
+def progress_of(state: Mapping[str, Any]) -> Progress | None:
+    """What a ``state.json`` says; None if that is nothing."""
     try:
         if state["phase"] not in get_args(StatePhase):
             return None

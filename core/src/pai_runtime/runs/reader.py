@@ -24,12 +24,16 @@ class TaskVariables:
 
 
 class LogReader(Protocol):
-    """One log of one task, over its rotations. `name` is what messages call it, such as its path."""
+    """One log of one task, over its rotations. `name` is what messages call it, such as its path.
+
+    What reads it may raise OSError: with ``EAGAIN`` it goes on once the log can be read again, and with
+    ``ENODATA`` some of the log is gone for good, and what is left of it has been read.
+    """
 
     name: str
 
     def read(self, most: int) -> bytes:
-        """The next bytes, at most so many; none if nothing has come. Raises OSError."""
+        """The next bytes, at most so many; none if nothing has come."""
 
     def read_timed(self, most: int) -> Sequence[Piece]:
         """As `read`, in pieces that were written at different times."""

@@ -73,8 +73,8 @@ class Run:
     """``run.json``: a run of a job, with every task of it, and the name of the engine that has it.
 
     `file` is the job file, `retries` how often all of it was restarted. What is not in the file: `stopping`,
-    it was told to end and has not yet; `lost`, nobody goes on with it; `user`, who has submitted it to a
-    cluster; `note`, what the cluster says of its failure.
+    it was told to end and has not yet; `queued`, a cluster lets it wait, or has put it back; `lost`, nobody
+    goes on with it; `user`, who has submitted it to a cluster; `note`, what the cluster says of its failure.
     """
 
     job: str
@@ -87,6 +87,7 @@ class Run:
     outcome: RunOutcome | None = None
     failed_task: str | None = None
     stopping: bool = False
+    queued: bool = False
     lost: bool = False
     user: str = ""
     note: str = ""
@@ -95,6 +96,13 @@ class Run:
     def state(self) -> RunState:
         """How it is, in a word."""
         return "lost" if self.lost else self.outcome or "running"
+
+    @property
+    def word(self) -> str:
+        """As people are shown it: its state, or what it is about to do, or waits for."""
+        if self.over:
+            return self.state
+        return "stopping" if self.stopping else "queued" if self.queued else self.state
 
     @property
     def over(self) -> bool:

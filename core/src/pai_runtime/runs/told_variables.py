@@ -1,5 +1,7 @@
 """The variables of a task as one line of a log: how ``explain`` learns them where nobody reads its files.
 
+Another line tells that the task is held, or lingers, and no longer.
+
 The line has what ``variables.json`` has of the task's own; what all tasks share is too much for a log, and
 whoever reads the line can make it from the job.
 """
@@ -11,8 +13,10 @@ from pai_runtime.task.fast_json import dumps, loads
 from pai_runtime.task.plan import PEERS, SharedVariables
 
 PREFIX: Final = b"[pai-runtime variables] "
+STATE_PREFIX: Final = b"[pai-runtime state] "
 MOST_BYTES: Final = 64 * 1024
 """Of a line, without the prefix."""
+_MOST_OF_STATE: Final = 8192
 
 
 def told_line(variables: Mapping[str, Any]) -> bytes:
@@ -28,20 +32,31 @@ def told_line(variables: Mapping[str, Any]) -> bytes:
     return PREFIX + line.encode("utf-8", "backslashreplace") + b"\n"
 
 
+def state_line(state: Mapping[str, Any]) -> bytes:
+    """The line that tells of ``state.json`` since when, and until when, the task is held."""
+    told = {key: state.get(key) for key in ("phase", "since", "heldUntil", "release")}
+    return STATE_PREFIX + dumps(told)[:_MOST_OF_STATE].encode("utf-8", "backslashreplace") + b"\n"
+
+
 def is_told(line: bytes) -> bool:
     """Whether a line of a log is one of these, which is not to be shown."""
-    return line.startswith(PREFIX)
+    return line.startswith((PREFIX, STATE_PREFIX))
 
 
-def read_told(log: bytes) -> dict[str, Any]:
-    """The variables that the last such line in a log tells; empty without one.
+def may_be_told(start: bytes) -> bool:
+    """Whether a line that begins so can be one of these."""
+    return any(prefix.startswith(start[: len(prefix)]) for prefix in (PREFIX, STATE_PREFIX))
+
+
+def read_told(log: bytes, prefix: bytes = PREFIX) -> dict[str, Any]:
+    """What the last such line in a log tells, its variables unless it is of the state; empty without one.
 
     Raises `ValueError` for a line that is none of ours.
     """
     for line in reversed(log.split(b"\n")):
-        if is_told(line):
+        if line.startswith(prefix):
             try:
-                told = loads(line[len(PREFIX) :])
+                told = loads(line[len(prefix) :])
             except RecursionError:
                 told = None
             if not isinstance(told, dict):

@@ -39,9 +39,8 @@ def frame(
 
 def _job_line(run: Run, now: float) -> str:
     again = f", {counted(retries(run), 'retry', 'retries')}" if retries(run) else ""
-    state = "stopping" if run.stopping else run.state
     took = elapsed(run.started, run.ended, now)
-    return f"{run.job}: {state}, {took}: {task_counts(run)}{again}"
+    return f"{run.job}: {run.word}, {took}: {task_counts(run)}{again}"
 
 
 def _chosen(tasks: Sequence[RunTask], activities: Activity, room: int) -> tuple[list[RunTask], list[str]]:

@@ -73,6 +73,10 @@ class LiveView:
         self._block.leave()
         self._output.close()
 
+    def missing_output(self) -> str:
+        """Of which tasks some output could not be shown, and why; empty if all was."""
+        return self._output.missing()
+
     def _update(self, run: Run, rest: Sequence[str] = ()) -> int:
         """Draw what is new, and the block; of how many bytes of output that was."""
         lines = self._new_output(run)
@@ -85,7 +89,9 @@ class LiveView:
     def _new_output(self, run: Run) -> list[str]:
         if not self._block.lines and (hint := self._output.too_many(run)):
             self._said.append(hint)
-        return self._shown(run, self._output.new(run))
+        lines = self._shown(run, self._output.new(run))
+        self._said += self._output.news()
+        return lines
 
     def _shown(self, run: Run, output: Iterable[tuple[RunTask, bytes]]) -> list[str]:
         return [

@@ -86,7 +86,8 @@ class LongSteps:
             progress = activities[task.name]
             if task.over and task.name in self._stopping:
                 self._stopping.remove(task.name)
-                yield f"{task.name} has ended: {task.state}, exit code {task.exit_code}"
+                code = f", exit code {task.exit_code}" if task.exit_code is not None else ""
+                yield f"{task.name} has ended: {task.state}{code}"
             if progress is None or progress.phase in ("held", "lingering", "ended"):
                 continue
             is_stopped = run.stopping or progress.stopping is not None

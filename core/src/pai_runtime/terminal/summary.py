@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from pai_runtime.document.amounts import counted
 from pai_runtime.runs.reader import RunReader
+from pai_runtime.runs.state import RunTask
 from pai_runtime.runs.summary import NOT_RETRIED, Callbacks, Failure, Summary
 from pai_runtime.task.outcome import how_it_failed
 from pai_runtime.task.runtime_log import before_explanation
@@ -52,7 +53,7 @@ def summary_lines(reader: RunReader, summary: Summary) -> Iterator[str]:
 
 def _failed(reader: RunReader, summary: Summary, failure: Failure) -> Iterator[str]:
     task, tasks = failure.task, summary.run.tasks
-    yield f"the job failed: task {task.name}, exit code {task.exit_code}{_phrase(failure)}"
+    yield f"the job failed: task {task.name}{_code(task, ', ')}{_phrase(failure)}"
     yield f"  {_line(failure.message) or 'it left no exit record'}"
     if failure.reason:
         yield f"  why: {_line(failure.reason)}"
@@ -74,7 +75,7 @@ def _failed(reader: RunReader, summary: Summary, failure: Failure) -> Iterator[s
         (f"failed because {task.name} failed", [each for each in summary.others if each.because_of_peer]),
     ):
         if others:
-            named = [f"{each.task.name} (exit code {each.task.exit_code})" for each in others]
+            named = [f"{each.task.name}{_code(each.task, ' (', ')')}" for each in others]
             yield f"  {what}: {some(named)}"
 
 
@@ -82,7 +83,7 @@ def _failed_on_the_way(failures: Sequence[Failure]) -> Iterator[str]:
     for failure in failures[:_MOST_NAMED]:
         why = failure.reason or failure.message or "it left no exit record"
         task = failure.task
-        yield f"  {task.name} failed, exit code {task.exit_code}{_phrase(failure)}: {_line(why)}"
+        yield f"  {task.name} failed{_code(task, ', ')}{_phrase(failure)}: {_line(why)}"
     if len(failures) > _MOST_NAMED:
         yield f"  {len(failures) - _MOST_NAMED} more failed"
 
@@ -96,6 +97,11 @@ def _failed_callbacks(reader: RunReader, callbacks: Sequence[Callbacks], count: 
         yield f"  {counted(count - len(known[:_MOST_NAMED]), 'more callback', 'more callbacks')} failed"
     only = [callbacks[0].task.name] if len(callbacks) == 1 else []
     yield f"  log of callbacks: {command_for(reader, 'logs', *only, '--runtime')}"
+
+
+def _code(task: RunTask, before: str, after: str = "") -> str:
+    """The exit code of a task, if it is known."""
+    return f"{before}exit code {task.exit_code}{after}" if task.exit_code is not None else ""
 
 
 def _phrase(failure: Failure) -> str:

@@ -76,6 +76,7 @@ class _Log:
         self._prefix = f"{task.name} | " if wanted.prefixed else ""
         self._timestamps = wanted.timestamps
         self._lines = LinePrefix(b"") if wanted.prefixed or wanted.timestamps else None
+        self._has_told = False
         self._tells_unknown = wanted.timestamps or wanted.since is not None
         is_timed = wanted.prefixed or self._tells_unknown
         self._pieces = LogPieces(self._log, wanted.kind, wanted.since, is_timed=is_timed)
@@ -127,6 +128,11 @@ class _Log:
         except OSError as error:
             if error.errno == errno.ENODATA:
                 self.why_gone = f"{error.strerror}"
+                return None
+            if error.errno == errno.EAGAIN:
+                if not self._has_told:
+                    say(f"{self._log.name} cannot be read now: {error.strerror}")
+                self._has_told = True
                 return None
             raise CannotReadLog(f"{self._log.name} cannot be read: {error.strerror}") from None
 

@@ -1,14 +1,16 @@
 """What the tasks of a run write, out of their logs, while it lasts."""
 
-from collections.abc import Iterator
+import errno
+from collections.abc import Iterator, Mapping
 from resource import RLIMIT_NOFILE, getrlimit
 
 from pai_runtime.runs.reader import LogReader, RunReader
 from pai_runtime.runs.state import Run, RunTask
 from pai_runtime.task.console import LinePrefix
-from pai_runtime.terminal.words import command_for
+from pai_runtime.terminal.words import command_for, some
 
 _BYTES_A_TIME = 1024 * 1024
+_MOST_TOLD = 10
 
 
 class _Output:
@@ -18,6 +20,12 @@ class _Output:
         self._log = log
         self._lines = lines
         self._complete = False
+        self._error: OSError | None = None
+
+    @property
+    def why_missing(self) -> str:
+        """Why some of it cannot be read (at present); empty if all of it can."""
+        return self._error.strerror or str(self._error) if self._error else ""
 
     def new(self, task: RunTask, most: int) -> tuple[bytes, int]:
         """What is to be shown now, and of how many bytes of the log it is."""
@@ -26,8 +34,11 @@ class _Output:
             return b"", 0
         try:
             data = self._log.read(most)
-        except OSError:
-            data = b""
+        except OSError as error:
+            self._error, data = error, b""
+        else:
+            if self._error is not None and self._error.errno == errno.EAGAIN:
+                self._error = None
         self._complete = task.over and not data and self._log.is_at_end()
         if self._lines is None:
             return data, len(data)
@@ -52,6 +63,7 @@ class TaskOutput:
         self._reader = reader
         self._prefixed = prefixed
         self._outputs: dict[str, _Output] = {}
+        self._told: set[str] = set()
         self.size = 0
         """Bytes of logs that the last call of `new` has read."""
 
@@ -79,6 +91,21 @@ class TaskOutput:
             if data:
                 yield task, data
 
+    def news(self) -> Iterator[str]:
+        """That output cannot be read, once for each task that this is so of, but not without end."""
+        missing = {name: why for name, why in self._missing().items() if name not in self._told}
+        if missing and len(self._told) < _MOST_TOLD:
+            self._told |= missing.keys()
+            yield _cannot_be_read(missing)
+
+    def missing(self) -> str:
+        """Of which tasks some output could not be read, and why; empty if all was."""
+        missing = self._missing()
+        return f"  {_cannot_be_read(missing)}" if missing else ""
+
+    def _missing(self) -> dict[str, str]:
+        return {name: each.why_missing for name, each in self._outputs.items() if each.why_missing}
+
     def rest(self, run: Run) -> Iterator[tuple[RunTask, bytes]]:
         """Last lines without newlines, once nothing more will come."""
         for task in run.tasks:
@@ -89,3 +116,9 @@ class TaskOutput:
         """Nothing more will be read."""
         for output in self._outputs.values():
             output.close()
+
+
+def _cannot_be_read(missing: Mapping[str, str]) -> str:
+    """With the reason of the first one, as each of them may name its own pod."""
+    why = next(iter(missing.values()))
+    return f"the output of {some(list(missing))} cannot be read, and is not shown here: {why}"

@@ -49,7 +49,7 @@ class PlainView:
         if self.shows_output:
             if self._run is None and (hint := self._output.too_many(run)):
                 self.say(hint)
-            self._print(self._output.new(run))
+            self._print_new(run)
         self._run = run
         if time.monotonic() < self._look_at:
             return
@@ -65,11 +65,20 @@ class PlainView:
     def end(self) -> None:
         """Print what is left of the output."""
         if self.shows_output and self._run is not None:
-            self._print(self._output.new(self._run))
+            self._print_new(self._run)
             while self._output.size and self._run.over:  # what goes on may write for ever
-                self._print(self._output.new(self._run))
+                self._print_new(self._run)
             self._print(self._output.rest(self._run))
             self._output.close()
+
+    def missing_output(self) -> str:
+        """Of which tasks some output could not be shown, and why; empty if all was."""
+        return self._output.missing()
+
+    def _print_new(self, run: Run) -> None:
+        self._print(self._output.new(run))
+        for text in self._output.news():
+            self.say(text)
 
     def _print(self, output: Iterable[tuple[RunTask, bytes]]) -> None:
         for _, data in output:

@@ -9,11 +9,12 @@ from typing import Any, Final
 from pai_kubernetes.api import paths
 from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.errors import ApiError
+from pai_kubernetes.api.fields import mapping, name_of
 from pai_kubernetes.dry_run import dry_run, not_checked
 from pai_kubernetes.labels import QUEUE, ROLE
 from pai_kubernetes.manifests.objects import Rendered
 from pai_kubernetes.manifests.origins import POD_TEMPLATE
-from pai_kubernetes.node_capacity import Node, most, nodes_of, requested
+from pai_kubernetes.node_capacity import Node, most, nodes_of, quantity, requested
 from pai_kubernetes.profile import KubernetesProfile
 from pai_kubernetes.run.queueing import kueue_version
 from pai_runtime.document.amounts import size_text
@@ -40,6 +41,7 @@ def check_cluster(
         return
     jobset = rendered.objects[0]
     _check_nodes(api, jobset, job, problems)
+    _check_quotas(api, jobset, job, problems)
     _check_claims(api, jobset, rendered, problems)
     _check_queue(api, jobset, job, problems)
     _check_priorities(api, jobset, job, problems)
@@ -107,6 +109,42 @@ def _check_role(role: TaskRole, pod: Object, nodes: Sequence[Node], problems: Pr
                 f"{' of this type' if selector else ''} has more than {have} ({best.name})"
             )
             problems.add(place.problem("exceeds-nodes", message))
+
+
+def _check_quotas(api: Api, jobset: Object, job: Job, problems: Problems) -> None:
+    """Whether the tasks that have to run at once fit the quotas of the namespace, if nothing else runs.
+
+    What is used by others at the moment is no matter: it is given free. Quotas for some pods only are passed.
+    """
+    with _may_be_forbidden(api, "whether the job fits the quotas of the namespace", problems):
+        quotas = api.list(paths.resource_quotas(api.namespace)).items
+        for resource, wanted in _at_once(jobset, job).items():
+            for quota in quotas:
+                spec = mapping(quota, "spec")
+                hard = mapping(spec, "hard").get(resource)
+                if hard is None or "scopes" in spec or "scopeSelector" in spec or wanted <= quantity(hard):
+                    continue
+                what, most = (
+                    _shown(resource.rpartition("requests.")[2], each) for each in (wanted, quantity(hard))
+                )
+                tasks = "the tasks of the job need at once" if job.gang else "a task needs"
+                message = f"{tasks} {what}, and the quota '{name_of(quota)}' of the namespace is {most}"
+                problems.add(job.value.at(("taskRoles",)).problem("exceeds-quota", message))
+
+
+def _at_once(jobset: Object, job: Job) -> dict[str, float]:
+    """What pods that have to run at once request, as quotas call it."""
+    total: dict[str, float] = {}
+    for role, pod in _pods(jobset, job):
+        count = role.instances if job.gang else 1
+        for resource, amount in {**requested(pod), "pods": 1.0}.items():
+            for name in (
+                f"requests.{resource}",
+                *([resource] if resource in ("cpu", "memory", "pods") else []),
+            ):
+                others = total.get(name, 0)
+                total[name] = others + count * amount if job.gang else max(others, amount)
+    return total
 
 
 def _with_sidecar(resource: str) -> str:

@@ -26,6 +26,8 @@ _MOST_PODS: Final = 16
 _NO_SECRET: Final = "e30="  # noqa: S105 - {}, which is valid where a kind of Secret wants JSON
 _FIELD: Final = re.compile(r"\b(?:spec|metadata)(?:\.[A-Za-z]+|\[\d+\])+")
 """A field in the words of a webhook, which gives no causes."""
+_OF_PODS: Final = re.compile(r"spec\.(?:initContainers|containers|volumes)\b")
+"""A field of pods, of which a policy speaks that has read it in a JobSet."""
 _OUR_WORDS: Final = re.compile(r"^.*\(the server says: (.*)\)$", re.DOTALL)
 _NO_RIGHT: Final = re.compile(r'User ".*" cannot [a-z]+ resource "')
 """In the words of an authorizer; admission, which forbids by the same status, says something else."""
@@ -38,12 +40,13 @@ def dry_run(api: Api, rendered: Rendered, problems: Problems) -> bool:
     for document in (*rendered.objects, *map(_without_values, rendered.secrets)):
         path = paths.OF_KIND[document["kind"]](api.namespace)
         error = _refusal(api, path, document, problems)
-        if error:
+        if error and error.status == HTTPStatus.NOT_FOUND:  # no namespace, or no JobSet: all else fails too
             problems.add(*_faults(error, document["kind"], "", rendered))
-            if error.status == HTTPStatus.NOT_FOUND:  # no namespace, or no JobSet: all else fails too
-                return False
-        elif document["kind"] == "JobSet":
-            _try_pods(api, rendered, problems)
+            return False
+        told = _try_pods(api, rendered, problems) if document["kind"] == "JobSet" else set()
+        # What its pods are refused for too is told there, with its task role.
+        if error and _words(error) not in told:
+            problems.add(*_faults(error, document["kind"], "", rendered))
     return True
 
 
@@ -52,7 +55,9 @@ def not_checked(api: Api, what: str, error: ApiError) -> Problem:
     return Problem("not-checked", f"{api.label}: not checked: {what}: {error}", severity="note")
 
 
-def _try_pods(api: Api, rendered: Rendered, problems: Problems) -> None:
+def _try_pods(api: Api, rendered: Rendered, problems: Problems) -> set[str]:
+    """Have the first pod of each role checked; what the cluster has said of them."""
+    told: set[str] = set()
     jobset = rendered.objects[0]
     roles = jobset["spec"]["replicatedJobs"]
     for number in range(min(len(roles), _MOST_PODS)):
@@ -61,11 +66,13 @@ def _try_pods(api: Api, rendered: Rendered, problems: Problems) -> None:
             continue
         if error.status == HTTPStatus.FORBIDDEN and not _by_admission(error):
             problems.add(not_checked(api, "what the cluster would refuse in a pod", error))
-            return
+            return told
+        told.add(_words(error))
         problems.add(*_faults(error, "Pod", POD_TEMPLATE.format(number), rendered))
     if len(roles) > _MOST_PODS:
         message = f"{api.label}: the pods of the first {_MOST_PODS} task roles were checked, of {len(roles)}"
         problems.add(Problem("not-checked", message, severity="note"))
+    return told
 
 
 def _without_values(secret: Object) -> Object:
@@ -110,8 +117,12 @@ def _faults(error: ApiError, kind: str, base: str, rendered: Rendered) -> Iterat
 
 
 def _words(error: ApiError) -> str:
-    """What the cluster says, without our advice where that would be wrong."""
-    own = _by_admission(error)
+    """What the cluster says, without our advice where that would be wrong.
+
+    An admission policy says it as a cause without a field, and nothing else is in that.
+    """
+    by_policy = next((cause.message for cause in error.causes if not cause.field and cause.message), "")
+    own = by_policy or _by_admission(error)
     return f"the cluster refuses it: {own}" if own else str(error)
 
 
@@ -123,7 +134,8 @@ def _by_admission(error: ApiError) -> str:
 
 def _fault(kind: str, base: str, field: str, message: str, rendered: Rendered) -> Problem:
     path = ".".join(filter(None, (base, field))) if kind in ("JobSet", "Pod") else ""
-    where = rendered.origins.of(path) if path else None
+    is_of_pods = kind == "JobSet" and _OF_PODS.match(field)
+    where = (rendered.origins.of_pods if is_of_pods else rendered.origins.of)(path) if path else None
     what = f"{kind} {field}".strip()
     if where is None:
         return Problem("refused-by-cluster", message, field=what)

@@ -14,6 +14,8 @@ ROLES: Final = "pai-runtime/roles"
 """Annotation of the JobSet: JSON, by task role: ``{"name": its replicated job, "instances": n}``."""
 FILE: Final = "pai-runtime/file"
 """Annotation of the JobSet: the name of the job file."""
+HOLD: Final = "pai-runtime/hold"
+"""Annotation of the JobSet: for how many seconds a task that fails is held, if it is."""
 CANCELLED: Final = "pai-runtime/cancelled"
 """Annotation of a JobSet that somebody has stopped: when (RFC 3339)."""
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+from pai_runtime.document.problems import Location
 from pai_runtime.task.record import field, record
 
 Delivery = Literal["copy", "imageVolume"]
@@ -54,6 +55,8 @@ class SkuType:
 class KubernetesProfile:
     """How a Kubernetes cluster is used.
 
+    `runtime_image_at`: where the image is written. `ttl`: seconds after which a run that is over is removed.
+
     `context` and `namespace` are empty where those of the kubeconfig count, `kubeconfig` where
     ``$KUBECONFIG`` or ``~/.kube/config`` does. `virtual_clusters` None: any is right, and means nothing.
     """
@@ -68,5 +71,7 @@ class KubernetesProfile:
     virtual_clusters: Mapping[str, VirtualCluster] | None = None
     gpu_resource: str = "nvidia.com/gpu"
     sku_types: Mapping[str, SkuType] = field(default_factory=dict)
+    runtime_image_at: Location | None = None
     image_pull_policy: str = "IfNotPresent"
     image_pull_secrets: Sequence[str] = ()
+    ttl: int | None = None

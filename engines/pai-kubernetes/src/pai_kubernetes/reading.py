@@ -39,8 +39,10 @@ def read_profile(profile: Profile) -> KubernetesProfile:
         virtual_clusters=clusters if root.get("virtualClusters") else None,
         gpu_resource=gpu_resource,
         sku_types=sku_types,
+        runtime_image_at=root.at(("runtimeImage",)),
         image_pull_policy=text(root, "imagePullPolicy") or "IfNotPresent",
         image_pull_secrets=root.data.get("imagePullSecrets", ()),
+        ttl=root.data.get("ttlSecondsAfterFinished"),
     )
 
 

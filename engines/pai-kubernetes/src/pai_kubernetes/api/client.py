@@ -11,7 +11,15 @@ from pai_kubernetes.api.access import Access, Login
 from pai_kubernetes.api.connections import Connections, HttpRequest, NotConnected, OpenAnswer
 from pai_kubernetes.api.errors import ApiError
 from pai_kubernetes.api.hidden import hide_authorization
-from pai_kubernetes.api.messages import Asked, not_json, refusal, too_many, unreachable, warnings_of
+from pai_kubernetes.api.messages import (
+    Asked,
+    is_without_webhook,
+    not_json,
+    refusal,
+    too_many,
+    unreachable,
+    warnings_of,
+)
 from pai_kubernetes.api.paths import target_of
 from pai_runtime.engines.cluster import ClusterError
 from pai_runtime.network.answer import Answer, NoAnswer
@@ -152,6 +160,7 @@ class Api:
         body = b"" if document is None else json.dumps(document).encode()
         request = HttpRequest(method, _target(path, query), _headers("application/json", content), body)
         login, renewed = self._login(asked), False
+        may_change = verb == "create" and "dryRun" not in query  # what a second request would do once more
         deadline, failures = Deadline(2 * SECONDS), 0
         while True:
             pause = 0.0
@@ -161,7 +170,7 @@ class Api:
             except NoAnswer as error:
                 sent = not isinstance(error, NotConnected)
                 failure = unreachable(asked, str(error), sent=sent, may_pass=not error.permanent)
-                repeatable = not error.permanent and (verb != "create" or not sent)
+                repeatable = not error.permanent and not (may_change and sent)
             else:
                 if answer.status < HTTPStatus.MULTIPLE_CHOICES:
                     self._keep_warnings(answer)
@@ -170,8 +179,8 @@ class Api:
                     login, renewed = self._renewed(asked, login, answer), True
                     continue
                 failure, pause = refusal(asked, answer), answer.pause
-                overloaded = answer.status == HTTPStatus.TOO_MANY_REQUESTS
-                repeatable = overloaded or (answer.may_pass and verb != "create")
+                not_begun = answer.status == HTTPStatus.TOO_MANY_REQUESTS or is_without_webhook(answer)
+                repeatable = not_begun or (answer.may_pass and not may_change)
             failures += 1
             pause = max(pause, backoff(failures, _FIRST_PAUSE, _LONGEST_PAUSE))
             if not (retry and repeatable and deadline.wait(pause)):

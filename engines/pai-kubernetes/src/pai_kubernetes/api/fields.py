@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from pai_kubernetes.api import times
-from pai_kubernetes.api.hidden import told
+from pai_kubernetes.api.hidden import cut, told
 from pai_runtime.document.printable import printable
 
 LONGEST: Final = 300
@@ -81,8 +81,7 @@ def annotation(document: Any, name: str) -> str:
 
 def shown(text: str) -> str:
     """A text as one line of bounded length in which all can be seen."""
-    line = printable(" ".join(told(text, 4 * LONGEST).split()))
-    return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"
+    return cut(printable(" ".join(told(text, 4 * LONGEST).split())), LONGEST)
 
 
 seconds = lru_cache(maxsize=8192)(times.seconds)

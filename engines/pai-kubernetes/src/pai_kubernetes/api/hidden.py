@@ -48,4 +48,13 @@ def told(text: str, most: int) -> str:
     data = masker.feed(begin.encode("utf-8", "surrogatepass"))
     if len(begin) == len(text):
         data += masker.flush()  # else what may be the beginning of a secret is left out
-    return data.decode("utf-8", "replace")[:most]
+    return cut(data.decode("utf-8", "replace"), most)
+
+
+def cut(text: str, most: int) -> str:
+    """At most so many characters of a text, without a part of a word, as long as words are short."""
+    if len(text) <= most:
+        return text
+    start = text[: most - 1]
+    whole = start.rpartition(" ")[0]
+    return (whole if len(whole) >= most // 2 else start) + "…"

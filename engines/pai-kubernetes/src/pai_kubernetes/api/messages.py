@@ -21,6 +21,7 @@ _MOST_OF_HEADER: Final = 1 << 16
 _WARNING: Final = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)', re.DOTALL)
 """RFC 7234, 5.5; the text may be cut off."""
 _MOST_OF_FIELD: Final = 300
+_NO_WEBHOOK: Final = "failed calling webhook"
 
 
 @record(frozen=True)
@@ -89,7 +90,14 @@ def warnings_of(answer: Answer) -> Iterator[str]:
     """What a server warns of, as deprecations and admission policies do: headers ``299 - "text"``."""
     for header in (answer.headers.get_all("Warning") or ())[:_MOST_WARNINGS]:
         if found := _WARNING.match(str(header)[:_MOST_OF_HEADER]):
-            yield _text(re.sub(r"\\(.)", r"\1", found[1]), _MOST_OF_FIELD)
+            yield _text(re.sub(r"\\(.)", r"\1", found[1]), _MOST_SAID)
+
+
+def is_without_webhook(answer: Answer) -> bool:
+    """Whether an object was not admitted because a webhook is away, such as while its pods start anew."""
+    return answer.status == HTTPStatus.INTERNAL_SERVER_ERROR and _NO_WEBHOOK in _text(
+        _status_document(answer.body).get("message"), _MOST_SAID
+    )
 
 
 def _explained(asked: Asked, answer: Answer, status: dict[str, Any], said: str) -> str:

@@ -50,6 +50,11 @@ def persistent_volume_claims(namespace: str, name: str = "") -> str:
     return _path("/api/v1", namespace, "persistentvolumeclaims", name)
 
 
+def resource_quotas(namespace: str) -> str:
+    """Quotas of a namespace."""
+    return _path("/api/v1", namespace, "resourcequotas")
+
+
 def nodes(name: str = "") -> str:
     """Nodes."""
     return _path("/api/v1", "", "nodes", name)

@@ -4,6 +4,7 @@ import re
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
+from http import HTTPStatus
 from typing import Final
 
 from pai_kubernetes.api.client import Api, Stream
@@ -24,8 +25,12 @@ _OF_A_PIECE: Final = 128
 """Bytes of memory that a piece takes beside its text: a log may be of empty lines."""
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 30
+_TROUBLE_AFTER: Final = 3
+"""Failures in a row, after which people are told."""
 _SECOND: Final = 10**9
 _LONGEST_TIME: Final = 40
+_NO_CONTAINER: Final = b"unable to retrieve container logs for "
+"""A kubelet's answer, with status 200, about a container that it has removed."""
 # A node gives times in the zone that its container runtime has.
 _TIME: Final = re.compile(
     rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)) ",
@@ -39,6 +44,9 @@ class LogStream:
     is given twice, and nothing is lost but what the node no longer has: what it has rotated away meanwhile,
     or, with that, lines of the very time of one that was given. A node can also end the log of a container
     that runs, such as when it starts anew: while the container `goes_on`, it is asked again.
+
+    `trouble` is why nothing comes at present, if so; it goes on trying. `is_lost`: the cluster no longer had
+    the log, or what was left of it.
     """
 
     def __init__(
@@ -51,6 +59,8 @@ class LogStream:
         goes_on: Callable[[], bool] = lambda: False,
     ) -> None:
         self.container = container
+        self.trouble: ApiError | None = None
+        self.is_lost = False
         self._api = api
         self._path = pod_log(api.namespace, pod)
         self._goes_on = goes_on
@@ -106,19 +116,22 @@ class LogStream:
         ).start()
 
     def _run(self, *, follow: bool) -> None:
-        failures, error = 0, None
+        failures, error, is_whole = 0, None, False
         while not self._is_closed:
             position = self._lines.position
             try:
                 self._read_once(follow=follow)
+                is_whole = True
                 if not (follow and self._goes_on()):
                     break
             except ApiError as failed:
                 # A node that starts anew may not know a container again at once.
                 is_unknown = failed.status in NO_LOG and self._goes_on()
                 if not (follow and (failed.may_pass or is_unknown)):
-                    error = failed
+                    error, self.is_lost = failed, failed.status in NO_LOG and not is_whole
                     break
+                is_whole = is_whole and is_unknown
+                self.trouble = failed if failures + 1 >= _TROUBLE_AFTER and not is_whole else None
             failures = 1 if self._lines.position != position else failures + 1
             with self._changed:
                 pause = backoff(failures, _FIRST_PAUSE, _LONGEST_PAUSE)
@@ -139,10 +152,12 @@ class LogStream:
                 self._stream = stream
                 if self._is_closed:
                     return
+            self.trouble = None
             self._lines.begin()
             while data := stream.read(_PIECE):
                 for piece in self._lines.feed(data):
                     self._put(piece)
+            self._lines.check()
 
     def _put(self, piece: Piece) -> None:
         with self._changed:
@@ -152,11 +167,23 @@ class LogStream:
             self._changed.notify_all()
 
 
+def read_log(api: Api, pod: str, container: str, *, lines: int, most: int) -> bytes:
+    """The last lines of a log, about so many bytes of them; raises `ApiError`."""
+    path, read, data, left = pod_log(api.namespace, pod), _Lines(), b"", most
+    with api.open(path, container=container, timestamps="true", tailLines=lines, limitBytes=most) as stream:
+        while left > 0 and (piece := stream.read(left)):
+            data += b"".join(text for _, text in read.feed(piece))
+            left -= len(piece)
+    read.check()
+    return data + b"".join(text for _, text in read.finish())
+
+
 class _Lines:
     """Takes the times off the lines of a log, and leaves out what an earlier connection gave.
 
     A node is told whole seconds only: it gives the lines of the last second again, in the same order. So many
     of them are left out as had come, but none that is later than all of these: then the log was rotated.
+    Without a time, which no task can leave out, a line is of the node.
     """
 
     def __init__(self) -> None:
@@ -182,6 +209,7 @@ class _Lines:
         """Another connection begins."""
         self._rest = b""
         self._in_line = False
+        self._is_removed = False
         self._is_known = False  # the line that is being read has come before
         self._to_leave_out = self._whole
         self._part_to_leave_out = self._part
@@ -194,6 +222,9 @@ class _Lines:
                 found = _TIME.match(data)
                 if found is None and len(data) < _LONGEST_TIME and b"\n" not in data:
                     self._rest = data  # its time is not complete
+                    return
+                if data.startswith(_NO_CONTAINER):
+                    self._is_removed = True  # and nothing else comes
                     return
                 self._begin_line(nanoseconds(found[1].decode()) if found else None)
                 data = data[found.end() :] if found else data
@@ -208,6 +239,12 @@ class _Lines:
         if self._rest:
             yield None, self._rest
         self._rest = b""
+
+    def check(self) -> None:
+        """At the end of a connection; raises `ApiError` if all that came is that there is no log."""
+        if self._is_removed or self._rest.startswith(_NO_CONTAINER):
+            self._rest = b""
+            raise ApiError("the node has removed the container", status=HTTPStatus.NOT_FOUND)
 
     def _begin_line(self, time: int | None) -> None:
         """A line begins: one that came, or a part of it, or a new one. Without a time: a node's own words."""

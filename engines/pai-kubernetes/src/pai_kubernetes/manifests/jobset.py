@@ -19,10 +19,13 @@ def job_set(run: RunObjects, policies: Policies, pods: Mapping[str, Mapping[str,
         # Names count before a pod is ready: the tasks of a gang wait for each other's.
         "network": {"enableDNSHostnames": True, "publishNotReadyAddresses": True, "subdomain": run.name},
         **policies.jobset,
+        **({"ttlSecondsAfterFinished": run.profile.ttl} if run.profile.ttl is not None else {}),
         "replicatedJobs": [_replicated_job(run, role, policies, pods[role]) for role in run.roles],
     }
     document = run.object(JOBSET_API, "JobSet", run.name, spec=spec)
     document["metadata"]["annotations"] |= {labels.ROLES: _roles(run), labels.FILE: _file(run)}
+    if run.job.hold:
+        document["metadata"]["annotations"][labels.HOLD] = f"{run.job.hold:g}"
     cluster = virtual_cluster(run.job, run.profile)
     queue = {labels.QUEUE: cluster.queue, labels.PRIORITY: cluster.workload_priority_class}
     document["metadata"]["labels"] |= {key: value for key, value in queue.items() if value}

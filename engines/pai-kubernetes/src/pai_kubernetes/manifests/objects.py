@@ -90,7 +90,7 @@ def render(  # noqa: PLR0913 - all that a run is made of
         objects.append(code_config_map(run, request.code))
     own_secrets = [job_secret(run, run_secret), *([pull] if pull else [])]
     check_sizes([*objects, *own_secrets])
-    origins = job_set_origins(job, of_role, images, storages, pods)
+    origins = job_set_origins(job, of_role, images, storages, pods, profile.runtime_image_at)
     return Rendered(objects, own_secrets, origins, run.job_file.digest)
 
 

@@ -14,6 +14,7 @@ from pai_runtime.task.record import record
 
 POD_TEMPLATE: Final = "spec.replicatedJobs[{}].template.spec.template"
 """The path of the template of a role's pods, by the number of the role."""
+_ROLE: Final = re.compile(r"spec\.replicatedJobs\[\d+\]")
 _PART: Final = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
 _OF_JOB: Final[Mapping[str, DocumentPath]] = {
     "template.spec.completions": ("instances",),
@@ -51,6 +52,12 @@ class Origins:
                 return found
         return None
 
+    def of_pods(self, field_path: str) -> Location | None:
+        """Of a field of pods, such as ``spec.containers[0].image``, if it has one origin in all roles."""
+        roles = sum(_ROLE.fullmatch(path) is not None for path in self.locations)
+        found = {self.of(f"{POD_TEMPLATE.format(number)}.{field_path}") for number in range(roles)}
+        return found.pop() if len(found) == 1 else None
+
     @cached_property
     def _by_parts(self) -> Mapping[tuple[str, ...], Location]:
         return {_parts(path): location for path, location in self.locations.items()}
@@ -62,8 +69,9 @@ def job_set_origins(
     images: Mapping[str, TaskImage],
     storages: Mapping[str, StorageVolumes],
     pods: Mapping[str, Mapping[str, Any]],
+    runtime_image: Location | None = None,
 ) -> Origins:
-    """The origins of a JobSet with these pods; all but the job is by task role."""
+    """The origins of a JobSet with these pods; all but the job and the runtime's image is by task role."""
     whole = Position(job.file)
     locations = {
         path: Location(whole, whole, field)
@@ -80,6 +88,8 @@ def job_set_origins(
         locations[base] = role.value.at(())
         pod = f"{POD_TEMPLATE.format(number)}.spec"
         locations[f"{pod}.containers[0].image"] = images[role.name].where
+        if runtime_image is not None:
+            locations |= {f"{pod}.initContainers[{each}].image": runtime_image for each in range(2)}
         used = {
             volume["name"]: location
             for volume, use in zip(storages[role.name].volumes, storages[role.name].uses, strict=True)

@@ -4,14 +4,20 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pai_kubernetes.api.fields import condition, holds, mapping, moment, string, whole, words
+from pai_kubernetes.api.fields import condition, holds, mapping, mappings, moment, string, whole, words
 from pai_kubernetes.labels import APP, INIT
 from pai_kubernetes.run.pods import container_status
 from pai_runtime.task.exit_record import read_termination_message
 from pai_runtime.task.record import record
 
-_KILLED: Final = 128 + 9
-"""The code of a task whose pod was taken away before it could leave one."""
+_DISRUPTIONS: Final = {
+    "EvictionByEvictionAPI": "the cluster evicted its pod, as when a node is drained",
+    "PreemptionByScheduler": "the cluster preempted its pod for one of a higher priority",
+    "DeletionByTaintManager": "the cluster deleted its pod because of a taint, as of a node that is lost",
+    "DeletionByPodGC": "the cluster deleted its pod, whose node is gone",
+    "TerminationByKubelet": "its node ended its pod",
+}
+"""By the reasons of the condition ``DisruptionTarget``."""
 _OUT_OF_MEMORY: Final = {
     "phrase": "HostOutOfMemory",
     "reason": "The task used more main memory than its limit, and the kernel killed its whole container.",
@@ -27,17 +33,25 @@ _OUT_OF_MEMORY: Final = {
 class End:
     """The end of a pod: that of `container`, or of the pod as a whole where that is empty.
 
-    `code` is the task's; `record` its exit record, or what stands for it if it left none. `disrupted`: the
-    cluster took the pod away (eviction, preemption, loss of its node); `stopped`: the pod was told to end.
+    `code` is the task's, None if nobody knows it; `record` its exit record, or what stands for it if it left
+    none. `disrupted`: the cluster took the pod away (eviction, preemption, loss of its node); `stopped`: the
+    pod was told to end, which was `told` at that time. `removal`: how, in a few words; empty if it was not.
     """
 
-    code: int
+    code: int | None
     container: str
     started: float | None
     ended: float
     record: Mapping[str, Any]
     disrupted: bool = False
     stopped: bool = False
+    told: float | None = None
+    removal: str = ""
+
+    @property
+    def failed(self) -> bool:
+        """Whether the task has not succeeded."""
+        return self.code != 0
 
 
 def end_of(pod: Mapping[str, Any]) -> End | None:
@@ -56,21 +70,39 @@ def end_of(pod: Mapping[str, Any]) -> End | None:
 
 
 def _end(pod: Mapping[str, Any], container: str, terminated: Mapping[str, Any]) -> End:
-    code = whole(terminated, "exitCode") if container else _KILLED
+    code = whole(terminated, "exitCode") if container else None
     ended = moment(terminated, "finishedAt") or _last_change(pod)
     found = read_termination_message(string(terminated, "message")) if container == APP else {}
     told = _told_to_end(pod)
     by_command = found.get("outcome") in ("failed", "setup-failed", "timeout")
+    removal = "" if by_command or code == 0 else _removal(pod)
+    if removal and found:
+        found = {**found, "message": removal}
     return End(
         code=code,
         container=container,
         started=moment(terminated, "startedAt") if container == APP else None,
         ended=ended,
-        record=found or (_stand_in(pod, container, terminated, code, ended) if code else {}),
+        record=found or ({} if code == 0 else _stand_in(pod, container, terminated, code, ended)),
         disrupted=holds(pod, "DisruptionTarget"),
         stopped=found.get("outcome") == "cancelled"
         or (not by_command and code != 0 and told is not None and ended >= told),
+        told=told,
+        removal=removal,
     )
+
+
+def _removal(pod: Mapping[str, Any]) -> str:
+    """How the pod was taken away, if it was; a deletion without a condition is anybody's."""
+    if holds(pod, "DisruptionTarget"):
+        found = condition(pod, "DisruptionTarget")
+        reason = string(found, "reason")
+        said = words(found, "message") if reason == "TerminationByKubelet" else ""
+        how = _DISRUPTIONS.get(reason) or f"the cluster removed its pod: {_reason_and_words(found)}"
+        return ": ".join(filter(None, [how, said])) + "; that does not count as a failure"
+    if said := _reason_and_words(mapping(pod, "status")):
+        return f"its node ended its pod: {said}"
+    return "its pod was deleted" if _told_to_end(pod) is not None else ""
 
 
 def _told_to_end(pod: Mapping[str, Any]) -> float | None:
@@ -81,13 +113,15 @@ def _told_to_end(pod: Mapping[str, Any]) -> float | None:
 
 def _last_change(pod: Mapping[str, Any]) -> float:
     """The best that is known where no container says when it has ended."""
-    changes = (moment(condition(pod, kind), "lastTransitionTime") for kind in ("DisruptionTarget", "Ready"))
+    disrupted = moment(condition(pod, "DisruptionTarget"), "lastTransitionTime")
+    changes = (moment(each, "lastTransitionTime") for each in mappings(pod, "status", "conditions"))
     created = moment(pod, "metadata", "creationTimestamp") or 0.0
-    return next((each for each in changes if each is not None), created)
+    # A condition such as Ready may never have changed since the pod was created.
+    return disrupted or _told_to_end(pod) or max([created, *filter(None, changes)])
 
 
 def _stand_in(
-    pod: Mapping[str, Any], container: str, terminated: Mapping[str, Any], code: int, ended: float
+    pod: Mapping[str, Any], container: str, terminated: Mapping[str, Any], code: int | None, ended: float
 ) -> dict[str, Any]:
     """A record of an end of which the task could leave none, in the words of the cluster."""
     in_init = container == INIT
@@ -103,13 +137,10 @@ def _stand_in(
 
 
 def _message(pod: Mapping[str, Any], terminated: Mapping[str, Any], container: str) -> str:
-    taken_away = condition(pod, "DisruptionTarget") if holds(pod, "DisruptionTarget") else {}
-    for what in (
-        _reason_and_words(mapping(pod, "status")),
-        _reason_and_words(taken_away),
-    ):
-        if what and container != INIT:
-            return f"the cluster removed the pod: {what}"
+    if container != INIT and (removal := _removal(pod)):
+        return removal
+    if not container:
+        return "its pod has failed, and the cluster does not say why"
     what = _reason_and_words(terminated, but=("Error", "Completed"))
     where = "the init container" if container == INIT else "the container"
     return f"{where} ended with exit code {whole(terminated, 'exitCode')}" + (f": {what}" if what else "")

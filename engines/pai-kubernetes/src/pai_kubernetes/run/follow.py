@@ -32,10 +32,22 @@ Command = Callable[..., str]
 
 
 class Follower:
-    """Shows a run to `view`. `options`: the words of a command line that say where the run is."""
+    """Shows a run to `view`: what `read` returns at each look.
 
-    def __init__(self, watched: Watched, logs: Logs, view: View, name: str, options: tuple[str, ...]) -> None:
+    `options`: the words of a command line that say where the run is.
+    """
+
+    def __init__(
+        self,
+        watched: Watched,
+        read: Callable[[], Run | Unreadable],
+        logs: Logs,
+        view: View,
+        name: str,
+        options: tuple[str, ...],
+    ) -> None:
         self._watched = watched
+        self._read = read
         self._logs = logs
         self._view = view
         self._name = name
@@ -72,7 +84,7 @@ class Follower:
         self._watched.changed.clear()
 
     def _run(self) -> Run:
-        run = self._watched.run()
+        run = self._read()
         if isinstance(run, Unreadable):
             raise ClusterError(run.reason)
         return run

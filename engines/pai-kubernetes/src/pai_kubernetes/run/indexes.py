@@ -2,11 +2,14 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
-from pai_kubernetes.api.fields import label, string
+from pai_kubernetes.api.fields import condition, label, string
 from pai_kubernetes.labels import REPLICATED_JOB
 from pai_kubernetes.run.roles import MOST_TASKS
+
+_POD: Final = re.compile(r" pod \S+-([0-9]{1,6})-[a-z0-9]{5} ", re.IGNORECASE)
+"""As in ``Container app for pod team-a/demo-worker-0-1-x7k2p failed with exit code 3 matching …``."""
 
 
 def ended_indexes(jobs: Iterable[Mapping[str, Any]]) -> dict[tuple[str, int], bool]:
@@ -14,6 +17,10 @@ def ended_indexes(jobs: Iterable[Mapping[str, Any]]) -> dict[tuple[str, int], bo
     ended: dict[tuple[str, int], bool] = {}
     for job in jobs:
         name = label(job, REPLICATED_JOB)
+        # A Job that failed by a rule for pods names the pod, and has it not among the indexes that failed.
+        said = string(condition(job, "FailureTarget") or condition(job, "Failed"), "message")
+        if found := _POD.search(said):
+            ended[name, int(found[1])] = False
         for key, succeeded in (("failedIndexes", False), ("completedIndexes", True)):
             ended |= {(name, index): succeeded for index in expanded(string(job, "status", key))}
     return ended

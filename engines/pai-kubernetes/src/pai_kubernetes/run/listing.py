@@ -22,7 +22,7 @@ def listed_run(jobset: Mapping[str, Any], jobs: Iterable[Mapping[str, Any]]) -> 
     run = run_of(jobset, (), jobs=by_role.values())
     is_cancelled = run.outcome == "cancelled"
     if is_cancelled and any(_active(job) for job in by_role.values()):
-        run = replace(run, outcome=None, ended=None, stopping=True)
+        run = replace(run, outcome=None, ended=None, stopping=True, queued=False)
     tasks: list[RunTask] = []
     for role in read_roles(jobset):
         own = [task for task in run.tasks if task.role == role.name]

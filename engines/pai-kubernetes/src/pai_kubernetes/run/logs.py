@@ -8,15 +8,14 @@ from typing import Final
 
 from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.errors import ApiError
-from pai_kubernetes.api.paths import pod_log
-from pai_kubernetes.api.pod_logs import NO_LOG, LogStream
+from pai_kubernetes.api.pod_logs import NO_LOG, LogStream, read_log
 from pai_kubernetes.labels import APP, INIT, RUNTIME_LOG
 from pai_kubernetes.run.ends import end_of
 from pai_kubernetes.run.pods import TaskPod, container_status, has_started
 from pai_runtime.runs.log_times import Piece
 from pai_runtime.runs.reader import LogName
 from pai_runtime.runs.state import RunTask
-from pai_runtime.runs.told_variables import PREFIX, is_told
+from pai_runtime.runs.told_variables import is_told, may_be_told
 
 MOST_FOLLOWED: Final = 50
 """Streams at once: each is a connection, and a thread."""
@@ -27,6 +26,7 @@ _TAIL_BYTES = 8192
 _TAIL_LINES = 50
 _MOST_TAIL = 1 << 18
 _PIECE = 1 << 16
+_GONE: Final = "some or all of it is gone: the cluster has removed the pod, or the node its container"
 _HUGE: Final = 1 << 62
 """More bytes than a node keeps of a log, whose size nobody tells."""
 
@@ -37,6 +37,7 @@ class Logs:
     def __init__(self, api: Api, pods: Callable[[], Mapping[str, Sequence[TaskPod]]]) -> None:
         self.api = api
         self.is_live = False
+        self.on_read: Callable[[TaskPod, LogName, bytes], None] = lambda _pod, _log, _data: None
         self._pods = pods
         self._followed: set[TaskLog] = set()
         self._left_out: set[str] = set()
@@ -57,8 +58,8 @@ class Logs:
         return len(self._left_out)
 
     def is_more_to_come(self) -> bool:
-        """Whether what is followed has not come to its end."""
-        return any(not log.is_at_end() for log in self._followed)
+        """Whether what is followed has not come to its end, and can be read."""
+        return any(not (log.is_at_end() or log.is_in_trouble()) for log in self._followed)
 
     def pods_of(self, task: str, attempt: int | None) -> list[TaskPod]:
         """The pods of a task, or of one attempt of it, the first one first."""
@@ -97,6 +98,7 @@ class Logs:
 
     def keep_tail(self, pod: TaskPod, log: LogName, data: bytes) -> None:
         """Something was read of a log."""
+        self.on_read(pod, log, data)
         key = pod.uid, log
         self._ends[key] = (self._ends.get(key, b"") + data)[-_TAIL_BYTES:]
 
@@ -113,16 +115,6 @@ class Logs:
         return b""
 
 
-def read_log(api: Api, pod: str, container: str, *, lines: int, most: int) -> bytes:
-    """The last lines of a log, about so many bytes of them; raises `ApiError`."""
-    path = pod_log(api.namespace, pod)
-    data = b""
-    with api.open(path, container=container, tailLines=lines, limitBytes=most) as stream:
-        while len(data) < most and (piece := stream.read(most - len(data))):
-            data += piece
-    return data
-
-
 class _WithoutVariables:
     """Leaves out the lines that are not of the log, of which only the beginning is held back."""
 
@@ -135,7 +127,7 @@ class _WithoutVariables:
         kept = b""
         for line in re.split(rb"(?<=\n)", data):
             self._start += line
-            if self._is_kept is None and not PREFIX.startswith(self._start[: len(PREFIX)]):
+            if self._is_kept is None and not may_be_told(self._start):
                 self._is_kept = True
             elif self._is_kept is None and is_told(self._start):
                 self._is_kept = False
@@ -152,6 +144,12 @@ class _WithoutVariables:
         return kept
 
 
+def without_told(log: bytes) -> bytes:
+    """A log without the lines that are not of it."""
+    lines = _WithoutVariables()
+    return lines.feed(log) + lines.flush()
+
+
 class TaskLog:
     """One log of one task: of all its pods from the last one on, or of one attempt."""
 
@@ -166,24 +164,35 @@ class TaskLog:
         self._pod: TaskPod | None = None
         self._stream: LogStream | None = None
         self._is_followed = False
+        self._is_lost = False
+        self._error: OSError | None = None
         self._filter = _WithoutVariables()
         self._pieces: deque[Piece] = deque()
 
     def read(self, most: int) -> bytes:
         """The next bytes; none if nothing has come."""
         data = b""
-        while len(data) < most and (pieces := self.read_timed(most - len(data))):
-            data += b"".join(each for _, each in pieces)
+        try:
+            while len(data) < most and (pieces := self.read_timed(most - len(data))):
+                data += b"".join(each for _, each in pieces)
+        except OSError as error:
+            if not data:
+                raise
+            self._error = error  # what was read before it comes first
         return data
 
     def read_timed(self, most: int) -> Sequence[Piece]:
         """As `read`, in pieces that were written at different times."""
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
         if self._attempt is not None and not self._logs.pods_of(self._task, self._attempt):
             raise OSError(
                 errno.ENODATA, f"no pod of attempt {self._attempt} is left on the cluster", self.name
             )
         while not self._pieces:
             if self._stream is None and not self._open_next():
+                self._check_lost()
                 return ()
             if not self._read_stream():
                 return ()
@@ -195,6 +204,16 @@ class TaskLog:
                 self._pieces.appendleft((moment, data[most:]))
             most -= len(taken[-1][1])
         return taken
+
+    def _check_lost(self) -> None:
+        """Say once, at the end of what is left, that some is not."""
+        if self._is_lost:
+            self._is_lost = False
+            raise OSError(errno.ENODATA, _GONE, self.name)
+
+    def is_in_trouble(self) -> bool:
+        """Whether the cluster cannot be asked for it at present."""
+        return self._stream is not None and self._stream.trouble is not None
 
     def size(self) -> int:
         """More than there can be, since nobody tells it."""
@@ -213,7 +232,8 @@ class TaskLog:
 
     def is_at_end(self) -> bool:
         """Whether all was read that there is of containers that have ended."""
-        return self._stream is None and not self._pieces and not self._next()
+        is_read = not (self._pieces or self._is_lost or self._error)
+        return is_read and self._stream is None and not self._next()
 
     def _read_stream(self) -> bool:
         """Take what has come; whether that was anything, or something else may be read now."""
@@ -223,14 +243,14 @@ class TaskLog:
         try:
             pieces = stream.read(_PIECE, wait=not self._logs.is_live)
         except ApiError as error:
+            self._is_lost |= stream.is_lost
             self._end_stream()
             if error.status in NO_LOG:
                 return True
             raise OSError(errno.EIO, str(error), self.name) from None
-        for moment, data in pieces:
-            if kept := self._filter.feed(data) if self._log == "runtime" else data:
-                self._logs.keep_tail(pod, self._log, kept)
-                self._pieces.append((moment, kept))
+        self._keep(pod, pieces)
+        if not pieces and stream.trouble is not None:
+            raise OSError(errno.EAGAIN, str(stream.trouble), self.name)
         if pieces or not stream.is_over:
             return bool(pieces)
         if not self._is_followed and self._is_running(pod, stream.container):
@@ -242,6 +262,12 @@ class TaskLog:
             self._pieces.append((None, rest))
         self._end_stream()
         return True
+
+    def _keep(self, pod: TaskPod, pieces: Sequence[Piece]) -> None:
+        for moment, data in pieces:
+            if kept := self._filter.feed(data) if self._log == "runtime" else data:
+                self._logs.keep_tail(pod, self._log, kept)
+                self._pieces.append((moment, kept))
 
     def _is_running(self, pod: TaskPod, container: str) -> bool:
         """Whether a container of a pod has not ended."""

@@ -12,7 +12,7 @@ def news(before: Run, now: Run) -> Iterator[str]:
     if now.retries > before.retries:
         failed = [task for task in before.tasks if task.state == "failed"]
         first = min(failed, key=lambda task: task.ended or 0.0, default=None)
-        why = f"task {first.name} failed with exit code {first.exit_code}; " if first else ""
+        why = f"task {first.name}: {_why(first)}; " if first else ""
         yield f"{why}the job is restarted ({_times(now.retries)} so far)"
         return
     earlier = {task.name: task for task in before.tasks}
@@ -27,6 +27,10 @@ def news(before: Run, now: Run) -> Iterator[str]:
 
 def _again(before: RunTask, now: RunTask) -> bool:
     return now.retries > before.retries
+
+
+def _why(task: RunTask) -> str:
+    return task.note or f"failed with exit code {task.exit_code}"
 
 
 def _times(number: int) -> str:

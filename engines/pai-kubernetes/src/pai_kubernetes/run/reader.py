@@ -6,18 +6,21 @@ import time
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from itertools import chain
+from pathlib import Path
 from typing import Any, Final
 
 from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.errors import ApiError
-from pai_kubernetes.api.fields import label, moment
+from pai_kubernetes.api.fields import annotation, label, moment, string
 from pai_kubernetes.api.paths import events, jobs, jobsets, pods
-from pai_kubernetes.api.pod_logs import NO_LOG
+from pai_kubernetes.api.pod_logs import NO_LOG, read_log
 from pai_kubernetes.api.times import as_text
-from pai_kubernetes.labels import APP, CANCELLED, INIT, RUN, RUNTIME_LOG
+from pai_kubernetes.labels import APP, CANCELLED, HOLD, INIT, RUN, RUNTIME_LOG
 from pai_kubernetes.run.ends import end_of
 from pai_kubernetes.run.follow import Follower
-from pai_kubernetes.run.logs import Logs, TaskLog, read_log
+from pai_kubernetes.run.keeping import Keeper
+from pai_kubernetes.run.kept import NOTE, Kept, Seen, kept_at
+from pai_kubernetes.run.logs import Logs
 from pai_kubernetes.run.peers import shared_variables
 from pai_kubernetes.run.pods import (
     TaskPod,
@@ -30,15 +33,17 @@ from pai_kubernetes.run.pods import (
 )
 from pai_kubernetes.run.queueing import deactivate, find_workload
 from pai_kubernetes.run.roles import read_roles
+from pai_kubernetes.run.sayings import Sayings
 from pai_kubernetes.run.state import readable, run_of
 from pai_kubernetes.run.watched import Watched, no_such_run
 from pai_runtime.engines.view import View
 from pai_runtime.runs.cannot_enter import CannotEnter
 from pai_runtime.runs.cannot_remove import CannotRemove
 from pai_runtime.runs.progress import Progress
-from pai_runtime.runs.reader import LogName, TaskVariables
+from pai_runtime.runs.reader import LogName, LogReader, TaskVariables
 from pai_runtime.runs.state import Run, RunTask, Unreadable
 from pai_runtime.runs.told_variables import read_told, with_peers
+from pai_runtime.task.record import replace
 
 _LINES: Final = 200
 """Of the end of a sidecar's log, among which it tells the variables last."""
@@ -63,21 +68,68 @@ class Reader:
         self._watched: Watched | None = None
         self._pods: Mapping[str, Sequence[TaskPod]] = {}
         self._logs = Logs(api, self._task_pods)
+        self._sayings = Sayings(api, self._task_pods)
+        self._may_hold = False
+        self._uid = ""
+        place = kept_at(profile_name, name)
+        self._kept = Kept(place) if place is not None else None
+        self._seen: Seen | None = None
+        self._keeper: Keeper | None = None
 
     def run(self) -> Run | Unreadable:
         """As it is now; raises `ClusterError`."""
         if self._watched is None and self._was_asked:
             self._watch()
         self._was_asked = True
-        return self._watched.run() if self._watched is not None else self._ask()
+        watched = self._watched
+        run = watched.run() if watched is not None else self._ask()
+        if self._keeper is None:
+            run = self._with_kept(run)
+        if isinstance(run, Unreadable):
+            return run
+        if self._keeper is not None and watched is not None:
+            self._keeper.look(run, string(watched.jobset(), "metadata", "uid"))
+        may_hold = bool(annotation(watched.jobset(), HOLD)) if watched is not None else self._may_hold
+        return self._sayings.noted(run, may_hold=may_hold, wait=watched is None)
 
-    def follow(self, view: View) -> tuple[Run, int]:
+    def follow(self, view: View, keep: Path | None = None) -> tuple[Run, int]:
         """Show it until it is over, or until Ctrl-C."""
         watched = self._watched or self._watch()
+        self._begin_to_keep(view, keep)
         try:
-            return Follower(watched, self._logs, view, self.named, self.options).follow()
+            following = Follower(watched, self.run, self._logs, view, self.named, self.options)
+            run, status = following.follow()
+            if self._keeper is not None:
+                self._keeper.end(run, string(watched.jobset(), "metadata", "uid"))
+            return run, status
         finally:
             self.close()
+
+    def _begin_to_keep(self, view: View, keep: Path | None) -> None:
+        if self._kept is None:
+            return
+        try:
+            self._kept.begin(keep)
+        except OSError as error:
+            view.say(f"what the tasks write is not kept: {error.filename}: {error.strerror}")
+            return
+        self._keeper = Keeper(self._kept, self._api, self._pod, self.exit_record, view.say)
+        self._logs.on_read = self._keeper.output
+
+    def _with_kept(self, run: Run | Unreadable) -> Run | Unreadable:
+        """The run with what is kept here of tasks whose pods are gone, or of all of it if it is gone."""
+        seen = self._kept.seen() if self._kept is not None else None
+        if seen is None or (isinstance(run, Run) and seen.uid != self._uid):
+            return run
+        if isinstance(run, Unreadable):
+            if self._uid or not seen.run.over:  # a JobSet that is no run
+                return run
+            run = replace(seen.run, tasks=())
+        self._seen = seen
+        now = {task.name: task for task in run.tasks}
+        tasks = [_newer(now.get(task.name), task, self._pod(task)) for task in seen.run.tasks]
+        failed = seen.run.failed_task if seen.run.over else None
+        return replace(run, tasks=tuple(tasks), failed_task=failed or run.failed_task)
 
     def close(self) -> None:
         """End all that is watched and followed."""
@@ -90,6 +142,8 @@ class Reader:
         pod = self._pod(task)
         if pod is None or task.over:
             return None
+        if kept := self._sayings.progress(task):
+            return kept
         for container, phase in ((APP, "command"), (INIT, "init")):
             since = moment(container_status(pod.document, container), "running", "startedAt")
             if since is not None:
@@ -99,16 +153,22 @@ class Reader:
     def exit_record(self, task: RunTask) -> Mapping[str, Any]:
         """Out of the termination message of its last pod, or what stands for it."""
         pod = self._pod(task)
+        if pod is None and self._kept is not None and self._seen is not None:
+            return self._kept.record(task.name)
         end = end_of(pod.document) if pod is not None else None
         return end.record if end is not None else {}
 
-    def log(self, task: RunTask, log: LogName, attempt: int | None = None) -> TaskLog:
-        """As the node of its pod has it; of earlier attempts as far as there are pods of them."""
-        return self._logs.log(task, log, attempt)
+    def log(self, task: RunTask, log: LogName, attempt: int | None = None) -> LogReader:
+        """As the node of its pod has it; of attempts whose pods are gone, as it is kept here."""
+        is_gone = self._seen is not None and not self._logs.pods_of(task.name, attempt)
+        kept = self._kept.log(task, log, attempt) if self._kept is not None and is_gone else None
+        return kept or self._logs.log(task, log, attempt)
 
     def variables(self, task: RunTask) -> TaskVariables:
         """As its sidecar tells them, with those of its peers; raises OSError, ValueError, `ClusterError`."""
         pod = self._pod(task)
+        if pod is None and self._kept and self._seen and (kept := self._kept.variables(task.name)):
+            return TaskVariables(kept, f"the variables of {task.name} about its peers are not kept")
         if pod is None or pod.is_gone or not has_started(pod.document, RUNTIME_LOG):
             raise OSError(errno.ENODATA, "its pod does not tell them (yet, or any more)")
         try:
@@ -137,6 +197,8 @@ class Reader:
     def remove(self) -> None:
         """Have the JobSet deleted, with all that it owns."""
         run = self._ask()
+        if isinstance(run, Run) and run.stopping:
+            raise CannotRemove("it is being stopped; remove it once its tasks have ended")
         if isinstance(run, Run) and not run.over:
             command = shlex.join(["pai-runtime", "stop", self.named, *self.options])
             raise CannotRemove(f"it is running; stop it first: {command}")
@@ -146,28 +208,38 @@ class Reader:
                 raise CannotRemove("it is a JobSet that pai-runtime has not made; use kubectl")
             self._api.delete(path, options={"propagationPolicy": "Background"})
         except ApiError as error:
-            raise CannotRemove(str(error)) from None
+            if error.status != HTTPStatus.NOT_FOUND or self._kept is None or self._kept.seen() is None:
+                raise CannotRemove(str(error)) from None
+        if self._kept is not None:
+            self._kept.remove()
 
     def exec(self, task: RunTask, argv: Sequence[str]) -> int:
         """Not from here."""
         pod = self._pod(task)
         if pod is None:
             raise CannotEnter(f"there is no pod of {task.name}")
+        if pod.is_gone or "running" not in container_status(pod.document, APP):
+            has_ended = pod.is_gone or end_of(pod.document) is not None
+            raise CannotEnter(
+                f"the container of {task.name} {'has ended' if has_ended else 'does not run yet'}"
+            )
         words = [*self._kubectl, "exec", "-it", "-n", self._api.namespace, pod.name, "-c", APP, "--"]
         raise CannotEnter(f"enter it with kubectl: {shlex.join([*words, *(argv or ['sh'])])}")
 
     def _ask(self) -> Run | Unreadable:
+        self._uid = ""
         try:
             jobset = self._api.get(jobsets(self._api.namespace, self.named))
         except ApiError as error:
             if error.status == HTTPStatus.NOT_FOUND and error.reason == "NotFound":
                 return no_such_run(self.named, self._api)
             raise
+        self._uid = string(jobset, "metadata", "uid")
         return readable(lambda: self._read(jobset))
 
     def _read(self, jobset: Mapping[str, Any]) -> Run:
         """The run of a JobSet, with no more requests than its state needs; raises `ValueError`."""
-        namespace = self._api.namespace
+        namespace, self._may_hold = self._api.namespace, bool(annotation(jobset, HOLD))
         found = self._api.list(pods(namespace), selector=of_run(self.named)).items
         self._pods = by_task(task_pods(read_roles(jobset), found))
         run = run_of(jobset, found)
@@ -204,3 +276,10 @@ class Reader:
     def _pod(self, task: RunTask) -> TaskPod | None:
         """The last one of a task."""
         return next(reversed(self._task_pods().get(task.name, ())), None)
+
+
+def _newer(now: RunTask | None, kept: RunTask, pod: TaskPod | None) -> RunTask:
+    """A task as the cluster has it, or as it was seen before its pod was removed."""
+    if now is not None and (pod is not None or not now.over or not kept.over or kept.retries < now.retries):
+        return now
+    return replace(kept, note=NOTE)

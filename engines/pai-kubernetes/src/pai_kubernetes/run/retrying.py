@@ -53,7 +53,7 @@ def _has_code(codes: Mapping[str, Any], end: End) -> bool:
         return False
     values = codes.get("values")
     is_in = isinstance(values, list) and end.code in values
-    return end.code != 0 and is_in is (codes.get("operator") == "In")
+    return end.code not in (None, 0) and is_in is (codes.get("operator") == "In")
 
 
 def _has_condition(pattern: Mapping[str, Any], pod: TaskPod) -> bool:
@@ -68,6 +68,10 @@ def role_is_over(jobset: Mapping[str, Any], role_job: str) -> bool:
     the numbers are then those of the last attempt.
     """
     statuses = mappings(jobset, "status", "replicatedJobsStatus")
-    if any(whole(each, "failed") for each in statuses):
-        return False
+    return not any(whole(each, "failed") for each in statuses) and role_has_succeeded(jobset, role_job)
+
+
+def role_has_succeeded(jobset: Mapping[str, Any], role_job: str) -> bool:
+    """Whether the Job of a role has succeeded, by what the JobSet has counted last."""
+    statuses = mappings(jobset, "status", "replicatedJobsStatus")
     return any(string(each, "name") == role_job and whole(each, "succeeded") > 0 for each in statuses)

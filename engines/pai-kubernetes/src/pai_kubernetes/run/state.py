@@ -23,9 +23,14 @@ from pai_kubernetes.labels import APP, CANCELLED, FILE, JOB, USER
 from pai_kubernetes.run.ends import End, end_of
 from pai_kubernetes.run.indexes import ended_indexes
 from pai_kubernetes.run.pods import TaskPod, addresses, container_status, latest_pods, task_pods
-from pai_kubernetes.run.retrying import is_followed, restarts_left, role_is_over
+from pai_kubernetes.run.retrying import (
+    is_followed,
+    restarts_left,
+    role_has_succeeded,
+    role_is_over,
+)
 from pai_kubernetes.run.roles import Role, read_roles
-from pai_kubernetes.run.waiting import Warnings, why_no_pod, why_pending
+from pai_kubernetes.run.waiting import Warnings, why_no_pod, why_pending, why_unknown
 from pai_runtime.plan.environment import TaskName
 from pai_runtime.runs.failed_callbacks import count_failed_callbacks
 from pai_runtime.runs.first_failure import first_failure
@@ -101,6 +106,10 @@ def run_of(
         indexes=ended_indexes(jobs),
     )
     tasks, ends = _tasks(objects, roles, latest)
+    failed = _failed_task(tasks, ends) if outcome == "failed" else None
+    if outcome == "failed" and (removed := _removed_before(objects, roles, tasks, ends)):
+        failed = removed.name
+        tasks = [removed if task.name == failed else task for task in tasks]
     return Run(
         job=shown(annotation(jobset, JOB) or name_of(jobset)),
         engine=ENGINE,
@@ -110,8 +119,9 @@ def run_of(
         tasks=tuple(tasks),
         ended=ended_at,
         outcome=outcome,
-        failed_task=_failed_task(tasks, ends) if outcome == "failed" else None,
+        failed_task=failed,
         stopping=objects.cancelled and outcome is None,
+        queued=outcome is None and not objects.cancelled and _is_suspended(jobset),
         user=shown(annotation(jobset, USER)),
         note=_why_it_failed(jobset) if outcome == "failed" else "",
     )
@@ -131,7 +141,7 @@ def _tasks(
             end = end_of(pod.document) if pod is not None else None
             if end is not None and objects.is_put_back(end):
                 pod = end = None
-            if end is not None and end.code:
+            if end is not None and end.failed:
                 ends[role.name, index] = end
             tasks.append(_task(objects, role, index, pod, end))
     return tasks, ends
@@ -183,7 +193,8 @@ def _task(objects: _Objects, role: Role, index: int, pod: TaskPod | None, end: E
         return _without_pod(objects, role, base, pod)
     node = shown(string(pod.document, "spec", "nodeName"))
     if running := mapping(container_status(pod.document, APP), "running"):
-        return replace(base, state="running", started=moment(running, "startedAt"), node=node)
+        note = why_unknown(pod.document)
+        return replace(base, state="running", started=moment(running, "startedAt"), node=node, note=note)
     note = why_pending(pod.document, objects.warnings, alone=not objects.all_have_addresses)
     return replace(base, node=node, note=note)
 
@@ -205,26 +216,50 @@ def _ended(objects: _Objects, role: Role, pod: TaskPod, end: End) -> RunTask:
     task = RunTask(
         role=role.name,
         index=pod.task[1],
-        state="failed" if end.code else "succeeded",
+        state="failed" if end.failed else "succeeded",
         exit_code=end.code,
         retries=pod.attempt,
         started=end.started,
         ended=end.ended,
         failed_callbacks=count_failed_callbacks(end.record),
         node=shown(string(pod.document, "spec", "nodeName")),
+        note=end.removal,
     )
-    if not end.code:
+    if not end.failed:
         return task
     is_done = objects.is_done(role)
     if is_done and (end.stopped or (end.disrupted and end.container != APP)):
-        return replace(task, state="stopped")
+        return replace(task, state="stopped", note="")
     followed = is_followed(objects.jobset, role.job, pod, end)
     if followed == "again" and not is_done:
-        why = "the cluster removed the pod" if end.disrupted else f"failed with exit code {end.code}"
+        why = end.removal or f"failed with exit code {end.code}"
         waits = f"{why}; will be started again"
         return replace(task, state="waiting", exit_code=None, started=None, ended=None, note=waits)
     permanent = end.record.get("behavior") == "PERMANENT" and objects.over and restarts_left(objects.jobset)
     return replace(task, not_retried=followed == "permanent" or permanent)
+
+
+def _removed_before(
+    objects: _Objects, roles: Iterable[Role], tasks: Iterable[RunTask], ends: Mapping[TaskName, End]
+) -> RunTask | None:
+    """The task whose pod was removed before anything else had failed, if that has failed the run.
+
+    Controllers delete pods only once the failure has happened because of which they do. `failedIndexes` has
+    the task too, unless its Job failed by a rule for disruptions; and it may have those that were stopped.
+    """
+    over = {role.name for role in roles if role_has_succeeded(objects.jobset, role.job)}
+    jobs = {role.name: role.job for role in roles}
+    stopped = [task for task in tasks if task.state == "stopped" and task.role not in over]
+    told = {task: end.told for task in stopped if (end := ends.get((task.role, task.index))) and end.told}
+    counted = {
+        task: at for task, at in told.items() if objects.indexes.get((jobs[task.role], task.index)) is False
+    }
+    first = min((counted or told).items(), key=lambda each: each[1], default=None)
+    failed = [task.ended for task in tasks if task.state == "failed" and task.ended]
+    if first is None or min(failed, default=first[1] + 1) <= first[1]:
+        return None
+    end = ends[first[0].role, first[0].index]
+    return replace(first[0], state="failed", note=end.removal)
 
 
 def _failed_task(tasks: Iterable[RunTask], ends: Mapping[TaskName, End]) -> str | None:

@@ -4,6 +4,7 @@ The shapes are those of Kubernetes 1.29 to 1.36 and Kueue 0.6 to 0.19. From Kube
 container has the registry's words during the back-off, too; before, only the event ``Failed`` has them then.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from pai_kubernetes.api.fields import (
     moment,
     shown,
     string,
+    whole,
     words,
 )
 from pai_kubernetes.labels import APP, INIT, QUEUE, RUNTIME_LOG
@@ -36,11 +38,14 @@ _PULLING: Final = (
     "SignatureValidationFailed",
 )
 _ON_THE_NODE: Final = ("FailedMount", "FailedAttachVolume", "FailedMapVolume", "FailedCreatePodSandBox")
+_OF_A_POD: Final = re.compile(r'^(?:Error creating: )?(?:pods "[^"]*" is forbidden: )?')
+_OF_THE_PAST: Final = ("FailurePolicyAction", "FailedJobs", "ReachedMaxRestarts")
+"""Ends of the reasons with which a JobSet says what it did after a failure: nothing waits for that."""
 
 
 @record(frozen=True)
 class Warnings:
-    """The warnings of a cluster about objects, the latest last."""
+    """The warnings of a cluster about what hinders objects, the latest last."""
 
     events: Mapping[tuple[str, str], Sequence[Event]]
 
@@ -50,7 +55,8 @@ class Warnings:
         found: dict[tuple[str, str], list[Event]] = {}
         for event in sorted(events, key=_time):
             about = mapping(event, "involvedObject")
-            found.setdefault((string(about, "kind"), string(about, "name")), []).append(event)
+            if not string(event, "reason").endswith(_OF_THE_PAST):
+                found.setdefault((string(about, "kind"), string(about, "name")), []).append(event)
         return Warnings(found)
 
     def last(self, kind: str, name: str, *reasons: str) -> str:
@@ -70,10 +76,11 @@ def why_no_pod(
         queue = label(jobset, QUEUE)
         return _why_queued(shown(queue), workload) if queue else "the run is suspended"
     if refused := warnings.last("Job", job, "FailedCreate"):
-        return shown(f"pod cannot be created: {refused.removeprefix('Error creating: ')}")
+        # Each try has another name for the pod, which is no other reason.
+        return shown(f"pod cannot be created: {_OF_A_POD.sub('', refused)}")
     if refused := warnings.last("JobSet", run):
         return refused
-    return "no pod yet"
+    return "the job is restarted; no pod yet" if whole(jobset, "status", "restarts") else "no pod yet"
 
 
 def _why_queued(queue: str, workload: Mapping[str, Any] | None) -> str:
@@ -119,6 +126,19 @@ def why_pending(pod: Mapping[str, Any], warnings: Warnings, *, alone: bool) -> s
     return "containers are being created"
 
 
+def why_unknown(pod: Mapping[str, Any]) -> str:
+    """That the cluster does not hear of a pod whose task runs, as far as it knows.
+
+    Then it says that the pod is not ready, where by the last words of its node all containers are.
+    """
+    ready = condition(pod, "Ready").get("status")
+    if ready in ("False", "Unknown") and all(
+        each.get("ready") is True for each in mappings(pod, "status", "containerStatuses")
+    ):
+        return "its node is not ready, and does not say how the task is"
+    return ""
+
+
 def _why_unscheduled(pod: Mapping[str, Any], warned: str) -> str:
     scheduled = condition(pod, "PodScheduled")
     if scheduled.get("status") != "False":
@@ -135,7 +155,8 @@ def _why_container_waits(pod: Mapping[str, Any], container: str, reason: str, wa
         return shown(f"{reason}: {message}")
     if reason == "ImagePullBackOff" and ": " not in message.replace(_image(pod, container), ""):
         message = _registry_words(pod, warnings) or message
-    return shown(f"image cannot be pulled: {message}")
+    which = "image" if container == APP else "runtime image (runtimeImage in engines.yaml)"
+    return shown(f"{which} cannot be pulled: {message}")
 
 
 def _registry_words(pod: Mapping[str, Any], warnings: Warnings) -> str:

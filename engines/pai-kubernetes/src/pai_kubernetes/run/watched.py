@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from pai_kubernetes.api.client import Api
 from pai_kubernetes.api.errors import ApiError
-from pai_kubernetes.api.fields import label, mapping, string
+from pai_kubernetes.api.fields import label, mapping, name_of, string
 from pai_kubernetes.api.paths import events, jobs, jobsets, pods, workloads
 from pai_kubernetes.api.watch import Watch
 from pai_kubernetes.labels import QUEUE
@@ -21,6 +21,8 @@ from pai_runtime.runs.state import Run, Unreadable
 FIRST_LISTS: Final = 60
 """Seconds in which they have come, or the cluster is told to be away."""
 _MOST_EVENTS: Final = 10_000
+_MOST_DIGITS: Final = 20
+"""Of a version, which is a number of 64 bits."""
 
 
 class Watched:
@@ -38,7 +40,7 @@ class Watched:
         self._lock = threading.Lock()
         self._jobset: Mapping[str, Any] | None = None
         self._gone_at: float | None = None
-        self._settled: list[dict[str, Any]] | None = None
+        self._settled: dict[str, dict[str, Any]] | None = None
         self._jobs: Sequence[Mapping[str, Any]] = ()
         self._roles: tuple[Role, ...] = ()
         self._by_task: dict[str, list[TaskPod]] | None = None
@@ -97,15 +99,33 @@ class Watched:
         """Ask once more for all pods: the watch of the JobSet may be ahead of that of its pods."""
         namespace = self._api.namespace
         try:
-            self._settled = self._api.list(pods(namespace), selector=of_run(self._name)).items
+            found = self._api.list(pods(namespace), selector=of_run(self._name)).items
             self._jobs = self._api.list(jobs(namespace), selector=of_run(self._name)).items
         except ApiError:
-            self._settled = self._pods_now()  # what the watch has will do
+            found = self._pods_now()  # what the watch has will do
         with self._lock:
+            self._settled = {name_of(pod): pod for pod in found}
             self._by_task = None
 
+    def _settled_changed(self, kind: str, document: Mapping[str, Any]) -> None:
+        """Take up what happens after the end, such as the end of a pod that is still there.
+
+        Of what the watch tells late, nothing: it was in the list.
+        """
+        if self._settled is None:
+            return
+        if kind == "SYNCED":
+            self._settled = dict(self._pods.objects)
+        known = self._settled.get(name_of(document))
+        if known is None or _uid(known) != _uid(document) or _version(document) <= _version(known):
+            return
+        if kind == "DELETED":
+            del self._settled[name_of(document)]
+        else:
+            self._settled[name_of(document)] = dict(document)
+
     def _pods_now(self) -> list[dict[str, Any]]:
-        return list(self._pods.objects.values()) if self._settled is None else self._settled
+        return list((self._pods.objects if self._settled is None else self._settled).values())
 
     def jobset(self) -> Mapping[str, Any]:
         """The JobSet as it was seen last; empty if there is none."""
@@ -166,6 +186,7 @@ class Watched:
 
     def _on_pod(self, kind: str, document: Mapping[str, Any]) -> None:
         with self._lock:
+            self._settled_changed(kind, document)
             if kind == "SYNCED" or self._settled is not None:  # then an event may be older than what is known
                 self._by_task = None
             for pod in task_pods(self._roles, [document], gone=kind == "DELETED"):
@@ -212,3 +233,9 @@ def no_such_run(name: str, api: Api) -> Unreadable:
 
 def _uid(document: Mapping[str, Any]) -> str:
     return string(document, "metadata", "uid")
+
+
+def _version(document: Mapping[str, Any]) -> int:
+    """By which the later of two states of an object is the greater."""
+    text = string(document, "metadata", "resourceVersion")
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else 0

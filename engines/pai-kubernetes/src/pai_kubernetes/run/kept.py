@@ -1,0 +1,141 @@
+"""What was read of a run while it was followed, on this machine: the cluster removes pods with their logs.
+
+A directory, by default in the user's state directory, for nobody else: ``kept.json`` with the run as it was
+last, and for each task its exit record, its variables, and the logs of its attempts.
+"""
+
+import json
+import re
+import shutil
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from pai_kubernetes.names import is_run_name
+from pai_runtime.document.user_directory import user_directory
+from pai_runtime.runs.log_follower import LogFollower
+from pai_runtime.runs.reader import LogName
+from pai_runtime.runs.state import Run, RunTask
+from pai_runtime.supervisor.log_file import LogFile
+from pai_runtime.task.folder import Folder
+from pai_runtime.task.launch import Rotation
+from pai_runtime.task.record import record
+
+NOTE: Final = "its pod is gone; this is what was read of it while the run was followed"
+
+MOST_AGE: Final = 30 * 86400.0
+"""Seconds after which a run that was followed is not kept any more, once another one is."""
+
+_RUN: Final = "kept.json"
+_RECORD: Final = "record.json"
+_VARIABLES: Final = "variables.json"
+_OF_A_LOG: Final = Rotation(size=64 * 1024 * 1024)
+_MOST_BYTES: Final = 64 * 1024 * 1024
+_PROFILE: Final = re.compile(r"(?!\.)[A-Za-z0-9._-]+")
+
+
+def kept_at(profile: str, run: str) -> Path | None:
+    """Where a run is kept, which may be a link to another directory; None: nowhere."""
+    state = user_directory("XDG_STATE_HOME", ".local/state")
+    if state is None or not (_PROFILE.fullmatch(profile) and is_run_name(run)):
+        return None
+    return state / "clusters" / profile / run
+
+
+@record(frozen=True)
+class Seen:
+    """A run as it was seen last, and the UID of its JobSet."""
+
+    run: Run
+    uid: str
+
+
+class Kept:
+    """The directory at a path, be there one or not. What cannot be written is lost, and said once."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._files: dict[tuple[str, int, LogName], LogFile] = {}
+
+    def begin(self, elsewhere: Path | None) -> None:
+        """Make it anew: `elsewhere`, an empty directory, or here; raises OSError."""
+        self.remove()
+        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for other in self.path.parent.iterdir():
+            if other.lstat().st_mtime < time.time() - MOST_AGE:
+                shutil.rmtree(other, ignore_errors=True)  # not where a link leads: somebody has chosen that
+        if elsewhere is None:
+            self.path.mkdir(mode=0o700)
+        else:
+            elsewhere.chmod(0o700)
+            self.path.symlink_to(elsewhere.absolute())
+
+    def append(self, task: str, attempt: int, log: LogName, data: bytes) -> None:
+        """Something was read of a log."""
+        key = task, attempt, log
+        if key not in self._files:
+            above = self.path / task
+            above.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._files[key] = LogFile(Folder.at(above), _log(log, attempt), _OF_A_LOG)
+        self._files[key].write(data)
+
+    def keep(self, seen: Seen) -> None:
+        """The run is so now."""
+        self._write(_RUN, {"uid": seen.uid, "run": seen.run.to_json()})
+
+    def keep_record(self, task: str, found: Mapping[str, Any]) -> None:
+        """A task has ended so."""
+        self._write(f"{task}/{_RECORD}", found)
+
+    def keep_variables(self, task: str, found: Mapping[str, Any]) -> None:
+        """A task has had these."""
+        self._write(f"{task}/{_VARIABLES}", found)
+
+    def seen(self) -> Seen | None:
+        """The run as it was last; None if none is kept."""
+        document = self._read(_RUN)
+        try:
+            return Seen(Run.from_json(document["run"]), str(document["uid"]))
+        except (LookupError, ValueError):
+            return None
+
+    def record(self, task: str) -> Mapping[str, Any]:
+        """The exit record of a task; empty if none is kept."""
+        return self._read(f"{task}/{_RECORD}")
+
+    def variables(self, task: str) -> Mapping[str, Any]:
+        """The variables of a task; empty if none are kept."""
+        return self._read(f"{task}/{_VARIABLES}")
+
+    def log(self, task: RunTask, log: LogName, attempt: int | None) -> LogFollower | None:
+        """A log of a task, if any of it is kept."""
+        name = f"{task.name}/{_log(log, task.retries if attempt is None else attempt)}"
+        return LogFollower(self.path, name) if (self.path / name).is_file() else None
+
+    def remove(self) -> None:
+        """Remove it with all that is in it, but not a directory that somebody has chosen for another run."""
+        if self.path.is_symlink():
+            if self.seen() is not None:
+                shutil.rmtree(self.path.resolve(), ignore_errors=True)
+            self.path.unlink(missing_ok=True)
+        else:
+            shutil.rmtree(self.path, ignore_errors=True)
+
+    def _write(self, name: str, document: Mapping[str, Any]) -> None:
+        path = self.path / name
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with Folder.at(path.parent) as folder:
+            folder.write(path.name, json.dumps(document), 0o600, sync=False)
+
+    def _read(self, name: str) -> dict[str, Any]:
+        try:
+            with Folder.at(self.path) as folder:
+                document = json.loads(folder.read(name, _MOST_BYTES))
+        except (OSError, ValueError, RecursionError):
+            return {}
+        return document if isinstance(document, dict) else {}
+
+
+def _log(log: LogName, attempt: int) -> str:
+    return f"{log}.{attempt}.log"
