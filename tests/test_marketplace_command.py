@@ -406,6 +406,14 @@ def test_what_is_added_can_be_used(capsys: pytest.CaptureFixture[str], tmp_path:
     assert marketplace(capsys, "show", "mnist", "--json").data["origin"] == "one:one.yaml"
 
 
+def test_a_server_is_added_with_what_it_has(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("token").write_text("alice-token")
+    with MarketplaceServer(item("mnist", yaml.safe_dump(MNIST))) as server:
+        ran = marketplace(capsys, "add", server.url, "--name", "pai", "--token-file", "token")
+        assert (ran.status, ran.err) == (0, "")
+        assert "with 1 definition," in ran.out
+
+
 def test_a_link_to_the_configuration_stays_one(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     folder("team", WGET)
     configuration = tmp_path / "config/pai-runtime/marketplace.yaml"

@@ -31,7 +31,7 @@ def _secrets(text: str) -> dict[str, Value]:
     return {str(value.key): value for value in parse_document(text, "secrets.yaml").values()}
 
 
-def test_sources_are_asked_in_order_of_files_and_lines_and_the_embedded_last(tmp_path: Path) -> None:
+def test_sources_are_asked_in_order_then_the_embedded_and_then_servers(tmp_path: Path) -> None:
     paths = [
         _written(tmp_path / "user.yaml", {"name": "b", "url": URL}, {"name": "a", "folder": "defs"}),
         tmp_path / "absent.yaml",
@@ -43,8 +43,8 @@ def test_sources_are_asked_in_order_of_files_and_lines_and_the_embedded_last(tmp
     assert [(each.name, each.location) for each in sources] == [
         ("b", URL),
         ("a", str((tmp_path / "defs").resolve())),
-        ("c", "https://pai.example.org/marketplace"),
         ("embedded", "embedded"),
+        ("c", "https://pai.example.org/marketplace"),
     ]
 
 

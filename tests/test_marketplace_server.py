@@ -1,5 +1,6 @@
 """Definitions on OpenPAI's marketplace server, by their names and ids."""
 
+import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import suppress
@@ -10,11 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pai_runtime.definitions.configuration import read_sources
 from pai_runtime.definitions.fetching import Fetcher
 from pai_runtime.definitions.library import SourceLibrary
 from pai_runtime.definitions.model import NoDefinition
 from pai_runtime.definitions.reference import parse_reference
 from pai_runtime.definitions.server import MarketplaceSource
+from pai_runtime.definitions.sources import open_sources
 from pai_runtime.definitions.web import Web
 from pai_runtime.document.problems import InvalidInput, Problems
 from tests.definition_sources import Network, code_of, find, folder_source, library, text
@@ -139,6 +142,35 @@ def test_by_name_only_what_is_approved_is_meant(server: MarketplaceServer, statu
     approved = item("mnist", text("mnist", title="approved"))
     server.items = [published, approved]
     assert find(_library(server), "marketplace://name/mnist").title == "approved"
+
+
+@pytest.mark.parametrize("digest", [False, True])
+def test_by_name_only_those_authors_count_that_the_source_lists_unless_a_digest_pins_the_item(
+    server: MarketplaceServer, *, digest: bool
+) -> None:
+    ours, others = (item("mnist", text("mnist", title=who), author=who) for who in ("alice", "mallory"))
+    web = _web(server, _ALICE)
+    listed = library(MarketplaceSource("pai", server.url, web, authors=("alice",)))
+    server.items = [others, ours]
+    pin = hashlib.sha256(others["protocol"].encode()).hexdigest()
+    reference = f"marketplace://name/mnist@sha256:{pin}" if digest else "marketplace://name/mnist"
+    assert find(listed, reference).title == ("mallory" if digest else "alice")
+    assert find(listed, _of(others)).title == "mallory"
+    source = MarketplaceSource("pai", server.url, web, authors=("alice",))
+    assert [each.title for each in source.list(Problems())] == ["alice"]
+    server.items = [others]
+    alone = library(MarketplaceSource("pai", server.url, web, authors=("alice",)))
+    assert code_of(alone, "marketplace://name/mnist") == "definition-forbidden"
+
+
+def test_what_is_on_a_server_takes_no_name_of_what_comes_from_elsewhere(
+    server: MarketplaceServer, tmp_path: Path
+) -> None:
+    configuration = tmp_path / "marketplace.yaml"
+    sources = [{"name": "pai", "marketplace": server.url}, {"name": "own", "folder": str(tmp_path)}]
+    configuration.write_text(json.dumps({"sources": sources}))
+    opened, _ = open_sources(read_sources([configuration]), {}, Fetcher())
+    assert [source.name for source in opened] == ["own", "embedded", "pai"]
 
 
 @pytest.mark.parametrize("fields", [{"type": "template"}, {"type": "old"}, {"protocol": None}])

@@ -35,6 +35,12 @@ class SourceSettings:
     place: str
     value: Value
 
+    @property
+    def authors(self) -> tuple[str, ...] | None:
+        """Whose items count by their names; None: anybody's."""
+        authors = self.value.get("authors")
+        return None if authors is None else tuple(each.text for each in authors.values())
+
     def token(self, secrets: Mapping[str, Value]) -> str | None:
         """What its server is shown, if anything; `secrets` are the job's.
 
@@ -101,6 +107,8 @@ def _source(item: Value, problems: Problems) -> SourceSettings | None:
         return None
     (kind,) = kinds
     place, token = item.get(kind) or item, item.get("token")
+    if (authors := item.get("authors")) and kind != "marketplace":
+        problems.add(authors.problem("wrong-source", f"a {kind} has no authors; only a marketplace does"))
     if kind in ("folder", "file"):
         if token:
             problems.add(token.problem("wrong-source", f"a {kind} needs no token"))

@@ -1,7 +1,7 @@
 """OpenPAI's marketplace server: items by name and id, whose ``protocol`` is a definition file."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -9,7 +9,7 @@ from pai_runtime.definitions.listing import listed_definitions
 from pai_runtime.definitions.model import DefinitionFile, Listed, NoDefinition
 from pai_runtime.definitions.reference import Reference
 from pai_runtime.definitions.web import Web
-from pai_runtime.document.problems import Problems
+from pai_runtime.document.problems import Problems, listed
 from pai_runtime.task import fast_json
 from pai_runtime.task.record import replace
 
@@ -22,13 +22,19 @@ Item = Mapping[str, Any]
 
 
 class MarketplaceSource:
-    """A server at a URL. By name only approved items are found: anybody may publish one of any name."""
+    """A server at a URL, on which anybody may publish an item of any name.
 
-    def __init__(self, name: str, url: str, web: Web) -> None:
+    By name only those of `authors` are found, if these are given, and only approved ones. What that is worth
+    depends on the server: OpenPAI's takes the status that an author sends. An item whose digest is asked for
+    needs neither.
+    """
+
+    def __init__(self, name: str, url: str, web: Web, authors: Collection[str] | None = None) -> None:
         self.name = name
         self.location = url.rstrip("/")
         self._items_at = f"{self.location}/api/items"
         self._web = web
+        self._authors = authors
 
     def find(self, reference: Reference) -> Sequence[DefinitionFile]:
         """The approved items of the name, or the one of the id."""
@@ -37,15 +43,23 @@ class MarketplaceSource:
             return () if item is None else (self._file(item),)
         found = self._items(f"?name={quote(reference.target, safe='')}")
         named = [item for item in found if item.get("name") == reference.target]
-        approved = [item for item in named if item.get("status") == "approved"]
-        if named and not approved:
+        if reference.digest:
+            return [self._file(item) for item in named if item.get("status") != "rejected"]
+        counting = list(filter(self._counts, named))
+        if named and not counting:
             ids = ", ".join(f"{_reference(item)} by {_text(item, 'author')}" for item in named[:10])
+            by = "" if self._authors is None else f", or by nobody of {listed(sorted(self._authors))}"
             message = (
-                f"'{reference.target}' is not approved on the server of '{self.name}';"
+                f"'{reference.target}' is not approved on the server of '{self.name}'{by};"
                 f" if you trust it, ask for it by its id: {ids}"
             )
             raise NoDefinition("definition-forbidden", message)
-        return [self._file(item) for item in approved]
+        return [self._file(item) for item in counting]
+
+    def _counts(self, item: Item) -> bool:
+        """Whether an item may be found by its name."""
+        is_listed = self._authors is None or _text(item, "author") in self._authors
+        return is_listed and item.get("status") == "approved"
 
     def read(self, origin: str) -> DefinitionFile | None:
         """The item with a URL."""
@@ -54,8 +68,8 @@ class MarketplaceSource:
         return None if item is None else self._file(item)
 
     def list(self, problems: Problems) -> Sequence[Listed]:
-        """All that is approved; a name of which there are several is listed by its ids."""
-        items = [item for item in self._items("") if item.get("status") == "approved"]
+        """All that is found by name; a name of which there are several is listed by its ids."""
+        items = list(filter(self._counts, self._items("")))
         names = Counter(_text(item, "name") for item in items)
         found: list[Listed] = []
         for item in items:

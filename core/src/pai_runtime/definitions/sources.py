@@ -26,12 +26,15 @@ def open_sources(
 ) -> tuple[Sequence[DefinitionSource], Web]:
     """The sources in the order in which they are asked, and what asks servers with their tokens.
 
+    Marketplace servers come last: anybody publishes there, under any name. The embedded ones are before them.
     Nothing of them is read yet. `kept`: see `Web`.
     """
     tokens = [(_below(each), partial(each.token, secrets)) for each in settings if each.value.get("token")]
     web = Web(fetcher, tokens, kept)
     embedded = FolderSource(EMBEDDED, EMBEDDED_FOLDER, EMBEDDED)
-    return [*(_source(each, web) for each in settings), embedded], web
+    opened = [_source(each, web) for each in settings]
+    published = [source for source in opened if isinstance(source, MarketplaceSource)]
+    return [*(source for source in opened if source not in published), embedded, *published], web
 
 
 def _source(settings: SourceSettings, web: Web) -> DefinitionSource:
@@ -41,7 +44,7 @@ def _source(settings: SourceSettings, web: Web) -> DefinitionSource:
         return FileSource(settings.name, Path(settings.place))
     if settings.kind == "url":
         return UrlSource(settings.name, settings.place, web)
-    return MarketplaceSource(settings.name, settings.place, web)
+    return MarketplaceSource(settings.name, settings.place, web, settings.authors)
 
 
 def _below(settings: SourceSettings) -> str:

@@ -91,7 +91,8 @@ def _listed(root: Value, host: Host, problems: Problems) -> Sequence[Listed]:
             f"the name '{added.name}' is that of the source at {same.value.position}; choose one with --name"
         )
         raise InvalidInput([Problem("duplicate-name", message)])
-    source, _ = opened_sources([added], {}, host)[0]
+    opened, _ = opened_sources([added], {}, host)
+    (source,) = (each for each in opened if each.name == added.name)
     if reason := host.location_refusal(source.location):
         raise NoDefinition("definition-refused", reason)
     listed = source.list(problems)
