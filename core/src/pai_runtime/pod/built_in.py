@@ -136,7 +136,8 @@ def load_config(pod: Pod, made: Made) -> Made:
     if text is not None:
         if not given or not given.is_relative_to(pod.directories.secrets):
             pod.runtime.write(JOB_FILE, text, sync=False)
-        document = parse_document(text, str(pod.directories.runtime / JOB_FILE))
+        called = pod.peers.job_file if pod.peers else ""
+        document = parse_document(text, called or str(pod.directories.runtime / JOB_FILE))
         overrides = given_overrides(pod.directories) if pod.peers else NO_OVERRIDES
         library = partial(_opened_library, pod)
         job = load_job(document, secrets, plugins, pod.problems, overrides, library)
