@@ -236,6 +236,20 @@ def test_what_is_wrong_in_what_is_given_is_said(tmp_path: Path, file: str, conte
     assert "Traceback" not in pod.log
 
 
+def test_messages_name_the_file_of_the_job_as_its_user_calls_it(tmp_path: Path) -> None:
+    pod = run_pod(tmp_path)
+    callbacks = [{"event": "taskStarts", "commands": ["true"]}]
+    plugin = {"plugin": "cmd", "parameters": {"callbacks": callbacks}}
+    pod.mount("config/job_config.yaml", {**JOB, "extras": {"com.microsoft.pai.runtimeplugin": [plugin]}})
+    pod.mount("config/peers.json", json.dumps(replace(PEERS, job_file="demo.yaml").to_json()))
+    assert pod.init().returncode == 0, pod.log
+    assert {each["source"].partition(":")[0] for each in pod.plan["uses"]} == {"demo.yaml"}
+    pod.mount("config/job_config.yaml", "[]")
+    assert pod.init().returncode == 1
+    assert "demo.yaml:1" in pod.log
+    assert "job_config.yaml" not in pod.log
+
+
 @pytest.mark.parametrize("attempt", ["-1", "x", "1" * 20])
 def test_an_attempt_that_is_no_number_is_refused(tmp_path: Path, attempt: str) -> None:
     pod = run_pod(tmp_path, PAI_JOB_ATTEMPT=attempt)

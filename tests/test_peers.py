@@ -36,6 +36,7 @@ _texts = st.text(st.characters(categories=["L", "N", "P"]), max_size=20)
         st.booleans(),
         st.floats(0.1, 86400) | st.integers(1, 86400),
         st.dictionaries(_texts, _texts.filter(bool)),
+        _texts,
     )
 )
 def test_what_is_written_is_read(peers: Peers) -> None:
@@ -62,6 +63,7 @@ def test_what_is_written_is_read(peers: Peers) -> None:
         ({"hosts": {"worker": "a b"}}, "hosts"),
         ({"hosts": {"worker": "a" * 254}}, "hosts"),
         ({"hosts": {"worker": 1}}, "hosts"),
+        ({"jobFile": "a\nb"}, "jobFile"),
     ],
 )
 def test_what_is_wrong_in_it_is_named(document: Any, named: str) -> None:

@@ -143,7 +143,8 @@ def load_config(pod: Pod, made: Made) -> Made:
     if text is not None:
         if not given or not given.is_relative_to(pod.directories.secrets):
             pod.runtime.write(JOB_FILE, text, sync=False)
-        path = str(pod.directories.runtime / JOB_FILE)
+        called = pod.peers.job_file if pod.peers else ""
+        path = called or str(pod.directories.runtime / JOB_FILE)
         document = parse_document(text, path, pod.problems if is_accepted else None)
         overrides = given_overrides(pod.directories) if pod.peers else NO_OVERRIDES
         library = partial(_opened_library, pod)

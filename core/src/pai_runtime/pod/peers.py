@@ -28,6 +28,7 @@ class Peers:
 
     `gang`: a task starts only when every other one has its name, for which it waits up to `barrier_seconds`.
     `hosts`: for each task role, as written in the job, the name of its tasks' hosts, with ``{index}`` in it.
+    `job_file` is what its user calls the file of the job, for messages.
     """
 
     framework: str
@@ -35,6 +36,7 @@ class Peers:
     gang: bool
     barrier_seconds: float
     hosts: Mapping[str, str]
+    job_file: str = ""
 
     def host(self, role: str, index: int) -> str:
         """The name by which a task is reached."""
@@ -49,6 +51,7 @@ class Peers:
             "gang": self.gang,
             "barrierSeconds": self.barrier_seconds,
             "hosts": dict(self.hosts),
+            "jobFile": self.job_file,
         }
 
     @classmethod
@@ -58,7 +61,7 @@ class Peers:
         if version != VERSION:
             raise ValueError(f"peersVersion: expected {VERSION}, found {version!r}")
         for key, (is_right, expected) in _FIELDS.items():
-            if not is_right(document.get(key)):
+            if not is_right(document.get(key, "" if key == "jobFile" else None)):
                 raise ValueError(f"{key}: expected {expected}")
         return cls(
             document["framework"],
@@ -66,6 +69,7 @@ class Peers:
             document["gang"],
             document["barrierSeconds"],
             document["hosts"],
+            document.get("jobFile", ""),
         )
 
 
@@ -91,4 +95,5 @@ _FIELDS = {
     "gang": (lambda value: isinstance(value, bool), "true or false"),
     "barrierSeconds": (_is_seconds, f"seconds, at most {_MOST_SECONDS}"),
     "hosts": (_are_hosts, "the name of a host by the name of each task role, with {index} in it"),
+    "jobFile": (_is_text, "a text, or none"),
 }

@@ -1,6 +1,7 @@
 """By which names the tasks of a run are reached: JobSet gives their pods these."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
 from pai_kubernetes.names import role_names
@@ -19,4 +20,12 @@ def run_roles(job: Job, run: str) -> dict[str, str]:
 def run_peers(job: Job, run: str, roles: Mapping[str, str], user: str) -> Peers:
     """The peers of the tasks of a run, whose `roles` are those of `run_roles`."""
     hosts = {role: f"{run}-{name}-0-{{index}}.{run}" for role, name in roles.items()}
-    return Peers(framework=run, user=user, gang=job.gang, barrier_seconds=BARRIER_SECONDS, hosts=hosts)
+    called = Path(job.file).name
+    return Peers(
+        framework=run,
+        user=user,
+        gang=job.gang,
+        barrier_seconds=BARRIER_SECONDS,
+        hosts=hosts,
+        job_file=called if called.isprintable() else "",
+    )
