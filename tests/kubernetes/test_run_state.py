@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pai_kubernetes.api.fields import cut
+from pai_kubernetes.api.hidden import cut
 from pai_kubernetes.labels import CANCELLED, INDEX_FAILURES, ROLES
 from pai_kubernetes.run.ends import end_of
 from pai_kubernetes.run.indexes import expanded

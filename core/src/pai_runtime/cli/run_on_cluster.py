@@ -10,9 +10,9 @@ from pai_runtime.document.problems import InvalidInput, Problems
 from pai_runtime.engines.cluster import Cluster, ClusterError
 from pai_runtime.engines.code import check_code
 from pai_runtime.engines.finding import open_cluster
+from pai_runtime.engines.local.run_folder import RunFolder
 from pai_runtime.job.secrets import secret_values
 from pai_runtime.runs.cannot_run import CannotRun, MayBeLeft
-from pai_runtime.runs.folder import RunFolder
 from pai_runtime.runs.summary import summarise
 from pai_runtime.terminal.output import report_problems, say, write_lines
 from pai_runtime.terminal.summary import summary_lines
