@@ -22,6 +22,7 @@ from pai_runtime.definitions.web import Web
 from pai_runtime.document.problems import InvalidInput, Problems
 from tests.definition_sources import Network, code_of, find, folder_source, library, text
 from tests.marketplace_server import MarketplaceServer, item
+from tests.support import job
 
 _ALICE = "alice-token"
 
@@ -181,6 +182,43 @@ def test_a_job_is_no_definition(server: MarketplaceServer, fields: dict[str, Any
     server.items.append(item("mnist", text("mnist")))
     if "type" in fields:
         assert find(_library(server), "marketplace://name/mnist").name == "mnist"
+
+
+def _job_of(*prerequisites: dict[str, Any]) -> str:
+    """A whole job, as the server asks of each item, also of one of data."""
+    image = {"name": "image", "type": "dockerimage", "uri": "debian"}
+    return json.dumps(job(prerequisites=[image, *prerequisites]))
+
+
+_DATA = {"name": "mnist", "type": "data", "uri": ["https://example.org/mnist.zip"]}
+
+
+def test_a_job_with_one_data_prerequisite_is_that_prerequisite(server: MarketplaceServer) -> None:
+    published = item("mnist", _job_of(_DATA), type="data")
+    named = item("Hand written digits", _job_of({**_DATA, "name": "digits"}), type="data")
+    server.items = [published, named]
+    for reference in ("marketplace://name/mnist", "marketplace://data/mnist", _of(published)):
+        assert find(_library(server), reference).value.data == _DATA
+    assert find(_library(server), _of(named)).name == "digits"
+    source = MarketplaceSource("pai", server.url, _web(server, _ALICE))
+    listed = {each.name: each.reference for each in source.list(Problems())}
+    assert listed == {"mnist": "marketplace://name/mnist", "digits": _of(named)}
+
+
+def test_items_that_are_something_else_are_counted_and_in_nobodys_way(server: MarketplaceServer) -> None:
+    others = [
+        item("none", _job_of(), type="data"),
+        item("two", _job_of(_DATA, {**_DATA, "name": "other"}), type="data"),
+        item("mnist", text("mnist")),
+    ]
+    server.items = list(others)
+    source, problems = MarketplaceSource("pai", server.url, _web(server, _ALICE)), Problems()
+    assert [each.name for each in source.list(problems)] == ["mnist"]
+    (problem,) = problems.in_order
+    assert (problem.severity, problem.code) == ("note", "no-definitions")
+    assert "2 items" in problem.message
+    for each in others[:2]:
+        assert code_of(_library(server), _of(each)) == "wrong-reference"
 
 
 def test_an_item_that_is_not_sound_is_an_error_in_it(server: MarketplaceServer) -> None:

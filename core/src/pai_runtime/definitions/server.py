@@ -1,5 +1,6 @@
 """OpenPAI's marketplace server: items by name and id, whose ``protocol`` is a definition file."""
 
+import json
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
@@ -9,7 +10,9 @@ from pai_runtime.definitions.listing import listed_definitions
 from pai_runtime.definitions.model import DefinitionFile, Listed, NoDefinition
 from pai_runtime.definitions.reference import Reference
 from pai_runtime.definitions.web import Web
-from pai_runtime.document.problems import Problems, listed
+from pai_runtime.document.amounts import counted
+from pai_runtime.document.document import parse_document
+from pai_runtime.document.problems import InvalidInput, Position, Problem, Problems, listed
 from pai_runtime.task import fast_json
 from pai_runtime.task.record import replace
 
@@ -72,24 +75,30 @@ class MarketplaceSource:
         items = list(filter(self._counts, self._items("")))
         names = Counter(_text(item, "name") for item in items)
         found: list[Listed] = []
+        others = 0
         for item in items:
+            if _content(item) is None:
+                others += 1
+                continue
             for each in listed_definitions([self._file(item)], problems):
-                is_alone = names[_text(item, "name")] == 1
+                is_alone = names[_text(item, "name")] == 1 and each.name == _text(item, "name")
                 reference = each.reference if is_alone else _reference(item)
                 summary = each.summary or _text(item, "summary")
                 description = each.description or _text(item, "description")
                 found.append(replace(each, reference=reference, summary=summary, description=description))
+        if others:
+            amount = counted(others, "item is no shared prerequisite", "items are no shared prerequisites")
+            problems.add(Problem("no-definitions", amount, Position(f"source {self.name}"), severity="note"))
         return found
 
     def _file(self, item: Item) -> DefinitionFile:
-        at, protocol = f"{self._items_at}/{quote(_text(item, 'id'), safe='')}", item.get("protocol")
+        at, content = f"{self._items_at}/{quote(_text(item, 'id'), safe='')}", _content(item)
         if item.get("status") == "rejected":
             raise NoDefinition(
                 "definition-forbidden", f"{at} has been rejected by the server's administrators"
             )
-        if item.get("type") in _NO_DEFINITIONS or not isinstance(protocol, str):
+        if item.get("type") in _NO_DEFINITIONS or content is None:
             raise NoDefinition("wrong-reference", f"{at} is a job, and no shared prerequisite")
-        content = protocol.encode("utf-8", "surrogatepass")
         return DefinitionFile(at, at, at, content, author=_text(item, "author"))
 
     def _item(self, id_: str) -> Item | None:
@@ -124,6 +133,27 @@ class MarketplaceSource:
             f"{self._items_at} gives no answer of a marketplace server; check the URL of the source"
             f" '{self.name}'",
         )
+
+
+def _content(item: Item) -> bytes | None:
+    """The definition file in an item; None if it has none.
+
+    The server asks for a whole job in each: one with a single prerequisite of type data is that prerequisite.
+    """
+    protocol = item.get("protocol")
+    if not isinstance(protocol, str):
+        return None
+    content = protocol.encode("utf-8", "surrogatepass")
+    try:
+        document = parse_document(protocol, "protocol").data
+    except InvalidInput:  # said to whoever uses it
+        return content
+    if not isinstance(document, dict) or document.get("type") != "job":
+        return content
+    found = document.get("prerequisites")
+    mappings = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+    data = [each for each in mappings if each.get("type") == "data"]
+    return json.dumps(data[0], indent=1).encode() if len(data) == 1 else None
 
 
 def _reference(item: Item) -> str:

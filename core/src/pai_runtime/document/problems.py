@@ -231,6 +231,11 @@ def errors(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     return tuple(problem for problem in problems if problem.severity == "error")
 
 
+def as_warnings(problems: Iterable[Problem]) -> Iterator[Problem]:
+    """The same, none of them more than a warning."""
+    return (replace(each, severity="warning") if each.severity == "error" else each for each in problems)
+
+
 class Suggestions:
     """Known words for unknown ones; for the first hundred, since a file may hold as many thousand."""
 

@@ -24,12 +24,11 @@ from pai_runtime.definitions.model import Listed, NoDefinition
 from pai_runtime.definitions.reference import BadReference, parse_reference
 from pai_runtime.document.amounts import counted
 from pai_runtime.document.document import parse_document, read_text
-from pai_runtime.document.problems import InvalidInput, Problem, Problems
+from pai_runtime.document.problems import InvalidInput, Problem, Problems, as_warnings
 from pai_runtime.document.value import Value
 from pai_runtime.host.host import Host
 from pai_runtime.network.url import shown_text
 from pai_runtime.task import atomic_write
-from pai_runtime.task.record import replace
 from pai_runtime.terminal.output import report, report_problems, write_lines
 
 _SCHEMES = ("http://", "https://")
@@ -60,7 +59,7 @@ def _add(entry: Entry, path: Path, host: Host) -> int:
     except InvalidInput as error:
         report_problems(error.problems)
         return INVALID
-    report_problems([replace(problem, severity="warning") for problem in problems.in_order])
+    report_problems(list(as_warnings(problems.in_order)))
     _write(path, new)
     amount = counted(len(listed), "definition", "definitions")
     write_lines([f"added the source {entry['name']}, with {amount}, to {path}"])

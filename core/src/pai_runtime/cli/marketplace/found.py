@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pai_runtime.cli.marketplace.sources import Sources
 from pai_runtime.definitions.model import DefinitionSource, Listed, NoDefinition
 from pai_runtime.definitions.reference import parse_reference
-from pai_runtime.document.problems import Position, Problem, Problems
-from pai_runtime.task.record import record, replace
+from pai_runtime.document.problems import Position, Problem, Problems, as_warnings
+from pai_runtime.task.record import record
 
 
 @record(frozen=True)
@@ -44,7 +44,7 @@ def _listed(source: DefinitionSource, sources: Sources, problems: Problems) -> S
             listed = source.list(unsound)
     except NoDefinition as error:
         unsound.add(_warning(error.code, f"{error}", source))
-    problems.add(*(replace(problem, severity="warning") for problem in unsound.in_order))
+    problems.add(*as_warnings(unsound.in_order))
     return listed
 
 
