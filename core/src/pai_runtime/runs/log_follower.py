@@ -8,6 +8,8 @@ from pathlib import Path
 from pai_runtime.runs.log_times import LogTimes, Piece
 from pai_runtime.task.folder import Folder
 
+_LARGEST = 1 << 30
+"""Bytes of a file of a log, unless somebody else has written it."""
 _MOST_FILES = 100
 """Of one log. A task can make more, or empty ones faster than they are looked at: that would never end."""
 
@@ -49,9 +51,8 @@ class LogFollower:
         """As `read`, in pieces that were written at different times."""
         self._is_timed = True
         for _ in range(_MOST_FILES):
-            offset = self._offset
             if data := self._read_here(most):
-                return self._times.split(offset, data)
+                return self._times.split(self._offset - len(data), data)
             if not self._go_on():
                 break
         return []
@@ -87,9 +88,21 @@ class LogFollower:
         self._times.close()
 
     def _read_here(self, most: int) -> bytes:
-        data = b"" if self._fd is None else os.pread(self._fd, most, self._offset)
+        if self._fd is None:
+            return b""
+        self._skip_hole(self._fd)
+        data = os.pread(self._fd, most, self._offset)
         self._offset += len(data)
         return data
+
+    def _skip_hole(self, fd: int) -> None:
+        """Skip what was never written: a task can make a file of any size at once, and reading it is slow."""
+        size = os.fstat(fd).st_size
+        if size > _LARGEST:
+            try:
+                self._offset = os.lseek(fd, self._offset, os.SEEK_DATA)
+            except OSError:  # nothing more was written
+                self._offset = max(self._offset, size)
 
     def _go_on(self) -> bool:
         """At the end of a file: whether there is more to read, in it or in the one that follows."""

@@ -14,8 +14,12 @@ from pai_runtime.task.plan import PlanError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import signal
+
     from pai_runtime.task.folder import Folder
     from pai_runtime.task.launch import LaunchOptions
+else:
+    import _signal as signal
 
 # What is not needed before the user's command runs is imported where it is.
 # ruff: noqa: PLC0415
@@ -27,6 +31,9 @@ def supervise(folder: Folder, options: LaunchOptions) -> int:
     Standard input, output and error are open, and so is `SCRIPT_FD`, by which a script is handed over.
     """
     keep_open_files()
+    signal.signal(
+        signal.SIGCHLD, signal.SIG_DFL
+    )  # ignored, as a caller may leave it, nobody could be waited for
     stop = Stop(options.timeout, options.exit_budget)
     keep_to_ourselves()
     try:

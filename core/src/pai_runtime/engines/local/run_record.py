@@ -10,6 +10,9 @@ from pai_runtime.task.folder import Folder
 SHOW_EVERY = 0.25
 """Seconds between two looks of the view, and at least between two versions of ``run.json``."""
 
+_MORE, _MORE_OF_TASK = 1024, 256
+"""Bytes by which the last version is longer than the first at most: times, codes and counts."""
+
 
 class RunRecord:
     """Shows a run; the file is written if it was told that the run has `changed` since the last time."""
@@ -19,6 +22,7 @@ class RunRecord:
         self._view = view
         self._has_changed = True
         self._write_at = 0.0
+        self._is_reserved = False
 
     def changed(self) -> None:
         """Something in it is not as it was."""
@@ -31,7 +35,18 @@ class RunRecord:
             self._has_changed = False
             self._write_at = time.monotonic() + SHOW_EVERY  # each time it is all of the tasks
             try:
-                self._folder.write(RUN, json.dumps(run.to_json()) + "\n", sync=is_over)
+                self._write(json.dumps(run.to_json()) + "\n", len(run.tasks), is_over=is_over)
             except OSError as error:
                 self._view.say(f"cannot write {error.filename}: {error.strerror}")
         self._view.show(run)
+
+    def _write(self, text: str, tasks: int, *, is_over: bool) -> None:
+        """Write the file; the last time with what is reserved for that, should the disk be full by then."""
+        if is_over:
+            self._folder.write(RUN, text)
+            return
+        if not self._is_reserved:
+            self._is_reserved = True
+            self._folder.reserve(RUN, len(text) + _MORE + tasks * _MORE_OF_TASK)
+        self._folder.write(f".{RUN}", text, sync=False)
+        self._folder.move(f".{RUN}", self._folder, RUN)
