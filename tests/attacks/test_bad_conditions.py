@@ -1,6 +1,8 @@
 """Whatever is wrong around the program, it says so in a line and with its exit status."""
 
+import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -189,3 +191,69 @@ def test_a_job_that_is_given_as_a_folder_or_a_device_is_refused(tmp_path: Path) 
             ended = cli(command, path, cwd=tmp_path)
             assert ended.returncode in (1, 2)
             assert "Traceback" not in ended.stderr
+
+
+def _ignores_children() -> None:
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+
+
+@pytest.mark.parametrize("mode", ["auto", "none"])
+def test_a_caller_that_ignores_the_end_of_children_changes_no_result(tmp_path: Path, mode: str) -> None:
+    path = write_job(tmp_path, job(worker={"commands": ["(exit 3) || echo seen $?", "exit 7"]}))
+    argv: list[str | Path] = [PROGRAM, "run", path, "--out", tmp_path / "run", "--isolation", mode]
+    ended = subprocess.run(argv, capture_output=True, text=True, check=False, preexec_fn=_ignores_children)
+    assert (ended.returncode, ended.stdout) == (7, "seen 3\n"), ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_ctrl_c_while_the_command_starts_shows_no_traceback() -> None:
+    start = "import os, signal, sys; os.kill(os.getpid(), signal.SIGINT)"
+    started = f"{start}; sys.path[:] = {sys.path!r}; from pai_runtime.cli import main; sys.exit(main())"
+    code = (
+        f"import sys; sys.path[:] = {sys.path!r}\nimport pai_runtime.console_script as script\n"
+        f"script.python_argv = lambda *args: [sys.executable, '-c', {started!r}, *args[1:]]\nscript.main()\n"
+    )
+    argv = [sys.executable, "-c", code, "plan", "no-such-file"]
+    ended = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (130, "")
+
+
+def test_analyze_refuses_a_device_and_takes_a_pipe() -> None:
+    ended = cli("analyze", "/dev/zero")
+    assert ended.returncode == 2
+    assert "Traceback" not in ended.stderr
+    piped = subprocess.run(
+        ["bash", "-c", f"{PROGRAM} analyze <(echo nothing)"], capture_output=True, text=True, check=False
+    )
+    assert (piped.returncode, piped.stderr) == (1, "")
+
+
+def test_what_was_never_written_to_a_log_holds_up_none_of_its_readers(tmp_path: Path) -> None:
+    played = PlayedRun(tmp_path / "run", worker=1)
+    played.all("succeeded", exitCode=0)
+    played.end("succeeded")
+    log = played.task_folder("worker/0/logs/user-all") / "current"
+    with log.open("wb") as file:
+        file.write(b"first\n")
+        file.seek(4 << 40)
+        file.write(b"last\n")
+    for options in ([], ["--tail", "1"], ["--timestamps"]):
+        ended = cli("logs", played.folder, "worker/0", *options)
+        assert ended.returncode == 0
+        assert ended.stdout.rstrip("\0").endswith("last\n")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
+def test_a_run_that_succeeds_on_a_disk_that_is_full_by_then_has_succeeded(tmp_path: Path) -> None:
+    worker = {"instances": 3, "commands": ["cat /dev/zero > fill 2>/dev/null || sync"]}
+    path = write_job(tmp_path, job(worker=worker))
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    show = f"{PROGRAM} ps {disk}/run --json"
+    script = f'mount -t tmpfs -o size=2m tmpfs {disk} && "$@" >&2; echo $?; {show}'
+    argv: list[str | Path] = ["unshare", "-m", "sh", "-c", script, "sh", PROGRAM, "run", path]
+    ended = subprocess.run(
+        [*argv, "--out", disk / "run", "--isolation", "none"], capture_output=True, text=True, check=False
+    )
+    status, _, shown = ended.stdout.partition("\n")
+    assert (status, json.loads(shown)["state"]) == ("0", "succeeded"), ended.stderr

@@ -9,13 +9,19 @@ import sys
 
 from pai_runtime.task.interpreter import python_argv
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+else:
+    import _signal as signal  # `signal` takes longer
+
 
 def main() -> None:
     """Become the command line, with the search path of this process but without the script's directory."""
+    # Until there is somebody who handles it: Ctrl-C would show where Python was.
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     if "--print-logs" in sys.argv:  # the first process of a container loses a signal that comes too early
-        import signal  # noqa: PLC0415 - other commands start faster without
-
-        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGHUP])
     if sys.path[0] == os.path.dirname(os.path.realpath(sys.argv[0])):  # noqa: PTH120 - pathlib takes too long
         del sys.path[0]
     argv = python_argv("pai_runtime.cli", *sys.argv[1:])

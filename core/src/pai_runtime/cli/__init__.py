@@ -7,6 +7,7 @@ import argparse
 import contextlib
 import gc
 import os
+import signal
 import sys
 from collections.abc import Iterable
 from functools import partial
@@ -69,8 +70,13 @@ def main() -> int:
     with contextlib.suppress(OSError):  # by which people find and signal it; it would be Python's
         Path("/proc/self/comm").write_text("pai-runtime", "ascii")
     keep_to_ourselves()  # before any secret is read
+    signal.signal(
+        signal.SIGCHLD, signal.SIG_DFL
+    )  # ignored, as a caller may leave it, no child can be waited for
     open_streams()
     try:
+        if "--print-logs" not in sys.argv:  # see `console_script`
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
         with core_imports_only():
             return _main()
     except InvalidInput as error:

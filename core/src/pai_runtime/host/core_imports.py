@@ -60,27 +60,27 @@ class _CoreImports:
         top = fullname.partition(".")[0]
         if self.is_lifted or top in OWN or top in sys.stdlib_module_names or top.startswith(_OF_PYTHON):
             return None
-        others = (finder for finder in sys.meta_path if finder is not self)
+        others = sys.meta_path[sys.meta_path.index(self) + 1 :]
         found = next(filter(None, (finder.find_spec(fullname, path, target) for finder in others)), None)
         return found and not_imported(
             found, f"{fullname} is no module of the runtime, nor of what it requires"
         )
 
 
-_FINDER = _CoreImports()
+FINDER = _CoreImports()
 
 
 @contextlib.contextmanager
 def core_imports_only() -> Iterator[None]:
     """Import nothing else meanwhile, unless plugins or an engine are imported."""
-    _FINDER.is_lifted = False
-    sys.meta_path.insert(0, _FINDER)
+    FINDER.is_lifted = False
+    sys.meta_path.insert(0, FINDER)
     try:
         yield
     finally:
-        sys.meta_path.remove(_FINDER)
+        sys.meta_path.remove(FINDER)
 
 
 def lift() -> None:
     """Import what others require too: from now on, code that is not ours runs in this process."""
-    _FINDER.is_lifted = True
+    FINDER.is_lifted = True

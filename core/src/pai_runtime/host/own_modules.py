@@ -14,6 +14,7 @@ from importlib import import_module
 from importlib.machinery import BYTECODE_SUFFIXES, SOURCE_SUFFIXES, ModuleSpec, SourceFileLoader
 from importlib.util import spec_from_file_location
 
+from pai_runtime.host import core_imports
 from pai_runtime.host.code import Code
 from pai_runtime.host.core_imports import lift, not_imported
 from pai_runtime.host.metadata import distributions
@@ -108,7 +109,7 @@ class _OwnModules:
         codes = self._by_top.get(top)
         if not codes:
             return None
-        others = (finder for finder in sys.meta_path if finder is not self)
+        others = (finder for finder in sys.meta_path if finder not in (self, core_imports.FINDER))
         found = next(filter(None, (finder.find_spec(fullname, path, target) for finder in others)), None)
         if found is None:
             return None

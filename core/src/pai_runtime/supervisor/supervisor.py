@@ -14,9 +14,13 @@ from pai_runtime.task.plan import PlanError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import signal
+
     from pai_runtime.task.folder import Folder
     from pai_runtime.task.launch import LaunchOptions
     from pai_runtime.task.plan import Plan
+else:
+    import _signal as signal
 
 # What not every task needs is imported where it is.
 # ruff: noqa: PLC0415
@@ -28,6 +32,9 @@ def supervise(folder: Folder, options: LaunchOptions) -> int:
     Standard input, output and error are open, and so is `SCRIPT_FD`, by which a script is handed over.
     """
     keep_open_files()
+    signal.signal(
+        signal.SIGCHLD, signal.SIG_DFL
+    )  # ignored, as a caller may leave it, nobody could be waited for
     stop = Stop(options.timeout, options.exit_budget)
     keep_to_ourselves()
     try:

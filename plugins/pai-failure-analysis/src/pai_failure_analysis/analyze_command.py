@@ -4,6 +4,7 @@ import argparse
 import os
 import signal
 from collections.abc import Iterator, Mapping, Sequence
+from errno import EINVAL
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 MOST_NAMED = 5
 """Entries of a spec that a message names."""
+
+_TERMINALS = ("/dev/stdin", "/dev/fd/", "/dev/tty", "/dev/pts/", "/proc/self/fd/")
 
 NOT_FOUND = 1
 """Exit status: no rule matches, or nothing has failed."""
@@ -156,4 +159,10 @@ def _read_logs(names: Sequence[str]) -> Logs:
 
 
 def _opened(name: str) -> BinaryIO:
-    return open(0, "rb", closefd=False) if name == "-" else Path(name).open("rb")
+    """A log; it may be a pipe, but a device such as ``/dev/zero`` has no end."""
+    if name == "-":
+        return open(0, "rb", closefd=False)
+    path = Path(name)
+    if path.is_char_device() and not name.startswith(_TERMINALS):
+        raise OSError(EINVAL, "it is a device, and no log", name)
+    return path.open("rb")

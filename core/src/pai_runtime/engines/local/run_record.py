@@ -10,6 +10,9 @@ from pai_runtime.task.folder import Folder
 SHOW_EVERY = 0.25
 """Seconds between two looks of the view, and at least between two versions of ``run.json``."""
 
+_MORE, _MORE_OF_TASK = 1024, 256
+"""Bytes by which the last version is longer than the first at most: times, codes and counts."""
+
 
 class RunRecord:
     """Shows a run; the file is written if it was told that the run has `changed` since the last time."""
@@ -19,14 +22,11 @@ class RunRecord:
         self._view = view
         self._has_changed = True
         self._write_at = 0.0
+        self._is_reserved = False
 
     def changed(self) -> None:
         """Something in it is not as it was."""
         self._has_changed = True
-
-    def write(self, run: Run, *, sync: bool = False) -> None:
-        """Write how it is now; raises OSError."""
-        self._folder.write(RUN, json.dumps(run.to_json()) + "\n", sync=sync)
 
     def show(self, run: Run) -> None:
         """Show how it is now."""
@@ -35,7 +35,22 @@ class RunRecord:
             self._has_changed = False
             self._write_at = time.monotonic() + SHOW_EVERY  # each time it is all of the tasks
             try:
-                self.write(run, sync=is_over)
+                self.write(run, is_over=is_over)
             except OSError as error:
                 self._view.say(f"cannot write {error.filename}: {error.strerror}")
         self._view.show(run)
+
+    def write(self, run: Run, *, is_over: bool = False) -> None:
+        """Write how it is now; the last time with what is reserved for that, should the disk be full by then.
+
+        Raises OSError.
+        """
+        text = json.dumps(run.to_json()) + "\n"
+        if is_over:
+            self._folder.write(RUN, text)
+            return
+        if not self._is_reserved:
+            self._is_reserved = True
+            self._folder.reserve(RUN, len(text) + _MORE + len(run.tasks) * _MORE_OF_TASK)
+        self._folder.write(f".{RUN}", text, sync=False)
+        self._folder.move(f".{RUN}", self._folder, RUN)
