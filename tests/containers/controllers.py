@@ -377,7 +377,9 @@ class _Run:
                 "completedIndexes": ",".join(map(str, sorted(job.succeeded))),
                 "failedIndexes": ",".join(map(str, sorted(job.failed))),
                 "succeeded": len(job.succeeded),
-                "failed": len(job.failed),
+                # One that failed by a rule for pods is no index that has failed.
+                "failed": len(job.failed)
+                + (job.condition is not None and job.condition[1] == "PodFailurePolicy"),
             }
             if job.condition:
                 kind, reason, message = job.condition

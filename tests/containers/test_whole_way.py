@@ -213,7 +213,15 @@ def test_jobs_end_as_locally(lab: Lab) -> None:
     assert {name: each["state"] for name, each in listed.items()} == {
         name: "failed" if status else "succeeded" for name, (status, _) in files.items()
     }
-    name = listed["out-of-memory"]["run"]
+    demo, name = listed["demo"]["run"], listed["out-of-memory"]["run"]
+    there = lab.json("ps", demo, "--on", "lab")["tasks"]
+    here = lab.json("ps", str(lab.folder / "local" / "demo"))["tasks"]
+    assert [(task["state"], task["exitCode"]) for task in there] == [
+        (task["state"], task["exitCode"]) for task in here
+    ], "though the cluster has removed the pods of tasks that had ended"
+    for task in there:
+        logs = lab.run("logs", demo, f"{task['role']}/{task['index']}", "--on", "lab")
+        assert (logs.returncode, bool(logs.stdout)) == (0, True), logs.stderr
     analyzed = lab.run("analyze", name, "--on", "lab")
     assert "226 CudaOutOfMemory" in analyzed.stdout, analyzed.stderr
     runtime = lab.run("logs", name, "worker/0", "--runtime", "--on", "lab")

@@ -1,6 +1,7 @@
 """The logs of tasks on a cluster: byte for byte, over containers and connections that end."""
 
 import errno
+import threading
 import time
 from collections.abc import Iterator
 
@@ -272,6 +273,33 @@ def test_the_log_of_a_node_that_is_not_reached_is_tried_again_and_said_not_to_be
     assert raised.value.errno == errno.EAGAIN
     server.lost_nodes.clear()
     until(lambda: _read_if_possible(log) == b"hello\n")
+
+
+def test_who_follows_logs_is_told_once_that_a_node_is_not_reached_and_gets_all_of_it_then(
+    server: ApiServer, capfd: pytest.CaptureFixture[str]
+) -> None:
+    cluster = PlayedCluster(server, {"worker": 1})
+    server.lost_nodes.add("node-1")
+    pod = cluster.pod(status=running())
+    server.log(pod, "app", b"hello\n")
+    reader, tasks = _opened(cluster, again=True)
+
+    def recover() -> None:
+        server.wait_for(lambda: server.counts["get", _KIND] >= 200)
+        server.lost_nodes.clear()
+        server.log(pod, "app", b"bye\n", ended=True)
+        cluster.pod(status=terminated(0))
+        cluster.end("Completed")
+
+    recovering = threading.Thread(target=recover)
+    recovering.start()
+    print_logs(
+        reader, tasks, WantedLogs("user", None, None, None, prefixed=False, timestamps=False, follow=True)
+    )
+    recovering.join()
+    printed = capfd.readouterr()
+    assert printed.out == "hello\nbye\n"
+    assert len(printed.err.splitlines()) == 1
 
 
 def _read_if_possible(log: LogReader) -> bytes:

@@ -139,6 +139,9 @@ def test_a_run_is_left_as_soon_as_its_last_logs_have_ended(
     before = time.monotonic()
     run, status = reader.follow(PlayedView(script))
     assert (run.outcome, status) == ("succeeded", 0)
+    assert (run.tasks[0].state, run.tasks[0].exit_code) == (
+        ("stopped", None) if how == "deleted" else ("failed", 143)
+    )
     assert seen == (b"hello\n" if how == "deleted" else b"hello\nbye\n")
     assert time.monotonic() - before < _SLOW
 

@@ -23,6 +23,8 @@ _AWAY: Final = 30.0
 """Seconds without an answer after which people are told."""
 _REST_OF_LOGS: Final = 15.0
 """Seconds in which what the tasks wrote last has come, once the run is over."""
+_REST_OF_PODS: Final = 2.0
+"""Seconds after that, in which the node says how their containers ended."""
 _INTERRUPTED: Final = 130
 _MOST_STATUS: Final = 255
 """A larger one would be cut to its last eight bits, and so may be 0."""
@@ -68,7 +70,7 @@ class Follower:
                 before, run = run, self._run()
                 self._tell(before, run)
             if run.over:
-                self._show_rest(run)
+                run = self._show_rest(run)
         if self._interrupted:
             self._view.say(f"{self._name} keeps running; to follow it again: {self._command('logs', '-f')}")
             self._view.say(f"to stop it: {self._command('stop')}")
@@ -89,14 +91,26 @@ class Follower:
             raise ClusterError(run.reason)
         return run
 
-    def _show_rest(self, run: Run) -> None:
-        """Go on until the logs of all tasks have come to their ends, within bounds."""
+    def _show_rest(self, run: Run) -> Run:
+        """Go on until the logs of all tasks have come to their ends, within bounds; the run as it is then.
+
+        Then it is known soon how the tasks ended that were stopped.
+        """
         end = time.monotonic() + _REST_OF_LOGS
         self._view.show(run)
         while self._logs.is_more_to_come() and time.monotonic() < end and not self._interrupted:
-            self._watched.changed.wait(_SHOW_EVERY)
-            self._watched.changed.clear()
-            self._view.show(run)
+            run = self._show_next()
+        end = time.monotonic() + _REST_OF_PODS
+        while self._watched.is_ending() and time.monotonic() < end and not self._interrupted:
+            run = self._show_next()
+        return run
+
+    def _show_next(self) -> Run:
+        self._watched.changed.wait(_SHOW_EVERY)
+        self._watched.changed.clear()
+        run = self._run()
+        self._view.show(run)
+        return run
 
     def _tell(self, before: Run, run: Run) -> None:
         for text in news(before, run):

@@ -11,6 +11,7 @@ from pai_kubernetes.api.fields import label, mapping, name_of, string
 from pai_kubernetes.api.paths import events, jobs, jobsets, pods, workloads
 from pai_kubernetes.api.watch import Watch
 from pai_kubernetes.labels import QUEUE
+from pai_kubernetes.run.ends import end_of
 from pai_kubernetes.run.pods import TaskPod, by_task, latest_pods, of_run, task_pods
 from pai_kubernetes.run.queueing import job_uid_selector, kueue_version
 from pai_kubernetes.run.roles import Role, read_roles
@@ -140,6 +141,16 @@ class Watched:
 
     def _read_task_pods(self) -> dict[str, list[TaskPod]]:
         return by_task([*self._gone.values(), *task_pods(self._roles, self._pods_now())])
+
+    def is_ending(self) -> bool:
+        """Whether a pod was told to end, and has not."""
+        pods = (each[-1] for each in self.task_pods().values())
+        return any(
+            not pod.is_gone
+            and string(pod.document, "metadata", "deletionTimestamp")
+            and not end_of(pod.document)
+            for pod in pods
+        )
 
     def is_away(self) -> bool:
         """Whether the cluster does not answer at present."""
