@@ -20,7 +20,7 @@ from pai_runtime import __version__
 from pai_runtime.document.problems import InvalidInput
 from pai_runtime.host.core_imports import core_imports_only
 from pai_runtime.runs.cluster_error import ClusterError
-from pai_runtime.supervisor.process_tree import keep_to_ourselves
+from pai_runtime.task.own_process import keep_to_ourselves
 from pai_runtime.terminal.output import (
     CannotWrite,
     columns,

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 
+from pai_runtime.task.own_process import prctl
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
     from collections.abc import Collection
-    from typing import Any
 else:
     import _signal as signal  # without the enums, which take as long to make as a task to set up
 
 PR_SET_PDEATHSIG = 1
-PR_SET_DUMPABLE = 4
 PR_CAPBSET_DROP = 24
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -27,11 +27,6 @@ def adopt_orphans() -> None:
 def end_with_parent(number: int = signal.SIGKILL) -> None:
     """Be sent a signal when the process that has started us is gone, however it went."""
     prctl(PR_SET_PDEATHSIG, number)
-
-
-def keep_to_ourselves() -> None:
-    """Let no other process of our user look into this one, and leave no core file: it has secrets."""
-    prctl(PR_SET_DUMPABLE, 0)
 
 
 def kill_children(but: Collection[int] = ()) -> int:
@@ -56,20 +51,6 @@ def kill_all_others() -> bool:
     except ProcessLookupError:
         return False
     return True
-
-
-def prctl(option: int, value: int) -> None:
-    """The system call of this name; what the kernel refuses is left as it is."""
-    try:
-        # What `ctypes` is made of, which takes a tenth of its time.
-        from _ctypes import call_cdeclfunction, dlopen, dlsym  # noqa: PLC0415
-    except ImportError:
-        from ctypes import CDLL  # noqa: PLC0415
-
-        CDLL(None).prctl(option, value, 0, 0, 0)
-    else:
-        libc: Any = None  # what this process has loaded
-        call_cdeclfunction(dlsym(dlopen(libc, 0), "prctl"), (option, value, 0, 0, 0))
 
 
 def _children_of(parent: int) -> list[int]:

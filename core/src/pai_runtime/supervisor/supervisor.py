@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pai_runtime.supervisor.lifecycle import SetUp, run_init, run_task
-from pai_runtime.supervisor.process_tree import keep_to_ourselves
 from pai_runtime.supervisor.runner import TaskRunner
 from pai_runtime.supervisor.shell import NoShell
 from pai_runtime.supervisor.spawning import CannotStart, keep_open_files
 from pai_runtime.supervisor.stop import Stop
 from pai_runtime.supervisor.task import Task, read_inputs, set_up
 from pai_runtime.task.layout import RECORD
+from pai_runtime.task.own_process import keep_to_ourselves
 from pai_runtime.task.plan import PlanError
 
 TYPE_CHECKING = False

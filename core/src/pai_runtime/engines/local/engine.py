@@ -26,12 +26,13 @@ from pai_runtime.runs.completion import Decision, decision, roles_of
 from pai_runtime.runs.events import RunEvents
 from pai_runtime.runs.first_failure import first_failure
 from pai_runtime.runs.state import LOCAL, Run, RunOutcome
-from pai_runtime.supervisor.process_tree import adopt_orphans, keep_to_ourselves
+from pai_runtime.supervisor.process_tree import adopt_orphans
 from pai_runtime.supervisor.stop import on_stop_signals
 from pai_runtime.supervisor.wake_pipe import WakePipe
 from pai_runtime.task.exit_codes import RUNTIME_ERROR
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.layout import SHARED
+from pai_runtime.task.own_process import keep_to_ourselves
 from pai_runtime.task.plan import Plan
 
 

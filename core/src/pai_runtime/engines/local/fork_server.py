@@ -22,7 +22,7 @@ from pai_runtime.engines.local.launcher import Launch
 from pai_runtime.engines.local.namespaces import CLONE_PARENT, Refused, clone
 from pai_runtime.engines.local.runtime_copy import run_from_copy, runtime_binds
 from pai_runtime.engines.local.sessions import listen
-from pai_runtime.supervisor.process_tree import end_with_parent, keep_to_ourselves
+from pai_runtime.supervisor.process_tree import end_with_parent
 from pai_runtime.supervisor.recording import cannot_run
 from pai_runtime.supervisor.supervisor import load_all, supervise
 from pai_runtime.task.folder import Folder
@@ -30,6 +30,7 @@ from pai_runtime.task.interpreter import hook_argv
 from pai_runtime.task.launch import LaunchOptions
 from pai_runtime.task.layout import RUNTIME
 from pai_runtime.task.memfd import hand_over_script
+from pai_runtime.task.own_process import keep_to_ourselves
 
 _STANDARD = (0, 1, 2)
 _REQUEST = 64
