@@ -102,4 +102,4 @@ def test_what_is_hidden_stays_so_where_a_text_is_cut() -> None:
     ):
         for before in (0, 90, 1590, 1600):
             assert text[:8] not in told("x" * before + text + "y" * 3000, 100)
-    assert told("nothing of it", 7) == "nothing"
+    assert told("nothing of it", 8) == "nothing…"

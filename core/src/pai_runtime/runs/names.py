@@ -10,6 +10,9 @@ from pai_runtime.task.layout import PLAN
 RUNS = Path(".pai-runs")
 """Where the directories of runs are, unless people say something else."""
 
+LOCK = "run.lock"
+"""In the directory of a run: what its engine has locked while it lives."""
+
 LATEST = "latest"
 
 _NEAR = 3
@@ -47,10 +50,10 @@ def run_folders() -> list[Path]:
 def has_traces(folder: Path) -> bool:
     """Whether a run was begun in a directory, as far as can be seen, be its ``run.json`` there or not.
 
-    Plans of tasks are in it or, in ``.pai-runs``, nothing at all: it was killed before it knew its tasks.
+    Plans of tasks are in it or, in ``.pai-runs``, nothing but a lock: it was killed before it knew its tasks.
     """
     try:
-        is_empty = not any(folder.iterdir())
+        is_empty = all(path.name == LOCK for path in folder.iterdir())
     except OSError:  # not for us, or removed meanwhile
         return False
     return is_among_runs(folder) if is_empty else any(folder.glob(f"*/*/{PLAN}"))

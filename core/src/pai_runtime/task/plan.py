@@ -379,6 +379,7 @@ _SHAPE: Any = {
     "warnings": _TEXTS,
     "shared": {"platform": {_EACH: _TEXT}, "peers": {_EACH: _TEXT}},
     "permanentCodes": [_NUMBER],
+    "listedCodes": [_NUMBER],
 }
 """The types in the document, as its schema has them. That nothing is missing is seen when it is read."""
 

@@ -5,10 +5,10 @@ import os
 import stat
 from pathlib import Path
 
-from pai_runtime.engines.local.run_lock import LOCK, lock
+from pai_runtime.engines.local.run_lock import lock
 from pai_runtime.job.model import Job
 from pai_runtime.runs.cannot_run import CannotRun
-from pai_runtime.runs.names import RUNS
+from pai_runtime.runs.names import LOCK, RUNS
 from pai_runtime.task.folder import Folder
 
 

@@ -7,9 +7,8 @@ import fcntl
 import os
 from pathlib import Path
 
+from pai_runtime.runs.names import LOCK
 from pai_runtime.task.folder import Folder
-
-LOCK = "run.lock"
 
 
 def lock(folder: Folder) -> int:
