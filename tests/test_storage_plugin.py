@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -623,7 +624,7 @@ def test_start_checks_that_what_is_mounted_is_what_was_asked_for(
         "storage, read-only": named_storage(TASK, "data", str(path), read_only=True),
         "nfs": nfs_export(TASK, "server", "/%USER", str(path), read_only=False),
     }[asked]
-    before = before.replace("{path}", f"'{path}'")
+    before = before.replace("{path}", shlex.quote(str(path)))
     ended = _checked(argv, mount, before)
     assert ended.returncode == code, ended.stderr
     assert words.replace("{path}", str(path)) in ended.stdout + ended.stderr
@@ -634,7 +635,7 @@ def test_a_link_to_where_it_is_mounted_is_as_good(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
     mount = named_storage(TASK, "data", str(tmp_path / "link"))
-    ended = _checked(["sh"], mount, f"mount -t tmpfs none {tmp_path}/real")
+    ended = _checked(["sh"], mount, f"mount -t tmpfs none {shlex.quote(str(tmp_path))}/real")
     assert ended.returncode == 0, ended.stderr
 
 

@@ -207,7 +207,7 @@ def test_a_record_that_a_task_has_forged_before_it_killed_its_supervisor_does_no
 
 @pytest.mark.parametrize("value", [r"platform\0some-value", r"\0\0\0\0", r"\0platform\0"])
 def test_no_value_that_is_to_be_hidden_keeps_exit_callbacks_from_running(tmp_path: Path, value: str) -> None:
-    steps = [shell("taskStarts", 0, f"printf '{value}\\n' > $PAI_MASK; export SET=1")]
+    steps = [shell("taskStarts", 0, f"printf '{value}\\n' > \"$PAI_MASK\"; export SET=1")]
     steps += [shell("taskExits", number, f"export SET={number}; echo {number} >> ran") for number in (0, 1)]
     run = run_task(plan(tmp_path, "true", steps, {"A": "some-value"}))
     assert (run.process.returncode, (tmp_path / "work/ran").read_text()) == (0, "1\n0\n")
