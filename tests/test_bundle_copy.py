@@ -142,7 +142,7 @@ def test_a_mounted_bundle_is_used_as_it_is(source: Path, volume: Path) -> None:
 
 @pytest.mark.needs("mounts")
 def test_another_bundle_must_not_be_mounted(source: Path, volume: Path) -> None:
-    other = make_source(volume.parent / "other", "sha256:2")
+    make_source(volume.parent / "other", "sha256:2")
     (volume / "bundle").mkdir()
     mount = "mount --bind other volume/bundle; mount -o remount,bind,ro volume/bundle"
     assert placed_after(mount, source, volume) == f"{errno.ESTALE} {volume}/bundle"

@@ -145,7 +145,7 @@ def test_what_is_mounted_where_an_ordinary_user_may_not_look_is_no_hindrance(
     (task / "plan.json").write_text(json.dumps(plan(task, "echo here; echo > /opt/of-a-job").to_json()))
     for path in (task.parent, task, *task.iterdir()):
         os.chown(path, NOBODY, NOBODY)
-    mounts = f"mount -t tmpfs tmpfs {locked}/mounted && chmod {mode} {locked}"
+    mounts = f"cd {shlex.quote(str(locked))} && mount -t tmpfs tmpfs mounted && chmod {mode} ."
     user = f"setpriv --reuid={NOBODY} --regid={NOBODY} --clear-groups"
     argv = [_ordinary_python(), "-I", "-c", isolating(package), str(task.parent), "[]"]
     ended = subprocess.run(
@@ -318,7 +318,8 @@ def test_a_folder_with_mounts_in_it_is_as_writable_as_any_other(tmp_path: Path) 
 
 def test_a_run_in_a_task_is_isolated_too(tmp_path: Path) -> None:
     inner = write_job(tmp_path, job(worker={"commands": ["mkdir /of-inner"]}), "inner.yaml")
-    commands = [f"{PROGRAM} run {inner} --out inner --isolation required", "! test -e /of-inner"]
+    run = shlex.join([str(PROGRAM), "run", str(inner), "--out", "inner", "--isolation", "required"])
+    commands = [run, "! test -e /of-inner"]
     path = write_job(tmp_path, job(worker={"commands": commands}))
     ended = cli("run", path, "--out", tmp_path / "run", "--isolation", "required")
     assert ended.returncode == 0, ended.stderr

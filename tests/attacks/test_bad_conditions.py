@@ -89,7 +89,7 @@ def test_a_folder_that_has_been_removed_is_told_in_a_line(there: Path, command: 
     gone = there / "gone"
     gone.mkdir()
     script = 'cd "$0" && rmdir "$0" && exec "$@"'
-    # By Python: where its path has a space, the script begins as one of a shell, which says a line of its own.
+    # By Python: where its path has a space, the script begins as one of a shell, which has its own message.
     argv = ["sh", "-c", script, gone, sys.executable, *line(command, there)]
     ended = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stdout) == (2, "")

@@ -438,9 +438,9 @@ def installed(tmp_path: Path) -> Path:
     (packages / "ours.pth").write_text(f"import site; site.addsitedir({ours!a})\n")
     (packages / "refused.pth").write_text("import sys; sys.by_pth = True\n")
     (packages / "sitecustomize.py").write_text("import sys; sys.by_site = True\n")
-    script = environment / "bin" / "pai-runtime"
+    script, python = environment / "bin" / "pai-runtime", shlex.quote(str(environment / "bin" / "python"))
     script.write_text(
-        f"#!/bin/sh\n'''exec' {shlex.quote(f'{environment}/bin/python')} \"$0\" \"$@\"\n' '''\n"  # as pip has it
+        f"#!/bin/sh\n'''exec' {python} \"$0\" \"$@\"\n' '''\n"  # as pip has it where a path has a space
         "import sys\nassert sys.by_pth\n"
         "from pai_runtime.console_script import main\nsys.exit(main())\n"
     )
