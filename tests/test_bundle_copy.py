@@ -201,7 +201,7 @@ def test_a_link_for_which_there_is_no_inode_is_named_and_not_what_it_leads_to(
 ) -> None:
     for number in range(20):
         (source / "bin" / f"link{number}").symlink_to("program")
-    mount = f"mount -t tmpfs -o nr_inodes=12,mode=777 none {volume}"
+    mount = "mount -t tmpfs -o nr_inodes=12,mode=777 none volume"
     code, _, path = placed_after(mount, source, volume).partition(" ")
     assert code == str(errno.ENOSPC)
     assert path.startswith(f"{volume}/")

@@ -465,7 +465,10 @@ def test_a_link_of_this_machine_is_no_conflict_where_the_paths_are_apart(tmp_pat
         {"name": "inner", "mountPath": f"{tmp_path}/link"},
         {"name": "outer", "mountPath": f"{tmp_path}/place"},
     )
-    document["taskRoles"]["worker"]["commands"] = [f"cd {tmp_path}", "touch link/in place/out"]
+    document["taskRoles"]["worker"]["commands"] = [
+        f"cd {shlex.quote(str(tmp_path))}",
+        "touch link/in place/out",
+    ]
     given = [word for name in ("inner", "outer") for word in ("--storage", f"{name}={tmp_path / name}")]
     ended = _run(tmp_path, document, *given)
     assert ended.returncode == 0, ended.stderr

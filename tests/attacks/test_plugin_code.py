@@ -661,11 +661,11 @@ def test_a_distribution_that_runs_code_at_every_start_of_python_is_named(
 
 
 SETTINGS = "[core]\n  hooksPath = {mount}/hooks\n"
-GIT_HOOK = {"hooks/post-checkout": "#!/bin/sh\ntouch {mount}/evil\n"}
+GIT_HOOK = {"hooks/post-checkout": "#!/bin/sh\ntouch '{mount}/evil'\n"}
 PLANTED: dict[str, dict[str, str]] = {
     "home": {".gitconfig": SETTINGS, **GIT_HOOK},
     "home/.config": {"git/config": SETTINGS, **GIT_HOOK},
-    "home/bin": {"git": "#!/bin/sh\ntouch {mount}/evil\nexit 1\n"},
+    "home/bin": {"git": "#!/bin/sh\ntouch '{mount}/evil'\nexit 1\n"},
 }
 
 

@@ -1,6 +1,7 @@
 """The result of a task is that of its command, whatever a callback, a plugin or a kill does (promise 4)."""
 
 import json
+import shlex
 import signal
 import sys
 from dataclasses import replace
@@ -77,7 +78,11 @@ def test_what_needs_a_runtime_that_is_gone_is_said_and_changes_no_result(tmp_pat
         shell("taskExits", 1, "echo over"),
     ]
     service = PlannedService(1, Service("web", "sleep 1000", linger=0.1))
-    whole = replace(plan(tmp_path / "task", f"rm {python}; exit 7", steps), services=(service,), hold=0.1)
+    whole = replace(
+        plan(tmp_path / "task", f"rm {shlex.quote(str(python))}; exit 7", steps),
+        services=(service,),
+        hold=0.1,
+    )
     task = run_task(whole, options, module="tests.supervisor_without_files")
     assert task.process.returncode == 7
     assert (task.record["outcome"], task.record["callbackFailureCount"]) == ("failed", 1)
