@@ -216,7 +216,7 @@ def test_storage_that_was_let_pass_is_below_what_hooks_run_from_and_makes_nothin
     (tmp_path / "data").mkdir()
     (tmp_path / "data/planted").touch()
     paths = ["/usr/local/pai/runtime", f"{task}/private", str(new)]
-    script = f"ls {' '.join(paths[:2])}; for path in {' '.join(paths)}; do [ ! -e $path/planted ]; done"
+    script = f'ls {shlex.join(paths[:2])}; for path in {shlex.join(paths)}; do [ ! -e "$path/planted" ]; done'
     (task / "plan.json").write_text(json.dumps(plan(task, script).to_json()))
     binds = [(str(tmp_path / "data"), path) for path in paths]
     argv = [sys.executable, "-m", "tests.isolated_task", str(tmp_path), json.dumps(binds)]
