@@ -2,6 +2,7 @@
 
 import base64
 import os
+import shlex
 import shutil
 import subprocess
 import threading
@@ -218,7 +219,7 @@ class SshServer:
     @property
     def command(self) -> str:
         """What is to be called in the place of ``ssh``, by one who has the key and knows the server."""
-        return f"ssh -F {self.folder}/config"
+        return shlex.join(["ssh", "-F", f"{self.folder}/config"])
 
 
 @contextmanager
@@ -232,12 +233,12 @@ def ssh_server(folder: Path) -> Iterator[SshServer]:
     port = _free_port()
     (folder / "known_hosts").write_text(f"[127.0.0.1]:{port} {(folder / 'host_key.pub').read_text()}")
     (folder / "config").write_text(
-        f"IdentityFile {folder}/key\nIdentitiesOnly yes\nUserKnownHostsFile {folder}/known_hosts\n"
+        f'IdentityFile "{folder}/key"\nIdentitiesOnly yes\nUserKnownHostsFile "{folder}/known_hosts"\n'
         "GlobalKnownHostsFile /dev/null\nStrictHostKeyChecking yes\n"
     )
     (folder / "sshd_config").write_text(
-        f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host_key\nPidFile none\n"
-        f"AuthorizedKeysFile {folder}/authorized_keys\nStrictModes no\nUsePAM no\n"
+        f'Port {port}\nListenAddress 127.0.0.1\nHostKey "{folder}/host_key"\nPidFile none\n'
+        f'AuthorizedKeysFile "{folder}/authorized_keys"\nStrictModes no\nUsePAM no\n'
         "PasswordAuthentication no\nKbdInteractiveAuthentication no\n"
     )
     if os.geteuid() == 0:

@@ -11,9 +11,9 @@ _CONFIGURATION = """\
 NFS_CORE_PARAM {{
     Protocols = 4; NFS_Port = {port}; Bind_addr = 127.0.0.1; Enable_NLM = false; Enable_RQUOTA = false;
 }}
-NFSV4 {{ Graceless = true; RecoveryBackend = fs; RecoveryRoot = {folder}/recovery; }}
+NFSV4 {{ Graceless = true; RecoveryBackend = fs; RecoveryRoot = "{folder}/recovery"; }}
 EXPORT {{
-    Export_Id = 1; Path = {export}; Pseudo = /export; Access_Type = RW; Squash = No_Root_Squash;
+    Export_Id = 1; Path = "{export}"; Pseudo = /export; Access_Type = RW; Squash = No_Root_Squash;
     SecType = sys; Protocols = 4; Transports = TCP; FSAL {{ Name = VFS; }}
 }}
 """
@@ -46,5 +46,5 @@ def _wait(port: int, server: subprocess.Popen[bytes], log: Path) -> None:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=5):
             return
         if server.poll() is not None or time.monotonic() > deadline:
-            raise AssertionError(log.read_text())
+            raise AssertionError(log.read_text(errors="replace"))
         time.sleep(0.05)

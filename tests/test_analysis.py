@@ -1,5 +1,6 @@
 """Why a task failed: when plugins are asked, what becomes of their answer, and whom the job blames."""
 
+import shlex
 import signal
 from collections.abc import Mapping
 from dataclasses import replace
@@ -309,7 +310,7 @@ def test_a_job_blames_the_task_that_failed_first_and_names_those_that_fell_with_
     body = "return Analysis(237, 'PeerGone', 'a peer has gone', because_of_peer=True) if task.index else None"
     site.add("org.example.why", _ANALYZES.format(body=body), hooks=["pai_analyze"])
     fields = uses("org.example.why")
-    record = tmp_path / "run" / "worker" / "1" / "exit.yaml"
+    record = shlex.quote(str(tmp_path / "run" / "worker" / "1" / "exit.yaml"))
     wait = f"test $PAI_TASK_INDEX = 1 || until test -e {record}; do sleep 0.05; done; exit 5"
     completion = {"minFailedInstances": 2}
     fields["worker"] |= {"instances": 2, "completion": completion, "commands": [wait]}

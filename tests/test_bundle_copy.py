@@ -64,8 +64,9 @@ def names(folder: Path) -> set[str]:
 
 
 def placed_after(mount: str, source: Path, volume: Path) -> str:
-    """What `place_bundle` does in a namespace with a mount: nothing, or its error."""
-    argv = ["sh", "-ec", f'{mount}\n"$@"', "sh", sys.executable, "-c", _PLACE, str(source), str(volume)]
+    """What `place_bundle` does after a mount, made in the folder of the volume: nothing, or its error."""
+    script = f'cd "$0"/..; {mount}\n"$@"'
+    argv = ["sh", "-ec", script, str(volume), sys.executable, "-c", _PLACE, str(source), str(volume)]
     return subprocess.run(
         [*MOUNT_NAMESPACE, *argv], stdout=subprocess.PIPE, text=True, check=True
     ).stdout.strip()
@@ -124,10 +125,8 @@ def test_whatever_is_in_its_place_is_replaced(
 
 @pytest.mark.needs("mounts")
 def test_a_full_disk_leaves_nothing_of_it(source: Path, volume: Path) -> None:
-    left = placed_after(
-        f"mount -t tmpfs -o size=100k tmpfs {volume}; trap 'ls -A {volume}' EXIT", source, volume
-    )
-    error, path = left.split()
+    left = placed_after("mount -t tmpfs -o size=100k tmpfs volume; trap 'ls -A volume' EXIT", source, volume)
+    error, path = left.split(maxsplit=1)
     assert int(error) == errno.ENOSPC
     assert path.startswith(str(volume))
 
@@ -135,7 +134,7 @@ def test_a_full_disk_leaves_nothing_of_it(source: Path, volume: Path) -> None:
 @pytest.mark.needs("mounts")
 def test_a_mounted_bundle_is_used_as_it_is(source: Path, volume: Path) -> None:
     (volume / "bundle").mkdir()
-    mount = f"mount --bind {source} {volume}/bundle; mount -o remount,bind,ro {volume}/bundle"
+    mount = "mount --bind source volume/bundle; mount -o remount,bind,ro volume/bundle"
     assert placed_after(mount, source, volume) == ""
     assert (volume / "runtime").read_text() == "#!launcher\n"
     assert names(volume / "bundle") == set()
@@ -143,9 +142,9 @@ def test_a_mounted_bundle_is_used_as_it_is(source: Path, volume: Path) -> None:
 
 @pytest.mark.needs("mounts")
 def test_another_bundle_must_not_be_mounted(source: Path, volume: Path) -> None:
-    other = make_source(volume.parent / "other", "sha256:2")
+    make_source(volume.parent / "other", "sha256:2")
     (volume / "bundle").mkdir()
-    mount = f"mount --bind {other} {volume}/bundle; mount -o remount,bind,ro {volume}/bundle"
+    mount = "mount --bind other volume/bundle; mount -o remount,bind,ro volume/bundle"
     assert placed_after(mount, source, volume) == f"{errno.ESTALE} {volume}/bundle"
     assert not (volume / "runtime").exists()
 
@@ -156,7 +155,7 @@ def test_a_place_from_which_nothing_can_be_executed_is_refused(
     source: Path, volume: Path, where: str
 ) -> None:
     (volume / "bundle").mkdir()
-    mount = f"mount -t tmpfs -o noexec tmpfs {volume}{where}"
+    mount = f"mount -t tmpfs -o noexec tmpfs volume{where}"
     assert placed_after(mount, source, volume) == f"{errno.EACCES} {volume}{where}"
     assert names(volume) == {"bundle"}
 
@@ -171,7 +170,7 @@ def test_what_an_old_container_runtime_mounts_in_the_place_of_a_bundle_is_refuse
     if inside:
         make_source(other / inside, "sha256:1")
     (volume / "bundle").mkdir()
-    mount = f"mount --bind {other} {volume}/bundle; mount -o remount,bind,ro {volume}/bundle"
+    mount = "mount --bind other volume/bundle; mount -o remount,bind,ro volume/bundle"
     assert placed_after(mount, source, volume) == f"{errno.ENOENT} {volume}/bundle"
     assert names(volume) == {"bundle"}
 
@@ -202,7 +201,7 @@ def test_a_link_for_which_there_is_no_inode_is_named_and_not_what_it_leads_to(
 ) -> None:
     for number in range(20):
         (source / "bin" / f"link{number}").symlink_to("program")
-    mount = f"mount -t tmpfs -o nr_inodes=12,mode=777 none {volume}"
+    mount = "mount -t tmpfs -o nr_inodes=12,mode=777 none volume"
     code, _, path = placed_after(mount, source, volume).partition(" ")
     assert code == str(errno.ENOSPC)
     assert path.startswith(f"{volume}/")

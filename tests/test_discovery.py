@@ -1,6 +1,7 @@
 """Discovery: from metadata alone, whoever installed it, and no broken distribution spoils another."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -97,6 +98,10 @@ def test_a_run_imports_only_what_its_tasks_use(site: Site, tmp_path: Path) -> No
 # Whoever installed it
 
 
+_READS_PTH = {**os.environ, "LC_ALL": "C.UTF-8"}
+"""Python before 3.13 reads what an editable install writes, a path, in the encoding of the locale."""
+
+
 @dataclass(frozen=True)
 class Installed:
     """One way to have the same plugin installed: a folder on the search path, or a Python of its own."""
@@ -109,6 +114,7 @@ class Installed:
             return cli(*args, env={"PYTHONPATH": str(self.folder)})
         return subprocess.run(
             [self.python, "-c", _MAIN, *args],
+            env=_READS_PTH,
             capture_output=True,
             text=True,
             timeout=120,
@@ -117,7 +123,9 @@ class Installed:
 
 
 def _call(*argv: str | Path, cwd: Path | None = None) -> None:
-    result = subprocess.run(argv, cwd=cwd, capture_output=True, text=True, timeout=300, check=False)
+    result = subprocess.run(
+        argv, cwd=cwd, env=_READS_PTH, capture_output=True, text=True, timeout=300, check=False
+    )
     assert result.returncode == 0, result.stdout + result.stderr
 
 
@@ -127,7 +135,7 @@ def _environment_with_ours(folder: Path) -> Path:
     python = folder / "bin" / "python"
     (own,) = folder.glob("lib/python*/site-packages")
     ours = sysconfig.get_path("purelib")
-    (own / "ours.pth").write_text(f"import site; site.addsitedir({ours!r})\n")
+    (own / "ours.pth").write_text(f"import site; site.addsitedir({ours!a})\n")
     return python
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import select
+import shlex
 import signal
 import socket
 import struct
@@ -74,12 +75,14 @@ def run(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Generator[Path, None, None]:
     folder = tmp_path_factory.mktemp("run")
-    with running(folder, request.param, f"echo data > {folder}/of-the-task") as started:
+    with running(folder, request.param, f"echo data > {shlex.quote(str(folder))}/of-the-task") as started:
         yield started
 
 
 def test_a_program_sees_the_files_variables_and_working_directory_of_the_task(run: Path) -> None:
-    script = f'cat {run.parent}/of-the-task; pwd; echo "$FROM_STEP $API_TOKEN $PAI_TASK_INDEX"'
+    script = (
+        f'cat {shlex.quote(str(run.parent))}/of-the-task; pwd; echo "$FROM_STEP $API_TOKEN $PAI_TASK_INDEX"'
+    )
     ended = entered(run, "--", "sh", "-c", script)
     work = run.resolve() / "worker/0/work"
     assert ended.stdout.decode().splitlines() == ["data", str(work), f"a b {TOKEN} 0"]

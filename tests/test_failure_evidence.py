@@ -5,6 +5,7 @@ what it prints elsewhere; how it is started, waited for and ended is real.
 """
 
 import os
+import shlex
 from pathlib import Path
 
 import pytest
@@ -48,7 +49,7 @@ def install(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
 def says(folder: Path, text: str) -> str:
     """A script that prints a text."""
     (folder / "said").write_text(text)
-    return f'[ "$*" = "-q -x" ] && cat {folder}/said'
+    return f'[ "$*" = "-q -x" ] && cat {shlex.quote(str(folder))}/said'
 
 
 @pytest.mark.parametrize(
@@ -98,7 +99,8 @@ def test_nvidia_smi_that_hangs_is_ended_with_all_that_it_started_and_what_it_sai
     fifo = tmp_path / "alive"
     os.mkfifo(fifo)
     alive = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
-    install(tmp_path, monkeypatch, f"exec 3>{fifo}; trap '' TERM; echo '{LOST}'; sleep 1000 & sleep 1000")
+    script = f"exec 3>{shlex.quote(str(fifo))}; trap '' TERM; echo '{LOST}'; sleep 1000 & sleep 1000"
+    install(tmp_path, monkeypatch, script)
     monkeypatch.setattr(gpu, "SECONDS", 2.0)
     assert gpu.find_gpu_faults(b"") == {"nvidiaGpuLost": True}
     os.set_blocking(alive, True)

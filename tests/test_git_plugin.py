@@ -5,6 +5,7 @@ import errno
 import itertools
 import os
 import secrets
+import shlex
 import signal
 import socket
 import subprocess
@@ -796,7 +797,7 @@ def test_the_parameters_of_the_first_runtime_still_work_in_extras(server: GitSer
         tmp_path,
         job(
             extras={"com.microsoft.pai.runtimeplugin": [extra]},
-            worker={"commands": [f"cd {tmp_path}/else", "cat version"]},
+            worker={"commands": [f"cd {shlex.quote(str(tmp_path))}/else", "cat version"]},
         ),
     )
     done = cli("run", path, "--out", tmp_path / "run")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import socket
 from collections.abc import Mapping
@@ -242,7 +243,7 @@ def test_commands_run_in_order_in_their_directory_and_set_variables(tmp_path: Pa
 def test_a_command_can_get_the_framework_in_the_place_of_the_barrier(tmp_path: Path) -> None:
     document = tmp_path / "given.json"
     document.write_text(json.dumps(framework(pod_job())))
-    barrier = {"name": "frameworkBarrier", "command": f"cp {document} framework.json"}
+    barrier = {"name": "frameworkBarrier", "command": f"cp {shlex.quote(str(document))} framework.json"}
     plugins = _init_plugins(barrier, *BUILT_IN[1:4])
     pod = PodFolder(tmp_path, **framework_variables("worker"), INIT_CONFIG=plugins)
     assert pod.init().returncode == 0, pod.log
@@ -255,7 +256,7 @@ def test_a_pod_of_a_job_that_was_submitted_again_does_not_run_the_new_one(
 ) -> None:
     given = framework(pod_job())
     (tmp_path / "given.json").write_text(json.dumps(given))
-    get = {"name": "get", "command": f"cp {tmp_path}/given.json framework.json"}
+    get = {"name": "get", "command": f"cp {shlex.quote(str(tmp_path))}/given.json framework.json"}
     first = get if in_place_of_the_barrier else BUILT_IN[0]
     variables = {**framework_variables("worker"), "FC_FRAMEWORK_UID": "former"}
     with api_server(given) as address:
@@ -282,7 +283,8 @@ def test_the_exit_code_of_a_command_ends_init(tmp_path: Path, command: str, code
 def test_a_signal_is_passed_on_to_the_command_and_ends_init(tmp_path: Path, number: int) -> None:
     ready = tmp_path / "ready"
     os.mkfifo(ready)
-    command = f"trap 'echo told > told; exit 0' TERM INT; echo > {ready}; while :; do sleep 0.01; done"
+    command = "trap 'echo told > told; exit 0' TERM INT; "
+    command += f"echo > {shlex.quote(str(ready))}; while :; do sleep 0.01; done"
     plugins = _init_plugins({"name": "own", "command": command})
     pod = PodFolder(tmp_path, RUNTIME_CONFIG=config("true"), INIT_CONFIG=plugins)
     process = pod.start()

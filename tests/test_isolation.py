@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -144,7 +145,7 @@ def test_what_is_mounted_where_an_ordinary_user_may_not_look_is_no_hindrance(
     (task / "plan.json").write_text(json.dumps(plan(task, "echo here; echo > /opt/of-a-job").to_json()))
     for path in (task.parent, task, *task.iterdir()):
         os.chown(path, NOBODY, NOBODY)
-    mounts = f"mount -t tmpfs tmpfs {locked}/mounted && chmod {mode} {locked}"
+    mounts = f"cd {shlex.quote(str(locked))} && mount -t tmpfs tmpfs mounted && chmod {mode} ."
     user = f"setpriv --reuid={NOBODY} --regid={NOBODY} --clear-groups"
     argv = [_ordinary_python(), "-I", "-c", isolating(package), str(task.parent), "[]"]
     ended = subprocess.run(
@@ -215,7 +216,7 @@ def test_storage_that_was_let_pass_is_below_what_hooks_run_from_and_makes_nothin
     (tmp_path / "data").mkdir()
     (tmp_path / "data/planted").touch()
     paths = ["/usr/local/pai/runtime", f"{task}/private", str(new)]
-    script = f"ls {' '.join(paths[:2])}; for path in {' '.join(paths)}; do [ ! -e $path/planted ]; done"
+    script = f'ls {shlex.join(paths[:2])}; for path in {shlex.join(paths)}; do [ ! -e "$path/planted" ]; done'
     (task / "plan.json").write_text(json.dumps(plan(task, script).to_json()))
     binds = [(str(tmp_path / "data"), path) for path in paths]
     argv = [sys.executable, "-m", "tests.isolated_task", str(tmp_path), json.dumps(binds)]
@@ -285,8 +286,9 @@ def _run_with_mounts(tmp_path: Path, mounts: str, *commands: str) -> subprocess.
 def test_a_folder_that_cannot_be_a_layer_is_read_only_in_the_tasks_and_said(tmp_path: Path) -> None:
     odd = tmp_path / "odd"
     odd.mkdir()
-    commands = [f"test -e {odd}/self && ! touch {odd}/new 2>/dev/null", f"echo beside > {tmp_path}/beside"]
-    ended = _run_with_mounts(tmp_path, f"mount -t proc proc {odd}", *commands)
+    place, beside = shlex.quote(str(odd)), shlex.quote(str(tmp_path / "beside"))
+    commands = [f"test -e {place}/self && ! touch {place}/new 2>/dev/null", f"echo beside > {beside}"]
+    ended = _run_with_mounts(tmp_path, f"mount -t proc proc {place}", *commands)
     assert ended.returncode == 0, ended.stderr
     assert f"read-only in the tasks, because it cannot be an overlay: {odd}: Invalid argument" in ended.stderr
     assert not (tmp_path / "beside").exists()
@@ -298,12 +300,13 @@ def test_a_folder_with_mounts_in_it_is_as_writable_as_any_other(tmp_path: Path) 
     inner.mkdir(parents=True)
     (outer / "file").write_text("known\n")
     (outer / "mounted").write_text("below\n")
-    mounts = f"mount -t tmpfs tmpfs {inner} && echo old > {inner}/deep"
-    mounts += f" && mount --bind /etc/hostname {outer}/mounted"
+    go = f"cd {shlex.quote(str(outer))}"
+    mounts = f"{go} && mount -t tmpfs tmpfs inner && echo old > inner/deep"
+    mounts += " && mount --bind /etc/hostname mounted"
     ended = _run_with_mounts(
         tmp_path,
         mounts,
-        f"cd {outer} && echo new > file && mv file other && echo more > inner/deep && cat other inner/deep",
+        f"{go} && echo new > file && mv file other && echo more > inner/deep && cat other inner/deep",
         "cmp mounted /etc/hostname",
     )
     assert (ended.returncode, ended.stdout, "read-only" in ended.stderr) == (0, "new\nmore\n", False)
@@ -315,7 +318,8 @@ def test_a_folder_with_mounts_in_it_is_as_writable_as_any_other(tmp_path: Path) 
 
 def test_a_run_in_a_task_is_isolated_too(tmp_path: Path) -> None:
     inner = write_job(tmp_path, job(worker={"commands": ["mkdir /of-inner"]}), "inner.yaml")
-    commands = [f"{PROGRAM} run {inner} --out inner --isolation required", "! test -e /of-inner"]
+    run = shlex.join([str(PROGRAM), "run", str(inner), "--out", "inner", "--isolation", "required"])
+    commands = [run, "! test -e /of-inner"]
     path = write_job(tmp_path, job(worker={"commands": commands}))
     ended = cli("run", path, "--out", tmp_path / "run", "--isolation", "required")
     assert ended.returncode == 0, ended.stderr
@@ -335,7 +339,7 @@ def test_the_folder_of_a_run_may_have_any_name(tmp_path: Path, name: str) -> Non
 def test_a_run_in_shared_memory_is_isolated_too(tmp_path: Path) -> None:
     folder = Path(tempfile.mkdtemp(dir="/dev/shm"))
     try:
-        path = write_job(tmp_path, job(worker={"commands": ["mkdir /dataset && ls $PAI_WORK_DIR"]}))
+        path = write_job(tmp_path, job(worker={"commands": ['mkdir /dataset && ls "$PAI_WORK_DIR"']}))
         ended = cli("run", path, "--out", folder / "run", "--isolation", "required")
         assert ended.returncode == 0, ended.stderr
     finally:
@@ -354,7 +358,9 @@ def test_a_task_that_cannot_be_isolated_leaves_a_record(tmp_path: Path) -> None:
 
 
 def test_isolation_can_be_turned_off(tmp_path: Path) -> None:
-    path = write_job(tmp_path, job(worker={"commands": [f"echo here > {tmp_path}/outside"]}))
+    path = write_job(
+        tmp_path, job(worker={"commands": [f"echo here > {shlex.quote(str(tmp_path))}/outside"]})
+    )
     ended = cli("run", path, "--out", tmp_path / "run", "--isolation", "none")
     assert (ended.returncode, (tmp_path / "outside").read_text()) == (0, "here\n")
     assert "tasks are not isolated (--isolation none)" in ended.stderr

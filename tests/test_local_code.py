@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -94,7 +95,7 @@ def test_another_attempt_starts_with_the_code_as_it_was_when_the_run_began(
     tmp_path: Path, isolation: str
 ) -> None:
     project = tmp_path / "project"
-    change = f"echo changed | tee train.py > {project}/train.py"
+    change = f"echo changed | tee train.py > {shlex.quote(str(project))}/train.py"
     commands = ["cat train.py", change, "exit $((1 - FC_TASK_ATTEMPT_ID))"]
     extras = {"code": ".", "gangAllocation": False}
     path = _project(project, {"taskRetryCount": 1, "commands": commands}, extras=extras)

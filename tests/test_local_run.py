@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 from pathlib import Path
@@ -50,9 +51,7 @@ def test_a_reference_to_a_prerequisite_that_is_not_there_starts_nothing(tmp_path
 
 def test_an_export_of_a_data_prerequisite_reaches_the_users_command(tmp_path: Path) -> None:
     text = (JOBS / "covid_data_callbacks.yaml").read_text()
-    text = text.replace("/data/covid19", str(tmp_path / "data")).replace(
-        "wget https://x.x.x/yyy.zip", "touch yyy.zip"
-    )
+    text = text.replace("/data/covid19", "covid19").replace("wget https://x.x.x/yyy.zip", "touch yyy.zip")
     ended = cli("run", write_job(tmp_path, text), "--out", tmp_path / "run")
     assert ended.returncode == 0
     assert "yyy.zip" in ended.stdout
@@ -148,7 +147,13 @@ def test_ctrl_c_ends_the_job_and_leaves_nothing_running(tmp_path: Path, times: i
     os.mkfifo(tmp_path / "ready")
     trap = "trap 'echo > ready2' TERM" if times == 2 else ":"
     os.mkfifo(tmp_path / "ready2")
-    commands = [f"cd {tmp_path}", trap, "echo $$ > pid", "echo > ready", "while :; do sleep 0.01; done"]
+    commands = [
+        f"cd {shlex.quote(str(tmp_path))}",
+        trap,
+        "echo $$ > pid",
+        "echo > ready",
+        "while :; do sleep 0.01; done",
+    ]
     path = write_job(tmp_path, job(worker={"commands": commands}))
     process = subprocess.Popen(
         [PROGRAM, "run", path, "--out", tmp_path / "run", *IN_THE_OPEN],
@@ -170,11 +175,12 @@ def test_ctrl_c_ends_the_job_and_leaves_nothing_running(tmp_path: Path, times: i
 def test_killing_the_engine_leaves_no_task_behind(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "ready")
     os.mkfifo(tmp_path / "ended")
+    go = f"cd {shlex.quote(str(tmp_path))}"
     exits = {
         "name": "tidy",
-        "callbacks": [callback("taskExits", f"echo $PAI_TASK_OUTCOME > {tmp_path}/ended")],
+        "callbacks": [callback("taskExits", f"{go}; echo $PAI_TASK_OUTCOME > ended")],
     }
-    commands = [f"cd {tmp_path}", "echo $$ > pid", "echo > ready", "exec sleep 1000"]
+    commands = [go, "echo $$ > pid", "echo > ready", "exec sleep 1000"]
     document = job(prerequisites=[exits], worker={"prerequisites": ["tidy"], "commands": commands})
     with subprocess.Popen(
         [PROGRAM, "run", write_job(tmp_path, document), "--out", tmp_path / "run", *IN_THE_OPEN],
@@ -227,7 +233,7 @@ def test_streams_that_the_caller_has_closed_are_no_reason_to_fail(tmp_path: Path
 
 def test_a_supervisor_that_was_stopped_can_be_ended(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "ready")
-    commands = ["kill -STOP $PPID", f"echo > {tmp_path}/ready", "exec sleep 1000"]
+    commands = ["kill -STOP $PPID", f"echo > {shlex.quote(str(tmp_path))}/ready", "exec sleep 1000"]
     path = write_job(tmp_path, job(worker={"commands": commands}))
     with subprocess.Popen([PROGRAM, "run", path, "--out", tmp_path / "run", *IN_THE_OPEN]) as process:
         (tmp_path / "ready").read_text()

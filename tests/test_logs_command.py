@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shlex
 import signal
 import subprocess
 from collections.abc import Generator
@@ -245,7 +246,7 @@ def test_a_task_is_given_by_role_and_index(tmp_path: Path, task: str) -> None:
 
 def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
     PlayedRun(tmp_path, worker=1).output("worker/0", b"line\n" * 200_000)
-    command = f"{PROGRAM} logs {tmp_path} | head -n 1; echo ${{PIPESTATUS[0]}}"
+    command = f"{shlex.join([str(PROGRAM), 'logs', str(tmp_path)])} | head -n 1; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False, timeout=60)
     assert (done.stdout, done.stderr) == ("line\n0\n", "")
 

@@ -1,6 +1,7 @@
 """How a run is told where there is no live view: a line for each thing that matters, once."""
 
 import io
+import shlex
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -39,7 +40,7 @@ def test_a_task_that_is_held_is_told_with_how_to_end_that(
     played.progress("worker/0", "held", heldUntil=until, release="/run/worker/0/release")
     line = (
         "pai-runtime: worker/0 has failed and is held for debugging until 14:03:10; "
-        f"to look at it: pai-runtime exec {tmp_path} worker/0; "
+        f"to look at it: pai-runtime exec {shlex.quote(str(tmp_path))} worker/0; "
         "to release it: touch /run/worker/0/release"
     )
     assert told(view, played, capfd) == [line]

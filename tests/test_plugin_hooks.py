@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -267,7 +268,7 @@ def test_a_hook_runs_in_the_version_that_the_plan_was_made_with_or_not_at_all(
     site: Site, tmp_path: Path
 ) -> None:
     made = site.add("org.one", LOGS)
-    swap = f"sed -i s/1.0/2.0/ {made.info}/METADATA"
+    swap = f"sed -i s/1.0/2.0/ {shlex.quote(str(made.info))}/METADATA"
     ran = run(site, tmp_path, with_commands(job(**uses("org.one")), swap), "--isolation", "none")
     assert ran.status == 0
     assert ran.said[:2] == ["pai_init of use0", "pai_task_starts of use0"]
@@ -280,7 +281,8 @@ def test_of_two_installed_distributions_with_the_name_of_the_plans_none_is_run(
     site: Site, tmp_path: Path
 ) -> None:
     made = site.add("org.one", LOGS)
-    copy = f"cp -r {made.info} {made.info.with_name(made.info.name.replace('1.0', '0.9'))}"
+    other = made.info.with_name(made.info.name.replace("1.0", "0.9"))
+    copy = shlex.join(["cp", "-r", str(made.info), str(other)])
     ran = run(site, tmp_path, with_commands(job(**uses("org.one")), copy), "--isolation", "none")
     assert ran.said[:2] == ["pai_init of use0", "pai_task_starts of use0"]
     assert [made.info.name in line for line in ran.said[2:]] == [True, True]

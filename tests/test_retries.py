@@ -1,6 +1,7 @@
 """Failed tasks and jobs are tried again as often as the job says, and each attempt's logs are kept."""
 
 import json
+import shlex
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -176,7 +177,7 @@ def test_a_full_disk_keeps_the_last_attempt_and_its_code(tmp_path: Path) -> None
     path = write_job(tmp_path, job(worker=worker, extras={"gangAllocation": False}))
     disk = tmp_path / "disk"
     disk.mkdir()
-    script = f'mount -t tmpfs -o size=1m tmpfs {disk} && exec "$@"'
+    script = f'mount -t tmpfs -o size=1m tmpfs {shlex.quote(str(disk))} && exec "$@"'
     ended = subprocess.run(
         ["unshare", "-m", "sh", "-c", script, "sh", PROGRAM, "run", path, "--out", disk / "run"],
         cwd=tmp_path,

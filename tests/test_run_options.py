@@ -1,6 +1,7 @@
 """Options of ``run`` that say what is run, and how much of it."""
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,9 @@ def _left(folder: Path) -> list[str]:
 
 
 def test_a_dry_run_starts_nothing_and_leaves_nothing(tmp_path: Path) -> None:
-    prerequisite = {"name": "touches", "callbacks": [callback("taskStarts", f"touch {tmp_path}/touched")]}
-    worker = {"prerequisites": ["touches"], "commands": [f"touch {tmp_path}/touched"], "instances": 3}
+    touch = f"touch {shlex.quote(str(tmp_path))}/touched"
+    prerequisite = {"name": "touches", "callbacks": [callback("taskStarts", touch)]}
+    worker = {"prerequisites": ["touches"], "commands": [touch], "instances": 3}
     write_job(tmp_path, job(prerequisites=[prerequisite], worker=worker))
     done = cli("run", "job.yaml", "--dry-run", "--isolation", "none", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, ""), done.stderr

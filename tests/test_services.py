@@ -1,6 +1,7 @@
 """Services: background processes beside the user's command."""
 
 import os
+import shlex
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -67,7 +68,9 @@ def test_a_service_or_probe_for_which_no_process_can_be_made_does_not_touch_the_
     folder = tmp_path / "task"
     (folder / "work").mkdir(parents=True)
     os.mkfifo(folder / "work" / "started")
-    service = Service("s", f"read -r line < started\nrm {programs}/bash\nexit 1", probe="false")
+    service = Service(
+        "s", f"read -r line < started\nrm {shlex.quote(str(programs))}/bash\nexit 1", probe="false"
+    )
     command = f"echo > started\n{_until_logged('cannot start service')}exit 7"
     planned = replace(plan(folder, command), services=(PlannedService(0, service),))
     run = run_task(planned, env={"PATH": str(programs)})

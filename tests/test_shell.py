@@ -353,7 +353,8 @@ def test_in_a_pod_scripts_are_read_by_the_bundles_own_program(
 def test_a_command_that_takes_the_bundle_away_does_not_take_its_callbacks_away(
     tmp_path: Path, tools: Path
 ) -> None:
-    whole = plan(tmp_path / "task", f"mv {tools} {tools}.gone; exit 7", [shell("taskExits", 0, "echo over")])
+    take = shlex.join(["mv", str(tools), f"{tools}.gone"])
+    whole = plan(tmp_path / "task", f"{take}; exit 7", [shell("taskExits", 0, "echo over")])
     task = run_task(whole, LaunchOptions(tools=str(tools)))
     assert task.process.returncode == 7
     assert "over" in task.runtime_log

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import pwd
+import shlex
 import shutil
 import subprocess
 import sys
@@ -118,8 +119,8 @@ BETWEEN = [
     "echo 'put file by-sftp' | sftp -q -b - ps_server-0 > /dev/null",
     "ssh ps_server-0 cat by-scp by-sftp",
     "ssh ps_server-0 < script",
-    "stat -c '%a %n' $PAI_SSH_DIR/key $PAI_SSH_DIR/host_key $PAI_SSH_DIR/environment | sed 's|/.*/||'",
-    "head -n 3 $PAI_SSH_DIR/key; env | grep -c PRIVATE || :",
+    "cd \"$PAI_SSH_DIR\"; stat -c '%a %n' key host_key environment | sed 's|/.*/||'",
+    "head -n 3 key; env | grep -c PRIVATE || :",
 ]
 
 
@@ -138,7 +139,7 @@ def test_tasks_reach_each_other_by_name_without_any_set_up_and_no_key_stays(tmp_
         prerequisites=[greeting, token],
         worker={
             "prerequisites": ["greeting", "token"],
-            "commands": ["printf 'basename $PWD\\n' > script", *BETWEEN],
+            "commands": ["echo 'basename \"$PWD\"' > script", *BETWEEN],
         },
         secrets={"token": "not-for-anybody"},
         extras=extras,
@@ -228,7 +229,8 @@ def running(folder: Path, document: dict[str, Any]) -> Iterator[Running]:
     """Run a job whose command tells its port and waits."""
     for name in ("up", "go"):
         os.mkfifo(folder / name)
-    tell = [f"echo $PAI_CONTAINER_SSH_PORT > {folder}/up", f"cat {folder}/go"]
+    place = shlex.quote(str(folder))
+    tell = [f"echo $PAI_CONTAINER_SSH_PORT > {place}/up", f"cat {place}/go"]
     document["taskRoles"]["worker"]["commands"] = tell
     with subprocess.Popen(
         [PROGRAM, "run", write_job(folder, document), "--out", folder / "run", "--isolation", "none"],
@@ -292,7 +294,7 @@ def test_an_sshd_that_is_killed_starts_again(tmp_path: Path) -> None:
 
 
 LATE = [
-    f"{sys.executable} - <<'END'",
+    f"{shlex.quote(sys.executable)} - <<'END'",
     "import os, pathlib, time",
     "log = pathlib.Path(os.environ['LEADER']) / 'logs/runtime.log'",
     "while 'ssh barrier: waiting' not in log.read_text(): time.sleep(0.05)",
@@ -303,7 +305,10 @@ LATE = [
 
 def _with_a_late_task(tmp_path: Path, late: list[str], **parameters: Any) -> dict[str, Any]:
     leader = tmp_path / "run/worker/0"
-    prerequisite = {"name": "late", "callbacks": [callback("taskStarts", f"export LEADER={leader}", *late)]}
+    prerequisite = {
+        "name": "late",
+        "callbacks": [callback("taskStarts", f"export LEADER={shlex.quote(str(leader))}", *late)],
+    }
     document = job(
         prerequisites=[prerequisite],
         worker={"commands": ["echo went on"], "completion": {"minSucceededInstances": -1}},
@@ -361,7 +366,7 @@ def test_the_barrier_names_a_task_that_does_not_come(tmp_path: Path, policy: str
     assert ("went on" in ended.stdout) == (policy == "ignore")
 
 
-LISTENS = f"""{sys.executable} - >/dev/null 2>&1 <<'END'
+LISTENS = f"""{shlex.quote(sys.executable)} - >/dev/null 2>&1 <<'END'
 import os, signal, socket
 server = socket.create_server(("127.0.0.1", int(os.environ["PAI_CONTAINER_SSH_PORT"])))
 if os.fork() == 0:

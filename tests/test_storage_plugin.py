@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -464,7 +465,10 @@ def test_a_link_of_this_machine_is_no_conflict_where_the_paths_are_apart(tmp_pat
         {"name": "inner", "mountPath": f"{tmp_path}/link"},
         {"name": "outer", "mountPath": f"{tmp_path}/place"},
     )
-    document["taskRoles"]["worker"]["commands"] = [f"cd {tmp_path}", "touch link/in place/out"]
+    document["taskRoles"]["worker"]["commands"] = [
+        f"cd {shlex.quote(str(tmp_path))}",
+        "touch link/in place/out",
+    ]
     given = [word for name in ("inner", "outer") for word in ("--storage", f"{name}={tmp_path / name}")]
     ended = _run(tmp_path, document, *given)
     assert ended.returncode == 0, ended.stderr
@@ -623,7 +627,7 @@ def test_start_checks_that_what_is_mounted_is_what_was_asked_for(
         "storage, read-only": named_storage(TASK, "data", str(path), read_only=True),
         "nfs": nfs_export(TASK, "server", "/%USER", str(path), read_only=False),
     }[asked]
-    before = before.replace("{path}", f"'{path}'")
+    before = before.replace("{path}", shlex.quote(str(path)))
     ended = _checked(argv, mount, before)
     assert ended.returncode == code, ended.stderr
     assert words.replace("{path}", str(path)) in ended.stdout + ended.stderr
@@ -634,7 +638,7 @@ def test_a_link_to_where_it_is_mounted_is_as_good(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
     mount = named_storage(TASK, "data", str(tmp_path / "link"))
-    ended = _checked(["sh"], mount, f"mount -t tmpfs none {tmp_path}/real")
+    ended = _checked(["sh"], mount, f"mount -t tmpfs none {shlex.quote(str(tmp_path))}/real")
     assert ended.returncode == 0, ended.stderr
 
 

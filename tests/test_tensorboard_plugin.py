@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import socket
@@ -360,12 +361,11 @@ def test_scalars_of_two_runs_are_read_while_the_job_runs_and_while_it_lingers(tm
         "callbacks": [callback("taskStarts", "export EVAL=$PAI_WORK_DIR/eval")],
     }
     logdir = {"learning": "train", "judged": "$EVAL"}
+    train = shlex.join([sys.executable, f"{tmp_path}/trains.py", f"{tmp_path}/go on"])
     worker = {
         "instances": 2,
         "prerequisites": ["output"],
-        "commands": [
-            f"[ $PAI_TASK_INDEX = 1 ] || exec {sys.executable} {tmp_path}/trains.py '{tmp_path}/go on'"
-        ],
+        "commands": [f"[ $PAI_TASK_INDEX = 1 ] || exec {train}"],
     }
     document = job(
         extras=extra(logdir=logdir, linger_minutes=60), worker=worker, prerequisites=[prerequisite]

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import sys
 from pathlib import Path
 
@@ -73,8 +74,10 @@ def test_a_step_in_any_language_sets_variables_through_the_file(tmp_path: Path) 
 
 
 def test_a_step_registers_a_new_secret_that_is_masked_at_once(tmp_path: Path) -> None:
-    script = "token=fresh-$((20 + 3))-token\necho $token > $PAI_MASK\necho it is $token\nexport TOKEN=$token"
-    command = "echo and $TOKEN; echo secret-of-the-command > $PAI_MASK; echo now secret-of-the-command"
+    script = (
+        'token=fresh-$((20 + 3))-token\necho $token > "$PAI_MASK"\necho it is $token\nexport TOKEN=$token'
+    )
+    command = 'echo and $TOKEN; echo secret-of-the-command > "$PAI_MASK"; echo now secret-of-the-command'
     run = run_task(plan(tmp_path, command, [shell("taskStarts", 0, script)]))
     assert "it is ******" in run.runtime_log
     assert run.stdout_log == b"and ******\nnow ******\n"
@@ -131,9 +134,9 @@ def test_one_task_of_ten_thousand_starts_and_can_read_where_its_peers_are(tmp_pa
     document["folder"] = str(tmp_path / "worker/9999")
     document["command"]["script"] = (
         "echo $PAI_TASK_INDEX $PAI_TASKS_NUM $PAI_HOST_IP_worker_0 ${PAI_HOST_IP_worker_9998-unset}\n"
-        ". $PAI_TASKS_SCRIPT\n"
+        '. "$PAI_TASKS_SCRIPT"\n'
         "echo $PAI_HOST_IP_worker_9998 ${#PAI_TASK_ROLE_worker_HOST_LIST}\n"
-        f"{sys.executable} - <<'END'\nimport json, os\n"
+        f"{shlex.quote(sys.executable)} - <<'END'\nimport json, os\n"
         "print(json.load(open(os.environ['PAI_TASKS_FILE']))['PAI_PORT_LIST_worker_9998_http'])\nEND\n"
     )
     run = run_task(plan(tmp_path / "worker/9999"), plan_text=json.dumps(document))

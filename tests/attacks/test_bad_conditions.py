@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -89,9 +90,9 @@ def test_a_folder_that_has_been_removed_is_told_in_a_line(there: Path, command: 
     gone = there / "gone"
     gone.mkdir()
     script = 'cd "$0" && rmdir "$0" && exec "$@"'
-    ended = subprocess.run(
-        ["sh", "-c", script, gone, *line(command, there)], capture_output=True, text=True, check=False
-    )
+    # By Python: where its path has a space, the script begins as one of a shell, which has its own message.
+    argv = ["sh", "-c", script, gone, sys.executable, *line(command, there)]
+    ended = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stdout) == (2, "")
     assert len(ended.stderr.splitlines()) == 1
     assert not (there / "new").exists()
@@ -223,7 +224,10 @@ def test_analyze_refuses_a_device_and_takes_a_pipe() -> None:
     assert ended.returncode == 2
     assert "Traceback" not in ended.stderr
     piped = subprocess.run(
-        ["bash", "-c", f"{PROGRAM} analyze <(echo nothing)"], capture_output=True, text=True, check=False
+        ["bash", "-c", f"{shlex.quote(str(PROGRAM))} analyze <(echo nothing)"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert (piped.returncode, piped.stderr) == (1, "")
 
@@ -249,8 +253,8 @@ def test_a_run_that_succeeds_on_a_disk_that_is_full_by_then_has_succeeded(tmp_pa
     path = write_job(tmp_path, job(worker=worker))
     disk = tmp_path / "disk"
     disk.mkdir()
-    show = f"{PROGRAM} ps {disk}/run --json"
-    script = f'mount -t tmpfs -o size=2m tmpfs {disk} && "$@" >&2; echo $?; {show}'
+    show = shlex.join([str(PROGRAM), "ps", f"{disk}/run", "--json"])
+    script = f'mount -t tmpfs -o size=2m tmpfs {shlex.quote(str(disk))} && "$@" >&2; echo $?; {show}'
     argv: list[str | Path] = ["unshare", "-m", "sh", "-c", script, "sh", PROGRAM, "run", path]
     ended = subprocess.run(
         [*argv, "--out", disk / "run", "--isolation", "none"], capture_output=True, text=True, check=False

@@ -1,5 +1,6 @@
 """Definitions that would pass for ones of a place that a policy allows."""
 
+import json
 from hashlib import sha256
 from pathlib import Path
 
@@ -88,9 +89,12 @@ def test_a_path_that_leads_to_any_file_of_the_machine_has_no_message_repeat_what
         (folder / "file").write_text(content)
         required = {"name": "x", "type": "data", "require": ["./file"]}
         paths.append(write_job(folder, job(prerequisites=[required], worker={"prerequisites": ["x"]})))
-    for ended in cli_each(["validate", *paths], ["validate", "--json", *paths]):
+    files = [str(path.parent / "file") for path in paths]
+    lines, document = cli_each(["validate", *paths], ["validate", "--json", *paths])
+    assert all(file in lines.stderr for file in files)
+    assert all(json.dumps(file)[1:-1] in document.stdout for file in files)
+    for ended in (lines, document):
         assert ended.returncode == 1
-        assert all(str(path.parent / "file") in ended.stdout + ended.stderr for path in paths)
         assert "hunter2" not in ended.stdout + ended.stderr
         assert "4222" not in ended.stdout + ended.stderr
 

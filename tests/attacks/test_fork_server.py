@@ -6,6 +6,7 @@ import json
 import os
 import re
 import select
+import shlex
 import signal
 import socket
 import subprocess
@@ -192,8 +193,9 @@ def test_all_tasks_begin_with_the_same(tmp_path: Path, launcher: Launcher) -> No
     )
     if is_met("ptrace"):  # nobody else can look at the supervisor's
         show += "; cd /proc/$PPID/fd && for f in *; do readlink $f; done"
+    command = f'cd {shlex.quote(str(tmp_path))}; {{ {show}; }} > "$PAI_WORK_DIR/here"'
     for name in ("first", "second"):
-        assert launch(launcher, tmp_path / name, f"cd {tmp_path}; {{ {show}; }} > $PAI_WORK_DIR/here") == 0
+        assert launch(launcher, tmp_path / name, command) == 0
     first, second = ((tmp_path / name / "work/here").read_text() for name in ("first", "second"))
     assert _without_numbers(first.replace("/first", "/second")) == _without_numbers(second)
 

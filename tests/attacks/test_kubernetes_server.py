@@ -1,6 +1,7 @@
 """A hostile or broken API server, and what others in its namespace may do, seen through the real commands."""
 
 import json
+import shlex
 import signal
 import subprocess
 import threading
@@ -261,7 +262,8 @@ def test_a_token_that_expires_while_a_run_is_followed_is_asked_for_again(
     answer = (
         '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"%s"}}'
     )
-    plugin.write_text(f"#!/bin/sh\necho x >>{asked}\nprintf '{answer}' \"$(cat {token})\"\n")
+    go = f"cd {shlex.quote(str(tmp_path))}"
+    plugin.write_text(f"#!/bin/sh\n{go}\necho x >>asked\nprintf '{answer}' \"$(cat token)\"\n")
     plugin.chmod(0o755)
     token.write_text(TOKEN)
     server.kubeconfig(

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -434,12 +435,13 @@ def installed(tmp_path: Path) -> Path:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True, timeout=60)
     (packages,) = environment.glob("lib/python*/site-packages")
     ours = sysconfig.get_path("purelib")
-    (packages / "ours.pth").write_text(f"import site; site.addsitedir({ours!r})\n")
+    (packages / "ours.pth").write_text(f"import site; site.addsitedir({ours!a})\n")
     (packages / "refused.pth").write_text("import sys; sys.by_pth = True\n")
     (packages / "sitecustomize.py").write_text("import sys; sys.by_site = True\n")
-    script = environment / "bin" / "pai-runtime"
+    script, python = environment / "bin" / "pai-runtime", shlex.quote(str(environment / "bin" / "python"))
     script.write_text(
-        f"#!{environment}/bin/python\nimport sys\nassert sys.by_pth\n"
+        f"#!/bin/sh\n'''exec' {python} \"$0\" \"$@\"\n' '''\n"  # as pip has it where a path has a space
+        "import sys\nassert sys.by_pth\n"
         "from pai_runtime.console_script import main\nsys.exit(main())\n"
     )
     script.chmod(0o755)

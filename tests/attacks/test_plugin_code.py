@@ -6,6 +6,7 @@ import json
 import marshal
 import os
 import re
+import shlex
 import subprocess
 import sys
 import zipfile
@@ -493,7 +494,8 @@ def pai_task_exits(use, task):
 def test_a_hook_does_not_run_code_that_the_task_has_changed(site: Site, tmp_path: Path, file: str) -> None:
     made = site.add("org.one", "import org_one.sub\n" + HOOK, files={"{package}/sub.py": ""})
     document = job(**uses("org.one"))
-    document["taskRoles"]["worker"]["commands"] = [f"cat >> {made.package}/{file} <<'END'\n{EVIL}END\n"]
+    change = f"cat >> {shlex.quote(str(made.package))}/{file} <<'END'\n{EVIL}END\n"
+    document["taskRoles"]["worker"]["commands"] = [change]
     ran = site.cli("run", write_job(tmp_path, document), "--isolation", "none", "--out", tmp_path / "run")
     assert ran.returncode == 0, ran.stderr
     log = (tmp_path / "run/worker/0/logs/runtime.log").read_text()
@@ -659,11 +661,11 @@ def test_a_distribution_that_runs_code_at_every_start_of_python_is_named(
 
 
 SETTINGS = "[core]\n  hooksPath = {mount}/hooks\n"
-GIT_HOOK = {"hooks/post-checkout": "#!/bin/sh\ntouch {mount}/evil\n"}
+GIT_HOOK = {"hooks/post-checkout": "#!/bin/sh\ntouch '{mount}/evil'\n"}
 PLANTED: dict[str, dict[str, str]] = {
     "home": {".gitconfig": SETTINGS, **GIT_HOOK},
     "home/.config": {"git/config": SETTINGS, **GIT_HOOK},
-    "home/bin": {"git": "#!/bin/sh\ntouch {mount}/evil\nexit 1\n"},
+    "home/bin": {"git": "#!/bin/sh\ntouch '{mount}/evil'\nexit 1\n"},
 }
 
 

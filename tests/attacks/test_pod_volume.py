@@ -166,7 +166,7 @@ def test_nor_is_the_environment_that_the_command_is_installed_in(pod: PodFolder,
     environment = tmp_path / "environment"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
     (packages,) = environment.glob("lib/python*/site-packages")
-    (packages / "ours.pth").write_text(f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n")
+    (packages / "ours.pth").write_text(f"import site; site.addsitedir({sysconfig.get_path('purelib')!a})\n")
     start = "from pai_runtime.console_script import main; main()"
     done = subprocess.run(
         [environment / "bin/python", "-c", start, "init"],

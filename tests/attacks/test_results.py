@@ -1,6 +1,7 @@
 """The result of a task is that of its command, whatever a callback, a plugin or a kill does (promise 4)."""
 
 import json
+import shlex
 import signal
 import sys
 from dataclasses import replace
@@ -77,7 +78,11 @@ def test_what_needs_a_runtime_that_is_gone_is_said_and_changes_no_result(tmp_pat
         shell("taskExits", 1, "echo over"),
     ]
     service = PlannedService(1, Service("web", "sleep 1000", linger=0.1))
-    whole = replace(plan(tmp_path / "task", f"rm {python}; exit 7", steps), services=(service,), hold=0.1)
+    whole = replace(
+        plan(tmp_path / "task", f"rm {shlex.quote(str(python))}; exit 7", steps),
+        services=(service,),
+        hold=0.1,
+    )
     task = run_task(whole, options, module="tests.supervisor_without_files")
     assert task.process.returncode == 7
     assert (task.record["outcome"], task.record["callbackFailureCount"]) == ("failed", 1)
@@ -207,7 +212,7 @@ def test_a_record_that_a_task_has_forged_before_it_killed_its_supervisor_does_no
 
 @pytest.mark.parametrize("value", [r"platform\0some-value", r"\0\0\0\0", r"\0platform\0"])
 def test_no_value_that_is_to_be_hidden_keeps_exit_callbacks_from_running(tmp_path: Path, value: str) -> None:
-    steps = [shell("taskStarts", 0, f"printf '{value}\\n' > $PAI_MASK; export SET=1")]
+    steps = [shell("taskStarts", 0, f"printf '{value}\\n' > \"$PAI_MASK\"; export SET=1")]
     steps += [shell("taskExits", number, f"export SET={number}; echo {number} >> ran") for number in (0, 1)]
     run = run_task(plan(tmp_path, "true", steps, {"A": "some-value"}))
     assert (run.process.returncode, (tmp_path / "work/ran").read_text()) == (0, "1\n0\n")

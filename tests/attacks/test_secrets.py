@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shlex
 import subprocess
 import sys
 from functools import cache
@@ -29,7 +30,8 @@ PEM = "\n".join(
 PASSWORD = 'it\'s <b>a</b> "pass", w\u00f6rd: #$HOME/`id` 100% & ~back\\slash\u20ac|'
 LONG = "".join(_RANDOM.choices([chr(code) for code in range(33, 127)], k=3000)).strip()
 
-_PYTHON = f'{sys.executable} -c \'import base64, html, json, os, urllib.parse as u; v = os.environ["V"]; '
+_PYTHON = shlex.quote(sys.executable)
+_PYTHON += ' -c \'import base64, html, json, os, urllib.parse as u; v = os.environ["V"]; '
 SHOWN = [
     'printf %s "$V"',
     'printf %s "$V" | sed "s/^/        /"',

@@ -3,6 +3,7 @@
 import json
 import os
 import resource
+import shlex
 import signal
 import subprocess
 import sys
@@ -97,9 +98,8 @@ sys.exit(main())
 
 
 def overdue(folder: Path, *options: str) -> subprocess.Popen[str]:
-    path = write_job(
-        folder, job(worker={"commands": ["kill -STOP $PPID", f"echo > {folder}/up", "sleep 1000"]})
-    )
+    tell = f"echo > {shlex.quote(str(folder))}/up"
+    path = write_job(folder, job(worker={"commands": ["kill -STOP $PPID", tell, "sleep 1000"]}))
     argv = [
         sys.executable,
         "-c",
@@ -160,29 +160,29 @@ class TestMask:
 
     @pytest.mark.parametrize("size", [65537, 200_000, 5_000_000])
     def test_any_amount_at_once_holds_nobody_up(self, tmp_path: Path, size: int) -> None:
-        command = f"head -c {size} /dev/zero | tr '\\0' x > $PAI_MASK; echo done"
+        command = f"head -c {size} /dev/zero | tr '\\0' x > \"$PAI_MASK\"; echo done"
         run = run_task(plan(tmp_path, command))
         assert (run.process.returncode, run.stdout) == (0, b"done\n")
 
     def test_more_than_the_bound_is_an_error_that_is_said(self, tmp_path: Path) -> None:
-        run = run_task(plan(tmp_path, "(yes a-value-of-many | head -c 1000000 > $PAI_MASK) || :"))
+        run = run_task(plan(tmp_path, '(yes a-value-of-many | head -c 1000000 > "$PAI_MASK") || :'))
         assert any(line.startswith("[ERROR]") and "$PAI_MASK" in line for line in run.runtime_log)
 
     def test_a_value_that_comes_in_two_pieces_is_masked_whole(self, tmp_path: Path) -> None:
-        command = "printf first-half > $PAI_MASK; echo; printf -- '-second-half\\n' > $PAI_MASK"
+        command = 'printf first-half > "$PAI_MASK"; echo; printf -- \'-second-half\\n\' > "$PAI_MASK"'
         command += "; echo first-half-second-half"
         run = run_task(plan(tmp_path, command))
         assert run.stdout.split() == [b"******"]
 
     def test_a_program_that_a_step_starts_finds_it_too(self, tmp_path: Path) -> None:
-        program = "import os; os.system('echo hide-this-value > $PAI_MASK')"
+        program = "import os; print('hide-this-value', file=open(os.environ['PAI_MASK'], 'w'))"
         closed = f"import subprocess, sys; subprocess.run([sys.executable, '-c', \\\"{program}\\\"])"
         run = run_task(plan(tmp_path, f'python3 -c "{closed}"\necho hide-this-value'))
         assert run.stdout == b"******\n"
 
     def test_a_process_that_outlives_its_step_finds_it_too(self, tmp_path: Path) -> None:
         make_fifo(tmp_path, "go")
-        late = "(read -r line < go; echo hide-this-value >> $PAI_MASK; echo > told) &"
+        late = '(read -r line < go; echo hide-this-value >> "$PAI_MASK"; echo > told) &'
         script = f"mkfifo told\n{late}"
         command = "echo > go; read -r line < told; echo hide-this-value"
         run = run_task(plan(tmp_path, command, [shell("taskStarts", 0, script)]))

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -53,7 +54,7 @@ OF_A_TASK = {
     "files": "rm -rf ../files; ln -s {victim} ../files",
     "logs": "mv ../logs ../l2; ln -s {victim} ../logs",
     "private": "rm -rf ../private; ln -s {victim} ../private",
-    "work": "cd /; mv $PAI_WORK_DIR ${{PAI_WORK_DIR}}2; ln -s {victim} $PAI_WORK_DIR",
+    "work": 'cd /; mv "$PAI_WORK_DIR" "${{PAI_WORK_DIR}}2"; ln -s {victim} "$PAI_WORK_DIR"',
     "the record": "cd ..; for f in exit.yaml .exit.yaml.part; do rm -f $f; ln -s {victim}/exit.yaml $f; done",
     "a hard link": "cd ..; for f in .exit.yaml.part state.json; do rm -f $f; ln {victim}/exit.yaml $f; done",
     "the folder itself": (
@@ -76,7 +77,8 @@ def test_a_link_in_a_tasks_folder_leads_nobody_elsewhere(
 ) -> None:
     """Each in one task that succeeds, and in one that fails and is tried again."""
     before = contents(victim)
-    commands = [command.format(victim=victim, run=tmp_path / "run") for command in links.values()]
+    places = {"victim": shlex.quote(str(victim)), "run": shlex.quote(str(tmp_path / "run"))}
+    commands = [command.format(**places) for command in links.values()]
     cases = "".join(f"{number}) ( {command} ) ;; " for number, command in enumerate(commands))
     ended = run(
         tmp_path,
@@ -94,7 +96,7 @@ def test_a_link_in_a_tasks_folder_leads_nobody_elsewhere(
 
 @isolated
 def test_a_retry_is_made_whatever_the_task_has_put_in_its_way(tmp_path: Path, victim: Path) -> None:
-    command = f"ln -s {victim} ../attempts; echo try $FC_TASK_ATTEMPT_ID; exit 1"
+    command = f"ln -s {shlex.quote(str(victim))} ../attempts; echo try $FC_TASK_ATTEMPT_ID; exit 1"
     ended = run(tmp_path, command, taskRetryCount=1)
     assert (ended.returncode, ended.stdout) == (1, "try 0\ntry 1\n"), ended.stderr
 
@@ -111,7 +113,8 @@ def test_a_retry_is_made_whatever_rights_the_task_has_left_itself(
 
 @isolated
 def test_of_its_run_a_task_sees_its_own_folder_and_none_of_the_runtimes_files(tmp_path: Path) -> None:
-    ended = run(tmp_path, f"ls -A {tmp_path}/run {tmp_path}/run/worker .. /usr/local/pai", instances=2)
+    command = shlex.join(["ls", "-A", f"{tmp_path}/run", f"{tmp_path}/run/worker", "..", "/usr/local/pai"])
+    ended = run(tmp_path, command, instances=2)
     assert ended.returncode == 0, ended.stderr
     seen = {line.partition("| ")[2] for line in ended.stdout.splitlines()}
     assert not seen & {
@@ -274,7 +277,9 @@ def test_a_task_sees_neither_the_engine_nor_into_its_supervisor(tmp_path: Path) 
 @isolated
 def test_the_supervisor_leaves_no_core_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "up")
-    path = write_job(tmp_path, job(worker={"commands": [f"echo > {tmp_path}/up", "exec sleep 1000"]}))
+    path = write_job(
+        tmp_path, job(worker={"commands": [f"echo > {shlex.quote(str(tmp_path))}/up", "exec sleep 1000"]})
+    )
     script = 'ulimit -c unlimited; exec "$@"'
     argv = ["sh", "-c", script, "sh", PROGRAM, "run", path, "--out", tmp_path / "run", "--isolation", "none"]
     with subprocess.Popen(list(map(str, argv)), stderr=subprocess.DEVNULL) as engine:
@@ -388,7 +393,7 @@ class TestFolder:
         before = contents(victim)
         script = "from pathlib import Path; from pai_runtime.task.folder import Folder\n"
         script += f"Folder.at(Path({str(tmp_path)!r})).remove('private')"
-        mount = f'mount --bind {victim} {tmp_path / place} && exec "$@"'
+        mount = f'{shlex.join(["mount", "--bind", str(victim), str(tmp_path / place)])} && exec "$@"'
         argv = ["unshare", "-m", "sh", "-c", mount, "sh", sys.executable, "-c", script]
         subprocess.run(argv, capture_output=True, check=False)
         assert contents(victim) == before

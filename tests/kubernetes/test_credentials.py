@@ -2,6 +2,7 @@
 
 import base64
 import json
+import shlex
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -183,7 +184,7 @@ def test_a_command_that_cannot_be_asked_is_told(plugin: Plugin, change: dict[str
 
 def test_a_command_with_a_relative_path_is_beside_the_kubeconfig(plugin: Plugin) -> None:
     script = plugin.folder / "login"
-    script.write_text(f'#!/bin/sh\nexec {sys.executable} "${{0%/*}}/plugin.py"\n')
+    script.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "${{0%/*}}/plugin.py"\n')
     script.chmod(0o755)
     with ApiServer() as server:
         access = plugin.access(server, command="./login")
