@@ -103,6 +103,17 @@ def _makes_user_namespaces() -> bool:
         return _works(*namespaces, "sh", "-ec", f"cd '{folder}'; {script}")
 
 
+def _nests_overlays() -> bool:
+    """As a run in a task of a run does: an overlay of an overlay of this machine's root."""
+    over = "mount -t overlay -o lowerdir={},upperdir={}/up,workdir={}/work none {}/at"
+    layers = [over.format(lower, *[layer] * 3) for lower, layer in (("/usr/bin", "one"), ("one/at", "two"))]
+    script = f"mkdir -p one/up one/work one/at two/up two/work two/at; {'; '.join(layers)}"
+    with tempfile.TemporaryDirectory() as folder:
+        return _works(
+            "unshare", "--user", "--map-root-user", "--mount", "sh", "-ec", f"cd '{folder}'; {script}"
+        )
+
+
 def _mounts_fuse() -> bool:
     with tempfile.TemporaryDirectory() as folder:
         return _works(sys.executable, "-c", FUSE, folder, "true")
@@ -149,6 +160,7 @@ RIGHTS: Final[Mapping[str, Need]] = {
     "root": Need(lambda: os.geteuid() == 0, "run them as root"),
     "mounts": Need(lambda: _works(*MOUNT_NAMESPACE, "mount", "-t", "tmpfs", "none", "/tmp"), _PRIVILEGED),
     "user namespaces": Need(_makes_user_namespaces, _PRIVILEGED),
+    "nested overlays": Need(_nests_overlays, "a machine whose root is no overlay"),
     "FUSE": Need(_mounts_fuse, f"{_PRIVILEGED}, as root"),
     "memory cgroup": Need(_makes_memory_cgroup, f"{_PRIVILEGED}, as root"),
     "clone3": Need(_knows_clone3, _PRIVILEGED),

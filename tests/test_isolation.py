@@ -316,6 +316,7 @@ def test_a_folder_with_mounts_in_it_is_as_writable_as_any_other(tmp_path: Path) 
     assert (written / "inner/deep").read_text() == "more\n"
 
 
+@pytest.mark.needs("nested overlays")
 def test_a_run_in_a_task_is_isolated_too(tmp_path: Path) -> None:
     inner = write_job(tmp_path, job(worker={"commands": ["mkdir /of-inner"]}), "inner.yaml")
     run = shlex.join([str(PROGRAM), "run", str(inner), "--out", "inner", "--isolation", "required"])

@@ -1,5 +1,6 @@
 """A log is read while it is written: nothing is lost and nothing comes twice, whatever becomes of it."""
 
+import os
 from pathlib import Path
 from threading import Thread
 from unittest.mock import patch
@@ -61,6 +62,26 @@ def test_nothing_is_lost_to_rotations_while_it_is_read(tmp_path: Path) -> None:
     while writer.is_alive():
         read += follower.read(1000)
     assert read + all_of(follower) == expected
+
+
+def test_what_is_written_while_a_hole_is_looked_for_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "current"
+    log.write_bytes(b"first\n")
+    follower = LogFollower(tmp_path, "current")
+    assert follower.read(100) == b"first\n"
+    seek = os.lseek
+
+    def look(fd: int, offset: int, whence: int) -> int:
+        try:
+            return seek(fd, offset, whence)
+        finally:
+            if whence == os.SEEK_DATA and log.stat().st_size == len(b"first\n"):
+                log.write_bytes(b"first\nsecond\n")
+
+    monkeypatch.setattr(os, "lseek", look)
+    assert all_of(follower) == b"second\n"
 
 
 def test_no_more_is_read_at_a_time_than_is_asked_for(tmp_path: Path) -> None:

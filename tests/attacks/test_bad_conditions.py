@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pai_runtime.cli import FEWEST_FILES
+from pai_runtime.cli import FEWEST_FILES, LEAST_MEMORY
 from tests.played_run import PlayedRun
 from tests.support import PROGRAM, cli, in_turn, job, write_job
 
@@ -98,10 +98,14 @@ def test_a_folder_that_has_been_removed_is_told_in_a_line(there: Path, command: 
     assert not (there / "new").exists()
 
 
-@pytest.mark.parametrize(("command", "most"), in_turn([*SHOWING, "run"], [10, 15, 20, FEWEST_FILES - 1]))
-def test_too_few_files_that_may_be_open_are_told_in_a_line(there: Path, command: str, most: int) -> None:
+FILES = [f"-n {most}" for most in (10, 15, 20, FEWEST_FILES - 1)]
+TOO_LITTLE = [*FILES, f"-v {LEAST_MEMORY - 1}", "-v 30000"]
+
+
+@pytest.mark.parametrize(("command", "limit"), in_turn([*SHOWING, "run"], TOO_LITTLE))
+def test_too_little_of_files_or_memory_is_told_in_a_line(there: Path, command: str, limit: str) -> None:
     ended = subprocess.run(
-        ["bash", "-c", f'ulimit -n {most}; exec "$@"', "-", *line(command, there)],
+        ["bash", "-c", f'ulimit {limit}; exec "$@"', "-", *line(command, there)],
         capture_output=True,
         text=True,
         check=False,
@@ -111,10 +115,11 @@ def test_too_few_files_that_may_be_open_are_told_in_a_line(there: Path, command:
     assert not (there / "new").exists()
 
 
+@pytest.mark.parametrize("limit", [f"-n {FEWEST_FILES}", f"-v {LEAST_MEMORY}"])
 @pytest.mark.parametrize("command", [*SHOWING, "run"])
-def test_the_fewest_files_are_enough(there: Path, command: str) -> None:
+def test_the_least_of_it_is_enough(there: Path, command: str, limit: str) -> None:
     ended = subprocess.run(
-        ["bash", "-c", f'ulimit -n {FEWEST_FILES}; exec "$@"', "-", *line(command, there)],
+        ["bash", "-c", f'ulimit {limit}; exec "$@"', "-", *line(command, there)],
         capture_output=True,
         text=True,
         check=False,

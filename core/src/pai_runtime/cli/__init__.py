@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from resource import RLIMIT_NOFILE, getrlimit
+from resource import RLIM_INFINITY, RLIMIT_AS, RLIMIT_NOFILE, getrlimit
 from typing import Any, NoReturn
 
 from pai_runtime import __version__
@@ -62,6 +62,8 @@ _MOST_DIGITS = 4
 _WIDTH = 80
 FEWEST_FILES = 32
 """Files that this process, with what it starts, must be allowed to have open."""
+LEAST_MEMORY = 131_072
+"""Kilobytes of virtual memory that each of these processes must be allowed to have."""
 
 
 def main() -> int:
@@ -117,6 +119,12 @@ def _surroundings_fault() -> str | None:
     if most < FEWEST_FILES:
         return (
             f"the limit of open files is {most}; at least {FEWEST_FILES} are needed: ulimit -n {FEWEST_FILES}"
+        )
+    memory, _ = getrlimit(RLIMIT_AS)
+    if memory != RLIM_INFINITY and memory < LEAST_MEMORY * 1024:
+        return (
+            f"the limit of virtual memory is {memory // 1024} kB; "
+            f"at least {LEAST_MEMORY} are needed: ulimit -v {LEAST_MEMORY}"
         )
     try:
         Path.cwd()

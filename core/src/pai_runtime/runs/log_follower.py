@@ -197,9 +197,9 @@ def _unchanged(found: os.stat_result, passed: os.stat_result) -> bool:
 
 def _next_data(fd: int, offset: int) -> tuple[int, int]:
     """Where the file goes on, if a hole begins here, and where the next one does, or it ends."""
+    size = os.fstat(fd).st_size  # before: what is written meanwhile is no hole
     try:
         begin = os.lseek(fd, offset, os.SEEK_DATA)
         return begin, os.lseek(fd, begin, os.SEEK_HOLE)
     except OSError:  # nothing but a hole follows
-        end = max(offset, os.lseek(fd, 0, os.SEEK_END))
-        return end, end
+        return max(offset, size), max(offset, size)
