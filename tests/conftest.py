@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from pai_kubernetes.api import hidden
 from pai_runtime.bundle.make import make_bundle
 from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY
@@ -66,6 +67,12 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     """No test reads or changes what the user of this machine has in the cache, or has kept of runs."""
     os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
     os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+
+
+@pytest.fixture(autouse=True)
+def _hidden_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one test hides in the texts of servers, no other test misses there."""
+    monkeypatch.setattr(hidden, "_HIDDEN", hidden._Hidden())
 
 
 @pytest.fixture(scope="session")

@@ -41,7 +41,7 @@ class Keeper:
         self._say = say
         self._states: Sequence[tuple[str, int, str]] = ()
         self._asked: set[str] = set()
-        self._ended: queue.Queue[tuple[RunTask, TaskPod]] = queue.Queue()
+        self._ended: queue.Queue[tuple[RunTask, TaskPod] | None] = queue.Queue()
         threading.Thread(target=self._read_ended, daemon=True, name=f"keeper {kept.path.name}").start()
 
     def output(self, pod: TaskPod, log: LogName, data: bytes) -> None:
@@ -71,16 +71,16 @@ class Keeper:
         with self._ended.all_tasks_done:
             self._ended.all_tasks_done.wait_for(lambda: not self._ended.unfinished_tasks, _WAIT)
         self._kept = None
+        self._ended.put(None)
 
     def _keep_record(self, task: RunTask) -> None:
         found = self._record_of(task)
         self._try(lambda kept: kept.keep_record(task.name, found))
 
     def _read_ended(self) -> None:
-        while True:
-            task, pod = self._ended.get()
+        while ended := self._ended.get():
             with suppress(ApiError, ValueError):
-                self._read(task, pod)
+                self._read(*ended)
             self._ended.task_done()
 
     def _read(self, task: RunTask, pod: TaskPod) -> None:
