@@ -196,6 +196,7 @@ def test_a_crash_leaves_all_of_it_or_nothing(source: Path, volume: Path) -> None
     assert tree(volume / "bundle") == tree(source)
 
 
+@pytest.mark.needs("mounts")
 def test_a_link_for_which_there_is_no_inode_is_named_and_not_what_it_leads_to(
     source: Path, volume: Path
 ) -> None:
