@@ -211,7 +211,6 @@ sys.exit(done.returncode)
 
 @pytest.mark.needs("mounts")
 def test_what_is_mounted_below_the_logs_stays(tmp_path: Path) -> None:
-    unshare = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount", "--map-root-user"]
-    argv = [*unshare, sys.executable, "-c", _MOUNTED, str(tmp_path)]
+    argv = [*MOUNT_NAMESPACE, sys.executable, "-c", _MOUNTED, str(tmp_path)]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
