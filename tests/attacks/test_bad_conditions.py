@@ -252,7 +252,7 @@ def test_what_was_never_written_to_a_log_holds_up_none_of_its_readers(tmp_path: 
         assert ended.stdout.rstrip("\0").endswith("last\n")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
+@pytest.mark.needs("root", "mounts")
 def test_a_run_that_succeeds_on_a_disk_that_is_full_by_then_has_succeeded(tmp_path: Path) -> None:
     worker = {"instances": 3, "commands": ["cat /dev/zero > fill 2>/dev/null || sync"]}
     path = write_job(tmp_path, job(worker=worker))
