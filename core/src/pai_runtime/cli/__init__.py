@@ -72,9 +72,8 @@ def main() -> int:
     with contextlib.suppress(OSError):  # by which people find and signal it; it would be Python's
         Path("/proc/self/comm").write_text("pai-runtime", "ascii")
     keep_to_ourselves()  # before any secret is read
-    signal.signal(
-        signal.SIGCHLD, signal.SIG_DFL
-    )  # ignored, as a caller may leave it, no child can be waited for
+    # Ignored, as a caller may leave it, no child can be waited for.
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     open_streams()
     try:
         if "--print-logs" not in sys.argv:  # see `console_script`

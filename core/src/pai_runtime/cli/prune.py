@@ -10,10 +10,9 @@ from pai_runtime.cli import CANNOT_RUN
 from pai_runtime.cli.arguments import add_on, time_span
 from pai_runtime.cli.found_run import find_run
 from pai_runtime.cli.given_run import NotThere
-from pai_runtime.cli.removing import remove
+from pai_runtime.cli.removing import remove, remove_on_cluster
 from pai_runtime.document.amounts import counted, size_text
 from pai_runtime.runs.cannot_remove import CannotRemove
-from pai_runtime.runs.cluster_error import ClusterError
 from pai_runtime.runs.names import has_traces, run_folders
 from pai_runtime.runs.state import RUN, Run, Unreadable
 from pai_runtime.terminal.output import say, write_lines
@@ -57,14 +56,10 @@ def _prune_on_cluster(on: str, moment: float) -> int:
     for reader, run in open_cluster(on).runs():
         if isinstance(run, Unreadable) or run.user != user or not run.over or (run.ended or moment) >= moment:
             continue
-        try:
-            reader.remove()
-        except (CannotRemove, ClusterError) as error:
-            say(f"cannot remove {reader.named}: {error}")
-            status = CANNOT_RUN
-        else:
-            write_lines([f"removed {reader.named} on {on}"])
+        if remove_on_cluster(reader, on):
             removed += 1
+        else:
+            status = CANNOT_RUN
     write_lines([f"removed {counted(removed, 'run', 'runs')}"])
     return status
 

@@ -7,9 +7,12 @@ from pathlib import Path
 from pai_runtime.cli.found_run import find_run
 from pai_runtime.cli.given_run import NotThere
 from pai_runtime.runs.cannot_remove import CannotRemove
+from pai_runtime.runs.cluster_error import ClusterError
 from pai_runtime.runs.names import has_traces, is_among_runs
+from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.state import Run, Unreadable
 from pai_runtime.task.folder import Folder
+from pai_runtime.terminal.output import say, write_lines
 from pai_runtime.terminal.words import short_path
 
 _BLOCK = 512
@@ -25,6 +28,17 @@ def remove(folder: Path) -> int:
         raise NotThere(f"{folder} is not the directory of a run: {error.strerror}") from None
     with opened:  # what is checked is what is removed, whatever is given its name meanwhile
         return _remove(folder, Path(opened.descriptor))
+
+
+def remove_on_cluster(reader: RunReader, on: str) -> bool:
+    """Remove a run on a cluster, and say so, or why it cannot be removed; whether it was."""
+    try:
+        reader.remove()
+    except (CannotRemove, ClusterError) as error:
+        say(f"cannot remove {reader.named}: {error}")
+        return False
+    write_lines([f"removed {reader.named} on {on}"])
+    return True
 
 
 def _remove(named: Path, folder: Path) -> int:

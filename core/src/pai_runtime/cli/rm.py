@@ -7,10 +7,9 @@ from pathlib import Path
 from pai_runtime.cli import CANNOT_RUN
 from pai_runtime.cli.arguments import RUN_HELP, add_on
 from pai_runtime.cli.given_run import NotThere, reader_on_cluster
-from pai_runtime.cli.removing import remove
+from pai_runtime.cli.removing import remove, remove_on_cluster
 from pai_runtime.document.amounts import size_text
 from pai_runtime.runs.cannot_remove import CannotRemove
-from pai_runtime.runs.cluster_error import ClusterError
 from pai_runtime.runs.names import LATEST, NoSuchRun, named_run
 from pai_runtime.terminal.output import say, write_lines
 
@@ -57,12 +56,7 @@ def _remove_on_cluster(names: Sequence[str], on: str) -> int:
             status = CANNOT_RUN
         else:
             readers[reader.named] = reader
-    for name, reader in readers.items():
-        try:
-            reader.remove()
-        except (CannotRemove, ClusterError) as error:
-            say(f"cannot remove {name}: {error}")
+    for reader in readers.values():
+        if not remove_on_cluster(reader, on):
             status = CANNOT_RUN
-        else:
-            write_lines([f"removed {name} on {on}"])
     return status
