@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from errno import EEXIST
 from pathlib import Path
 
-from pai_runtime.cli import INVALID
 from pai_runtime.cli.arguments import add_job, add_policy
 from pai_runtime.cli.library import JobLibrary
 from pai_runtime.cli.overrides import add_overrides, given_overrides
@@ -18,6 +17,7 @@ from pai_runtime.document.problems import InvalidInput, Problem, Problems, near_
 from pai_runtime.host.host import Host
 from pai_runtime.job.load import load_job
 from pai_runtime.plan.planning import job_plugins
+from pai_runtime.task.exit_codes import INVALID
 from pai_runtime.task.folder import Folder
 from pai_runtime.terminal.output import report_problems, write_lines
 

@@ -4,7 +4,6 @@ import argparse
 import os
 from pathlib import Path
 
-from pai_runtime.cli import CANNOT_RUN, INVALID
 from pai_runtime.cli.arguments import add_code, add_job, add_on, add_policy
 from pai_runtime.cli.cluster_job import ClusterJob
 from pai_runtime.cli.manifest_text import manifest_text
@@ -14,6 +13,7 @@ from pai_runtime.engines.cluster import Manifests
 from pai_runtime.engines.finding import open_cluster
 from pai_runtime.job.secrets import secret_values
 from pai_runtime.runs.cannot_run import CannotRun
+from pai_runtime.task.exit_codes import CANNOT_RUN, INVALID
 from pai_runtime.terminal.output import report_problems, say, write_lines
 
 

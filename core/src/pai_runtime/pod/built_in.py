@@ -28,6 +28,7 @@ from pai_runtime.pod.init_log import InitLog
 from pai_runtime.pod.optional_storages import with_optional_storages
 from pai_runtime.pod.peers import Peers
 from pai_runtime.pod.pod_secrets import job_secrets
+from pai_runtime.task.exit_codes import INIT_FAILED, INIT_NO_IMAGE, INIT_PORT_TAKEN
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.placeholders import fill
 from pai_runtime.task.plan import Plan
@@ -46,9 +47,6 @@ FRAMEWORK_FILE: Final = "framework.json"
 
 RENDERER: Final = "userCommandRender"
 """The init plugin that takes the command from the platform."""
-
-PORT_TAKEN, NO_IMAGE = 253, 254
-"""Exit codes of the init container."""
 
 _T = TypeVar("_T")
 
@@ -129,7 +127,7 @@ def parse_framework(pod: Pod, made: Made) -> Made:
     try:
         return replace(made, framework=read_framework(document, pod.framework_uid))
     except BadFramework as error:
-        raise InitFailed(1, f"the Framework object: {error}") from None
+        raise InitFailed(INIT_FAILED, f"the Framework object: {error}") from None
 
 
 def load_config(pod: Pod, made: Made) -> Made:
@@ -169,7 +167,7 @@ def _tolerate(pod: Pod, job: Job) -> None:
     try:
         role, _ = own_task(job, pod.environment)
     except UnknownTask as error:
-        raise InitFailed(1, str(error)) from None
+        raise InitFailed(INIT_FAILED, str(error)) from None
     tolerate_what_is_not_used(job, job.roles[role], pod.host, pod.problems)
 
 
@@ -186,7 +184,7 @@ def find_peers(pod: Pod, made: Made) -> Made:
         own, names = own_task(job, pod.environment), peer_names(job, pod.peers)
         addresses = find_addresses(pod.peers, names, own, pod.environment, pod.log.say)
     except UnknownTask as error:
-        raise InitFailed(1, str(error)) from None
+        raise InitFailed(INIT_FAILED, str(error)) from None
     except BarrierFailed as error:
         raise InitFailed(error.code, str(error)) from None
     return replace(made, addresses=addresses)
@@ -203,7 +201,7 @@ def plan_task(pod: Pod, made: Made) -> Made:
         placement = _placement(pod, made, job)
         variables = engine_variables(pod.peers, own, pod.environment) if pod.peers else ()
     except (BadFramework, UnknownTask) as error:
-        raise InitFailed(1, str(error)) from None
+        raise InitFailed(INIT_FAILED, str(error)) from None
     plan = Planner(job, pod.host, made.roles, placement, pod.problems).plans(own)[own]
     pod.problems.check()
     plan = replace(plan, environment=(*plan.environment, *variables))
@@ -231,7 +229,7 @@ def check_ports(pod: Pod, made: Made) -> Made:
     from pai_runtime.pod.port_check import taken_ports
 
     if taken := taken_ports(_needed(made.plan, "the ports of the task", "runtimePlugins").ports):
-        raise InitFailed(PORT_TAKEN, *taken)
+        raise InitFailed(INIT_PORT_TAKEN, *taken)
     pod.log.say("all ports of the task are free")
     return made
 
@@ -258,7 +256,7 @@ def check_images(pod: Pod, made: Made) -> Made:
     image = fill({key: image.get(key) for key in ("uri", "auth")}, made.secrets)
     verdict = check_image(image["uri"], image["auth"], Deadline(SECONDS), pod.log.say)
     if verdict.outcome == "missing":
-        raise InitFailed(NO_IMAGE, verdict.message)
+        raise InitFailed(INIT_NO_IMAGE, verdict.message)
     pod.log.say(f"[WARNING] {verdict.message}" if verdict.outcome == "unknown" else verdict.message)
     return made
 
@@ -298,7 +296,7 @@ OF_FRAMEWORKS: Final = frozenset({"frameworkBarrier", "frameworkParser"})
 
 def _needed(made: _T | None, what: str, maker: str) -> _T:
     if made is None:
-        raise InitFailed(1, f"{what} is missing; list {maker} before this init plugin")
+        raise InitFailed(INIT_FAILED, f"{what} is missing; list {maker} before this init plugin")
     return made
 
 
@@ -315,7 +313,8 @@ def _runtime_config(pod: Pod) -> Value:
         found = "a Framework without that annotation" if pod.has_framework else "no Framework"
         expected = f"a Framework with the job in its annotation 'config', RUNTIME_CONFIG, or {where}"
         raise InitFailed(
-            1, f"cannot tell what the task runs: expected {expected}, found {found} and none of the others"
+            INIT_FAILED,
+            f"cannot tell what the task runs: expected {expected}, found {found} and none of the others",
         )
     return root
 

@@ -22,7 +22,7 @@ from pai_runtime.task.bundle import (
     VOLUME,
     image_environment,
 )
-from pai_runtime.task.exit_codes import RUNTIME_ERROR
+from pai_runtime.task.exit_codes import MOST_CODE, RUNTIME_ERROR
 from pai_runtime.task.fast_json import dumps
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.interpreter import hook_argv
@@ -123,7 +123,7 @@ def _start_again(folder: Folder, options: LaunchOptions) -> int:
 
     record = read_exit_record(folder)
     code = record.get("exitCode")
-    if type(code) is not int or not 0 <= code <= 255:  # noqa: PLR2004 - what a process can end with
+    if type(code) is not int or not 0 <= code <= MOST_CODE:
         why = "it has been started before, or the init container did not finish"
         return _cannot_run(folder, f"the init container left nothing for this container: {why}", options)
     sys.stderr.write(

@@ -12,6 +12,7 @@ from pai_runtime.pod.init_failed import InitFailed
 from pai_runtime.pod.init_process import run_init_steps
 from pai_runtime.pod.pod_secrets import platform_secrets
 from pai_runtime.pod.volume import open_to_all
+from pai_runtime.task.exit_codes import INIT_FAILED
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.layout import PLAN, SHARED, WORK
 from pai_runtime.task.placeholders import platform_path
@@ -55,13 +56,13 @@ def _left_variables(pod: Pod) -> Iterator[Variable]:
     try:
         text = pod.runtime.read(_ENVIRONMENT, _MOST_BYTES).decode()
     except UnicodeDecodeError:
-        raise InitFailed(1, f"{where}: invalid UTF-8") from None
+        raise InitFailed(INIT_FAILED, f"{where}: invalid UTF-8") from None
     for setting in parse_settings(text):
         if isinstance(setting, Setting) and not setting.is_path_entry:
             yield Variable(setting.name, setting.value, PLATFORM)
         else:
             what = "PATH+= has no meaning there" if isinstance(setting, Setting) else setting
-            raise InitFailed(1, f"{where}: {what}")
+            raise InitFailed(INIT_FAILED, f"{where}: {what}")
 
 
 def _write(folder: Folder, name: str, document: object) -> None:

@@ -35,6 +35,7 @@ from pai_runtime.pod.init_plugins import run_init_plugin
 from pai_runtime.pod.stopping import Stopped, check_stopped, raise_stopped
 from pai_runtime.pod.user_command import VARIABLE as GIVEN_COMMAND
 from pai_runtime.pod.volume import keep_from_others, open_to_all, remove_leftovers
+from pai_runtime.task.exit_codes import INIT_FAILED
 from pai_runtime.task.folder import Folder
 
 LOGS: Final = "logs"
@@ -71,7 +72,7 @@ def run_init(environment: MutableMapping[str, str], host: Callable[[], Host]) ->
     except (BadDirectory, OSError) as error:
         reason = _reason(error) if isinstance(error, OSError) else error
         os.write(2, f"pai-runtime: {printable(str(reason))}\n".encode())
-        return 1
+        return INIT_FAILED
     return code
 
 
@@ -96,7 +97,7 @@ def _logged(log: InitLog, work: Callable[[], None]) -> int:
         log.say("[ERROR] internal error of the runtime", *traceback.format_exc().splitlines())
     else:
         return 0
-    return 1
+    return INIT_FAILED
 
 
 def _reason(error: OSError) -> str:
@@ -133,7 +134,8 @@ def _init(
         if made.plan is None:
             names = ", ".join(plugin.name for plugin in plugins) or "none"
             raise InitFailed(
-                1, f"the task has no plan: expected runtimePlugins in the list of init plugins, found {names}"
+                INIT_FAILED,
+                f"the task has no plan: expected runtimePlugins in the list of init plugins, found {names}",
             )
         hand_over_task(pod, made.plan, made.secrets)
         log.say("init has succeeded: the task can start")

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from pai_runtime.cli import INVALID
 from pai_runtime.cli.library import opened_sources
 from pai_runtime.cli.marketplace.source_entry import Entry, entry_lines, with_source
 from pai_runtime.cli.policy import given_host
@@ -29,6 +28,7 @@ from pai_runtime.document.value import Value
 from pai_runtime.host.host import Host
 from pai_runtime.network.url import shown_text
 from pai_runtime.task import atomic_write
+from pai_runtime.task.exit_codes import INVALID
 from pai_runtime.terminal.output import report, report_problems, write_lines
 
 _SCHEMES = ("http://", "https://")

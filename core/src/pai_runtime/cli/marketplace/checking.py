@@ -3,7 +3,6 @@
 import argparse
 from collections.abc import Iterator, Sequence
 
-from pai_runtime.cli import INVALID
 from pai_runtime.cli.marketplace.checked_files import CheckedFiles
 from pai_runtime.cli.marketplace.checked_use import CheckedUse
 from pai_runtime.cli.marketplace.sources import given_sources
@@ -13,6 +12,7 @@ from pai_runtime.definitions.model import Definition, DefinitionFile
 from pai_runtime.document.amounts import counted
 from pai_runtime.document.problems import Problem, Problems, errors, near_miss
 from pai_runtime.document.schemas import package_schema
+from pai_runtime.task.exit_codes import INVALID
 from pai_runtime.task.record import replace
 from pai_runtime.terminal.output import report, report_problems, write_json, write_lines
 

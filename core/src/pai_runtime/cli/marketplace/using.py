@@ -4,7 +4,6 @@ import argparse
 import json
 from collections.abc import Mapping
 
-from pai_runtime.cli import INVALID
 from pai_runtime.cli.marketplace.job_text import example, job_lines
 from pai_runtime.cli.marketplace.sources import given_reference, given_sources
 from pai_runtime.definitions.model import Definition, Given
@@ -13,6 +12,7 @@ from pai_runtime.document.document import parse_document, plain_scalar
 from pai_runtime.document.problems import InvalidInput, Problems
 from pai_runtime.document.value import Value
 from pai_runtime.document.yaml_line import yaml_line
+from pai_runtime.task.exit_codes import INVALID
 from pai_runtime.terminal.output import report_problems, write_lines
 
 

@@ -29,7 +29,7 @@ from pai_runtime.runs.state import LOCAL, Run, RunOutcome
 from pai_runtime.supervisor.process_tree import adopt_orphans
 from pai_runtime.supervisor.stop import on_stop_signals
 from pai_runtime.supervisor.wake_pipe import WakePipe
-from pai_runtime.task.exit_codes import RUNTIME_ERROR
+from pai_runtime.task.exit_codes import RUNTIME_ERROR, killed_by
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.layout import SHARED
 from pai_runtime.task.own_process import keep_to_ourselves
@@ -177,7 +177,7 @@ class LocalRun:
             self._record.changed()
             self._record.show(run)
             self._view.end()
-        return run, self._decision.code if self._decision else 128 + (self._cancelled_by or 0)
+        return run, self._decision.code if self._decision else killed_by(self._cancelled_by or 0)
 
     def _turn(self, wake: WakePipe, seconds: float) -> None:
         """Wait for tasks to end, for so many seconds at most; see what that decides, and show it."""

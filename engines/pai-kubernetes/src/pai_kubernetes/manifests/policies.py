@@ -16,10 +16,8 @@ from typing import Any, Final
 from pai_kubernetes.labels import APP, INIT
 from pai_runtime.document.problems import Problem, Problems
 from pai_runtime.job.model import Job, TaskRole
+from pai_runtime.task.exit_codes import PERMANENT_INIT_CODES
 from pai_runtime.task.record import record
-
-HOPELESS_INITS: Final = (1, 2, 252, 254)
-"""Exit codes of the init container that another attempt would end with too: its input is wrong."""
 
 _MOST: Final = 2**31 - 1
 """Counts are of 32 bits."""
@@ -116,7 +114,7 @@ def _pod_failures(permanent: Collection[int], *, gang: bool, first_fails: bool) 
     hopeless = "FailJob" if first_fails else "FailIndex"
     rules = [
         {"action": disrupted, "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
-        _on_exit(hopeless, INIT, HOPELESS_INITS),
+        _on_exit(hopeless, INIT, PERMANENT_INIT_CODES),
     ]
     if permanent:
         rules.append(_on_exit(hopeless, APP, permanent))
