@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pai_runtime.bundle.errors import CannotBundle
 from pai_runtime.bundle.files import copy_file
-from pai_runtime.task.bundle import BUNDLED_CERTIFICATES, CERTIFICATES, PREFIX
+from pai_runtime.task.paths import BUNDLE, BUNDLED_CERTIFICATES, CERTIFICATES
 
 
 def add_certificates(target: Path) -> None:
@@ -14,4 +14,4 @@ def add_certificates(target: Path) -> None:
     found = next((Path(place) for place in places if place and Path(place).is_file()), None)
     if found is None:
         raise CannotBundle("this machine has no CA certificates; on Debian: apt-get install ca-certificates")
-    copy_file(found, target / BUNDLED_CERTIFICATES.removeprefix(f"{PREFIX}/"))
+    copy_file(found, target / BUNDLED_CERTIFICATES.removeprefix(f"{BUNDLE}/"))

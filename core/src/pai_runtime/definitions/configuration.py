@@ -14,10 +14,11 @@ from pai_runtime.document.value import Value
 from pai_runtime.document.written_path import written_path
 from pai_runtime.network.authorization import is_token
 from pai_runtime.network.url import shown_text
+from pai_runtime.task.paths import MACHINE
 from pai_runtime.task.record import record
 from pai_runtime.task.regular_file import open_regular
 
-MACHINE_CONFIGURATION: Final = Path("/etc/pai-runtime/marketplace.yaml")
+MACHINE_CONFIGURATION: Final = Path(MACHINE, "marketplace.yaml")
 """What the cluster has configured; the user's own sources are asked before."""
 
 SourceKind = Literal["folder", "file", "url", "marketplace"]

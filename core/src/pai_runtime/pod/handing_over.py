@@ -15,13 +15,11 @@ from pai_runtime.pod.volume import open_to_all
 from pai_runtime.task.exit_codes import INIT_FAILED
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.layout import PLAN, SHARED, WORK
+from pai_runtime.task.paths import IMAGE_BUNDLE
 from pai_runtime.task.placeholders import platform_path
 from pai_runtime.task.plan import PLATFORM, Plan, Variable
 from pai_runtime.task.record import replace
 from pai_runtime.task.variables import Setting, parse_settings
-
-BUNDLE = "/opt/pai-runtime/bundle"
-"""Where the runtime image has the bundle, unless ``PAI_RUNTIME_BUNDLE`` says where."""
 
 _ENVIRONMENT = "env"
 _MOST_BYTES = 1024 * 1024
@@ -45,7 +43,7 @@ def hand_over_task(pod: Pod, plan: Plan, secrets: Mapping[str, str]) -> None:
     if code is not None:
         with Folder.at(code, follow=False) as folder:
             open_to_all(folder)
-    place_bundle(Path(pod.environment.get("PAI_RUNTIME_BUNDLE") or BUNDLE), pod.directories.volume)
+    place_bundle(Path(pod.environment.get("PAI_RUNTIME_BUNDLE") or IMAGE_BUNDLE), pod.directories.volume)
 
 
 def _left_variables(pod: Pod) -> Iterator[Variable]:

@@ -37,14 +37,12 @@ from pai_runtime.pod.user_command import VARIABLE as GIVEN_COMMAND
 from pai_runtime.pod.volume import keep_from_others, open_to_all, remove_leftovers
 from pai_runtime.task.exit_codes import INIT_FAILED
 from pai_runtime.task.folder import Folder
+from pai_runtime.task.paths import INIT_SCRIPTS
 
 LOGS: Final = "logs"
 """On the volume; the platform mounts a directory of the host there."""
 BEFORE: Final = "prelog_"
 """Prefix of the names of directories with the logs of earlier executions."""
-
-_SCRIPTS: Final = (Path("/opt/pai-runtime/init.d"), Path("/user/local/pai/init.d"))
-"""Where an image has the commands of its init plugins: the volume hides what it has in its place."""
 
 
 def run_init(environment: MutableMapping[str, str], host: Callable[[], Host]) -> int:
@@ -191,7 +189,7 @@ def _set_aside(logs: Folder) -> None:
 
 
 def _copy_scripts(folder: Path) -> None:
-    for scripts in _SCRIPTS:
+    for scripts in map(Path, INIT_SCRIPTS):
         if scripts.is_dir():
             import shutil  # noqa: PLC0415 - most images have none
 
