@@ -105,8 +105,8 @@ class JobEnvironment:
                 variables |= {
                     f"PAI_TASK_ROLE_TASK_COUNT_{name}": str(role.instances),
                     f"PAI_RESOURCE_{name}": resource,
-                    f"PAI_MIN_FAILED_TASK_COUNT_{name}": str(role.min_failed or 1),
-                    f"PAI_MIN_SUCCEEDED_TASK_COUNT_{name}": str(role.min_succeeded or role.instances),
+                    f"PAI_MIN_FAILED_TASK_COUNT_{name}": str(role.fails_at),
+                    f"PAI_MIN_SUCCEEDED_TASK_COUNT_{name}": str(role.completes_at),
                 }
         return variables
 

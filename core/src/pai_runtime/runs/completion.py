@@ -42,10 +42,10 @@ def decision(roles: Mapping[str, TaskRole], ended: Mapping[tuple[str, int], int]
         role = roles[name]
         if code:
             failed[name] += 1
-            if failed[name] == (role.min_failed or 1):
+            if failed[name] == role.fails_at:
                 return Decision(code, (name, index))
         else:
             succeeded[name] += 1
-            if succeeded[name] == (role.min_succeeded or role.instances):
+            if succeeded[name] == role.completes_at:
                 return Decision(0)
     return Decision(0) if len(ended) == sum(role.instances for role in roles.values()) else None

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pai_kubernetes import labels
-from pai_kubernetes.manifests.policies import completes_at, fails_at
+from pai_kubernetes.manifests.policies import completing_count, failing_count
 from pai_kubernetes.manifests.resources import RUNTIME_LOG, init_resources, scheduling, task_resources
 from pai_kubernetes.manifests.run_objects import RunObjects
 from pai_kubernetes.manifests.storages import StorageVolumes
@@ -130,7 +130,7 @@ def _init(run: RunObjects, role: TaskRole, storages: Mounts) -> dict[str, Any]:
 
 
 def _runtime_log(run: RunObjects, role: TaskRole) -> dict[str, Any]:
-    ends = {SUCCESS: completes_at(role), FAILURE: fails_at(role)}
+    ends = {SUCCESS: completing_count(role), FAILURE: failing_count(role)}
     deciding = " ".join(end for end, count in ends.items() if count == 1)
     return {
         "name": labels.RUNTIME_LOG,
