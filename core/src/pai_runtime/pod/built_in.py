@@ -16,7 +16,7 @@ from pai_runtime.job.model import Job
 from pai_runtime.job.overrides import NO_OVERRIDES
 from pai_runtime.job.references import References, Renderer
 from pai_runtime.job.secrets import secret_values
-from pai_runtime.plan.build import PlannedRole, Planner
+from pai_runtime.plan.build import Draft, PlannedRole, Planner
 from pai_runtime.plan.environment import Placement, TaskName
 from pai_runtime.plan.planning import job_plugins, planned_roles
 from pai_runtime.pod.config_files import given_document, read_text
@@ -25,13 +25,12 @@ from pai_runtime.pod.exit_spec import listed_codes
 from pai_runtime.pod.given_run import JOB_FILE, engine_variables, given_job, given_overrides
 from pai_runtime.pod.init_failed import InitFailed
 from pai_runtime.pod.init_log import InitLog
-from pai_runtime.pod.optional_storages import with_optional_storages
 from pai_runtime.pod.peers import Peers
 from pai_runtime.pod.pod_secrets import job_secrets
 from pai_runtime.task.exit_codes import INIT_FAILED, INIT_NO_IMAGE, INIT_PORT_TAKEN
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.placeholders import fill
-from pai_runtime.task.plan import Plan
+from pai_runtime.task.plan import Command
 from pai_runtime.task.record import field, record, replace
 
 # What not every pod needs is imported where it is.
@@ -82,13 +81,17 @@ class Pod:
 
 @record(frozen=True)
 class Made:
-    """What the init plugins have made so far."""
+    """What the init plugins have made so far: at last all that the plan of the task is made of.
+
+    `command` is the platform's, which stands for that of the job.
+    """
 
     framework: "Framework | None" = None
     job: Job | None = None
     addresses: Mapping[TaskName, str] = field(default_factory=dict)
     roles: tuple[PlannedRole, ...] = ()
-    plan: Plan | None = None
+    draft: Draft | None = None
+    command: Command | None = None
 
     @property
     def secrets(self) -> dict[str, str]:
@@ -191,36 +194,32 @@ def find_peers(pod: Pod, made: Made) -> Made:
 
 
 def plan_task(pod: Pod, made: Made) -> Made:
-    """The plan of this pod's task, to which each use of a plugin contributes."""
+    """Ask each use of a plugin for what it contributes to the plan of this pod's task."""
     from pai_runtime.pod.framework_field import BadFramework
     from pai_runtime.pod.placement import UnknownTask, own_task
 
     job = _needed(made.job, "the job", "jobConfig")
     try:
         own = own_task(job, pod.environment)
-        placement = _placement(pod, made, job)
-        variables = engine_variables(pod.peers, own, pod.environment) if pod.peers else ()
+        placement = _placement(pod, made, job, own)
     except (BadFramework, UnknownTask) as error:
         raise InitFailed(INIT_FAILED, str(error)) from None
-    plan = Planner(job, pod.host, made.roles, placement, pod.problems).plans(own)[own]
+    draft = Planner(job, pod.host, made.roles, placement, pod.problems).draft(own)
     pod.problems.check()
-    plan = replace(plan, environment=(*plan.environment, *variables))
-    if pod.has_framework:
-        plan = replace(plan, listed_codes=listed_codes(pod.directories))
-    elif pod.peers is None:
-        plan = with_optional_storages(plan, job)
-    pod.log.say(f"the task is {plan.role}-{plan.index}; plugins: {_plugins(plan)}")
-    return replace(made, plan=plan)
+    pod.log.say(f"the task is {draft.role}-{draft.index}; plugins: {_plugins(draft)}")
+    return replace(made, draft=draft)
 
 
-def _placement(pod: Pod, made: Made, job: Job) -> Placement:
+def _placement(pod: Pod, made: Made, job: Job, own: TaskName) -> Placement:
     from pai_runtime.pod.placement import framework_placement, peers_placement, single_placement
 
     folder = str(pod.directories.runtime)
     if pod.peers:
-        return peers_placement(job, pod.peers, made.addresses, folder)
+        variables = engine_variables(pod.peers, own, pod.environment)
+        return peers_placement(job, pod.peers, made.addresses, folder, {own: variables})
     if made.framework:
-        return framework_placement(made.framework, job, pod.environment, folder)
+        codes = listed_codes(pod.directories)
+        return framework_placement(made.framework, job, pod.environment, folder, codes)
     return single_placement(job, pod.environment, folder)
 
 
@@ -228,7 +227,7 @@ def check_ports(pod: Pod, made: Made) -> Made:
     """Fail while another process has a port of this task."""
     from pai_runtime.pod.port_check import taken_ports
 
-    if taken := taken_ports(_needed(made.plan, "the ports of the task", "runtimePlugins").ports):
+    if taken := taken_ports(_needed(made.draft, "the ports of the task", "runtimePlugins").place.ports):
         raise InitFailed(INIT_PORT_TAKEN, *taken)
     pod.log.say("all ports of the task are free")
     return made
@@ -237,8 +236,8 @@ def check_ports(pod: Pod, made: Made) -> Made:
 def check_images(pod: Pod, made: Made) -> Made:
     """Fail if the image of the task is certainly not there."""
     job = _needed(made.job, "the job", "jobConfig")
-    plan = _needed(made.plan, "the task", "runtimePlugins")
-    name = job.roles[plan.role].docker_image
+    draft = _needed(made.draft, "the task", "runtimePlugins")
+    name = job.roles[draft.role].docker_image
     if name is None:
         pod.log.say("the image is not checked: the job does not name one")
         return made
@@ -266,11 +265,11 @@ def render_command(pod: Pod, made: Made) -> Made:
     from pai_runtime.pod.user_command import VARIABLE, user_command
 
     job = _needed(made.job, "the job", "jobConfig")
-    plan = _needed(made.plan, "the plan", "runtimePlugins")
+    draft = _needed(made.draft, "the plan", "runtimePlugins")
     script = pod.environment.get(VARIABLE)
     if not script:
         return made
-    return replace(made, plan=replace(plan, command=user_command(script, job, plan.role, pod.problems)))
+    return replace(made, command=user_command(script, job, draft.role, pod.problems))
 
 
 INIT_PLUGINS: Final[Mapping[str, Callable[[Pod, Made], Made]]] = {
@@ -319,5 +318,5 @@ def _runtime_config(pod: Pod) -> Value:
     return root
 
 
-def _plugins(plan: Plan) -> str:
-    return ", ".join(f"{use.name} ({use.distribution} {use.version})" for use in plan.uses) or "none"
+def _plugins(draft: Draft) -> str:
+    return ", ".join(f"{use.name} ({use.distribution} {use.version})" for use in draft.uses) or "none"

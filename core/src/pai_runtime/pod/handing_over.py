@@ -18,7 +18,6 @@ from pai_runtime.task.layout import PLAN, SHARED, WORK
 from pai_runtime.task.paths import IMAGE_BUNDLE
 from pai_runtime.task.placeholders import platform_path
 from pai_runtime.task.plan import PLATFORM, Plan, Variable
-from pai_runtime.task.record import replace
 from pai_runtime.task.variables import Setting, parse_settings
 
 _ENVIRONMENT = "env"
@@ -27,7 +26,6 @@ _MOST_BYTES = 1024 * 1024
 
 def hand_over_task(pod: Pod, plan: Plan, secrets: Mapping[str, str]) -> None:
     """Leave the task to its container; raises `InitFailed`, `InvalidInput`, OSError."""
-    plan = replace(plan, environment=(*plan.environment, *_left_variables(pod)))
     pod.runtime.make(WORK)
     _write(pod.runtime, PLAN, plan.to_json(whole=False))
     _write(pod.runtime, SHARED, plan.shared.to_json())
@@ -46,7 +44,7 @@ def hand_over_task(pod: Pod, plan: Plan, secrets: Mapping[str, str]) -> None:
     place_bundle(Path(pod.environment.get("PAI_RUNTIME_BUNDLE") or IMAGE_BUNDLE), pod.directories.volume)
 
 
-def _left_variables(pod: Pod) -> Iterator[Variable]:
+def left_variables(pod: Pod) -> Iterator[Variable]:
     """The variables that init plugins have left for the task."""
     if not pod.runtime.exists(_ENVIRONMENT):
         return

@@ -27,7 +27,7 @@ from pai_runtime.pod.built_in import RENDERER, Made, Pod
 from pai_runtime.pod.directories import BadDirectory, Directories, pod_directories
 from pai_runtime.pod.exit_spec import leave_exit_spec
 from pai_runtime.pod.given_run import given_peers
-from pai_runtime.pod.handing_over import hand_over_task
+from pai_runtime.pod.handing_over import hand_over_task, left_variables
 from pai_runtime.pod.init_config import read_init_plugins
 from pai_runtime.pod.init_failed import InitFailed
 from pai_runtime.pod.init_log import InitLog
@@ -129,13 +129,13 @@ def _init(
         made = Made()
         for plugin in plugins:
             made = run_init_plugin(plugin, pod, made)
-        if made.plan is None:
+        if made.draft is None:
             names = ", ".join(plugin.name for plugin in plugins) or "none"
             raise InitFailed(
                 INIT_FAILED,
                 f"the task has no plan: expected runtimePlugins in the list of init plugins, found {names}",
             )
-        hand_over_task(pod, made.plan, made.secrets)
+        hand_over_task(pod, made.draft.plan(made.command, left_variables(pod)), made.secrets)
         log.say("init has succeeded: the task can start")
 
 
