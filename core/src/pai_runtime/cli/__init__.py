@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 from pai_runtime import __version__
 from pai_runtime.document.problems import InvalidInput
 from pai_runtime.host.core_imports import core_imports_only
-from pai_runtime.runs.cluster_error import ClusterError
+from pai_runtime.runs.errors import ClusterError
 from pai_runtime.task.exit_codes import CANNOT_RUN, INTERRUPTED
 from pai_runtime.task.own_process import keep_to_ourselves
 from pai_runtime.terminal.output import (

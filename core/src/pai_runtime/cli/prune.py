@@ -11,7 +11,7 @@ from pai_runtime.cli.found_run import find_run
 from pai_runtime.cli.given_run import NotThere
 from pai_runtime.cli.removing import remove, remove_on_cluster
 from pai_runtime.document.amounts import counted, size_text
-from pai_runtime.runs.cannot_remove import CannotRemove
+from pai_runtime.runs.errors import CannotRemove
 from pai_runtime.runs.names import has_traces, run_folders
 from pai_runtime.runs.state import RUN, Run, Unreadable
 from pai_runtime.task.exit_codes import CANNOT_RUN

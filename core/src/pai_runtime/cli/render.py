@@ -12,7 +12,7 @@ from pai_runtime.document.problems import InvalidInput, Problems
 from pai_runtime.engines.cluster import Manifests
 from pai_runtime.engines.finding import open_cluster
 from pai_runtime.job.secrets import secret_values
-from pai_runtime.runs.cannot_run import CannotRun
+from pai_runtime.runs.errors import CannotRun
 from pai_runtime.task.exit_codes import CANNOT_RUN, INVALID
 from pai_runtime.terminal.output import report_problems, say, write_lines
 

@@ -26,7 +26,7 @@ from pai_runtime.job.model import Job
 from pai_runtime.job.secrets import secret_values
 from pai_runtime.plan.environment import Placement, TaskName
 from pai_runtime.plan.planning import JobFiles, plan_job
-from pai_runtime.runs.cannot_run import CannotRun
+from pai_runtime.runs.errors import CannotRun
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.summary import summarise
 from pai_runtime.task.exit_codes import CANNOT_RUN

@@ -11,7 +11,7 @@ from pai_runtime.engines.code import check_code
 from pai_runtime.engines.finding import open_cluster
 from pai_runtime.engines.local.run_folder import RunFolder
 from pai_runtime.job.secrets import secret_values
-from pai_runtime.runs.cannot_run import CannotRun, MayBeLeft
+from pai_runtime.runs.errors import CannotRun, MayBeLeft
 from pai_runtime.runs.summary import summarise
 from pai_runtime.task.exit_codes import CANNOT_RUN, INTERRUPTED
 from pai_runtime.terminal.output import report_problems, say, write_lines

@@ -19,7 +19,7 @@ from pai_runtime.engines.local.placement import example_placement
 from pai_runtime.job.openpai import check_for_openpai
 from pai_runtime.job.secrets import masks
 from pai_runtime.plan.planning import JobFiles, plan_job
-from pai_runtime.runs.cannot_run import CannotRun
+from pai_runtime.runs.errors import CannotRun
 from pai_runtime.task.exit_codes import CANNOT_RUN, INVALID
 from pai_runtime.task.record import replace
 from pai_runtime.terminal.output import report, report_problems, say, write_json, write_lines

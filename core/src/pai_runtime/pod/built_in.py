@@ -21,9 +21,9 @@ from pai_runtime.plan.environment import Placement, TaskName
 from pai_runtime.plan.planning import job_plugins, planned_roles
 from pai_runtime.pod.config_files import given_document, read_text
 from pai_runtime.pod.directories import Directories
+from pai_runtime.pod.errors import InitFailed
 from pai_runtime.pod.exit_spec import listed_codes
 from pai_runtime.pod.given_run import JOB_FILE, engine_variables, given_job, given_overrides
-from pai_runtime.pod.init_failed import InitFailed
 from pai_runtime.pod.init_log import InitLog
 from pai_runtime.pod.peers import Peers
 from pai_runtime.pod.pod_secrets import job_secrets

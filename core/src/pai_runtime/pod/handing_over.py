@@ -7,8 +7,8 @@ from pathlib import Path
 from pai_runtime.pod.built_in import Pod
 from pai_runtime.pod.bundle_copy import place_bundle
 from pai_runtime.pod.code import given_code
+from pai_runtime.pod.errors import InitFailed
 from pai_runtime.pod.handover import Handover, hand_over
-from pai_runtime.pod.init_failed import InitFailed
 from pai_runtime.pod.init_process import run_init_steps
 from pai_runtime.pod.pod_secrets import platform_secrets
 from pai_runtime.pod.volume import open_to_all

@@ -25,11 +25,11 @@ from pai_runtime.document.problems import InvalidInput, Problems, problem_lines
 from pai_runtime.host.host import Host
 from pai_runtime.pod.built_in import RENDERER, Made, Pod
 from pai_runtime.pod.directories import BadDirectory, Directories, pod_directories
+from pai_runtime.pod.errors import InitFailed
 from pai_runtime.pod.exit_spec import leave_exit_spec
 from pai_runtime.pod.given_run import given_peers
 from pai_runtime.pod.handing_over import hand_over_task, left_variables
 from pai_runtime.pod.init_config import read_init_plugins
-from pai_runtime.pod.init_failed import InitFailed
 from pai_runtime.pod.init_log import InitLog
 from pai_runtime.pod.init_plugins import run_init_plugin
 from pai_runtime.pod.stopping import Stopped, check_stopped, raise_stopped

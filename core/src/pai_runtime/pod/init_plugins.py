@@ -4,8 +4,8 @@ from pai_runtime.host.blame import PluginError, blamed
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.plugin import InitContainer
 from pai_runtime.pod.built_in import INIT_PLUGINS, OF_FRAMEWORKS, Made, Pod
+from pai_runtime.pod.errors import InitFailed
 from pai_runtime.pod.init_config import HOOK, InitPlugin
-from pai_runtime.pod.init_failed import InitFailed
 from pai_runtime.pod.peers import FILE
 from pai_runtime.task.exit_codes import INIT_FAILED
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pai_runtime.pod.built_in import Pod
-from pai_runtime.pod.init_failed import InitFailed
+from pai_runtime.pod.errors import InitFailed
 from pai_runtime.pod.stopping import Stopped, end
 from pai_runtime.supervisor.stop import STOP_SIGNALS
 from pai_runtime.supervisor.supervisor import supervise

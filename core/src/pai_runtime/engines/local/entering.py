@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from pai_runtime.engines.local.sessions import connect
-from pai_runtime.runs.cannot_enter import CannotEnter
+from pai_runtime.runs.errors import CannotEnter
 from pai_runtime.supervisor.stop import STOP_SIGNALS, on_stop_signals
 from pai_runtime.task.exit_codes import MOST_CODE, killed_by
 from pai_runtime.task.folder import Folder
