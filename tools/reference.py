@@ -33,7 +33,7 @@ from pai_runtime.plan.attempt_variables import Attempt, attempt_variables
 from pai_runtime.plan.planning import JobFiles, plan_job
 from pai_runtime.plugin import API_VERSION
 from pai_runtime.task import exit_codes as own_exit_codes
-from pai_runtime.task.framework_name import framework_name
+from pai_runtime.task.names import framework_name
 from pai_runtime.task.vocabulary import Outcome, Phase
 
 ROOT: Final = Path(__file__).resolve().parents[1]

@@ -5,6 +5,7 @@ each that starts it with no library, module or locale of the image.
 """
 
 import shutil
+import ssl
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -146,3 +147,12 @@ def _add_git_core(folder: Path) -> None:
 def _found(name: str) -> Path | None:
     found = shutil.which(name, path=_FOLDERS)
     return Path(found) if found and is_elf(Path(found)) else None
+
+
+def add_certificates(target: Path) -> None:
+    """Copy this machine's CA certificates, for images that have none; raises `CannotBundle`."""
+    places = [ssl.get_default_verify_paths().cafile, *CERTIFICATES]
+    found = next((Path(place) for place in places if place and Path(place).is_file()), None)
+    if found is None:
+        raise CannotBundle("this machine has no CA certificates; on Debian: apt-get install ca-certificates")
+    copy_file(found, target / BUNDLED_CERTIFICATES.removeprefix(f"{BUNDLE}/"))

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from pai_runtime.cli.arguments import add_run, task_name
 from pai_runtime.cli.given_run import NotThere, given_run, given_task
-from pai_runtime.document.duration import seconds
+from pai_runtime.document.amounts import seconds
 from pai_runtime.runs.state import RunTask
 from pai_runtime.task.exit_codes import CANNOT_RUN
 from pai_runtime.terminal.output import say

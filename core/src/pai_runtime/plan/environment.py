@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 
 from pai_runtime.job.model import Job, TaskRole
-from pai_runtime.task.framework_name import framework_name
+from pai_runtime.task.names import framework_name
 from pai_runtime.task.plan import PLATFORM, SharedVariables, Variable
 from pai_runtime.task.record import record
 

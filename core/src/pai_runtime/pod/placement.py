@@ -12,7 +12,7 @@ from pai_runtime.plan.environment import Placement, TaskPlace
 from pai_runtime.pod.framework import BadFramework, is_address
 from pai_runtime.pod.peers import FILE
 from pai_runtime.pod.port_spec import END, FIRST, hashed_port
-from pai_runtime.task.framework_name import framework_name
+from pai_runtime.task.names import framework_name
 from pai_runtime.task.record import replace
 
 TYPE_CHECKING = False

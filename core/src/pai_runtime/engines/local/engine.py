@@ -21,10 +21,9 @@ from pai_runtime.engines.local.supervisors import Supervisors
 from pai_runtime.engines.local.task import LAYERS, LocalTask, shared_text
 from pai_runtime.job.model import Job, TaskRole
 from pai_runtime.plan.environment import Placement, TaskName
-from pai_runtime.runs.completion import Decision, decision, roles_of
+from pai_runtime.runs.completion import Decision, decision, first_failure, roles_of
 from pai_runtime.runs.errors import CannotRun
 from pai_runtime.runs.events import RunEvents
-from pai_runtime.runs.first_failure import first_failure
 from pai_runtime.runs.state import LOCAL, Run, RunOutcome
 from pai_runtime.supervisor.process_tree import adopt_orphans
 from pai_runtime.supervisor.stop import on_stop_signals
