@@ -94,7 +94,7 @@ class Definitions(Protocol):
     """The definitions that one job may require, and what they become with values for their variables."""
 
     def find(self, name: str, above: DefinitionFile | None, required_by: Position) -> Definition:
-        """Return what a reference means that stands in the file `above` of a definition, or in the job (None).
+        """Return what a reference means that stands in the file `above`, or in the job file (None).
 
         `required_by` is where it stands: positions in the definition have it. Raises `NoDefinition`, or
         `InvalidInput` for a file that is not sound. It may be asked for the same one many times.
