@@ -1,5 +1,6 @@
 """``pai-runtime init --print-logs``: the sidecar that prints the runtime's log of a task."""
 
+import itertools
 import json
 import os
 import signal
@@ -19,11 +20,13 @@ from pai_runtime.runs.told_variables import (
     MOST_BYTES,
     PREFIX,
     STATE_PREFIX,
+    ToldFilter,
     is_told,
     read_told,
     state_line,
     told_line,
     with_peers,
+    without_told,
 )
 from pai_runtime.supervisor.log_file import LogFile
 from pai_runtime.task.folder import Folder
@@ -313,3 +316,19 @@ def test_a_line_that_is_none_of_ours_is_refused(text: bytes) -> None:
 
 def test_a_log_without_the_line_tells_nothing() -> None:
     assert read_told(b"log\n") == {}
+
+
+@given(
+    lines=st.lists(st.sampled_from([b"[pai-run", b"said\n", b"\n", told_line({}), state_line({})])),
+    sizes=st.lists(st.integers(1, 40), min_size=1),
+)
+def test_what_is_told_is_left_out_of_a_log_wherever_that_is_cut(lines: list[bytes], sizes: list[int]) -> None:
+    log = b"".join(lines)
+    expected = b"".join(line for line in log.splitlines(keepends=True) if not is_told(line))
+    told, kept, start = ToldFilter(), b"", 0
+    for size in itertools.cycle(sizes):
+        if start >= len(log):
+            break
+        kept += told.feed(log[start : start + size])
+        start += size
+    assert kept + told.flush() == without_told(log) == expected

@@ -20,8 +20,7 @@ from pai_kubernetes.run.runs import Runs
 from pai_runtime.document.document import parse_document
 from pai_runtime.engines.cluster import ClusterError
 from pai_runtime.engines.profiles import Profile
-from pai_runtime.runs.cannot_enter import CannotEnter
-from pai_runtime.runs.cannot_remove import CannotRemove
+from pai_runtime.runs.errors import CannotEnter, CannotRemove
 from pai_runtime.runs.state import Run, Unreadable
 from pai_runtime.runs.told_variables import state_line, told_line
 from pai_runtime.terminal.words import retries

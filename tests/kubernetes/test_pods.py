@@ -9,7 +9,7 @@ from pai_kubernetes.profile import SkuType, VirtualCluster
 from pai_runtime.engines.cluster import ClusterRequest
 from pai_runtime.engines.code import Code
 from pai_runtime.plan.mounts import conflict
-from pai_runtime.runs.cannot_run import CannotRun
+from pai_runtime.runs.errors import CannotRun
 from pai_runtime.task.plan import Mount
 from pai_runtime.task.record import replace
 from tests.kubernetes.rendering import PROFILE, RUN, container, pod, render_job

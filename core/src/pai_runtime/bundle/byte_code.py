@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pai_runtime.bundle.errors import CannotBundle
 from pai_runtime.bundle.interpreter import STANDARD_LIBRARY
-from pai_runtime.task.bundle import PREFIX
+from pai_runtime.task.paths import BUNDLE
 
 _COMPILE = """
 import os, sys
@@ -32,7 +32,7 @@ def add_byte_code(target: Path, sources: Iterable[Path]) -> None:
     It takes the place of the standard library's sources, which nobody reads in a task.
     """
     ended = subprocess.run(
-        [sys.executable, "-S", "-c", _COMPILE, target, PREFIX, f"{target / STANDARD_LIBRARY}/"],
+        [sys.executable, "-S", "-c", _COMPILE, target, BUNDLE, f"{target / STANDARD_LIBRARY}/"],
         input="".join(f"{path}\n" for path in sources),
         env={"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"},
         umask=0o022,

@@ -15,7 +15,7 @@ from pai_runtime.bundle.interpreter import STANDARD_LIBRARY
 from pai_runtime.bundle.site import SITE
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.host import Host
-from pai_runtime.task.bundle import PREFIX
+from pai_runtime.task.paths import BUNDLE
 
 
 def contents(target: Path, host: Host, distributions: Iterable[Bundled]) -> dict[str, Any]:
@@ -32,7 +32,7 @@ def contents(target: Path, host: Host, distributions: Iterable[Bundled]) -> dict
         sizes[_part(name)] += len(data)
     return {
         "digest": f"sha256:{hashes.hexdigest()}",
-        "prefix": PREFIX,
+        "prefix": BUNDLE,
         "machine": platform.machine(),
         "libc": os.confstr("CS_GNU_LIBC_VERSION"),
         "python": platform.python_version(),

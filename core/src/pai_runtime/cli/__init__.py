@@ -19,7 +19,8 @@ from typing import Any, NoReturn
 from pai_runtime import __version__
 from pai_runtime.document.problems import InvalidInput
 from pai_runtime.host.core_imports import core_imports_only
-from pai_runtime.runs.cluster_error import ClusterError
+from pai_runtime.runs.errors import ClusterError
+from pai_runtime.task.exit_codes import CANNOT_RUN, INTERRUPTED
 from pai_runtime.task.own_process import keep_to_ourselves
 from pai_runtime.terminal.output import (
     CannotWrite,
@@ -52,9 +53,6 @@ COMMANDS = {
 }
 """The names of the modules, and what each does: the help of all is shown without importing one."""
 
-INVALID = 1
-CANNOT_RUN = 2
-"""Exit statuses: the input is invalid; the command cannot be executed."""
 _MOST_DIGITS = 4
 """Of a terminal's width, which is whatever somebody has set."""
 _WIDTH = 80
@@ -92,7 +90,7 @@ def main() -> int:
         say(f"cannot continue: {where}{error.strerror or error}")
         return CANNOT_RUN
     except KeyboardInterrupt:
-        return 130
+        return INTERRUPTED
     finally:
         drop_unwritten()
 

@@ -28,9 +28,9 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _print_logs() -> int:
-    from pai_runtime.cli import CANNOT_RUN
     from pai_runtime.pod.directories import BadDirectory
     from pai_runtime.pod.runtime_log import print_runtime_log
+    from pai_runtime.task.exit_codes import CANNOT_RUN
     from pai_runtime.terminal.output import say
 
     try:

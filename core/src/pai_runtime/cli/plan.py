@@ -2,7 +2,6 @@
 
 import argparse
 
-from pai_runtime.cli import CANNOT_RUN, INVALID
 from pai_runtime.cli.arguments import add_job, add_json, add_policy, task_name
 from pai_runtime.cli.chosen_tasks import NoSuchTask, chosen_tasks
 from pai_runtime.cli.overrides import add_overrides, given_overrides
@@ -14,6 +13,7 @@ from pai_runtime.plan.build import Planner
 from pai_runtime.plan.definitions import JobDefinitions
 from pai_runtime.plan.planning import JobFiles, plan_job
 from pai_runtime.plan.show import plan_lines
+from pai_runtime.task.exit_codes import CANNOT_RUN, INVALID
 from pai_runtime.task.plan import Plan, plans_to_json
 from pai_runtime.terminal.output import report_problems, say, write_json, write_lines
 

@@ -6,15 +6,15 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from pai_runtime.cli import CANNOT_RUN
 from pai_runtime.cli.arguments import add_on, time_span
 from pai_runtime.cli.found_run import find_run
 from pai_runtime.cli.given_run import NotThere
 from pai_runtime.cli.removing import remove, remove_on_cluster
 from pai_runtime.document.amounts import counted, size_text
-from pai_runtime.runs.cannot_remove import CannotRemove
+from pai_runtime.runs.errors import CannotRemove
 from pai_runtime.runs.names import has_traces, run_folders
 from pai_runtime.runs.state import RUN, Run, Unreadable
+from pai_runtime.task.exit_codes import CANNOT_RUN
 from pai_runtime.terminal.output import say, write_lines
 
 

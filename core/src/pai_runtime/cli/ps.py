@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from pai_runtime.cli import CANNOT_RUN, run_json
+from pai_runtime.cli import run_json
 from pai_runtime.cli.arguments import add_json, add_on
 from pai_runtime.cli.found_run import FoundRun, find_run
 from pai_runtime.cli.given_run import NotThere, given_run_on_cluster
 from pai_runtime.runs.names import RUNS, NoSuchRun, has_traces, named_run
 from pai_runtime.runs.reader import activity
 from pai_runtime.runs.state import RUN, Run, Unreadable
+from pai_runtime.task.exit_codes import CANNOT_RUN
 from pai_runtime.task.record import record
 from pai_runtime.terminal.block import Block, can_redraw
 from pai_runtime.terminal.live_frame import frame

@@ -4,7 +4,6 @@ import argparse
 import os
 from pathlib import Path
 
-from pai_runtime.cli import CANNOT_RUN, INVALID
 from pai_runtime.cli.arguments import add_code, add_job, add_on, add_policy
 from pai_runtime.cli.cluster_job import ClusterJob
 from pai_runtime.cli.given_cluster import given_cluster
@@ -13,7 +12,8 @@ from pai_runtime.cli.overrides import add_overrides
 from pai_runtime.document.problems import InvalidInput, Problems
 from pai_runtime.engines.cluster import Manifests
 from pai_runtime.job.secrets import secret_values
-from pai_runtime.runs.cannot_run import CannotRun
+from pai_runtime.runs.errors import CannotRun
+from pai_runtime.task.exit_codes import CANNOT_RUN, INVALID
 from pai_runtime.terminal.output import report_problems, say, write_lines
 
 

@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from pai_runtime.cli import CANNOT_RUN, INVALID
 from pai_runtime.cli.arguments import add_jobs, add_json, add_on, add_policy
 from pai_runtime.cli.overrides import add_overrides, given_overrides
 from pai_runtime.cli.policy import given_host
@@ -20,7 +19,8 @@ from pai_runtime.job.openpai import check_for_openpai
 from pai_runtime.job.secrets import masks
 from pai_runtime.plan.definitions import JobDefinitions
 from pai_runtime.plan.planning import JobFiles, plan_job
-from pai_runtime.runs.cannot_run import CannotRun
+from pai_runtime.runs.errors import CannotRun
+from pai_runtime.task.exit_codes import CANNOT_RUN, INVALID
 from pai_runtime.task.record import replace
 from pai_runtime.terminal.output import report, report_problems, say, write_json, write_lines
 

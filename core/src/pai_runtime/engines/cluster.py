@@ -16,7 +16,7 @@ from pai_runtime.engines.view import View
 from pai_runtime.job.model import Job
 from pai_runtime.job.overrides import NO_OVERRIDES, Overrides
 from pai_runtime.plan.environment import Placement, TaskName
-from pai_runtime.runs.cluster_error import ClusterError
+from pai_runtime.runs.errors import ClusterError
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.state import Run, Unreadable
 from pai_runtime.task.plan import Plan

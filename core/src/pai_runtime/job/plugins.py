@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+from pai_runtime.document.value import Value
+from pai_runtime.job.reading import parameters
 from pai_runtime.task.record import record
 
 
@@ -27,3 +29,16 @@ class JobPlugins:
     for_storages: Callable[[], str]
     for_callbacks: Callable[[], str]
     namesake: Callable[[str], str | None]
+
+
+def with_mount_path(value: Value, fields: StorageFields) -> Value:
+    """A prerequisite that is a storage, which says where it is mounted: ``/mnt/<name>`` by default."""
+    own = value.node.children
+    given = parameters(value)
+    below = given.node.children if given else {}
+    name = below.get(fields.name) or own.get(fields.name) or own.get("name")
+    if name is None or not isinstance(name.data, str) or fields.mount_path in {**own, **below}:
+        return value
+    path = f"/mnt/{name.data}"
+    children = {**own, fields.mount_path: name.replaced(path, path)}
+    return Value(value.node.replaced(value.data, children=children), value.above, value.key)

@@ -17,7 +17,7 @@ from pai_runtime.legacy.check import check_version_1
 from pai_runtime.legacy.names import identifiers, job_name
 from pai_runtime.legacy.nodes import items, new_node, not_null, required
 from pai_runtime.legacy.numbers import with_numbers
-from pai_runtime.task.framework_name import framework_name
+from pai_runtime.task.names import framework_name
 from pai_runtime.task.record import record
 
 _IMAGE: Final = "docker_image_0"

@@ -10,13 +10,14 @@ import os
 from pathlib import Path
 from typing import Any, Final
 
-from pai_runtime.task.bundle import CONTENTS, LAUNCHER, PREFIX
+from pai_runtime.task.bundle import CONTENTS
 from pai_runtime.task.folder import Folder
+from pai_runtime.task.paths import BUNDLE, LAUNCHER
 
 # With pathlib, copying thousands of files would take twice as long.
 # ruff: noqa: PTH101, PTH102, PTH112, PTH114, PTH115, PTH119, PTH208, PTH211
 
-_BUNDLE, _LAUNCHER = (os.path.basename(path) for path in (PREFIX, LAUNCHER))
+_BUNDLE, _LAUNCHER = (os.path.basename(path) for path in (BUNDLE, LAUNCHER))
 _ASIDE: Final = ".bundle.part"
 _MOST_BYTES: Final = 1024 * 1024
 

@@ -25,25 +25,24 @@ from pai_runtime.document.problems import InvalidInput, Problems, problem_lines
 from pai_runtime.host.host import Host
 from pai_runtime.pod.built_in import RENDERER, Made, Pod
 from pai_runtime.pod.directories import BadDirectory, Directories, pod_directories
+from pai_runtime.pod.errors import InitFailed
 from pai_runtime.pod.exit_spec import leave_exit_spec
 from pai_runtime.pod.given_run import given_peers
-from pai_runtime.pod.handing_over import hand_over_task
+from pai_runtime.pod.handing_over import hand_over_task, left_variables
 from pai_runtime.pod.init_config import read_init_plugins
-from pai_runtime.pod.init_failed import InitFailed
 from pai_runtime.pod.init_log import InitLog
 from pai_runtime.pod.init_plugins import run_init_plugin
 from pai_runtime.pod.stopping import Stopped, check_stopped, raise_stopped
 from pai_runtime.pod.user_command import VARIABLE as GIVEN_COMMAND
 from pai_runtime.pod.volume import keep_from_others, open_to_all, remove_leftovers
+from pai_runtime.task.exit_codes import INIT_FAILED
 from pai_runtime.task.folder import Folder
+from pai_runtime.task.paths import INIT_SCRIPTS
 
 LOGS: Final = "logs"
 """On the volume; the platform mounts a directory of the host there."""
 BEFORE: Final = "prelog_"
 """Prefix of the names of directories with the logs of earlier executions."""
-
-_SCRIPTS: Final = (Path("/opt/pai-runtime/init.d"), Path("/user/local/pai/init.d"))
-"""Where an image has the commands of its init plugins: the volume hides what it has in its place."""
 
 
 def run_init(environment: MutableMapping[str, str], host: Callable[[], Host]) -> int:
@@ -71,7 +70,7 @@ def run_init(environment: MutableMapping[str, str], host: Callable[[], Host]) ->
     except (BadDirectory, OSError) as error:
         reason = _reason(error) if isinstance(error, OSError) else error
         os.write(2, f"pai-runtime: {printable(str(reason))}\n".encode())
-        return 1
+        return INIT_FAILED
     return code
 
 
@@ -96,7 +95,7 @@ def _logged(log: InitLog, work: Callable[[], None]) -> int:
         log.say("[ERROR] internal error of the runtime", *traceback.format_exc().splitlines())
     else:
         return 0
-    return 1
+    return INIT_FAILED
 
 
 def _reason(error: OSError) -> str:
@@ -130,12 +129,13 @@ def _init(
         made = Made()
         for plugin in plugins:
             made = run_init_plugin(plugin, pod, made)
-        if made.plan is None:
+        if made.draft is None:
             names = ", ".join(plugin.name for plugin in plugins) or "none"
             raise InitFailed(
-                1, f"the task has no plan: expected runtimePlugins in the list of init plugins, found {names}"
+                INIT_FAILED,
+                f"the task has no plan: expected runtimePlugins in the list of init plugins, found {names}",
             )
-        hand_over_task(pod, made.plan, made.secrets)
+        hand_over_task(pod, made.draft.plan(made.command, left_variables(pod)), made.secrets)
         log.say("init has succeeded: the task can start")
 
 
@@ -189,7 +189,7 @@ def _set_aside(logs: Folder) -> None:
 
 
 def _copy_scripts(folder: Path) -> None:
-    for scripts in _SCRIPTS:
+    for scripts in map(Path, INIT_SCRIPTS):
         if scripts.is_dir():
             import shutil  # noqa: PLC0415 - most images have none
 

@@ -1,4 +1,4 @@
-"""The bundle as the two containers of a pod know it: where it is, and what its launcher hands over."""
+"""The bundle as the two containers of a pod know it: what is in it, and what its launcher hands over."""
 
 from __future__ import annotations
 
@@ -8,31 +8,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-VOLUME = "/usr/local/pai"
-"""Where the pod's volume is mounted in both containers."""
-
-PREFIX = f"{VOLUME}/bundle"
-"""Where the bundle is: its programs and libraries find each other by this path."""
-
-TOOLS = "applets"
-"""The directory in the bundle with a shell and the usual programs."""
-
-LAUNCHER = f"{VOLUME}/runtime"
-"""The command of the task container."""
-
-CERTIFICATES = (
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/ca-bundle.pem",
-    "/etc/ssl/cert.pem",
-)
-"""Where images have CA certificates: Debian and Alpine, Red Hat, SUSE, others."""
-
 CONTENTS = "bundle.json"
 """The file in the bundle that says what is in it."""
-
-BUNDLED_CERTIFICATES = f"{PREFIX}/ssl/cert.pem"
-"""For images that have none."""
 
 OBEYED_NAMES = (
     "GCONV_PATH",

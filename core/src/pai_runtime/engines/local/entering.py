@@ -14,8 +14,9 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from pai_runtime.engines.local.sessions import connect
-from pai_runtime.runs.cannot_enter import CannotEnter
+from pai_runtime.runs.errors import CannotEnter
 from pai_runtime.supervisor.stop import STOP_SIGNALS, on_stop_signals
+from pai_runtime.task.exit_codes import MOST_CODE, killed_by
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.session import MOST_MESSAGE
 
@@ -27,8 +28,6 @@ _MOST_KEYS = 4096
 """Bytes of input that wait for the program to take them."""
 _LAST_OUTPUT = 2000
 """Milliseconds without output after which the terminal of an ended program is given up."""
-_MOST_STATUS = 255
-_KILLED = 128 + signal.SIGKILL
 
 
 def enter(task: Folder, argv: Sequence[str]) -> int:
@@ -73,10 +72,10 @@ def _answer(connection: socket.socket) -> bytes:
 def _status(answer: bytes) -> int:
     """The exit status that is answered, by whom a task may have put in its supervisor's place."""
     if not answer:
-        return _KILLED  # with all that is left of a task when it ends
+        return killed_by(signal.SIGKILL)  # with all that is left of a task when it ends
     try:
         said: dict[str, Any] = json.loads(answer)
-        code = int(said["exitCode"]) & _MOST_STATUS
+        code = int(said["exitCode"]) & MOST_CODE
         message = said.get("message")
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         raise CannotEnter("its supervisor gave an invalid answer") from None
@@ -126,7 +125,7 @@ def _with_terminal(connection: socket.socket, argv: Sequence[str]) -> bytes:
             tty.setraw(0, termios.TCSADRAIN)  # what has been typed by now is for the program
             return _Proxy(connection, ours).run()
         except _HangUp as told:
-            return json.dumps({"exitCode": 128 + told.number}).encode()
+            return json.dumps({"exitCode": killed_by(told.number)}).encode()
         finally:
             with contextlib.suppress(termios.error):  # it is gone
                 termios.tcsetattr(0, termios.TCSADRAIN, before)

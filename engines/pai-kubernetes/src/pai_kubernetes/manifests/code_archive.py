@@ -11,7 +11,7 @@ from pai_kubernetes.manifests.sizes import MOST_DATA
 from pai_runtime.document.amounts import size_text
 from pai_runtime.engines.code import IGNORE_FILE, Code, CodeEntry
 from pai_runtime.pod.code import MOST_BYTES, MOST_ENTRIES
-from pai_runtime.runs.cannot_run import CannotRun
+from pai_runtime.runs.errors import CannotRun
 
 _TIME: Final = 315_532_800
 """1980, the first year of a ZIP file: a checkout, and a copy, have other times for the same content."""

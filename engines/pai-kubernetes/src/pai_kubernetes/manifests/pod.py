@@ -4,21 +4,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pai_kubernetes import labels
-from pai_kubernetes.manifests.policies import completes_at, fails_at
+from pai_kubernetes.manifests.policies import completing_count, failing_count
 from pai_kubernetes.manifests.resources import RUNTIME_LOG, init_resources, scheduling, task_resources
 from pai_kubernetes.manifests.run_objects import RunObjects
 from pai_kubernetes.manifests.storages import StorageVolumes
 from pai_runtime.job.model import TaskRole
 from pai_runtime.pod.code import CODE
 from pai_runtime.pod.runtime_log import DECIDING_VARIABLE, FAILURE, SUCCESS
-from pai_runtime.task.bundle import LAUNCHER, PREFIX, VOLUME
+from pai_runtime.task import paths
+from pai_runtime.task.paths import BUNDLE, CONFIG, IMAGE_BUNDLE, LAUNCHER, SECRETS, TERMINATION_LOG, VOLUME
 from pai_runtime.task.plan import Plan
 
-_CONFIG, _CODE, _SECRETS = f"{VOLUME}-config", f"{VOLUME}-code", f"{VOLUME}-secrets"
 _SHM: Final = "/dev/shm"  # noqa: S108 - a volume of its own
 
 _VOLUME_NAME: Final = "pai-vol"
-_TERMINATION_LOG: Final = "/tmp/pai-termination-log"  # noqa: S108 - the platform's contract
 _GRACE_SECONDS: Final = 60
 """The supervisor gives processes 10 s, and exit callbacks 30 s; the rest is a margin."""
 _NOBODY: Final = 65534
@@ -93,8 +92,8 @@ def _bundle(run: RunObjects) -> Mounts:
     return [
         {
             "name": "runtime-bundle",
-            "mountPath": PREFIX,
-            "subPath": "opt/pai-runtime/bundle",
+            "mountPath": BUNDLE,
+            "subPath": IMAGE_BUNDLE.removeprefix("/"),
             "readOnly": True,
         }
     ]
@@ -102,10 +101,10 @@ def _bundle(run: RunObjects) -> Mounts:
 
 def _init(run: RunObjects, role: TaskRole, storages: Mounts) -> dict[str, Any]:
     """Init steps may use the storages too."""
-    code = [{"name": "pai-code", "mountPath": _CODE, "readOnly": True}] if run.code_config else []
+    code = [{"name": "pai-code", "mountPath": paths.CODE, "readOnly": True}] if run.code_config else []
     given = {
-        "PAI_SECRET_DIR": _SECRETS,
-        "PAI_USER_EXTENSION_SECRET_DIR": _SECRETS,
+        "PAI_SECRET_DIR": SECRETS,
+        "PAI_USER_EXTENSION_SECRET_DIR": SECRETS,
         "PAI_CURRENT_TASK_ROLE_NAME": role.name,
     }
     told = {name: {"fieldRef": {"fieldPath": path}} for name, path in _BY_DOWNWARD_API.items()}
@@ -121,8 +120,8 @@ def _init(run: RunObjects, role: TaskRole, storages: Mounts) -> dict[str, Any]:
         "securityContext": {"runAsUser": 0, **_without_capabilities()},
         "volumeMounts": [
             {"name": _VOLUME_NAME, "mountPath": VOLUME},
-            {"name": "pai-config", "mountPath": _CONFIG, "readOnly": True},
-            {"name": "pai-secrets", "mountPath": _SECRETS, "readOnly": True},
+            {"name": "pai-config", "mountPath": CONFIG, "readOnly": True},
+            {"name": "pai-secrets", "mountPath": SECRETS, "readOnly": True},
             *code,
             *_bundle(run),
             *storages,
@@ -131,7 +130,7 @@ def _init(run: RunObjects, role: TaskRole, storages: Mounts) -> dict[str, Any]:
 
 
 def _runtime_log(run: RunObjects, role: TaskRole) -> dict[str, Any]:
-    ends = {SUCCESS: completes_at(role), FAILURE: fails_at(role)}
+    ends = {SUCCESS: completing_count(role), FAILURE: failing_count(role)}
     deciding = " ".join(end for end, count in ends.items() if count == 1)
     return {
         "name": labels.RUNTIME_LOG,
@@ -163,7 +162,7 @@ def _app(run: RunObjects, role: TaskRole, plan: Plan, image: str, storages: Moun
         **({"workingDir": f"{VOLUME}/{CODE}"} if run.code_config else {}),
         "resources": task_resources(role, run.profile),
         "securityContext": _without_capabilities(*sorted(capabilities)),
-        "terminationMessagePath": _TERMINATION_LOG,
+        "terminationMessagePath": TERMINATION_LOG,
         "volumeMounts": [{"name": _VOLUME_NAME, "mountPath": VOLUME}, *shm, *_bundle(run), *storages],
     }
 

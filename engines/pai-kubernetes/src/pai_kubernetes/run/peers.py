@@ -17,7 +17,7 @@ from pai_runtime.pod.given_run import JOB_FILE, OVERRIDES_FILE
 from pai_runtime.pod.peers import FILE as PEERS
 from pai_runtime.pod.peers import Peers
 from pai_runtime.pod.placement import peers_placement
-from pai_runtime.task.bundle import VOLUME
+from pai_runtime.task.paths import VOLUME
 from pai_runtime.task.plan import SharedVariables
 
 _NO_PLUGINS = JobPlugins(lambda _: None, lambda: "storage", lambda: "callbacks", lambda _: None)

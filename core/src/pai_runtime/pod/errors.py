@@ -1,4 +1,4 @@
-"""The failure that ends init."""
+"""Why init fails."""
 
 
 class InitFailed(Exception):

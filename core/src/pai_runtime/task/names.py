@@ -1,6 +1,11 @@
-"""Paths that differ by user and job: how a storage gives each their own directory."""
+"""Names of users, jobs and task roles, as they stand in paths and variables."""
 
 from __future__ import annotations
+
+
+def framework_name(role: str) -> str:
+    """The name by which FrameworkController, which knows no capitals and no ``_``, calls a task role."""
+    return "".join(letter for letter in role.lower() if letter.isascii() and letter.isalnum())
 
 
 def with_user_and_job(text: str, user: str, job: str) -> str:
