@@ -369,7 +369,7 @@ def test_a_value_written_in_yaml_is_read_as_itself(data: Any) -> None:
 
 
 ENTRY = {"name": "new", "folder": "/a b"}
-ADDED = '  - name: new\n    folder: "/a b"\n'
+ADDED = "  - name: new\n    folder: /a b\n"
 
 
 @pytest.mark.parametrize(
@@ -384,7 +384,7 @@ ADDED = '  - name: new\n    folder: "/a b"\n'
             f"sources:\n  - name: a  # mine\n    url: b\n{ADDED}  # the end\n",
         ),
         ("sources:\n  - {name: a}", f"sources:\n  - {{name: a}}\n{ADDED}"),
-        ("sources:\n- name: a\n", 'sources:\n- name: a\n- name: new\n  folder: "/a b"\n'),
+        ("sources:\n- name: a\n", "sources:\n- name: a\n- name: new\n  folder: /a b\n"),
         ("sources: [{name: a}]\n", None),
         ("- name: a\n", None),
         ("other: 1\n", None),

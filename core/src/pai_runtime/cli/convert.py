@@ -5,9 +5,9 @@ from pathlib import Path
 
 from pai_runtime.document.document import read_document
 from pai_runtime.document.problems import InvalidInput, Problems
+from pai_runtime.document.yaml_text import yaml_lines
 from pai_runtime.legacy.check import is_version_1
 from pai_runtime.legacy.conversion import converted
-from pai_runtime.legacy.yaml_text import yaml_lines
 from pai_runtime.task.exit_codes import CANNOT_RUN, INVALID
 from pai_runtime.terminal.output import report_problems, say, write_lines
 
