@@ -19,7 +19,8 @@ class DefinitionFile:
     a file of a folder, or ``file:PATH`` for one that is named by its path. `shown` is what messages call it.
     `location` is what a policy decides by: its URL, or its absolute path. `author` is who has published it,
     where a server says so. What is `own` is a file of the job itself, next to the job file: a policy for
-    shared definitions does not apply to it, nor to the plugins that it uses.
+    shared definitions does not apply to it, nor to the plugins that it uses. `job` is the whole job that it
+    is from, on a server of jobs.
     """
 
     origin: str
@@ -28,6 +29,7 @@ class DefinitionFile:
     content: bytes
     author: str = ""
     own: bool = False
+    job: str = ""
 
     @cached_property
     def digest(self) -> str:
@@ -85,6 +87,14 @@ class NoDefinition(Exception):
         super().__init__(message)
         self.code = code
         self.known = tuple(known)
+
+
+class WholeJob(NoDefinition):
+    """What a server has is a whole job, and no definition: `file` has no content, and the job."""
+
+    def __init__(self, message: str, file: DefinitionFile) -> None:
+        super().__init__("wrong-reference", message)
+        self.file = file
 
 
 class Unreachable(NoDefinition):
