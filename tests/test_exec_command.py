@@ -238,8 +238,9 @@ def test_with_only_one_stream_a_terminal_it_has_none_of_the_callers(run: Path, p
     script = (
         "read line; echo got-$line; for fd in 0 1 2; do test -t $fd && echo terminal-$fd; done >&2; exit 5"
     )
-    streams = {"stdin": its, "stdout": its, "stderr": its, ("stdin", "stdout")[piped]: subprocess.PIPE}
-    with subprocess.Popen([PROGRAM, "exec", run, "worker/0", "--", "sh", "-c", script], **streams) as process:
+    stdin, stdout = (its, subprocess.PIPE) if piped else (subprocess.PIPE, its)
+    argv: list[str | Path] = [PROGRAM, "exec", run, "worker/0", "--", "sh", "-c", script]
+    with subprocess.Popen(argv, stdin=stdin, stdout=stdout, stderr=its) as process:
         os.close(its)
         if process.stdin:
             process.stdin.write(b"keys\n")
