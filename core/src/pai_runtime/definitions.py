@@ -22,7 +22,8 @@ class DefinitionFile:
     a file of a folder, or ``file:PATH`` for one that is named by its path. `shown` is what messages call it.
     `location` is what a policy decides by: its URL, or its absolute path. `author` is who has published it,
     where a server says so. What is `own` is a file of the job itself, next to the job file: a policy for
-    shared definitions does not apply to it, nor to the plugins that it uses.
+    shared definitions does not apply to it, nor to the plugins that it uses. `job` is the whole job that it
+    is from, on a server of jobs.
     """
 
     origin: str
@@ -31,6 +32,7 @@ class DefinitionFile:
     content: bytes
     author: str = ""
     own: bool = False
+    job: str = ""
 
     @cached_property
     def digest(self) -> str:

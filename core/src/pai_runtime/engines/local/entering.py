@@ -7,8 +7,9 @@ import select
 import signal
 import socket
 import termios
+import threading
 import tty
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fcntl import ioctl
 from types import FrameType
 from typing import Any, NoReturn
@@ -33,8 +34,8 @@ _LAST_OUTPUT = 2000
 def enter(task: Folder, argv: Sequence[str]) -> int:
     """Run a program in a task, or a shell, with our standard streams; its exit status.
 
-    If they are a terminal it gets one of its own, which ours shows. Signals that we get are passed on. Raises
-    `CannotEnter`.
+    If they are a terminal it gets one of its own, which ours shows; if only one of them is, a pipe in its
+    place. Signals that we get are passed on. Raises `CannotEnter`.
     """
     try:
         with connect(task) as connection:
@@ -42,16 +43,66 @@ def enter(task: Folder, argv: Sequence[str]) -> int:
                 return _status(_with_terminal(connection, argv))
             # One that comes when the program has begun, and we do not listen yet, would end us without it.
             signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
-            _ask(connection, argv, _STANDARD, terminal=False)
-            _forward_signals(connection)
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
-            return _status(_answer(connection))
+            with _without_terminal() as streams:
+                _ask(connection, argv, streams.given, terminal=False)
+                _forward_signals(connection)
+                streams.pass_on()
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
+                return _status(_answer(connection))
     except (FileNotFoundError, ConnectionRefusedError):
         raise CannotEnter("it is not running; exec needs a task that is running or held") from None
     except PermissionError:
         raise CannotEnter("only the user who started the run can use exec in its tasks") from None
     except OSError as error:
         raise CannotEnter(f"cannot reach its supervisor: {error.strerror}") from None
+
+
+class _Streams:
+    """Our standard streams, for a program; pipes for what are a terminal, which it could read or change."""
+
+    def __init__(self) -> None:
+        self.given: list[int] = []
+        self._copies: list[tuple[int, int]] = []
+        for fd in _STANDARD:
+            if not os.isatty(fd):
+                self.given.append(os.dup(fd))
+                continue
+            reads, writes = os.pipe()
+            self.given.append(writes if fd else reads)
+            self._copies.append((reads, fd) if fd else (fd, writes))
+        self._outputs: list[threading.Thread] = []
+
+    def pass_on(self) -> None:
+        """Begin to, once the program has its streams, which are closed here."""
+        for fd in self.given:
+            os.close(fd)
+        for source, target in self._copies:
+            thread = threading.Thread(target=_copy, args=(source, target), daemon=True)
+            thread.start()
+            if source:
+                self._outputs.append(thread)
+
+    def finish(self) -> None:
+        """Pass on the last output, unless something goes on to hold it open."""
+        for thread in self._outputs:
+            thread.join(_LAST_OUTPUT / 1000)
+
+
+@contextlib.contextmanager
+def _without_terminal() -> Iterator[_Streams]:
+    streams = _Streams()
+    yield streams
+    streams.finish()
+
+
+def _copy(source: int, target: int) -> None:
+    """Pass on all of a stream; the target is closed then, if it is no standard stream."""
+    with contextlib.suppress(OSError):
+        while piece := os.read(source, _PIECE):
+            while piece:
+                piece = piece[os.write(target, piece) :]
+    if target not in _STANDARD:
+        os.close(target)
 
 
 def _ask(connection: socket.socket, argv: Sequence[str], streams: Sequence[int], *, terminal: bool) -> None:
