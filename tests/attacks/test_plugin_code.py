@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 
-from pai_runtime.cli import policy as policies
 from pai_runtime.document.problems import InvalidInput
+from pai_runtime.host import policies_in_force as policies
 from pai_runtime.host.code import GROUP
 from pai_runtime.host.core_imports import OWN
 from pai_runtime.host.host import Host, Unavailable

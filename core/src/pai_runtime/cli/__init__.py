@@ -35,7 +35,6 @@ from pai_runtime.terminal.output import (
 
 COMMANDS = {
     "validate": "check a job file",
-    "convert": "turn a job of version 1 (JSON) into one of version 2 (YAML)",
     "plan": "show what each task will do",
     "lock": "write down which bytes the references of a job mean",
     "run": "run all tasks of a job, on this machine or a cluster",

@@ -7,10 +7,10 @@ from pai_runtime.cli.arguments import add_job, add_json, add_policy, task_name
 from pai_runtime.cli.chosen_tasks import NoSuchTask, chosen_tasks
 from pai_runtime.cli.library import JobLibrary
 from pai_runtime.cli.overrides import add_overrides, given_overrides
-from pai_runtime.cli.policy import given_host
 from pai_runtime.cli.user import user_name
 from pai_runtime.document.problems import InvalidInput, Problems
 from pai_runtime.engines.local.placement import example_placement
+from pai_runtime.host.policies_in_force import given_host
 from pai_runtime.plan.build import Planner
 from pai_runtime.plan.planning import JobFiles, plan_job
 from pai_runtime.plan.show import plan_lines

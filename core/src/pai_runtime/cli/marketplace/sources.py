@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pai_runtime.cli.library import opened_sources
-from pai_runtime.cli.policy import given_host
 from pai_runtime.definitions.configuration import configurations, read_sources
 from pai_runtime.definitions.library import SourceLibrary
 from pai_runtime.definitions.model import Definition, DefinitionSource, Library, NoDefinition
 from pai_runtime.definitions.reference import BadReference, Reference, parse_reference, published
 from pai_runtime.document.problems import Position, near_miss
 from pai_runtime.host.host import Host
+from pai_runtime.host.policies_in_force import given_host
 
 _HERE = Position("the command line")
 
