@@ -19,9 +19,10 @@ from pai_runtime.host.host import Host, Unavailable, check_by_manifest
 from pai_runtime.host.separate_process import AnswerPipe, NoAnswer, SeparateProcess
 
 HOOK: Final = "pai_read_job"
+_VERSION_1: Final = "com.microsoft.pai.runtimeplugin.job_v1"
+"""The id of the plugin that comes with the runtime, in the distribution ``pai-job-v1``."""
 
 _PHASE = f"hook {HOOK}"
-_VERSION_1 = "com.microsoft.pai.runtimeplugin.job_v1"
 _LONGEST_ERROR = 2000
 
 
@@ -31,18 +32,28 @@ def in_version_2(root: Value, host: Host, problems: Problems) -> Value:
     Nothing is imported for a document that is in no format, or in one whose plugin may not be used. Raises
     `InvalidInput`, also for a job of version 1 if its plugin is not installed.
     """
-    ids = [id_ for id_, plugins in host.installed.items() if _is_in_format(root, plugins[0])]
+    ids = _of_format(root, host)
     if not ids:
-        _refuse_version_1(root, host)
         return root
+    usable = (id_ for id_ in ids if id_ in host.installed and host.refusal(id_) is None)
     try:
-        plugin = host.find(next((id_ for id_ in ids if host.refusal(id_) is None), ids[0]))
+        plugin = host.find(next(usable, ids[0]))
     except Unavailable as error:
-        raise InvalidInput([root.problem("plugin-refused", f"the job cannot be read: {error}")]) from None
+        code, install = "plugin-refused", ""
+        if not error.installed:
+            code, install = "no-such-plugin", "; to install it: pip install pai-job-v1"
+        raise InvalidInput([root.problem(code, f"the job cannot be read: {error}{install}")]) from None
     try:
         return _read(root, host, plugin, problems)
     except PluginError as error:
         raise InvalidInput([root.problem("plugin-error", str(error))]) from None
+
+
+def _of_format(root: Value, host: Host) -> list[str]:
+    """The ids of the plugins for the format of a document; for version 1 also if it is not installed."""
+    ids = [id_ for id_, plugins in host.installed.items() if _is_in_format(root, plugins[0])]
+    is_version_1 = "jobName" in root.data or isinstance(root.data.get("taskRoles"), list)
+    return ids or ([_VERSION_1] if is_version_1 and _VERSION_1 not in host.installed else [])
 
 
 def _is_in_format(root: Value, plugin: Plugin) -> bool:
@@ -50,16 +61,6 @@ def _is_in_format(root: Value, plugin: Plugin) -> bool:
     if schema is not None:
         check_by_manifest(plugin, root.data, schema, found, located_in(root.position.file))
     return schema is not None and not found.in_order
-
-
-def _refuse_version_1(root: Value, host: Host) -> None:
-    """Say what a job of version 1 needs, which any machine may lack; all other documents pass."""
-    looks_like_one = "jobName" in root.data or isinstance(root.data.get("taskRoles"), list)
-    if looks_like_one and _VERSION_1 not in host.installed:
-        message = (
-            f"a job of version 1, for which the plugin {_VERSION_1} is not installed: pip install pai-job-v1"
-        )
-        raise InvalidInput([root.problem("no-such-plugin", message)])
 
 
 def _read(root: Value, host: Host, plugin: Plugin, problems: Problems) -> Value:
