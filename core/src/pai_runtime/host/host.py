@@ -153,7 +153,10 @@ def check_by_manifest(
     problems: Problems,
     locate: Callable[[DocumentPath], Location],
 ) -> None:
-    """Report what is wrong with data by a schema in a plugin's manifest, or with that; see above."""
+    """Report what is wrong with data by a schema of a plugin's manifest, or with that schema.
+
+    `locate` says where what is at a path in the data is written.
+    """
     try:
         with _time_limit(LONGEST_CHECK):
             check(data, schema, problems, locate)
