@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pai_runtime.document.document import MAX_DEPTH, parse_document
 from pai_runtime.document.problems import Position, Problem, Problems
-from pai_runtime.document.value import Node, Source, Value
+from pai_runtime.document.value import Node, Source, Value, new_node
 from pai_runtime.host import discovery, separate_process
 from pai_runtime.host.document_json import node_from_json, node_to_json, problem_from_json, problem_to_json
 from pai_runtime.host.host import Host
@@ -213,16 +213,12 @@ def test_a_document_is_the_same_after_the_way(data: Any) -> None:
     )
 
 
-_ANSWERS = st.recursive(
-    st.none() | st.booleans() | st.integers(-3, 9) | st.just("x"),
-    lambda each: (
-        st.lists(each, max_size=4)
-        | st.dictionaries(st.sampled_from(["x", "code", "position", "severity"]), each, max_size=3)
-        | st.tuples(st.integers(-1, 5), st.integers(-1, 5), each, each).map(list)
-        | st.tuples(st.integers(0, 3), st.integers(0, 3), st.lists(each, max_size=2)).map(list)
-    ),
-    max_leaves=20,
-)
+_NUMBER = st.integers(-1, 4)
+_INNER = st.lists(_NUMBER, max_size=2) | st.dictionaries(st.sampled_from("ab"), _NUMBER | st.none())
+_ROW = st.lists(_NUMBER | st.none() | st.just("x") | _INNER, max_size=4) | st.tuples(
+    st.integers(0, 3), st.integers(0, 3), _INNER, st.dictionaries(st.sampled_from("ab"), _NUMBER)
+).map(list)
+_ANSWERS = st.lists(_ROW | st.tuples(_NUMBER, _NUMBER, st.booleans(), st.just("x")).map(list)) | _INNER
 
 
 @given(_ANSWERS)
@@ -235,13 +231,21 @@ def test_whatever_is_sent_is_a_document_in_the_file_or_an_error(answer: Any) -> 
     assert all(0 <= place[0] <= 3 and 0 <= place[1] <= 3 for place in places(found) if len(place) > 1)
 
 
-def test_a_document_cannot_become_deeper_than_one_may_be() -> None:
-    answer: Any = [0, 0, "x", "x"]
-    for _ in range(MAX_DEPTH):
-        answer = [0, 0, [answer]]
-    node_from_json(answer, Source("f", ""))
-    with pytest.raises(ValueError, match="nested"):
-        node_from_json([0, 0, [answer]], Source("f", ""))
+def test_what_stands_in_many_places_is_sent_once() -> None:
+    text = "x" * 100_000
+    shared = Node(Source("f", ""), 0, 0, text, text)
+    sent = node_to_json(new_node(shared, {str(number): [shared] for number in range(100)}))
+    assert len(json.dumps(sent)) < 3 * len(text)
+    assert node_from_json(sent, shared.source).data["99"] == [text]
+
+
+@pytest.mark.parametrize(("width", "levels"), [(1, MAX_DEPTH), (2, 19)])
+def test_a_document_cannot_become_deeper_or_larger_than_one_may_be(width: int, levels: int) -> None:
+    rows: list[Any] = [[0, 0, "x", "x"]]
+    rows += [[0, 0, [level] * width] for level in range(levels)]
+    assert node_from_json(rows[:-1], Source("f", "")).size < 1_000_000
+    with pytest.raises(ValueError, match="more values"):
+        node_from_json([*rows, [0, 0, [levels] * width]], Source("f", ""))
 
 
 _PROBLEM = Problem("c", "m", Position("f", 1, 2), "x", found="f", severity="note")
