@@ -46,7 +46,8 @@ class Manifest:
 
     `default` says that every job uses it that does not name it, `callbacks` that it is the plugin of
     prerequisites that have callbacks and name no plugin. `capabilities` are those of the kernel that it needs
-    in a task of root's, without ``CAP_``. `job_format` is the schema of the documents that it reads as jobs.
+    in a task of root's, without ``CAP_``. `job_format` is the schema of the documents that it reads as jobs,
+    None if there are none. `engine` is what engine profiles call it; empty if it is none.
     """
 
     api: int
@@ -59,6 +60,7 @@ class Manifest:
     storage: StorageManifest | None = None
     capabilities: tuple[str, ...] = ()
     job_format: Mapping[str, Any] | None = None
+    engine: str = ""
 
 
 UNREADABLE: Final = Manifest(0, "", (), (), {})
@@ -212,6 +214,7 @@ def read_manifest(location: Path, id_: str) -> tuple[Manifest, str | None]:
         and StorageManifest(storage["name"], storage["mountPath"], storage.get("forExtras", False)),
         capabilities=tuple(data.get("capabilities", ())),
         job_format=data.get("jobFormat"),
+        engine=data.get("engine", ""),
     )
     if manifest.api not in APIS:
         known = " and ".join(map(str, APIS))
