@@ -31,7 +31,7 @@ from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.job.model import PLUGIN_PREFIX
 from pai_runtime.plan.attempt_variables import Attempt, attempt_variables
 from pai_runtime.plan.planning import JobFiles, plan_job
-from pai_runtime.plugin import API_VERSION
+from pai_runtime.plugin import API_VERSION, job_format
 from pai_runtime.task import exit_codes as own_exit_codes
 from pai_runtime.task.names import framework_name
 from pai_runtime.task.vocabulary import Outcome, Phase
@@ -485,8 +485,14 @@ def _plugin_api() -> Iterator[str]:
     for node in _definitions(hooks, ast.FunctionDef):
         yield from ("", f"### {node.name}", "", f"`{_signature(node)}`", "")
         yield _prose(ast.get_docstring(node))
-    for name in plugin.__all__:
-        thing = getattr(plugin, name)
+    yield from _names(plugin)
+    yield from ("", "### Job formats", "", _doc(job_format))
+    yield from _names(job_format)
+
+
+def _names(module: ModuleType) -> Iterator[str]:
+    for name in module.__all__:
+        thing = getattr(module, name)
         if inspect.isclass(thing) or inspect.isfunction(thing):
             yield from ("", f"### {name}", "", *_api_entry(thing))
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import pluggy
 
 from pai_runtime.definitions import Definitions
+from pai_runtime.document.problems import Problems
 from pai_runtime.document.value import Value
 from pai_runtime.plugin import PROJECT, Analysis, Contribution, Failure, InitContainer, Task, Use
 
@@ -55,6 +56,21 @@ def pai_definitions(
     Called in the process of the command. Raises `pai_runtime.document.problems.InvalidInput` for a
     configuration that is wrong.
     """
+
+
+@hookspec(firstresult=True)
+def pai_read_job(document: Value, problems: Problems) -> Value:
+    """The job in `document`, which is in the format of the plugin, as one of protocol version 2.
+
+    Called for a job file without ``protocolVersion`` that fits ``jobFormat`` in the plugin's manifest, before
+    anything else is known of the job, in a process that makes nothing else: as for `pai_prerequisite`, equal
+    arguments must give an equal result, and it times out after a minute. The arguments are copies.
+
+    A value of the result stands where the one does that it was made of. What was decided, or has no effect,
+    is reported in `problems` as notes and warnings. For a job that is invalid, raise `InvalidInput`, such as
+    by ``problems.check()``. These types are in `pai_runtime.plugin.job_format`.
+    """
+    raise NotImplementedError
 
 
 @hookspec(firstresult=True)

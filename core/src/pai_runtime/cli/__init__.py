@@ -36,7 +36,6 @@ from pai_runtime.terminal.output import (
 
 COMMANDS = {
     "validate": "check a job file",
-    "convert": "turn a job of version 1 (JSON) into one of version 2 (YAML)",
     "plan": "show what each task will do",
     "run": "run all tasks of a job, on this machine or a cluster",
     "render": "show what a job is on a cluster, for kubectl and GitOps",

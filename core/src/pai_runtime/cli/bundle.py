@@ -6,7 +6,7 @@ from pathlib import Path
 from pai_runtime.bundle.errors import CannotBundle
 from pai_runtime.bundle.make import make_bundle
 from pai_runtime.cli.arguments import add_policy
-from pai_runtime.cli.policy import given_host
+from pai_runtime.host.policies_in_force import given_host
 from pai_runtime.task.exit_codes import CANNOT_RUN
 from pai_runtime.task.paths import BUNDLE
 from pai_runtime.terminal.output import say

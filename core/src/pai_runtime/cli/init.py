@@ -21,7 +21,7 @@ def main(args: argparse.Namespace) -> int:
     """Exit status: the exit code of the init container; with --print-logs 0, or 2 if it cannot be done."""
     if args.print_logs:
         return _print_logs()
-    from pai_runtime.cli.policy import given_host
+    from pai_runtime.host.policies_in_force import given_host
     from pai_runtime.pod.init import run_init
 
     return run_init(os.environ, lambda: given_host(None))

@@ -9,7 +9,6 @@ from pai_runtime.cli.arguments import add_code, add_job, add_on, add_policy, tas
 from pai_runtime.cli.beforehand import refused, short_secrets
 from pai_runtime.cli.chosen_tasks import NoSuchTask, chosen_tasks
 from pai_runtime.cli.overrides import add_overrides, given_overrides
-from pai_runtime.cli.policy import given_host
 from pai_runtime.cli.user import user_name
 from pai_runtime.document.amounts import counted
 from pai_runtime.document.problems import InvalidInput, Problems
@@ -21,6 +20,7 @@ from pai_runtime.engines.local.request import IsolationMode, RunRequest
 from pai_runtime.engines.local.run_folder import RunFolder
 from pai_runtime.engines.local.storages import read_storages
 from pai_runtime.engines.view import View
+from pai_runtime.host.policies_in_force import given_host
 from pai_runtime.job.model import Job
 from pai_runtime.job.secrets import secret_values
 from pai_runtime.plan.definitions import JobDefinitions

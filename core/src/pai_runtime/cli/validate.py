@@ -7,7 +7,6 @@ from typing import Any
 
 from pai_runtime.cli.arguments import add_jobs, add_json, add_on, add_policy
 from pai_runtime.cli.overrides import add_overrides, given_overrides
-from pai_runtime.cli.policy import given_host
 from pai_runtime.cli.user import user_name
 from pai_runtime.document.amounts import counted
 from pai_runtime.document.document import read_document
@@ -15,6 +14,7 @@ from pai_runtime.document.problems import MOST_SHOWN, Problem, Problems, errors
 from pai_runtime.document.value import Value
 from pai_runtime.engines.code import find_code
 from pai_runtime.engines.local.placement import example_placement
+from pai_runtime.host.policies_in_force import given_host
 from pai_runtime.job.openpai import check_for_openpai
 from pai_runtime.job.secrets import masks
 from pai_runtime.plan.definitions import JobDefinitions

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from pai_runtime.document.problems import Problems
 from pai_runtime.document.value import Value
 from pai_runtime.job.reading import parameters
 from pai_runtime.task.record import record
@@ -22,13 +23,15 @@ class JobPlugins:
     `storage_fields` of a plugin's id is None for one that is not for storage. `for_storages` is the id of the
     one for what ``extras.storages`` and ``requireStorages`` list, `for_callbacks` that of a prerequisite that
     has callbacks and names no plugin. `namesake` is the short name of the plugin that is called so, in
-    whatever case, if there is one.
+    whatever case, if there is one. `in_version_2` gives the job of a document without ``protocolVersion``
+    whose format a plugin knows, and any other document as it is. It raises `InvalidInput`.
     """
 
     storage_fields: Callable[[str], StorageFields | None]
     for_storages: Callable[[], str]
     for_callbacks: Callable[[], str]
     namesake: Callable[[str], str | None]
+    in_version_2: Callable[[Value, Problems], Value]
 
 
 def with_mount_path(value: Value, fields: StorageFields) -> Value:
