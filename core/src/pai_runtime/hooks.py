@@ -11,12 +11,17 @@ A hook declares only the arguments that it needs.
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pluggy
 
 from pai_runtime.definitions import Definitions
 from pai_runtime.document.value import Value
 from pai_runtime.plugin import PROJECT, Analysis, Contribution, Failure, InitContainer, Task, Use
+
+if TYPE_CHECKING:
+    from pai_runtime.engines.cluster import Cluster
+    from pai_runtime.engines.profiles import Profile
 
 hookspec = pluggy.HookspecMarker(PROJECT)
 
@@ -49,6 +54,20 @@ def pai_definitions(
 
     Called in the process of the command. Raises `pai_runtime.document.problems.InvalidInput` for a
     configuration that is wrong.
+    """
+
+
+@hookspec(firstresult=True)
+def pai_engine(profile: "Profile") -> "Cluster | None":
+    """The cluster that an engine profile describes, which is not asked yet; None if there is none.
+
+    The profile is one whose ``engine`` is that of the plugin's manifest; its other fields are for the
+    engine to
+    check. Called in the process of the command, if ``--on`` names the profile. What it returns has the
+    methods
+    of `pai_runtime.engines.cluster.Cluster`. Raises `pai_runtime.document.problems.InvalidInput` for a
+    profile
+    that is wrong.
     """
 
 

@@ -109,9 +109,9 @@ def _here(args: argparse.Namespace) -> Callable[[Path], Sequence[Problem]]:
 def _on_cluster(args: argparse.Namespace) -> Callable[[Path], Sequence[Problem]]:
     """What checks a job file for a cluster; it raises `ClusterError` where that cannot be asked."""
     from pai_runtime.cli.cluster_job import ClusterJob  # noqa: PLC0415 - not without a cluster
-    from pai_runtime.engines.finding import open_cluster  # noqa: PLC0415 - as above
+    from pai_runtime.cli.given_cluster import given_cluster  # noqa: PLC0415 - as above
 
-    cluster = open_cluster(args.on)
+    cluster = given_cluster(args.on, args.policy)
 
     def checked(path: Path) -> Sequence[Problem]:
         problems = Problems()
