@@ -12,6 +12,7 @@ import yaml
 from pai_kubernetes.profile import Delivery, KubernetesProfile, Storage
 from pai_runtime.engines.cluster import ClusterRequest
 from pai_runtime.engines.code import Code
+from pai_runtime.pod.runtime_log import KEPT
 from pai_runtime.runs.told_variables import is_told, read_told
 from pai_runtime.task.exit_codes import INIT_GANG_TIMEOUT
 from tests.containers.cluster import Cluster, started_cluster
@@ -106,6 +107,7 @@ def test_the_tasks_of_a_job_wait_for_each_other_and_talk_over_the_network(cluste
         assert "the task ended as ok with exit code 0\n" in _runtime_log(worker)
         assert _record(worker)["exitCode"] == 0
         assert read_told(worker.log("runtime-log").encode())["CARS"]["value"].endswith("cars.csv")
+        assert worker.ended["runtime-log"] - worker.ended["app"] < KEPT / 2, "all have passed the barrier"
     _check_no_secret("an-open-secret", list(cluster.pods.values()))
 
 

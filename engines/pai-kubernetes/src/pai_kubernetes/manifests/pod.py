@@ -9,8 +9,10 @@ from pai_kubernetes.manifests.resources import RUNTIME_LOG, init_resources, sche
 from pai_kubernetes.manifests.run_objects import RunObjects
 from pai_kubernetes.manifests.storages import StorageVolumes
 from pai_runtime.job.model import TaskRole
+from pai_runtime.job.ports import unnamed_port
 from pai_runtime.pod.code import CODE
-from pai_runtime.pod.runtime_log import DECIDING_VARIABLE, FAILURE, SUCCESS
+from pai_runtime.pod.port_spec import FIRST
+from pai_runtime.pod.runtime_log import DECIDING_VARIABLE, FAILURE, PORT_VARIABLE, SUCCESS
 from pai_runtime.task import paths
 from pai_runtime.task.paths import BUNDLE, CONFIG, IMAGE_BUNDLE, LAUNCHER, SECRETS, TERMINATION_LOG, VOLUME
 from pai_runtime.task.plan import Plan
@@ -132,12 +134,15 @@ def _init(run: RunObjects, role: TaskRole, storages: Mounts) -> dict[str, Any]:
 def _runtime_log(run: RunObjects, role: TaskRole) -> dict[str, Any]:
     ends = {SUCCESS: completing_count(role), FAILURE: failing_count(role)}
     deciding = " ".join(end for end, count in ends.items() if count == 1)
+    port = unnamed_port(run.job, FIRST)
+    told = {DECIDING_VARIABLE: deciding, PORT_VARIABLE: str(port or "")} if run.job.gang else {}
+    env = [{"name": name, "value": value} for name, value in told.items() if value]
     return {
         "name": labels.RUNTIME_LOG,
         "image": run.profile.runtime_image,
         "imagePullPolicy": run.profile.image_pull_policy,
         "args": ["init", "--print-logs"],
-        **({"env": [{"name": DECIDING_VARIABLE, "value": deciding}]} if run.job.gang and deciding else {}),
+        **({"env": env} if env else {}),
         "restartPolicy": "Always",
         "resources": RUNTIME_LOG,
         "securityContext": {
