@@ -1,11 +1,9 @@
-"""From the plan of a pod's task to all that its container needs to run it."""
+"""From the plan of a pod's task to all that its container needs to run it, but for the bundle."""
 
 import json
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 from pai_runtime.pod.built_in import Pod
-from pai_runtime.pod.bundle_copy import place_bundle
 from pai_runtime.pod.code import given_code
 from pai_runtime.pod.handover import Handover, hand_over
 from pai_runtime.pod.init_failed import InitFailed
@@ -18,9 +16,6 @@ from pai_runtime.task.placeholders import platform_path
 from pai_runtime.task.plan import PLATFORM, Plan, Variable
 from pai_runtime.task.record import replace
 from pai_runtime.task.variables import Setting, parse_settings
-
-BUNDLE = "/opt/pai-runtime/bundle"
-"""Where the runtime image has the bundle, unless ``PAI_RUNTIME_BUNDLE`` says where."""
 
 _ENVIRONMENT = "env"
 _MOST_BYTES = 1024 * 1024
@@ -44,7 +39,6 @@ def hand_over_task(pod: Pod, plan: Plan, secrets: Mapping[str, str]) -> None:
     if code is not None:
         with Folder.at(code, follow=False) as folder:
             open_to_all(folder)
-    place_bundle(Path(pod.environment.get("PAI_RUNTIME_BUNDLE") or BUNDLE), pod.directories.volume)
 
 
 def _left_variables(pod: Pod) -> Iterator[Variable]:
