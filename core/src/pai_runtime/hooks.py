@@ -9,9 +9,19 @@ plugin, with their position in its code.
 A hook declares only the arguments that it needs.
 """
 
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import pluggy
 
+from pai_runtime.definitions import Definitions
+from pai_runtime.document.value import Value
 from pai_runtime.plugin import PROJECT, Analysis, Contribution, Failure, InitContainer, Task, Use
+
+if TYPE_CHECKING:
+    from pai_runtime.engines.cluster import Cluster
+    from pai_runtime.engines.profiles import Profile
 
 hookspec = pluggy.HookspecMarker(PROJECT)
 
@@ -26,6 +36,38 @@ def pai_prerequisite(use: Use, task: Task) -> Contribution | None:
 
     Called in a process that only makes plans: it has no standard input, and its process group is killed once
     the plans are made. Each call, and the import, times out after a minute. The arguments are copies.
+    """
+
+
+@hookspec(firstresult=True)
+def pai_definitions(
+    job: Path | None, lock: Path | None, secrets: Mapping[str, Value], refusal: Callable[[str], str | None]
+) -> Definitions | None:
+    """What finds the shared definitions that a job requires; None if nothing does.
+
+    Called once, for a job that requires one.
+
+    `job`: the job file, to which paths are relative, and beside which a lock file may stand; None in a pod,
+    where nothing may wait for a network. `lock`: in a pod, the lock file that was handed to it. `secrets`:
+    those of the job, with their values. `refusal`: why the policies in force refuse what is at a location (a
+    URL, or the absolute path of a file or directory); None if they allow it.
+
+    Called in the process of the command. Raises `pai_runtime.document.problems.InvalidInput` for a
+    configuration that is wrong.
+    """
+
+
+@hookspec(firstresult=True)
+def pai_engine(profile: "Profile") -> "Cluster | None":
+    """The cluster that an engine profile describes, which is not asked yet; None if there is none.
+
+    The profile is one whose ``engine`` is that of the plugin's manifest; its other fields are for the
+    engine to
+    check. Called in the process of the command, if ``--on`` names the profile. What it returns has the
+    methods
+    of `pai_runtime.engines.cluster.Cluster`. Raises `pai_runtime.document.problems.InvalidInput` for a
+    profile
+    that is wrong.
     """
 
 

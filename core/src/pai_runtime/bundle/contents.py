@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from pai_runtime.bundle.distributions import Bundled
+from pai_runtime.bundle.distributions import Bundled, bundled_plugins
 from pai_runtime.bundle.files import files_below
 from pai_runtime.bundle.interpreter import STANDARD_LIBRARY
 from pai_runtime.bundle.site import SITE
@@ -37,7 +37,7 @@ def contents(target: Path, host: Host, distributions: Iterable[Bundled]) -> dict
         "libc": os.confstr("CS_GNU_LIBC_VERSION"),
         "python": platform.python_version(),
         "policies": list(host.policy_files),
-        "plugins": [_plugin(plugin) for plugin in host.usable],
+        "plugins": [_plugin(plugin) for plugin in bundled_plugins(host)],
         "distributions": {each.code.distribution: each.code.version for each in distributions},
         "size": sum(sizes.values()),
         "sizes": dict(sorted(sizes.items())),

@@ -8,7 +8,7 @@ from pathlib import Path
 from pai_runtime.bundle.byte_code import add_byte_code
 from pai_runtime.bundle.certificates import add_certificates
 from pai_runtime.bundle.contents import contents
-from pai_runtime.bundle.distributions import Bundled, bundled_distributions
+from pai_runtime.bundle.distributions import Bundled, bundled_distributions, bundled_plugins
 from pai_runtime.bundle.errors import CannotBundle
 from pai_runtime.bundle.files import files_below, write_file
 from pai_runtime.bundle.interpreter import add_interpreter
@@ -35,7 +35,7 @@ def make_bundle(target: Path, host: Host, say: Callable[[str], None]) -> None:
     distributions = bundled_distributions(host)
     for each in distributions:
         add_distribution(target, each, libraries)
-    asked = [program for plugin in host.usable for program in plugin.manifest.programs]
+    asked = [program for plugin in bundled_plugins(host) for program in plugin.manifest.programs]
     add_programs(target, asked, libraries, say)
     add_certificates(target)
     add_byte_code(target, _compiled(target, distributions))

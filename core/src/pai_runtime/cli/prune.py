@@ -49,11 +49,11 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _prune_on_cluster(on: str, moment: float) -> int:
+    from pai_runtime.cli.given_cluster import given_cluster  # noqa: PLC0415 - as above
     from pai_runtime.cli.user import user_name  # noqa: PLC0415 - local runs need none
-    from pai_runtime.engines.finding import open_cluster  # noqa: PLC0415 - as above
 
     status, removed, user = 0, 0, user_name()
-    for reader, run in open_cluster(on).runs():
+    for reader, run in given_cluster(on).runs():
         if isinstance(run, Unreadable) or run.user != user or not run.over or (run.ended or moment) >= moment:
             continue
         if remove_on_cluster(reader, on):

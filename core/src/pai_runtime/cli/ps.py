@@ -90,9 +90,9 @@ def _on_cluster(name: str | None, on: str) -> _Shown:
         reader, run = given_run_on_cluster(name, on)
         first = [run]
         return _Shown(name, lambda: FoundRun(reader, first.pop() if first else reader.run()))
-    from pai_runtime.engines.finding import open_cluster  # noqa: PLC0415 - local runs need none
+    from pai_runtime.cli.given_cluster import given_cluster  # noqa: PLC0415 - local runs need none
 
-    cluster = open_cluster(on)
+    cluster = given_cluster(on)
     return _Shown(on, lambda: sorted((FoundRun(*each) for each in cluster.runs()), key=_order))
 
 

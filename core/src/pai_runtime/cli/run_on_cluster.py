@@ -5,11 +5,11 @@ import argparse
 from pai_runtime.cli import CANNOT_RUN
 from pai_runtime.cli.beforehand import refused, short_secrets
 from pai_runtime.cli.cluster_job import ClusterJob
+from pai_runtime.cli.given_cluster import given_cluster
 from pai_runtime.document.amounts import counted
 from pai_runtime.document.problems import InvalidInput, Problems
 from pai_runtime.engines.cluster import Cluster, ClusterError
 from pai_runtime.engines.code import check_code
-from pai_runtime.engines.finding import open_cluster
 from pai_runtime.engines.local.run_folder import RunFolder
 from pai_runtime.job.secrets import secret_values
 from pai_runtime.runs.cannot_run import CannotRun, MayBeLeft
@@ -40,7 +40,7 @@ def run_on_cluster(args: argparse.Namespace) -> int:
         say("nothing was submitted")
         return CANNOT_RUN
     try:
-        cluster = open_cluster(args.on)
+        cluster = given_cluster(args.on, args.policy)
         job = _checked(args, cluster)
         if args.dry_run:
             tasks = counted(len(job.plans), "task", "tasks")

@@ -46,7 +46,7 @@ class Manifest:
 
     `default` says that every job uses it that does not name it, `callbacks` that it is the plugin of
     prerequisites that have callbacks and name no plugin. `capabilities` are those of the kernel that it needs
-    in a task of root's, without ``CAP_``.
+    in a task of root's, without ``CAP_``. `engine` is what engine profiles call it; empty if it is none.
     """
 
     api: int
@@ -58,6 +58,7 @@ class Manifest:
     callbacks: bool = False
     storage: StorageManifest | None = None
     capabilities: tuple[str, ...] = ()
+    engine: str = ""
 
 
 UNREADABLE: Final = Manifest(0, "", (), (), {})
@@ -210,6 +211,7 @@ def read_manifest(location: Path, id_: str) -> tuple[Manifest, str | None]:
         storage=storage
         and StorageManifest(storage["name"], storage["mountPath"], storage.get("forExtras", False)),
         capabilities=tuple(data.get("capabilities", ())),
+        engine=data.get("engine", ""),
     )
     if manifest.api not in APIS:
         known = " and ".join(map(str, APIS))
