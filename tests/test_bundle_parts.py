@@ -138,9 +138,16 @@ def test_plugins_are_what_they_were(bundle: Path) -> None:
 def test_it_has_nothing_that_runs_at_a_start_or_was_not_compiled_for_it(bundle: Path) -> None:
     assert list(bundle.rglob("*.pth")) == []
     assert list(bundle.rglob("*customize.py")) == []
-    unchecked = {path.read_bytes()[4] for path in bundle.rglob("*.pyc") if "__pycache__" in path.parts}
-    assert unchecked == {0b01}
+    assert {path.read_bytes()[4] for path in bundle.rglob("*.pyc")} == {0b01}
     assert list((bundle / "site/pai_cmd").rglob("*.pyc")) == []
+
+
+def test_a_module_is_there_once(bundle: Path) -> None:
+    """As its source, if it is a plugin's, which plans pin; else as byte code: each pod gets a copy of it."""
+    assert list(bundle.rglob("__pycache__")) == []
+    with_sources = {path.relative_to(bundle).parts[1] for path in bundle.rglob("*.py")}
+    plugins = json.loads((bundle / "bundle.json").read_text())["plugins"]
+    assert with_sources == {each["distribution"].replace("-", "_") for each in plugins}
 
 
 def test_everybody_can_read_it(bundle: Path) -> None:

@@ -50,7 +50,8 @@ def add_distribution(target: Path, each: Bundled, libraries: Libraries) -> None:
     if code.origin == "editable":
         direct = {"url": f"file://{BUNDLE}/{SITE}", "dir_info": {"editable": True}}
         write_file(info / "direct_url.json", json.dumps(direct).encode())
-    rows = [_row(site, name) for name in sorted(files)]
+    # Byte code will take the place of other sources.
+    rows = [_row(site, name) for name in sorted(files) if each.is_plugin or not name.endswith(".py")]
     write_file(info / "RECORD", "".join([*rows, f"{info.name}/RECORD,,\n"]).encode())
 
 

@@ -1,11 +1,9 @@
-"""From the plan of a pod's task to all that its container needs to run it."""
+"""From the plan of a pod's task to all that its container needs to run it, but for the bundle."""
 
 import json
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 from pai_runtime.pod.built_in import Pod
-from pai_runtime.pod.bundle_copy import place_bundle
 from pai_runtime.pod.code import given_code
 from pai_runtime.pod.errors import InitFailed
 from pai_runtime.pod.handover import Handover, hand_over
@@ -15,7 +13,6 @@ from pai_runtime.pod.volume import open_to_all
 from pai_runtime.task.exit_codes import INIT_FAILED
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.layout import PLAN, SHARED, WORK
-from pai_runtime.task.paths import IMAGE_BUNDLE
 from pai_runtime.task.placeholders import platform_path
 from pai_runtime.task.plan import PLATFORM, Plan, Variable
 from pai_runtime.task.variables import Setting, parse_settings
@@ -41,7 +38,6 @@ def hand_over_task(pod: Pod, plan: Plan, secrets: Mapping[str, str]) -> None:
     if code is not None:
         with Folder.at(code, follow=False) as folder:
             open_to_all(folder)
-    place_bundle(Path(pod.environment.get("PAI_RUNTIME_BUNDLE") or IMAGE_BUNDLE), pod.directories.volume)
 
 
 def left_variables(pod: Pod) -> Iterator[Variable]:

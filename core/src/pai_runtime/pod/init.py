@@ -3,7 +3,8 @@
 1. The logs of an earlier execution are set aside, and all else that it has left is removed.
 2. The init plugins run, in order, and make the plan of the task.
 3. The plan is written, and its init steps run.
-4. What the task container takes over is left to it, and at last the bundle and the launcher.
+4. What the task container takes over is left to it, and at last the launcher and the bundle, which is copied
+   meanwhile.
 
 Everything is made anew each time, so all of it can be repeated wherever it was interrupted.
 """
@@ -24,6 +25,7 @@ from pai_runtime.document.printable import printable
 from pai_runtime.document.problems import InvalidInput, Problems, problem_lines
 from pai_runtime.host.host import Host
 from pai_runtime.pod.built_in import RENDERER, Made, Pod
+from pai_runtime.pod.bundle_copy import bundle_on_its_way
 from pai_runtime.pod.directories import BadDirectory, Directories, pod_directories
 from pai_runtime.pod.errors import InitFailed
 from pai_runtime.pod.exit_spec import leave_exit_spec
@@ -113,6 +115,8 @@ def _init(
     keep_from_others(volume)
     remove_leftovers(volume, [LOGS, *_on(volume, directories.logs)])
     with ExitStack() as opened:
+        bundle = Path(environment.get("PAI_RUNTIMEIMAGE_BUNDLE") or _BUNDLE)
+        place_bundle = opened.enter_context(bundle_on_its_way(bundle, directories.volume))
         runtime = opened.enter_context(_made(directories.runtime, volume))
         remove_leftovers(runtime)
         init = opened.enter_context(_made(directories.init, volume))
@@ -136,6 +140,7 @@ def _init(
                 f"the task has no plan: expected runtimePlugins in the list of init plugins, found {names}",
             )
         hand_over_task(pod, made.draft.plan(made.command, left_variables(pod)), made.secrets)
+        place_bundle()
         log.say("init has succeeded: the task can start")
 
 
