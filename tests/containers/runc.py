@@ -196,7 +196,8 @@ class Running:
 
     def send(self, number: signal.Signals) -> None:
         """Send its first process a signal, as the kubelet does."""
-        subprocess.run([*self._runc, "kill", self._id, str(number.value)], check=True)
+        argv = [*self._runc, "kill", self._id, str(number.value)]
+        subprocess.run(argv, check=True, capture_output=True)
 
     def exec(self, *argv: str) -> str:
         """Run a program in it; its output."""
