@@ -16,8 +16,8 @@ else:
 
 def main() -> None:
     """Become the command line, with the search path of this process but without the script's directory."""
-    # Until there is somebody who handles it: Ctrl-C would show where Python was. It does so in the time before
-    # this line, in which Python starts and runs `site`: no script has a say there.
+    # Until there is somebody who handles it: Ctrl-C would show where Python was. Before this line it does,
+    # while Python starts and runs `site`: no script has a say there.
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     from pai_runtime.task.interpreter import python_argv  # noqa: PLC0415 - not before that
 

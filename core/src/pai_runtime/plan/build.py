@@ -175,6 +175,7 @@ class Planner:
             command=role.command,
             warnings=tuple(problem_lines(warnings)),
             shared=self._environment.shared,
+            refused=self._host.refused,
         )
 
     def _shown(self, text: str) -> str:
