@@ -280,7 +280,7 @@ def _parts_of_this_machine(folder: Path) -> PodParts:
 
 def _init(pod: Pod, code: int) -> Running:
     use = {"plugin": "cmd", "parameters": {"callbacks": _CALLBACKS}}
-    return pod.start_init(RUNTIME_CONFIG=config(*_commands(code), uses=[use]), INIT_CONFIG="")
+    return pod.start_init({"RUNTIME_CONFIG": config(*_commands(code), uses=[use]), "INIT_CONFIG": ""})
 
 
 def kill_pod(parts: PodParts, seed: int, number: int, folder: Path) -> tuple[str, list[str]]:

@@ -81,15 +81,20 @@ class Pod:
 
     def init(self, **environment: str) -> Ended:
         """The init container from its start to its end; `environment` is added to the pod's own."""
-        return self.start_init(**environment).end()
+        return self.start_init(environment).end()
 
-    def start_init(self, **environment: str) -> Running:
+    def start_init(self, environment: Mapping[str, str], umask: int | None = None) -> Running:
         """Start the init container."""
         spec = self._pod.init
         env = {"PATH": PATH, **spec.environment, **self._own, **environment}
         mounts = [*elsewhere(), Mount(self.bundle, _BUNDLE, read_only=True), *self._mounts(spec)]
         container = Container(
-            RUNTIME_IMAGE, [str(PROGRAM), "init"], env, mounts, host_network=self._pod.host_network
+            RUNTIME_IMAGE,
+            [str(PROGRAM), "init"],
+            env,
+            mounts,
+            host_network=self._pod.host_network,
+            umask=umask,
         )
         return Running(container, self._folder)
 
