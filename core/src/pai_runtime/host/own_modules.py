@@ -16,7 +16,7 @@ from importlib.util import spec_from_file_location
 
 from pai_runtime.host import core_imports
 from pai_runtime.host.code import Code
-from pai_runtime.host.core_imports import lift, not_imported
+from pai_runtime.host.core_imports import OWN, lift, not_imported
 from pai_runtime.host.metadata import distributions
 
 TYPE_CHECKING = False
@@ -62,7 +62,8 @@ def import_own(code: Code, module: str) -> ModuleType:
 
     From now on, nothing that it does not list is imported as a part of its packages, whoever asks for it.
     """
-    lift()
+    if not code.tops <= OWN:
+        lift()
     register([code])
     _FINDER.guard(code)
     if module not in code.modules:

@@ -21,7 +21,7 @@ from pai_runtime.job.uses import RoleResolver
 from pai_runtime.task.record import replace
 
 if TYPE_CHECKING:
-    from pai_runtime.definitions.model import OpenLibrary
+    from pai_runtime.definitions import OpenDefinitions
 
 
 def load_job(
@@ -30,12 +30,12 @@ def load_job(
     plugins: JobPlugins,
     problems: Problems,
     overrides: Overrides = NO_OVERRIDES,
-    open_library: "OpenLibrary | None" = None,
+    open_definitions: "OpenDefinitions | None" = None,
 ) -> Job:
     """The job in a file, or in a document that is read already.
 
     `secrets` is YAML, a mapping from names to values; it completes and overrides the job's own. From then on,
-    messages of `problems` hide what is secret. `open_library` opens what has the definitions that the job
+    messages of `problems` hide what is secret. `open_definitions` opens what has the definitions that the job
     requires; None, if there is nowhere to look for them. Raises `InvalidInput` for what is no document, or a
     job that grows too large.
     """
@@ -52,7 +52,7 @@ def load_job(
     problems.mask = masks(job.secrets, root)
     check_value(root, package_schema("pai_runtime.job", "job.schema.json"), problems)
     check_rules(job, problems)
-    job = _expanded(job, open_library, plugins, problems)
+    job = _expanded(job, open_definitions, plugins, problems)
     check_circles(job, problems)
     warn_of_no_effect(job, plugins, problems)
     warn_of_folded_commands(root, problems)
@@ -91,7 +91,9 @@ def load_task(
     return _completed(job, _position(secrets) or root.position, plugins, problems)
 
 
-def _expanded(job: Job, open_library: "OpenLibrary | None", plugins: JobPlugins, problems: Problems) -> Job:
+def _expanded(
+    job: Job, open_definitions: "OpenDefinitions | None", plugins: JobPlugins, problems: Problems
+) -> Job:
     """The job with what it requires of what is not in its file."""
     names = [name for each in job.prerequisites.values() for name in each.require]
     names += [name for role in job.roles.values() for name, _ in role.names]
@@ -99,7 +101,7 @@ def _expanded(job: Job, open_library: "OpenLibrary | None", plugins: JobPlugins,
         return job
     from pai_runtime.job.expansion import expanded  # noqa: PLC0415 - most jobs have all that they require
 
-    return expanded(job, open_library, plugins, problems)
+    return expanded(job, open_definitions, plugins, problems)
 
 
 def _completed(job: Job, secrets_at: Position, plugins: JobPlugins, problems: Problems) -> Job:

@@ -19,20 +19,20 @@ from pai_runtime.plan.environment import Placement
 from pai_runtime.task.record import record
 
 if TYPE_CHECKING:
-    from pai_runtime.definitions.model import OpenLibrary
+    from pai_runtime.definitions import OpenDefinitions
 
 
 @record(frozen=True)
 class JobFiles:
     """A job file or its document, a YAML file with values for its secrets, what the command line changes.
 
-    `open_library` opens what has the definitions that it requires.
+    `open_definitions` opens what has the definitions that it requires.
     """
 
     job: Path | Value
     secrets: Path | None = None
     overrides: Overrides = NO_OVERRIDES
-    open_library: "OpenLibrary | None" = None
+    open_definitions: "OpenDefinitions | None" = None
 
 
 def plan_job(
@@ -50,7 +50,7 @@ def plan_job(
     file is not wrong because this machine lacks a plugin, unless it is one of this machine's, misspelt.
     """
     plugins = job_plugins(host)
-    job = load_job(files.job, files.secrets, plugins, problems, files.overrides, files.open_library)
+    job = load_job(files.job, files.secrets, plugins, problems, files.overrides, files.open_definitions)
     roles = planned_roles(job, host, problems, lenient=lenient)
     problems.check()
     return Planner(job, host, roles, place(job), problems)

@@ -1,0 +1,127 @@
+"""The door to shared definitions: what the runtime knows of them, and of the plugin that finds them.
+
+A *definition* is a prerequisite outside the job file that jobs may require, with template variables that they
+give it. `pai_runtime.job.expansion` puts definitions into a job.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+from hashlib import sha256
+from typing import Any, Final, Protocol
+
+from pai_runtime.document.problems import Position
+from pai_runtime.document.value import Value
+from pai_runtime.task.record import record
+
+
+@record(frozen=True)
+class DefinitionFile:
+    """Bytes in which definitions are written, and where they came from.
+
+    `origin` is what a lock file calls it: its URL, without a query that may be secret, or ``SOURCE:PATH`` for
+    a file of a folder, or ``file:PATH`` for one that is named by its path. `shown` is what messages call it.
+    `location` is what a policy decides by: its URL, or its absolute path. `author` is who has published it,
+    where a server says so. What is `own` is a file of the job itself, next to the job file: a policy for
+    shared definitions does not apply to it, nor to the plugins that it uses.
+    """
+
+    origin: str
+    shown: str
+    location: str
+    content: bytes
+    author: str = ""
+    own: bool = False
+
+    @cached_property
+    def digest(self) -> str:
+        """The SHA-256 of the content, in 64 hexadecimal digits."""
+        return sha256(self.content).hexdigest()
+
+
+@record(frozen=True)
+class Variable:
+    """A template variable that a definition declares. Without a `default` it has to be given.
+
+    `type` is one of string, number, integer, boolean, list, mapping; empty if any will do.
+    """
+
+    name: str
+    type: str
+    description: str
+    default: Value | None
+    value: Value
+
+
+@record(frozen=True)
+class Definition:
+    """A definition as it is written; `value` is a mapping, with templates in it that are not rendered."""
+
+    name: str
+    kind: str
+    version: str
+    title: str
+    summary: str
+    usage: str
+    variables: Mapping[str, Variable]
+    value: Value
+    file: DefinitionFile
+
+
+@record(frozen=True)
+class Given:
+    """The value of a template variable: as data, and as it is inserted into a text."""
+
+    data: Any
+    text: str
+    position: Position
+
+
+class NoDefinition(Exception):
+    """There is none that may be used. `code` is that of the problem, as in `pai_runtime.document.problems`.
+
+    ``no-such-definition`` (with `known` names that may have been meant), ``definition-forbidden`` (the server
+    refuses: no right), ``definition-refused`` (a policy does), ``definition-unavailable`` (no answer),
+    ``ambiguous-definition``, ``wrong-digest``, ``not-locked``, ``wrong-reference``.
+    """
+
+    def __init__(self, code: str, message: str, known: Iterable[str] = ()) -> None:
+        super().__init__(message)
+        self.code = code
+        self.known = tuple(known)
+
+
+class Definitions(Protocol):
+    """The definitions that one job may require, and what they become with values for their variables."""
+
+    def find(self, name: str, above: DefinitionFile | None, required_by: Position) -> Definition:
+        """Return what a reference means that stands in the file `above`, or in the job file (None).
+
+        `required_by` is where it stands: positions in the definition have it. Raises `NoDefinition`, or
+        `InvalidInput` for a file that is not sound. It may be asked for the same one many times.
+        """
+
+    def completed(
+        self, definition: Definition, given: Mapping[str, Given], asked: Value
+    ) -> Mapping[str, Given]:
+        """Return the values of all variables: those that are given, and defaults; raises `InvalidInput`.
+
+        `asked` is what requires the definition.
+        """
+
+    def rendered(
+        self, definition: Definition, variables: Mapping[str, Given], required_by: Position
+    ) -> Value:
+        """Return the definition as a prerequisite, with these values; raises `InvalidInput`."""
+
+    def resolved(self) -> str:
+        """Return a lock file that carries everything that was found; empty if that is nothing."""
+
+
+OpenDefinitions = Callable[[Mapping[str, Value]], Definitions]
+"""Opens those of a job with these secrets, which tokens of sources may name.
+
+Raises `InvalidInput` for what is configured wrongly, and `NoDefinition` where nothing can find any.
+"""
+
+RESOLVED: Final = "definitions.lock"
+"""The lock file that carries the bytes too, in the directory of a run and in a pod's configuration."""
