@@ -7,13 +7,13 @@ names `pai_runtime.task.bundle.image_environment` gives back, and executes the i
 """
 
 import platform
+import signal
 import struct
 from collections.abc import Callable, Iterable, Sequence
 
 from pai_runtime.bundle.errors import CannotBundle
 from pai_runtime.bundle.interpreter import PROGRAM, SEARCH_PATH
 from pai_runtime.bundle.site import SITE
-from pai_runtime.supervisor.stop import STOP_SIGNALS
 from pai_runtime.task.bundle import HIDING, OWN_VARIABLES, PREFIX
 from pai_runtime.task.exit_codes import RUNTIME_ERROR
 from pai_runtime.task.interpreter import argv_of
@@ -26,8 +26,8 @@ _HEADERS = struct.Struct("<16sHHIQQQIHHHHHH"), struct.Struct("<IIQQQQQQ")
 _EXECUTABLE, _NO_FLAGS, _VERSION = 2, 0, 1
 _LOAD, _STACK = 1, 0x6474E551
 _READ, _WRITE, _EXECUTE = 4, 2, 1
-_BLOCKED = sum(1 << number - 1 for number in STOP_SIGNALS)
-"""As the kernel writes a set of signals."""
+_BLOCKED = sum(1 << number - 1 for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM))
+"""Those that end a task, until its supervisor listens; as the kernel writes a set of signals."""
 
 
 def launcher(search_path: Iterable[str] = (f"{PREFIX}/{SITE}", *SEARCH_PATH), entry: str = ENTRY) -> bytes:
