@@ -219,7 +219,7 @@ class Plan:
     `strict_callbacks` says that a callback that fails after the command fails the task.
     `permanent_codes` are the exit codes of the task after which a retry is in vain, in order.
     `listed_codes` are those that its platform knows, if it misreads all others; None: any may be told.
-    `refused` are the distributions with plugins of which none may be used: hooks import none of their modules.
+    `refused` are distributions with plugins of which none may be used: hooks import no module of theirs.
     """
 
     job: str
