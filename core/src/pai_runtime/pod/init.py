@@ -115,7 +115,7 @@ def _init(
     keep_from_others(volume)
     remove_leftovers(volume, [LOGS, *_on(volume, directories.logs)])
     with ExitStack() as opened:
-        bundle = Path(environment.get("PAI_RUNTIMEIMAGE_BUNDLE") or _BUNDLE)
+        bundle = Path(environment.get("PAI_RUNTIME_BUNDLE") or IMAGE_BUNDLE)
         place_bundle = opened.enter_context(bundle_on_its_way(bundle, directories.volume))
         runtime = opened.enter_context(_made(directories.runtime, volume))
         remove_leftovers(runtime)

@@ -219,6 +219,7 @@ class Plan:
     `strict_callbacks` says that a callback that fails after the command fails the task.
     `permanent_codes` are the exit codes of the task after which a retry is in vain, in order.
     `listed_codes` are those that its platform knows, if it misreads all others; None: any may be told.
+    `refused` are distributions with plugins of which none may be used: hooks import no module of theirs.
     """
 
     job: str
@@ -241,6 +242,7 @@ class Plan:
     shared: SharedVariables = field(default_factory=SharedVariables)
     permanent_codes: tuple[int, ...] = ()
     listed_codes: tuple[int, ...] | None = None
+    refused: tuple[str, ...] = ()
 
     def variables(self) -> Iterator[Variable]:
         """All variables that are set before the first step; of two with one name, the last one counts."""
@@ -295,6 +297,7 @@ class Plan:
             "warnings": list(self.warnings),
             **({"permanentCodes": list(self.permanent_codes)} if self.permanent_codes else {}),
             **({} if self.listed_codes is None else {"listedCodes": list(self.listed_codes)}),
+            **({"refused": list(self.refused)} if self.refused else {}),
         }
 
     @classmethod
@@ -329,6 +332,7 @@ class Plan:
                 shared=SharedVariables(**document["shared"]),
                 permanent_codes=tuple(document.get("permanentCodes", ())),
                 listed_codes=tuple(document["listedCodes"]) if "listedCodes" in document else None,
+                refused=tuple(document.get("refused", ())),
             )
         except (KeyError, TypeError) as error:
             raise PlanError(f"not a plan: {error!r}") from error
@@ -380,6 +384,7 @@ _SHAPE: Any = {
     "shared": {"platform": {_EACH: _TEXT}, "peers": {_EACH: _TEXT}},
     "permanentCodes": [_NUMBER],
     "listedCodes": [_NUMBER],
+    "refused": _TEXTS,
 }
 """The types in the document, as its schema has them. That nothing is missing is seen when it is read."""
 
