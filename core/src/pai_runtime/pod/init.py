@@ -39,7 +39,7 @@ from pai_runtime.pod.user_command import VARIABLE as GIVEN_COMMAND
 from pai_runtime.pod.volume import keep_from_others, open_to_all, remove_leftovers
 from pai_runtime.task.exit_codes import INIT_FAILED
 from pai_runtime.task.folder import Folder
-from pai_runtime.task.paths import INIT_SCRIPTS
+from pai_runtime.task.paths import IMAGE_BUNDLE, INIT_SCRIPTS
 
 LOGS: Final = "logs"
 """On the volume; the platform mounts a directory of the host there."""
