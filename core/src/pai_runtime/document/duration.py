@@ -1,4 +1,4 @@
-"""Times as users write them: 90, 90s, 15m, 2h or 7d."""
+"""Durations as users write them: 90, 90s, 15m, 2h or 7d."""
 
 import re
 
@@ -8,6 +8,6 @@ _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def seconds(text: str) -> float | None:
-    """The time in seconds; None if it is not one."""
+    """Parse a duration and return it in seconds; None if it is not one."""
     match = re.fullmatch(_PATTERN, text, re.ASCII)
     return float(match[1]) * _UNITS[match[2]] if match else None

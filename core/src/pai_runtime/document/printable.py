@@ -9,10 +9,10 @@ _UNSEEN = re.compile(
 
 
 def printable(text: str) -> str:
-    r"""The text with an escape such as ``\x1b`` or ``\u202e`` for each character that is not seen as itself.
+    r"""Replace each character that is not seen as itself with an escape such as ``\x1b`` or ``\u202e``.
 
-    Those are controls, line breaks, marks of direction, all spaces but the usual one, what is invisible, and
-    what has no meaning. A tab stays as it is, and a backslash: only JSON tells such an escape from its text.
+    Those characters are controls, line breaks, direction marks, all spaces but the usual one, invisible and
+    unassigned ones. Tabs and backslashes are kept: only JSON distinguishes such an escape from its text.
     """
     if text.isascii() and text.isprintable():
         return text

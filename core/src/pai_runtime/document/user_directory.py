@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def user_directory(variable: str, usual: str) -> Path | None:
-    """Ours below the one in a variable, or below the `usual` one; None without a home directory."""
+    """Return ``pai-runtime`` below the directory in `variable`, or below ``~/usual``; None without a home."""
     base = Path(os.environ.get(variable, ""))
     try:
         base = base if base.is_absolute() else Path.home() / usual

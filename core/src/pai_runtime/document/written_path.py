@@ -1,4 +1,4 @@
-"""Paths that are written in files."""
+"""Paths in configuration files."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from pai_runtime.document.value import Value
 
 
 def written_path(value: Value) -> Path:
-    """A path as it is written in a file, relative to that file; ``~`` is a home directory."""
+    """Return the path in a value, resolved against the directory of its file; ``~`` is expanded."""
     try:
         path = Path(value.text).expanduser()
     except RuntimeError:  # there is no such user

@@ -17,9 +17,10 @@ else:
 
 @record(frozen=True)
 class ShellStep:
-    """A shell script for an event, run in one shell. `failure_policy` None means the use's own.
+    """A shell script for one event of the task, run in one shell.
 
-    Raises TypeError or ValueError for what no plan can have.
+    `failure_policy` None means that of the use. Raises TypeError or ValueError for values that no plan can
+    hold.
     """
 
     event: Event

@@ -1,4 +1,4 @@
-"""What `pai_analyze` is told about a task that failed."""
+"""The argument of `pai_analyze`: how a task failed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ else:
 
 @record(frozen=True)
 class ContributedRule:
-    """An entry of an exit spec, and the id of the plugin that contributed it."""
+    """An entry of an exit spec, with the id of the plugin that contributed it."""
 
     plugin: str
     entry: Mapping[str, Any]

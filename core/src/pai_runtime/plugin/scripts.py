@@ -1,4 +1,4 @@
-"""Parts of shell scripts that run in any image."""
+"""Fragments of shell scripts that run in any image."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ plugin's manifest asks for is in ``ssh/bin`` and ``git/bin``, if the machine tha
 
 
 def port_is_taken(port: int | str) -> str:
-    """A condition for a POSIX shell: a process on this machine listens on a TCP port.
+    """Return a condition for a POSIX shell that is true if a process on this machine listens on a TCP port.
 
     `port` is a number, or a word of the script such as ``"$port"``. It needs ``grep``, if only that of the
     bundle, and no program that connects: the kernel's tables tell (``0A``: it listens).

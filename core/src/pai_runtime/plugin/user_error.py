@@ -1,4 +1,4 @@
-"""The exception by which a plugin reports an error to the user."""
+"""The exception by which a plugin reports an error that the user can fix."""
 
 
 class UserError(Exception):
