@@ -1,4 +1,4 @@
-"""Reading a job file: every problem of it at once."""
+"""Loading of a job file, with all of its problems at once."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -32,12 +32,12 @@ def load_job(
     overrides: Overrides = NO_OVERRIDES,
     open_library: "OpenLibrary | None" = None,
 ) -> Job:
-    """The job in a file, or in a document that is read already.
+    """Load the job in a file, or in a document that has been read.
 
-    `secrets` is YAML, a mapping from names to values; it completes and overrides the job's own. From then on,
-    messages of `problems` hide what is secret. `open_library` opens what has the definitions that the job
-    requires; None, if there is nowhere to look for them. Raises `InvalidInput` for what is no document, or a
-    job that grows too large.
+    `secrets` is a YAML mapping from names to values; it completes and overrides the job's own. From then on,
+    messages of `problems` hide secrets. `open_library` opens the library of definitions; None if there is
+    nowhere to look for them. Other faults are added to `problems`. Raises `InvalidInput` if the file is not a
+    document, or the job grows too large.
     """
     root = read_document(given) if isinstance(given, Path) else given
     if not isinstance(root.data, dict):
@@ -61,7 +61,7 @@ def load_job(
 
 
 def _of_version_2(root: Value, problems: Problems) -> Value:
-    """A job of version 1 as one of version 2; any other document as it is. Raises `InvalidInput`."""
+    """Convert a job of version 1 to version 2; return any other document unchanged. Raise `InvalidInput`."""
     from pai_runtime.legacy.check import is_version_1  # noqa: PLC0415 - most jobs are of version 2
     from pai_runtime.legacy.conversion import converted  # noqa: PLC0415 - as above
 
@@ -75,7 +75,7 @@ def _of_version_2(root: Value, problems: Problems) -> Value:
 def load_task(
     root: Value, name: str, role: str, secrets: Path | Value | None, plugins: JobPlugins, problems: Problems
 ) -> Job:
-    """The job called `name` of one task, which a document gives as commands and uses of plugins.
+    """Load one task as a job, from a document with only its commands and uses of plugins.
 
     `secrets` and what is raised: see `load_job`.
     """
@@ -92,7 +92,7 @@ def load_task(
 
 
 def _expanded(job: Job, open_library: "OpenLibrary | None", plugins: JobPlugins, problems: Problems) -> Job:
-    """The job with what it requires of what is not in its file."""
+    """Return the job with the definitions that it requires from outside its file."""
     names = [name for each in job.prerequisites.values() for name in each.require]
     names += [name for role in job.roles.values() for name, _ in role.names]
     if not job.aliases and not any(is_reference(name.text) or name.key == "name" for name in names):
@@ -103,7 +103,7 @@ def _expanded(job: Job, open_library: "OpenLibrary | None", plugins: JobPlugins,
 
 
 def _completed(job: Job, secrets_at: Position, plugins: JobPlugins, problems: Problems) -> Job:
-    """The job with all that its references mean."""
+    """Resolve all references of a job, and return it with the uses of its roles."""
     check_size(job.secrets, secrets_at, problems)
     references = References(job, problems)
     if job.parameters:
@@ -114,7 +114,7 @@ def _completed(job: Job, secrets_at: Position, plugins: JobPlugins, problems: Pr
 
 
 def resolved(references: References, plugins: JobPlugins) -> Job:
-    """The job with what each of its roles uses and runs."""
+    """Return the job with the ordered uses and the command of each role."""
     job = references.job
     has_storages = job.storages or any(each.storages for each in job.prerequisites.values())
     storage_plugin = plugins.for_storages() if has_storages else ""
@@ -137,5 +137,5 @@ def _read_secrets(given: Path | Value | None) -> Mapping[str, Value]:
 
 
 def _position(given: Path | Value | None) -> Position | None:
-    """Where secrets are; None for those of the job itself."""
+    """Return the position of the secrets file; None if there is none."""
     return given.position if isinstance(given, Value) else Position(str(given)) if given else None

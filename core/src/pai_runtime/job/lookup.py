@@ -1,4 +1,4 @@
-"""Looking up the definitions that references mean; what is wrong is reported where these stand."""
+"""Lookup of definitions; faults are reported at the reference."""
 
 from collections.abc import Iterable
 
@@ -10,14 +10,17 @@ from pai_runtime.network.url import shown_text
 
 
 class Lookup:
-    """Finds what references mean in a library; there is none where nobody said where to look for anything."""
+    """A lookup of definitions in a library, or in none if nobody said where to look."""
 
     def __init__(self, library: Library | None, problems: Problems) -> None:
         self._library = library
         self._problems = problems
 
     def find(self, name: Value, above: DefinitionFile | None) -> Definition | None:
-        """What a name means in the file `above` of a definition, or in the job; None, if it is wrong."""
+        """Return the definition that a name means in the file `above` of a definition, or in the job.
+
+        Reports the fault and returns None if there is no such definition.
+        """
         try:
             reference = parse_reference(name.text)
             if self._library is not None:

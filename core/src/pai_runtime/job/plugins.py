@@ -1,4 +1,4 @@
-"""What a job has to know of plugins, each of which says it of itself."""
+"""What a job has to know of plugins, as their manifests declare it."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ from pai_runtime.task.record import record
 
 @record(frozen=True)
 class StorageFields:
-    """In which fields the uses of a plugin for storage say which one they mean, and where it is mounted."""
+    """The fields in which a use of a storage plugin names the storage and its mount path."""
 
     name: str
     mount_path: str

@@ -1,4 +1,4 @@
-"""Storages in jobs: their default mount paths, for ``this.mountPath``."""
+"""Default mount paths of storages, for ``this.mountPath``."""
 
 from pai_runtime.document.value import Value
 from pai_runtime.job.plugins import StorageFields
@@ -6,7 +6,7 @@ from pai_runtime.job.reading import parameters
 
 
 def with_mount_path(value: Value, fields: StorageFields) -> Value:
-    """A prerequisite that is a storage, which says where it is mounted: ``/mnt/<name>`` by default."""
+    """Return a storage prerequisite with its mount path, ``/mnt/<name>`` by default."""
     own = value.node.children
     given = parameters(value)
     below = given.node.children if given else {}
