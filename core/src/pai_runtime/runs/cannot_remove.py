@@ -2,4 +2,4 @@
 
 
 class CannotRemove(Exception):
-    """Why the run stays, or what of it does."""
+    """The exception for a run that is not removed, or only in part; the text says why."""

@@ -2,13 +2,13 @@
 
 
 class CannotRun(Exception):
-    """The job cannot be run here; nothing has been started."""
+    """The exception for a job that cannot be run here; nothing has been started."""
 
 
 class MayBeLeft(CannotRun):
-    """The job cannot be run, and part of it may be left: the text says what, and how to remove it.
+    """The exception for a job that cannot be run, and of which something may be left.
 
-    `interrupted`: because somebody has stopped it meanwhile.
+    The text says what is left and how to remove it. `interrupted` is true if somebody stopped the start.
     """
 
     def __init__(self, message: str, *, interrupted: bool) -> None:

@@ -1,5 +1,5 @@
-"""A cluster that does not do what it is asked."""
+"""The exception for a cluster that does not do what it is asked."""
 
 
 class ClusterError(Exception):
-    """A cluster cannot be asked, or refuses; the message says whose fault it is and what to do."""
+    """The exception for a cluster that cannot be reached or refuses; the text says why and what to do."""

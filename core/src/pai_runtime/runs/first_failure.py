@@ -1,4 +1,4 @@
-"""Which of several failed tasks failed first; the others may have failed because of it."""
+"""The choice of the task that failed first among several; the others may have failed because of it."""
 
 from collections.abc import Mapping
 from typing import Any, get_args
@@ -8,10 +8,10 @@ from pai_runtime.task.vocabulary import FailedOutcome
 
 
 def first_failure(records: Mapping[TaskName, Mapping[str, Any]], reported: TaskName) -> TaskName:
-    """By the exit records of tasks that ended badly; `reported` if these do not tell.
+    """Return the failed task that failed first, by the exit records; `reported` if they do not tell.
 
-    One that failed because of a peer comes after all that did not, whatever the clock says: it may have ended
-    sooner than the one whose exit callbacks still ran.
+    A task that failed because of a peer comes after all that did not, whatever the clock says: it may have
+    ended sooner than one whose exit callbacks were still running.
     """
     failed = {
         name: record for name, record in records.items() if record.get("outcome") in get_args(FailedOutcome)

@@ -1,4 +1,4 @@
-"""A program's output, made safe to show in one line of a terminal."""
+"""Output of programs, made safe to show on one line of a terminal."""
 
 import re
 import unicodedata
@@ -12,15 +12,15 @@ _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
 _TAB = 8
 
 _JOINED = re.compile("[\u1160-\u11ff\ud7b0-\ud7fb]")
-"""Vowels and finals of Korean syllables: parts of the character before them."""
+"""Vowels and finals of Korean syllables, which take no column: they join the character before them."""
 _WIDE = re.compile("[\u2630-\u2637\u268a-\u268f\u4dc0-\u4dff\U0001d300-\U0001d376]")
-"""Wide since Unicode 16, which is newer than most Pythons."""
+"""Characters that are wide since Unicode 16, which is newer than the tables of most Pythons."""
 
 
 def shown_line(line: bytes, *, colours: bool = False) -> str:
-    """A line as a terminal would leave it, without what moves the cursor; its `colours` only if asked for.
+    """Return a line as a terminal would display it, without escape sequences; colours only with `colours`.
 
-    Of a line that was written over and over, as progress bars do it, that is the last thing written.
+    Of a line that was overwritten again and again, as by a progress bar, the last version is returned.
     """
     text = line.decode("utf-8", "replace")
     if text.isprintable():
@@ -35,12 +35,12 @@ def shown_line(line: bytes, *, colours: bool = False) -> str:
 
 
 def columns_of(text: str) -> int:
-    """How many columns of a terminal a printable text takes."""
+    """Return the number of terminal columns that a printable text takes."""
     return len(text) if text.isascii() else sum(map(_columns, text))
 
 
 def cut(text: str, columns: int) -> str:
-    """The beginning of a printable text that fits into so many columns."""
+    """Cut a printable text to a number of terminal columns."""
     if text.isascii():
         return text[:columns]
     for number, character in enumerate(text):
@@ -51,7 +51,7 @@ def cut(text: str, columns: int) -> str:
 
 
 def _between(text: str) -> list[tuple[int, int]]:
-    """Where the text between escape sequences begins and ends."""
+    """Return the spans of text between escape sequences, as start and end indexes."""
     spans = [match.span() for match in _SEQUENCE.finditer(text)]
     return list(
         zip([0, *(end for _, end in spans)], [*(start for start, _ in spans), len(text)], strict=True)
