@@ -23,8 +23,7 @@ class RunEvents:
         self._file.add("jobRestarted", number=number, failedTask=failed_task, exitCode=code)
 
     def not_retried(self, task: str, code: int) -> None:
-        """Record that a task's failure with `code` is permanent, so that neither it nor the job is retried.
-        """
+        """Record that a task's failure with `code` is permanent, so neither it nor the job is retried."""
         self._file.add("notRetried", task=task, exitCode=code)
 
     def decided(self, code: int, failed_task: str | None) -> None:
