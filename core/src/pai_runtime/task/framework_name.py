@@ -1,8 +1,8 @@
-"""The names of task roles as FrameworkController spells them."""
+"""Names of task roles in FrameworkController's spelling."""
 
 from __future__ import annotations
 
 
 def framework_name(role: str) -> str:
-    """The name by which FrameworkController, which knows no capitals and no ``_``, calls a task role."""
+    """Return a task role's name for FrameworkController, which allows neither capitals nor ``_``."""
     return "".join(letter for letter in role.lower() if letter.isascii() and letter.isalnum())

@@ -1,4 +1,4 @@
-"""Launch options: how a task's supervisor is started, passed as one argument after the task's directory."""
+"""Launch options of a task's supervisor, passed as one argument after the task's directory."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ def _camel(name: str) -> str:
 
 
 _KEYS = {name: _camel(name) for name in _KINDS}
-"""The name of each option in JSON."""
+"""The names of the options in JSON."""
 
 
 @record(frozen=True)
 class Rotation:
-    """How much of a log is kept: `count` files of at most `size` bytes, the live one included.
+    """The rotation of a log: `count` files of at most `size` bytes are kept, including the live one.
 
-    Earlier files of the user's logs are ``current.1`` and so on, or with `tai64n` as multilog names them
+    Rotated files of the user's logs are ``current.1`` and so on, or with `tai64n` named as multilog does
     (`pai_runtime.task.earlier_logs`).
     """
 
@@ -71,7 +71,7 @@ class Rotation:
 
 @record(frozen=True)
 class LaunchOptions:
-    """What an engine decides of one start of a supervisor; times in seconds.
+    """The options of one start of a supervisor, set by the engine; times are in seconds.
 
     - `timeout`: until the task is ended; None: never.
     - `grace`: between SIGTERM and SIGKILL.
@@ -120,7 +120,7 @@ class LaunchOptions:
     umask: int | None = None
 
     def to_argument(self) -> str:
-        """The options as JSON, those that have their default value left out."""
+        """Return the options as JSON, without those that have their default value."""
         fields = {_KEYS[name]: value for name, value in vars(self).items() if value != vars(DEFAULT)[name]}
         if "rotation" in fields:
             fields["rotation"] = vars(self.rotation)
@@ -128,7 +128,7 @@ class LaunchOptions:
 
     @classmethod
     def from_argument(cls, argument: str) -> LaunchOptions:
-        """Read what `to_argument` gave, or a person wrote; raises `ValueError`."""
+        """Parse options from JSON. Raise `ValueError` if they are invalid."""
         document = loads(argument)
         if not isinstance(document, dict):
             raise ValueError("the launch options are not a JSON object")  # noqa: TRY004 - as for all else that is wrong

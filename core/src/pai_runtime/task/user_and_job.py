@@ -1,13 +1,13 @@
-"""Paths that differ by user and job: how a storage gives each their own directory."""
+"""Paths that contain the names of the user and the job, for a directory of their own in a storage."""
 
 from __future__ import annotations
 
 
 def with_user_and_job(text: str, user: str, job: str) -> str:
-    """The text with the names of the user and the job for ``%USER`` and ``%JOB``, in any case.
+    """Replace ``%USER`` and ``%JOB``, in any case, by the names of the user and the job.
 
-    A name cannot lead to another directory: ``/`` in it becomes ``_``, leading dots are left out, and
-    one of dots alone is ``_``.
+    A name cannot lead to another directory: ``/`` in it becomes ``_``, leading dots are removed, and a name
+    of only dots becomes ``_``.
     """
     import re  # noqa: PLC0415 - every process that runs a hook loads this module
 
