@@ -1,4 +1,4 @@
-"""How the engine of a profile is found."""
+"""Lookup of the engine of a profile."""
 
 from collections.abc import Iterator
 from importlib import import_module
@@ -16,13 +16,16 @@ GROUP: Final = "pai_runtime.engines"
 
 
 def open_cluster(name: str) -> "Cluster":
-    """The cluster that the profile of this name describes, which is not asked yet; raises `InvalidInput`."""
+    """Return the cluster that the profile of this name describes, without contacting it.
+
+    Raise `InvalidInput`.
+    """
     profile = find_profile(name)
     return find_engine(profile).open_cluster(profile)
 
 
 def find_engine(profile: Profile) -> "Engine":
-    """The installed engine that a profile is for; raises `InvalidInput`."""
+    """Import the installed engine of a profile. Raise `InvalidInput` if there is none, or several."""
     name = profile.engine
     found = list(_claims(name))
     if not found:
@@ -53,12 +56,12 @@ def _fault(profile: Profile, message: str) -> InvalidInput:
 
 
 def _claims(name: str) -> Iterator[tuple[str, str]]:
-    """The distributions that bring an engine of this name, and the value of its entry point."""
+    """Yield the distributions with an engine of this name, each with the value of its entry point."""
     return ((owner, value) for each, owner, value in _engines() if each == name)
 
 
 def _engines() -> Iterator[tuple[str, str, str]]:
-    """The names of all engines, each with its distribution and the value of its entry point."""
+    """Yield name, distribution and entry point value of all engines."""
     for distribution in distributions_with(GROUP):
         owner, _ = name_and_version(distribution)
         yield from ((name, owner, value) for name, value in entry_points(distribution, GROUP))

@@ -39,9 +39,7 @@ class Folder:
 
     @classmethod
     def at(cls, path: str | os.PathLike[str], *, follow: bool = True) -> Folder:
-        """Open the directory at a trusted path, such as one that the user named; with `follow`, also by a
-        link.
-        """
+        """Open the directory at a trusted path, such as one given by the user; `follow` allows a link."""
         return cls(os.open(path, _WALK & ~os.O_NOFOLLOW if follow else _WALK), path)
 
     @property

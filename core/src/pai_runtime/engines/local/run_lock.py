@@ -1,4 +1,4 @@
-"""Whether the engine of a run lives: while it does, it holds a lock on a file in the directory of the run.
+"""The lock on the directory of a run, which its engine holds as long as it lives.
 
 The file is its owner's alone, since whoever can open a file can lock it.
 """
@@ -12,9 +12,9 @@ from pai_runtime.task.folder import Folder
 
 
 def lock(folder: Folder) -> int:
-    """Lock the directory of a run; closing the descriptor unlocks it.
+    """Lock the directory of a run; closing the returned descriptor unlocks it.
 
-    Raises `BlockingIOError` if somebody else has locked it, and OSError if that cannot be tried.
+    Raises `BlockingIOError` if it is locked, OSError if that cannot be tried.
     """
     fd = folder.append(LOCK, 0o600)
     try:
@@ -31,7 +31,7 @@ def lock(folder: Folder) -> int:
 
 
 def is_unlocked(folder: Path) -> bool:
-    """Whether nobody holds it; False if that cannot be found out."""
+    """Return whether nobody holds the lock; False if that is unknown."""
     try:
         with Folder.at(folder) as run:
             fd = run.open(LOCK)
@@ -49,7 +49,7 @@ def is_unlocked(folder: Path) -> bool:
 
 
 def lock_holder(folder: Path) -> int | None:
-    """The process that holds it, as the kernel says: nothing in the folder does, where tasks may write."""
+    """Return the process that holds the lock, by the kernel's list: tasks may write to the directory."""
     found = (folder / LOCK).stat(follow_symlinks=False)
     wanted = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
     for line in Path("/proc/locks").read_text("ascii").splitlines():
@@ -60,7 +60,7 @@ def lock_holder(folder: Path) -> int | None:
 
 
 def _is_there(fd: int, folder: Folder) -> bool:
-    """Whether the file has not been removed between opening and locking it."""
+    """Return whether the lock file is still in place, and was not removed between opening and locking it."""
     try:
         return os.path.samestat(os.fstat(fd), folder.stat(LOCK))
     except FileNotFoundError:
