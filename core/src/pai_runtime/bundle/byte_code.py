@@ -1,4 +1,4 @@
-"""Byte code for a bundle that is valid without looking at its source, which has no fixed time of change."""
+"""Byte code of a bundle, valid without a look at its sources, whose modification times are arbitrary."""
 
 import subprocess
 import sys
@@ -27,9 +27,9 @@ for line in sys.stdin:
 
 
 def add_byte_code(target: Path, sources: Iterable[Path]) -> None:
-    """Compile sources, always in the same order in a new process: the same sources give the same bytes.
+    """Compile sources reproducibly: in a new process, and in the order given.
 
-    It takes the place of the standard library's sources, which nobody reads in a task.
+    The standard library's byte code replaces its sources, which nobody reads in a task.
     """
     ended = subprocess.run(
         [sys.executable, "-S", "-c", _COMPILE, target, PREFIX, f"{target / STANDARD_LIBRARY}/"],

@@ -13,7 +13,7 @@ from pai_runtime.terminal.output import report_problems, say, write_lines
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
+    """Add the arguments of the command."""
     parser.add_argument("job", type=Path, metavar="JOB", help="a job of version 1 (JSON)")
     parser.add_argument(
         "--out", type=Path, metavar="FILE", help="a new file to write it to, instead of standard output"
@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Exit status 0; 1 if the job is invalid; 2 if it is not of version 1, or cannot be written."""
+    """Convert a job. Return 0, 1 if it is invalid, 2 if it is not of version 1 or cannot be written."""
     problems = Problems()
     try:
         root = read_document(args.job)

@@ -1,4 +1,4 @@
-"""The library of shared definitions for a command: what is configured, under the policies in force."""
+"""The library of shared definitions for a command, as configured and under the policies in force."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 class JobLibrary:
-    """Opens the library of a job, when that is needed for the first time, and knows what was found in it.
+    """The library of a job, opened when it is first needed, with a record of what was found in it.
 
-    `job` is its file; what its lock file says holds, or `lock` in the place of it. What is not in that is
-    refused if it is `complete`.
+    `job` is its file; the lock file beside it applies, or `lock` in its place. What is not locked is refused
+    if the lock is `complete`.
     """
 
     def __init__(self, job: Path, host: Host, lock: "Lock | None" = None, *, complete: bool = True) -> None:
@@ -37,7 +37,7 @@ class JobLibrary:
         self._found: RecordingLibrary | None = None
 
     def __call__(self, secrets: Mapping[str, "Value"]) -> "Library":
-        """See `OpenLibrary`."""
+        """Open the library; see `OpenLibrary`."""
         from pai_runtime.definitions.cache import Cache
         from pai_runtime.definitions.configuration import configurations, read_sources
         from pai_runtime.definitions.library import SourceLibrary
@@ -58,20 +58,20 @@ class JobLibrary:
 
     @property
     def pins(self) -> "Mapping[Key, Pin]":
-        """What the lock file of the job has to say."""
+        """The content of the lock file of the job, by what was found."""
         return self._found.shared if self._found else {}
 
     def resolved(self) -> str:
-        """A lock file that carries everything that was found; empty if that is nothing."""
+        """Return a lock file that contains everything that was found; empty if nothing was."""
         return self._found.resolved() if self._found else ""
 
 
 def opened_sources(
     settings: "Sequence[SourceSettings]", secrets: Mapping[str, "Value"], host: Host | None = None
 ) -> "tuple[Sequence[DefinitionSource], Web]":
-    """These sources and the embedded one, with what asks servers; `secrets` may be tokens of theirs.
+    """Return these sources with the embedded one, and the web client; `secrets` may be tokens of servers.
 
-    No server leads to what policies of `host` refuse.
+    No server is allowed to redirect to what policies of `host` refuse.
     """
     from pai_runtime.definitions.cache import Cache
     from pai_runtime.definitions.cached_fetching import CachedFetcher

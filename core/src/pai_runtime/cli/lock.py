@@ -1,4 +1,4 @@
-"""``pai-runtime lock``: which bytes the references of a job mean, written beside it."""
+"""``pai-runtime lock``: pins the bytes that the references of a job mean, in a file beside it."""
 
 import argparse
 import os
@@ -25,7 +25,7 @@ Pins = Mapping[Key, Pin]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
+    """Add the arguments of the command."""
     add_job(parser)
     add_overrides(parser)
     add_policy(parser)
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Exit status 0, or 1 if the job is not sound or something cannot be found."""
+    """Write the lock file. Return 0, or 1 if the job is invalid or something cannot be found."""
     path, host = lock_path(args.job), given_host(args.policy)
     try:
         lock = existing_lock(path)
@@ -67,7 +67,10 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _without(args: argparse.Namespace, host: Host, old: Pins) -> Pins:
-    """What stays locked: all that is required without what is to be updated; raises `InvalidInput`."""
+    """Return the pins that stay: of everything required except what is to be updated.
+
+    Raise `InvalidInput`.
+    """
     origins: set[str] = set()
     problems = Problems()
     for name in args.update:
@@ -101,7 +104,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _changes(old: Pins, new: Pins) -> Iterator[str]:
-    """What is not as it was, a line each."""
+    """Yield a line for each pin that was added, removed or updated."""
     for key in sorted(old.keys() | new.keys()):
         before, now = old.get(key), new.get(key)
         name = f"{key[0]} in {key[1]}" if key[1] else key[0]

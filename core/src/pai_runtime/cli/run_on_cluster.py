@@ -1,4 +1,4 @@
-"""``pai-runtime run --on``: submit a job to a cluster, and follow it."""
+"""``pai-runtime run --on``: submits a job to a cluster, and follows it."""
 
 import argparse
 
@@ -28,12 +28,15 @@ _NOT_THERE = {
     "storage": "the storages of a cluster are in its engine profile",
     "storage_config": "the storages of a cluster are in its engine profile",
 }
-"""Options that are for this machine only, and what to use instead."""
+"""Options for local runs only, with what to use instead."""
 _INTERRUPTED = 130
 
 
 def run_on_cluster(args: argparse.Namespace) -> int:
-    """Exit status: the job's; 130 after Ctrl-C; 2 if it cannot be submitted, or not be followed."""
+    """Submit and follow a job.
+
+    Return its exit status, 130 after Ctrl-C, 2 if it cannot be submitted or followed.
+    """
     if not_there := [name for name in _NOT_THERE if getattr(args, name)]:
         for name in not_there:
             say(f"--{name.replace('_', '-')} cannot be combined with --on: {_NOT_THERE[name]}")
@@ -62,7 +65,10 @@ def run_on_cluster(args: argparse.Namespace) -> int:
 
 
 def _checked(args: argparse.Namespace, cluster: Cluster) -> ClusterJob:
-    """The job, once this cluster can run it; raises `InvalidInput`, `CannotRun`, `ClusterError`."""
+    """Return the job after checking that this cluster can run it.
+
+    Raise `InvalidInput`, `CannotRun`, `ClusterError`.
+    """
     problems = Problems()
     job = ClusterJob(args.job, args, cluster, problems)
     job.run.check(job.plans, problems)
@@ -76,7 +82,7 @@ def _checked(args: argparse.Namespace, cluster: Cluster) -> ClusterJob:
 
 
 def _detached(cluster: Cluster, name: str) -> int:
-    """Standard output is the name of the run alone, for scripts."""
+    """Print the name of the run alone to standard output, for scripts."""
     reader = cluster.open_run(name)
     say(f"to follow it: {command_for(reader, 'logs', '-f')}; to stop it: {command_for(reader, 'stop')}")
     write_lines([name])

@@ -1,4 +1,4 @@
-"""A source added to the text of a ``marketplace.yaml``, of which everything else stays as it is."""
+"""Insertion of a source into the text of a ``marketplace.yaml``, which otherwise stays unchanged."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -12,15 +12,15 @@ Entry = Mapping[str, Any]
 
 
 def entry_lines(entry: Entry, indent: str = "  ") -> Iterator[str]:
-    """An item of the list, on lines of its own."""
+    """Yield the lines of an item of the list."""
     for number, (key, value) in enumerate(entry.items()):
         yield f"{indent}{'  ' if number else '- '}{key}: {yaml_line(value)}"
 
 
 def with_source(text: str, file: str, entry: Entry) -> str | None:
-    """The text with another source at the end of its list; None where a person has to write it.
+    """Return the text with a source appended to its list; None if a person has to write it.
 
-    Raises `InvalidInput` for what is no sound document; messages call it `file`.
+    Raises `InvalidInput` if the text is invalid; messages call it `file`.
     """
     if not _has_content(text):
         return _inserted(text, len(text), ["sources:", *entry_lines(entry)])
@@ -43,7 +43,7 @@ def _listed(root: Value) -> Sequence[Any]:
 
 
 def _appended(text: str, root: Value, entry: Entry) -> str:
-    """The text with the entry after the last one, if each stands on lines of its own."""
+    """Return the text with the entry after the last one, if each entry is on lines of its own."""
     sources = root.get("sources")
     if sources is None:
         return text
