@@ -1,4 +1,4 @@
-"""One GET by urllib3: within a deadline, of a bounded size, and never from a link-local address."""
+"""One GET by urllib3 within a deadline, of bounded size, and never from a link-local address."""
 
 import re
 import socket
@@ -34,13 +34,13 @@ _REFUSED: Final = [
     ip_network(text)
     for text in ("169.254.0.0/16", "fe80::/10", "fd00:ec2::254/128", "64:ff9b::169.254.0.0/112")
 ]
-"""Where machines of clouds give their credentials to whoever asks; the last is the first by NAT64."""
+"""Metadata services of clouds, which give credentials to anybody; the last one is the first by NAT64."""
 
 
 def get(text: str, headers: Mapping[str, str], left: Callable[[], float], most: int) -> Answer:
-    """What the server answers, within the seconds that are left, however slowly; raises `NoAnswer`.
+    """Return the server's answer within the seconds `left`. Raise `NoAnswer`.
 
-    The answer has a body only if its status is 200, and at most `most` bytes of it.
+    It has a body only if its status is 200, and of at most `most` bytes.
     """
     url = split_url(text)
     if url is None or url.username is not None:
@@ -77,7 +77,7 @@ def _exchange(
 
 
 def _manager(url: SplitResult, seconds: float, connections: "_Connections") -> PoolManager:
-    """What asks by the proxy, if there is one: then it is the proxy that decides where a name leads."""
+    """Return a pool manager, by the proxy if there is one, which then resolves names itself."""
     options: dict[str, Any] = {
         "num_pools": 1,
         "retries": False,
@@ -99,10 +99,10 @@ def _manager(url: SplitResult, seconds: float, connections: "_Connections") -> P
 
 
 class _Connections:
-    """Those of one request, which can be ended while another thread uses them.
+    """The connections of one request, which can be ended while another thread uses them.
 
-    If `guarded`, none of them is to a refused address. That is decided by the address that has been connected
-    to: how it was spelled, and what a name led to, makes no difference.
+    If `guarded`, connections to refused addresses fail. The connected address decides, not the spelling of
+    the host or what a name resolved to.
     """
 
     def __init__(self) -> None:
@@ -111,7 +111,7 @@ class _Connections:
         self._open: list[socket.socket] = []
 
     def opened(self, sock: socket.socket) -> socket.socket:
-        """The connection, before anything is sent on it; raises `NoAnswer` if it may not be used."""
+        """Register a new connection before anything is sent on it. Raise `NoAnswer` if it is not allowed."""
         if self.guarded and _is_refused(sock.getpeername()[0]):
             sock.close()
             raise _link_local()
@@ -121,7 +121,7 @@ class _Connections:
         return sock
 
     def end(self) -> None:
-        """End them, also for a thread that still reads from one, or is about to open one."""
+        """End all connections, also for a thread that is reading from one, or about to open one."""
         self._has_ended = True
         while self._open:
             with self._open.pop() as sock, suppress(OSError):
@@ -129,7 +129,7 @@ class _Connections:
 
 
 def _pools(opened: Callable[[socket.socket], socket.socket]) -> dict[str, type[HTTPConnectionPool]]:
-    """Pools that hand each new connection to `opened` first."""
+    """Return pool classes that pass each new connection to `opened` first."""
 
     class Plain(HTTPConnection):
         def _new_conn(self) -> socket.socket:
@@ -149,7 +149,7 @@ def _pools(opened: Callable[[socket.socket], socket.socket]) -> dict[str, type[H
 
 
 def _body(response: BaseHTTPResponse, most: int) -> bytes:
-    """The whole body: a response that does not say where it ends may have been cut."""
+    """Read the whole body. Raise `NoAnswer` for a response without a length, which might be incomplete."""
     codings = (response.headers.get("Content-Encoding", ""), response.headers.get("Transfer-Encoding", ""))
     if codings[0].lower() not in ("", "identity") or codings[1].lower() not in ("", "chunked"):
         raise NoAnswer("its response is compressed, which was not asked for", permanent=True)
@@ -159,7 +159,7 @@ def _body(response: BaseHTTPResponse, most: int) -> bytes:
 
 
 def _is_refused(host: str) -> bool:
-    """Whether a host is a link-local address, in whatever spelling the system's resolver knows."""
+    """Return whether a host is a link-local address, in any spelling that the system's resolver accepts."""
     address: IPv4Address | IPv6Address
     try:
         address = ip_address(host.partition("%")[0])

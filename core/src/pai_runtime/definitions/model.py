@@ -1,4 +1,4 @@
-"""Definitions and the files that they are written in, and what finds them."""
+"""Definitions, the files that contain them, and the interfaces that find them."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
@@ -13,13 +13,13 @@ from pai_runtime.task.record import record
 
 @record(frozen=True)
 class DefinitionFile:
-    """Bytes in which definitions are written, and where they came from.
+    """The bytes of a definition file, and where they came from.
 
-    `origin` is what a lock file calls it: its URL, without a query that may be secret, or ``SOURCE:PATH`` for
-    a file of a folder, or ``file:PATH`` for one that is named by its path. `shown` is what messages call it.
-    `location` is what a policy decides by: its URL, or its absolute path. `author` is who has published it,
-    where a server says so. What is `own` is a file of the job itself, next to the job file: a policy for
-    shared definitions does not apply to it, nor to the plugins that it uses.
+    `origin` is its name in a lock file: its URL, without a query that may be secret, ``SOURCE:PATH`` for a
+    file of a folder, or ``file:PATH`` for one named by its path. `shown` is its name in messages. `location`
+    is what policies decide by: its URL, or its absolute path. `author` is its publisher, if a server says so.
+    A file that is `own` belongs to the job, beside the job file: policies for shared definitions do not apply
+    to it, nor to the plugins that it uses.
     """
 
     origin: str
@@ -37,7 +37,7 @@ class DefinitionFile:
 
 @record(frozen=True)
 class Variable:
-    """A template variable that a definition declares. Without a `default` it has to be given.
+    """A template variable that a definition declares; it is required if it has no `default`.
 
     `type` is one of string, number, integer, boolean, list, mapping; empty if any will do.
     """
@@ -51,7 +51,7 @@ class Variable:
 
 @record(frozen=True)
 class Definition:
-    """A definition as it is written; `value` is a mapping, with templates in it that are not rendered."""
+    """A definition as written; `value` is a mapping with templates that are not rendered yet."""
 
     name: str
     kind: str
@@ -66,7 +66,7 @@ class Definition:
 
 @record(frozen=True)
 class Given:
-    """The value of a template variable: as data, and as it is inserted into a text."""
+    """The value of a template variable, as data and as inserted into a text."""
 
     data: Any
     text: str
@@ -74,7 +74,7 @@ class Given:
 
 
 class NoDefinition(Exception):
-    """There is none that may be used. `code` is that of the problem, as in `pai_runtime.document.problems`.
+    """The exception for a definition that is not available; `code` is that of the resulting `Problem`.
 
     ``no-such-definition`` (with `known` names that may have been meant), ``definition-forbidden`` (the server
     refuses: no right), ``definition-refused`` (a policy does), ``definition-unavailable`` (no answer),
@@ -88,9 +88,9 @@ class NoDefinition(Exception):
 
 
 class Unreachable(NoDefinition):
-    """The server gave no answer, or had too much to do: what came from it earlier is the best there is.
+    """The exception for a server that gives no answer or is overloaded, so that a cached answer is the best.
 
-    `answered`: it did answer, so that it may still give something else.
+    `answered` means that it did answer, and may still deliver something else.
     """
 
     def __init__(self, message: str, *, answered: bool = False) -> None:
@@ -99,13 +99,14 @@ class Unreachable(NoDefinition):
 
 
 class Library(Protocol):
-    """Where definitions are found: every source that is configured, under the policy and the lock file."""
+    """The lookup of definitions: in all configured sources, under the policy and the lock file."""
 
     def find(self, reference: Reference, above: DefinitionFile | None, required_by: Position) -> Definition:
-        """The definition that a reference means which stands in the file `above`; None: in the job file.
+        """Return the definition that a reference in the file `above` means; None means the job file.
 
-        `required_by` is where it stands: positions in the definition have it. Raises `NoDefinition`, or
-        `InvalidInput` for a file that is not sound. It may be asked for the same one many times.
+        `required_by` is the position of the reference, which positions in the definition then have. Raises
+        `NoDefinition`, or `InvalidInput` for an invalid file. Repeated calls with the same reference are
+        cheap.
         """
 
 
@@ -115,7 +116,7 @@ OpenLibrary = Callable[[Mapping[str, Value]], Library]
 
 @record(frozen=True)
 class Listed:
-    """A definition as a list of a source shows it, with the reference that means it.
+    """A definition as an entry of a source's list, with the reference that means it.
 
     `title` and `description` are searched too, where the source has them.
     """
@@ -131,22 +132,22 @@ class Listed:
 
 
 class DefinitionSource(Protocol):
-    """One place where definitions are published. All methods raise `NoDefinition` or `InvalidInput`.
+    """A place where definitions are published; all methods raise `NoDefinition` or `InvalidInput`.
 
-    `location` is where that is: what a policy decides by, as in `DefinitionFile`.
+    `location` is what policies decide by, as in `DefinitionFile`.
     """
 
     name: str
     location: str
 
     def find(self, reference: Reference) -> Sequence[DefinitionFile]:
-        """Files that may have what a reference of kind ``name`` or ``item`` means; none, if it is not here.
+        """Return the files that may contain what a reference of kind ``name`` or ``item`` means.
 
-        They are not parsed: the library tells which of them, and which definition in it, is meant.
+        They are not parsed: the library decides which of them, and which definition in it, is meant.
         """
 
     def read(self, origin: str) -> DefinitionFile | None:
-        """The file of an origin, which a lock file names; None if it is not one of this source's."""
+        """Return the file of an origin in a lock file; None if it is not one of this source's."""
 
     def list(self, problems: Problems) -> Sequence[Listed]:
-        """All that is published here; what cannot be read is reported in `problems`, and the rest listed."""
+        """List everything that is published here; unreadable parts are reported in `problems`."""

@@ -1,4 +1,4 @@
-"""OpenPAI's marketplace server: items by name and id, whose ``protocol`` is a definition file."""
+"""OpenPAI's marketplace server, whose items have names, ids and a definition file as ``protocol``."""
 
 import json
 from collections import Counter
@@ -17,7 +17,7 @@ from pai_runtime.task import fast_json
 from pai_runtime.task.record import replace
 
 _NO_DEFINITIONS: Final = ("template", "old")
-"""Types of items that are whole jobs."""
+"""Types of items that are whole jobs, not definitions."""
 _MOST_ITEMS: Final = 10_000
 _LONGEST: Final = 200
 
@@ -27,9 +27,9 @@ Item = Mapping[str, Any]
 class MarketplaceSource:
     """A server at a URL, on which anybody may publish an item of any name.
 
-    By name only those of `authors` are found, if these are given, and only approved ones. What that is worth
-    depends on the server: OpenPAI's takes the status that an author sends. An item whose digest is asked for
-    needs neither.
+    By name, only approved items are found, and of `authors` only if these are given. What approval is worth
+    depends on the server: OpenPAI's accepts the status that an author sends. An item that is requested by its
+    digest needs neither.
     """
 
     def __init__(self, name: str, url: str, web: Web, authors: Collection[str] | None = None) -> None:
@@ -40,7 +40,7 @@ class MarketplaceSource:
         self._authors = authors
 
     def find(self, reference: Reference) -> Sequence[DefinitionFile]:
-        """The approved items of the name, or the one of the id."""
+        """Return the approved items of a name, or the one item of an id."""
         if reference.kind == "item":
             item = self._item(reference.target)
             return () if item is None else (self._file(item),)
@@ -60,18 +60,18 @@ class MarketplaceSource:
         return [self._file(item) for item in counting]
 
     def _counts(self, item: Item) -> bool:
-        """Whether an item may be found by its name."""
+        """Return whether an item may be found by its name."""
         is_listed = self._authors is None or _text(item, "author") in self._authors
         return is_listed and item.get("status") == "approved"
 
     def read(self, origin: str) -> DefinitionFile | None:
-        """The item with a URL."""
+        """Return the item at a URL; None if it is not one of this server."""
         id_ = origin.removeprefix(f"{self._items_at}/")
         item = self._item(id_) if id_ != origin else None
         return None if item is None else self._file(item)
 
     def list(self, problems: Problems) -> Sequence[Listed]:
-        """All that is found by name; a name of which there are several is listed by its ids."""
+        """List everything that is found by name; items that share a name are listed by their ids."""
         items = list(filter(self._counts, self._items("")))
         names = Counter(_text(item, "name") for item in items)
         found: list[Listed] = []
@@ -113,7 +113,7 @@ class MarketplaceSource:
         return {**item, "id": id_}
 
     def _items(self, query: str) -> Sequence[Item]:
-        """Those that are no jobs."""
+        """Return the items of a query that are not jobs."""
         items = self._json(query)
         if not isinstance(items, list) or len(items) > _MOST_ITEMS:
             raise self._nonsense()
@@ -136,9 +136,10 @@ class MarketplaceSource:
 
 
 def _content(item: Item) -> bytes | None:
-    """The definition file in an item; None if it has none.
+    """Return the definition file in an item; None if it has none.
 
-    The server asks for a whole job in each: one with a single prerequisite of type data is that prerequisite.
+    The server requires each item to be a whole job: one with a single prerequisite of type data is that
+    prerequisite.
     """
     protocol = item.get("protocol")
     if not isinstance(protocol, str):

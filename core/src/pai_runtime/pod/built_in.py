@@ -1,4 +1,4 @@
-"""The runtime's own init plugins: from FrameworkController's object to the plan of this pod's task.
+"""The runtime's own init plugins, from FrameworkController's object to the plan of this pod's task.
 
 Each takes what those before it have made, and adds its own to it.
 """
@@ -42,10 +42,10 @@ if TYPE_CHECKING:
     from pai_runtime.pod.framework import Framework
 
 FRAMEWORK_FILE: Final = "framework.json"
-"""In the directory of init plugins, where those that are commands leave it and look for it."""
+"""The file in the directory of init plugins where commands write and read the Framework."""
 
 RENDERER: Final = "userCommandRender"
-"""The init plugin that takes the command from the platform."""
+"""The name of the init plugin that takes the command from the platform."""
 
 PORT_TAKEN, NO_IMAGE = 253, 254
 """Exit codes of the init container."""
@@ -55,10 +55,10 @@ _T = TypeVar("_T")
 
 @record(frozen=True)
 class Pod:
-    """What init works with. `init` and `runtime` are the open directories of these names.
+    """The pod that init works in; `init` and `runtime` are the open directories of these names.
 
-    `peers`: how the tasks reach each other, in a pod that an engine has made from a job. `is_command_given`:
-    the platform gives the command of the task, in which it has resolved the references.
+    `peers` says how the tasks reach each other, in a pod that an engine made from a job. `is_command_given`
+    means that the platform gives the command of the task, with resolved references.
     """
 
     environment: Mapping[str, str]
@@ -73,18 +73,18 @@ class Pod:
 
     @property
     def has_framework(self) -> bool:
-        """Whether the pod is FrameworkController's."""
+        """Whether the pod belongs to FrameworkController."""
         return self.peers is None and bool(self.environment.get("FC_FRAMEWORK_NAME"))
 
     @property
     def framework_uid(self) -> str:
-        """The UID of the Framework that the pod is part of; empty if it is not known."""
+        """The UID of the Framework that the pod is part of; empty if unknown."""
         return self.environment.get("FC_FRAMEWORK_UID", "")
 
 
 @record(frozen=True)
 class Made:
-    """What the init plugins have made so far."""
+    """The results of the init plugins so far."""
 
     framework: "Framework | None" = None
     job: Job | None = None
@@ -133,7 +133,7 @@ def parse_framework(pod: Pod, made: Made) -> Made:
 
 
 def load_config(pod: Pod, made: Made) -> Made:
-    """The job, from the Framework or the configuration of the pod; or what a pod without a job runs."""
+    """Load the job from the Framework or the pod's configuration, else the task of a pod without a job."""
     if pod.has_framework:
         _needed(made.framework, "the Framework", "frameworkParser")
     secrets, plugins = job_secrets(pod.directories), job_plugins(pod.host)
@@ -162,7 +162,7 @@ def load_config(pod: Pod, made: Made) -> Made:
 
 
 def _tolerate(pod: Pod, job: Job) -> None:
-    """Let what is wrong with the job, and cannot affect this task, be a warning."""
+    """Turn errors of the job into warnings if they cannot affect this task."""
     from pai_runtime.pod.accepted_job import tolerate_what_is_not_used
     from pai_runtime.pod.placement import UnknownTask, own_task
 
@@ -193,7 +193,7 @@ def find_peers(pod: Pod, made: Made) -> Made:
 
 
 def plan_task(pod: Pod, made: Made) -> Made:
-    """The plan of this pod's task, to which each use of a plugin contributes."""
+    """Make the plan of this pod's task, to which each use of a plugin contributes."""
     from pai_runtime.pod.framework_field import BadFramework
     from pai_runtime.pod.placement import UnknownTask, own_task
 
@@ -227,7 +227,7 @@ def _placement(pod: Pod, made: Made, job: Job) -> Placement:
 
 
 def check_ports(pod: Pod, made: Made) -> Made:
-    """Fail while another process has a port of this task."""
+    """Raise `InitFailed` if another process has a port of this task."""
     from pai_runtime.pod.port_check import taken_ports
 
     if taken := taken_ports(_needed(made.plan, "the ports of the task", "runtimePlugins").ports):
@@ -237,7 +237,7 @@ def check_ports(pod: Pod, made: Made) -> Made:
 
 
 def check_images(pod: Pod, made: Made) -> Made:
-    """Fail if the image of the task is certainly not there."""
+    """Raise `InitFailed` if the image of the task certainly does not exist."""
     job = _needed(made.job, "the job", "jobConfig")
     plan = _needed(made.plan, "the task", "runtimePlugins")
     name = job.roles[plan.role].docker_image
@@ -264,7 +264,7 @@ def check_images(pod: Pod, made: Made) -> Made:
 
 
 def render_command(pod: Pod, made: Made) -> Made:
-    """The user's command as the platform gives it, if it does; else it is that of the job."""
+    """Replace the plan's command by the one that the platform gives, if it does."""
     from pai_runtime.pod.user_command import VARIABLE, user_command
 
     job = _needed(made.job, "the job", "jobConfig")
@@ -285,7 +285,7 @@ INIT_PLUGINS: Final[Mapping[str, Callable[[Pod, Made], Made]]] = {
     RENDERER: render_command,
     "peerBarrier": find_peers,
 }
-"""By name."""
+"""The runtime's own init plugins by name."""
 
 USUAL: Final = tuple(name for name in INIT_PLUGINS if name != "peerBarrier")
 USUAL_WITH_PEERS: Final = ("jobConfig", "peerBarrier", "runtimePlugins")
@@ -293,7 +293,7 @@ USUAL_WITH_PEERS: Final = ("jobConfig", "peerBarrier", "runtimePlugins")
 network of its own, in which no port is taken, and its image is pulled before it has started."""
 
 OF_FRAMEWORKS: Final = frozenset({"frameworkBarrier", "frameworkParser"})
-"""Those that are left out in a pod that is not FrameworkController's."""
+"""Init plugins that are skipped in a pod that is not FrameworkController's."""
 
 
 def _needed(made: _T | None, what: str, maker: str) -> _T:

@@ -1,4 +1,4 @@
-"""Putting the bundle and its launcher on the volume that both containers of a pod share.
+"""Placement of the bundle and its launcher on the volume that both containers of a pod share.
 
 It is copied aside and renamed, so that a crash leaves all of it or nothing. What an earlier execution has
 left there is replaced, since a task could have changed it; only a bundle that is mounted is used as it is.
@@ -22,9 +22,9 @@ _MOST_BYTES: Final = 1024 * 1024
 
 
 def place_bundle(source: Path, volume: Path) -> None:
-    """Have the bundle in `source` on the volume, with its launcher beside it; raises OSError.
+    """Copy the bundle in `source` to the volume, with its launcher beside it. Raise OSError.
 
-    Where a bundle is mounted there, it has to be the same one.
+    If a bundle is mounted there, it has to be the same one.
     """
     with Folder.at(source) as bundle, Folder.at(volume) as folder:
         expected = _digest(bundle)
@@ -44,7 +44,7 @@ def place_bundle(source: Path, volume: Path) -> None:
 
 
 def _digest(bundle: Folder) -> str:
-    """The digest by which bundles are told apart; raises OSError if there is no bundle."""
+    """Return the digest that identifies a bundle. Raise OSError if there is no bundle."""
     try:
         contents: Any = json.loads(bundle.read(CONTENTS, _MOST_BYTES))
         digest: str = contents["digest"]
@@ -67,7 +67,7 @@ def _check_executable(place: Folder) -> None:
 
 
 def _mounted_digest(bundle: Folder) -> str:
-    """The same of one that is mounted."""
+    """Return the digest of a mounted bundle. Raise OSError with advice if it is missing."""
     try:
         return _digest(bundle)
     except FileNotFoundError:
@@ -80,7 +80,7 @@ def _mounted_digest(bundle: Folder) -> str:
 
 
 def _is_mounted(volume: Folder) -> bool:
-    """Whether the bundle there is on a file system of its own, or nobody can write it."""
+    """Return whether the bundle there is on a file system of its own, or read-only."""
     try:
         with volume.folder(_BUNDLE) as found:
             is_other = os.fstat(found.fd).st_dev != os.fstat(volume.fd).st_dev
@@ -90,7 +90,7 @@ def _is_mounted(volume: Folder) -> bool:
 
 
 def _replace(source: Path, volume: Folder, name: str) -> None:
-    """Copy a file or a directory to a name that has, at each moment, all of it or nothing."""
+    """Copy a file or directory to a name that always has all of it or nothing."""
     volume.remove(_ASIDE)
     if volume.exists(name):
         volume.move(name, volume, _ASIDE)
@@ -104,7 +104,7 @@ def _replace(source: Path, volume: Folder, name: str) -> None:
 
 
 def _copy(source: str, target: str) -> None:
-    """Copy what an installer has left to a name that is new; it gets the same permissions."""
+    """Copy installed files to a new name, with their permissions."""
     if os.path.islink(source):
         try:
             os.symlink(os.readlink(source), target)

@@ -1,4 +1,4 @@
-"""The definitions that a pod's job requires: those that it was given, and those of the runtime image."""
+"""The library of a pod: the definitions that it was given, and those of the runtime image."""
 
 from collections.abc import Mapping
 
@@ -19,9 +19,9 @@ _COMMAND = f"pai-runtime lock JOB --with-content {RESOLVED}"
 
 
 def open_library(directories: Directories, host: Host, secrets: Mapping[str, Value]) -> Library:
-    """The library of a pod's job. It asks no network: a pod must not wait for one to start.
+    """Open the library of a pod's job, which uses no network: a pod must not wait for one to start.
 
-    A lock file in the pod's configuration holds as one beside a job file does.
+    A lock file in the pod's configuration applies like one beside a job file.
     """
     sources, web = open_sources(read_sources([MACHINE_CONFIGURATION]), secrets, Fetcher(offline=True))
     library = SourceLibrary(sources, web, host.location_refusal)

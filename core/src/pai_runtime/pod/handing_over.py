@@ -1,4 +1,4 @@
-"""From the plan of a pod's task to all that its container needs to run it."""
+"""The handover from init: from the plan of a pod's task to all that its container needs."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -20,14 +20,14 @@ from pai_runtime.task.record import replace
 from pai_runtime.task.variables import Setting, parse_settings
 
 BUNDLE = "/opt/pai-runtime/bundle"
-"""Where the runtime image has the bundle, unless ``PAI_RUNTIME_BUNDLE`` says where."""
+"""The default path of the bundle in the runtime image; ``PAI_RUNTIME_BUNDLE`` overrides it."""
 
 _ENVIRONMENT = "env"
 _MOST_BYTES = 1024 * 1024
 
 
 def hand_over_task(pod: Pod, plan: Plan, secrets: Mapping[str, str]) -> None:
-    """Leave the task to its container; raises `InitFailed`, `InvalidInput`, OSError."""
+    """Prepare the task for its container. Raise `InitFailed`, `InvalidInput` or OSError."""
     plan = replace(plan, environment=(*plan.environment, *_left_variables(pod)))
     pod.runtime.make(WORK)
     _write(pod.runtime, PLAN, plan.to_json(whole=False))
@@ -48,7 +48,7 @@ def hand_over_task(pod: Pod, plan: Plan, secrets: Mapping[str, str]) -> None:
 
 
 def _left_variables(pod: Pod) -> Iterator[Variable]:
-    """The variables that init plugins have left for the task."""
+    """Yield the variables that init plugins have left for the task. Raise `InitFailed` for invalid ones."""
     if not pod.runtime.exists(_ENVIRONMENT):
         return
     where = pod.directories.runtime / _ENVIRONMENT

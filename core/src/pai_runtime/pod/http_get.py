@@ -1,4 +1,4 @@
-"""One HTTP request, by the standard library: within a deadline, and with an answer of a bounded size."""
+"""One HTTP request by the standard library, within a deadline and with an answer of bounded size."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from http.client import HTTPConnection
 
 _MOST_AROUND = 1 << 20
-"""Bytes that may come beside the body: the headers, and the frames of its chunks."""
+"""Maximum bytes besides the body: the headers, and the frames of its chunks."""
 
 
 def get(
@@ -26,11 +26,10 @@ def get(
     most: int,
     method: str = "GET",
 ) -> Answer:
-    """What the server answers to one request on a new connection, which is closed; raises `NoAnswer`.
+    """Return the answer to one request on a new connection, which is closed. Raise `NoAnswer`.
 
-    `left` gives the seconds that are left for all of it: to look up a host name, to connect, for TLS, and
-    for the answer, however slowly its bytes come. The body has at most `most` bytes. No `NoAnswer` repeats a
-    header of the request.
+    `left` returns the seconds left for all of it: name lookup, connection, TLS and the answer, however slowly
+    its bytes come. The body has at most `most` bytes. No `NoAnswer` repeats a header of the request.
     """
     try:
         connection.timeout = _some(left())
@@ -48,7 +47,7 @@ def get(
 
 
 def _body(response: HTTPResponse, most: int) -> bytes:
-    """The body as a whole."""
+    """Read the whole body. Raise IncompleteRead if it ends early."""
     body = read_body(response.read, most)
     if response.length:
         raise IncompleteRead(body, response.length)
@@ -56,7 +55,7 @@ def _body(response: HTTPResponse, most: int) -> bytes:
 
 
 class _Bounded(io.RawIOBase):
-    """What comes from a socket: until the time is over, and no more than `most` bytes."""
+    """A stream from a socket that ends at a deadline, or after `most` bytes."""
 
     def __init__(self, sock: socket.socket, raw: io.RawIOBase, left: Callable[[], float], most: int) -> None:
         self._sock = sock
@@ -82,7 +81,7 @@ class _Bounded(io.RawIOBase):
 
 
 def _some(seconds: float) -> float:
-    """The seconds, if they are any: to a socket, 0 means not to wait at all."""
+    """Return a positive timeout; raise TimeoutError for 0, which to a socket means not to wait at all."""
     if seconds <= 0:
         raise TimeoutError
     return seconds

@@ -1,4 +1,4 @@
-"""Storages in a pod that no platform has made: nobody mounts them but the pod itself."""
+"""Storages in a pod that no platform has made, where only the pod itself can mount them."""
 
 from pai_runtime.job.model import Job
 from pai_runtime.task.plan import Plan
@@ -6,9 +6,10 @@ from pai_runtime.task.record import replace
 
 
 def with_optional_storages(plan: Plan, job: Job) -> Plan:
-    """The plan, in which a storage that is not mounted is said, and fails the task only if its use says so.
+    """Return the plan with storages optional: one that is not mounted is reported, and fails no task.
 
-    A use does by a `failurePolicy` of its own; the default is for tasks whose platform mounts storages.
+    It does fail the task if its use has a `failurePolicy` of its own; the default is for platforms that mount
+    storages.
     """
     strict = {extra.plugin for extra in job.extras if extra.value.get("failurePolicy") is not None}
     optional = {each.use for each in plan.mounts if plan.uses[each.use].plugin not in strict}
