@@ -133,8 +133,9 @@ class _Printer:
         self._tell()
 
     def task_has_ended(self) -> bool:
-        """Return whether the task says that it has ended; if that is wrong, this restarts and prints all
-        again.
+        """Return whether the task says that it has ended.
+
+        If it errs, this process is restarted and prints everything again.
         """
         try:
             with Folder.at(self._runtime, follow=False) as folder:

@@ -1,1 +1,1 @@
-"""The engine for Kubernetes: a job as a JobSet."""
+"""The engine for Kubernetes, which runs a job as a JobSet."""

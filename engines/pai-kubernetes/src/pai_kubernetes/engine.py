@@ -1,4 +1,4 @@
-"""The entry point: a cluster out of an engine profile."""
+"""The entry point of the engine, which opens the cluster of an engine profile."""
 
 from pai_kubernetes.cluster import KubernetesCluster
 from pai_runtime.engines.cluster import Cluster
@@ -6,5 +6,5 @@ from pai_runtime.engines.profiles import Profile
 
 
 def open_cluster(profile: Profile) -> Cluster:
-    """The cluster that a profile describes; raises `InvalidInput`."""
+    """Return the cluster that a profile describes. Raise `InvalidInput`."""
     return KubernetesCluster(profile)

@@ -1,4 +1,4 @@
-"""HTTP requests to one server by urllib3, within a deadline; its connections are kept open between them."""
+"""HTTP requests to one server by urllib3, within a deadline, over connections that are kept open."""
 
 import socket
 import threading
@@ -43,7 +43,7 @@ _Result = TypeVar("_Result")
 
 
 class NotConnected(NoAnswer):
-    """The server was not connected to, so that nothing was asked."""
+    """The exception for a failed connection, so that no request was sent."""
 
 
 @record(frozen=True)
@@ -57,7 +57,7 @@ class HttpRequest:
 
 
 class OpenAnswer:
-    """A body of unknown length that is read as it comes. It is read by one thread, and closed by any."""
+    """A body of unknown length that is read as it comes, by one thread; any thread may close it."""
 
     def __init__(self, response: BaseHTTPResponse, flight: "_Flight") -> None:
         self._response = response
@@ -66,9 +66,9 @@ class OpenAnswer:
         self._is_closed = False
 
     def read(self, most: int) -> bytes:
-        """What has come, at least a byte; nothing at the end, or once closed.
+        """Return what has come, at least one byte; empty at the end, or once closed.
 
-        Raises `NoAnswer` where it breaks off.
+        Raises `NoAnswer` if the connection breaks.
         """
         with self._reading:
             try:
@@ -80,7 +80,7 @@ class OpenAnswer:
             return b"" if self._is_closed else data or b""
 
     def close(self) -> None:
-        """End the connection, and with it a read in another thread."""
+        """Close the connection, and end a read in another thread."""
         self._is_closed = True
         self._flight.end()
         # The read has ended by now; but a response that is being read cannot be closed.
@@ -90,7 +90,7 @@ class OpenAnswer:
 
 
 class Connections:
-    """Those to one server. Many threads may use them."""
+    """The connections to one server, which many threads may use."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
@@ -98,7 +98,7 @@ class Connections:
         self._managers: dict[tuple[bytes, bytes], PoolManager] = {}
 
     def ask(self, request: HttpRequest, login: Login, seconds: float, most: int) -> Answer:
-        """The whole answer, of at most `most` bytes; raises `NoAnswer`."""
+        """Return the whole answer to a request, of at most `most` bytes. Raise `NoAnswer`."""
 
         def exchange(_: _Flight) -> Answer:
             return _whole(self._send(request, login, seconds), most)
@@ -106,9 +106,10 @@ class Connections:
         return _flown(seconds, exchange)
 
     def open(self, request: HttpRequest, login: Login, seconds: float, silence: float) -> Answer | OpenAnswer:
-        """The answer, whose body is still to come if its status is 200; raises `NoAnswer`.
+        """Return the answer to a request, whose body is still to be read if its status is 200.
 
-        It begins within so many `seconds`; a read of it fails when nothing comes for the time of `silence`.
+        Raise `NoAnswer`. It has to begin within `seconds`; a read fails when nothing comes for `silence`
+        seconds.
         """
 
         def exchange(flight: _Flight) -> Answer | OpenAnswer:
@@ -134,7 +135,7 @@ class Connections:
         return response
 
     def _manager(self, login: Login) -> PoolManager:
-        """What has the connections of a client certificate; of one that was replaced, nothing is kept."""
+        """Return the pool manager for a client certificate; that of an earlier certificate is dropped."""
         key = (login.certificate, login.key)
         with self._lock:
             manager = self._managers.get(key)
@@ -179,7 +180,7 @@ class _Flight:
             self.end()
 
     def has_connected(self) -> bool:
-        """Whether anything can have been sent; asked once it has ended."""
+        """Return whether anything may have been sent; valid once the request has ended."""
         return bool(self._used)
 
     def end(self) -> None:
@@ -197,7 +198,7 @@ _in_flight = threading.local()
 
 
 def _flown(seconds: float, exchange: Callable[[_Flight], _Result]) -> _Result:
-    """What comes of an exchange within so many seconds, after which its connections are ended."""
+    """Return the result of an exchange within `seconds`, and end its connections on failure."""
     flight = _Flight()
 
     def fly() -> _Result:
@@ -222,7 +223,7 @@ def _flown(seconds: float, exchange: Callable[[_Flight], _Result]) -> _Result:
 
 
 def _whole(response: BaseHTTPResponse, most: int) -> Answer:
-    """The whole answer; of what is an error, less will do."""
+    """Read the whole answer, of limited size if it is an error."""
     with response:
         bound = most if response.status < HTTPStatus.MULTIPLE_CHOICES else _MOST_OF_REFUSAL
         headers = Message()
@@ -232,7 +233,7 @@ def _whole(response: BaseHTTPResponse, most: int) -> Answer:
 
 
 class _Plain(HTTPConnection):
-    """Tells the flight of its thread which socket it uses: a new one, or one that was kept."""
+    """A connection that registers the socket it uses, new or kept, with the request of its thread."""
 
     def connect(self) -> None:
         super().connect()
@@ -245,7 +246,7 @@ class _Plain(HTTPConnection):
 
 
 class _Encrypted(_Plain, HTTPSConnection):
-    """The same with TLS: `_Plain` is before its `HTTPSConnection` in the order in which methods are found."""
+    """A connection with TLS that registers its socket; `_Plain` precedes `HTTPSConnection` in its bases."""
 
 
 class _PlainPool(HTTPConnectionPool):

@@ -1,4 +1,4 @@
-"""The variables about its peers that all tasks of a run have, made again from what its pods were given."""
+"""The variables about peers that all tasks of a run share, reconstructed from its ConfigMap."""
 
 import json
 from collections.abc import Mapping
@@ -21,11 +21,11 @@ from pai_runtime.task.bundle import VOLUME
 from pai_runtime.task.plan import SharedVariables
 
 _NO_PLUGINS = JobPlugins(lambda _: None, lambda: "storage", lambda: "callbacks", lambda _: None)
-"""What a job uses makes no difference to where its tasks are."""
+"""Plugins of a job in which none matters, since uses do not affect where tasks are."""
 
 
 def shared_variables(api: Api, run: str, addresses: Mapping[TaskName, str]) -> SharedVariables:
-    """Those of a run, with the addresses that are known; raises `ApiError`, or `ValueError` with a reason."""
+    """Return the shared variables of a run, with the known addresses. Raise `ApiError`, or `ValueError`."""
     name = job_config_name(run)
     data = mapping(api.get(config_maps(api.namespace, name)), "data")
     try:
