@@ -10,7 +10,7 @@ from pai_runtime.runs.state import Run, Unreadable
 
 @dataclass(frozen=True)
 class FoundRun:
-    """A run and its reader."""
+    """A run, or why it is unreadable, with its reader."""
 
     reader: RunReader
     run: Run | Unreadable

@@ -63,7 +63,7 @@ class _Reader:
         self._work = 0
 
     def read(self, value: Value) -> None:
-        """Read the next one."""
+        """Read the next definition of the file, and collect its problems."""
         if not isinstance(value.data, dict):
             self.problems.append(_no_mapping(value))
             return

@@ -15,7 +15,7 @@ class StorageFields:
 
 @record(frozen=True)
 class JobPlugins:
-    """Plugins by what they are for; they are asked about only as far as that is in the job.
+    """Lookups of plugins by their purpose; plugins are consulted only as far as the job needs them.
 
     `storage_fields` of a plugin's id is None for one that is not for storage. `for_storages` is the id of the
     one for what ``extras.storages`` and ``requireStorages`` list, `for_callbacks` that of a prerequisite that

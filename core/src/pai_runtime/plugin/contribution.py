@@ -1,4 +1,4 @@
-"""What a use contributes to the plan of a task, checked at the line that creates it."""
+"""The contribution of a use to the plan of a task, validated at the line that creates it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ShellStep:
 
 @record(frozen=True)
 class Contribution:
-    """What one use adds to the plan of one task.
+    """The contribution of one use to the plan of one task.
 
     `environment` is set before the first step, and for the user's command too. Several `steps` for one event
     run in their order. `secrets` names the platform's secrets that the use's hooks find in ``use.secrets``:

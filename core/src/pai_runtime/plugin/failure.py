@@ -23,7 +23,7 @@ class ContributedRule:
 
 @record(frozen=True)
 class Failure:
-    """How a task failed, as far as its supervisor knows.
+    """The failure of a task, as far as its supervisor knows.
 
     `outcome` is ``failed``, ``setup-failed`` or ``timeout``. `code` is the task's exit code so far,
     `user_code` the command's own (None: it did not run), `phase` where the outcome was decided, `signal`

@@ -174,7 +174,7 @@ def _tolerate(pod: Pod, job: Job) -> None:
 
 
 def find_peers(pod: Pod, made: Made) -> Made:
-    """Find the addresses of all tasks; those of a gang are waited for."""
+    """Find the addresses of all tasks, and wait for all of them if they are a gang."""
     from pai_runtime.pod.barrier import BarrierFailed
     from pai_runtime.pod.peer_barrier import find_addresses
     from pai_runtime.pod.placement import UnknownTask, own_task, peer_names

@@ -17,7 +17,7 @@ _HERE = Position("the command line")
 
 
 class Sources:
-    """All sources, in order."""
+    """All sources of definitions, in the order in which they are asked."""
 
     def __init__(self, host: Host) -> None:
         self.host = host

@@ -53,8 +53,7 @@ class Origins:
         return None
 
     def of_pods(self, field_path: str) -> Location | None:
-        """Return the location for a pod field, such as ``spec.containers[0].image``, if all roles share it.
-        """
+        """Return the location for a pod field, as ``spec.containers[0].image``, if all roles share it."""
         roles = sum(_ROLE.fullmatch(path) is not None for path in self.locations)
         found = {self.of(f"{POD_TEMPLATE.format(number)}.{field_path}") for number in range(roles)}
         return found.pop() if len(found) == 1 else None

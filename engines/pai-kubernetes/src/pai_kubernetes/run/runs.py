@@ -19,7 +19,7 @@ _Objects = Iterable[Mapping[str, Any]]
 
 
 class Runs:
-    """The runs in the namespace of `api`."""
+    """A reader of all runs in the namespace of `api`."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
