@@ -34,16 +34,16 @@ RESOLVE = """
 import gc, sys
 from pathlib import Path
 gc.set_threshold(50_000)
-from pai_runtime.cli.library import JobLibrary
 from pai_runtime.document.problems import Problems
 from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.job.load import load_job
 from pai_runtime.job.plugins import JobPlugins
+from pai_runtime.plan.definitions import JobDefinitions
 
 path, problems = Path(sys.argv[1]), Problems()
 none = JobPlugins(lambda _: None, str, lambda: "cmd", lambda _: None)
-job = load_job(path, None, none, problems, open_library=JobLibrary(path, Host(NO_POLICY)))
+job = load_job(path, None, none, problems, open_definitions=JobDefinitions(Host(NO_POLICY), path))
 problems.check()
 assert len(job.uses["worker"].uses) == int(sys.argv[2]), len(job.uses["worker"].uses)
 gc.freeze()  # at the exit, as the commands do
@@ -115,10 +115,10 @@ def _directories(folder: Path) -> dict[str, str]:
 
 
 def _write_all(folder: Path) -> None:
-    from pai_runtime.definitions.cache import Cache  # noqa: PLC0415 - as above
-    from pai_runtime.definitions.lock import Pin, lock_path, lock_text  # noqa: PLC0415
-    from pai_runtime.definitions.locked import keep_file  # noqa: PLC0415
-    from pai_runtime.definitions.model import DefinitionFile  # noqa: PLC0415
+    from pai_definitions.cache import Cache  # noqa: PLC0415 - as above
+    from pai_definitions.lock import Pin, lock_path, lock_text  # noqa: PLC0415
+    from pai_definitions.locked import keep_file  # noqa: PLC0415
+    from pai_runtime.definitions import DefinitionFile  # noqa: PLC0415
 
     for size in SIZES:
         here = folder / str(size)

@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pai_runtime.definitions.definition import read_definitions
-from pai_runtime.definitions.model import Definition, DefinitionFile, NoDefinition
-from pai_runtime.definitions.reference import Reference
+from pai_definitions.definition import read_definitions
+from pai_definitions.job_library import JobLibrary
+from pai_definitions.reference import Reference
+from pai_runtime.definitions import Definition, DefinitionFile, NoDefinition
 from pai_runtime.document.problems import Position, Problem, Problems
 from pai_runtime.document.value import Value
 from pai_runtime.engines.local.placement import example_placement
@@ -34,7 +35,7 @@ class MemoryLibrary:
         }
 
     def find(self, reference: Reference, above: DefinitionFile | None, required_by: Position) -> Definition:
-        """See `pai_runtime.definitions.model.Library`."""
+        """See `pai_definitions.model.Library`."""
         self.asked.append(reference.text)
         target = reference.target
         if reference.kind == "plain" and above:
@@ -55,10 +56,10 @@ class MemoryLibrary:
             self._read[file.origin] = read_definitions(file, required_by)
         return self._read[file.origin]
 
-    def open(self, secrets: Mapping[str, Value]) -> "MemoryLibrary":
-        """See `pai_runtime.definitions.model.OpenLibrary`."""
+    def open(self, secrets: Mapping[str, Value]) -> JobLibrary:
+        """See `pai_runtime.definitions.OpenDefinitions`."""
         del secrets
-        return self
+        return JobLibrary(self)
 
 
 def plan(folder: Path, job: Mapping[str, Any] | str, files: Mapping[str, str] | MemoryLibrary) -> Plan:
@@ -73,7 +74,7 @@ def loaded(folder: Path, job: Mapping[str, Any] | str, files: Mapping[str, str] 
     """Such a job, in which nothing is wrong, without the plans of its tasks."""
     found = Problems()
     library = files if isinstance(files, MemoryLibrary) else MemoryLibrary(files)
-    made = load_job(write_job(folder, job), None, _PLUGINS, found, open_library=library.open)
+    made = load_job(write_job(folder, job), None, _PLUGINS, found, open_definitions=library.open)
     found.check()
     return made
 
@@ -92,5 +93,5 @@ def _planner(
     folder: Path, job: Mapping[str, Any] | str, files: Mapping[str, str] | MemoryLibrary, found: Problems
 ) -> Planner:
     library = files if isinstance(files, MemoryLibrary) else MemoryLibrary(files)
-    job_files = JobFiles(write_job(folder, job), open_library=library.open)
+    job_files = JobFiles(write_job(folder, job), open_definitions=library.open)
     return plan_job(job_files, Host(NO_POLICY), lambda job: example_placement(job, "alice"), found)

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from pai_runtime.definitions.folder import FolderSource
-from pai_runtime.definitions.library import SourceLibrary
-from pai_runtime.definitions.model import Definition, DefinitionFile, DefinitionSource, NoDefinition
-from pai_runtime.definitions.reference import parse_reference
-from pai_runtime.definitions.web import Web
+from pai_definitions.folder import FolderSource
+from pai_definitions.library import SourceLibrary
+from pai_definitions.model import DefinitionSource
+from pai_definitions.reference import parse_reference
+from pai_definitions.web import Web
+from pai_runtime.definitions import Definition, DefinitionFile, NoDefinition
 from pai_runtime.document.problems import InvalidInput, Position
 
 HERE = Position("job.yaml", 3, 5)

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from pai_runtime.definitions.definition import read_definitions
-from pai_runtime.definitions.model import Definition, DefinitionFile, Given
-from pai_runtime.definitions.rendering import rendered
-from pai_runtime.definitions.template import as_text
-from pai_runtime.definitions.variables import completed
+from pai_definitions.definition import read_definitions
+from pai_definitions.rendering import rendered
+from pai_definitions.template import as_text
+from pai_definitions.variables import completed
+from pai_runtime.definitions import Definition, DefinitionFile, Given
 from pai_runtime.document.document import parse_document
 from pai_runtime.document.problems import InvalidInput, Position, Problem
 from pai_runtime.document.value import Value

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from pai_runtime.definitions.cache import Cache, user_folder
-from pai_runtime.definitions.cached_fetching import CachedFetcher
-from pai_runtime.definitions.fetching import Fetcher
-from pai_runtime.definitions.model import NoDefinition, Unreachable
+from pai_definitions.cache import Cache, user_folder
+from pai_definitions.cached_fetching import CachedFetcher
+from pai_definitions.fetching import Fetcher
+from pai_definitions.model import Unreachable
+from pai_runtime.definitions import NoDefinition
 from tests.fault_server import FaultServer, Reply
 from tests.git_server import Clock
 

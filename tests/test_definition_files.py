@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pai_runtime.definitions.definition import unused_variables
-from pai_runtime.definitions.unquoted import parse_unquoted
+from pai_definitions.definition import unused_variables
+from pai_definitions.unquoted import parse_unquoted
 from pai_runtime.document.document import parse_document
 from pai_runtime.document.problems import InvalidInput
 from pai_runtime.document.schemas import package_schema
@@ -286,7 +286,7 @@ def test_a_file_that_is_yaml_means_the_same_with_and_without_expressions_beside_
 
 
 def test_a_field_that_jobs_have_too_means_the_same_in_definitions() -> None:
-    ours = package_schema("pai_runtime.definitions", "definition.schema.json")
+    ours = package_schema("pai_definitions", "definition.schema.json")
     theirs = package_schema("pai_runtime.job", "job.schema.json")
     assert ours["$defs"]["name"] == theirs["$defs"]["name"]
     assert ours["$defs"]["version"] == theirs["$defs"]["version"]

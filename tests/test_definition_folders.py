@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from pai_runtime.definitions import folder as folder_module
-from pai_runtime.definitions.folder import FolderSource
-from pai_runtime.definitions.model import NoDefinition
-from pai_runtime.definitions.reference import parse_reference
+from pai_definitions import folder as folder_module
+from pai_definitions.folder import FolderSource
+from pai_definitions.reference import parse_reference
+from pai_runtime.definitions import NoDefinition
 from pai_runtime.document.problems import Problems
 from tests.definition_sources import find, folder_source, library, problems_of, text, write
 

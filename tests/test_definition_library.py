@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from pai_runtime.definitions.library import SourceLibrary
-from pai_runtime.definitions.model import NoDefinition
-from pai_runtime.definitions.single_file import UrlSource
-from pai_runtime.definitions.web import Web
+from pai_definitions.library import SourceLibrary
+from pai_definitions.single_file import UrlSource
+from pai_definitions.web import Web
+from pai_runtime.definitions import NoDefinition
 from tests.definition_sources import HERE, Network, code_of, find, folder_source, library, text, write
 
 _DIGEST = "0" * 64

@@ -11,12 +11,12 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pai_runtime.cli.library import JobLibrary
-from pai_runtime.definitions.locations import canonical, is_below
 from pai_runtime.document.problems import InvalidInput, Problem, Problems
 from pai_runtime.engines.local.placement import example_placement
 from pai_runtime.host.host import Host
+from pai_runtime.host.locations import canonical, is_below
 from pai_runtime.host.policy import NO_POLICY, read_policy
+from pai_runtime.plan.definitions import JobDefinitions
 from pai_runtime.plan.planning import JobFiles, plan_job
 from tests.definition_sources import write
 from tests.fault_server import FaultServer, Reply
@@ -24,7 +24,9 @@ from tests.support import job, write_job
 
 CMD = "com.microsoft.pai.runtimeplugin.cmd"
 STORAGE = "com.microsoft.pai.runtimeplugin.storage"
+DEFINITIONS = "com.microsoft.pai.runtimeplugin.definitions"
 PLUGINS = [
+    {"id": DEFINITIONS, "distribution": "pai-definitions", "versions": "*"},
     {"id": CMD, "distribution": "pai-cmd", "versions": "*"},
     {"id": STORAGE, "distribution": "pai-storage", "versions": "*"},
 ]
@@ -50,7 +52,7 @@ def _problems(folder: Path, host: Host, *required: str, **extras: Any) -> Sequen
     document["taskRoles"]["worker"]["prerequisites"] = list(required)
     path = write_job(folder, {**document, **extras})
     with problems.caught():
-        files = JobFiles(path, open_library=JobLibrary(path, host))
+        files = JobFiles(path, open_definitions=JobDefinitions(host, path))
         plan_job(files, host, lambda job: example_placement(job, "alice"), problems)
     return problems.in_order
 
@@ -185,6 +187,25 @@ def test_a_plugin_for_definitions_that_the_policy_does_not_list_is_told(tmp_path
     host = _policy(tmp_path, {"sources": [], "plugins": [CMD, misspelt]})
     found = [(each.code, each.field, each.suggestion) for each in host.unmatched_entries]
     assert found == [("unmatched-entry", "definitions.plugins[1]", CMD)]
+
+
+def _without_the_plugin(folder: Path) -> Host:
+    policy = folder / "policy.yaml"
+    others = [each for each in PLUGINS if each["id"] != DEFINITIONS]
+    policy.write_text(yaml.safe_dump({"policyVersion": 1, "plugins": others}))
+    return Host(NO_POLICY, read_policy(policy))
+
+
+def test_without_the_plugin_that_finds_them_each_reference_says_why_it_means_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = _problems(tmp_path, _without_the_plugin(tmp_path), EMBEDDED, "other.yaml")
+    monkeypatch.setattr(Host, "installed", {})
+    missing = _problems(tmp_path, Host(NO_POLICY), EMBEDDED, "other.yaml")
+    for found, why in ((refused, "policy.yaml"), (missing, "pip install pai-definitions")):
+        unavailable = [each for each in found if each.code == "definition-unavailable"]
+        assert [each.found for each in unavailable] == [f"'{EMBEDDED}'", "'other.yaml'"]
+        assert all(DEFINITIONS in each.message and why in each.message for each in unavailable)
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,7 @@ DOCUMENTS = [
     ROOT / "core/README.md",
     *sorted(ROOT.glob("plugins/*/README.md")),
     *sorted(ROOT.glob("engines/*/README.md")),
+    *sorted(ROOT.glob("marketplace/*/README.md")),
     *sorted((ROOT / "docs").glob("*.md")),
 ]
 _NEEDS = {

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from pai_runtime.definitions.model import Given
-from pai_runtime.definitions.rendering import rendered
-from pai_runtime.definitions.sources import open_sources
-from pai_runtime.definitions.variables import completed
+from pai_definitions.rendering import rendered
+from pai_definitions.sources import open_sources
+from pai_definitions.variables import completed
+from pai_runtime.definitions import Given
 from pai_runtime.document.document import parse_document
 from pai_runtime.document.problems import Problems
 from tests.definition_sources import HERE, Network, find, library

@@ -19,10 +19,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from urllib3.util import connection
 
+from pai_definitions.fetching import Fetcher
+from pai_definitions.guarded_get import get
+from pai_definitions.model import Unreachable
 from pai_runtime import __version__
-from pai_runtime.definitions.fetching import Fetcher
-from pai_runtime.definitions.guarded_get import get
-from pai_runtime.definitions.model import NoDefinition, Unreachable
+from pai_runtime.definitions import NoDefinition
 from pai_runtime.network import tls
 from pai_runtime.network.answer import NoAnswer
 from pai_runtime.network.url import shown_url, split_url

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
+from pai_definitions.lock import read_lock
 from pai_runtime import cli as command_line
-from pai_runtime.definitions.lock import read_lock
 from pai_runtime.task import atomic_write
 from tests.fault_server import FaultServer, Reply, Request
 from tests.init_harness import PodFolder, api_server, framework, framework_variables, pod_job

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pai_runtime.definitions.lock import Lock, Pin, lock_path, lock_text, read_lock
+from pai_definitions.lock import Lock, Pin, lock_path, lock_text, read_lock
 from pai_runtime.document.problems import InvalidInput
 
 TEXT = b"name: mnist\ntype: data\n"

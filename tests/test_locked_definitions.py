@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from pai_runtime.definitions.cache import Cache
-from pai_runtime.definitions.folder import FolderSource
-from pai_runtime.definitions.library import SourceLibrary
-from pai_runtime.definitions.lock import Lock, Pin, read_lock
-from pai_runtime.definitions.locked import LockedLibrary, RecordingLibrary
-from pai_runtime.definitions.model import Definition, DefinitionFile, Library, NoDefinition
-from pai_runtime.definitions.reference import parse_reference
-from pai_runtime.definitions.web import Web
+from pai_definitions.cache import Cache
+from pai_definitions.folder import FolderSource
+from pai_definitions.library import SourceLibrary
+from pai_definitions.lock import Lock, Pin, read_lock
+from pai_definitions.locked import LockedLibrary, RecordingLibrary
+from pai_definitions.model import Library
+from pai_definitions.reference import parse_reference
+from pai_definitions.web import Web
+from pai_runtime.definitions import Definition, DefinitionFile, NoDefinition
 from pai_runtime.document.problems import Position
 
 HERE = Position("job.yaml", 1, 1)

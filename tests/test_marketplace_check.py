@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
+from pai_definitions.sources import EMBEDDED_FOLDER
 from pai_runtime import cli as command_line
-from pai_runtime.definitions.sources import EMBEDDED_FOLDER
 
 
 @pytest.fixture(autouse=True)

@@ -15,8 +15,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pai_definitions.marketplace.source_entry import with_source
 from pai_runtime import cli as command_line
-from pai_runtime.cli.marketplace.source_entry import with_source
 from pai_runtime.document.document import parse_document
 from pai_runtime.document.yaml_line import yaml_line
 from tests.fault_server import FaultServer, Reply

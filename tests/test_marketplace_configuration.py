@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pai_runtime.definitions.configuration import SourceSettings, read_sources, user_configuration
-from pai_runtime.definitions.model import NoDefinition
-from pai_runtime.definitions.sources import open_sources
+from pai_definitions.configuration import SourceSettings, read_sources, user_configuration
+from pai_definitions.sources import open_sources
+from pai_runtime.definitions import NoDefinition
 from pai_runtime.document.document import parse_document
 from pai_runtime.document.problems import InvalidInput
 from pai_runtime.document.value import Value

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pai_runtime.definitions.configuration import read_sources
-from pai_runtime.definitions.fetching import Fetcher
-from pai_runtime.definitions.library import SourceLibrary
-from pai_runtime.definitions.model import NoDefinition
-from pai_runtime.definitions.reference import parse_reference
-from pai_runtime.definitions.server import MarketplaceSource
-from pai_runtime.definitions.sources import open_sources
-from pai_runtime.definitions.web import Web
+from pai_definitions.configuration import read_sources
+from pai_definitions.fetching import Fetcher
+from pai_definitions.library import SourceLibrary
+from pai_definitions.reference import parse_reference
+from pai_definitions.server import MarketplaceSource
+from pai_definitions.sources import open_sources
+from pai_definitions.web import Web
+from pai_runtime.definitions import NoDefinition
 from pai_runtime.document.problems import InvalidInput, Problems
 from tests.definition_sources import Network, code_of, find, folder_source, library, text
 from tests.marketplace_server import MarketplaceServer, item

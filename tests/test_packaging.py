@@ -7,7 +7,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parents[1]
-PLUGINS = {path.name for path in (ROOT / "plugins").iterdir()}
+PLUGINS = {path.name for folder in ("plugins", "marketplace") for path in (ROOT / folder).iterdir()}
 TEST_TOOLS = {"pytest", "hypothesis", "mypy", "ruff", "tensorboard", "hatchling", "uv"}
 
 

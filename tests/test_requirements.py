@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pai_runtime.definitions.model import Definition, Given
-from pai_runtime.definitions.rendering import rendered
+from pai_definitions.job_library import JobLibrary
+from pai_definitions.rendering import rendered
+from pai_runtime.definitions import Definition, Given
 from pai_runtime.document.problems import Position
 from pai_runtime.document.value import Value
 from pai_runtime.job import expansion
@@ -180,7 +181,7 @@ def test_the_work_is_linear_in_the_number_of_references(
         made.append(definition.name)
         return rendered(definition, variables, required_by)
 
-    monkeypatch.setattr(expansion, "rendered", counted)
+    monkeypatch.setattr(JobLibrary, "rendered", staticmethod(counted))
     names = [f"d{number}" for number in range(many)]
     files = library({**dict(pairwise(names)), names[-1]: ""})
     assert problems(tmp_path, requiring(*names), files) == ()

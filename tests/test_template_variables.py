@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from pai_runtime.definitions.model import Given
-from pai_runtime.definitions.variables import completed
+from pai_definitions.variables import completed
+from pai_runtime.definitions import Given
 from pai_runtime.document.document import parse_document
 from pai_runtime.document.problems import Position, Problem
 from pai_runtime.document.value import Value

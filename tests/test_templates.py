@@ -9,9 +9,9 @@ from hypothesis import assume, example, settings
 from hypothesis import given as given_by_hypothesis
 from hypothesis import strategies as st
 
-from pai_runtime.definitions.expressions import parsed
-from pai_runtime.definitions.model import Given
-from pai_runtime.definitions.template import LONGEST, Template, WrongTemplate, joined
+from pai_definitions.expressions import parsed
+from pai_definitions.template import LONGEST, Template, WrongTemplate, joined
+from pai_runtime.definitions import Given
 from pai_runtime.document.document import parse_document
 from pai_runtime.document.problems import Position
 from pai_runtime.document.value import Node, Value, walk

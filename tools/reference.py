@@ -66,17 +66,17 @@ DOCUMENTS: Final = {
         "OpenPAI job protocol 2, in YAML. Beyond the schema, names and references must resolve.",
     ),
     "Definition file": (
-        "pai_runtime.definitions",
+        "pai_definitions",
         "definition.schema.json",
         "A shared prerequisite, or a list of them, in YAML. `{{ name }}` is a template variable.",
     ),
     "Lock file": (
-        "pai_runtime.definitions",
+        "pai_definitions",
         "lock.schema.json",
         "`JOB.lock` beside a job file; `definitions.lock` in a run's directory, and in `PAI_CONFIG_DIR`.",
     ),
     "Sources of definitions": (
-        "pai_runtime.definitions",
+        "pai_definitions",
         "marketplace.schema.json",
         "`marketplace.yaml`, in `/etc/pai-runtime` for all and in `~/.config/pai-runtime` for a user: YAML.",
     ),
@@ -311,7 +311,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _own_plugins() -> list[Plugin]:
     """The plugins of this repository, by their ids."""
-    own = {path.name for path in (ROOT / "plugins").iterdir()}
+    own = {path.name for folder in ("plugins", "marketplace") for path in (ROOT / folder).iterdir()}
     installed = (plugin for claimants in Host(NO_POLICY).installed.values() for plugin in claimants)
     return [plugin for plugin in installed if plugin.distribution in own]
 

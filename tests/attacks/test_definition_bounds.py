@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from pai_runtime.definitions.folder import FolderSource
-from pai_runtime.definitions.model import Listed
-from pai_runtime.definitions.reference import parse_reference
+from pai_definitions.folder import FolderSource
+from pai_definitions.model import Listed
+from pai_definitions.reference import parse_reference
 from pai_runtime.document.problems import MOST_LOOKED_FOR, Problems
 from tests.definition_harness import problems
 from tests.definition_sources import code_of, library

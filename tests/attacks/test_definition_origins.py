@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from pai_runtime.definitions.cache import Cache
-from pai_runtime.definitions.cached_fetching import CachedFetcher
-from pai_runtime.definitions.fetching import Fetcher
-from pai_runtime.definitions.library import SourceLibrary
-from pai_runtime.definitions.lock import read_lock
-from pai_runtime.definitions.model import NoDefinition
-from pai_runtime.definitions.single_file import FileSource
-from pai_runtime.definitions.web import Web
+from pai_definitions.cache import Cache
+from pai_definitions.cached_fetching import CachedFetcher
+from pai_definitions.fetching import Fetcher
+from pai_definitions.library import SourceLibrary
+from pai_definitions.lock import read_lock
+from pai_definitions.single_file import FileSource
+from pai_definitions.web import Web
+from pai_runtime.definitions import NoDefinition
 from pai_runtime.document.problems import Problems
 from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY

@@ -369,7 +369,11 @@ def test_libraries_of_the_runtime_import_nothing_that_they_do_not_require(
     environment = {**os.environ, **site.environment(), "NO_PROXY": "127.0.0.1"}
     policy = tmp_path / "policy.yaml"
     with FaultServer(Reply(404)) as server:
-        policy.write_text(f"policyVersion: 1\nplugins: []\ndefinitions: {{sources: ['{server.url}/']}}\n")
+        plugin = (
+            "{id: com.microsoft.pai.runtimeplugin.definitions, distribution: pai-definitions, versions: '*'}"
+        )
+        sources = f"{{sources: ['{server.url}/']}}"
+        policy.write_text(f"policyVersion: 1\nplugins: [{plugin}]\ndefinitions: {sources}\n")
         document = job(worker={"prerequisites": [f"{server.url}/definition.yaml"], "instances": "many"})
         # A process that has imported nothing yet.
         argv: list[str | Path] = [PROGRAM, "validate", write_job(tmp_path, document), "--policy", policy]
@@ -395,7 +399,7 @@ def test_no_plugin_imports_a_module_of_a_distribution_whose_plugins_are_refused(
 
 
 def test_the_modules_of_the_runtime_and_of_what_it_requires_are_named_as_they_are_installed() -> None:
-    required, tops = {"pai-runtime", "pai-kubernetes"}, set()
+    required, tops = {"pai-runtime", "pai-definitions", "pai-kubernetes"}, set()
     left = list(required)
     while left:
         found = importlib.metadata.distribution(left.pop())

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pai_runtime.definitions.template import LONGEST
+from pai_definitions.template import LONGEST
 from pai_runtime.task.placeholders import placeholder
 from tests.template_harness import given, problems, render
 

@@ -9,8 +9,13 @@ plugin, with their position in its code.
 A hook declares only the arguments that it needs.
 """
 
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
 import pluggy
 
+from pai_runtime.definitions import Definitions
+from pai_runtime.document.value import Value
 from pai_runtime.plugin import PROJECT, Analysis, Contribution, Failure, InitContainer, Task, Use
 
 hookspec = pluggy.HookspecMarker(PROJECT)
@@ -26,6 +31,24 @@ def pai_prerequisite(use: Use, task: Task) -> Contribution | None:
 
     Called in a process that only makes plans: it has no standard input, and its process group is killed once
     the plans are made. Each call, and the import, times out after a minute. The arguments are copies.
+    """
+
+
+@hookspec(firstresult=True)
+def pai_definitions(
+    job: Path | None, lock: Path | None, secrets: Mapping[str, Value], refusal: Callable[[str], str | None]
+) -> Definitions | None:
+    """Return the shared definitions that a job may require; None if the plugin finds none.
+
+    Called once, for a job that requires one.
+
+    `job` is the job file, to which paths are relative, and beside which a lock file may stand; None in a pod,
+    where nothing may wait for a network. `lock` is the lock file that was handed to the pod. `secrets` are
+    those of the job, with their values. `refusal` returns why the policies in force refuse what is at a
+    location (a URL, or the absolute path of a file or directory); None if they allow it.
+
+    Called in the process of the command. Raises `pai_runtime.document.problems.InvalidInput` for an invalid
+    configuration.
     """
 
 

@@ -37,7 +37,6 @@ COMMANDS = {
     "validate": "check a job file",
     "convert": "turn a job of version 1 (JSON) into one of version 2 (YAML)",
     "plan": "show what each task will do",
-    "lock": "write down which bytes the references of a job mean",
     "run": "run all tasks of a job, on this machine or a cluster",
     "render": "show what a job is on a cluster, for kubectl and GitOps",
     "ps": "list the runs in a directory, or the tasks of one run",
@@ -50,7 +49,6 @@ COMMANDS = {
     "bundle": "make the bundle, which runs in a task container of any image",
     "init": "prepare a pod's volume for its task; run in the init container",
     "plugins": "list, show and check the installed plugins",
-    "marketplace": "find, use and check shared definitions",
 }
 """The names of the commands and their summaries, so that help is shown without importing a command."""
 

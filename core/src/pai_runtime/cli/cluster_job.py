@@ -3,7 +3,6 @@
 import argparse
 from pathlib import Path
 
-from pai_runtime.cli.library import JobLibrary
 from pai_runtime.cli.overrides import given_overrides
 from pai_runtime.cli.policy import given_host
 from pai_runtime.cli.user import user_name
@@ -11,6 +10,7 @@ from pai_runtime.document.problems import Problems
 from pai_runtime.engines.cluster import Cluster, ClusterRequest, NewClusterRun
 from pai_runtime.engines.code import Code, find_code
 from pai_runtime.job.model import Job
+from pai_runtime.plan.definitions import JobDefinitions
 from pai_runtime.plan.environment import Placement, TaskName
 from pai_runtime.plan.planning import JobFiles, plan_job
 from pai_runtime.task.plan import Plan
@@ -32,10 +32,10 @@ class ClusterJob:
         host = given_host(args.policy)
         self._args = args
         self._cluster = cluster
-        self._library = JobLibrary(path, host)
+        self._definitions = JobDefinitions(host, path)
         strict = getattr(args, "strict_callbacks", False)
         self._overrides = given_overrides(args, strict_callbacks=strict)
-        files = JobFiles(path, args.secrets, self._overrides, self._library)
+        files = JobFiles(path, args.secrets, self._overrides, self._definitions)
         self.plans = plan_job(files, host, self._place, problems, lenient=True).plans()
         problems.check()
 
@@ -44,6 +44,6 @@ class ClusterJob:
         left_out = [Path(job.file), *filter(None, [args.secrets])]
         self.job = job
         self.code = find_code(job, getattr(args, "code", None), left_out)
-        request = ClusterRequest(user_name(), self._overrides, self.code, self._library.resolved())
+        request = ClusterRequest(user_name(), self._overrides, self.code, self._definitions.resolved())
         self.run = self._cluster.new_run(request)
         return self.run.place(job)

@@ -5,13 +5,13 @@ import argparse
 from pai_runtime.cli import CANNOT_RUN, INVALID
 from pai_runtime.cli.arguments import add_job, add_json, add_policy, task_name
 from pai_runtime.cli.chosen_tasks import NoSuchTask, chosen_tasks
-from pai_runtime.cli.library import JobLibrary
 from pai_runtime.cli.overrides import add_overrides, given_overrides
 from pai_runtime.cli.policy import given_host
 from pai_runtime.cli.user import user_name
 from pai_runtime.document.problems import InvalidInput, Problems
 from pai_runtime.engines.local.placement import example_placement
 from pai_runtime.plan.build import Planner
+from pai_runtime.plan.definitions import JobDefinitions
 from pai_runtime.plan.planning import JobFiles, plan_job
 from pai_runtime.plan.show import plan_lines
 from pai_runtime.task.plan import Plan, plans_to_json
@@ -33,8 +33,8 @@ def main(args: argparse.Namespace) -> int:
     """Print the plans. Return 0, 1 if there is none, 2 if there is no such task."""
     host, problems, user = given_host(args.policy), Problems(), user_name()
     try:
-        library = JobLibrary(args.job, host)
-        files = JobFiles(args.job, args.secrets, given_overrides(args), library)
+        definitions = JobDefinitions(host, args.job)
+        files = JobFiles(args.job, args.secrets, given_overrides(args), definitions)
         planner = plan_job(files, host, lambda job: example_placement(job, user), problems)
         groups = _groups(planner, args)
         problems.check()

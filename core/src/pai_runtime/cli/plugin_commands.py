@@ -78,7 +78,7 @@ def main(args: argparse.Namespace) -> int:
         status: int = import_own(args.plugin.code, command.module).main(args, given)
     except UserError as error:
         raise InvalidInput([Problem("plugin-error", str(error))]) from error
-    except (CannotWrite, BrokenPipeError):
+    except (CannotWrite, BrokenPipeError, InvalidInput):
         raise
     except Exception as error:
         what = f"{type(error).__name__}: {error}"

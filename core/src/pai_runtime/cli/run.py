@@ -9,7 +9,6 @@ from pai_runtime.cli import CANNOT_RUN
 from pai_runtime.cli.arguments import add_code, add_job, add_on, add_policy, task_or_role, time_span
 from pai_runtime.cli.beforehand import refused, short_secrets
 from pai_runtime.cli.chosen_tasks import NoSuchTask, chosen_tasks
-from pai_runtime.cli.library import JobLibrary
 from pai_runtime.cli.overrides import add_overrides, given_overrides
 from pai_runtime.cli.policy import given_host
 from pai_runtime.cli.user import user_name
@@ -25,6 +24,7 @@ from pai_runtime.engines.local.storages import read_storages
 from pai_runtime.engines.view import View
 from pai_runtime.job.model import Job
 from pai_runtime.job.secrets import secret_values
+from pai_runtime.plan.definitions import JobDefinitions
 from pai_runtime.plan.environment import Placement, TaskName
 from pai_runtime.plan.planning import JobFiles, plan_job
 from pai_runtime.runs.cannot_run import CannotRun
@@ -153,7 +153,7 @@ def _plans(new: "_New", args: argparse.Namespace) -> dict[TaskName, Plan]:
     """
     problems = Problems()
     overrides = given_overrides(args, strict_callbacks=args.strict_callbacks)
-    files = JobFiles(args.job, args.secrets, overrides, new.library)
+    files = JobFiles(args.job, args.secrets, overrides, new.definitions)
     planner = plan_job(files, new.host, new.place, problems)
     plans = planner.plans(*chosen_tasks(new.job, args.task))
     problems.check()
@@ -183,7 +183,7 @@ class _New:
     def __init__(self, args: argparse.Namespace) -> None:
         self._args = args
         self.host = given_host(args.policy)
-        self.library = JobLibrary(args.job, self.host)
+        self.definitions = JobDefinitions(self.host, args.job)
         written = read_storages(args.storage_config) if args.storage_config else {}
         self._storages = {**written, **dict(args.storage)}
 
@@ -205,7 +205,7 @@ class _New:
             storages=self._storages,
             environment=tuple(args.env),
             code=self._code,
-            definitions=self.library.resolved(),
+            definitions=self.definitions.resolved(),
         )
         self.run = LocalRun(job, wanted)
         return self.run.place()

@@ -7,7 +7,6 @@ from typing import Any
 
 from pai_runtime.cli import CANNOT_RUN, INVALID
 from pai_runtime.cli.arguments import add_jobs, add_json, add_on, add_policy
-from pai_runtime.cli.library import JobLibrary
 from pai_runtime.cli.overrides import add_overrides, given_overrides
 from pai_runtime.cli.policy import given_host
 from pai_runtime.cli.user import user_name
@@ -19,6 +18,7 @@ from pai_runtime.engines.code import find_code
 from pai_runtime.engines.local.placement import example_placement
 from pai_runtime.job.openpai import check_for_openpai
 from pai_runtime.job.secrets import masks
+from pai_runtime.plan.definitions import JobDefinitions
 from pai_runtime.plan.planning import JobFiles, plan_job
 from pai_runtime.runs.cannot_run import CannotRun
 from pai_runtime.task.record import replace
@@ -93,7 +93,7 @@ def _here(args: argparse.Namespace) -> Callable[[Path], Sequence[Problem]]:
         problems = Problems()
         with problems.caught():
             given = read_document(job) if args.platform else job
-            files = JobFiles(given, args.secrets, given_overrides(args), JobLibrary(job, host))
+            files = JobFiles(given, args.secrets, given_overrides(args), JobDefinitions(host, job))
             if isinstance(given, Value):
                 problems.mask = masks({}, given)
                 check_for_openpai(given, problems)

@@ -3,10 +3,9 @@
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from pai_runtime.definitions.locations import EMBEDDED, canonical, is_below, is_url, named
-from pai_runtime.definitions.reference import BadReference, parse_reference
 from pai_runtime.document.problems import Location, Problem, Problems, listed, near_miss
 from pai_runtime.document.value import Value
+from pai_runtime.host.locations import EMBEDDED, NoUrl, canonical, checked_url, is_below, is_url, named
 from pai_runtime.network.url import shown_text
 from pai_runtime.task.record import record
 
@@ -38,8 +37,8 @@ def _location(value: Value, problems: Problems) -> str:
     if not is_url(value.text):
         return value.text if value.text == EMBEDDED else os.path.realpath(value.text)
     try:
-        return canonical(parse_reference(value.text).target)
-    except BadReference as error:
+        return canonical(checked_url(value.text))
+    except NoUrl as error:
         problems.add(value.problem("wrong-url", str(error), found=f"'{shown_text(value.text)}'"))
         return value.text
 

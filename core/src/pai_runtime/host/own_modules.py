@@ -16,7 +16,7 @@ from importlib.util import spec_from_file_location
 
 from pai_runtime.host import core_imports
 from pai_runtime.host.code import Code
-from pai_runtime.host.core_imports import lift, not_imported
+from pai_runtime.host.core_imports import OWN, lift, not_imported
 from pai_runtime.host.metadata import distributions
 
 TYPE_CHECKING = False
@@ -66,7 +66,8 @@ def import_own(code: Code, module: str) -> ModuleType:
     Raises ImportError, also if one of its packages belongs to another distribution. From now on, nothing that
     the distribution does not list is imported as part of its packages, whoever asks for it.
     """
-    lift()
+    if not code.tops <= OWN:
+        lift()
     register([code])
     _FINDER.guard(code)
     if module not in code.modules:

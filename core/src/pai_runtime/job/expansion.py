@@ -2,19 +2,25 @@
 
 import json
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import count
 from typing import Any, Final
 
-from pai_runtime.definitions.model import Definition, DefinitionFile, Given, OpenLibrary
-from pai_runtime.definitions.rendering import rendered
-from pai_runtime.definitions.variables import completed
+from pai_runtime.definitions import (
+    Definition,
+    DefinitionFile,
+    Definitions,
+    Given,
+    NoDefinition,
+    OpenDefinitions,
+)
 from pai_runtime.document.problems import MOST_LOOKED_FOR, InvalidInput, Problems
 from pai_runtime.document.value import Value
 from pai_runtime.job.aliases import used_aliases
 from pai_runtime.job.budget import Budget
 from pai_runtime.job.build import build_prerequisite
-from pai_runtime.job.lookup import Lookup
+from pai_runtime.job.lookup import NOWHERE, Lookup
 from pai_runtime.job.model import PROTOCOL_TYPES, Job, Prerequisite, TaskRole, is_reference
 from pai_runtime.job.plugins import JobPlugins
 from pai_runtime.job.reading import mapping
@@ -37,18 +43,23 @@ class _Instance:
     depth: int
 
 
-def expanded(job: Job, open_library: OpenLibrary | None, plugins: JobPlugins, problems: Problems) -> Job:
+def expanded(
+    job: Job, open_definitions: OpenDefinitions | None, plugins: JobPlugins, problems: Problems
+) -> Job:
     """Return the job with every definition that it requires, directly or not, as a prerequisite of its own.
 
     A definition becomes one prerequisite per distinct set of variables. From then on each name in the job is
     that of a prerequisite in it. A name that means nothing is reported and left out.
     """
+    definitions: Definitions | NoDefinition
     try:
-        library = open_library(job.secrets) if open_library else None
+        definitions = open_definitions(job.secrets) if open_definitions else NOWHERE
+    except NoDefinition as error:
+        definitions = error
     except InvalidInput as error:
         problems.add(*error.problems)
         return job
-    expansion = _Expansion(job, Lookup(library, problems), plugins, problems)
+    expansion = _Expansion(job, definitions, plugins, problems)
     with problems.caught():
         expansion.run()
     return expansion.job()
@@ -57,8 +68,11 @@ def expanded(job: Job, open_library: OpenLibrary | None, plugins: JobPlugins, pr
 class _Expansion:
     """The state of an expansion: breadth first, so that each definition is reached by the shortest way."""
 
-    def __init__(self, job: Job, lookup: Lookup, plugins: JobPlugins, problems: Problems) -> None:
-        self._lookup = lookup
+    def __init__(
+        self, job: Job, definitions: Definitions | NoDefinition, plugins: JobPlugins, problems: Problems
+    ) -> None:
+        self._definitions = definitions
+        self._lookup = Lookup(definitions, problems)
         self._plugins = plugins
         self._problems = problems
         self._prerequisites = dict(job.prerequisites)
@@ -141,7 +155,7 @@ class _Expansion:
     def _required(self, name: Value, owner: Prerequisite | None, above: _Instance | None) -> Value | None:
         """Return the name in the job of what a reference of `owner`, in the file of `above`, means."""
         definition = self._lookup.find(name, above.file if above else None)
-        if definition is None:
+        if definition is None or isinstance(self._definitions, NoDefinition):
             return None
         depth = above.depth + 1 if above else 1
         if depth > MOST_DEEP:
@@ -151,14 +165,15 @@ class _Expansion:
         given = _given(name, Renderer(self._references, prerequisite=owner, final=True))
         asked = name.above if name.key == "name" and name.above else name
         try:
-            variables = completed(definition, given, asked)
+            variables = self._definitions.completed(definition, given, asked)
         except InvalidInput as error:
             self._report(error, name)
             return None
         self._budget.add(_values(definition, given, asked), name.position)
         key = _identity(definition, variables)
         if key not in self._instances:
-            self._instances[key] = self._made(definition, variables, name, depth)
+            made = partial(self._definitions.rendered, definition, variables, name.position)
+            self._instances[key] = self._made(definition, made, name, depth)
         instance = self._instances[key]
         if instance is None:
             return None
@@ -166,7 +181,7 @@ class _Expansion:
         return Value(name.node.replaced(unique, unique), name.above, name.key)
 
     def _made(
-        self, definition: Definition, variables: Mapping[str, Given], name: Value, depth: int
+        self, definition: Definition, rendered: Callable[[], Value], name: Value, depth: int
     ) -> _Instance | None:
         """Instantiate a definition as a prerequisite for the reference `name`; None if that fails."""
         if len(self._instances) >= MOST_DEFINITIONS:
@@ -174,7 +189,7 @@ class _Expansion:
             raise InvalidInput([name.problem("job-too-large", message)])
         position = name.position
         try:
-            value = rendered(definition, variables, position)
+            value = rendered()
         except InvalidInput as error:
             self._report(error, name)
             return None

@@ -21,7 +21,7 @@ from pai_runtime.job.uses import RoleResolver
 from pai_runtime.task.record import replace
 
 if TYPE_CHECKING:
-    from pai_runtime.definitions.model import OpenLibrary
+    from pai_runtime.definitions import OpenDefinitions
 
 
 def load_job(
@@ -30,14 +30,14 @@ def load_job(
     plugins: JobPlugins,
     problems: Problems,
     overrides: Overrides = NO_OVERRIDES,
-    open_library: "OpenLibrary | None" = None,
+    open_definitions: "OpenDefinitions | None" = None,
 ) -> Job:
     """Load the job in a file, or in a document that has been read.
 
     `secrets` is a YAML mapping from names to values; it completes and overrides the job's own. From then on,
-    messages of `problems` hide secrets. `open_library` opens the library of definitions; None if there is
-    nowhere to look for them. Other faults are added to `problems`. Raises `InvalidInput` if the file is not a
-    document, or the job grows too large.
+    messages of `problems` hide secrets. `open_definitions` opens the definitions that the job requires; None
+    if there is nowhere to look for them. Other faults are added to `problems`. Raises `InvalidInput` if the
+    file is not a document, or the job grows too large.
     """
     root = read_document(given) if isinstance(given, Path) else given
     if not isinstance(root.data, dict):
@@ -52,7 +52,7 @@ def load_job(
     problems.mask = masks(job.secrets, root)
     check_value(root, package_schema("pai_runtime.job", "job.schema.json"), problems)
     check_rules(job, problems)
-    job = _expanded(job, open_library, plugins, problems)
+    job = _expanded(job, open_definitions, plugins, problems)
     check_circles(job, problems)
     warn_of_no_effect(job, plugins, problems)
     warn_of_folded_commands(root, problems)
@@ -91,7 +91,9 @@ def load_task(
     return _completed(job, _position(secrets) or root.position, plugins, problems)
 
 
-def _expanded(job: Job, open_library: "OpenLibrary | None", plugins: JobPlugins, problems: Problems) -> Job:
+def _expanded(
+    job: Job, open_definitions: "OpenDefinitions | None", plugins: JobPlugins, problems: Problems
+) -> Job:
     """Return the job with the definitions that it requires from outside its file."""
     names = [name for each in job.prerequisites.values() for name in each.require]
     names += [name for role in job.roles.values() for name, _ in role.names]
@@ -99,7 +101,7 @@ def _expanded(job: Job, open_library: "OpenLibrary | None", plugins: JobPlugins,
         return job
     from pai_runtime.job.expansion import expanded  # noqa: PLC0415 - most jobs have all that they require
 
-    return expanded(job, open_library, plugins, problems)
+    return expanded(job, open_definitions, plugins, problems)
 
 
 def _completed(job: Job, secrets_at: Position, plugins: JobPlugins, problems: Problems) -> Job:

@@ -1,19 +1,21 @@
 """Lookup of definitions; faults are reported at the reference."""
 
 from collections.abc import Iterable
+from typing import Final
 
-from pai_runtime.definitions.model import Definition, DefinitionFile, Library, NoDefinition
-from pai_runtime.definitions.reference import BadReference, parse_reference
+from pai_runtime.definitions import Definition, DefinitionFile, Definitions, NoDefinition
 from pai_runtime.document.problems import InvalidInput, Problem, Problems
 from pai_runtime.document.value import Value
 from pai_runtime.network.url import shown_text
 
+NOWHERE: Final = NoDefinition("definition-unavailable", "there is nowhere to look for shared prerequisites")
+
 
 class Lookup:
-    """A lookup of definitions in a library, or in none if nobody said where to look."""
+    """A lookup of references in `definitions`, or the reason why there are no definitions."""
 
-    def __init__(self, library: Library | None, problems: Problems) -> None:
-        self._library = library
+    def __init__(self, definitions: Definitions | NoDefinition, problems: Problems) -> None:
+        self._definitions = definitions
         self._problems = problems
 
     def find(self, name: Value, above: DefinitionFile | None) -> Definition | None:
@@ -22,12 +24,9 @@ class Lookup:
         Reports the fault and returns None if there is no such definition.
         """
         try:
-            reference = parse_reference(name.text)
-            if self._library is not None:
-                return self._library.find(reference, above, name.position)
-            self._add(name, "definition-unavailable", "there is nowhere to look for shared prerequisites")
-        except BadReference as error:
-            self._add(name, "wrong-reference", str(error))
+            if isinstance(self._definitions, NoDefinition):
+                raise self._definitions
+            return self._definitions.find(name.text, above, name.position)
         except NoDefinition as error:
             self._add(name, error.code, str(error), error.known)
         except InvalidInput as error:

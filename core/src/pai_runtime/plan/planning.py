@@ -19,20 +19,20 @@ from pai_runtime.plan.environment import Placement
 from pai_runtime.task.record import record
 
 if TYPE_CHECKING:
-    from pai_runtime.definitions.model import OpenLibrary
+    from pai_runtime.definitions import OpenDefinitions
 
 
 @record(frozen=True)
 class JobFiles:
     """The input of planning: a job file or document, a YAML file of secrets, and command-line overrides.
 
-    `open_library` opens the library of definitions that the job requires.
+    `open_definitions` opens the definitions that the job requires.
     """
 
     job: Path | Value
     secrets: Path | None = None
     overrides: Overrides = NO_OVERRIDES
-    open_library: "OpenLibrary | None" = None
+    open_definitions: "OpenDefinitions | None" = None
 
 
 def plan_job(
@@ -50,7 +50,7 @@ def plan_job(
     because this machine lacks a plugin, unless its name is a misspelling of an installed one.
     """
     plugins = job_plugins(host)
-    job = load_job(files.job, files.secrets, plugins, problems, files.overrides, files.open_library)
+    job = load_job(files.job, files.secrets, plugins, problems, files.overrides, files.open_definitions)
     roles = planned_roles(job, host, problems, lenient=lenient)
     problems.check()
     return Planner(job, host, roles, place(job), problems)

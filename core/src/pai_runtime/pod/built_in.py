@@ -4,9 +4,9 @@ Each takes what those before it have made, and adds its own to it.
 """
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Final, TypeVar
 
+from pai_runtime.definitions import RESOLVED
 from pai_runtime.document.document import parse_document
 from pai_runtime.document.problems import Problems, problem_lines
 from pai_runtime.document.value import Value
@@ -17,9 +17,10 @@ from pai_runtime.job.overrides import NO_OVERRIDES
 from pai_runtime.job.references import References, Renderer
 from pai_runtime.job.secrets import secret_values
 from pai_runtime.plan.build import PlannedRole, Planner
+from pai_runtime.plan.definitions import JobDefinitions
 from pai_runtime.plan.environment import Placement, TaskName
 from pai_runtime.plan.planning import job_plugins, planned_roles
-from pai_runtime.pod.config_files import given_document, read_text
+from pai_runtime.pod.config_files import find_file, given_document, read_text
 from pai_runtime.pod.directories import Directories
 from pai_runtime.pod.exit_spec import listed_codes
 from pai_runtime.pod.given_run import JOB_FILE, engine_variables, given_job, given_overrides
@@ -38,7 +39,6 @@ from pai_runtime.task.record import field, record, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from pai_runtime.definitions.model import Library
     from pai_runtime.pod.framework import Framework
 
 FRAMEWORK_FILE: Final = "framework.json"
@@ -147,8 +147,9 @@ def load_config(pod: Pod, made: Made) -> Made:
         path = called or str(pod.directories.runtime / JOB_FILE)
         document = parse_document(text, path, pod.problems if is_accepted else None)
         overrides = given_overrides(pod.directories) if pod.peers else NO_OVERRIDES
-        library = partial(_opened_library, pod)
-        job = load_job(document, secrets, plugins, pod.problems, overrides, library)
+        lock = find_file(pod.directories.configs, RESOLVED)
+        definitions = JobDefinitions(pod.host, None, lock)
+        job = load_job(document, secrets, plugins, pod.problems, overrides, definitions)
     else:
         name = pod.environment.get("PAI_JOB_NAME") or pod.environment.get("HOSTNAME") or "job"
         role = pod.environment.get("PAI_CURRENT_TASK_ROLE_NAME") or "taskrole"
@@ -300,12 +301,6 @@ def _needed(made: _T | None, what: str, maker: str) -> _T:
     if made is None:
         raise InitFailed(1, f"{what} is missing; list {maker} before this init plugin")
     return made
-
-
-def _opened_library(pod: Pod, secrets: Mapping[str, Value]) -> "Library":
-    from pai_runtime.pod.definitions import open_library
-
-    return open_library(pod.directories, pod.host, secrets)
 
 
 def _runtime_config(pod: Pod) -> Value:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
+from pai_runtime.definitions import RESOLVED
 from pai_runtime.document.problems import listed
 from pai_runtime.engines.local.code_copy import COPY, copy_code
 from pai_runtime.engines.local.launcher import Launcher
@@ -146,8 +147,6 @@ class LocalRun:
             self._record.write(self._as_run())
             self._folder.write(SHARED, shared_text(plan), sync=False)
             if self._wanted.definitions:
-                from pai_runtime.definitions.lock import RESOLVED  # noqa: PLC0415 - few jobs have any
-
                 self._folder.write(RESOLVED, self._wanted.definitions, sync=False)
         except OSError as error:
             message = f"cannot write the directory of the run: {error.filename}: {error.strerror}"

@@ -7,7 +7,7 @@ from typing import Any
 from pai_kubernetes.manifests.code_archive import code_archive
 from pai_kubernetes.manifests.peers import run_peers
 from pai_kubernetes.manifests.run_objects import RunObjects
-from pai_runtime.definitions.lock import RESOLVED
+from pai_runtime.definitions import RESOLVED
 from pai_runtime.engines.code import Code
 from pai_runtime.job.overrides import NO_OVERRIDES
 from pai_runtime.job.secrets import secret_values

@@ -1,0 +1,188 @@
+"""The lock file of a job, which pins the bytes that its references to definitions mean.
+
+It stands beside the job file, to be committed with it. One that carries the bytes too is in the directory
+of a run, and may be handed to a pod, so that nothing is fetched there.
+"""
+
+import os
+import re
+from base64 import b64decode, b64encode
+from binascii import Error as BadBase64
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+
+from pai_definitions.reference import Reference
+from pai_runtime.definitions import DefinitionFile
+from pai_runtime.document.document import parse_document, read_text
+from pai_runtime.document.problems import InvalidInput, Problems
+from pai_runtime.document.schemas import check_value, package_schema
+from pai_runtime.document.value import Value
+from pai_runtime.document.yaml_line import yaml_line
+from pai_runtime.host.locations import named
+from pai_runtime.task.record import record
+
+VERSION: Final = 1
+_PREFIX: Final = "sha256:"
+_HEADER: Final = "# Which bytes the references of the job mean. Written by pai-runtime lock."
+_NOT_IN_A_BLOCK: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+
+Key = tuple[str, str]
+"""A reference as written, and the origin of the definition file that it is relative to, or empty."""
+
+
+@record(frozen=True)
+class Pin:
+    """The meaning of one reference; `digest` has 64 hexadecimal digits.
+
+    Other fields: see `DefinitionFile`.
+    """
+
+    reference: str
+    within: str
+    origin: str
+    name: str
+    version: str
+    digest: str
+    location: str = ""
+    own: bool = False
+
+    @property
+    def key(self) -> Key:
+        """The key of the pin in a lock file."""
+        return self.reference, self.within
+
+
+@record(frozen=True)
+class Lock:
+    """The content of a lock file; `contents` are definition files that it contains, by digest."""
+
+    file: str
+    pins: Mapping[Key, Pin]
+    contents: Mapping[str, bytes]
+
+
+def lock_path(job: Path) -> Path:
+    """Return the path of the lock file of a job."""
+    return Path(f"{job}.lock")
+
+
+def key_of(reference: Reference, above: DefinitionFile | None) -> Key:
+    """Return the key of a reference in the file `above`; None means the job file."""
+    return named(reference.text), above.origin if above and reference.kind == "path" else ""
+
+
+def existing_lock(path: Path) -> Lock | None:
+    """Read a lock file as `read_lock` does; None if it does not exist."""
+    return read_lock(path) if os.path.lexists(path) else None
+
+
+def read_lock(path: Path) -> Lock:
+    """Read a lock file. Raise `InvalidInput` if it cannot be read or has any fault."""
+    # Not as a job file, which may be a pipe: this one decides which code runs.
+    root, problems = parse_document(read_text(path), str(path)), Problems()
+    _check_version(root)
+    check_value(root, package_schema("pai_definitions", "lock.schema.json"), problems)
+    problems.check()
+    pins: dict[Key, Pin] = {}
+    for entry in _entries(root, "definitions"):
+        pin = _pin(entry.data)
+        if pin.key in pins:
+            problems.add(entry.problem("duplicate-reference", f"'{pin.reference}' is locked twice"))
+        pins[pin.key] = pin
+    contents = {}
+    for entry in _entries(root, "files"):
+        digest, content = _digest(entry.data), _content(entry.data)
+        if content is None or sha256(content).hexdigest() != digest:
+            problems.add(entry.problem("wrong-digest", "the content does not have this digest"))
+        else:
+            contents[digest] = content
+    problems.check()
+    return Lock(str(path), pins, contents)
+
+
+def lock_text(pins: Iterable[Pin], contents: Iterable[bytes] = ()) -> str:
+    """Return the text of a lock file, the same for the same pins in any order."""
+    files = {sha256(content).hexdigest(): content for content in contents}
+    lines = [_HEADER, f"lockVersion: {VERSION}", *_definitions(sorted(pins, key=lambda pin: pin.key))]
+    if files:
+        lines += ["files:", *(line for digest in sorted(files) for line in _file(digest, files[digest]))]
+    return "\n".join(lines) + "\n"
+
+
+def _check_version(root: Value) -> None:
+    version = root.get("lockVersion")
+    if version and type(version.data) is int and version.data > VERSION:
+        message = f"this lock file has version {version.data}, of a newer pai-runtime; update pai-runtime"
+        raise InvalidInput([version.problem("newer-version", message, str(version.data), str(VERSION))])
+
+
+def _entries(root: Value, field: str) -> Iterator[Value]:
+    found = root.get(field)
+    return found.values() if found else iter(())
+
+
+def _pin(entry: Mapping[str, Any]) -> Pin:
+    return Pin(
+        reference=named(entry["reference"]),
+        within=named(entry.get("in", "")),
+        origin=named(entry["origin"]),
+        name=entry.get("name", ""),
+        version=entry.get("version", ""),
+        digest=_digest(entry),
+        location=named(entry.get("location", "")),
+        own=entry.get("own", False),
+    )
+
+
+def _digest(entry: Mapping[str, Any]) -> str:
+    digest: str = entry["digest"]
+    return digest.removeprefix(_PREFIX)
+
+
+def _content(entry: Mapping[str, Any]) -> bytes | None:
+    if "content" in entry:
+        text: str = entry["content"]
+        return text.encode()
+    try:
+        return b64decode(entry["base64"], validate=True)
+    except BadBase64:
+        return None
+
+
+def _definitions(pins: list[Pin]) -> Iterator[str]:
+    yield "definitions:" if pins else "definitions: []"
+    for pin in pins:
+        fields = {
+            "reference": pin.reference,
+            "in": pin.within,
+            "origin": pin.origin,
+            "name": pin.name,
+            "version": pin.version,
+            "digest": _PREFIX + pin.digest,
+            "location": pin.location,
+        }
+        written = [f"{name}: {yaml_line(value)}" for name, value in fields.items() if value]
+        written += ["own: true"] if pin.own else []
+        yield from (f"{'  ' if number else '- '}{line}" for number, line in enumerate(written))
+
+
+def _file(digest: str, content: bytes) -> Iterator[str]:
+    yield f"- digest: {_PREFIX}{digest}"
+    text = _block_text(content)
+    if text is None:
+        yield f"  base64: {yaml_line(b64encode(content).decode())}"
+        return
+    # The indentation and the line breaks at the end are given, so that a block keeps every character.
+    yield "  content: |2+" if text.endswith("\n") else "  content: |2-"
+    yield from (line and f"    {line}" for line in text.removesuffix("\n").split("\n"))
+
+
+def _block_text(content: bytes) -> str | None:
+    """Return content as text if a literal block of YAML preserves it, else None."""
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        return None
+    return None if not text.strip() or _NOT_IN_A_BLOCK.search(text) else text

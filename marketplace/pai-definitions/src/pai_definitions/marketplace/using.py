@@ -1,0 +1,57 @@
+"""``pai-runtime marketplace use``: prints a job that uses a definition."""
+
+import argparse
+import json
+from collections.abc import Mapping
+
+from pai_definitions.marketplace.job_text import example, job_lines
+from pai_definitions.marketplace.sources import given_reference, given_sources
+from pai_definitions.variables import completed
+from pai_runtime.cli import INVALID
+from pai_runtime.definitions import Definition, Given
+from pai_runtime.document.document import parse_document, plain_scalar
+from pai_runtime.document.problems import InvalidInput, Problems
+from pai_runtime.document.value import Value
+from pai_runtime.document.yaml_line import yaml_line
+from pai_runtime.terminal.output import report_problems, write_lines
+
+
+def main(args: argparse.Namespace) -> int:
+    """Print the job. Return 0, or 1 if a given variable is unknown or of the wrong type."""
+    reference = given_reference(args.reference)
+    definition = given_sources(args).find(reference)
+    try:
+        given = _checked(definition, dict(args.var))
+    except InvalidInput as error:
+        report_problems(error.problems)
+        return INVALID
+    write_lines(job_lines(definition, reference.text, given))
+    return 0
+
+
+def _checked(definition: Definition, texts: Mapping[str, str]) -> dict[str, str]:
+    """Return the given values as YAML. Raise `InvalidInput` if the definition does not accept them."""
+    problems, values = Problems(), dict[str, Value]()
+    for name, text in texts.items():
+        with problems.caught():
+            values[name] = _value(text, f"--var {name}")
+    problems.check()
+    given = {name: Given(each.data, each.text, each.position) for name, each in values.items()}
+    asked = parse_document("{}", "--var")
+    for variable in definition.variables.values():
+        if variable.default is None and variable.name not in given:
+            value = example(variable)
+            given[variable.name] = Given(value, yaml_line(value), asked.position)
+    completed(definition, given, asked)
+    return {
+        name: yaml_line(each.data) if isinstance(each.data, (str, list, dict)) else each.text
+        for name, each in values.items()
+    }
+
+
+def _value(text: str, where: str) -> Value:
+    """Parse a value as a YAML scalar; only in quotes or brackets it is parsed as a document."""
+    if text[:1] in ("'", '"', "[", "{"):
+        return parse_document(text, where)
+    value = parse_document(json.dumps(text, ensure_ascii=False), where)
+    return Value(value.node.replaced(plain_scalar(text) if text else text, text))

@@ -1,0 +1,167 @@
+"""OpenPAI's marketplace server, whose items have names, ids and a definition file as ``protocol``."""
+
+import json
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import quote
+
+from pai_definitions.listing import listed_definitions
+from pai_definitions.model import Listed
+from pai_definitions.reference import Reference
+from pai_definitions.web import Web
+from pai_runtime.definitions import DefinitionFile, NoDefinition
+from pai_runtime.document.amounts import counted
+from pai_runtime.document.document import parse_document
+from pai_runtime.document.problems import InvalidInput, Position, Problem, Problems, listed
+from pai_runtime.task import fast_json
+from pai_runtime.task.record import replace
+
+_NO_DEFINITIONS: Final = ("template", "old")
+"""Types of items that are whole jobs, not definitions."""
+_MOST_ITEMS: Final = 10_000
+_LONGEST: Final = 200
+
+Item = Mapping[str, Any]
+
+
+class MarketplaceSource:
+    """A server at a URL, on which anybody may publish an item of any name.
+
+    By name, only approved items are found, and of `authors` only if these are given. What approval is worth
+    depends on the server: OpenPAI's accepts the status that an author sends. An item that is requested by its
+    digest needs neither.
+    """
+
+    def __init__(self, name: str, url: str, web: Web, authors: Collection[str] | None = None) -> None:
+        self.name = name
+        self.location = url.rstrip("/")
+        self._items_at = f"{self.location}/api/items"
+        self._web = web
+        self._authors = authors
+
+    def find(self, reference: Reference) -> Sequence[DefinitionFile]:
+        """Return the approved items of a name, or the one item of an id."""
+        if reference.kind == "item":
+            item = self._item(reference.target)
+            return () if item is None else (self._file(item),)
+        found = self._items(f"?name={quote(reference.target, safe='')}")
+        named = [item for item in found if item.get("name") == reference.target]
+        if reference.digest:
+            return [self._file(item) for item in named if item.get("status") != "rejected"]
+        counting = list(filter(self._counts, named))
+        if named and not counting:
+            ids = ", ".join(f"{_reference(item)} by {_text(item, 'author')}" for item in named[:10])
+            by = "" if self._authors is None else f", or by nobody of {listed(sorted(self._authors))}"
+            message = (
+                f"'{reference.target}' is not approved on the server of '{self.name}'{by};"
+                f" if you trust it, ask for it by its id: {ids}"
+            )
+            raise NoDefinition("definition-forbidden", message)
+        return [self._file(item) for item in counting]
+
+    def _counts(self, item: Item) -> bool:
+        """Return whether an item may be found by its name."""
+        is_listed = self._authors is None or _text(item, "author") in self._authors
+        return is_listed and item.get("status") == "approved"
+
+    def read(self, origin: str) -> DefinitionFile | None:
+        """Return the item at a URL; None if it is not one of this server."""
+        id_ = origin.removeprefix(f"{self._items_at}/")
+        item = self._item(id_) if id_ != origin else None
+        return None if item is None else self._file(item)
+
+    def list(self, problems: Problems) -> Sequence[Listed]:
+        """List everything that is found by name; items that share a name are listed by their ids."""
+        items = list(filter(self._counts, self._items("")))
+        names = Counter(_text(item, "name") for item in items)
+        found: list[Listed] = []
+        others = 0
+        for item in items:
+            if _content(item) is None:
+                others += 1
+                continue
+            for each in listed_definitions([self._file(item)], problems):
+                is_alone = names[_text(item, "name")] == 1 and each.name == _text(item, "name")
+                reference = each.reference if is_alone else _reference(item)
+                summary = each.summary or _text(item, "summary")
+                description = each.description or _text(item, "description")
+                found.append(replace(each, reference=reference, summary=summary, description=description))
+        if others:
+            amount = counted(others, "item is no shared prerequisite", "items are no shared prerequisites")
+            problems.add(Problem("no-definitions", amount, Position(f"source {self.name}"), severity="note"))
+        return found
+
+    def _file(self, item: Item) -> DefinitionFile:
+        at, content = f"{self._items_at}/{quote(_text(item, 'id'), safe='')}", _content(item)
+        if item.get("status") == "rejected":
+            raise NoDefinition(
+                "definition-forbidden", f"{at} has been rejected by the server's administrators"
+            )
+        if item.get("type") in _NO_DEFINITIONS or content is None:
+            raise NoDefinition("wrong-reference", f"{at} is a job, and no shared prerequisite")
+        return DefinitionFile(at, at, at, content, author=_text(item, "author"))
+
+    def _item(self, id_: str) -> Item | None:
+        try:
+            item = self._json(f"/{quote(id_, safe='')}")
+        except NoDefinition as error:
+            if error.code == "no-such-definition":
+                return None
+            raise
+        if not isinstance(item, Mapping):
+            raise self._nonsense()
+        return {**item, "id": id_}
+
+    def _items(self, query: str) -> Sequence[Item]:
+        """Return the items of a query that are not jobs."""
+        items = self._json(query)
+        if not isinstance(items, list) or len(items) > _MOST_ITEMS:
+            raise self._nonsense()
+        return [
+            item for item in items if isinstance(item, Mapping) and item.get("type") not in _NO_DEFINITIONS
+        ]
+
+    def _json(self, below: str) -> Any:
+        try:
+            return fast_json.loads(self._web.get(self._items_at + below))
+        except (ValueError, RecursionError):
+            raise self._nonsense() from None
+
+    def _nonsense(self) -> NoDefinition:
+        return NoDefinition(
+            "definition-unavailable",
+            f"{self._items_at} gives no answer of a marketplace server; check the URL of the source"
+            f" '{self.name}'",
+        )
+
+
+def _content(item: Item) -> bytes | None:
+    """Return the definition file in an item; None if it has none.
+
+    The server requires each item to be a whole job: one with a single prerequisite of type data is that
+    prerequisite.
+    """
+    protocol = item.get("protocol")
+    if not isinstance(protocol, str):
+        return None
+    content = protocol.encode("utf-8", "surrogatepass")
+    try:
+        document = parse_document(protocol, "protocol").data
+    except InvalidInput:  # said to whoever uses it
+        return content
+    if not isinstance(document, dict) or document.get("type") != "job":
+        return content
+    found = document.get("prerequisites")
+    mappings = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+    data = [each for each in mappings if each.get("type") == "data"]
+    return json.dumps(data[0], indent=1).encode() if len(data) == 1 else None
+
+
+def _reference(item: Item) -> str:
+    return f"marketplace://prerequisites/itemId/{_text(item, 'id')}"
+
+
+def _text(item: Item, key: str) -> str:
+    value = item.get(key)
+    return str(value)[:_LONGEST] if isinstance(value, (str, int)) else ""

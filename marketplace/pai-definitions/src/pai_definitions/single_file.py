@@ -1,0 +1,90 @@
+"""A source that is one definition file, on this machine or at a URL."""
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+from pai_definitions.listing import listed_definitions
+from pai_definitions.model import Listed
+from pai_definitions.reference import Reference
+from pai_definitions.web import Web
+from pai_runtime.definitions import DefinitionFile, NoDefinition
+from pai_runtime.document.document import MAX_BYTES
+from pai_runtime.document.problems import Problems
+from pai_runtime.host.locations import named
+from pai_runtime.task.regular_file import open_regular
+
+
+class SingleFile(ABC):
+    """A source that is one definition file, which is read on first use."""
+
+    def __init__(self, name: str, location: str, origin: str) -> None:
+        self.name = name
+        self.location = location
+        self.origin = origin
+
+    def find(self, reference: Reference) -> Sequence[DefinitionFile]:
+        """Return the file, whatever is in it; it has no items."""
+        return (self.file,) if reference.kind == "name" else ()
+
+    def read(self, origin: str) -> DefinitionFile | None:
+        """Return the file if it has this origin, else None."""
+        return self.file if named(origin) == self.origin else None
+
+    def list(self, problems: Problems) -> Sequence[Listed]:
+        """List the definitions in the file."""
+        return listed_definitions([self.file], problems)
+
+    @cached_property
+    @abstractmethod
+    def file(self) -> DefinitionFile:
+        """The definition file. Raises `NoDefinition`."""
+
+
+class FileSource(SingleFile):
+    """A definition file of this machine, with the origin ``NAME:FILE``."""
+
+    def __init__(self, name: str, path: Path) -> None:
+        super().__init__(name, os.path.realpath(path), f"{name}:{path.name}")
+        self._path = path
+
+    @cached_property
+    def file(self) -> DefinitionFile:
+        """The definition file at the path. Raises `NoDefinition`."""
+        content = local_content(Path(self.location), self._path)  # not what the path means by now
+        return DefinitionFile(self.origin, str(self._path), self.location, content)
+
+
+class UrlSource(SingleFile):
+    """A definition file at a URL."""
+
+    def __init__(self, name: str, url: str, web: Web) -> None:
+        super().__init__(name, url, named(url))
+        self._web = web
+
+    @cached_property
+    def file(self) -> DefinitionFile:
+        """The definition file at the URL. Raises `NoDefinition`."""
+        return file_at(self.location, self._web)
+
+
+def local_content(path: Path, shown: Path) -> bytes:
+    """Return the content of a definition file of this machine, named `shown` in messages.
+
+    Raise `NoDefinition`.
+    """
+    try:
+        with open_regular(path) as file:
+            return file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        raise NoDefinition("no-such-definition", f"there is no file {shown}") from None
+    except OSError as error:
+        message = f"{shown} cannot be read: {error.strerror}"
+        raise NoDefinition("definition-unavailable", message) from None
+
+
+def file_at(url: str, web: Web, digest: str = "") -> DefinitionFile:
+    """Return the definition file at a URL; if a digest is given, it must match. Raise as `Web.get`."""
+    return DefinitionFile(named(url), named(url), url, web.get(url, digest))
