@@ -104,7 +104,7 @@ class Definitions(Protocol):
     def completed(
         self, definition: Definition, given: Mapping[str, Given], asked: Value
     ) -> Mapping[str, Given]:
-        """Return the values of all variables: those given, and defaults. Raise `InvalidInput`.
+        """Return the values of all variables: those given, and defaults. Raises `InvalidInput`.
 
         `asked` is the value that requires the definition.
         """
@@ -112,7 +112,7 @@ class Definitions(Protocol):
     def rendered(
         self, definition: Definition, variables: Mapping[str, Given], required_by: Position
     ) -> Value:
-        """Return the definition as a prerequisite, rendered with these values. Raise `InvalidInput`."""
+        """Return the definition as a prerequisite, rendered with these values. Raises `InvalidInput`."""
 
     def resolved(self) -> str:
         """Return a lock file that contains everything that was found; empty if nothing was."""

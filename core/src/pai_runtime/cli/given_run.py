@@ -35,7 +35,7 @@ def given_run(name: str, on: str | None = None) -> tuple[RunReader, Run]:
 
 
 def given_run_on_cluster(name: str, on: str) -> "tuple[ClusterRunReader, Run]":
-    """Return the run of this name on the cluster of a profile. Raise `NotThere` or `InvalidInput`."""
+    """Return the run of this name on the cluster of a profile. Raises `NotThere` or `InvalidInput`."""
     reader = reader_on_cluster(name, on)
     run = reader.run()
     if isinstance(run, Unreadable):
@@ -45,7 +45,7 @@ def given_run_on_cluster(name: str, on: str) -> "tuple[ClusterRunReader, Run]":
 
 
 def reader_on_cluster(name: str, on: str) -> "ClusterRunReader":
-    """Return a reader of a run on a cluster, whether it exists or not. Raise as `given_run_on_cluster`."""
+    """Return a reader of a run on a cluster, whether it exists or not. Raises as `given_run_on_cluster`."""
     from pai_runtime.engines.finding import open_cluster  # noqa: PLC0415 - local runs need none
 
     cluster = open_cluster(on)
@@ -63,7 +63,7 @@ def _latest(cluster: "Cluster", on: str) -> "ClusterRunReader":
 
 
 def given_task(reader: RunReader, run: Run, name: tuple[str, int]) -> RunTask:
-    """Return the task of a run by role and index. Raise `NotThere`."""
+    """Return the task of a run by role and index. Raises `NotThere`."""
     for task in run.tasks:
         if (task.role, task.index) == name:
             return task

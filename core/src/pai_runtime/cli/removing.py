@@ -19,7 +19,7 @@ _BLOCK = 512
 
 
 def remove(folder: Path) -> int:
-    """Remove the run in a directory; return its size in bytes. Raise `CannotRemove` or `NotThere`."""
+    """Remove the run in a directory; return its size in bytes. Raises `CannotRemove` or `NotThere`."""
     if folder.is_symlink():
         raise CannotRemove(f"it is a link to {folder.resolve()}; name the directory itself")
     try:

@@ -163,7 +163,7 @@ def _plans(new: "_New", args: argparse.Namespace) -> dict[TaskName, Plan]:
 
 
 def _could_run(new: "_New", plans: Mapping[TaskName, Plan]) -> int:
-    """Do the remaining checks, and remove the directory of the run. Raise `CannotRun`."""
+    """Do the remaining checks, and remove the directory of the run. Raises `CannotRun`."""
     new.run.check(plans)
     new.discard()
     count = counted(len(plans), "task", "tasks")
@@ -188,7 +188,7 @@ class _New:
         self._storages = {**written, **dict(args.storage)}
 
     def place(self, job: Job) -> Placement:
-        """Create the directory of the run, and decide the placement of its tasks. Raise `CannotRun`."""
+        """Create the directory of the run, and decide the placement of its tasks. Raises `CannotRun`."""
         args = self._args
         self.job = job
         self.folder = RunFolder(job, args.out, shared=args.share)
@@ -211,7 +211,7 @@ class _New:
         return self.run.place()
 
     def check_code(self) -> None:
-        """Check the code of the job, if any, and report its size. Raise `CannotRun`."""
+        """Check the code of the job, if any, and report its size. Raises `CannotRun`."""
         if self._code is not None:
             for note in check_code(self._code):
                 self.view.say(f"note: {note}")

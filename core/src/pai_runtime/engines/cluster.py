@@ -64,7 +64,7 @@ class Engine(Protocol):
     """The object that an entry point of an engine names."""
 
     def open_cluster(self, profile: Profile) -> "Cluster":
-        """Return the cluster that a profile describes, without contacting it. Raise `InvalidInput`."""
+        """Return the cluster that a profile describes, without contacting it. Raises `InvalidInput`."""
 
 
 class Cluster(Protocol):
@@ -77,7 +77,7 @@ class Cluster(Protocol):
         """Return a reader of the run of this name, whoever submitted it, without checking that it exists."""
 
     def runs(self) -> Sequence[tuple["ClusterRunReader", Run | Unreadable]]:
-        """Return all runs, newest first. Raise `ClusterError`.
+        """Return all runs, newest first. Raises `ClusterError`.
 
         Calls in quick succession, such as every second, share the answers of the cluster.
         """

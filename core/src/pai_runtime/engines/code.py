@@ -156,7 +156,7 @@ def check_code(code: Code) -> list[str]:
 
 
 def _read_patterns(folder: Path) -> list[str]:
-    """Return the lines of the ignore file; empty without one. Raise `InvalidInput`."""
+    """Return the lines of the ignore file; empty without one. Raises `InvalidInput`."""
     path = folder / IGNORE_FILE
     try:
         with Folder.at(folder) as opened:
@@ -185,7 +185,7 @@ def _wrong_patterns(path: Path, lines: Sequence[str]) -> Iterator[Problem]:
 
 
 def _ignored(patterns: Sequence[str]) -> "Ignored":
-    """Compile ignore patterns. Raise `ValueError`."""
+    """Compile ignore patterns. Raises `ValueError`."""
     from pai_runtime.engines.ignoring import Ignored  # noqa: PLC0415 - only jobs with code need it
 
     return Ignored(patterns)

@@ -29,7 +29,7 @@ class Distribution:
         self.info = info
 
     def read_text(self, file: str) -> str | None:
-        """Return the text of a metadata file; None if there is none. Raise UnicodeDecodeError."""
+        """Return the text of a metadata file; None if there is none. Raises UnicodeDecodeError."""
         try:
             with open_regular(os.path.join(self.folder, self.info, file)) as stream:  # noqa: PTH118 - much faster
                 data = stream.read()

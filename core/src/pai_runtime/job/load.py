@@ -61,7 +61,7 @@ def load_job(
 
 
 def _of_version_2(root: Value, problems: Problems) -> Value:
-    """Convert a job of version 1 to version 2; return any other document unchanged. Raise `InvalidInput`."""
+    """Convert a job of version 1 to version 2; return any other document unchanged. Raises `InvalidInput`."""
     from pai_runtime.legacy.check import is_version_1  # noqa: PLC0415 - most jobs are of version 2
     from pai_runtime.legacy.conversion import converted  # noqa: PLC0415 - as above
 

@@ -56,7 +56,7 @@ def get_object(
     left: Callable[[], float],
     service_account: Path = SERVICE_ACCOUNT,
 ) -> bytes:
-    """Return the JSON of the object at a path of the API, unparsed. Raise `ApiError`.
+    """Return the JSON of the object at a path of the API, unparsed. Raises `ApiError`.
 
     With a token in the folder `service_account`, the server is ``KUBERNETES_SERVICE_HOST``, otherwise,
     without any login, ``KUBE_APISERVER_ADDRESS``. Token and certificates are read again each time, since they
@@ -117,7 +117,7 @@ def _address(environment: Mapping[str, str], *, has_token: bool) -> _Address:
 
 
 def _parsed(variable: str, value: str) -> _Address:
-    """Parse an address as client-go does; without a scheme it is http. Raise `ApiError`."""
+    """Parse an address as client-go does; without a scheme it is http. Raises `ApiError`."""
     if not value:
         raise ApiError(
             f"no API server is known: {variable} is not set. Mount the token of the pod's service account"

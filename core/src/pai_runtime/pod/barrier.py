@@ -111,7 +111,7 @@ class _Look:
         self._unreadable = 0
 
     def once(self, seconds: float) -> tuple[bytes, Sequence[str]]:
-        """Return the object and the tasks to be waited for. Raise `ApiError`."""
+        """Return the object and the tasks to be waited for. Raises `ApiError`."""
         if not self._name.strip("."):
             raise ApiError(
                 "FC_FRAMEWORK_NAME: expected the name of a Framework, as FrameworkController sets it"

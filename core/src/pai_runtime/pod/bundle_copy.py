@@ -22,7 +22,7 @@ _MOST_BYTES: Final = 1024 * 1024
 
 
 def place_bundle(source: Path, volume: Path) -> None:
-    """Copy the bundle in `source` to the volume, with its launcher beside it. Raise OSError.
+    """Copy the bundle in `source` to the volume, with its launcher beside it. Raises OSError.
 
     If a bundle is mounted there, it has to be the same one.
     """

@@ -47,7 +47,7 @@ def given_document(
 
 
 def read_keys(folder: Path) -> Value:
-    """Return a mapping from the names of a directory's files to their texts. Raise `InvalidInput`."""
+    """Return a mapping from the names of a directory's files to their texts. Raises `InvalidInput`."""
     texts = {name: read_text(folder / name) for name in _keys(folder)}
     source = Source(str(folder), "")
     node = Node(source, 0, 0, texts)

@@ -69,7 +69,7 @@ _FIXED = tuple(Path(path).name for path in (PREFIX, LAUNCHER))
 
 
 def pod_directories(environment: Mapping[str, str]) -> Directories:
-    """Return the directories that the environment names; an empty variable is unset. Raise `BadDirectory`.
+    """Return the directories that the environment names; an empty variable is unset. Raises `BadDirectory`.
 
     A directory that init empties, moves or replaces must not contain anything else.
     """

@@ -15,7 +15,10 @@ VARIABLE = "PAI_RUNTIME_EXIT_SPEC"
 
 
 def leave_exit_spec(environment: MutableMapping[str, str], directories: Directories, runtime: Folder) -> None:
-    """Copy the exit spec to where the plan is made, and set its variable. Raise `InvalidInput` or OSError."""
+    """Copy the exit spec to where the plan is made, and set its variable.
+
+    Raises `InvalidInput` or OSError.
+    """
     path = find_file(directories.configs, NAME)
     if path is not None and path.is_file():
         runtime.write(NAME, read_text(path), sync=False)

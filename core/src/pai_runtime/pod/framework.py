@@ -71,7 +71,7 @@ class Framework:
 
 
 def read_framework(document: bytes, uid: str = "") -> Framework:
-    """Read the Framework in a JSON document. Raise `BadFramework`.
+    """Read the Framework in a JSON document. Raises `BadFramework`.
 
     `uid` is the UID that it must have, if known: a job that is deleted and submitted again gets another
     Framework of the same name.
@@ -146,7 +146,7 @@ def _read_task(status: Field | None) -> FrameworkTask:
 
 
 def _decompressed(field: Field) -> bytes:
-    """Return the content of a field that FrameworkController has compressed. Raise `BadFramework`."""
+    """Return the content of a field that FrameworkController has compressed. Raises `BadFramework`."""
     unpacker = zlib.decompressobj(_GZIP)
     try:
         unpacked = unpacker.decompress(binascii.a2b_base64(field.text()), MOST_BYTES)

@@ -48,7 +48,7 @@ def given_job(directories: Directories) -> Path:
 
 
 def given_overrides(directories: Directories) -> Overrides:
-    """Return the overrides of the command line. Raise `InvalidInput`."""
+    """Return the overrides of the command line. Raises `InvalidInput`."""
     return _given(directories, OVERRIDES_FILE, Overrides.from_json) or NO_OVERRIDES
 
 

@@ -27,7 +27,7 @@ _MOST_BYTES = 1024 * 1024
 
 
 def hand_over_task(pod: Pod, plan: Plan, secrets: Mapping[str, str]) -> None:
-    """Prepare the task for its container. Raise `InitFailed`, `InvalidInput` or OSError."""
+    """Prepare the task for its container. Raises `InitFailed`, `InvalidInput` or OSError."""
     plan = replace(plan, environment=(*plan.environment, *_left_variables(pod)))
     pod.runtime.make(WORK)
     _write(pod.runtime, PLAN, plan.to_json(whole=False))

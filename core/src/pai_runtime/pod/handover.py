@@ -37,7 +37,7 @@ class Handover:
 
 
 def hand_over(folder: Folder, handover: Handover) -> None:
-    """Write the handover to the task's folder, readable for any user. Raise OSError."""
+    """Write the handover to the task's folder, readable for any user. Raises OSError."""
     folder.make(PRIVATE)
     folder.write(NAME, dumps({"logs": handover.logs, "secrets": dict(handover.secrets)}), mode=0o600)
     # The volume is this pod's alone, and the user of the task's image may be any.

@@ -26,7 +26,7 @@ def get(
     most: int,
     method: str = "GET",
 ) -> Answer:
-    """Return the answer to one request on a new connection, which is closed. Raise `NoAnswer`.
+    """Return the answer to one request on a new connection, which is closed. Raises `NoAnswer`.
 
     `left` returns the seconds left for all of it: name lookup, connection, TLS and the answer, however slowly
     its bytes come. The body has at most `most` bytes. No `NoAnswer` repeats a header of the request.

@@ -52,7 +52,7 @@ class ImageReference:
 
 
 def parse_reference(text: str) -> ImageReference:
-    """Parse an image reference as Docker does. Raise `BadReference`."""
+    """Parse an image reference as Docker does. Raises `BadReference`."""
     if match := _SCHEME.match(text):
         raise _bad(text, f"expected no scheme: leave out '{match[0]}'")
     if _IMAGE_ID.fullmatch(text):

@@ -37,7 +37,7 @@ class InitPlugin:
 def read_init_plugins(
     environment: Mapping[str, str], directories: Directories, host: Host, *, has_peers: bool
 ) -> Sequence[InitPlugin]:
-    """Return the configured init plugins, else the default ones; none is imported. Raise `InvalidInput`.
+    """Return the configured init plugins, else the default ones; none is imported. Raises `InvalidInput`.
 
     `has_peers` means that an engine made the pod from a job.
     """

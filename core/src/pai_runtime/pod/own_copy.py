@@ -14,7 +14,7 @@ _MOST_BYTES = 64 * 1024 * 1024
 
 
 def make_own(folder: Folder, name: str) -> None:
-    """Replace a directory by a copy that is ours, and accessible to its owner only. Raise OSError.
+    """Replace a directory by a copy that is ours, and accessible to its owner only. Raises OSError.
 
     Sockets and other special files are left out.
     """

@@ -57,7 +57,7 @@ def find_addresses(
     environment: Mapping[str, str],
     say: Callable[[str], None],
 ) -> dict[TaskName, str]:
-    """Return the addresses of all tasks of a gang, else of those that have one now. Raise `BarrierFailed`.
+    """Return the addresses of all tasks of a gang, else of those that have one now. Raises `BarrierFailed`.
 
     No pod of a gang is replaced while the others run: all of them are started again, so all of them wait.
     `names` are those of the hosts. `say` takes a line for the log. A signal ends the wait at once if its
@@ -127,7 +127,7 @@ class PeerSearch:
                 break
 
     def wait_for_all(self, deadline: Deadline, say: Callable[[str], None]) -> None:
-        """Look up names until all are found. Raise `BarrierFailed`. `say` takes a line for the log."""
+        """Look up names until all are found. Raises `BarrierFailed`. `say` takes a line for the log."""
         rounds, said = 0, -1
         while True:
             self.once(deadline, MOST_MISSED)
@@ -178,7 +178,7 @@ class PeerSearch:
 
 
 def resolve(name: str, domain: str = "") -> list[str]:
-    """Return the addresses of a name, as the system's resolver finds them. Raise OSError.
+    """Return the addresses of a name, as the system's resolver finds them. Raises OSError.
 
     `domain` is the domain that it is in, if known. Otherwise the system tries its search domains in turn, and
     one outside the cluster may answer to every name.

@@ -35,7 +35,7 @@ class UnknownTask(ValueError):
 
 
 def own_task(job: Job, environment: Mapping[str, str]) -> TaskName:
-    """Return the task that this pod is, by its environment. Raise `UnknownTask`.
+    """Return the task that this pod is, by its environment. Raises `UnknownTask`.
 
     Nothing needs to be said about a job with one role, or a role with one task.
     """
@@ -57,7 +57,7 @@ def own_task(job: Job, environment: Mapping[str, str]) -> TaskName:
 def framework_placement(
     framework: Framework, job: Job, environment: Mapping[str, str], folder: str
 ) -> Placement:
-    """Return the placement of all tasks for which FrameworkController has made pods. Raise `UnknownTask`.
+    """Return the placement of all tasks for which FrameworkController has made pods. Raises `UnknownTask`.
 
     Unknown values of other tasks are left out; a pod knows its own UID and address. Raises `BadFramework` if
     the object is not one of this job.
@@ -76,7 +76,7 @@ def framework_placement(
 
 
 def single_placement(job: Job, environment: Mapping[str, str], folder: str) -> Placement:
-    """Return the placement of a job's only task in a pod without FrameworkController. Raise `UnknownTask`.
+    """Return the placement of a job's only task in a pod without FrameworkController. Raises `UnknownTask`.
 
     Ports that the job does not name are consecutive, from one in the platform's range that depends on the
     pod's name: the same pod has the same ones, and pods in one host network seldom do.
@@ -131,7 +131,7 @@ def _told(environment: Mapping[str, str], names: tuple[str, ...]) -> tuple[str, 
 
 
 def _pairs(framework: Framework, job: Job) -> Iterator[tuple[TaskRole, FrameworkRole]]:
-    """Yield each role of the job with its counterpart in the Framework. Raise `BadFramework`."""
+    """Yield each role of the job with its counterpart in the Framework. Raises `BadFramework`."""
     found = {role.name: (number, role) for number, role in enumerate(framework.roles)}
     for role in job.roles.values():
         name = framework_name(role.name)

@@ -66,7 +66,7 @@ def hashed_port(pod: str, label: str, number: int, first: int, end: int) -> int:
 
 
 def read_port_spec(annotation: Field, tasks: int) -> PortSpec:
-    """Read the annotation about a role with `tasks` tasks. Raise `BadFramework`.
+    """Read the annotation about a role with `tasks` tasks. Raises `BadFramework`.
 
     Three forms are in use: ``{schedulePortStart, schedulePortEnd, ports: {label: {count}}}``, and the older
     ``{label: {start, count}}``, alone or below ``ports``. A task has a port for ``ssh`` and one for ``http``

@@ -81,7 +81,7 @@ class ImageQuestion:
         self._url = f"{self._base}{image.repository}/manifests/{image.manifest}"
 
     def exists(self) -> bool:
-        """Return whether the image exists, if that is certain. Raise `Unclear`."""
+        """Return whether the image exists, if that is certain. Raises `Unclear`."""
         if self._credentials:
             self._log_in()
         # Docker Hub counts each GET as a pull, and no HEAD; but only a body says what an error means.
@@ -118,7 +118,7 @@ class ImageQuestion:
         return answer
 
     def _authorize(self, answer: Answer) -> str:
-        """Return the ``Authorization`` header that the registry asks for. Raise `Unclear`."""
+        """Return the ``Authorization`` header that the registry asks for. Raises `Unclear`."""
         challenges = {
             challenge.scheme: challenge
             for challenge in parse_challenges(answer.headers.get_all("WWW-Authenticate") or ())
@@ -132,7 +132,7 @@ class ImageQuestion:
         return self._credentials.authorization
 
     def _token(self, challenge: Challenge) -> str:
-        """Return a token of the registry's token service for this image alone. Raise `Unclear`."""
+        """Return a token of the registry's token service for this image alone. Raises `Unclear`."""
         realm = challenge.parameters.get("realm", "")
         if not may_lead(self._url, realm):
             raise Unclear(

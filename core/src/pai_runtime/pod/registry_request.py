@@ -21,7 +21,7 @@ MOST_BYTES: Final = 4 << 20
 
 
 def request(method: str, url: str, headers: Mapping[str, str], left: Callable[[], float]) -> Received:
-    """Return the final answer to a request within the seconds `left`. Raise `NoAnswer`."""
+    """Return the final answer to a request within the seconds `left`. Raises `NoAnswer`."""
     return followed(url, headers, lambda url, headers: _answer(method, url, headers, left), may_lead)
 
 

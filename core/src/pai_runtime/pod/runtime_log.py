@@ -68,7 +68,7 @@ _MOST_BYTES = 4 * 1024 * 1024
 
 
 def print_runtime_log(environment: Mapping[str, str]) -> int:
-    """Print the runtime's log until a signal ends this; return the exit status. Raise `BadDirectory`."""
+    """Print the runtime's log until a signal ends this; return the exit status. Raises `BadDirectory`."""
     # The first process of a container does not get those that it neither handles nor blocks.
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     started = time.monotonic()

@@ -14,7 +14,7 @@ VARIABLE = "USER_CMD"
 
 
 def user_command(script: str, job: Job, role: str, problems: Problems) -> Command:
-    """Return the command of a role, with a placeholder for each secret. Raise `InvalidInput`."""
+    """Return the command of a role, with a placeholder for each secret. Raises `InvalidInput`."""
     try:
         script.encode()
     except UnicodeEncodeError:

@@ -19,7 +19,7 @@ _READ_WRITE, _EXECUTE = 0o666, 0o111
 
 
 def remove_leftovers(folder: Folder, kept: Collection[str] = ()) -> None:
-    """Empty a directory, except for what is `kept`, mounts, and their parents. Raise OSError."""
+    """Empty a directory, except for what is `kept`, mounts, and their parents. Raises OSError."""
     _empty(folder, [*(Path(name).parts for name in kept), *_mounts_below(folder)])
 
 
@@ -31,7 +31,7 @@ def keep_from_others(folder: Folder) -> None:
 
 
 def open_to_all(folder: Folder, levels: int = MOST_LEVELS) -> None:
-    """Allow every user to read, write and enter a directory and its content. Raise OSError.
+    """Allow every user to read, write and enter a directory and its content. Raises OSError.
 
     Files of other owners stay unchanged, and so do files with other hard links.
     """

@@ -36,7 +36,7 @@ class LogPieces:
         self._moment: float | None = None
 
     def next(self) -> Piece | None:
-        """Return the next piece; None if there is nothing new. Raise OSError."""
+        """Return the next piece; None if there is nothing new. Raises OSError."""
         while not self._ready:
             new = self._read()
             if not new:

@@ -103,7 +103,7 @@ class RunReader(Protocol):
         """
 
     def exec(self, task: RunTask, argv: Sequence[str]) -> int:
-        """Run a program in a task that runs or is held, and return its exit status. Raise `CannotEnter`.
+        """Run a program in a task that runs or is held, and return its exit status. Raises `CannotEnter`.
 
         It has the task's files, variables and working directory, and our standard streams; without `argv` it
         is a shell. It ends with the task at the latest.

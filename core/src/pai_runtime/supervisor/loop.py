@@ -90,7 +90,7 @@ class Loop:
         adopt_orphans()
 
     def pipe(self, sink: Sink) -> int:
-        """Return the write end of a new pipe that is read into `sink`. Raise `CannotStart`."""
+        """Return the write end of a new pipe that is read into `sink`. Raises `CannotStart`."""
         try:
             read, write = os.pipe()
         except OSError as error:
@@ -135,7 +135,7 @@ class Loop:
         stderr: int,
         on_end: Callable[[ExitStatus], None] | None = None,
     ) -> Child:
-        """Start a process, whose end is seen in a later turn. Raise `CannotStart`."""
+        """Start a process, whose end is seen in a later turn. Raises `CannotStart`."""
         child = Child(spawn(program, stdout, stderr, self._umask), on_end)
         self._children[child.pid] = child
         return child

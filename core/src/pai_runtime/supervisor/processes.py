@@ -71,7 +71,7 @@ class Processes:
     def run_step(
         self, program: Program, stop_at: Callable[[], float], on_start: Callable[[], None] = lambda: None
     ) -> ExitStatus:
-        """Run a step. Raise `CannotStart`. If its time is over before it starts, it ends as by SIGTERM."""
+        """Run a step. Raises `CannotStart`. If its time is over before it starts, it ends as by SIGTERM."""
         if time.monotonic() >= stop_at():
             return ExitStatus(128 + signal.SIGTERM, signal.SIGTERM, "skipped")
         child = self._start(program, self._steps_pipe, self._steps_pipe)
@@ -83,7 +83,7 @@ class Processes:
     def run_command(
         self, program: Program, streams: tuple[Sink, Sink], on_start: Callable[[], None]
     ) -> ExitStatus:
-        """Run the user's command with separate output streams. Raise `CannotStart`."""
+        """Run the user's command with separate output streams. Raises `CannotStart`."""
         out, err = pipes = tuple(map(self._loop.pipe, streams))
         try:
             child = self._start(program, out, err)

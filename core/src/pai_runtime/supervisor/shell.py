@@ -95,7 +95,7 @@ def _run(cat: str) -> str:
 
 
 def find_shell(environment: Mapping[str, str], tools: str | None, plan: Plan) -> Shell:
-    """Return the shell for the scripts of a plan, or its stand-in without one. Raise `NoShell`."""
+    """Return the shell for the scripts of a plan, or its stand-in without one. Raises `NoShell`."""
     try:
         return Shell(environment, tools)
     except NoShell as missing:

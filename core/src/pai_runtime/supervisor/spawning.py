@@ -48,7 +48,7 @@ class Program:
 
 
 def spawn(program: Program, stdout: int, stderr: int, umask: int | None = None) -> int:
-    """Start a process with two descriptors as its output, and return its process id. Raise `CannotStart`."""
+    """Start a process with two descriptors as its output, and return its process id. Raises `CannotStart`."""
     try:
         hand_over_script(program.script or b"")
         told, tell = os.pipe()  # closed by the kernel once the program has begun

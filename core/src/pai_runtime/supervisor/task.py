@@ -111,7 +111,7 @@ class Task:
 
 
 def read_inputs(folder: Folder, options: LaunchOptions) -> Inputs:
-    """Read the plan and the secrets. Raise OSError, ValueError or `PlanError`."""
+    """Read the plan and the secrets. Raises OSError, ValueError or `PlanError`."""
     text = folder.read(PLAN, _PLAN_BYTES)
     document = loads(text)
     if isinstance(document, dict) and "shared" not in document:

@@ -6,7 +6,7 @@ from pai_runtime.task.regular_file import FLAGS, sole
 
 
 def write(holder: int, name: str, data: bytes, mode: int, *, sync: bool) -> None:
-    """Write a file in the folder `holder` atomically. Raise OSError.
+    """Write a file in the folder `holder` atomically. Raises OSError.
 
     Without `sync` this survives a crash of the process but not of the machine, and is faster.
     """

@@ -42,7 +42,7 @@ class _Settings:
 
 
 def loads(text: str | bytes) -> Any:
-    """Parse JSON as `json.loads` does, but refuse NaN and infinities. Raise `ValueError`."""
+    """Parse JSON as `json.loads` does, but refuse NaN and infinities. Raises `ValueError`."""
     if isinstance(text, bytes):
         text = text.decode()
     if make_scanner is not None:
@@ -84,7 +84,7 @@ def loads_untrusted(data: bytes, most: int = MOST_CONTAINERS, values: int | None
 
 
 def dumps(value: object, *, ensure_ascii: bool = True) -> str:
-    """Format JSON as `json.dumps` does, but refuse NaN and infinities. Raise `ValueError` or `TypeError`."""
+    """Format JSON as `json.dumps` does, but refuse NaN and infinities. Raises `ValueError` or `TypeError`."""
     if make_encoder is None:
         import json  # noqa: PLC0415 - see the top
 

@@ -60,7 +60,7 @@ class KubernetesCluster:
         return Reader(self.api, name, self.profile.name, kubectl=["kubectl", *file, *context])
 
     def runs(self) -> Sequence[tuple[Reader, Run | Unreadable]]:
-        """Return all runs in the namespace, newest first. Raise `ClusterError`."""
+        """Return all runs in the namespace, newest first. Raises `ClusterError`."""
         return [(self.open_run(name), run) for name, run in self._runs.read().items()]
 
     @cached_property
@@ -107,7 +107,7 @@ class NewKubernetesRun:
     def manifests(
         self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str], *, name: str | None = None
     ) -> Manifests:
-        """Return the objects, the JobSet first. Raise `CannotRun` or `InvalidInput`."""
+        """Return the objects, the JobSet first. Raises `CannotRun` or `InvalidInput`."""
         if name is None:
             unnamed = self._render(plans, secrets, run_name(self._job.name, _NO_SUFFIX))
             name = run_name(self._job.name, unnamed.digest)
@@ -115,7 +115,7 @@ class NewKubernetesRun:
         return Manifests(rendered.objects, rendered.secrets)
 
     def submit(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str]) -> str:
-        """Create the objects, and return the name of the run. Raise `CannotRun` or `InvalidInput`."""
+        """Create the objects, and return the name of the run. Raises `CannotRun` or `InvalidInput`."""
 
         def rendered(suffix: str) -> Manifests:
             found = self._render(plans, secrets, run_name(self._job.name, suffix))

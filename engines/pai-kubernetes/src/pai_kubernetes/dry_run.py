@@ -36,7 +36,7 @@ _NO_DRY_RUN: Final = "does not support dry run"
 
 
 def dry_run(api: Api, rendered: Rendered, problems: Problems) -> bool:
-    """Let the API server check objects and pods; return whether more can be asked. Raise `ApiError`."""
+    """Let the API server check objects and pods; return whether more can be asked. Raises `ApiError`."""
     for document in (*rendered.objects, *map(_without_values, rendered.secrets)):
         path = paths.OF_KIND[document["kind"]](api.namespace)
         error = _refusal(api, path, document, problems)

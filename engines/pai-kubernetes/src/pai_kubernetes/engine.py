@@ -6,5 +6,5 @@ from pai_runtime.engines.profiles import Profile
 
 
 def open_cluster(profile: Profile) -> Cluster:
-    """Return the cluster that a profile describes. Raise `InvalidInput`."""
+    """Return the cluster that a profile describes. Raises `InvalidInput`."""
     return KubernetesCluster(profile)

@@ -75,7 +75,7 @@ class Cache:
 
     @contextmanager
     def _opened(self, *, make: bool = False) -> Iterator[int]:
-        """Open the folder, if nobody else can write to it. Raise `OSError`."""
+        """Open the folder, if nobody else can write to it. Raises `OSError`."""
         if self._folder is None:
             raise FileNotFoundError
         if make:

@@ -11,7 +11,7 @@ _MOST_LISTED: Final = 10
 
 
 def chosen(reference: Reference, found: Sequence[Definition]) -> Definition:
-    """Return the one that a reference means of definitions with its name and type. Raise `NoDefinition`.
+    """Return the one that a reference means of definitions with its name and type. Raises `NoDefinition`.
 
     Without a version, the highest is chosen, if versions are comparable.
     """

@@ -66,7 +66,7 @@ class Expressions:
         self._worked_on = {name for worker in (*workers, *indexes) for name in _names(worker)}
 
     def pieces(self, variables: Mapping[str, Given]) -> list[Piece]:
-        """Render the template as a list of pieces. Raise `WrongTemplate`."""
+        """Render the template as a list of pieces. Raises `WrongTemplate`."""
         found, length = [], 0
         operands = {name: _operand(name, variables[name]) for name in self.names}
         for name in self._worked_on:
@@ -90,7 +90,7 @@ class Expressions:
 
 @lru_cache(maxsize=1024)
 def parsed(text: str) -> Expressions:
-    """Parse the template in a text, cached. Raise `WrongTemplate`."""
+    """Parse the template in a text, cached. Raises `WrongTemplate`."""
     return Expressions(text)
 
 

@@ -38,7 +38,7 @@ _REFUSED: Final = [
 
 
 def get(text: str, headers: Mapping[str, str], left: Callable[[], float], most: int) -> Answer:
-    """Return the server's answer within the seconds `left`. Raise `NoAnswer`.
+    """Return the server's answer within the seconds `left`. Raises `NoAnswer`.
 
     It has a body only if its status is 200, and of at most `most` bytes.
     """

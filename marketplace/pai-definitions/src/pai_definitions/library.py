@@ -58,7 +58,7 @@ class SourceLibrary:
         raise found
 
     def file(self, origin: str, digest: str = "") -> DefinitionFile:
-        """Return the definition file of an origin; if a digest is given, it must match. Raise as `find`."""
+        """Return the definition file of an origin; if a digest is given, it must match. Raises as `find`."""
         key = origin, digest
         if key not in self._files:
             is_local = origin.startswith(FILE)

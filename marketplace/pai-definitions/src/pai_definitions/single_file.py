@@ -86,5 +86,5 @@ def local_content(path: Path, shown: Path) -> bytes:
 
 
 def file_at(url: str, web: Web, digest: str = "") -> DefinitionFile:
-    """Return the definition file at a URL; if a digest is given, it must match. Raise as `Web.get`."""
+    """Return the definition file at a URL; if a digest is given, it must match. Raises as `Web.get`."""
     return DefinitionFile(named(url), named(url), url, web.get(url, digest))

@@ -64,7 +64,7 @@ class Template:
         return parsed(self._text)
 
     def pieces(self, variables: Mapping[str, Given]) -> list[Piece]:
-        """Render the template as a list of pieces. Raise `WrongTemplate`."""
+        """Render the template as a list of pieces. Raises `WrongTemplate`."""
         if self.work:
             return self._expressions.pieces(variables)
         pieces, end = [], 0
@@ -91,7 +91,7 @@ def as_text(value: object) -> str:
 
 
 def joined(pieces: list[Piece]) -> tuple[str, list[tuple[int, int]]]:
-    """Join pieces to a text; return it with the spans of inserted values. Raise `WrongTemplate`."""
+    """Join pieces to a text; return it with the spans of inserted values. Raises `WrongTemplate`."""
     spans: list[tuple[int, int]] = []
     length = 0
     for piece in pieces:

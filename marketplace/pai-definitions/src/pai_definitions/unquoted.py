@@ -21,7 +21,7 @@ _HIDDEN_QUOTES = chr(_PLANE + ord("'")) * 2
 
 
 def parse_unquoted(source: Source) -> Value:
-    """Parse a text and return its root. Raise `InvalidInput`.
+    """Parse a text and return its root. Raises `InvalidInput`.
 
     Where it is no YAML as it is, the characters of its expressions are taken for letters: as many of them, so
     that positions stay what they are. What mends only half of the text shows the fault of the other half.

@@ -35,7 +35,7 @@ _FOUND: Final[Mapping[type, str]] = {
 
 
 def completed(definition: Definition, given: Mapping[str, Given], asked: Value) -> Mapping[str, Given]:
-    """Return the values of all variables of a definition, in its order. Raise `InvalidInput`.
+    """Return the values of all variables of a definition, in its order. Raises `InvalidInput`.
 
     `asked` is the reference to the definition: a text, or a mapping with ``template_variables``.
     """

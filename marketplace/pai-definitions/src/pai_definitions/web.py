@@ -33,7 +33,7 @@ class Web:
         self._kept = kept
 
     def get(self, url: str, digest: str = "") -> bytes:
-        """Return the content at a canonical URL. Raise `NoDefinition` or `InvalidInput`.
+        """Return the content at a canonical URL. Raises `NoDefinition` or `InvalidInput`.
 
         With a digest, known content is returned without a request.
         """

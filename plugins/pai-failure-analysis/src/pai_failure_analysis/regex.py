@@ -40,7 +40,10 @@ def found(patterns: Sequence[str], text: bytes) -> frozenset[str]:
 
 @lru_cache(maxsize=4)
 def _automaton(patterns: tuple[str, ...], memory: int) -> Any:
-    """Compile patterns to one automaton, cached, since this takes longer than a search. Raise `re2.error`."""
+    """Compile patterns to one automaton, cached, since this takes longer than a search.
+
+    Raises `re2.error`.
+    """
     every = re2.Set.SearchSet(_options(memory))
     for pattern in [*map(_encoded, patterns), _ALWAYS]:
         every.Add(pattern)

@@ -57,7 +57,7 @@ class CloneFailed(UserError):
 
 
 def clone(request: Request, token: str | None, scratch: Path, retries: Retries) -> None:
-    """Clone to the folder ``clone`` in `scratch`, an empty folder. Raise `CloneFailed`."""
+    """Clone to the folder ``clone`` in `scratch`, an empty folder. Raises `CloneFailed`."""
     with _access(request.uri, token) as access:
         _clone(request, scratch / "clone", _Git(access, scratch / "trace", retries))
 
@@ -102,7 +102,7 @@ class _Git:
         self._argv = ["git", *(word for setting in settings for word in ("-c", setting))]
 
     def run(self, *args: str, makes: Path | None = None, is_traced: bool = False) -> None:
-        """Run a git command until it succeeds. Raise `CloneFailed`.
+        """Run a git command until it succeeds. Raises `CloneFailed`.
 
         A failed try may leave what the command `makes`, which is removed. With `is_traced`, its requests to
         servers are in the trace, and an empty trace means that it made none.

@@ -36,7 +36,7 @@ def refuse_what_is_there(folder: Path) -> None:
 
 
 def place(clone: Path, folder: Path, identity: str) -> bool:
-    """Move a clone to its place; return False if an equal one is already there. Raise `PlaceTaken`."""
+    """Move a clone to its place; return False if an equal one is already there. Raises `PlaceTaken`."""
     _mark(clone).write_text(identity, "utf-8")
     if not holds(folder, identity):
         refuse_what_is_there(folder)

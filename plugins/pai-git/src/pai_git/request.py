@@ -124,7 +124,7 @@ def _check_uri(uri: str, *, with_token: bool) -> None:
 
 
 def _options(given: Sequence[str]) -> tuple[str, ...]:
-    """Return the words of the options; an item may hold several, as on a command line. Raise `UserError`."""
+    """Return the words of the options; an item may hold several, as on a command line. Raises `UserError`."""
     try:
         words = shlex.split(" ".join(given))
     except ValueError as error:

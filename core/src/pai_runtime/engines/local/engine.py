@@ -81,7 +81,7 @@ class LocalRun:
         self._ended_at: float | None = None
 
     def place(self) -> Placement:
-        """Return a placement with ports that are free now. Raise `CannotRun`."""
+        """Return a placement with ports that are free now. Raises `CannotRun`."""
         named = named_ports(self._job)
         if taken := taken_ports(named):
             ports = listed([f"{port} ({named[port]})" for port in taken])
@@ -95,13 +95,13 @@ class LocalRun:
         return replace(places, storages=frozenset(self._wanted.storages))
 
     def check(self, plans: Mapping[TaskName, Plan]) -> None:
-        """Check that this machine provides what the tasks need. Raise `CannotRun`."""
+        """Check that this machine provides what the tasks need. Raises `CannotRun`."""
         with self._folder:  # nothing more is to come
             Preparation(self._job, self._folder, self._wanted).check(plans)
         self._note_what_is_missing()
 
     def prepare(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str]) -> None:
-        """Create all that the tasks need, or nothing. Raise `CannotRun`."""
+        """Create all that the tasks need, or nothing. Raises `CannotRun`."""
         try:
             self._prepare(plans, secrets)
         except BaseException:

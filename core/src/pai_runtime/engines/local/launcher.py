@@ -71,7 +71,7 @@ class Launcher:
         self._connection: socket.socket | None = None
 
     def start(self) -> None:
-        """Start the fork server unless it runs; it takes a moment to be ready. Raise OSError."""
+        """Start the fork server unless it runs; it takes a moment to be ready. Raises OSError."""
         if self._connection is not None:
             return
         ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -93,7 +93,7 @@ class Launcher:
         self._connection = ours
 
     def launch(self, what: Launch, folder: Folder, secrets: Mapping[str, str]) -> int:
-        """Start a supervisor, and return its process id. Raise OSError."""
+        """Start a supervisor, and return its process id. Raises OSError."""
         with _in_memory(asdict(what)) as request, _in_memory(dict(secrets)) as values:
             namespaces = what.isolated.namespaces if what.isolated else 0
             pid, answer = self._ask(namespaces, [request, folder.fd, values])

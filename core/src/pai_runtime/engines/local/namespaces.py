@@ -38,7 +38,7 @@ class Refused(OSError):
 
 
 def clone(flags: int) -> int:
-    """Fork as `os.fork` does, with Linux's ``CLONE_…`` flags. Raise `Refused` or OSError.
+    """Fork as `os.fork` does, with Linux's ``CLONE_…`` flags. Raises `Refused` or OSError.
 
     With `CLONE_PARENT`, the new process is a child of our parent.
     """
@@ -58,7 +58,7 @@ def clone(flags: int) -> int:
 
 
 def keep_user(user: int, group: int) -> None:
-    """Map the user and the group from outside into this new user namespace. Raise `Refused`."""
+    """Map the user and the group from outside into this new user namespace. Raises `Refused`."""
     prctl(PR_SET_DUMPABLE, 1)  # else these files are root's
     for name, text in (
         ("setgroups", "deny"),

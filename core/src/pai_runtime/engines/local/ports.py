@@ -12,7 +12,7 @@ class NoFreePorts(Exception):
 
 
 def free_ports(count: int, apart: Container[int] = ()) -> list[int]:
-    """Return `count` different free ports, none of them in `apart`. Raise `NoFreePorts`.
+    """Return `count` different free ports, none of them in `apart`. Raises `NoFreePorts`.
 
     The search starts at a number derived from our process id, so that concurrent runs seldom want the same
     ports.

@@ -44,7 +44,7 @@ class Preparation:
     def settings(
         self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str], launcher: Launcher
     ) -> TaskSettings:
-        """Return the settings that the tasks with these plans share. Raise `CannotRun`."""
+        """Return the settings that the tasks with these plans share. Raises `CannotRun`."""
         namespaces = self.check(plans)
         hidden = {platform_path(name): value for name, value in secrets_among(self._asked).items()}
         return TaskSettings(

@@ -64,7 +64,7 @@ class LocalRunReader:
         return LogFollower(self.folder, f"{folder}/{_LOGS[log]}", _TIMES[log])
 
     def variables(self, task: RunTask) -> TaskVariables:
-        """Return the content of a task's ``variables.json``. Raise OSError or ValueError."""
+        """Return the content of a task's ``variables.json``. Raises OSError or ValueError."""
         with self._folder_of(task) as own:
             variables = loads_untrusted(own.read(VARIABLES, _MOST_BYTES))
         if not isinstance(variables, dict):
@@ -86,7 +86,7 @@ class LocalRunReader:
         remove_run(self.folder)
 
     def exec(self, task: RunTask, argv: Sequence[str]) -> int:
-        """Run a program in a task by its supervisor, and return its exit status. Raise `CannotEnter`."""
+        """Run a program in a task by its supervisor, and return its exit status. Raises `CannotEnter`."""
         from pai_runtime.engines.local.entering import enter  # noqa: PLC0415 - other commands start faster
 
         try:

@@ -41,7 +41,7 @@ class RunRecord:
         self._view.show(run)
 
     def write(self, run: Run, *, is_over: bool = False) -> None:
-        """Write the current state to ``run.json``. Raise OSError.
+        """Write the current state to ``run.json``. Raises OSError.
 
         With `is_over` it uses the space that was reserved in case the disk is full.
         """

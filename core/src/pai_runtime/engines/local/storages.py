@@ -15,7 +15,7 @@ from pai_runtime.task.plan import Mount, Plan, UseRecord
 
 
 def read_storages(path: Path) -> dict[str, Path]:
-    """Read a file that maps names of storages to directories. Raise `InvalidInput`.
+    """Read a file that maps names of storages to directories. Raises `InvalidInput`.
 
     Relative paths are resolved against the folder of the file.
     """

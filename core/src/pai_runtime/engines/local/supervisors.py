@@ -27,7 +27,7 @@ class Supervisors:
         return bool(self._running or self._killed)
 
     def start(self, task: LocalTask, seconds: float | None) -> None:
-        """Start the supervisor of a task with a timeout. Raise OSError."""
+        """Start the supervisor of a task with a timeout. Raises OSError."""
         self._running[task.start(seconds)] = task
 
     def wait(self, wake: WakePipe, seconds: float) -> list[tuple[LocalTask, int]]:

@@ -105,12 +105,12 @@ class LocalTask:
         )
 
     def prepare(self) -> None:
-        """Write the files that the supervisor needs. Raise OSError."""
+        """Write the files that the supervisor needs. Raises OSError."""
         with self._run.folder(self.label, make=True) as own:
             self._write(own)
 
     def prepare_retry(self, attempt: Attempt) -> None:
-        """Move the files of the last attempt aside, and prepare the next one. Raise OSError."""
+        """Move the files of the last attempt aside, and prepare the next one. Raises OSError."""
         with self._run.folder(self.label) as own, own.folder(ATTEMPTS, make=True) as attempts:
             attempts.remove("next")  # half of it, where an earlier try has failed
             with attempts.folder("next", make=True) as fresh:
@@ -149,7 +149,7 @@ class LocalTask:
             folder.write(SHARED, shared_text(self._plan), sync=False)
 
     def start(self, seconds: float | None) -> int:
-        """Start the supervisor with a timeout, and return its process id. Raise OSError."""
+        """Start the supervisor with a timeout, and return its process id. Raises OSError."""
         with self._run.folder(self.label) as own:
             self._pid = self._options.launcher.launch(self._launch(seconds), own, self._options.secrets)
         self.state, self._started = "running", time.time()

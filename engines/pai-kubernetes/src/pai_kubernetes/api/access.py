@@ -29,7 +29,7 @@ class Credentials(Protocol):
     """A source of logins, which many threads may use at once."""
 
     def login(self) -> Login:
-        """Return a login that is valid now, as far as that is known. Raise `ClusterError`."""
+        """Return a login that is valid now, as far as that is known. Raises `ClusterError`."""
 
     def renewed(self, refused: Login) -> Login:
         """Return another login after the server has refused this one; the same one if there is no other."""

@@ -98,7 +98,7 @@ class Connections:
         self._managers: dict[tuple[bytes, bytes], PoolManager] = {}
 
     def ask(self, request: HttpRequest, login: Login, seconds: float, most: int) -> Answer:
-        """Return the whole answer to a request, of at most `most` bytes. Raise `NoAnswer`."""
+        """Return the whole answer to a request, of at most `most` bytes. Raises `NoAnswer`."""
 
         def exchange(_: _Flight) -> Answer:
             return _whole(self._send(request, login, seconds), most)

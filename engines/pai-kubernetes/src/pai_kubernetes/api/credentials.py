@@ -57,7 +57,7 @@ class TokenFile:
 
 
 def read_file(path: Path) -> bytes:
-    """Read a file of bounded size. Raise `OSError`."""
+    """Read a file of bounded size. Raises `OSError`."""
     with open_regular(path) as opened:
         data = opened.read(MOST_OF_FILE + 1)
     if len(data) > MOST_OF_FILE:

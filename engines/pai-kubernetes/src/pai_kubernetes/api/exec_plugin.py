@@ -160,7 +160,7 @@ class _Reader:
 
 
 def _finish(process: subprocess.Popen[bytes], deadline: Deadline, *readers: _Reader) -> int | None:
-    """Return the exit code once all output is read; None if it is too much. Raise `TimeoutExpired`."""
+    """Return the exit code once all output is read; None if it is too much. Raises `TimeoutExpired`."""
     for reader in readers:  # first: one that prints without end is not waited for
         reader.thread.join(deadline.left())
         if reader.is_too_large:

@@ -67,7 +67,7 @@ class _Config:
         self._position = Position(roots[0].node.source.file)
 
     def access(self, name: str) -> Access:
-        """Return the access that a context describes; its faults are reported. Raise `InvalidInput`."""
+        """Return the access that a context describes; its faults are reported. Raises `InvalidInput`."""
         context = self._context(name)
         cluster = self._named_in(context, "cluster")
         user = self._named_in(context, "user") if _text(context, "user") else None
@@ -99,7 +99,7 @@ class _Config:
         return context
 
     def _named_in(self, context: Value, kind: str) -> Value:
-        """Return the cluster or the user that a context names. Raise `InvalidInput`."""
+        """Return the cluster or the user that a context names. Raises `InvalidInput`."""
         name = _text(context, kind)
         found = self._find(f"{kind}s", kind, name)
         if found is None:

@@ -170,7 +170,7 @@ class LogStream:
 
 
 def read_log(api: Api, pod: str, container: str, *, lines: int, most: int) -> bytes:
-    """Return the last lines of a log, about `most` bytes of them. Raise `ApiError`."""
+    """Return the last lines of a log, about `most` bytes of them. Raises `ApiError`."""
     path, read, data, left = pod_log(api.namespace, pod), _Lines(), b"", most
     with api.open(path, container=container, timestamps="true", tailLines=lines, limitBytes=most) as stream:
         while left > 0 and (piece := stream.read(left)):

@@ -81,7 +81,7 @@ class Watch:
         threading.Thread(target=self._run, name=f"watch {self._path}", daemon=True).start()
 
     def wait(self, seconds: float) -> None:
-        """Wait at most `seconds` until all objects have been listed once. Raise `ApiError`."""
+        """Wait at most `seconds` until all objects have been listed once. Raises `ApiError`."""
         if not self._has_begun.wait(seconds) and self.error is None:
             raise ApiError(f"{self._api.label}: the cluster does not answer", may_pass=True)
         if self.error is not None:
@@ -113,7 +113,7 @@ class Watch:
                 self._pause(error)
 
     def _follow(self, version: str) -> None:
-        """Watch from a version on, until all has to be listed again. Raise `ApiError`."""
+        """Watch from a version on, until all has to be listed again. Raises `ApiError`."""
         while not self._closed.is_set():
             began, seen = time.monotonic(), version
             try:
@@ -190,7 +190,7 @@ def _kept(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _parsed(stream: Stream, api: Api, path: str) -> Iterator[dict[str, Any]]:
-    """Yield the events in a stream, without one that is cut off at its end. Raise `ApiError`."""
+    """Yield the events in a stream, without one that is cut off at its end. Raises `ApiError`."""
     line = bytearray()
     while piece := stream.read(_PIECE):
         *ended, rest = piece.split(b"\n")

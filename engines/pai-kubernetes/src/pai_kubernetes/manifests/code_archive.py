@@ -19,7 +19,7 @@ _MOST_NAMED: Final = 5
 
 
 def code_archive(code: Code) -> bytes:
-    """Pack files, directories and links as ``tar.gz``. Raise `CannotRun`.
+    """Pack files, directories and links as ``tar.gz``. Raises `CannotRun`.
 
     It contains nothing of who packs it: owners are root, modes as in git, 755 or 644, and all times the same.
     """

@@ -45,7 +45,7 @@ def _check_overrides(run: RunObjects) -> None:
 
 
 def code_config_map(run: RunObjects, code: Code) -> dict[str, Any]:
-    """Return the ConfigMap with the code, which the init containers unpack. Raise `CannotRun`."""
+    """Return the ConfigMap with the code, which the init containers unpack. Raises `CannotRun`."""
     archive = b64encode(code_archive(code)).decode()
     return run.object("v1", "ConfigMap", run.code_config, binaryData={ARCHIVE: archive})
 

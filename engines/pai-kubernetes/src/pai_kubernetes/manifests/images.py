@@ -24,7 +24,7 @@ class TaskImage:
 
 
 def task_images(job: Job, secrets: Mapping[str, str]) -> dict[str, TaskImage]:
-    """Return the image of each task role; `secrets` are values by their paths. Raise `InvalidInput`."""
+    """Return the image of each task role; `secrets` are values by their paths. Raises `InvalidInput`."""
     problems = Problems()
     references, made = References(job, problems), dict[str, TaskImage]()
     images = {}

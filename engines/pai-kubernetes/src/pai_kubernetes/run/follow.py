@@ -61,7 +61,7 @@ class Follower:
         self._spent = time.thread_time()
 
     def follow(self) -> tuple[Run, int]:
-        """Follow the run; return its last state and the exit status. Raise `ClusterError`."""
+        """Follow the run; return its last state and the exit status. Raises `ClusterError`."""
         run = self._run()
         with stop_signals(self._interrupt):
             while not (self._interrupted or run.over):

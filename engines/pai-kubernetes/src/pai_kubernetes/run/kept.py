@@ -59,7 +59,7 @@ class Kept:
         self._files: dict[tuple[str, int, LogName], LogFile] = {}
 
     def begin(self, elsewhere: Path | None) -> None:
-        """Create the directory anew, or use `elsewhere`, an empty one. Raise OSError."""
+        """Create the directory anew, or use `elsewhere`, an empty one. Raises OSError."""
         self.remove()
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         for other in self.path.parent.iterdir():

@@ -14,7 +14,7 @@ from pai_runtime.task.record import replace
 
 
 def listed_run(jobset: Mapping[str, Any], jobs: Iterable[Mapping[str, Any]]) -> Run:
-    """Return the run that its JobSet and Jobs describe. Raise `ValueError`.
+    """Return the run that its JobSet and Jobs describe. Raises `ValueError`.
 
     The number of running tasks of a role is right, but not which ones they are, nor which were retried.
     """

@@ -25,7 +25,7 @@ _NO_PLUGINS = JobPlugins(lambda _: None, lambda: "storage", lambda: "callbacks",
 
 
 def shared_variables(api: Api, run: str, addresses: Mapping[TaskName, str]) -> SharedVariables:
-    """Return the shared variables of a run, with the known addresses. Raise `ApiError`, or `ValueError`."""
+    """Return the shared variables of a run, with the known addresses. Raises `ApiError`, or `ValueError`."""
     name = job_config_name(run)
     data = mapping(api.get(config_maps(api.namespace, name)), "data")
     try:

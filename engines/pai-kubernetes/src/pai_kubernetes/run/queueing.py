@@ -26,12 +26,12 @@ def job_uid_selector(jobset: Mapping[str, Any]) -> str:
 
 
 def find_workload(api: Api, jobset: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the Workload of a JobSet; None if it is in no queue, or has none yet. Raise `ApiError`."""
+    """Return the Workload of a JobSet; None if it is in no queue, or has none yet. Raises `ApiError`."""
     return _find_workload(api, jobset, kueue_version(api)) if label(jobset, QUEUE) else None
 
 
 def deactivate(api: Api, jobset: Mapping[str, Any]) -> bool:
-    """Make Kueue evict a run for good, since otherwise it resumes what is suspended. Raise `ApiError`.
+    """Make Kueue evict a run for good, since otherwise it resumes what is suspended. Raises `ApiError`.
 
     Returns False if the run has a queue, but Kueue has no Workload of it yet.
     """

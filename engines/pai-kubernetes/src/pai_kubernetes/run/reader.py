@@ -77,7 +77,7 @@ class Reader:
         self._keeper: Keeper | None = None
 
     def run(self) -> Run | Unreadable:
-        """Return the current state of the run. Raise `ClusterError`."""
+        """Return the current state of the run. Raises `ClusterError`."""
         if self._watched is None and self._was_asked:
             self._watch()
         self._was_asked = True
@@ -198,7 +198,7 @@ class Reader:
         return "Kueue has no Workload of it yet; run this again if it starts nonetheless"
 
     def remove(self) -> None:
-        """Delete the JobSet, with all that it owns. Raise `CannotRemove`."""
+        """Delete the JobSet, with all that it owns. Raises `CannotRemove`."""
         run = self._ask()
         if isinstance(run, Run) and run.stopping:
             raise CannotRemove("it is being stopped; remove it once its tasks have ended")
@@ -241,7 +241,7 @@ class Reader:
         return readable(lambda: self._read(jobset))
 
     def _read(self, jobset: Mapping[str, Any]) -> Run:
-        """Return the run of a JobSet, with no more requests than its state needs. Raise `ValueError`."""
+        """Return the run of a JobSet, with no more requests than its state needs. Raises `ValueError`."""
         namespace, self._may_hold = self._api.namespace, bool(annotation(jobset, HOLD))
         found = self._api.list(pods(namespace), selector=of_run(self.named)).items
         self._pods = by_task(task_pods(read_roles(jobset), found))

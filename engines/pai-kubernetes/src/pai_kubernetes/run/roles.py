@@ -24,7 +24,7 @@ class Role:
 
 
 def read_roles(jobset: Mapping[str, Any]) -> tuple[Role, ...]:
-    """Return the roles of a run, in the order of the job. Raise `ValueError`."""
+    """Return the roles of a run, in the order of the job. Raises `ValueError`."""
     try:
         document = json.loads(annotation(jobset, ROLES))
         roles = tuple(

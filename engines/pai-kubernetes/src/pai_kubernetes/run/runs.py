@@ -27,7 +27,7 @@ class Runs:
         self._watches: tuple[Watch, Watch] | None = None
 
     def read(self) -> dict[str, Run | Unreadable]:
-        """Return all runs by name, newest first. Raise `ApiError`."""
+        """Return all runs by name, newest first. Raises `ApiError`."""
         if self._was_asked and self._watches is None:
             self._watches = self._watch()
         self._was_asked = True

@@ -44,7 +44,10 @@ class Sources:
         return SourceLibrary([*first, *self.all], self._web, refusal, Path.cwd() / "job.yaml")
 
     def find(self, reference: Reference, name: str | None = None) -> Definition:
-        """Return the definition that a reference means, in all sources or in one. Raise as `Library.find`."""
+        """Return the definition that a reference means, in all sources or in one.
+
+        Raises as `Library.find`.
+        """
         library = SourceLibrary(
             self.chosen(name), self._web, self.host.location_refusal, Path.cwd() / "job.yaml"
         )
@@ -62,7 +65,7 @@ def given_sources(args: argparse.Namespace) -> Sources:
 
 
 def given_reference(text: str) -> Reference:
-    """Parse the reference of a command line; a bare name means one in any source. Raise `NoDefinition`."""
+    """Parse the reference of a command line; a bare name means one in any source. Raises `NoDefinition`."""
     try:
         reference = parse_reference(text)
     except BadReference as error:
