@@ -22,7 +22,7 @@ _NSS_WRAPPER = "libnss_wrapper.so"
 """The library that gives a program users and groups from files that variables name."""
 
 _PRIVSEP_FOLDER = b"/run/sshd\0", b"/usr\0sshd\0"
-"""What sshd needs as root: a directory of root's that nobody else can write, and how it is replaced.
+"""The directory that sshd as root needs, which nobody else can write to, and its replacement.
 
 An image need not have the first, and may be read-only; the second is above the bundle. The last part stays,
 because it is the name of sshd's user, too.

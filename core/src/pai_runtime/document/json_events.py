@@ -17,7 +17,7 @@ _MAY_BE_COMMENTED = re.compile(r"\s*(\{|/[/*])")
 _COMMENT_OR_STRING = re.compile(
     r"""//[^\n\r]* | /\*.*?(?:\*/|\Z) | "(?:[^"\\]|\\.)*(?:"|\\?\Z)""", re.DOTALL | re.VERBOSE
 )
-"""What does not end where it should goes to the end: each character is looked at once."""
+"""Comments and strings; an unterminated one extends to the end, so that each character is read once."""
 _NOT_LINE_BREAK = re.compile(r"[^\n\r]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 

@@ -5,7 +5,7 @@ import re
 _UNSEEN = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0]|[\U000e0100-\U000e01ef]"
 )
-"""What Unicode counts as letters, marks or symbols, and no font shows."""
+"""Characters that Unicode counts as letters, marks or symbols, and that no font shows."""
 
 
 def printable(text: str) -> str:

@@ -21,7 +21,7 @@ _LONGEST_COMPARED = 100
 _MOST_SUGGESTED = 100
 _NEAR = 0.7
 _NEAR_SHORT = 0.66
-"""For words of three letters, such as ``git``: two of them are right."""
+"""Minimum similarity for words of three letters, such as ``git``, of which two have to be right."""
 
 
 DocumentPath = tuple[str | int, ...]

@@ -254,4 +254,4 @@ _VALUES: Final[Mapping[str, Callable[[Any], bool]]] = {
     "required": _are_names,
     "type": _are_types,
 }
-"""What each keyword's value must be in a schema."""
+"""The checks of each keyword's value in a schema."""

@@ -123,7 +123,7 @@ def _errors(data: Any, schema: Schema) -> Iterator["ValidationError"]:
     validator: Validator = _validator()(schema)
     for _, at_one_place in groupby(validator.iter_errors(data), lambda error: tuple(error.absolute_path)):
         found = list(islice(at_one_place, MOST_LOOKED_FOR + 1))
-        # That it is too small, too, helps nobody.
+        # After a wrong type, further errors of the same value help nobody.
         for error in [each for each in found if each.validator == "type"] or found:
             if not _depends_on_secret(error):
                 yield error

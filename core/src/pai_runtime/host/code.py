@@ -84,7 +84,7 @@ class Code:
                 is_module = parts[-1] != "__init__"
                 name = ".".join(parts if is_module else parts[:-1])
                 if name and all(part.isidentifier() for part in parts):
-                    # Of several files for one module, the one that Python itself prefers.
+                    # Several files for one module: the one that Python itself prefers takes precedence.
                     rank = is_module, _SUFFIXES.index(suffix)
                     found[name] = min(found.get(name, (rank, file)), (rank, file))
         return {name: file for name, (_, file) in found.items()}

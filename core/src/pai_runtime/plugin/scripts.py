@@ -5,7 +5,7 @@ from __future__ import annotations
 from pai_runtime.task.bundle import PREFIX, TOOLS
 
 BUNDLE = PREFIX
-"""In a pod, a directory with what the runtime brings for any image; there is none elsewhere.
+"""The directory with the runtime's programs for any image; it exists in pods only.
 
 ``applets`` has the usual programs (busybox), for what an image lacks; ``bin/bash`` is a shell; what a
 plugin's manifest asks for is in ``ssh/bin`` and ``git/bin``, if the machine that made the bundle had it.

@@ -290,8 +290,8 @@ INIT_PLUGINS: Final[Mapping[str, Callable[[Pod, Made], Made]]] = {
 
 USUAL: Final = tuple(name for name in INIT_PLUGINS if name != "peerBarrier")
 USUAL_WITH_PEERS: Final = ("jobConfig", "peerBarrier", "runtimePlugins")
-"""Those that run where nothing else is configured, in order. A pod that an engine has made from a job has a
-network of its own, in which no port is taken, and its image is pulled before it has started."""
+"""The default init plugins of a pod that an engine has made from a job, in order. It has a network of its
+own, in which no port is taken, and its image is pulled before it starts."""
 
 OF_FRAMEWORKS: Final = frozenset({"frameworkBarrier", "frameworkParser"})
 """Init plugins that are skipped in a pod that is not FrameworkController's."""

@@ -30,7 +30,7 @@ MOST_ENTRIES: Final = 50_000
 _MOST_AROUND: Final = 64 * 1024
 """Maximum bytes between the contents of two files: headers, long names, and read-ahead."""
 _LATEST: Final = 1 << 40
-"""Seconds since 1970: no file system keeps later times."""
+"""The latest time of a file, in seconds since 1970; no file system keeps later ones."""
 _PART: Final = 64 * 1024
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 

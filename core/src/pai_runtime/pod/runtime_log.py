@@ -44,8 +44,8 @@ MOST_TOLD = 50
 """Maximum number of times that the variables are printed while the task runs."""
 
 KEPT = 40.0
-"""Seconds for which the pod of a gang's task is there at least: a name server may say for 30 that it does not
-know a name, and then a barrier may be in its longest pause. `KEPT_VARIABLE` says another number."""
+"""Minimum seconds for which the pod of a gang's task exists: a name server may cache for 30 that it does not
+know a name, and then a barrier may be in its longest pause. `KEPT_VARIABLE` overrides it."""
 KEPT_VARIABLE = "PAI_POD_KEPT"
 DECIDING_VARIABLE = "PAI_DECIDING_ENDS"
 SUCCESS, FAILURE = "success", "failure"

@@ -8,7 +8,7 @@ from pai_runtime.runs.state import RUN, Run, read_run
 from pai_runtime.task.layout import PLAN
 
 RUNS = Path(".pai-runs")
-"""Where the directories of runs are, unless people say something else."""
+"""The default directory of the directories of runs."""
 
 LOCK = "run.lock"
 """The file in the directory of a run that its engine keeps locked while it lives."""

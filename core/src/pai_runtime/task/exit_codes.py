@@ -9,4 +9,4 @@ RUNTIME_ERROR = 241
 TIMEOUT = 242
 """The task was ended by its timeout."""
 UNEXPLAINED = 255
-"""In a pod of OpenPAI: no rule explains the failure, or its exit spec does not list the code."""
+"""On OpenPAI only: no rule explains the failure, or its exit spec does not list the code."""

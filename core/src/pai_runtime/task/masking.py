@@ -31,7 +31,7 @@ _MOST_WORDS = 1 << 14
 """Number of words in an index above which its step is reduced: each takes some 80 bytes of memory."""
 
 _LONG = 15
-"""Bytes of a form in which there is a word of 8 bytes at a multiple of 8, wherever it stands."""
+"""Minimum bytes of a form that contains a word of 8 bytes at a multiple of 8, at any position."""
 
 _BLOCK = 512
 """Number of words that are checked one by one if any of them is in a form."""

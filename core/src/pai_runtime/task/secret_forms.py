@@ -18,7 +18,7 @@ _FEWEST_SYMBOLS = 4
 """Minimum number of different symbols for masking a line without a letter or digit."""
 
 _PIECE, _STEP = 256, 240
-"""Characters of what is looked for at once, and from one such piece of a long value to the next.
+"""Size in characters of the pieces of a long value, and the distance of their starts.
 
 They overlap by more than what base64 loses at the ends of each, and so are masked as one.
 """
@@ -40,7 +40,7 @@ _UNSAFE_IN_URLS = [rb"[^\w.~-]", rb"[^\w.~/-]", rb"[^\w.~!*'()-]", rb"[^\w.*-]"]
 """As in a query, in a path, as JavaScript says, and in forms; a word in bytes is ASCII's."""
 
 _ESCAPED_IN_JSON = ["", "<>&", "<>&'", "<>&'\"", "<>&'\"+`", "<>&'="]
-"""Characters that some write as escapes, mostly to be safe in HTML: Go, Python, PHP, .NET, Java."""
+"""Characters that some languages escape, mostly for HTML: Go, Python, PHP, .NET, Java."""
 _ESCAPE = r"\\(?:u[0-9a-f]{4}|x[0-9a-f]{2}|U[0-9a-f]{8})"
 _BASH_ESCAPES = ("Cc", "Cn", "Cs", "Zl", "Zp")
 """Unicode categories of characters that the C library considers unprintable."""

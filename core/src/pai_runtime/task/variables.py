@@ -33,7 +33,7 @@ RUNTIME = "runtime"
 LONGEST_STRING = 128 * 1024
 """Maximum bytes of one variable, with its name, for the kernel (``MAX_ARG_STRLEN``)."""
 MOST_PEERS = 256 * 1024
-"""Bytes of the peers' variables that are exported. The kernel takes about 2 MiB of everything together, but
+"""Maximum bytes of peers' variables that are exported. The kernel takes about 2 MiB of everything, but
 long before that each start of a shell, which reads them all, takes seconds."""
 
 

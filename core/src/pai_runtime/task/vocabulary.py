@@ -21,7 +21,7 @@ CutShort = Literal["stopped", "skipped"]
 Behavior = Literal["TRANSIENT", "PERMANENT", "UNKNOWN"]
 
 RetryOn = Literal["retryable", "always"]
-"""Which failed tasks and jobs are retried."""
+"""The choice which failed tasks and jobs are retried."""
 
 Kept = Literal["held", "lingering"]
 StatePhase = Literal[Phase, Kept, "ending", "ended"]

@@ -26,7 +26,7 @@ _OUT_OF_MEMORY: Final = {
         "Give /dev/shm (shmMB) no more than it needs; what is stored there counts towards memoryMB",
     ],
 }
-"""What failure analysis would say, had the kernel not killed the whole container."""
+"""The analysis of a task that ran out of memory, whose whole container the kernel killed."""
 
 
 @record(frozen=True)
