@@ -9,7 +9,7 @@ from pai_runtime.task.bundle import BUNDLED_CERTIFICATES, CERTIFICATES, PREFIX
 
 
 def add_certificates(target: Path) -> None:
-    """Copy this machine's CA certificates. Raise `CannotBundle` if it has none."""
+    """Copy this machine's CA certificates. Raises `CannotBundle` if it has none."""
     places = [ssl.get_default_verify_paths().cafile, *CERTIFICATES]
     found = next((Path(place) for place in places if place and Path(place).is_file()), None)
     if found is None:

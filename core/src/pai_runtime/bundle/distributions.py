@@ -27,7 +27,7 @@ class Bundled:
 def bundled_distributions(host: Host) -> list[Bundled]:
     """Return the distributions by name.
 
-    Raise `CannotBundle` if one is missing, or has plugins but none allowed.
+    Raises `CannotBundle` if one is missing, or has plugins but none allowed.
     """
     allowed = {_key(plugin.code): plugin.code for plugin in host.usable}
     refused = {_key(code) for code in host.installed.codes} - allowed.keys()

@@ -119,7 +119,7 @@ def is_elf(path: Path) -> bool:
 
 
 def read_elf(path: Path) -> Elf:
-    """Read the ELF file at a path. Raise `CannotBundle` if it cannot be bundled."""
+    """Read the ELF file at a path. Raises `CannotBundle` if it cannot be bundled."""
     try:
         elf = Elf(path.read_bytes())
         elf.relocated()

@@ -29,7 +29,7 @@ _READ, _WRITE, _EXECUTE = 4, 2, 1
 def launcher(search_path: Iterable[str] = (f"{PREFIX}/{SITE}", *SEARCH_PATH), entry: str = ENTRY) -> bytes:
     """Return the launcher as an ELF program for this type of machine.
 
-    Raise `CannotBundle` if it is not supported.
+    Raises `CannotBundle` if it is not supported.
     """
     machine = platform.machine()
     if machine not in _MACHINES:

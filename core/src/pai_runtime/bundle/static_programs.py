@@ -26,7 +26,7 @@ _NOWHERE = b"/proc/0"
 
 
 def add_static_programs(target: Path) -> None:
-    """Copy the static programs. Raise `CannotBundle` if this machine lacks one that is static."""
+    """Copy the static programs. Raises `CannotBundle` if this machine lacks one that is static."""
     for name, (package, places) in PROGRAMS.items():
         found = [Path(place) for place in places if Path(place).exists()]
         if not found or not read_elf(found[0]).is_static:

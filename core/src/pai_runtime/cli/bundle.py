@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Make a bundle. Return 0, or 2 if that is not possible."""
+    """Make a bundle. Returns 0, or 2 if that is not possible."""
     try:
         make_bundle(args.folder, given_host(args.policy), say)
     except CannotBundle as error:

@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Run a program in a task.
 
-    Return its exit status, 127 without such a program, 126 if not executable, else 2.
+    Returns its exit status, 127 without such a program, 126 if not executable, else 2.
     """
     on, argv = _on_and_program(args)
     try:

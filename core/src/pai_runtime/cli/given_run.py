@@ -19,7 +19,7 @@ class NotThere(Exception):
 def given_run(name: str, on: str | None = None) -> tuple[RunReader, Run]:
     """Return the run of this name, here or `on` a cluster.
 
-    Raise `NotThere`, or `InvalidInput` for a profile.
+    Raises `NotThere`, or `InvalidInput` for a profile.
     """
     if on is not None:
         return given_run_on_cluster(name, on)

@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Print logs. Return 0, or 2 without such a run, task or attempt."""
+    """Print logs. Returns 0, or 2 without such a run, task or attempt."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a job may have many tasks
     try:
@@ -80,7 +80,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _with_attempt(tasks: Sequence[RunTask], attempt: int | None) -> Sequence[RunTask]:
-    """Return the tasks that have had an attempt of this number. Raise `NotThere` if none has."""
+    """Return the tasks that have had an attempt of this number. Raises `NotThere` if none has."""
     last = max((task.retries for task in tasks), default=0)
     if attempt is not None and attempt > last:
         raise NotThere(f"there is no attempt {attempt} yet; the last one is attempt {last}")

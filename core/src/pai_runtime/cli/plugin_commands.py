@@ -70,7 +70,7 @@ class _Output:
 def main(args: argparse.Namespace) -> int:
     """Run a plugin's command, and return its exit status.
 
-    Raise `InvalidInput` if it fails with an exception.
+    Raises `InvalidInput` if it fails with an exception.
     """
     command: PluginCommand = args.command
     given: Output = _Output()

@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Remove runs that ended long enough ago. Return 0, or 2 if one of them cannot be removed."""
+    """Remove runs that ended long enough ago. Returns 0, or 2 if one of them cannot be removed."""
     if args.on is not None:
         return _prune_on_cluster(args.on, time.time() - args.older_than)
     status, removed, total = 0, 0, 0

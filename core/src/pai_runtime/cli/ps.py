@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """List runs or tasks.
 
-    Return 0, or 2 without such a run or directory, or without a terminal to watch on.
+    Returns 0, or 2 without such a run or directory, or without a terminal to watch on.
     """
     try:
         shown = _here(args.runs) if args.on is None else _on_cluster(args.runs, args.on)

@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Print the manifests. Return 0, 1 if the job is invalid or cannot run there, 2 for an existing file."""
+    """Print the manifests. Returns 0, 1 if the job is invalid or cannot run there, 2 for an existing file."""
     problems = Problems()
     cluster = open_cluster(args.on)
     try:
@@ -68,7 +68,7 @@ def _names(manifests: Manifests) -> str:
 
 
 def _write_new(path: Path, text: str) -> None:
-    """Write a new file. Raise OSError, and leave no file then."""
+    """Write a new file. Raises OSError, and leave no file then."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         with os.fdopen(fd, "w", encoding="ascii") as file:

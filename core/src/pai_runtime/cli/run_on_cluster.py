@@ -35,7 +35,7 @@ _INTERRUPTED = 130
 def run_on_cluster(args: argparse.Namespace) -> int:
     """Submit and follow a job.
 
-    Return its exit status, 130 after Ctrl-C, 2 if it cannot be submitted or followed.
+    Returns its exit status, 130 after Ctrl-C, 2 if it cannot be submitted or followed.
     """
     if not_there := [name for name in _NOT_THERE if getattr(args, name)]:
         for name in not_there:
@@ -67,7 +67,7 @@ def run_on_cluster(args: argparse.Namespace) -> int:
 def _checked(args: argparse.Namespace, cluster: Cluster) -> ClusterJob:
     """Return the job after checking that this cluster can run it.
 
-    Raise `InvalidInput`, `CannotRun`, `ClusterError`.
+    Raises `InvalidInput`, `CannotRun`, `ClusterError`.
     """
     problems = Problems()
     job = ClusterJob(args.job, args, cluster, problems)

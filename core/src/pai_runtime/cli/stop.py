@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Cancel a run.
 
-    Return 0, also for one that has ended; 2 without such a run, or if it cannot be stopped.
+    Returns 0, also for one that has ended; 2 without such a run, or if it cannot be stopped.
     """
     try:
         reader, run = given_run(args.run, args.on)

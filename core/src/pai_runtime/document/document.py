@@ -47,12 +47,12 @@ _NOT_YAML = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-
 
 
 def read_document(path: Path) -> Value:
-    """Read a YAML or JSON file and return its root. Raise `InvalidInput` if it is not a valid document."""
+    """Read a YAML or JSON file and return its root. Raises `InvalidInput` if it is not a valid document."""
     return parse_document(_text(path, lambda: open(path, "rb", opener=_open_at_once)), str(path))
 
 
 def read_text(path: Path) -> str:
-    """Read a regular file, of at most `MAX_BYTES` of UTF-8. Raise `InvalidInput` for anything else."""
+    """Read a regular file, of at most `MAX_BYTES` of UTF-8. Raises `InvalidInput` for anything else."""
     return _text(path, lambda: open_regular(path))
 
 
@@ -67,7 +67,7 @@ def _text(path: Path, opened: Callable[[], BinaryIO]) -> str:
 
 
 def decoded(data: bytes, file: str, required_by: Position | None = None) -> str:
-    """Decode a file's bytes as UTF-8. Raise `InvalidInput` if they are invalid or more than `MAX_BYTES`."""
+    """Decode a file's bytes as UTF-8. Raises `InvalidInput` if they are invalid or more than `MAX_BYTES`."""
     if len(data) > MAX_BYTES:
         message = f"the file is larger than {MAX_BYTES // 1024 // 1024} MiB"
         raise _invalid("too-large", message, Position(file, required_by=required_by))

@@ -92,7 +92,7 @@ _TYPES: Final[Mapping[str, Callable[[Any], bool]]] = {
 
 
 def _is_valid(data: Any, schema: Any, root: Any) -> bool:
-    """Return whether `data` matches the schema. Raise `_NotKnown` at anything that is not judged here."""
+    """Return whether `data` matches the schema. Raises `_NotKnown` at anything that is not judged here."""
     if isinstance(schema, bool):
         return schema
     for keyword, value in schema.items():
@@ -116,7 +116,7 @@ def _enum(data: Any, values: Any, _schema: Any, _root: Any) -> bool:
 def _equal(one: Any, other: Any) -> bool:
     """Compare as JSON Schema does: unlike in Python, true differs from 1.
 
-    Raise `_NotKnown` for two containers.
+    Raises `_NotKnown` for two containers.
     """
     if isinstance(one, (dict, list)) and isinstance(other, (dict, list)):
         raise _NotKnown("enum")

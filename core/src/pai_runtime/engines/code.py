@@ -119,7 +119,7 @@ def find_code(job: Job, given: Path | None, apart: Sequence[Path]) -> Code | Non
 
 
 def check_code(code: Code) -> list[str]:
-    """Return notes for people about the code of their job. Raise `CannotRun` if it cannot be read."""
+    """Return notes for people about the code of their job. Raises `CannotRun` if it cannot be read."""
     faults: list[OSError] = []
     sizes: Counter[str] = Counter()
     files, special = 0, []

@@ -18,14 +18,14 @@ GROUP: Final = "pai_runtime.engines"
 def open_cluster(name: str) -> "Cluster":
     """Return the cluster that the profile of this name describes, without contacting it.
 
-    Raise `InvalidInput`.
+    Raises `InvalidInput`.
     """
     profile = find_profile(name)
     return find_engine(profile).open_cluster(profile)
 
 
 def find_engine(profile: Profile) -> "Engine":
-    """Import the installed engine of a profile. Raise `InvalidInput` if there is none, or several."""
+    """Import the installed engine of a profile. Raises `InvalidInput` if there is none, or several."""
     name = profile.engine
     found = list(_claims(name))
     if not found:

@@ -27,7 +27,7 @@ class Profile:
 
 
 def find_profile(name: str) -> Profile:
-    """Return the profile of this name. Raise `InvalidInput` if there is none, or a file is invalid."""
+    """Return the profile of this name. Raises `InvalidInput` if there is none, or a file is invalid."""
     paths = configuration_files(MACHINE_PROFILES)
     profiles = read_named(paths, _profiles_in)
     if name in profiles:

@@ -46,7 +46,7 @@ class PluginError(Exception):
 
 @contextlib.contextmanager
 def blamed(plugin: Blamed, phase: str) -> Iterator[None]:
-    """Turn any exception of the block into a `PluginError`, ``sys.exit`` included."""
+    """Turn any exception of the block but KeyboardInterrupt, ``sys.exit`` included, into a `PluginError`."""
     try:
         yield
     except (PluginError, KeyboardInterrupt):

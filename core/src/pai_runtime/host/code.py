@@ -107,7 +107,7 @@ class Code:
         return Path(self.files[self.modules[module]]) if module in self.modules else None
 
     def source(self, module: str) -> bytes:
-        """Return the source of a module, as read for the digest. Raise ImportError if there is none."""
+        """Return the source of a module, as read for the digest. Raises ImportError if there is none."""
         try:
             _, sources = self._measured
             return sources[self.modules[module]]
@@ -223,7 +223,7 @@ class Code:
 def installed_code(name: str) -> Code:
     """Return the code of an installed distribution.
 
-    Raise LookupError if there is none, or two in one folder.
+    Raises LookupError if there is none, or two in one folder.
     """
     wanted = normalized(name)
     same = [each for each in distributions(sys.path) if normalized(each.info.partition("-")[0]) == wanted]

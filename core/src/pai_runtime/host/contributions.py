@@ -20,7 +20,7 @@ def contribution_to_json(contribution: Contribution) -> dict[str, Any]:
 
 
 def contribution_from_json(document: Any) -> Contribution:
-    """Parse a contribution from JSON. Raise ValueError if it is invalid.
+    """Parse a contribution from JSON. Raises ValueError if it is invalid.
 
     Constructing it validates it again: what the code of a plugin has written, or has changed after the first
     check, is not trusted.

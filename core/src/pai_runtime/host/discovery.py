@@ -143,7 +143,7 @@ class InstalledPlugins(Mapping[str, tuple[Plugin, ...]]):
 
 
 def distribution_code(name: str) -> Code:
-    """Return the code of a distribution that has plugins. Raise ValueError if there is none of this name."""
+    """Return the code of a distribution that has plugins. Raises ValueError if there is none of this name."""
     for distribution in distributions_with(GROUP):
         code = Code(distribution)
         if normalized(code.distribution) == normalized(name):

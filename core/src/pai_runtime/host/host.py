@@ -82,7 +82,7 @@ class Host:
     def find(self, id_: str, *, shared: bool = False) -> Plugin:
         """Return a plugin, not imported; `shared` if a shared definition uses it.
 
-        Raise `Unavailable` with the reason.
+        Raises `Unavailable` with the reason.
         """
         if id_ not in self.installed:
             namespace, _, name = id_.rpartition(".")
@@ -122,7 +122,7 @@ class Host:
         return all(self.refusal(id_) for id_, _ in entry_points(code.installed, GROUP))
 
     def load(self, plugin: Plugin) -> LoadedPlugin:
-        """Import a plugin, once. Raise `PluginError` if that fails, the same one each time."""
+        """Import a plugin, once. Raises `PluginError` if that fails, the same one each time."""
         if plugin.id not in self._loaded:
             register(self.installed.codes)  # one plugin may import another
             refuse(self._is_refused)

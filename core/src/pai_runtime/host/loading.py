@@ -23,7 +23,7 @@ class LoadedPlugin:
 
 
 def load(plugin: Plugin) -> LoadedPlugin:
-    """Import an allowed plugin. Raise `PluginError` if that fails."""
+    """Import an allowed plugin. Raises `PluginError` if that fails."""
     with blamed(plugin, "import"):
         implementation = import_entry(plugin.code, plugin.value)
         manager = pluggy.PluginManager(PROJECT)

@@ -26,7 +26,7 @@ class NoUrl(Exception):
 
 
 def checked_url(text: str) -> str:
-    """Return a URL if it is valid and has no password, which would end up in logs. Raise `NoUrl` if not."""
+    """Return a URL if it is valid and has no password, which would end up in logs. Raises `NoUrl` if not."""
     url = split_url(text)
     if url is None:
         raise NoUrl("expected a URL, such as https://example.org/definitions/mnist.yaml")

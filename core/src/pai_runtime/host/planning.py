@@ -70,7 +70,7 @@ def _ask(host: Host, questions: Sequence[Question]) -> list[Answer | PluginError
 
 
 def _receive(process: SeparateProcess, question: Question) -> Answer | PluginError:
-    """Receive the untrusted answers to one question. Raise `PluginError` if no more will come."""
+    """Receive the untrusted answers to one question. Raises `PluginError` if no more will come."""
     plugin, phase = question.plugin, _IMPORT
     try:
         listed = _hooks(process.receive(), plugin)
@@ -145,7 +145,7 @@ def _answer_of(loaded: LoadedPlugin, use: Use, parameters: str, task: Task) -> s
 def contribution_of(loaded: LoadedPlugin, use: Use, task: Task) -> Contribution:
     """Call a plugin's `pai_prerequisite` here and return its contribution.
 
-    Raise `PluginError` if it fails.
+    Raises `PluginError` if it fails.
     """
     with blamed(loaded.plugin, _HOOK):
         answer: object = loaded.manager.hook.pai_prerequisite(use=use, task=task)

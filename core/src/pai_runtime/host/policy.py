@@ -48,7 +48,7 @@ NO_POLICY = Policy(None, None)
 
 
 def read_policy(path: Path) -> Policy:
-    """Read a policy file. Raise `InvalidInput` if it cannot be read or has any fault."""
+    """Read a policy file. Raises `InvalidInput` if it cannot be read or has any fault."""
     root, problems = read_document(path), Problems()
     check_value(root, package_schema("pai_runtime.host", "policy.schema.json"), problems)
     problems.check()

@@ -74,7 +74,7 @@ class SeparateProcess:
         self._size = 0
 
     def receive(self) -> Any:
-        """Return the next answer, which may be any JSON. Raise `NoAnswer` if none comes."""
+        """Return the next answer, which may be any JSON. Raises `NoAnswer` if none comes."""
         until = time.monotonic() + LONGEST_CALL
         while not self._lines:
             data = self._read(until)

@@ -18,7 +18,7 @@ class Budget:
         self.values = 0
 
     def add(self, values: int, position: Position) -> None:
-        """Count `values` more that come to be at `position`. Raise `InvalidInput` above `MAX_VALUES`."""
+        """Count `values` more that come to be at `position`. Raises `InvalidInput` above `MAX_VALUES`."""
         self.values += values
         if self.values > MAX_VALUES:
             message = f"the job has more than {MAX_VALUES} values after resolving its references"

@@ -94,7 +94,7 @@ class _Expansion:
         return replace(self._own, roles=self._roles, prerequisites=self._prerequisites)
 
     def run(self) -> None:
-        """Find all that the job requires, directly or not. Raise `InvalidInput` if that exceeds a limit."""
+        """Find all that the job requires, directly or not. Raises `InvalidInput` if that exceeds a limit."""
         own = list(self._prerequisites.values())
         for alias in used_aliases(self._own, self._problems):
             required = self._in_job(self._own.aliases[alias].require)
@@ -204,7 +204,7 @@ class _Expansion:
         return instance
 
     def _report(self, error: InvalidInput, name: Value) -> None:
-        """Report the faults of one use of a definition. Raise `InvalidInput` after too many in total."""
+        """Report the faults of one use of a definition. Raises `InvalidInput` after too many in total."""
         self._problems.add(*error.problems)
         self._faults += len(error.problems)
         if self._faults > MOST_LOOKED_FOR:

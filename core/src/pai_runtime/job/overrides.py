@@ -42,7 +42,7 @@ class Overrides:
 
     @classmethod
     def from_json(cls, document: Any) -> "Overrides":
-        """Parse the output of `to_json`. Raise `ValueError` if it is invalid."""
+        """Parse the output of `to_json`. Raises `ValueError` if it is invalid."""
         kinds = {"parameters": dict, "instances": dict, "strictCallbacks": bool}
         if (
             not isinstance(document, dict)

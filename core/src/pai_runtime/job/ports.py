@@ -41,7 +41,7 @@ def task_ports(job: Job, role: TaskRole, index: int, free: Iterator[int]) -> dic
 
 
 def check_first_ports(job: Job, problems: Problems) -> None:
-    """Check that the roles and labels in ``extras.firstPorts`` exist, and that no port is given twice."""
+    """Report unknown roles and labels in ``extras.firstPorts``, ports above 65535, and overlapping ranges."""
     for named in job.first_ports.values() if job.first_ports else ():
         role = job.roles.get(str(named.key))
         if role is None:

@@ -217,7 +217,7 @@ class Renderer:
     def _is_cycle(self, value: Value) -> bool:
         """Return whether a template contains itself.
 
-        Raise `_NothingThere` for a cycle that is not reported yet.
+        Raises `_NothingThere` for a cycle that is not reported yet.
         """
         nodes = [outer.node for outer in self._inside]
         if value.node not in nodes:
@@ -328,7 +328,7 @@ def _is_misspelt(root: str) -> bool:
 
 
 def _descend(value: Value, keys: list[str], above: str) -> Value:
-    """Return the value at a path of keys below `value`. Raise `_NothingThere` if there is none."""
+    """Return the value at a path of keys below `value`. Raises `_NothingThere` if there is none."""
     for key in keys:
         if key == "0" and isinstance(value.data, str):
             continue  # a uri may be written as a string or as a list of strings

@@ -37,7 +37,7 @@ class Conversion:
 
 
 def converted(root: Value, problems: Problems) -> Conversion:
-    """Return the job in version 2, and report decisions. Raise `InvalidInput` for faults in version 1."""
+    """Return the job in version 2, and report decisions. Raises `InvalidInput` for faults in version 1."""
     if (comment := root.node.source.comment) is not None:
         where = root.node.source.position(comment)
         problems.add(Problem("comments", "its comments are left out", where, severity="note"))

@@ -27,7 +27,7 @@ def new_node(where: Node, content: Any) -> Node:
 
 
 def required(value: Value, key: str) -> Value:
-    """Return a field that the check has found. Raise KeyError if it is missing after all."""
+    """Return a field that the check has found. Raises KeyError if it is missing after all."""
     found = value.get(key)
     if found is None:
         raise KeyError(key)

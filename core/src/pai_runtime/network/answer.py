@@ -49,7 +49,10 @@ class Answer:
 
 
 def read_body(read: Callable[[int], bytes], most: int) -> bytes:
-    """Read a body piece by piece, regardless of its announced length. Raise `NoAnswer` above `most` bytes."""
+    """Read a body piece by piece, regardless of its announced length.
+
+    Raises `NoAnswer` above `most` bytes.
+    """
     body = bytearray()
     while piece := read(_PIECE):
         body += piece

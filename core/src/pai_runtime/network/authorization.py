@@ -16,7 +16,7 @@ def is_token(text: str) -> bool:
 def bearer(token: str) -> str:
     """Return the header value for a token (RFC 6750).
 
-    Raise `ValueError`, without the text, if it is invalid.
+    Raises `ValueError`, without the text, if it is invalid.
     """
     if not is_token(token):
         raise ValueError("a token has printable ASCII characters only, and no blanks")

@@ -34,7 +34,7 @@ class Deadline:
 
 
 def within(seconds: float, work: Callable[[], _Result]) -> _Result:
-    """Run `work` in a thread of its own, and return its result. Raise `TimeoutError` if it takes longer.
+    """Run `work` in a thread of its own, and return its result. Raises `TimeoutError` if it takes longer.
 
     After a timeout the thread is abandoned, and ends with the process at the latest: the system's resolver
     takes minutes if no name server answers.

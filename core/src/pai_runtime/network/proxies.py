@@ -10,7 +10,7 @@ from pai_runtime.network.url import is_this_machine, split_url
 def proxy_for(url: SplitResult) -> SplitResult | None:
     """Return the proxy for a URL; None without one, or for this machine.
 
-    Raise `NoAnswer` for an invalid proxy.
+    Raises `NoAnswer` for an invalid proxy.
     """
     from urllib.request import getproxies, proxy_bypass  # noqa: PLC0415 - slow, and few need it
 

@@ -236,7 +236,7 @@ class _Draft:
     def add_mount(self, mount: Mount) -> str | None:
         """Add a mount of the last use, unless it is a duplicate.
 
-        Return the reason if it is not possible, else None.
+        Returns the reason if it is not possible, else None.
         """
         others = [(planned.mount, self.uses[planned.use]) for planned in self.mounts]
         fault = conflict(mount, others)

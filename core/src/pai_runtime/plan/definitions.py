@@ -54,7 +54,10 @@ class JobDefinitions:
 
 
 def _plugin(host: Host) -> Plugin:
-    """Return the first usable plugin, by id, that finds definitions. Raise `Unavailable` if there is none."""
+    """Return the first usable plugin, by id, that finds definitions.
+
+    Raises `Unavailable` if there is none.
+    """
     ids = [id_ for id_, (plugin, *_) in host.installed.items() if _HOOK in plugin.manifest.hooks]
     usable = (id_ for id_ in ids if host.refusal(id_) is None)
     return host.find(next(usable, ids[0] if ids else BUILT_IN))

@@ -82,7 +82,7 @@ class YamlFile:
 
 
 def read_yaml(path: Path) -> YamlFile:
-    """Read a YAML file. Raise `UserError` that names the fault and its position if it cannot be read."""
+    """Read a YAML file. Raises `UserError` that names the fault and its position if it cannot be read."""
     from pai_runtime.document.document import read_document  # noqa: PLC0415 - YAML is slow to import
     from pai_runtime.document.problems import InvalidInput  # noqa: PLC0415
 

@@ -24,7 +24,7 @@ class TaskLog(Protocol):
     def read(self, most: int) -> bytes:
         """Return the next bytes, at most `most`, oldest first; empty at the end.
 
-        Raise OSError if reading fails.
+        Raises OSError if reading fails.
         """
 
     def close(self) -> None:

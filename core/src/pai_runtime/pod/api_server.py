@@ -94,7 +94,7 @@ class _Address:
 
 
 def _token(file: Path) -> str | None:
-    """Read the token; None if there is no such file. Raise `ApiError` if it is invalid."""
+    """Read the token; None if there is no such file. Raises `ApiError` if it is invalid."""
     try:
         with open_regular(file) as opened:
             text = opened.read(_MOST_OF_TOKEN).decode().strip()

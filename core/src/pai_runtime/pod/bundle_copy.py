@@ -44,7 +44,7 @@ def place_bundle(source: Path, volume: Path) -> None:
 
 
 def _digest(bundle: Folder) -> str:
-    """Return the digest that identifies a bundle. Raise OSError if there is no bundle."""
+    """Return the digest that identifies a bundle. Raises OSError if there is no bundle."""
     try:
         contents: Any = json.loads(bundle.read(CONTENTS, _MOST_BYTES))
         digest: str = contents["digest"]
@@ -67,7 +67,7 @@ def _check_executable(place: Folder) -> None:
 
 
 def _mounted_digest(bundle: Folder) -> str:
-    """Return the digest of a mounted bundle. Raise OSError with advice if it is missing."""
+    """Return the digest of a mounted bundle. Raises OSError with advice if it is missing."""
     try:
         return _digest(bundle)
     except FileNotFoundError:

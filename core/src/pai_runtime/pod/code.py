@@ -53,7 +53,7 @@ def given_code(directories: Directories) -> Path | None:
 
 
 def unpack_code(archive: Path, to: Folder) -> None:
-    """Unpack an archive into an empty directory. Raise `InitFailed`, or OSError if writing fails."""
+    """Unpack an archive into an empty directory. Raises `InitFailed`, or OSError if writing fails."""
     try:
         with (
             open_regular(archive) as packed,

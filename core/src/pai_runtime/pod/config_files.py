@@ -56,7 +56,7 @@ def read_keys(folder: Path) -> Value:
 
 
 def read_text(path: Path) -> str:
-    """Read a text file. Raise `InvalidInput` if it is unreadable, too large or invalid UTF-8."""
+    """Read a text file. Raises `InvalidInput` if it is unreadable, too large or invalid UTF-8."""
     try:
         with open_regular(path) as file:
             data = file.read(_MOST_BYTES + 1)

@@ -38,7 +38,7 @@ def given_peers(directories: Directories) -> Peers | None:
 def given_job(directories: Directories) -> Path:
     """Return the path of the job file, which is among the secrets if it contains any.
 
-    Raise `InvalidInput`.
+    Raises `InvalidInput`.
     """
     path = find_file((*directories.configs, directories.secrets), JOB_FILE)
     if path is None:
@@ -55,7 +55,7 @@ def given_overrides(directories: Directories) -> Overrides:
 def engine_variables(peers: Peers, own: TaskName, environment: Mapping[str, str]) -> list[Variable]:
     """Return FrameworkController's variables, from what the environment says of the pod.
 
-    Raise `UnknownTask`.
+    Raises `UnknownTask`.
     """
     attempt = Attempt(
         of_job=_number(environment, "PAI_JOB_ATTEMPT"),

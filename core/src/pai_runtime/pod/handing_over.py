@@ -48,7 +48,7 @@ def hand_over_task(pod: Pod, plan: Plan, secrets: Mapping[str, str]) -> None:
 
 
 def _left_variables(pod: Pod) -> Iterator[Variable]:
-    """Yield the variables that init plugins have left for the task. Raise `InitFailed` for invalid ones."""
+    """Yield the variables that init plugins have left for the task. Raises `InitFailed` for invalid ones."""
     if not pod.runtime.exists(_ENVIRONMENT):
         return
     where = pod.directories.runtime / _ENVIRONMENT

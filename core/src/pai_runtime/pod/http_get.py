@@ -47,7 +47,7 @@ def get(
 
 
 def _body(response: HTTPResponse, most: int) -> bytes:
-    """Read the whole body. Raise IncompleteRead if it ends early."""
+    """Read the whole body. Raises IncompleteRead if it ends early."""
     body = read_body(response.read, most)
     if response.length:
         raise IncompleteRead(body, response.length)

@@ -10,7 +10,7 @@ from pai_runtime.pod.peers import FILE
 
 
 def run_init_plugin(plugin: InitPlugin, pod: Pod, made: Made) -> Made:
-    """Run an init plugin, and return the results so far. Raise `InitFailed`, which names it."""
+    """Run an init plugin, and return the results so far. Raises `InitFailed`, which names it."""
     if plugin.name in OF_FRAMEWORKS and plugin.command is None and not pod.has_framework:
         pod.log.say(f"{plugin.label} is skipped: FC_FRAMEWORK_NAME is not set, so this pod has no Framework")
         return made

@@ -56,7 +56,7 @@ class Peers:
 
     @classmethod
     def from_json(cls, document: Any) -> Peers:
-        """Parse the output of `to_json`. Raise `ValueError` if it is invalid."""
+        """Parse the output of `to_json`. Raises `ValueError` if it is invalid."""
         version = document.get("peersVersion") if isinstance(document, dict) else None
         if version != VERSION:
             raise ValueError(f"peersVersion: expected {VERSION}, found {version!r}")

@@ -94,7 +94,7 @@ def single_placement(job: Job, environment: Mapping[str, str], folder: str) -> P
 
 
 def peer_names(job: Job, peers: Peers) -> dict[TaskName, str]:
-    """Return the host names of all tasks. Raise `UnknownTask` for a task role without one."""
+    """Return the host names of all tasks. Raises `UnknownTask` for a task role without one."""
     if unknown := [role for role in job.roles if role not in peers.hosts]:
         expected = f"the task roles of the job, with {listed(unknown)}"
         raise UnknownTask(f"{FILE}: hosts: {unexpected(expected, listed(list(peers.hosts)))}")

@@ -30,7 +30,7 @@ def platform_secrets(
 ) -> dict[str, str]:
     """Return those platform secrets that plugins have `asked` for, as far as there are any.
 
-    Raise `InvalidInput`.
+    Raises `InvalidInput`.
 
     ``run``, which all tasks of a run share and nobody else knows, is what an engine has given to all of them,
     or derived from what the platform gives them: the job's ssh key, else the user's token. A job of one task

@@ -29,7 +29,7 @@ class Stopped(KeyboardInterrupt):
 
 
 def raise_stopped() -> None:
-    """Make stop signals raise `Stopped`: PID 1 of a container has no default handlers."""
+    """Make stop signals raise `Stopped`; as PID 1 of a container, init would ignore them by default."""
     on_stop_signals(_stop)
 
 

@@ -20,7 +20,7 @@ _FOLDS = re.compile(f"{_QUOTED}|{_FOLD}", re.DOTALL), re.compile(_FOLD)
 
 
 def parse_unfolded(text: str, name: str) -> Value:
-    """Parse a document, as it is or unfolded. Raise `InvalidInput` if neither is valid.
+    """Parse a document, as it is or unfolded. Raises `InvalidInput` if neither is valid.
 
     `name` is that of the text in messages.
     """

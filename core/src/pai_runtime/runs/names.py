@@ -26,7 +26,7 @@ class NoSuchRun(Exception):
 def named_run(name: str) -> Path:
     """Return the directory that a name means, whether a run is in it or not.
 
-    Raise `NoSuchRun` if there is none. A name with a slash is a path. Others are looked up in ``.pai-runs``
+    Raises `NoSuchRun` if there is none. A name with a slash is a path. Others are looked up in ``.pai-runs``
     first.
     """
     path = Path(name)

@@ -86,11 +86,11 @@ class RunReader(Protocol):
     def variables(self, task: RunTask) -> TaskVariables:
         """Return the content of a task's ``variables.json``.
 
-        Raise OSError, or ValueError if it is invalid.
+        Raises OSError, or ValueError if it is invalid.
         """
 
     def cancel(self) -> str:
-        """Cancel the run. Raise OSError if that fails.
+        """Cancel the run. Raises OSError if that fails.
 
         Returns what people can do besides waiting for its end, such as ``run this again to kill all tasks
         now``, or an empty string.
@@ -99,7 +99,7 @@ class RunReader(Protocol):
     def remove(self) -> None:
         """Remove a run that is over, with all that is kept of it anywhere.
 
-        Raise `CannotRemove` if that fails.
+        Raises `CannotRemove` if that fails.
         """
 
     def exec(self, task: RunTask, argv: Sequence[str]) -> int:

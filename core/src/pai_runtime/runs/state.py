@@ -132,7 +132,7 @@ class Run:
 
     @staticmethod
     def from_json(document: Any) -> "Run":
-        """Parse the content of ``run.json``. Raise `ValueError` if it does not match its schema."""
+        """Parse the content of ``run.json``. Raises `ValueError` if it does not match its schema."""
         try:
             ended, failed_task = document.get("ended"), document.get("failedTask")
             return Run(

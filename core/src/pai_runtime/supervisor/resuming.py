@@ -23,7 +23,7 @@ FAILURES = ("cancelled", "failed", "setup-failed", "timeout")
 def init_before(task: Task) -> SetUp:
     """Return the state of the setup after the init steps of an earlier process.
 
-    Raise `PlanError` if none ran. It is read from the events of the last process that ran the init steps.
+    Raises `PlanError` if none ran. It is read from the events of the last process that ran the init steps.
     """
     started: set[int] = set()
     result: Result | None = None

@@ -141,7 +141,7 @@ class Services:
     def start(self, service: Service, environment: Mapping[str, str]) -> bool:
         """Start a service; if it is required, wait until it is ready.
 
-        Return whether the task may continue.
+        Returns whether the task may continue.
         """
         task = self._task
 

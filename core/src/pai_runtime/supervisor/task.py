@@ -136,7 +136,7 @@ def _read_secrets(fd: int | None) -> dict[str, str]:
 def set_up(inputs: Inputs, folder: Folder, stop: Stop) -> Task:
     """Enter the task's working directory, and create what its processes need.
 
-    Raise OSError or `CannotStart`.
+    Raises OSError or `CannotStart`.
     """
     options = inputs.options
     os.chdir(options.work or f"{folder.where}/{WORK}")

@@ -49,7 +49,7 @@ class Analysis:
 
     @classmethod
     def from_json(cls, document: Any) -> Analysis:
-        """Parse the output of `to_json`. Raise `ValueError` if it is invalid."""
+        """Parse the output of `to_json`. Raises `ValueError` if it is invalid."""
         try:
             analysis = cls(**{**document, "solution": tuple(document["solution"])})
         except (KeyError, TypeError) as error:

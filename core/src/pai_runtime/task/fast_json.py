@@ -69,7 +69,7 @@ def loads(text: str | bytes) -> Any:
 def loads_untrusted(data: bytes, most: int = MOST_CONTAINERS, values: int | None = None) -> Any:
     """Parse JSON that a task may have written.
 
-    Raise `ValueError` if it is invalid, too large or nested too deeply. More than `most` objects and lists,
+    Raises `ValueError` if it is invalid, too large or nested too deeply. More than `most` objects and lists,
     or than `values` values, are refused before they take memory; braces, brackets and commas in strings count
     too. The size of `data` has to be bounded by the caller.
     """

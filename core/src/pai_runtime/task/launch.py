@@ -128,7 +128,7 @@ class LaunchOptions:
 
     @classmethod
     def from_argument(cls, argument: str) -> LaunchOptions:
-        """Parse options from JSON. Raise `ValueError` if they are invalid."""
+        """Parse options from JSON. Raises `ValueError` if they are invalid."""
         document = loads(argument)
         if not isinstance(document, dict):
             raise ValueError("the launch options are not a JSON object")  # noqa: TRY004 - as for all else that is wrong

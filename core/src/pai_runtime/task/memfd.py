@@ -48,7 +48,7 @@ class ScratchFile:
         os.lseek(self.fd, 0, os.SEEK_SET)
 
     def read(self, most: int) -> bytes:
-        """Return the content. Raise `ValueError` if it is larger than `most` bytes."""
+        """Return the content. Raises `ValueError` if it is larger than `most` bytes."""
         size = os.fstat(self.fd).st_size
         if size > most:
             raise ValueError(f"it left {size} bytes, and at most {most} are read")

@@ -44,7 +44,7 @@ def has_secret(value: Any) -> bool:
 
 
 def fill(value: Any, secrets: Mapping[str, str]) -> Any:
-    """Replace every placeholder in `value` by its secret. Raise KeyError with the path of a missing one."""
+    """Replace every placeholder in `value` by its secret. Raises KeyError with the path of a missing one."""
     if isinstance(value, str):
         return _replaced(value, secrets.__getitem__)
     if isinstance(value, Mapping):

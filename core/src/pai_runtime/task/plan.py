@@ -298,7 +298,7 @@ class Plan:
 
     @classmethod
     def from_json(cls, document: Any) -> Plan:
-        """Parse the output of a whole `to_json`. Raise `PlanError` if it is invalid."""
+        """Parse the output of a whole `to_json`. Raises `PlanError` if it is invalid."""
         version = document.get("planVersion") if isinstance(document, dict) else None
         if version != VERSION:
             raise PlanError(f"not a plan of version {VERSION}: its planVersion is {version!r}")

@@ -46,7 +46,7 @@ def read_and_close(fd: int, most: int) -> bytes:
 
 
 def open_regular(path: str | Path) -> BinaryIO:
-    """Open a regular file for reading, without blocking. Raise OSError, also for anything else.
+    """Open a regular file for reading, without blocking. Raises OSError, also for anything else.
 
     A link is followed: this is for files that an installer has left, not for what a task can write.
     """

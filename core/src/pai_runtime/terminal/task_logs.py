@@ -50,7 +50,7 @@ class WantedLogs:
 def print_logs(reader: RunReader, tasks: Sequence[RunTask], wanted: WantedLogs) -> None:
     """Print the logs of some tasks of a run.
 
-    Raise `CannotReadLog`, for logs that are gone only at the end.
+    Raises `CannotReadLog`, for logs that are gone only at the end.
     """
     logs = [_Log(reader, task, wanted) for task in tasks]
     merger = _Merger(logs)
@@ -127,7 +127,7 @@ class _Log:
     def _read(self, read: Callable[[], _T]) -> _T | None:
         """Return what `read` returns; None if the log is gone or cannot be read now.
 
-        Raise `CannotReadLog`.
+        Raises `CannotReadLog`.
         """
         try:
             return read()

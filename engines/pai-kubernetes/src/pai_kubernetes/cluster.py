@@ -82,7 +82,7 @@ class NewKubernetesRun:
     def place(self, job: Job) -> Placement:
         """Return a placement by the names of pods, with the same ports in each.
 
-        Raise `InvalidInput` for too many.
+        Raises `InvalidInput` for too many.
         """
         check_counts(job)
         self._job = job

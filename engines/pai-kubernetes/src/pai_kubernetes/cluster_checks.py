@@ -33,7 +33,7 @@ def check_cluster(
 ) -> None:
     """Report all that the cluster cannot give; what may not be asked is a note.
 
-    Raise `ApiError` if unreachable.
+    Raises `ApiError` if unreachable.
     """
     _check_version(api, profile, problems)
     is_known = dry_run(api, rendered, problems)

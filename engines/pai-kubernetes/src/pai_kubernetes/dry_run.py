@@ -81,7 +81,7 @@ def _without_values(secret: Object) -> Object:
 
 
 def _refusal(api: Api, path: str, document: Object, problems: Problems) -> ApiError | None:
-    """Return why an object would not be created, None if it would. Raise `ApiError` if that is unknown."""
+    """Return why an object would not be created, None if it would. Raises `ApiError` if that is unknown."""
     try:
         api.create(path, document, dry_run=True)
     except ApiError as error:

@@ -17,7 +17,7 @@ _GPU: Final = "nvidia.com/gpu"
 
 
 def read_profile(profile: Profile) -> KubernetesProfile:
-    """Return the content of a profile. Raise `InvalidInput` with all of its problems."""
+    """Return the content of a profile. Raises `InvalidInput` with all of its problems."""
     root, problems = profile.value, Problems()
     check_value(root, package_schema("pai_kubernetes", "profile.schema.json"), problems)
     problems.check()

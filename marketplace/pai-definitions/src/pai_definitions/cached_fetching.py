@@ -29,7 +29,7 @@ class CachedFetcher:
     def get(self, url: str, *, token: str | None = None, most: int = MOST_BYTES) -> bytes:
         """Return the content at a URL, or the last known one if the server is unreachable.
 
-        Raise `NoDefinition`.
+        Raises `NoDefinition`.
         """
         try:
             content = self._fetched(url, token, most)

@@ -71,7 +71,7 @@ def configurations() -> Sequence[Path]:
 
 
 def read_sources(paths: Iterable[Path]) -> Sequence[SourceSettings]:
-    """Read the sources of all files that exist, in order. Raise `InvalidInput` with all problems.
+    """Read the sources of all files that exist, in order. Raises `InvalidInput` with all problems.
 
     The first source of a name takes precedence.
     """
@@ -79,7 +79,7 @@ def read_sources(paths: Iterable[Path]) -> Sequence[SourceSettings]:
 
 
 def sources_in(root: Value) -> Sequence[SourceSettings]:
-    """Return the sources in a file that has been read. Raise `InvalidInput` with all problems."""
+    """Return the sources in a file that has been read. Raises `InvalidInput` with all problems."""
     problems = Problems()
     check_value(root, package_schema("pai_definitions", "marketplace.schema.json"), problems)
     problems.check()

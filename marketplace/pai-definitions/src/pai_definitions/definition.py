@@ -37,7 +37,7 @@ _NO_TEMPLATE = "expected text without '{{' and '{%'"
 
 
 def read_definitions(file: DefinitionFile, required_by: Position | None = None) -> Sequence[Definition]:
-    """Read the definitions in a file. Raise `InvalidInput`; positions have this `required_by`."""
+    """Read the definitions in a file. Raises `InvalidInput`; positions have this `required_by`."""
     source = Source(file.shown, decoded(file.content, file.shown, required_by), required_by)
     root = parse_unquoted(source)
     values = list(root.values()) if isinstance(root.data, list) else [root]

@@ -44,7 +44,7 @@ class Fetcher:
         self._sleep = sleep
 
     def get(self, url: str, *, token: str | None = None, most: int = MOST_BYTES) -> bytes:
-        """Return the content at a URL. Raise `NoDefinition`, which never repeats the token."""
+        """Return the content at a URL. Raises `NoDefinition`, which never repeats the token."""
         if self._offline:
             raise Unreachable(f"{shown_url(url)}: not asked for, because this runs offline")
         headers = _headers(url, token)
@@ -105,7 +105,7 @@ def _may_lead(source: str, target: str) -> bool:
 
 
 def _content(url: str, received: Received, *, has_token: bool) -> bytes:
-    """Return the body of a final answer. Raise `NoDefinition` according to its status."""
+    """Return the body of a final answer. Raises `NoDefinition` according to its status."""
     status = received.answer.status
     if status == HTTPStatus.OK:
         return received.answer.body

@@ -26,7 +26,7 @@ class WrittenFloat(float):
 
 
 def inserted_text(value: Any) -> str:
-    """Return a single value as it is inserted into a text. Raise `WrongTemplate` for a list or mapping."""
+    """Return a single value as it is inserted into a text. Raises `WrongTemplate` for a list or mapping."""
     if isinstance(value, Undefined):
         str(value)  # raises what is the matter with it
     if isinstance(value, (list, tuple, dict)):
@@ -40,7 +40,7 @@ def is_number(value: Any) -> bool:
 
 
 def bounded_number(number: Any) -> Any:
-    """Return a number. Raise `WrongTemplate` if it is too large."""
+    """Return a number. Raises `WrongTemplate` if it is too large."""
     if math.isfinite(number) if isinstance(number, float) else number.bit_length() <= _MOST_BITS:
         return number
     raise WrongTemplate("the number becomes too large")

@@ -111,7 +111,7 @@ class _Connections:
         self._open: list[socket.socket] = []
 
     def opened(self, sock: socket.socket) -> socket.socket:
-        """Register a new connection before anything is sent on it. Raise `NoAnswer` if it is not allowed."""
+        """Register a new connection before anything is sent on it. Raises `NoAnswer` if it is not allowed."""
         if self.guarded and _is_refused(sock.getpeername()[0]):
             sock.close()
             raise _link_local()
@@ -149,7 +149,7 @@ def _pools(opened: Callable[[socket.socket], socket.socket]) -> dict[str, type[H
 
 
 def _body(response: BaseHTTPResponse, most: int) -> bytes:
-    """Read the whole body. Raise `NoAnswer` for a response without a length, which might be incomplete."""
+    """Read the whole body. Raises `NoAnswer` for a response without a length, which might be incomplete."""
     codings = (response.headers.get("Content-Encoding", ""), response.headers.get("Transfer-Encoding", ""))
     if codings[0].lower() not in ("", "identity") or codings[1].lower() not in ("", "chunked"):
         raise NoAnswer("its response is compressed, which was not asked for", permanent=True)

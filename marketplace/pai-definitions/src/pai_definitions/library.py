@@ -68,7 +68,7 @@ class SourceLibrary:
     def beside(self, reference: Reference, file: DefinitionFile, required_by: Position) -> Definition | None:
         """Return the definition that a plain name means in its own file; None if there is none.
 
-        Raise as `find`.
+        Raises as `find`.
         """
         found = self._definitions(file, required_by)
         same = [definition for definition in found if definition.name == reference.target]
@@ -77,7 +77,7 @@ class SourceLibrary:
     def meant(self, reference: Reference, file: DefinitionFile, required_by: Position) -> Definition:
         """Return the definition in a file that a reference means, whatever other files contain.
 
-        Raise as `find`.
+        Raises as `find`.
         """
         if not file.own:
             self._check(file.location)

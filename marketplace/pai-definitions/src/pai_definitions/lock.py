@@ -79,7 +79,7 @@ def existing_lock(path: Path) -> Lock | None:
 
 
 def read_lock(path: Path) -> Lock:
-    """Read a lock file. Raise `InvalidInput` if it cannot be read or has any fault."""
+    """Read a lock file. Raises `InvalidInput` if it cannot be read or has any fault."""
     # Not as a job file, which may be a pipe: this one decides which code runs.
     root, problems = parse_document(read_text(path), str(path)), Problems()
     _check_version(root)

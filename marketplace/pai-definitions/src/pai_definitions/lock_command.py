@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace, _output: Output) -> int:
-    """Write the lock file. Return 0, or 1 if the job is invalid or something cannot be found."""
+    """Write the lock file. Returns 0, or 1 if the job is invalid or something cannot be found."""
     path, host = lock_path(args.job), given_host(args.policy)
     try:
         lock = existing_lock(path)
@@ -71,7 +71,7 @@ def main(args: argparse.Namespace, _output: Output) -> int:
 def _without(args: argparse.Namespace, host: Host, old: Pins) -> Pins:
     """Return the pins that stay: of everything required except what is to be updated.
 
-    Raise `InvalidInput`.
+    Raises `InvalidInput`.
     """
     origins: set[str] = set()
     problems = Problems()

@@ -42,7 +42,7 @@ class Reference:
 
 
 def parse_reference(text: str) -> Reference:
-    """Parse a reference. Raise `BadReference`; the text is a user's, and may be anything."""
+    """Parse a reference. Raises `BadReference`; the text is a user's, and may be anything."""
     pinned = _DIGEST.search(text)
     digest, rest = (pinned[1], text[: pinned.start()]) if pinned else ("", text)
     if _NAME.fullmatch(rest) and not pinned:

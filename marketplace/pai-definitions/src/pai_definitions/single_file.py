@@ -73,7 +73,7 @@ class UrlSource(SingleFile):
 def local_content(path: Path, shown: Path) -> bytes:
     """Return the content of a definition file of this machine, named `shown` in messages.
 
-    Raise `NoDefinition`.
+    Raises `NoDefinition`.
     """
     try:
         with open_regular(path) as file:

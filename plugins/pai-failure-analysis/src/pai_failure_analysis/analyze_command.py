@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace, output: Output) -> int:
     """Explain logs or a run.
 
-    Return 0 if all is explained, 1 if not or nothing failed, 2 without such log or run.
+    Returns 0 if all is explained, 1 if not or nothing failed, 2 without such log or run.
     """
     rules = _rules(args.spec, output)
     is_run = args.on is not None or _is_run(args.what)

@@ -76,7 +76,7 @@ class Readable(Protocol):
 
 
 def read_logs(logs: Iterable[tuple[str, Callable[[], Readable]]]) -> Logs:
-    """Read logs, given by name and opener, to their ends. Raise `UserError` if one cannot be read."""
+    """Read logs, given by name and opener, to their ends. Raises `UserError` if one cannot be read."""
     text, read = b"", []
     for name, opened in logs:
         try:

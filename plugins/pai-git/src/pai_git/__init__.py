@@ -23,7 +23,7 @@ OWN_FOLDER = "code"
 
 @hookimpl
 def pai_prerequisite(use: Use, task: Task) -> Contribution:
-    """Contribute the variable with the path of the clone. Raise `UserError` for invalid parameters."""
+    """Contribute the variable with the path of the clone. Raises `UserError` for invalid parameters."""
     folder = task.folder / OWN_FOLDER if (given := read_request(use.parameters).clone_dir) is None else given
     if folder.is_absolute():
         return Contribution({VARIABLE: str(folder)})

@@ -89,7 +89,7 @@ class Request:
 def read_request(parameters: Mapping[str, Any]) -> Request:
     """Return the request in parameters that match the manifest's schema.
 
-    Raise `UserError` if they are invalid.
+    Raises `UserError` if they are invalid.
     """
     for name, value in parameters.items():
         # The placeholder of a secret has one; and no program can be given it.

@@ -16,7 +16,7 @@ SECRETS = ("run", "jobSSH", "sshKeys")
 
 @hookimpl
 def pai_prerequisite(use: Use, task: Task) -> Contribution:
-    """Contribute a service with sshd beside the command. Raise `UserError` for invalid parameters."""
+    """Contribute a service with sshd beside the command. Raises `UserError` for invalid parameters."""
     warnings = read_request(use, task).warnings
     service = Service("ssh", SERVE, probe=PROBE, required=use.failure_policy == "fail")
     return Contribution(

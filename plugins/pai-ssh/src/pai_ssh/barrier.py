@@ -53,7 +53,7 @@ class Barrier:
     seconds: float
 
     def wait(self, own: str, folder: Path, say: Say) -> None:
-        """Wait in the task `own`; `folder` has the keys. Raise `UserError` at the timeout."""
+        """Wait in the task `own`; `folder` has the keys. Raises `UserError` at the timeout."""
         # A login that does not succeed yet is no error, and needs no traceback in the log.
         logging.getLogger("paramiko").addHandler(logging.NullHandler())
         leader = next(peer.name for peer in self.peers if peer.role in self.waiting)

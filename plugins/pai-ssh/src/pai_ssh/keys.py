@@ -29,7 +29,7 @@ class Keys:
 
 
 def keys_of_run(secrets: Mapping[str, str]) -> Keys:
-    """Return all keys, derived from the platform's secrets. Raise `UserError` if there are none.
+    """Return all keys, derived from the platform's secrets. Raises `UserError` if there are none.
 
     ``jobSSH`` is a key pair, ``sshKeys`` the user's public keys, both in the form of the cluster's user
     profiles. Keys are derived from the secret that the tasks share, so that nobody has to distribute them.

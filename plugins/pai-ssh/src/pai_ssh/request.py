@@ -44,7 +44,7 @@ class Request:
 def read_request(use: Use, task: Task) -> Request:
     """Return the request in parameters that match the manifest's schema.
 
-    Raise `UserError` if they are invalid.
+    Raises `UserError` if they are invalid.
     """
     parameters = use.parameters
     asked, barrier = _is_true(parameters, "jobssh"), _is_true(parameters, "sshbarrier")
@@ -75,7 +75,7 @@ def read_request(use: Use, task: Task) -> Request:
 def public_keys(text: str, where: str) -> Iterator[str]:
     """Yield the public keys in a text, one per line.
 
-    Raise `UserError`, without the text, which may be a secret.
+    Raises `UserError`, without the text, which may be a secret.
     """
     for number, line in enumerate(text.splitlines(), 1):
         match line.split():

@@ -25,7 +25,7 @@ SECONDS = 30
 def public_parameters(use: Use) -> Mapping[str, Any]:
     """Return the parameters of a use.
 
-    Raise `UserError` for a secret in them, since mounts are in the plan.
+    Raises `UserError` for a secret in them, since mounts are in the plan.
     """
     for name, value in use.parameters.items():
         if has_secret(value):

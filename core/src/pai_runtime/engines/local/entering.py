@@ -73,7 +73,7 @@ def _answer(connection: socket.socket) -> bytes:
 def _status(answer: bytes) -> int:
     """Return the exit status in an answer, which the task may have forged.
 
-    Raise `CannotEnter` if it is invalid.
+    Raises `CannotEnter` if it is invalid.
     """
     if not answer:
         return _KILLED  # with all that is left of a task when it ends

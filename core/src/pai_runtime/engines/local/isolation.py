@@ -161,7 +161,7 @@ class Isolation:
         self.read_only: list[str] = []
 
     def enter(self) -> None:
-        """Build the root and enter it, in new namespaces. Raise OSError with the path in question."""
+        """Build the root and enter it, in new namespaces. Raises OSError with the path in question."""
         if self._in_user_namespace:
             keep_user(*self._user)
         for folder in (self._root, self._layers):

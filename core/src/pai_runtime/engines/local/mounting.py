@@ -21,7 +21,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def mount(source: str | None, target: str, kind: str | None, flags: int, options: str = "") -> None:
-    """Mount something at `target`. Raise `Refused` or OSError with that path."""
+    """Mount something at `target`. Raises `Refused` or OSError with that path."""
     given = [None if text is None else os.fsencode(text) for text in (source, target, kind)]
     _check(_libc.mount(*given, ctypes.c_ulong(flags), os.fsencode(options)), target)
 

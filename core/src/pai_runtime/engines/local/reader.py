@@ -80,7 +80,7 @@ class LocalRunReader:
         return "run this again to kill all tasks now"
 
     def remove(self) -> None:
-        """Remove the directory of the run. Raise `CannotRemove` if that fails."""
+        """Remove the directory of the run. Raises `CannotRemove` if that fails."""
         from pai_runtime.engines.local.run_removal import remove_run  # noqa: PLC0415 - as below
 
         remove_run(self.folder)

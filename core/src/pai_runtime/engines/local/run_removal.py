@@ -17,7 +17,7 @@ from pai_runtime.task.folder import Folder
 
 
 def remove_run(folder: Path) -> None:
-    """Remove the directory of a run that is over. Raise `CannotRemove` if it is not, or that fails."""
+    """Remove the directory of a run that is over. Raises `CannotRemove` if it is not, or that fails."""
     where = folder.resolve()
     try:
         # Not by its path any more: others may be able to rename what is on the way.

@@ -35,7 +35,7 @@ def read_storages(path: Path) -> dict[str, Path]:
 
 
 def check_storages(plans: Iterable[Plan], storages: Mapping[str, Path]) -> list[str]:
-    """Return notes about optional storages that have no directory here. Raise `CannotRun` for required ones.
+    """Return notes about optional storages that have no directory here. Raises `CannotRun` for required ones.
 
     An NFS export that is not given is left to the task, which mounts it itself or says why it cannot.
     """

@@ -74,7 +74,7 @@ class Access:
 def tls_context(access: Access, login: Login) -> ssl.SSLContext:
     """Return the TLS context for connections to the server.
 
-    Raise `ClusterError` for unusable certificates.
+    Raises `ClusterError` for unusable certificates.
     """
     if not (access.authority or access.insecure or login.certificate):
         return system_trust()

@@ -204,7 +204,7 @@ class Api:
             raise ApiError(f"{asked.label}: {error}", sent=False) from None
 
     def _renewed(self, asked: Asked, login: Login, answer: Answer) -> Login:
-        """Return another login than the refused one. Raise `ApiError` if there is none."""
+        """Return another login than the refused one. Raises `ApiError` if there is none."""
         try:
             other = self._access.credentials.renewed(login)
         except ClusterError as error:

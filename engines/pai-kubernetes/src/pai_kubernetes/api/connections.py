@@ -108,7 +108,7 @@ class Connections:
     def open(self, request: HttpRequest, login: Login, seconds: float, silence: float) -> Answer | OpenAnswer:
         """Return the answer to a request, whose body is still to be read if its status is 200.
 
-        Raise `NoAnswer`. It has to begin within `seconds`; a read fails when nothing comes for `silence`
+        Raises `NoAnswer`. It has to begin within `seconds`; a read fails when nothing comes for `silence`
         seconds.
         """
 

@@ -78,7 +78,7 @@ class ExecPlugin:
 def ask(config: ExecConfig) -> Login:
     """Run the command, and return its login.
 
-    Raise `ClusterError` with its output after `SECONDS` or a failure.
+    Raises `ClusterError` with its output after `SECONDS` or a failure.
     """
     is_terminal = sys.stdin is not None and sys.stdin.isatty()
     if config.mode == "Always" and not is_terminal:
@@ -179,7 +179,7 @@ def _kill(process: subprocess.Popen[bytes], *, is_group: bool) -> None:
 
 
 def _login(config: ExecConfig, output: bytes, words: str) -> Login:
-    """Return the login in an ``ExecCredential``. Raise `ClusterError`, without any of it."""
+    """Return the login in an ``ExecCredential``. Raises `ClusterError`, without any of it."""
     try:
         document = json.loads(output)
     except (ValueError, RecursionError):

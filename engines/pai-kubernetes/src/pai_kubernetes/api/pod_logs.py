@@ -86,7 +86,7 @@ class LogStream:
     def read(self, most: int, *, wait: bool) -> list[Piece]:
         """Return about `most` bytes of what has come; with `wait`, wait for data or the end.
 
-        Raise `ApiError`.
+        Raises `ApiError`.
         """
         with self._changed:
             while wait and not (self._pieces or self._is_over):
@@ -145,7 +145,7 @@ class LogStream:
             self._changed.notify_all()
 
     def _read_once(self, *, follow: bool) -> None:
-        """Read to the end of a connection. Raise `ApiError` if it breaks."""
+        """Read to the end of a connection. Raises `ApiError` if it breaks."""
         query = {"container": self.container, "timestamps": "true"}
         query |= {"follow": "true"} if follow else {}
         query |= {"sinceTime": self._lines.since} if self._lines.since else {}

@@ -151,7 +151,10 @@ class Watch:
             yield from _parsed(stream, self._api, self._path)
 
     def _apply(self, event: dict[str, Any]) -> str:
-        """Apply an event, and return the version after it. Raise `ApiError` for an event that is an error."""
+        """Apply an event, and return the version after it.
+
+        Raises `ApiError` for an event that is an error.
+        """
         kind, document = event.get("type"), event.get("object")
         if kind == "ERROR":
             raise event_error(self._api.asked("watch", self._path), document)

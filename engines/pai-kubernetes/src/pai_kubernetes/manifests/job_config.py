@@ -36,7 +36,7 @@ class JobFile:
 
 
 def job_config(job: Job) -> JobFile:
-    """Return the job file for the pods. Raise `InvalidInput` if the secrets cannot be removed from it."""
+    """Return the job file for the pods. Raises `InvalidInput` if the secrets cannot be removed from it."""
     root = parse_document(job.text, job.file)
     text = _without_section(root)
     masks = Masks(secret_values(job.secrets).values())

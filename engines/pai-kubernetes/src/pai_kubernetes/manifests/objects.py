@@ -97,7 +97,7 @@ def render(  # noqa: PLR0913 - all that a run is made of
 def _plan(role: str, plans: Mapping[TaskName, Plan]) -> Plan:
     """Return the plan of a role's first task.
 
-    Raise `CannotRun` if others have other mounts: pods are all alike.
+    Raises `CannotRun` if others have other mounts: pods are all alike.
     """
     first = plans[role, 0]
     for (other, index), plan in plans.items():

@@ -23,7 +23,7 @@ class StorageVolumes:
 def storage_volumes(plan: Plan, job: str, user: str, profile: KubernetesProfile) -> StorageVolumes:
     """Return the storages of a task.
 
-    Raise `CannotRun` for an unknown one, unless its use ignores failures.
+    Raises `CannotRun` for an unknown one, unless its use ignores failures.
     """
     names: dict[Storage, str] = {}
     volumes, uses = [], []

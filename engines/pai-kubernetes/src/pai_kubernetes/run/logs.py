@@ -69,7 +69,7 @@ class Logs:
     def may_follow(self, log: "TaskLog") -> bool:
         """Return whether one more log may be read now.
 
-        Raise OSError if nobody would learn that it may not.
+        Raises OSError if nobody would learn that it may not.
         """
         if len(self._followed) < MOST_FOLLOWED or log in self._followed:
             self._left_out.discard(log.name)

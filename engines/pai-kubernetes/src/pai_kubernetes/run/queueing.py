@@ -13,7 +13,7 @@ _VERSIONS: Final = ("v1beta2", "v1beta1")
 
 
 def kueue_version(api: Api) -> str:
-    """Return the version of Kueue's API to use. Raise `ApiError`, with status 404 if it is not installed."""
+    """Return the version of Kueue's API to use. Raises `ApiError`, with status 404 if it is not installed."""
     group = api.get(api_group(KUEUE_GROUP))
     served = group.get("versions")
     names = [string(each, "version") for each in served] if isinstance(served, list) else []

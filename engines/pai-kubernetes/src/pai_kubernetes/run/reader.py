@@ -167,7 +167,7 @@ class Reader:
     def variables(self, task: RunTask) -> TaskVariables:
         """Return the variables that the sidecar prints, with peers'.
 
-        Raise OSError, ValueError, `ClusterError`.
+        Raises OSError, ValueError, `ClusterError`.
         """
         pod = self._pod(task)
         if pod is None and self._kept and self._seen and (kept := self._kept.variables(task.name)):

@@ -84,7 +84,7 @@ def run_of(
     jobs: Iterable[_Object] = (),
     gone: float | None = None,
 ) -> Run:
-    """Return the run that its objects describe. Raise `ValueError` if the JobSet is not one of a run.
+    """Return the run that its objects describe. Raises `ValueError` if the JobSet is not one of a run.
 
     `ended` are pods as they were last seen, `jobs` the Jobs as far as they were requested. `gone` is when the
     JobSet was seen to be deleted (seconds since 1970).

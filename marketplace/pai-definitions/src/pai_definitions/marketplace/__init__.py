@@ -63,7 +63,7 @@ def _add_arguments_of_add(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace, _output: Output) -> int:
     """Run a command.
 
-    Return its exit status, 1 if a definition or its use is invalid, 2 if something is missing.
+    Returns its exit status, 1 if a definition or its use is invalid, 2 if something is missing.
     """
     module = import_module(f"{__name__}.{_MODULES[args.action]}")
     try:

@@ -38,9 +38,9 @@ _NOT_IN_NAMES = re.compile("[^a-zA-Z0-9_-]+")
 
 
 def main(args: argparse.Namespace) -> int:
-    """Add a source. Return 0, or 1 if it is a duplicate or invalid.
+    """Add a source. Returns 0, or 1 if it is a duplicate or invalid.
 
-    Raise `NoDefinition` if it does not exist.
+    Raises `NoDefinition` if it does not exist.
     """
     path = user_configuration()
     if path is None:
@@ -83,7 +83,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _listed(root: Value, host: Host, problems: Problems) -> Sequence[Listed]:
-    """Return what the last source of a file lists. Raise if it is not a source, or a duplicate."""
+    """Return what the last source of a file lists. Raises if it is not a source, or a duplicate."""
     *others, added = sources_in(root)
     configured = {each.place: each for each in (*others, *read_sources([MACHINE_CONFIGURATION]))}
     if same := configured.get(added.place):
@@ -121,7 +121,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _entry(args: argparse.Namespace) -> Entry:
-    """Return the entry to be added. Raise `NoDefinition` if the location is invalid."""
+    """Return the entry to be added. Raises `NoDefinition` if the location is invalid."""
     kind, place = _place(args.location)
     name = args.name or _name(place)
     entry: dict[str, object] = {"name": name, kind: place}

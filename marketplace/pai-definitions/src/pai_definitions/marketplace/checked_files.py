@@ -21,7 +21,7 @@ class CheckedFiles:
         self.sources: Sequence[DefinitionSource] = [*self._folders.values(), *self._files.values()]
 
     def files(self, problems: Problems) -> Sequence[DefinitionFile]:
-        """Return all files, without duplicates. Raise `NoDefinition` if there is none."""
+        """Return all files, without duplicates. Raises `NoDefinition` if there is none."""
         found: dict[str, DefinitionFile] = {}
         for path, folder in self._folders.items():
             files = folder.files(problems)

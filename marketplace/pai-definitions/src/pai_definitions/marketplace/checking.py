@@ -18,7 +18,10 @@ from pai_runtime.terminal.output import report, report_problems, write_json, wri
 
 
 def main(args: argparse.Namespace) -> int:
-    """Check the files. Return 0 if all are valid, 1 if one is not. Raise `NoDefinition` if there is none."""
+    """Check the files. Returns 0 if all are valid, 1 if one is not.
+
+    Raises `NoDefinition` if there is none.
+    """
     sources, problems = given_sources(args), Problems()
     checked = CheckedFiles(args.paths)
     files = checked.files(problems)

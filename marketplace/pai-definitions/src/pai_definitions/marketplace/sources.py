@@ -25,7 +25,7 @@ class Sources:
         self.all, self._web = opened_sources(read_sources(configurations()), {}, host.location_refusal)
 
     def chosen(self, name: str | None) -> Sequence[DefinitionSource]:
-        """Return all sources, or the one with this name. Raise `NoDefinition` if there is none."""
+        """Return all sources, or the one with this name. Raises `NoDefinition` if there is none."""
         found = [source for source in self.all if name in (None, source.name)]
         if not found:
             names = [source.name for source in self.all]

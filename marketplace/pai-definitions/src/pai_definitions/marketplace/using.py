@@ -17,7 +17,7 @@ from pai_runtime.terminal.output import report_problems, write_lines
 
 
 def main(args: argparse.Namespace) -> int:
-    """Print the job. Return 0, or 1 if a given variable is unknown or of the wrong type."""
+    """Print the job. Returns 0, or 1 if a given variable is unknown or of the wrong type."""
     reference = given_reference(args.reference)
     definition = given_sources(args).find(reference)
     try:
@@ -30,7 +30,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _checked(definition: Definition, texts: Mapping[str, str]) -> dict[str, str]:
-    """Return the given values as YAML. Raise `InvalidInput` if the definition does not accept them."""
+    """Return the given values as YAML. Raises `InvalidInput` if the definition does not accept them."""
     problems, values = Problems(), dict[str, Value]()
     for name, text in texts.items():
         with problems.caught():
