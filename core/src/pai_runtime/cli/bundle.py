@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Make a bundle. Returns 0, or 2 if that is not possible."""
+    """Return exit status 0, or 2 if the bundle cannot be made."""
     try:
         make_bundle(args.folder, given_host(args.policy), say)
     except CannotBundle as error:

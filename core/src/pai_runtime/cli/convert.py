@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Convert a job. Returns 0, 1 if it is invalid, 2 if it is not of version 1 or cannot be written."""
+    """Return exit status 0; 1 if the job is invalid; 2 if it is not of version 1, or cannot be written."""
     problems = Problems()
     try:
         root = read_document(args.job)

@@ -22,10 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Run a program in a task.
-
-    Returns its exit status, 127 without such a program, 126 if not executable, else 2.
-    """
+    """Return the program's exit status; 127 if it does not exist, 126 if it is not executable, else 2."""
     on, argv = _on_and_program(args)
     try:
         reader, run = given_run(args.run, on)

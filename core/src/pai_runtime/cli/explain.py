@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Print the variables of a task. Returns 0, or 2 without such a run or task."""
+    """Return exit status 0, or 2 if there is no such run or task."""
     try:
         reader, run = given_run(args.run, args.on)
         rows, missing = _rows(reader, given_task(reader, run, args.task))

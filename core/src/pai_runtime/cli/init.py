@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Run the init container, and return its exit code; with --print-logs 0, or 2 if that is not possible."""
+    """Return the exit code of the init container; with --print-logs 0, or 2 if that is not possible."""
     if args.print_logs:
         return _print_logs()
     from pai_runtime.cli.policy import given_host

@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Print the plans. Returns 0, 1 if there is none, 2 if there is no such task."""
+    """Return exit status 0; 1 if there is no plan; 2 if there is no such task."""
     host, problems, user = given_host(args.policy), Problems(), user_name()
     try:
         definitions = JobDefinitions(host, args.job)

@@ -68,10 +68,7 @@ class _Output:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Run a plugin's command, and return its exit status.
-
-    Raises `InvalidInput` if it fails with an exception.
-    """
+    """Return the exit status of a plugin's command. Raises `InvalidInput` if it fails with an exception."""
     command: PluginCommand = args.command
     given: Output = _Output()
     try:

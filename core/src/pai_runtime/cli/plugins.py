@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Run a command. Returns 0, 1 if a plugin or a policy fails its check, 2 without such a plugin."""
+    """Return exit status 0; 1 if a plugin or a policy fails its check; 2 if there is no such plugin."""
     try:
         if args.action == "digest":
             return _digest(args.distribution)

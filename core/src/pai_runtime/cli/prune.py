@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Remove runs that ended long enough ago. Returns 0, or 2 if one of them cannot be removed."""
+    """Return exit status 0, or 2 if a run cannot be removed; all others that ended before the time are."""
     if args.on is not None:
         return _prune_on_cluster(args.on, time.time() - args.older_than)
     status, removed, total = 0, 0, 0

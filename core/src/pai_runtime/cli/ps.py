@@ -51,10 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """List runs or tasks.
-
-    Returns 0, or 2 without such a run or directory, or without a terminal to watch on.
-    """
+    """Return exit status 0, or 2 if there is no such run or directory, or no terminal to watch it on."""
     try:
         shown = _here(args.runs) if args.on is None else _on_cluster(args.runs, args.on)
     except NotThere as error:

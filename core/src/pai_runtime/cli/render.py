@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Print the manifests. Returns 0, 1 if the job is invalid or cannot run there, 2 for an existing file."""
+    """Return exit status 0; 1 if the job is invalid or this cluster cannot run it; 2 for an existing file."""
     problems = Problems()
     cluster = open_cluster(args.on)
     try:

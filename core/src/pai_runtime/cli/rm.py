@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Remove runs. Returns 0, or 2 if one of them is not a run, has not ended, or cannot be removed."""
+    """Return exit status 0, or 2 if one is not a run, has not ended, or cannot be removed; all others are."""
     if args.on is not None:
         return _remove_on_cluster(args.runs, args.on)
     status = 0

@@ -116,7 +116,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Run a job, and return its exit status; 2 if it cannot be started, with ``--dry-run`` 0 if it could."""
+    """Return the job's exit status; 2 if it cannot be started; with ``--dry-run`` 0 if it could be."""
     if args.on is not None:
         from pai_runtime.cli.run_on_cluster import run_on_cluster  # noqa: PLC0415 - local runs need none
 

@@ -33,10 +33,7 @@ _INTERRUPTED = 130
 
 
 def run_on_cluster(args: argparse.Namespace) -> int:
-    """Submit and follow a job.
-
-    Returns its exit status, 130 after Ctrl-C, 2 if it cannot be submitted or followed.
-    """
+    """Return the job's exit status; 130 after Ctrl-C; 2 if it cannot be submitted, or not be followed."""
     if not_there := [name for name in _NOT_THERE if getattr(args, name)]:
         for name in not_there:
             say(f"--{name.replace('_', '-')} cannot be combined with --on: {_NOT_THERE[name]}")

@@ -14,10 +14,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Cancel a run.
-
-    Returns 0, also for one that has ended; 2 without such a run, or if it cannot be stopped.
-    """
+    """Return exit status 0, also for a run that has ended; 2 if there is none, or it cannot be stopped."""
     try:
         reader, run = given_run(args.run, args.on)
     except NotThere as error:

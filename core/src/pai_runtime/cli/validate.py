@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Check job files. Returns 0 if all are valid, 1 if one is not, 2 for options that exclude each other."""
+    """Return exit status 0 if all jobs are valid, 1 if one is not, 2 for options that exclude each other."""
     if args.platform and args.on is not None:
         say("--for and --on cannot be used together")
         return CANNOT_RUN

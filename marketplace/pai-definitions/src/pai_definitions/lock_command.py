@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace, _output: Output) -> int:
-    """Write the lock file. Returns 0, or 1 if the job is invalid or something cannot be found."""
+    """Return exit status 0, or 1 if the job is invalid or something cannot be found."""
     path, host = lock_path(args.job), given_host(args.policy)
     try:
         lock = existing_lock(path)

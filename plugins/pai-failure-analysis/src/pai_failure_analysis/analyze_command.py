@@ -55,10 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace, output: Output) -> int:
-    """Explain logs or a run.
-
-    Returns 0 if all is explained, 1 if not or nothing failed, 2 without such log or run.
-    """
+    """Return exit status 0 if all is explained, 1 if not or nothing failed, 2 without such a log or run."""
     rules = _rules(args.spec, output)
     is_run = args.on is not None or _is_run(args.what)
     return _analyze_run(args, rules, output) if is_run else _analyze_logs(args, rules, output)

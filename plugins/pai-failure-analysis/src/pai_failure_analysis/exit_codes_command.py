@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace, output: Output) -> int:
-    """Print the failures. Returns 0, or 1 if no rule gives this code or has this name."""
+    """Return exit status 0, or 1 if no rule gives this code or has this name."""
     every, wanted = shipped_rules(), args.failure
     rules = [
         rule for rule in every if wanted is None or wanted.lower() in (str(rule.code), rule.phrase.lower())

@@ -61,10 +61,7 @@ def _add_arguments_of_add(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace, _output: Output) -> int:
-    """Run a command.
-
-    Returns its exit status, 1 if a definition or its use is invalid, 2 if something is missing.
-    """
+    """Return exit status 0; 1 if a definition or its use is invalid; 2 if there is none such."""
     module = import_module(f"{__name__}.{_MODULES[args.action]}")
     try:
         status: int = module.main(args)

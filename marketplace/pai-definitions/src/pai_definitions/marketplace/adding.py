@@ -38,7 +38,7 @@ _NOT_IN_NAMES = re.compile("[^a-zA-Z0-9_-]+")
 
 
 def main(args: argparse.Namespace) -> int:
-    """Add a source. Returns 0, or 1 if it is a duplicate or invalid.
+    """Return exit status 0, or 1 if the source is a duplicate or invalid.
 
     Raises `NoDefinition` if it does not exist.
     """

@@ -18,7 +18,7 @@ from pai_runtime.terminal.output import report, report_problems, write_json, wri
 
 
 def main(args: argparse.Namespace) -> int:
-    """Check the files. Returns 0 if all are valid, 1 if one is not.
+    """Return exit status 0 if all files are valid, 1 if one is not.
 
     Raises `NoDefinition` if there is none.
     """

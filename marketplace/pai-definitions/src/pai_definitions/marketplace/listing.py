@@ -15,7 +15,7 @@ _TITLES = ("NAME", "TYPE", "VERSION", "SOURCE", "SUMMARY")
 
 
 def main(args: argparse.Namespace) -> int:
-    """Print the definitions. Returns 0; sources that fail are reported, and the others listed."""
+    """Return exit status 0; sources that fail are reported, and the others listed."""
     problems, words = Problems(), getattr(args, "words", ())
     everything = found_in(given_sources(args), args.source, problems)
     found = [each for each in everything if args.type in (None, each.listed.kind) and _has(each, words)]

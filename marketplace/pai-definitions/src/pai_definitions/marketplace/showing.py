@@ -19,7 +19,7 @@ from pai_runtime.terminal.output import report_problems, write_json, write_lines
 
 
 def main(args: argparse.Namespace) -> int:
-    """Print a definition. Returns 0. Raises `NoDefinition` if it does not exist."""
+    """Return exit status 0. Raises `NoDefinition` if the definition does not exist."""
     reference, sources, problems = given_reference(args.reference), given_sources(args), Problems()
     definition = sources.find(reference, args.source)
     tree = RequiredTree(sources.library()).of(definition)

@@ -17,7 +17,7 @@ from pai_runtime.terminal.output import report_problems, write_lines
 
 
 def main(args: argparse.Namespace) -> int:
-    """Print the job. Returns 0, or 1 if a given variable is unknown or of the wrong type."""
+    """Return exit status 0, or 1 if a given variable is unknown or of the wrong type."""
     reference = given_reference(args.reference)
     definition = given_sources(args).find(reference)
     try:
