@@ -168,13 +168,13 @@ def _started(folder: str, *, is_mounted: bool) -> dict[str, Sample]:
 @contextmanager
 def _bundle_mounted(folder: str) -> Iterator[None]:
     """As an image volume is: read-only, in both containers."""
-    Path(PREFIX).mkdir()
-    subprocess.run(["mount", "--bind", f"{folder}/bundle", PREFIX], check=True)
+    Path(BUNDLE).mkdir()
+    subprocess.run(["mount", "--bind", f"{folder}/bundle", BUNDLE], check=True)
     try:
-        subprocess.run(["mount", "-o", "remount,bind,ro", PREFIX], check=True)
+        subprocess.run(["mount", "-o", "remount,bind,ro", BUNDLE], check=True)
         yield
     finally:
-        subprocess.run(["umount", PREFIX], check=True)
+        subprocess.run(["umount", BUNDLE], check=True)
 
 
 def _init(folder: str) -> dict[str, Sample]:
@@ -205,8 +205,8 @@ def _references(folder: str) -> dict[str, Sample]:
         subprocess.run(["tar", "-cf", whole, "-C", folder, "bundle"], check=True)
     _empty(VOLUME)
     found = {BARE_HERE: process(BARE_PYTHON)()}
-    found[CP] = process(["cp", "-a", f"{folder}/bundle", PREFIX])()
-    found[BARE] = process([f"{PREFIX}/bin/python3", "-I", "-S", "-c", "pass"])()
+    found[CP] = process(["cp", "-a", f"{folder}/bundle", BUNDLE])()
+    found[BARE] = process([f"{BUNDLE}/bin/python3", "-I", "-S", "-c", "pass"])()
     _empty(VOLUME)
     found[TAR] = process(["sh", "-c", f"tar -cf - -C {folder} bundle | tar -xf - -C {VOLUME}"])()
     _empty(VOLUME)

@@ -9,6 +9,7 @@ import json
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from benchmarks.measure import Thing, first_byte, in_turn, milliseconds, process, table, times
 from pai_runtime.host.code import GROUP, Code
@@ -54,7 +55,12 @@ def main() -> list[str]:
 
 def _hook(folder: Path, path: list[str]) -> Thing:
     given = folder / "given.json"
-    document = {"environment": {}, "secrets": {}, "use": _install(folder).to_json(), "failure": None}
+    document: dict[str, Any] = {
+        "environment": {},
+        "secrets": {},
+        "use": _install(folder).to_json(),
+        "failure": None,
+    }
     task = {"job": "job", "role": "worker", "index": 0, "instances": {"worker": 1}, "ports": {}, "gang": True}
     document |= {"task": {**task, "folder": str(folder)}, "refused": [], "rules": []}
     given.write_text(json.dumps(document))

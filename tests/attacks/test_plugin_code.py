@@ -428,7 +428,8 @@ def test_nor_does_a_hook_in_a_task(site: Site, tmp_path: Path, mode: str) -> Non
     site.add("org.evil", files={"brotli.py": EVIL})
     other = site.add("org.two", files={"library.py": "print('allowed')"})
     run = tmp_path / "run"
-    options = ["--policy", pinned(tmp_path, made, other), "--out", run, "--isolation", mode]
+    options: list[str | Path] = ["--policy", pinned(tmp_path, made, other), "--out", run]
+    options += ["--isolation", mode]
     assert site.cli("run", write_job(tmp_path, job(**uses("org.one"))), *options).returncode == 0
     said = runtime_log(run / "worker/0")
     assert "evil" not in site.imported

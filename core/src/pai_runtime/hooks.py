@@ -60,7 +60,7 @@ def pai_definitions(
 
 @hookspec(firstresult=True)
 def pai_read_job(document: Value, problems: Problems) -> Value:
-    """The job in `document`, which is in the format of the plugin, as one of protocol version 2.
+    """Return the job in `document`, which is in the plugin's format, as one of protocol version 2.
 
     Called for a job file without ``protocolVersion`` that fits ``jobFormat`` in the plugin's manifest, before
     anything else is known of the job, in a process that makes nothing else: as for `pai_prerequisite`, equal
@@ -75,15 +75,12 @@ def pai_read_job(document: Value, problems: Problems) -> Value:
 
 @hookspec(firstresult=True)
 def pai_engine(profile: "Profile") -> "Cluster | None":
-    """The cluster that an engine profile describes, which is not asked yet; None if there is none.
+    """Return the cluster that an engine profile describes, without asking it; None if there is none.
 
-    The profile is one whose ``engine`` is that of the plugin's manifest; its other fields are for the
-    engine to
+    The ``engine`` of the profile is that of the plugin's manifest; its other fields are for the engine to
     check. Called in the process of the command, if ``--on`` names the profile. What it returns has the
-    methods
-    of `pai_runtime.engines.cluster.Cluster`. Raises `pai_runtime.document.problems.InvalidInput` for a
-    profile
-    that is wrong.
+    methods of `pai_runtime.engines.cluster.Cluster`. Raises `pai_runtime.document.problems.InvalidInput` for
+    a profile that is wrong.
     """
 
 

@@ -28,7 +28,7 @@ class Bundled:
 
 
 def bundled_plugins(host: Host) -> Iterator[Plugin]:
-    """The plugins that may be used, but for those that no task needs."""
+    """Return the plugins that may be used, but for those that no task needs."""
     return (plugin for plugin in host.usable if not _NOT_IN_TASKS.issuperset(plugin.manifest.hooks))
 
 

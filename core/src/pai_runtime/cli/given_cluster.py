@@ -8,5 +8,5 @@ from pai_runtime.host.policies_in_force import given_host
 
 
 def given_cluster(name: str, policy: Path | None = None) -> Cluster:
-    """The cluster of an engine profile, under all policies that there are; raises `InvalidInput`."""
+    """Return the cluster of an engine profile, under all policies that there are; raises `InvalidInput`."""
     return open_cluster(name, given_host(policy))

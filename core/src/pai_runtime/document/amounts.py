@@ -23,6 +23,6 @@ def size_text(size: float) -> str:
 
 
 def seconds(text: str) -> float | None:
-    """A time such as 90, 90s, 15m, 2h or 7d in seconds; None if it is not one."""
+    """Return a time such as 90, 90s, 15m, 2h or 7d in seconds; None if it is not one."""
     match = re.fullmatch(_TIME, text, re.ASCII)
     return float(match[1]) * _UNITS[match[2]] if match else None

@@ -29,7 +29,7 @@ def yaml_lines(
     *,
     indents_lists: bool = True,
 ) -> Iterator[str]:
-    """The lines of a document; each of the `comments` stands before what is at its path.
+    """Return the lines of a document; each of the `comments` stands before what is at its path.
 
     What is not seen is escaped. Without `indents_lists`, the dashes of a list are below the key that it has.
     """
@@ -68,7 +68,7 @@ class _Styled:
         self._offset = offset
 
     def value(self, data: Any, path: DocumentPath, column: int) -> Any:
-        """The data at a path, whose keys or dashes are at a column."""
+        """Return the data at a path, whose keys or dashes are at a column."""
         if isinstance(data, str):
             return _text(data)
         made: Any
@@ -96,7 +96,7 @@ def _wrapped(text: str) -> list[str]:
 
 
 def _text(text: str) -> Any:
-    """A text in the plainest style in which it is read, and seen, as it is."""
+    """Return a text in the plainest style in which it is read, and seen, as it is."""
     if printable(text.replace("\n", "")) != text.replace("\n", ""):
         return DoubleQuotedScalarString(text)
     lines = text.removesuffix("\n").split("\n")

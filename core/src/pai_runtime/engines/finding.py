@@ -31,7 +31,7 @@ def open_cluster(name: str, host: Host) -> "Cluster":
 
 
 def _engine(profile: Profile, host: Host) -> Plugin:
-    """The installed engine that a profile is for, which may be used; raises `InvalidInput`."""
+    """Return the installed engine that a profile is for, which may be used; raises `InvalidInput`."""
     name = profile.engine
     found = [plugin for plugin in _engines(host) if plugin.manifest.engine == name]
     if not found:

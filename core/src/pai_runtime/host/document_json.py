@@ -18,7 +18,7 @@ _NOT_A_VALUE: Final = "a value that cannot be understood"
 
 
 def node_to_json(root: Node) -> list[list[Any]]:
-    """A value and all that is in it, with where each stands in the file: each once, after what is in it."""
+    """Return a value and all that is in it, with places in the file: each once, after what is in it."""
     rows: list[list[Any]] = []
     numbers: dict[int, int] = {}
 
@@ -57,7 +57,7 @@ def node_from_json(answer: Any, source: Source) -> Node:
 
 
 def _inner(row: Any, known: int) -> Mapping[str | int, int]:
-    """The numbers of what is in a value, by key or index; each is of one that came before."""
+    """Return the numbers of what is in a value, by key or index; each is of one that came before."""
     match row:
         case [_, _, dict(found), _]:
             numbers: dict[Any, Any] = found
@@ -91,7 +91,7 @@ def _node(row: Any, children: Mapping[str | int, Node], source: Source) -> Node:
 
 
 def problem_to_json(problem: Problem) -> dict[str, Any]:
-    """A problem as data; unlike its own `to_json`, it can be read again."""
+    """Return a problem as data; unlike its own `to_json`, it can be read again."""
     at = problem.position
     return {**vars(problem), "position": at and [at.file, at.line, at.column]}
 

@@ -27,7 +27,7 @@ _LONGEST_ERROR = 2000
 
 
 def in_version_2(root: Value, host: Host, problems: Problems) -> Value:
-    """The job of a document without ``protocolVersion``, in version 2; what is in no known format as it is.
+    """Return the job of a document without ``protocolVersion`` in version 2, or what is in no known format.
 
     Nothing is imported for a document that is in no format, or in one whose plugin may not be used. Raises
     `InvalidInput`, also for a job of version 1 if its plugin is not installed.
@@ -50,7 +50,7 @@ def in_version_2(root: Value, host: Host, problems: Problems) -> Value:
 
 
 def _of_format(root: Value, host: Host) -> list[str]:
-    """The ids of the plugins for the format of a document; for version 1 also if it is not installed."""
+    """Return the ids of the plugins for a document's format; for version 1 also if it is not installed."""
     ids = [id_ for id_, plugins in host.installed.items() if _is_in_format(root, plugins[0])]
     is_version_1 = "jobName" in root.data or isinstance(root.data.get("taskRoles"), list)
     return ids or ([_VERSION_1] if is_version_1 and _VERSION_1 not in host.installed else [])
@@ -64,7 +64,7 @@ def _is_in_format(root: Value, plugin: Plugin) -> bool:
 
 
 def _read(root: Value, host: Host, plugin: Plugin, problems: Problems) -> Value:
-    """What the plugin makes of the document; raises `PluginError` and `InvalidInput`."""
+    """Return what the plugin makes of the document; raises `PluginError` and `InvalidInput`."""
     work = partial(_answer, root, host, plugin, problems)
     try:
         with contextlib.closing(SeparateProcess(work)) as process:
@@ -98,7 +98,7 @@ def _invalid(root: Value, plugin: Plugin, problems: Problems) -> NoReturn:
 
 
 def _answer(root: Value, host: Host, plugin: Plugin, problems: Problems, pipe: AnswerPipe) -> None:
-    """What the separate process does, with its own copy of what it is given."""
+    """Answer in the separate process, with its own copy of what it is given."""
     before = set(problems.in_order)
     try:
         loaded = host.load(plugin)
@@ -112,7 +112,7 @@ def _answer(root: Value, host: Host, plugin: Plugin, problems: Problems, pipe: A
 
 
 def _node(root: Value, plugin: Plugin, problems: Problems, hook: Any) -> list[Any] | None:
-    """The answer of the hook; None if it refuses the job, with all that it says of it among `problems`."""
+    """Return the answer of the hook; None if it refuses the job, with what it says of it among `problems`."""
     try:
         made: object = hook(document=root, problems=problems)
     except InvalidInput as error:

@@ -152,7 +152,7 @@ class Client:
         self._manager.pool_classes_by_scheme = {"http": _PlainPool, "https": _EncryptedPool}
 
     def ask(self, request: HttpRequest, bounds: Bounds) -> Answer:
-        """The whole answer; raises `NoAnswer`."""
+        """Return the whole answer; raises `NoAnswer`."""
 
         def exchange(_: _Flight) -> Answer:
             return _whole(self._send(request, bounds.seconds), bounds)
@@ -161,7 +161,7 @@ class Client:
         return _flown(_Flight(most + _MOST_AROUND, guarded=self._guarded), bounds.seconds, exchange)
 
     def open(self, request: HttpRequest, bounds: Bounds, silence: float) -> Answer | OpenAnswer:
-        """The answer, whose body is still to come if its status is 200; raises `NoAnswer`.
+        """Return the answer, whose body is still to come if its status is 200; raises `NoAnswer`.
 
         It begins within the bounds; a read of it fails when nothing comes for the seconds of `silence`.
         """
@@ -196,7 +196,7 @@ class Client:
 
 
 def ask_once(url: SplitResult, request: HttpRequest, bounds: Bounds, **options: Any) -> Answer:
-    """The answer of the server of a URL, by a `Client` with such options for it alone; raises `NoAnswer`."""
+    """Return a server's answer, by a `Client` with these options for it alone; raises `NoAnswer`."""
     client = Client(f"{url.scheme}://{url.netloc}", **options)
     try:
         return client.ask(request, bounds)
@@ -205,7 +205,7 @@ def ask_once(url: SplitResult, request: HttpRequest, bounds: Bounds, **options: 
 
 
 def target_of(url: SplitResult) -> str:
-    """What the server of a URL is asked for."""
+    """Return what the server of a URL is asked for."""
     return (url.path or "/") + (f"?{url.query}" if url.query else "")
 
 
@@ -323,7 +323,7 @@ class _Plain(HTTPConnection):
     _connecting: socket.socket | None = None
 
     def _new_conn(self) -> socket.socket:
-        """A connection, before anything is sent on it."""
+        """Return a connection, before anything is sent on it."""
         sock = super()._new_conn()
         flight: _Flight = _in_flight.flight
         if flight.guarded and is_link_local(sock.getpeername()[0]):

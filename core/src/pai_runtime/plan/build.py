@@ -92,7 +92,7 @@ class Planner:
         return {name: self._draft(name, own).plan() for name, own in answers.items()}
 
     def draft(self, name: TaskName) -> "Draft":
-        """What the plan of a task is made of, where not all is known yet when its plugins are asked."""
+        """Return what a task's plan is made of, where not all is known yet when its plugins are asked."""
         return self._draft(name, self._ask([self._task(name)])[name])
 
     def groups(self) -> list[tuple[int, Plan]]:
@@ -217,7 +217,7 @@ class Draft:
         self._permanent_codes: set[int] = set()
 
     def plan(self, command: Command | None = None, variables: Iterable[Variable] = ()) -> Plan:
-        """The plan, whole. A command that is given stands for the job's; the variables come last."""
+        """Make the plan, whole. A command that is given stands for the job's; the variables come last."""
         job = self._environment.job
         return Plan(
             job=job.name,

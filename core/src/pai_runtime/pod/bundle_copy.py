@@ -171,7 +171,7 @@ class _Copy:
 
 
 def _copy_for(parent: int, source: str, target: str, told: int) -> NoReturn:
-    """What the process does; whatever goes wrong, it never goes on as init."""
+    """Do the work of the process; whatever goes wrong, it never goes on as init."""
     code = 1
     try:
         for number in STOP_SIGNALS:

@@ -41,7 +41,7 @@ def hand_over_task(pod: Pod, plan: Plan, secrets: Mapping[str, str]) -> None:
 
 
 def left_variables(pod: Pod) -> Iterator[Variable]:
-    """The variables that init plugins have left for the task."""
+    """Return the variables that init plugins have left for the task."""
     if not pod.runtime.exists(_ENVIRONMENT):
         return
     where = pod.directories.runtime / _ENVIRONMENT

@@ -124,7 +124,7 @@ class PassedBarrier:
 
 
 def passed_barrier(runtime: Path, port: str, seconds: float) -> PassedBarrier | None:
-    """That of the task in a directory; None without a port, or if it is not one of several in a gang."""
+    """Return that of the task in a directory; None without a port, or if it is alone or in no gang."""
     if not port.isdecimal():
         return None
     try:

@@ -118,7 +118,7 @@ def peers_placement(
     folder: str,
     variables: Mapping[TaskName, tuple[Variable, ...]] | None = None,
 ) -> Placement:
-    """The placement of all tasks of a run whose pods each have a network of their own.
+    """Return the placement of all tasks of a run whose pods each have a network of their own.
 
     Nobody schedules their ports: in each pod, those that the job does not name are consecutive, from the
     first one of the platform's range. A host is the address of the task, or its name if that is not known.

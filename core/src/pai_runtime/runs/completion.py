@@ -58,7 +58,7 @@ def decision(roles: Mapping[str, TaskRole], ended: Mapping[tuple[str, int], int]
 
 
 def first_failure(records: Mapping[TaskName, Mapping[str, Any]], reported: TaskName) -> TaskName:
-    """The first of several failed tasks, by the exit records of those that ended badly; else `reported`.
+    """Return the first of several failed tasks, by the exit records of these; else `reported`.
 
     One that failed because of a peer comes after all that did not, whatever the clock says: it may have ended
     sooner than the one whose exit callbacks still ran.

@@ -74,7 +74,7 @@ class ToldFilter:
 
 
 def without_told(log: bytes) -> bytes:
-    """A log without these lines."""
+    """Return a log without these lines."""
     lines = ToldFilter()
     return lines.feed(log) + lines.flush()
 

@@ -5,7 +5,7 @@ MOST_CODE = 255
 
 
 def killed_by(number: int) -> int:
-    """The exit code that says, as a shell does, that the signal of this number ended a process."""
+    """Return the exit code that says, as a shell does, that the signal of this number ended a process."""
     return 128 + number
 
 

@@ -150,7 +150,7 @@ class MarketplaceSource:
 
 
 def _contents(item: Item) -> tuple[bytes | None, str]:
-    """The definition file in an item, None if it has none, and the whole job in it, empty if it is none.
+    """Return the definition file in an item, if it has one, and the whole job in it; empty if it is none.
 
     The server requires each item to be a whole job: one with a single prerequisite of type data is that
     prerequisite.

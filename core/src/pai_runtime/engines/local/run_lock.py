@@ -49,7 +49,7 @@ def is_unlocked(folder: Path) -> bool:
 
 
 def lock_holder(folder: Path) -> int | None:
-    """The process that holds it, as the kernel says: nothing in the folder does, where tasks may write.
+    """Return the process that holds the lock, as the kernel says: what is in the folder, tasks may write.
 
     The kernel names the one that has locked it: that may have ended, and its number be that of any other.
     """

@@ -33,7 +33,7 @@ class Connections:
         return self._client(login).open(request, Bounds(seconds, 0, _MOST_OF_REFUSAL), silence)
 
     def _client(self, login: Login) -> Client:
-        """What has the connections of a client certificate; of one that was replaced, nothing is kept."""
+        """Return what has the connections of a client certificate; of a replaced one, nothing is kept."""
         key = (login.certificate, login.key)
         with self._lock:
             client = self._clients.get(key)
