@@ -35,8 +35,8 @@ from benchmarks.measure import (
     timings,
 )
 from pai_runtime.pod.handover import Handover, hand_over
-from pai_runtime.task.bundle import LAUNCHER, PREFIX, VOLUME
 from pai_runtime.task.folder import Folder
+from pai_runtime.task.paths import BUNDLE, LAUNCHER, VOLUME
 
 RUNS, RUNS_OF_INIT = 25, 5
 MOST_TIMES = 4.0
@@ -142,8 +142,8 @@ def measure(folder: str) -> None:
             STARTED: _handed_over(first_byte([LAUNCHER])),
             f"{STARTED}, one secret": _handed_over(first_byte([LAUNCHER]), token="a secret value"),  # noqa: S106 - none
             "task container, whole": _handed_over(process([LAUNCHER])),
-            BARE: process([f"{PREFIX}/bin/python3", "-I", "-S", "-c", "pass"]),
-            "the bundle's bash -p -c :": process([f"{PREFIX}/bin/bash", "-p", "-c", ":"]),
+            BARE: process([f"{BUNDLE}/bin/python3", "-I", "-S", "-c", "pass"]),
+            "the bundle's bash -p -c :": process([f"{BUNDLE}/bin/bash", "-p", "-c", ":"]),
             "bash -c, first byte": first_byte(shell),
         },
     )

@@ -16,8 +16,7 @@ from pai_runtime.engines.view import View
 from pai_runtime.host import own_modules
 from pai_runtime.job.model import Job
 from pai_runtime.plan.environment import Placement, TaskName
-from pai_runtime.runs.cannot_enter import CannotEnter
-from pai_runtime.runs.cannot_remove import CannotRemove
+from pai_runtime.runs.errors import CannotEnter, CannotRemove
 from pai_runtime.runs.log_times import Piece
 from pai_runtime.runs.progress import Progress
 from pai_runtime.runs.reader import LogName, TaskVariables

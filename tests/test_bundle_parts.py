@@ -21,9 +21,11 @@ from pai_runtime.host.code import Code
 from pai_runtime.host.host import Host
 from pai_runtime.host.metadata import Distribution
 from pai_runtime.host.policy import NO_POLICY, read_policy
+from pai_runtime.task import paths
 from tests.plugin_factory import Site, policy_rule, write_policy
 from tests.support import cli
 
+_ROOT = Path(__file__).resolve().parents[1]
 PYTHON = Path(os.path.realpath(sys.executable))
 
 
@@ -220,3 +222,11 @@ def test_no_file_breaks_the_reading_of_elf(junk: bytes, at: int) -> None:
             assert isinstance(elf.is_static, bool)
         except ValueError:
             pass
+
+
+def test_a_path_that_containers_and_images_agree_on_stands_in_one_module() -> None:
+    agreed = (paths.VOLUME, paths.IMAGE, paths.IMAGE_SCRIPTS, paths.MACHINE, paths.TERMINATION_LOG)
+    modules = [*_ROOT.glob("core/src/**/*.py"), *_ROOT.glob("*/*/src/**/*.py")]
+    sources = {module: module.read_text("utf-8") for module in modules}
+    found = {path.name for path, text in sources.items() for each in agreed if f'"{each}' in text}
+    assert found == {"paths.py"}

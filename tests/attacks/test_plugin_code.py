@@ -7,6 +7,7 @@ import marshal
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -15,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import ruamel.yaml
 from packaging.requirements import Requirement
 
-from pai_runtime.cli import policy as policies
 from pai_runtime.document.problems import InvalidInput
+from pai_runtime.host import policies_in_force as policies
 from pai_runtime.host.code import GROUP
 from pai_runtime.host.core_imports import OWN
 from pai_runtime.host.host import Host, Unavailable
@@ -39,7 +41,7 @@ from tests.plugin_factory import (
     uses,
     write_policy,
 )
-from tests.support import PROGRAM, cli, job, write_job
+from tests.support import JOBS, PROGRAM, cli, job, runtime_log, write_job
 
 EVIL = f"""\
 import os, pathlib
@@ -384,6 +386,17 @@ def test_libraries_of_the_runtime_import_nothing_that_they_do_not_require(
     assert site.imported == set()
 
 
+def test_what_writes_yaml_imports_no_extension_that_others_have_put_into_its_package(site: Site) -> None:
+    package = site.folder / "ruamel" / "yaml"
+    shutil.copytree(Path(ruamel.yaml.__file__).parent, package)
+    (package / "evil").mkdir()
+    for name in ("__init__.py", "__plug_in__.py"):
+        (package / "evil" / name).write_text(EVIL)
+    argv: list[str | Path] = [PROGRAM, "convert", next(JOBS.glob("legacy/*.json"))]
+    subprocess.run(argv, env={**os.environ, **site.environment()}, capture_output=True, check=True)
+    assert site.imported == set()
+
+
 def test_no_plugin_imports_a_module_of_a_distribution_whose_plugins_are_refused(
     site: Site, tmp_path: Path
 ) -> None:
@@ -396,6 +409,33 @@ def test_no_plugin_imports_a_module_of_a_distribution_whose_plugins_are_refused(
     policy = pinned(tmp_path, made, other)
     assert site.cli("plan", write_job(tmp_path, job(**uses("org.one"))), "--policy", policy).returncode == 0
     assert "evil" in site.imported  # that of an allowed one is as ever
+
+
+_HOOK_IMPORTS = """
+@hookimpl
+def pai_task_starts(use, task):
+    for name in ("brotli", "library"):
+        try:
+            __import__(name)
+        except ImportError as error:
+            print(f"not imported: {error}")
+"""
+
+
+@pytest.mark.parametrize("mode", ["auto", "none"])
+def test_nor_does_a_hook_in_a_task(site: Site, tmp_path: Path, mode: str) -> None:
+    made = site.add("org.one", _HOOK_IMPORTS, hooks=["pai_task_starts"])
+    site.add("org.evil", files={"brotli.py": EVIL})
+    other = site.add("org.two", files={"library.py": "print('allowed')"})
+    run = tmp_path / "run"
+    options = ["--policy", pinned(tmp_path, made, other), "--out", run, "--isolation", mode]
+    assert site.cli("run", write_job(tmp_path, job(**uses("org.one"))), *options).returncode == 0
+    said = runtime_log(run / "worker/0")
+    assert "evil" not in site.imported
+    assert [line.split(": ", 1)[-1] for line in said if "org-evil" in line] == [
+        "the module brotli belongs to org-evil, whose plugins are refused"
+    ]
+    assert "allowed" in said
 
 
 def test_the_modules_of_the_runtime_and_of_what_it_requires_are_named_as_they_are_installed() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from pai_runtime.bundle.errors import CannotBundle
-from pai_runtime.task.bundle import PREFIX
+from pai_runtime.task.paths import BUNDLE
 
 _COMPILE = """
 import os, sys
@@ -24,12 +24,12 @@ for line in sys.stdin:
 
 
 def add_byte_code(target: Path, sources: Iterable[Path]) -> None:
-    """Compile sources, always in the same order in a new process: the same sources give the same bytes.
+    """Compile sources reproducibly: in a new process, and in the order given.
 
     It takes the place of the sources: nobody reads them in a task, and each pod would get a copy.
     """
     ended = subprocess.run(
-        [sys.executable, "-S", "-c", _COMPILE, target, PREFIX],
+        [sys.executable, "-S", "-c", _COMPILE, target, BUNDLE],
         input="".join(f"{path}\n" for path in sources),
         env={"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"},
         umask=0o022,

@@ -1,41 +1,49 @@
 """The launcher: the command of the task container, which starts the bundle's interpreter in any image.
 
 A static program without a C library: it obeys no variable and opens no file of the image, where the
-interpreter and its loader, or a shell, would load locales and libraries. It hides all variables, whose names
-`pai_runtime.task.bundle.image_environment` gives back, and executes the interpreter.
+interpreter and its loader, or a shell, would load locales and libraries. It blocks the signals that end a
+task, which the interpreter would lose while it starts, or show where it was. It hides all variables, whose
+names `pai_runtime.task.bundle.image_environment` gives back, and executes the interpreter.
 """
 
 import platform
+import signal
 import struct
 from collections.abc import Callable, Iterable, Sequence
 
 from pai_runtime.bundle.errors import CannotBundle
 from pai_runtime.bundle.interpreter import PROGRAM, SEARCH_PATH
 from pai_runtime.bundle.site import SITE
-from pai_runtime.task.bundle import HIDING, OWN_VARIABLES, PREFIX
+from pai_runtime.task.bundle import HIDING, OWN_VARIABLES
 from pai_runtime.task.exit_codes import RUNTIME_ERROR
 from pai_runtime.task.interpreter import argv_of
+from pai_runtime.task.paths import BUNDLE
 
 ENTRY = "pai_runtime.pod.entry"
 
 _BASE = 0x400000
-"""Where it is in memory: all of it in one segment, which nobody writes."""
+"""The address of the only segment, which is read-only."""
 _HEADERS = struct.Struct("<16sHHIQQQIHHHHHH"), struct.Struct("<IIQQQQQQ")
 _EXECUTABLE, _NO_FLAGS, _VERSION = 2, 0, 1
 _LOAD, _STACK = 1, 0x6474E551
 _READ, _WRITE, _EXECUTE = 4, 2, 1
+_BLOCKED = sum(1 << number - 1 for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM))
+"""Those that end a task, until its supervisor listens; as the kernel writes a set of signals."""
 
 
-def launcher(search_path: Iterable[str] = (f"{PREFIX}/{SITE}", *SEARCH_PATH), entry: str = ENTRY) -> bytes:
-    """The program, for machines such as this one; raises `CannotBundle` for one that is not known."""
+def launcher(search_path: Iterable[str] = (f"{BUNDLE}/{SITE}", *SEARCH_PATH), entry: str = ENTRY) -> bytes:
+    """Return the launcher as an ELF program for this type of machine.
+
+    Raises `CannotBundle` if it is not supported.
+    """
     machine = platform.machine()
     if machine not in _MACHINES:
         raise CannotBundle(f"expected a machine of one of the kinds {', '.join(_MACHINES)}, found {machine}")
-    return launcher_for(machine, argv_of(f"{PREFIX}/{PROGRAM}", list(search_path), entry))
+    return launcher_for(machine, argv_of(f"{BUNDLE}/{PROGRAM}", list(search_path), entry))
 
 
 def launcher_for(machine: str, argv: Sequence[str]) -> bytes:
-    """The program that executes `argv` with its own arguments after that, on a kind of machines."""
+    """Return a program for a type of machine that executes `argv` followed by its own arguments."""
     number, code = _MACHINES[machine]
     message = f"pai-runtime: cannot execute {argv[0]}: is the volume of the pod mounted?\n"
     own = [f"{name}={value}" for name, value in OWN_VARIABLES.items()]
@@ -67,10 +75,18 @@ def _elf_headers(machine: int, size: int) -> bytes:
 
 
 def _x86_64(table: int, count: int, variables: Sequence[int], message: int, length: int) -> bytes:
-    """The machine code; at its start, the stack has argc, argv, NULL, the environment, NULL."""
+    """Return the machine code; at its start, the stack has argc, argv, NULL, the environment, NULL."""
     first, second = variables
     return b"".join(
         (
+            b"\x68" + _32(_BLOCKED),  # push _BLOCKED
+            b"\xbf" + _32(0),  # mov edi, SIG_BLOCK
+            b"\x48\x89\xe6",  # mov rsi, rsp: the set
+            b"\xba" + _32(0),  # mov edx, 0: the old one is not wanted
+            b"\x41\xba" + _32(8),  # mov r10d, the size of a set
+            b"\xb8" + _32(14),  # mov eax, rt_sigprocmask
+            b"\x0f\x05",  # syscall
+            b"\x58",  # pop rax
             b"\x4c\x8b\x04\x24",  # mov r8, [rsp]: argc
             b"\x4c\x8d\x4c\x24\x08",  # lea r9, [rsp+8]: argv
             b"\x4f\x8d\x14\xc1",  # lea r10, [r9+r8*8]: the NULL after argv
@@ -111,10 +127,19 @@ def _x86_64(table: int, count: int, variables: Sequence[int], message: int, leng
 
 
 def _aarch64(table: int, count: int, variables: Sequence[int], message: int, length: int) -> bytes:
-    """The same."""
+    """Return the machine code for ARM, with the same stack at its start as on x86-64."""
     first, second = variables
     return b"".join(
         (
+            _set(1, _BLOCKED),
+            _32(0xF81F0FE1),  # str x1, [sp, #-16]!
+            _set(0, 0),  # SIG_BLOCK
+            _32(0x910003E1),  # mov x1, sp: the set
+            _set(2, 0),  # the old one is not wanted
+            _set(3, 8),  # the size of a set
+            _set(8, 135),  # rt_sigprocmask
+            _32(0xD4000001),  # svc #0
+            _32(0x910043FF),  # add sp, sp, #16
             _32(0xF94003E8),  # ldr x8, [sp]: argc
             _32(0x910023E9),  # add x9, sp, #8: argv
             _32(0x8B080D2A),  # add x10, x9, x8, lsl #3: the NULL after argv
@@ -164,7 +189,7 @@ def _32(number: int) -> bytes:
 
 
 def _set(register: int, number: int) -> bytes:
-    """On ARM: movz and movk."""
+    """Encode loading a number into a register on ARM: movz and movk."""
     return _32(0xD2800000 | (number & 0xFFFF) << 5 | register) + _32(
         0xF2A00000 | number >> 16 << 5 | register
     )
@@ -174,4 +199,4 @@ _MACHINES: dict[str, tuple[int, Callable[[int, int, Sequence[int], int, int], by
     "x86_64": (62, _x86_64),
     "aarch64": (183, _aarch64),
 }
-"""By what `platform.machine` says: the number in ELF files, and what makes the code."""
+"""The supported machines, as `platform.machine` names them: number in ELF files, code generator."""

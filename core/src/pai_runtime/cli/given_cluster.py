@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from pai_runtime.cli.policy import given_host
 from pai_runtime.engines.cluster import Cluster
 from pai_runtime.engines.finding import open_cluster
+from pai_runtime.host.policies_in_force import given_host
 
 
 def given_cluster(name: str, policy: Path | None = None) -> Cluster:
