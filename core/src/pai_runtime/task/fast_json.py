@@ -26,7 +26,7 @@ class _Settings:
     """What the C scanner asks its decoder for."""
 
     strict = True
-    object_hook = object_pairs_hook = None
+    object_hook = object_pairs_hook = array_hook = None  # the last is asked for since Python 3.15
     parse_int = int
 
     @staticmethod
