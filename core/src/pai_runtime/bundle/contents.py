@@ -1,4 +1,4 @@
-"""What is in a bundle, as its file ``bundle.json`` says."""
+"""The content of ``bundle.json``, which describes a bundle."""
 
 import hashlib
 import os
@@ -9,19 +9,19 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from pai_runtime.bundle.distributions import Bundled
+from pai_runtime.bundle.distributions import Bundled, bundled_plugins
 from pai_runtime.bundle.files import files_below
 from pai_runtime.bundle.interpreter import STANDARD_LIBRARY
 from pai_runtime.bundle.site import SITE
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.host import Host
-from pai_runtime.task.bundle import PREFIX
+from pai_runtime.task.paths import BUNDLE
 
 
 def contents(target: Path, host: Host, distributions: Iterable[Bundled]) -> dict[str, Any]:
-    """Of the bundle in `target`: what it was made of, its size in bytes by part, and its digest.
+    """Return the description of the bundle in `target`: its parts, their sizes in bytes, and its digest.
 
-    The digest is over all files, their modes and links, and tells one bundle from another.
+    The digest covers all files, their modes and links, and so identifies the bundle.
     """
     hashes, sizes = hashlib.sha256(), Counter[str]()
     for path in files_below(target):
@@ -32,12 +32,12 @@ def contents(target: Path, host: Host, distributions: Iterable[Bundled]) -> dict
         sizes[_part(name)] += len(data)
     return {
         "digest": f"sha256:{hashes.hexdigest()}",
-        "prefix": PREFIX,
+        "prefix": BUNDLE,
         "machine": platform.machine(),
         "libc": os.confstr("CS_GNU_LIBC_VERSION"),
         "python": platform.python_version(),
         "policies": list(host.policy_files),
-        "plugins": [_plugin(plugin) for plugin in host.usable],
+        "plugins": [_plugin(plugin) for plugin in bundled_plugins(host)],
         "distributions": {each.code.distribution: each.code.version for each in distributions},
         "size": sum(sizes.values()),
         "sizes": dict(sorted(sizes.items())),
@@ -54,7 +54,7 @@ def _plugin(plugin: Plugin) -> dict[str, Any]:
 
 
 def _part(name: str) -> str:
-    """The part of the bundle that a file belongs to; of what is installed, each package."""
+    """Return the part of the bundle that a file belongs to; installed files are divided by package."""
     top, _, rest = name.partition("/")
     if name.startswith(f"{STANDARD_LIBRARY}/"):
         return STANDARD_LIBRARY

@@ -1,10 +1,11 @@
-"""Programs of this machine that allowed plugins need in tasks: OpenSSH and git, in a bundle.
+"""Programs of this machine that allowed plugins need in tasks, in a bundle: OpenSSH and git.
 
 A set of them has a directory of its own. In its ``libexec`` are the programs, in its ``bin`` a script for
 each that starts it with no library, module or locale of the image.
 """
 
 import shutil
+import ssl
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,16 +14,17 @@ from pai_runtime.bundle.elf import is_elf
 from pai_runtime.bundle.errors import CannotBundle
 from pai_runtime.bundle.files import copy_file, files_below, write_file
 from pai_runtime.bundle.libraries import Libraries
-from pai_runtime.task.bundle import BUNDLED_CERTIFICATES, CERTIFICATES, OBEYED_NAMES, PREFIX
+from pai_runtime.task.bundle import OBEYED_NAMES
+from pai_runtime.task.paths import BUNDLE, BUNDLED_CERTIFICATES, CERTIFICATES, TOOLS
 
 _FOLDERS = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/lib/openssh:/usr/lib/git-core"
 _GIT_CORE, _GIT_TEMPLATES = Path("/usr/lib/git-core"), Path("/usr/share/git-core/templates")
 
 _NSS_WRAPPER = "libnss_wrapper.so"
-"""Gives a program users and groups of files that variables name, whatever the image knows."""
+"""The library that gives a program users and groups from files that variables name."""
 
 _PRIVSEP_FOLDER = b"/run/sshd\0", b"/usr\0sshd\0"
-"""What sshd needs as root: a directory of root's that nobody else can write, and how it is replaced.
+"""The directory that sshd as root needs, which nobody else can write to, and its replacement.
 
 An image need not have the first, and may be read-only; the second is above the bundle. The last part stays,
 because it is the name of sshd's user, too.
@@ -33,7 +35,7 @@ _LOADERS = (
     *("ORIGIN_PATH", "PREFER_MAP_32BIT_EXEC", "PRELOAD", "PROFILE", "PROFILE_OUTPUT", "SHOW_AUXV"),
     *("TRACE_LOADED_OBJECTS", "TRACE_PRELINKING", "USE_LOAD_BIAS", "VERBOSE", "WARN"),
 )
-"""What the dynamic loader heeds, each after ``LD_``: all that ld.so(8) has."""
+"""Variables of the dynamic loader, without ``LD_``: all those in ld.so(8)."""
 
 # Busybox's shell, because bash would warn of every locale that the image does not have.
 _SCRIPT = """\
@@ -45,7 +47,7 @@ export LC_ALL=C.UTF-8 OPENSSL_CONF=/dev/null
 """
 
 _GIT_SETTINGS = f"""\
-export GIT_EXEC_PATH={PREFIX}/git/libexec GIT_TEMPLATE_DIR={PREFIX}/git/templates
+export GIT_EXEC_PATH={BUNDLE}/git/libexec GIT_TEMPLATE_DIR={BUNDLE}/git/templates
 for file in {" ".join(CERTIFICATES)} {BUNDLED_CERTIFICATES}; do
     [ ! -e $file ] || break
 done
@@ -55,9 +57,10 @@ done
 
 @dataclass(frozen=True)
 class ProgramSet:
-    """Programs that belong together, and their `helpers` as far as this machine's version has them.
+    """A set of programs that belong together, with the `helpers` that this machine's version has.
 
-    Symbols of the libraries `preloaded` come first in all of them. `settings` are lines of the scripts.
+    Symbols of the libraries `preloaded` take precedence in all of them. `settings` are lines of their
+    scripts.
     """
 
     name: str
@@ -69,7 +72,7 @@ class ProgramSet:
 
     @property
     def missing(self) -> list[str]:
-        """What this machine does not have of them."""
+        """The names of programs and libraries of the set that this machine does not have."""
         programs = [name for name in self.programs if _found(name) is None]
         return [*programs, *(name for name in self.preloaded if not any(Path("/usr/lib").glob(f"*/{name}")))]
 
@@ -89,9 +92,9 @@ _GIT = ProgramSet(
 def add_programs(
     target: Path, asked: Iterable[str], libraries: Libraries, say: Callable[[str], None]
 ) -> None:
-    """Copy the sets with a program that is `asked` for, as manifests name them.
+    """Copy the sets that contain a program `asked` for by a manifest.
 
-    Says which of them this machine does not have. Raises `CannotBundle`.
+    Reports sets that this machine does not have. Raises `CannotBundle`.
     """
     names = {name for program in asked for name in program.split()[:1]}
     for each in (_SSH, _GIT):
@@ -115,7 +118,7 @@ def _add_set(target: Path, each: ProgramSet, libraries: Libraries) -> None:
     names = [*OBEYED_NAMES, *(f"LD_{name}" for name in _LOADERS)]
     for name in each.programs:
         script = _SCRIPT.format(
-            prefix=PREFIX, folder=each.name, name=name, names=" ".join(names), settings=each.settings
+            prefix=BUNDLE, folder=each.name, name=name, names=" ".join(names), settings=each.settings
         )
         write_file(target / each.name / "bin" / name, script.encode(), 0o755)
 
@@ -133,11 +136,11 @@ def _move_privsep_folder(libexec: Path) -> None:
 
 
 def _add_git_core(folder: Path) -> None:
-    """What git itself starts in order to clone, and what it makes repositories of."""
+    """Add the programs that git starts for a clone, and its templates for repositories."""
     (folder / "libexec/git-remote-https").symlink_to("git-remote-http")
     for name in ("git-sh-setup", "git-sh-i18n", "git-submodule"):  # the image may have no shell
         _, _, script = (_GIT_CORE / name).read_bytes().partition(b"\n")
-        write_file(folder / "libexec" / name, f"#!{PREFIX}/applets/sh\n".encode() + script, 0o755)
+        write_file(folder / "libexec" / name, f"#!{TOOLS}/sh\n".encode() + script, 0o755)
     for path in files_below(_GIT_TEMPLATES):
         copy_file(path, folder / "templates" / path.relative_to(_GIT_TEMPLATES))
 
@@ -145,3 +148,12 @@ def _add_git_core(folder: Path) -> None:
 def _found(name: str) -> Path | None:
     found = shutil.which(name, path=_FOLDERS)
     return Path(found) if found and is_elf(Path(found)) else None
+
+
+def add_certificates(target: Path) -> None:
+    """Copy this machine's CA certificates, for images that have none; raises `CannotBundle`."""
+    places = [ssl.get_default_verify_paths().cafile, *CERTIFICATES]
+    found = next((Path(place) for place in places if place and Path(place).is_file()), None)
+    if found is None:
+        raise CannotBundle("this machine has no CA certificates; on Debian: apt-get install ca-certificates")
+    copy_file(found, target / BUNDLED_CERTIFICATES.removeprefix(f"{BUNDLE}/"))

@@ -1,14 +1,14 @@
-"""A job that is to run on a cluster."""
+"""A job that is to run on a cluster, with its plans."""
 
 import argparse
 from pathlib import Path
 
 from pai_runtime.cli.overrides import given_overrides
-from pai_runtime.cli.policy import given_host
 from pai_runtime.cli.user import user_name
 from pai_runtime.document.problems import Problems
 from pai_runtime.engines.cluster import Cluster, ClusterRequest, NewClusterRun
 from pai_runtime.engines.code import Code, find_code
+from pai_runtime.host.policies_in_force import given_host
 from pai_runtime.job.model import Job
 from pai_runtime.plan.definitions import JobDefinitions
 from pai_runtime.plan.environment import Placement, TaskName
@@ -17,10 +17,10 @@ from pai_runtime.task.plan import Plan
 
 
 class ClusterJob:
-    """A job, the run of it that the command line asks for, and the plans of all its tasks.
+    """A job, its new run as the command line requests it, and the plans of all its tasks.
 
-    What is wrong is reported in `problems`; raises `InvalidInput` with it if there are errors, and
-    `CannotRun`. A plugin that is not installed here may be in the cluster's runtime image.
+    Faults are added to `problems`; raises `InvalidInput` if one is an error, and `CannotRun`. A plugin that
+    is not installed here may be in the cluster's runtime image.
     """
 
     job: Job

@@ -1,25 +1,25 @@
-"""``pai-runtime plan``: what each task will do."""
+"""``pai-runtime plan``: shows what each task will do."""
 
 import argparse
 
-from pai_runtime.cli import CANNOT_RUN, INVALID
 from pai_runtime.cli.arguments import add_job, add_json, add_policy, task_name
 from pai_runtime.cli.chosen_tasks import NoSuchTask, chosen_tasks
 from pai_runtime.cli.overrides import add_overrides, given_overrides
-from pai_runtime.cli.policy import given_host
 from pai_runtime.cli.user import user_name
 from pai_runtime.document.problems import InvalidInput, Problems
 from pai_runtime.engines.local.placement import example_placement
+from pai_runtime.host.policies_in_force import given_host
 from pai_runtime.plan.build import Planner
 from pai_runtime.plan.definitions import JobDefinitions
 from pai_runtime.plan.planning import JobFiles, plan_job
 from pai_runtime.plan.show import plan_lines
+from pai_runtime.task.exit_codes import CANNOT_RUN, INVALID
 from pai_runtime.task.plan import Plan, plans_to_json
 from pai_runtime.terminal.output import report_problems, say, write_json, write_lines
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
+    """Add the arguments of the command."""
     add_job(parser)
     add_overrides(parser)
     add_policy(parser)
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Exit status 0, or 1 if there is no plan."""
+    """Return exit status 0; 1 if there is no plan; 2 if there is no such task."""
     host, problems, user = given_host(args.policy), Problems(), user_name()
     try:
         definitions = JobDefinitions(host, args.job)
@@ -55,7 +55,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _groups(planner: Planner, args: argparse.Namespace) -> list[tuple[int, Plan]]:
-    """The requested plans, each with the number of tasks that it stands for."""
+    """Return the requested plans, each with the number of tasks that it stands for."""
     if args.json or args.task:
         only = chosen_tasks(planner.job, [args.task]) if args.task else []
         return [(1, plan) for plan in planner.plans(*only).values()]

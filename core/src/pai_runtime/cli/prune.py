@@ -1,4 +1,4 @@
-"""``pai-runtime prune``: remove runs in ``.pai-runs``, or one's own on a cluster, that are old."""
+"""``pai-runtime prune``: removes old runs in ``.pai-runs``, or one's own old runs on a cluster."""
 
 import argparse
 import contextlib
@@ -6,20 +6,20 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from pai_runtime.cli import CANNOT_RUN
 from pai_runtime.cli.arguments import add_on, time_span
 from pai_runtime.cli.found_run import find_run
 from pai_runtime.cli.given_run import NotThere
 from pai_runtime.cli.removing import remove, remove_on_cluster
 from pai_runtime.document.amounts import counted, size_text
-from pai_runtime.runs.cannot_remove import CannotRemove
+from pai_runtime.runs.errors import CannotRemove
 from pai_runtime.runs.names import has_traces, run_folders
 from pai_runtime.runs.state import RUN, Run, Unreadable
+from pai_runtime.task.exit_codes import CANNOT_RUN
 from pai_runtime.terminal.output import say, write_lines
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
+    """Add the arguments of the command."""
     parser.add_argument(
         "--older-than",
         type=time_span,
@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Exit status 0, or 2 if one of them cannot be removed; all others are. Runs that have not ended stay."""
+    """Return exit status 0, or 2 if a run cannot be removed; all others that ended before the time are."""
     if args.on is not None:
         return _prune_on_cluster(args.on, time.time() - args.older_than)
     status, removed, total = 0, 0, 0
@@ -49,11 +49,11 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _prune_on_cluster(on: str, moment: float) -> int:
+    from pai_runtime.cli.given_cluster import given_cluster  # noqa: PLC0415 - as above
     from pai_runtime.cli.user import user_name  # noqa: PLC0415 - local runs need none
-    from pai_runtime.engines.finding import open_cluster  # noqa: PLC0415 - as above
 
     status, removed, user = 0, 0, user_name()
-    for reader, run in open_cluster(on).runs():
+    for reader, run in given_cluster(on).runs():
         if isinstance(run, Unreadable) or run.user != user or not run.over or (run.ended or moment) >= moment:
             continue
         if remove_on_cluster(reader, on):
@@ -65,7 +65,7 @@ def _prune_on_cluster(on: str, moment: float) -> int:
 
 
 def _ended_before(moment: float) -> Iterator[Path]:
-    """The runs that ended before a time, or were abandoned: then, when they were last written to."""
+    """Yield the directories of runs that ended before a time; of abandoned ones, the last change counts."""
     for folder in run_folders():
         with contextlib.suppress(OSError):  # somebody else is removing it, or may alone look into it
             ended = _ended(folder)
@@ -74,7 +74,7 @@ def _ended_before(moment: float) -> Iterator[Path]:
 
 
 def _ended(folder: Path) -> float | None:
-    """When the run in a directory ended, as far as is known; None if it has not, or is none."""
+    """Return when the run in a directory ended, as far as known; None if it has not, or is not a run."""
     run = find_run(folder).run
     if isinstance(run, Run):
         if not run.over:

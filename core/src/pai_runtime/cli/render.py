@@ -1,24 +1,24 @@
-"""``pai-runtime render``: what a job is on a cluster, for ``kubectl apply`` and GitOps."""
+"""``pai-runtime render``: shows a job as objects of a cluster, for ``kubectl apply`` and GitOps."""
 
 import argparse
 import os
 from pathlib import Path
 
-from pai_runtime.cli import CANNOT_RUN, INVALID
 from pai_runtime.cli.arguments import add_code, add_job, add_on, add_policy
 from pai_runtime.cli.cluster_job import ClusterJob
+from pai_runtime.cli.given_cluster import given_cluster
 from pai_runtime.cli.manifest_text import manifest_text
 from pai_runtime.cli.overrides import add_overrides
 from pai_runtime.document.problems import InvalidInput, Problems
 from pai_runtime.engines.cluster import Manifests
-from pai_runtime.engines.finding import open_cluster
 from pai_runtime.job.secrets import secret_values
-from pai_runtime.runs.cannot_run import CannotRun
+from pai_runtime.runs.errors import CannotRun
+from pai_runtime.task.exit_codes import CANNOT_RUN, INVALID
 from pai_runtime.terminal.output import report_problems, say, write_lines
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
+    """Add the arguments of the command."""
     add_job(parser)
     add_overrides(parser)
     add_policy(parser)
@@ -36,9 +36,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Exit status 0; 1 if the job is invalid or this cluster cannot run it; 2 for a file that exists."""
+    """Return exit status 0; 1 if the job is invalid or this cluster cannot run it; 2 for an existing file."""
     problems = Problems()
-    cluster = open_cluster(args.on)
+    cluster = given_cluster(args.on, args.policy)
     try:
         job = ClusterJob(args.job, args, cluster, problems)
         job.run.check(job.plans, problems, ask=False)
@@ -68,7 +68,7 @@ def _names(manifests: Manifests) -> str:
 
 
 def _write_new(path: Path, text: str) -> None:
-    """Write a file that did not exist; raises OSError, and then there is none."""
+    """Write a new file. Raises OSError, and leave no file then."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         with os.fdopen(fd, "w", encoding="ascii") as file:

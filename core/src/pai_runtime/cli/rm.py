@@ -1,27 +1,27 @@
-"""``pai-runtime rm``: remove runs that have ended, with all that they have left."""
+"""``pai-runtime rm``: removes runs that have ended, with all that they have left."""
 
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from pai_runtime.cli import CANNOT_RUN
 from pai_runtime.cli.arguments import RUN_HELP, add_on
 from pai_runtime.cli.given_run import NotThere, reader_on_cluster
 from pai_runtime.cli.removing import remove, remove_on_cluster
 from pai_runtime.document.amounts import size_text
-from pai_runtime.runs.cannot_remove import CannotRemove
+from pai_runtime.runs.errors import CannotRemove
 from pai_runtime.runs.names import LATEST, NoSuchRun, named_run
+from pai_runtime.task.exit_codes import CANNOT_RUN
 from pai_runtime.terminal.output import say, write_lines
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
+    """Add the arguments of the command."""
     parser.add_argument("runs", nargs="+", metavar="RUN", help=RUN_HELP)
     add_on(parser, "the runs are on the cluster of this engine profile (engines.yaml)")
 
 
 def main(args: argparse.Namespace) -> int:
-    """Exit status 0, or 2 if one of them is no run, has not ended, or cannot be removed; all others are."""
+    """Return exit status 0, or 2 if one is not a run, has not ended, or cannot be removed; all others are."""
     if args.on is not None:
         return _remove_on_cluster(args.runs, args.on)
     status = 0

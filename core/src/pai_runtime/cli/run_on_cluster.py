@@ -1,19 +1,19 @@
-"""``pai-runtime run --on``: submit a job to a cluster, and follow it."""
+"""``pai-runtime run --on``: submits a job to a cluster, and follows it."""
 
 import argparse
 
-from pai_runtime.cli import CANNOT_RUN
 from pai_runtime.cli.beforehand import refused, short_secrets
 from pai_runtime.cli.cluster_job import ClusterJob
+from pai_runtime.cli.given_cluster import given_cluster
 from pai_runtime.document.amounts import counted
 from pai_runtime.document.problems import InvalidInput, Problems
 from pai_runtime.engines.cluster import Cluster, ClusterError
 from pai_runtime.engines.code import check_code
-from pai_runtime.engines.finding import open_cluster
 from pai_runtime.engines.local.run_folder import RunFolder
 from pai_runtime.job.secrets import secret_values
-from pai_runtime.runs.cannot_run import CannotRun, MayBeLeft
+from pai_runtime.runs.errors import CannotRun, MayBeLeft
 from pai_runtime.runs.summary import summarise
+from pai_runtime.task.exit_codes import CANNOT_RUN, INTERRUPTED
 from pai_runtime.terminal.output import report_problems, say, write_lines
 from pai_runtime.terminal.summary import summary_lines
 from pai_runtime.terminal.view import choose_view
@@ -28,19 +28,18 @@ _NOT_THERE = {
     "storage": "the storages of a cluster are in its engine profile",
     "storage_config": "the storages of a cluster are in its engine profile",
 }
-"""Options that are for this machine only, and what to use instead."""
-_INTERRUPTED = 130
+"""Options for local runs only, with what to use instead."""
 
 
 def run_on_cluster(args: argparse.Namespace) -> int:
-    """Exit status: the job's; 130 after Ctrl-C; 2 if it cannot be submitted, or not be followed."""
+    """Return the job's exit status; 130 after Ctrl-C; 2 if it cannot be submitted, or not be followed."""
     if not_there := [name for name in _NOT_THERE if getattr(args, name)]:
         for name in not_there:
             say(f"--{name.replace('_', '-')} cannot be combined with --on: {_NOT_THERE[name]}")
         say("nothing was submitted")
         return CANNOT_RUN
     try:
-        cluster = open_cluster(args.on)
+        cluster = given_cluster(args.on, args.policy)
         job = _checked(args, cluster)
         if args.dry_run:
             tasks = counted(len(job.plans), "task", "tasks")
@@ -55,14 +54,17 @@ def run_on_cluster(args: argparse.Namespace) -> int:
             raise
     except MayBeLeft as error:
         say(f"{error}")
-        return _INTERRUPTED if error.interrupted else CANNOT_RUN
+        return INTERRUPTED if error.interrupted else CANNOT_RUN
     except (InvalidInput, CannotRun, ClusterError) as error:
         return refused(error, "nothing was submitted")
     return _detached(cluster, name) if args.detach else _followed(args, cluster, job.job.name, name)
 
 
 def _checked(args: argparse.Namespace, cluster: Cluster) -> ClusterJob:
-    """The job, once this cluster can run it; raises `InvalidInput`, `CannotRun`, `ClusterError`."""
+    """Return the job after checking that this cluster can run it.
+
+    Raises `InvalidInput`, `CannotRun`, `ClusterError`.
+    """
     problems = Problems()
     job = ClusterJob(args.job, args, cluster, problems)
     job.run.check(job.plans, problems)
@@ -76,7 +78,7 @@ def _checked(args: argparse.Namespace, cluster: Cluster) -> ClusterJob:
 
 
 def _detached(cluster: Cluster, name: str) -> int:
-    """Standard output is the name of the run alone, for scripts."""
+    """Print the name of the run alone to standard output, for scripts."""
     reader = cluster.open_run(name)
     say(f"to follow it: {command_for(reader, 'logs', '-f')}; to stop it: {command_for(reader, 'stop')}")
     write_lines([name])

@@ -1,20 +1,20 @@
-"""``pai-runtime stop``: cancel a run, from any terminal."""
+"""``pai-runtime stop``: cancels a run, from any terminal."""
 
 import argparse
 
-from pai_runtime.cli import CANNOT_RUN
 from pai_runtime.cli.arguments import add_run
 from pai_runtime.cli.given_run import NotThere, given_run
+from pai_runtime.task.exit_codes import CANNOT_RUN
 from pai_runtime.terminal.output import say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
+    """Add the arguments of the command."""
     add_run(parser)
 
 
 def main(args: argparse.Namespace) -> int:
-    """Exit status 0, also for a run that has ended; 2 if there is no such run, or it cannot be stopped."""
+    """Return exit status 0, also for a run that has ended; 2 if there is none, or it cannot be stopped."""
     try:
         reader, run = given_run(args.run, args.on)
     except NotThere as error:

@@ -1,14 +1,12 @@
-"""``pai-runtime validate``: every problem of a job file at once."""
+"""``pai-runtime validate``: reports every problem of job files at once."""
 
 import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from pai_runtime.cli import CANNOT_RUN, INVALID
 from pai_runtime.cli.arguments import add_jobs, add_json, add_on, add_policy
 from pai_runtime.cli.overrides import add_overrides, given_overrides
-from pai_runtime.cli.policy import given_host
 from pai_runtime.cli.user import user_name
 from pai_runtime.document.amounts import counted
 from pai_runtime.document.document import read_document
@@ -16,17 +14,19 @@ from pai_runtime.document.problems import MOST_SHOWN, Problem, Problems, errors
 from pai_runtime.document.value import Value
 from pai_runtime.engines.code import find_code
 from pai_runtime.engines.local.placement import example_placement
+from pai_runtime.host.policies_in_force import given_host
 from pai_runtime.job.openpai import check_for_openpai
 from pai_runtime.job.secrets import masks
 from pai_runtime.plan.definitions import JobDefinitions
 from pai_runtime.plan.planning import JobFiles, plan_job
-from pai_runtime.runs.cannot_run import CannotRun
+from pai_runtime.runs.errors import CannotRun
+from pai_runtime.task.exit_codes import CANNOT_RUN, INVALID
 from pai_runtime.task.record import replace
 from pai_runtime.terminal.output import report, report_problems, say, write_json, write_lines
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
+    """Add the arguments of the command."""
     add_jobs(parser)
     add_overrides(parser)
     add_policy(parser)
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Exit status 0 if all jobs are valid, 1 if one is not."""
+    """Return exit status 0 if all jobs are valid, 1 if one is not, 2 for options that exclude each other."""
     if args.platform and args.on is not None:
         say("--for and --on cannot be used together")
         return CANNOT_RUN
@@ -66,12 +66,12 @@ def main(args: argparse.Namespace) -> int:
 
 
 def stricter(problem: Problem) -> Problem:
-    """The problem as ``--strict`` takes it."""
+    """Return a problem as ``--strict`` treats it: a warning becomes an error."""
     return replace(problem, severity="error") if problem.severity == "warning" else problem
 
 
 def validity(problems: Sequence[Problem]) -> dict[str, Any]:
-    """What is printed as JSON of what has these problems."""
+    """Return the JSON object about something with these problems."""
     shown = [problem.to_json() for problem in problems[:MOST_SHOWN]]
     more = {"more": len(problems) - MOST_SHOWN} if len(problems) > MOST_SHOWN else {}
     return {"valid": not errors(problems), "problems": shown, **more}
@@ -86,7 +86,7 @@ def _report(job: Path, problems: Sequence[Problem]) -> None:
 
 
 def _here(args: argparse.Namespace) -> Callable[[Path], Sequence[Problem]]:
-    """What checks a job file for whatever machine."""
+    """Return a function that checks a job file independently of where it will run."""
     host, user = given_host(args.policy), user_name()
 
     def checked(job: Path) -> Sequence[Problem]:
@@ -107,11 +107,14 @@ def _here(args: argparse.Namespace) -> Callable[[Path], Sequence[Problem]]:
 
 
 def _on_cluster(args: argparse.Namespace) -> Callable[[Path], Sequence[Problem]]:
-    """What checks a job file for a cluster; it raises `ClusterError` where that cannot be asked."""
-    from pai_runtime.cli.cluster_job import ClusterJob  # noqa: PLC0415 - not without a cluster
-    from pai_runtime.engines.finding import open_cluster  # noqa: PLC0415 - as above
+    """Return a function that checks a job file for a cluster.
 
-    cluster = open_cluster(args.on)
+    It raises `ClusterError` if that cannot be asked.
+    """
+    from pai_runtime.cli.cluster_job import ClusterJob  # noqa: PLC0415 - not without a cluster
+    from pai_runtime.cli.given_cluster import given_cluster  # noqa: PLC0415 - as above
+
+    cluster = given_cluster(args.on, args.policy)
 
     def checked(path: Path) -> Sequence[Problem]:
         problems = Problems()

@@ -1,4 +1,4 @@
-"""Checking a plugin against its manifest: its examples, hooks and contributions."""
+"""A check of a plugin against its manifest: its examples, hooks and contributions."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,6 +11,7 @@ from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.host import Host, check_parameters
 from pai_runtime.host.planning import Answer, Question, ask
 from pai_runtime.plugin import Task, Use
+from pai_runtime.task.paths import VOLUME
 
 _TASK = Task(
     job="example",
@@ -18,14 +19,14 @@ _TASK = Task(
     index=0,
     instances={"worker": 1},
     ports={"ssh": (15000,), "http": (15001,)},
-    folder=Path("/usr/local/pai"),
+    folder=Path(VOLUME),
     user="me",
     run="example",
 )
 
 
 def manifest_mismatches(host: Host, plugin: Plugin) -> Iterator[str]:
-    """All in which an allowed plugin, which is imported for it, differs from its manifest."""
+    """Yield every difference between an allowed plugin, which is imported, and its manifest."""
     examples = plugin.manifest.parameters.get("examples", ())
     file = str(plugin.location)
     for number, example in enumerate(examples):

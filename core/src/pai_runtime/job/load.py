@@ -1,11 +1,11 @@
-"""Reading a job file: every problem of it at once."""
+"""Loading of a job file, with all of its problems at once."""
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pai_runtime.document.document import read_document
-from pai_runtime.document.problems import InvalidInput, Position, Problem, Problems
+from pai_runtime.document.problems import InvalidInput, Position, Problems
 from pai_runtime.document.schemas import check_value, package_schema
 from pai_runtime.document.value import Value
 from pai_runtime.job.build import build_job, build_task
@@ -32,19 +32,19 @@ def load_job(
     overrides: Overrides = NO_OVERRIDES,
     open_definitions: "OpenDefinitions | None" = None,
 ) -> Job:
-    """The job in a file, or in a document that is read already.
+    """Load the job in a file, or in a document that has been read.
 
-    `secrets` is YAML, a mapping from names to values; it completes and overrides the job's own. From then on,
-    messages of `problems` hide what is secret. `open_definitions` opens what has the definitions that the job
-    requires; None, if there is nowhere to look for them. Raises `InvalidInput` for what is no document, or a
-    job that grows too large.
+    `secrets` is a YAML mapping from names to values; it completes and overrides the job's own. From then on,
+    messages of `problems` hide secrets. `open_definitions` opens the definitions that the job requires; None
+    if there is nowhere to look for them. Other faults are added to `problems`. Raises `InvalidInput` if the
+    file is not a document, or the job grows too large.
     """
     root = read_document(given) if isinstance(given, Path) else given
     if not isinstance(root.data, dict):
         message = "expected a job: a mapping that starts with protocolVersion: 2"
         raise InvalidInput([root.problem("not-a-mapping", message)])
     if "protocolVersion" not in root.data:
-        root = _of_version_2(root, problems)
+        root = plugins.in_version_2(root, problems)
     root = overridden(root, overrides, problems)
     job = build_job(root, _read_secrets(secrets), plugins, problems)
     if overrides.strict_callbacks:
@@ -60,22 +60,10 @@ def load_job(
     return _completed(job, _position(secrets) or in_job, plugins, problems)
 
 
-def _of_version_2(root: Value, problems: Problems) -> Value:
-    """A job of version 1 as one of version 2; any other document as it is. Raises `InvalidInput`."""
-    from pai_runtime.legacy.check import is_version_1  # noqa: PLC0415 - most jobs are of version 2
-    from pai_runtime.legacy.conversion import converted  # noqa: PLC0415 - as above
-
-    if not is_version_1(root.data):
-        return root
-    message = "a job of version 1, read as one of version 2; pai-runtime convert shows it as such"
-    problems.add(Problem("version-1", message, root.position, severity="note"))
-    return converted(root, problems).root
-
-
 def load_task(
     root: Value, name: str, role: str, secrets: Path | Value | None, plugins: JobPlugins, problems: Problems
 ) -> Job:
-    """The job called `name` of one task, which a document gives as commands and uses of plugins.
+    """Load one task as a job, from a document with only its commands and uses of plugins.
 
     `secrets` and what is raised: see `load_job`.
     """
@@ -94,7 +82,7 @@ def load_task(
 def _expanded(
     job: Job, open_definitions: "OpenDefinitions | None", plugins: JobPlugins, problems: Problems
 ) -> Job:
-    """The job with what it requires of what is not in its file."""
+    """Return the job with the definitions that it requires from outside its file."""
     names = [name for each in job.prerequisites.values() for name in each.require]
     names += [name for role in job.roles.values() for name, _ in role.names]
     if not job.aliases and not any(is_reference(name.text) or name.key == "name" for name in names):
@@ -105,7 +93,7 @@ def _expanded(
 
 
 def _completed(job: Job, secrets_at: Position, plugins: JobPlugins, problems: Problems) -> Job:
-    """The job with all that its references mean."""
+    """Resolve all references of a job, and return it with the uses of its roles."""
     check_size(job.secrets, secrets_at, problems)
     references = References(job, problems)
     if job.parameters:
@@ -116,7 +104,7 @@ def _completed(job: Job, secrets_at: Position, plugins: JobPlugins, problems: Pr
 
 
 def resolved(references: References, plugins: JobPlugins) -> Job:
-    """The job with what each of its roles uses and runs."""
+    """Return the job with the ordered uses and the command of each role."""
     job = references.job
     has_storages = job.storages or any(each.storages for each in job.prerequisites.values())
     storage_plugin = plugins.for_storages() if has_storages else ""
@@ -139,5 +127,5 @@ def _read_secrets(given: Path | Value | None) -> Mapping[str, Value]:
 
 
 def _position(given: Path | Value | None) -> Position | None:
-    """Where secrets are; None for those of the job itself."""
+    """Return the position of the secrets file; None if there is none."""
     return given.position if isinstance(given, Value) else Position(str(given)) if given else None

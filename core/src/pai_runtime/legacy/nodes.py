@@ -1,4 +1,4 @@
-"""Fields of a job of version 1, and the values that are made of them."""
+"""Fields of a job of version 1, and new values at their positions."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from pai_runtime.document.value import Node, Value
 
 
 def new_node(where: Node, content: Any) -> Node:
-    """A new value that stands where another one does; nodes in it stay where they are."""
+    """Return a new value at the position of another node; nodes inside it keep their own positions."""
     if isinstance(content, Node):
         return content
     children: dict[str | int, Node] = {}
@@ -27,7 +27,7 @@ def new_node(where: Node, content: Any) -> Node:
 
 
 def required(value: Value, key: str) -> Value:
-    """A field that the check has found."""
+    """Return a field that the check has found. Raises KeyError if it is missing after all."""
     found = value.get(key)
     if found is None:
         raise KeyError(key)
@@ -35,12 +35,12 @@ def required(value: Value, key: str) -> Value:
 
 
 def not_null(value: Value, key: str) -> Value | None:
-    """A field that is not null."""
+    """Return a field; None if it is missing or null."""
     found = value.get(key)
     return found if found and found.data is not None else None
 
 
 def items(value: Value, key: str) -> list[Value]:
-    """What is in a field, if it is a list."""
+    """Return the items of a field; empty if it is not a list."""
     found = value.get(key)
     return list(found.values()) if found and isinstance(found.data, list) else []

@@ -1,4 +1,4 @@
-"""A document as YAML in block style, with comments, as a person would write it."""
+"""Documents as YAML in block style with comments, as a person would write it."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,11 +15,11 @@ _WIDTH = 100
 _INDICATORS = tuple("-?:,[]{}#&*!|>'\"%@`")
 _NOT_PLAIN = re.compile(r":(\s|$)|\s#|^\s|\s$")
 _MOST_IN_KEY = 100
-"""A key in the line of its value must be short, in YAML."""
+"""Maximum length of a key on the line of its value; YAML allows no long one."""
 
 
 def yaml_lines(document: Mapping[str, Any], comments: Mapping[DocumentPath, Sequence[str]]) -> Iterator[str]:
-    """The lines of a document; each of the `comments` stands before what is at its path."""
+    """Yield the lines of a document; each of the `comments` precedes the value at its path."""
     yield from _mapping(document, (), 0, comments)
 
 
@@ -40,7 +40,7 @@ def _mapping(
 def _entry(
     start: str, value: Any, path: DocumentPath, indent: int, comments: Mapping[DocumentPath, Sequence[str]]
 ) -> Iterator[str]:
-    """A key or a dash, and its value."""
+    """Yield the lines of a key or a dash, and its value."""
     margin = " " * indent
     for text in comments.get(path, ()):
         lines = wrap(printable(text), _WIDTH, break_long_words=False, break_on_hyphens=False)
@@ -61,7 +61,7 @@ def _entry(
 
 
 def _after_dash(margin: str, lines: Iterator[str]) -> Iterator[str]:
-    """The lines of a mapping that is an item: the dash stands before its first key, after comments."""
+    """Yield the lines of a mapping that is an item, with the dash before its first key, after comments."""
     has_dash = False
     for line in lines:
         is_key = not has_dash and not line.lstrip().startswith("#")
@@ -70,7 +70,7 @@ def _after_dash(margin: str, lines: Iterator[str]) -> Iterator[str]:
 
 
 def _flow(value: Any) -> str:
-    """A scalar, or what is empty, in one line."""
+    """Format a scalar, or an empty container, on one line."""
     if isinstance(value, str) and _is_plain(value):
         return value
     if isinstance(value, str) and _is_seen(value):
@@ -85,7 +85,7 @@ def _is_plain(text: str) -> bool:
 
 
 def _is_block(text: str) -> bool:
-    """Whether it is of several lines that can be written as they are."""
+    """Return whether a text has several lines that a block can contain unchanged."""
     lines = text.removesuffix("\n").split("\n")
     if len(lines) == 1 or not lines[0].strip() or lines[0].startswith((" ", "\t")) or not lines[-1].strip():
         return False
@@ -93,5 +93,5 @@ def _is_block(text: str) -> bool:
 
 
 def _is_seen(text: str) -> bool:
-    """Whether it is shown as it is."""
+    """Return whether a text is printed as it is."""
     return printable(text) == text and "\t" not in text

@@ -1,4 +1,4 @@
-"""Making plans from the contributions of the uses."""
+"""Assembly of plans from the contributions of the uses."""
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -27,7 +27,7 @@ from pai_runtime.task.plan import (
     UseRecord,
     Variable,
 )
-from pai_runtime.task.record import record
+from pai_runtime.task.record import record, replace
 from pai_runtime.task.vocabulary import Event
 
 LEFT_OUT: Final = "it is left out, as its failurePolicy says"
@@ -40,12 +40,12 @@ _LIFECYCLE_HOOKS: Final[dict[Event, str]] = {
 }
 
 _UseAnswer = tuple[frozenset[str], Contribution] | PluginError
-"""The hooks that a plugin implements and what a use of it adds to one task, or what went wrong."""
+"""The hooks that a plugin implements with what a use of it adds to one task, or the error."""
 
 
 @record(frozen=True)
 class PlannedRole:
-    """A task role with what its tasks use, each with its plugin, and run."""
+    """A task role with its uses, each with its plugin, and its command."""
 
     role: TaskRole
     uses: tuple[tuple[JobUse, Plugin], ...]
@@ -55,7 +55,7 @@ class PlannedRole:
 def use_problem(
     use: JobUse, code: str, message: str, consequence: str | None, suggestion: str | None = None
 ) -> Problem:
-    """A problem with a use: a warning where the job goes on with a `consequence`, else an error."""
+    """Return a problem with a use: a warning if the job continues with a `consequence`, else an error."""
     return Problem(
         code,
         f"{message}; {consequence}" if consequence else message,
@@ -67,9 +67,9 @@ def use_problem(
 
 
 class Planner:
-    """Makes the plans of all tasks of a job in one placement.
+    """A planner for all tasks of a job in one placement.
 
-    What plugins do wrong is added to `problems`; the plans are of use only if there are no errors in them.
+    Errors of plugins are added to `problems`; the plans are valid only if there are none.
     """
 
     def __init__(
@@ -87,12 +87,16 @@ class Planner:
         self._warnings = problems.in_order
 
     def plans(self, *only: TaskName) -> dict[TaskName, Plan]:
-        """The plan of every task, or of some."""
+        """Return the plans of the tasks in `only`, or of all tasks."""
         answers = self._ask([self._task(name) for name in only or self._placement.places])
-        return {name: self._plan(name, own) for name, own in answers.items()}
+        return {name: self._draft(name, own).plan() for name, own in answers.items()}
+
+    def draft(self, name: TaskName) -> "Draft":
+        """What the plan of a task is made of, where not all is known yet when its plugins are asked."""
+        return self._draft(name, self._ask([self._task(name)])[name])
 
     def groups(self) -> list[tuple[int, Plan]]:
-        """Tasks that differ in nothing but index and ports: how many in a row, and the plan of the first."""
+        """Return groups of tasks that differ only in index and ports: their size and the first one's plan."""
         answers = self._ask([self._task(name) for name in self._placement.places])
         sizes: dict[TaskName, int] = {}
         first: TaskName | None = None
@@ -100,7 +104,7 @@ class Planner:
             if first is None or first[0] != name[0] or answers[first] != own:
                 first = name
             sizes[first] = sizes.get(first, 0) + 1
-        return [(size, self._plan(name, answers[name])) for name, size in sizes.items()]
+        return [(size, self._draft(name, answers[name]).plan()) for name, size in sizes.items()]
 
     def _task(self, name: TaskName) -> Task:
         place = self._placement.places[name]
@@ -117,7 +121,7 @@ class Planner:
         )
 
     def _ask(self, tasks: Collection[Task]) -> dict[TaskName, list[_UseAnswer]]:
-        """What each use of each task adds to its plan."""
+        """Return what each use adds to the plan of each task."""
         by_role: dict[str, list[Task]] = {}
         for task in tasks:
             by_role.setdefault(task.role, []).append(task)
@@ -132,9 +136,9 @@ class Planner:
                 answers[task.role, task.index].append(_for_task(answer, number))
         return answers
 
-    def _plan(self, name: TaskName, answers: Sequence[_UseAnswer]) -> Plan:
-        role, place = self._roles[name[0]], self._placement.places[name]
-        draft = _Draft(self._environment.own(role.role, name[1]))
+    def _draft(self, name: TaskName, answers: Sequence[_UseAnswer]) -> "Draft":
+        role = self._roles[name[0]]
+        draft = Draft(self._environment, role, name[1], self._instances)
         found: list[Problem] = []
         for (use, plugin), answer in zip(role.uses, answers, strict=True):
             if isinstance(answer, PluginError):
@@ -153,33 +157,13 @@ class Planner:
                 if fault := draft.add_mount(mount):
                     found.append(use_problem(use, "mount-conflict", fault, None))
         self._problems.add(*found)
-        draft.tell_folders(self._placement.storages)
-        warnings = [problem for problem in (*self._warnings, *found) if problem.severity == "warning"]
-        return Plan(
-            job=self.job.name,
-            role=role.role.name,
-            index=name[1],
-            folder=place.folder,
-            instances=self._instances,
-            ports=place.ports,
-            environment=tuple(draft.variables.values()),
-            uses=tuple(draft.uses),
-            steps=tuple(draft.steps),
-            services=tuple(draft.services),
-            mounts=tuple(draft.mounts),
-            exit_rules=tuple(draft.exit_rules),
-            permanent_codes=tuple(sorted(draft.permanent_codes)),
-            hold=self.job.hold,
-            gang=self.job.gang,
-            strict_callbacks=self.job.strict_callbacks,
-            command=role.command,
-            warnings=tuple(problem_lines(warnings)),
-            shared=self._environment.shared,
-            refused=self._host.refused,
-        )
+        draft.complete()
+        draft.warnings = [problem for problem in (*self._warnings, *found) if problem.severity == "warning"]
+        draft.refused = self._host.refused
+        return draft
 
     def _shown(self, text: str) -> str:
-        """What a plugin says, without secrets."""
+        """Return a plugin's text printable and without secrets."""
         return self._problems.mask(show(text))
 
     def _use(self, use: JobUse) -> Use:
@@ -211,52 +195,107 @@ class Planner:
         )
 
 
-class _Draft:
-    """What the uses of one task add up to, one after the other."""
+class Draft:
+    """What the uses of one task add up to, one after the other; `plan` makes its plan of it, once."""
 
-    def __init__(self, variables: Iterable[Variable]) -> None:
-        self.variables = {variable.name: variable for variable in variables}
+    def __init__(
+        self, environment: JobEnvironment, planned: PlannedRole, index: int, instances: Mapping[str, int]
+    ) -> None:
+        self.role, self.index = planned.role.name, index
+        self.place = environment.placement.places[self.role, index]
         self.uses: list[UseRecord] = []
-        self.steps: list[Step] = []
-        self.services: list[PlannedService] = []
-        self.mounts: list[PlannedMount] = []
-        self.exit_rules: list[PlannedRule] = []
-        self.permanent_codes: set[int] = set()
+        self.warnings: list[Problem] = []
+        self.refused: tuple[str, ...] = ()
+        self._environment = environment
+        self._command = planned.command
+        self._instances = instances
+        self._variables = {variable.name: variable for variable in environment.own(planned.role, index)}
+        self._steps: list[Step] = []
+        self._services: list[PlannedService] = []
+        self._mounts: list[PlannedMount] = []
+        self._exit_rules: list[PlannedRule] = []
+        self._permanent_codes: set[int] = set()
+
+    def plan(self, command: Command | None = None, variables: Iterable[Variable] = ()) -> Plan:
+        """The plan, whole. A command that is given stands for the job's; the variables come last."""
+        job = self._environment.job
+        return Plan(
+            job=job.name,
+            role=self.role,
+            index=self.index,
+            folder=self.place.folder,
+            instances=self._instances,
+            ports=self.place.ports,
+            environment=(*self._variables.values(), *self.place.variables, *variables),
+            uses=tuple(self.uses),
+            steps=tuple(self._steps),
+            services=tuple(self._services),
+            mounts=tuple(self._mounts),
+            exit_rules=tuple(self._exit_rules),
+            permanent_codes=tuple(sorted(self._permanent_codes)),
+            listed_codes=self._environment.placement.listed_codes,
+            hold=job.hold,
+            gang=job.gang,
+            strict_callbacks=job.strict_callbacks,
+            command=command or self._command,
+            warnings=tuple(problem_lines(self.warnings)),
+            shared=self._environment.shared,
+            refused=self.refused,
+        )
 
     def add(self, use: UseRecord, hooks: frozenset[str], contribution: Contribution) -> None:
-        """Add all that a use contributes but its mounts."""
+        """Add a use and its contribution, except for its mounts."""
         number = len(self.uses)
         self.uses.append(use)
         for name, value in contribution.environment.items():
-            self.variables[name] = Variable(name, value, use.name)
-        self.steps += _steps(use, hooks, contribution, number)
-        self.services += [PlannedService(number, service) for service in contribution.services]
-        self.exit_rules += [PlannedRule(number, rule) for rule in contribution.exit_rules]
-        self.permanent_codes.update(contribution.permanent_codes)
+            self._variables[name] = Variable(name, value, use.name)
+        self._steps += _steps(use, hooks, contribution, number)
+        self._services += [PlannedService(number, service) for service in contribution.services]
+        self._exit_rules += [PlannedRule(number, rule) for rule in contribution.exit_rules]
+        self._permanent_codes.update(contribution.permanent_codes)
 
     def add_mount(self, mount: Mount) -> str | None:
-        """Add a mount of the last use, unless another has asked for the same; the reason, if it cannot be."""
-        others = [(planned.mount, self.uses[planned.use]) for planned in self.mounts]
+        """Add a mount of the last use, unless it is a duplicate.
+
+        Returns the reason if it is not possible, else None.
+        """
+        others = [(planned.mount, self.uses[planned.use]) for planned in self._mounts]
         fault = conflict(mount, others)
         if fault is None and all(mount != other for other, _ in others):
-            self.mounts.append(PlannedMount(len(self.uses) - 1, mount))
+            self._mounts.append(PlannedMount(len(self.uses) - 1, mount))
         return fault
 
-    def tell_folders(self, storages: Collection[str]) -> None:
+    def complete(self) -> None:
+        """Take in what the place means for the storages, once all uses have been added."""
+        self._tell_folders(self._environment.placement.storages)
+        if self._environment.placement.optional_storages:
+            self._let_storages_be_missing()
+
+    def _tell_folders(self, storages: Collection[str]) -> None:
         """Tell the task which of its NFS exports are directories that its engine provides."""
         paths = [
             each.mount.path
-            for each in self.mounts
+            for each in self._mounts
             if each.mount.kind == "nfs" and each.mount.source in storages
         ]
         if paths:
-            self.variables[FOLDERS_VARIABLE] = Variable(FOLDERS_VARIABLE, "\n".join(paths), PLATFORM)
+            self._variables[FOLDERS_VARIABLE] = Variable(FOLDERS_VARIABLE, "\n".join(paths), PLATFORM)
+
+    def _let_storages_be_missing(self) -> None:
+        extras = self._environment.job.extras
+        strict = {extra.plugin for extra in extras if extra.value.get("failurePolicy") is not None}
+        optional = {each.use for each in self._mounts if self.uses[each.use].plugin not in strict}
+        for number in optional:
+            self.uses[number] = replace(self.uses[number], failure_policy="ignore")
+        self._steps = [
+            replace(step, failure_policy="ignore") if step.use in optional else step for step in self._steps
+        ]
 
 
 def _roles_by(
     key: Callable[[JobUse], Hashable], roles: Iterable[PlannedRole]
 ) -> Mapping[Hashable, tuple[str, ...]]:
-    """The task roles that have uses with each key, in the job's order."""
+    """Return the task roles, in the job's order, that have a use with each key."""
     found: dict[Hashable, dict[str, None]] = {}
     for each in roles:
         for use, _ in each.uses:
@@ -265,12 +304,12 @@ def _roles_by(
 
 
 def _key(use: JobUse) -> Hashable:
-    """What a use has in common with the same one of other roles only."""
+    """Return a key that identifies the same use in several roles."""
     return use.plugin, use.name, use.position, use.field
 
 
 def _for_task(answer: Answer | PluginError, number: int) -> _UseAnswer:
-    """What a use adds to one of the tasks that were asked for."""
+    """Return what a use adds to the task with this number in the question."""
     if isinstance(answer, PluginError):
         return answer
     contribution = answer.contributions[number]

@@ -1,4 +1,4 @@
-"""A small client of the Kubernetes API: reading one object, with what a pod has to log in.
+"""A small client of the Kubernetes API, which reads one object with a pod's credentials.
 
 The official client does the same, and its import takes some ten times as long (``./dev bench kubernetes``).
 """
@@ -6,17 +6,17 @@ The official client does the same, and its import takes some ten times as long (
 from __future__ import annotations
 
 import ssl
-from http.client import HTTPConnection, HTTPException, HTTPSConnection, responses
+from contextlib import closing
+from http.client import responses
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from pai_runtime.document.printable import printable
 from pai_runtime.network.answer import NoAnswer
+from pai_runtime.network.client import Bounds, Client, HttpRequest
 from pai_runtime.network.tls import client_context
-from pai_runtime.pod.http_get import get
 from pai_runtime.task import fast_json
-from pai_runtime.task.record import record
 from pai_runtime.task.regular_file import open_regular
 
 if TYPE_CHECKING:
@@ -25,22 +25,22 @@ if TYPE_CHECKING:
     from pai_runtime.network.answer import Answer
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-"""Where Kubernetes mounts the token of a pod's service account, and the CA certificate of the API server."""
+"""The directory with the token of a pod's service account and the API server's CA certificate."""
 
 MOST_BYTES = 32 << 20
-"""Of an object: by default, etcd keeps none of more than 1.5 MiB."""
+"""Maximum size of an object; by default, etcd keeps none of more than 1.5 MiB."""
 
 _MOST_OF_TOKEN = 1 << 16
 _MOST_SAID = 300
 _MOST_CONTAINERS = 1000
-"""Objects and lists in a Status."""
+"""Maximum number of objects and lists in a Status."""
 
 
 class ApiError(Exception):
-    """No object came.
+    """The exception for an object that could not be read.
 
-    `status`: of the answer, 0 if none came. `permanent`: another try would end the same way; else `pause` is
-    how many seconds the server asks to wait before it.
+    `status` is that of the answer, 0 without one. `permanent` means that a retry is useless; otherwise
+    `pause` is how many seconds the server asks to wait before it.
     """
 
     def __init__(self, message: str, *, status: int = 0, permanent: bool = True, pause: float = 0) -> None:
@@ -56,11 +56,11 @@ def get_object(
     left: Callable[[], float],
     service_account: Path = SERVICE_ACCOUNT,
 ) -> bytes:
-    """The JSON of the object at a path of the API, which is not looked into; raises `ApiError`.
+    """Return the JSON of the object at a path of the API, unparsed. Raises `ApiError`.
 
-    With a token in the folder `service_account`, it is asked for at ``KUBERNETES_SERVICE_HOST``, else without
-    any login at ``KUBE_APISERVER_ADDRESS``. Token and certificates are read anew each time: they rotate.
-    `left` gives the seconds that are left for the request. Proxies are not used.
+    With a token in the folder `service_account`, the server is ``KUBERNETES_SERVICE_HOST``, otherwise,
+    without any login, ``KUBE_APISERVER_ADDRESS``. Token and certificates are read again each time, since they
+    rotate. `left` returns the seconds left for the request. Proxies are not used.
     """
     token = _token(service_account / "token")
     address = _address(environment, has_token=token is not None)
@@ -70,31 +70,21 @@ def get_object(
     certificates = service_account / "ca.crt"
     # A token goes to the cluster's own server only.
     trusted = certificates if token is not None or certificates.exists() else None
-    connection = _connection(address, trusted)
     try:
-        answer = get(connection, address.prefix + path, headers, left, MOST_BYTES)
+        client = Client(address, trust=lambda: _context(trusted))
+        with closing(client):
+            answer = client.ask(HttpRequest("GET", path, headers), Bounds(left(), MOST_BYTES, MOST_BYTES))
     except NoAnswer as error:
-        raise ApiError(f"API server {address.text}: {error}", permanent=error.permanent) from None
+        raise ApiError(f"API server {address}: {error}", permanent=error.permanent) from None
     if answer.status != 200:  # noqa: PLR2004 - OK
-        raise _refusal(address.text, answer, token)
+        raise _refusal(address, answer, token)
     if not answer.body:  # what http.client makes of headers that end in the middle
-        raise ApiError(f"API server {address.text}: the response is empty", permanent=False)
+        raise ApiError(f"API server {address}: the response is empty", permanent=False)
     return answer.body
 
 
-@record(frozen=True)
-class _Address:
-    """Where an API server is; `prefix` comes before each path."""
-
-    text: str
-    tls: bool
-    host: str
-    port: int
-    prefix: str
-
-
 def _token(file: Path) -> str | None:
-    """The token; None if there is no such file."""
+    """Read the token; None if there is no such file. Raises `ApiError` if it is invalid."""
     try:
         with open_regular(file) as opened:
             text = opened.read(_MOST_OF_TOKEN).decode().strip()
@@ -107,7 +97,7 @@ def _token(file: Path) -> str | None:
     return text
 
 
-def _address(environment: Mapping[str, str], *, has_token: bool) -> _Address:
+def _address(environment: Mapping[str, str], *, has_token: bool) -> str:
     if not has_token:
         return _parsed("KUBE_APISERVER_ADDRESS", environment.get("KUBE_APISERVER_ADDRESS", ""))
     host = environment.get("KUBERNETES_SERVICE_HOST", "")
@@ -116,8 +106,8 @@ def _address(environment: Mapping[str, str], *, has_token: bool) -> _Address:
     return _parsed(name, f"https://{f'[{host}]' if ':' in host else host}:{port}" if host and port else "")
 
 
-def _parsed(variable: str, value: str) -> _Address:
-    """An address as client-go takes it: without a scheme it is http."""
+def _parsed(variable: str, value: str) -> str:
+    """Parse an address as client-go does; without a scheme it is http. Raises `ApiError`."""
     if not value:
         raise ApiError(
             f"no API server is known: {variable} is not set. Mount the token of the pod's service account"
@@ -126,25 +116,13 @@ def _parsed(variable: str, value: str) -> _Address:
     expected = f"{variable}: expected a URL such as https://10.0.0.1:6443"
     try:
         parts = urlsplit(value if "://" in value else f"http://{value}")
-        port = parts.port
+        bad_port = parts.port == 0
     except ValueError:
         raise ApiError(expected) from None
-    odd = parts.username is not None or parts.query or parts.fragment or not value.isprintable()
+    odd = bad_port or parts.username is not None or parts.query or parts.fragment or not value.isprintable()
     if parts.scheme not in ("http", "https") or not parts.hostname or odd:
         raise ApiError(expected)
-    tls = parts.scheme == "https"
-    prefix = parts.path.rstrip("/")
-    text = f"{parts.scheme}://{parts.netloc}{prefix}"
-    return _Address(text, tls, parts.hostname, port or (443 if tls else 80), prefix)
-
-
-def _connection(address: _Address, certificates: Path | None) -> HTTPConnection:
-    try:
-        if address.tls:
-            return HTTPSConnection(address.host, address.port, context=_context(certificates))
-        return HTTPConnection(address.host, address.port)
-    except (HTTPException, ValueError):
-        raise ApiError(f"{address.text}: expected the URL of an API server") from None
+    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
 
 
 def _context(certificates: Path | None) -> ssl.SSLContext:
@@ -166,7 +144,7 @@ def _refusal(address: str, answer: Answer, token: str | None) -> ApiError:
 
 
 def _said(body: bytes, token: str | None) -> str:
-    """What the server says in words, if it says it as Kubernetes does: in the ``message`` of a Status."""
+    """Return the ``message`` of a Status in a body, for people; empty if there is none."""
     try:
         words = fast_json.loads_untrusted(body, _MOST_CONTAINERS)["message"]
     except (ValueError, LookupError, TypeError):

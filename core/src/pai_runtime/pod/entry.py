@@ -1,4 +1,4 @@
-"""The first process of a task container: it runs what the init container has planned.
+"""The first process of a task container, which runs what the init container has planned.
 
 The launcher starts it with the bundle's interpreter, in the image's working directory; of the image itself it
 needs nothing.
@@ -13,21 +13,14 @@ from pai_runtime.pod.handover import Handover, take_over
 from pai_runtime.supervisor.spawning import has_null, open_standard_streams
 from pai_runtime.supervisor.stop import STOP_SIGNALS
 from pai_runtime.supervisor.supervisor import supervise
-from pai_runtime.task.bundle import (
-    BUNDLED_CERTIFICATES,
-    CERTIFICATES,
-    OWN_VARIABLES,
-    PREFIX,
-    TOOLS,
-    VOLUME,
-    image_environment,
-)
-from pai_runtime.task.exit_codes import RUNTIME_ERROR
+from pai_runtime.task.bundle import OWN_VARIABLES, image_environment
+from pai_runtime.task.exit_codes import MOST_CODE, RUNTIME_ERROR
 from pai_runtime.task.fast_json import dumps
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.interpreter import hook_argv
 from pai_runtime.task.launch import LaunchOptions, Rotation
 from pai_runtime.task.memfd import ScratchFile
+from pai_runtime.task.paths import BUNDLED_CERTIFICATES, CERTIFICATES, TASK_FOLDER, TERMINATION_LOG, TOOLS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,16 +33,14 @@ else:
     from pai_runtime.task.record import replace
 
 RUNTIME_DIR = "PAI_RUNTIME_DIR"
-"""The variable that names the task's folder, where it is not at the platform's place."""
-
-TERMINATION_LOG = "/tmp/pai-termination-log"  # noqa: S108 - the platform's name for it
+"""The variable that names the task's folder if it is not at the platform's default path."""
 
 # What only a task needs that cannot run is imported there.
 # ruff: noqa: PLC0415
 
 
 def main() -> int:
-    """Run the task; its exit code."""
+    """Run the task, and return its exit code."""
     # Kept until the supervisor listens: the first process of a container ignores what it has no handler for.
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     open_standard_streams()
@@ -62,7 +53,7 @@ def main() -> int:
         umask=umask,
         rotation=Rotation(tai64n="FC_FRAMEWORK_NAME" in os.environ),
     )
-    path = os.environ.get(RUNTIME_DIR) or f"{VOLUME}/runtime.d"
+    path = os.environ.get(RUNTIME_DIR) or TASK_FOLDER
     try:
         folder = Folder.at(path)
     except OSError as error:
@@ -89,14 +80,14 @@ def main() -> int:
 
 
 def _take_back(environment: Mapping[str, str]) -> None:
-    """Have the environment that the image and the platform mean the task to have."""
+    """Restore the environment that the image and the platform set for the task."""
     os.environ.clear()
     os.environ.update(environment)
     os.putenv("TZ", OWN_VARIABLES["TZ"])  # for the C library of this process alone
 
 
 def _working_directory() -> str:
-    """The image's; ``/`` where it has been removed."""
+    """Return the image's working directory; ``/`` if it was removed."""
     try:
         return os.getcwd()
     except OSError:
@@ -112,18 +103,18 @@ def _with_handover(options: LaunchOptions, handover: Handover) -> LaunchOptions:
         secrets_fd=secrets.fd,
         hook_argv=hook_argv(),
         certificates=next(filter(os.path.exists, CERTIFICATES), BUNDLED_CERTIFICATES),
-        tools=f"{PREFIX}/{TOOLS}",
+        tools=TOOLS,
     )
 
 
 def _start_again(folder: Folder, options: LaunchOptions) -> int:
-    """Where there is nothing to take over: a task that has ended keeps its result, and is not run twice."""
+    """Handle a start without a handover: a task that has ended keeps its result, and is not run twice."""
     from pai_runtime.supervisor.recording import write_record
     from pai_runtime.task.exit_record import noted, read_exit_record
 
     record = read_exit_record(folder)
     code = record.get("exitCode")
-    if type(code) is not int or not 0 <= code <= 255:  # noqa: PLR2004 - what a process can end with
+    if type(code) is not int or not 0 <= code <= MOST_CODE:
         why = "it has been started before, or the init container did not finish"
         return _cannot_run(folder, f"the init container left nothing for this container: {why}", options)
     sys.stderr.write(

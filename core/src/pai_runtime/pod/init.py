@@ -1,9 +1,10 @@
-"""The init container: it leaves what a pod's task needs on the volume that both containers share.
+"""The init container, which leaves what a pod's task needs on the volume that both containers share.
 
 1. The logs of an earlier execution are set aside, and all else that it has left is removed.
 2. The init plugins run, in order, and make the plan of the task.
 3. The plan is written, and its init steps run.
-4. What the task container takes over is left to it, and at last the bundle and the launcher.
+4. What the task container takes over is left to it, and at last the launcher and the bundle, which is copied
+   meanwhile.
 
 Everything is made anew each time, so all of it can be repeated wherever it was interrupted.
 """
@@ -24,32 +25,32 @@ from pai_runtime.document.printable import printable
 from pai_runtime.document.problems import InvalidInput, Problems, problem_lines
 from pai_runtime.host.host import Host
 from pai_runtime.pod.built_in import RENDERER, Made, Pod
+from pai_runtime.pod.bundle_copy import bundle_on_its_way
 from pai_runtime.pod.directories import BadDirectory, Directories, pod_directories
+from pai_runtime.pod.errors import InitFailed
 from pai_runtime.pod.exit_spec import leave_exit_spec
 from pai_runtime.pod.given_run import given_peers
-from pai_runtime.pod.handing_over import hand_over_task
+from pai_runtime.pod.handing_over import hand_over_task, left_variables
 from pai_runtime.pod.init_config import read_init_plugins
-from pai_runtime.pod.init_failed import InitFailed
 from pai_runtime.pod.init_log import InitLog
 from pai_runtime.pod.init_plugins import run_init_plugin
 from pai_runtime.pod.stopping import Stopped, check_stopped, raise_stopped
 from pai_runtime.pod.user_command import VARIABLE as GIVEN_COMMAND
 from pai_runtime.pod.volume import keep_from_others, open_to_all, remove_leftovers
+from pai_runtime.task.exit_codes import INIT_FAILED
 from pai_runtime.task.folder import Folder
+from pai_runtime.task.paths import IMAGE_BUNDLE, INIT_SCRIPTS
 
 LOGS: Final = "logs"
-"""On the volume; the platform mounts a directory of the host there."""
+"""The directory of logs on the volume, at which the platform mounts a directory of the host."""
 BEFORE: Final = "prelog_"
 """Prefix of the names of directories with the logs of earlier executions."""
 
-_SCRIPTS: Final = (Path("/opt/pai-runtime/init.d"), Path("/user/local/pai/init.d"))
-"""Where an image has the commands of its init plugins: the volume hides what it has in its place."""
-
 
 def run_init(environment: MutableMapping[str, str], host: Callable[[], Host]) -> int:
-    """Do all of it; the exit code of the init container.
+    """Run the whole init container, and return its exit code.
 
-    `environment` is that of this process, and gets the directories that it does not name. `host` raises
+    `environment` is that of this process; directories that it does not name are added. `host` raises
     `InvalidInput`.
     """
     problems = Problems()
@@ -71,12 +72,12 @@ def run_init(environment: MutableMapping[str, str], host: Callable[[], Host]) ->
     except (BadDirectory, OSError) as error:
         reason = _reason(error) if isinstance(error, OSError) else error
         os.write(2, f"pai-runtime: {printable(str(reason))}\n".encode())
-        return 1
+        return INIT_FAILED
     return code
 
 
 def _logged(log: InitLog, work: Callable[[], None]) -> int:
-    """Do the work; the exit code, with the reason in the log."""
+    """Run the work, log why it fails, and return its exit code."""
     try:
         try:
             work()
@@ -96,7 +97,7 @@ def _logged(log: InitLog, work: Callable[[], None]) -> int:
         log.say("[ERROR] internal error of the runtime", *traceback.format_exc().splitlines())
     else:
         return 0
-    return 1
+    return INIT_FAILED
 
 
 def _reason(error: OSError) -> str:
@@ -114,6 +115,8 @@ def _init(
     keep_from_others(volume)
     remove_leftovers(volume, [LOGS, *_on(volume, directories.logs)])
     with ExitStack() as opened:
+        bundle = Path(environment.get("PAI_RUNTIME_BUNDLE") or IMAGE_BUNDLE)
+        place_bundle = opened.enter_context(bundle_on_its_way(bundle, directories.volume))
         runtime = opened.enter_context(_made(directories.runtime, volume))
         remove_leftovers(runtime)
         init = opened.enter_context(_made(directories.init, volume))
@@ -130,17 +133,19 @@ def _init(
         made = Made()
         for plugin in plugins:
             made = run_init_plugin(plugin, pod, made)
-        if made.plan is None:
+        if made.draft is None:
             names = ", ".join(plugin.name for plugin in plugins) or "none"
             raise InitFailed(
-                1, f"the task has no plan: expected runtimePlugins in the list of init plugins, found {names}"
+                INIT_FAILED,
+                f"the task has no plan: expected runtimePlugins in the list of init plugins, found {names}",
             )
-        hand_over_task(pod, made.plan, made.secrets)
+        hand_over_task(pod, made.draft.plan(made.command, left_variables(pod)), made.secrets)
+        place_bundle()
         log.say("init has succeeded: the task can start")
 
 
 def _locked(volume: Folder) -> int:
-    """A descriptor that, while it is open, keeps other init containers away: they would empty it."""
+    """Return a descriptor that, while open, keeps out other init containers, which would empty the volume."""
     fd = os.open(volume.descriptor, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -151,12 +156,12 @@ def _locked(volume: Folder) -> int:
 
 
 def _on(volume: Folder, path: Path) -> list[str]:
-    """The path of what is on the volume, if it is."""
+    """Return the path relative to the volume, as a list; empty if it is not on it."""
     return [str(path.relative_to(volume.path))] if path.is_relative_to(volume.path) else []
 
 
 def _made(path: Path, volume: Folder) -> Folder:
-    """A directory, made if it is missing; on the volume, nothing else in its way is followed or kept."""
+    """Open a directory, created if missing; on the volume, links and files in its way are removed."""
     if not path.is_relative_to(volume.path):
         path.mkdir(parents=True, exist_ok=True)
         return Folder.at(path)
@@ -170,7 +175,7 @@ def _made(path: Path, volume: Folder) -> Folder:
 
 
 def _set_aside(logs: Folder) -> None:
-    """Move what an earlier execution has logged into a directory of its own."""
+    """Move the logs of an earlier execution into a directory of their own."""
     former = [name for name in logs.names() if not name.startswith(BEFORE)]
     if not former:
         return
@@ -189,7 +194,7 @@ def _set_aside(logs: Folder) -> None:
 
 
 def _copy_scripts(folder: Path) -> None:
-    for scripts in _SCRIPTS:
+    for scripts in map(Path, INIT_SCRIPTS):
         if scripts.is_dir():
             import shutil  # noqa: PLC0415 - most images have none
 

@@ -1,16 +1,17 @@
-"""Running one init plugin: the runtime's own, a command, or a plugin that the policy allows."""
+"""Execution of one init plugin: the runtime's own, a command, or an allowed plugin."""
 
 from pai_runtime.host.blame import PluginError, blamed
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.plugin import InitContainer
 from pai_runtime.pod.built_in import INIT_PLUGINS, OF_FRAMEWORKS, Made, Pod
+from pai_runtime.pod.errors import InitFailed
 from pai_runtime.pod.init_config import HOOK, InitPlugin
-from pai_runtime.pod.init_failed import InitFailed
 from pai_runtime.pod.peers import FILE
+from pai_runtime.task.exit_codes import INIT_FAILED
 
 
 def run_init_plugin(plugin: InitPlugin, pod: Pod, made: Made) -> Made:
-    """What has been made after it; raises `InitFailed`, which names it."""
+    """Run an init plugin, and return the results so far. Raises `InitFailed`, which names it."""
     if plugin.name in OF_FRAMEWORKS and plugin.command is None and not pod.has_framework:
         pod.log.say(f"{plugin.label} is skipped: FC_FRAMEWORK_NAME is not set, so this pod has no Framework")
         return made
@@ -51,6 +52,6 @@ def _call(plugin: Plugin, configured: InitPlugin, pod: Pod) -> None:
         with blamed(plugin, f"hook {HOOK}"):
             getattr(loaded.manager.hook, HOOK)(container=container)
     except PluginError as error:
-        raise InitFailed(1, str(error)) from None
+        raise InitFailed(INIT_FAILED, str(error)) from None
     finally:
         pod.log.pass_on()

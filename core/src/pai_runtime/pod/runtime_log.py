@@ -1,13 +1,14 @@
-"""Printing the runtime's log of a task: what a sidecar does, so that a cluster's own tools show it.
+"""The sidecar that prints the runtime's log of a task, so that the cluster's own tools show it.
 
 It runs beside the task, as a user of its own, on the pod volume that it can only read. The task can write the
 files there, so they are read as such. It goes on until a signal ends it, which the kubelet sends once the
 task has ended, and then prints what is left.
 
-A task of a gang that ends soon keeps its pod for a while: those of others that look for it by its name,
-since they started later or are in a pause, would never find it otherwise (`pai_runtime.pod.peer_barrier`).
-One that was cancelled does not, since its job is being stopped or restarted, nor one that has decided its job
-(`DECIDING_VARIABLE`).
+A task of a gang that ends soon keeps its pod until all others have passed the barrier: those that look for it
+by its name, since they started later or are in a pause, would never find it otherwise
+(`pai_runtime.pod.peer_barrier`). Where that cannot be learned (`pai_runtime.pod.passed`), it keeps it for a
+while. One that was cancelled does not, since its job is being stopped or restarted, nor one that has decided
+its job (`DECIDING_VARIABLE`).
 
 Between the lines of the log it tells the variables of the task (`pai_runtime.runs.told_variables`), whenever
 they have changed and at the end; and that it is held for debugging, or lingers, when that begins and ends.
@@ -23,6 +24,7 @@ from pathlib import Path
 
 from pai_runtime.document.printable import printable
 from pai_runtime.pod.directories import pod_directories
+from pai_runtime.pod.passed import passed_barrier
 from pai_runtime.runs.log_follower import LogFollower
 from pai_runtime.runs.told_variables import state_line, told_line
 from pai_runtime.supervisor.stop import STOP_SIGNALS
@@ -37,19 +39,23 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from pai_runtime.pod.directories import Directories
+    from pai_runtime.pod.passed import PassedBarrier
 
 POLL = 0.5
-"""Seconds between two looks."""
+"""Seconds between two checks of the log."""
 MOST_TOLD = 50
-"""How often the variables are told while the task runs: each step may change them."""
+"""Maximum number of times that the variables are printed while the task runs."""
 
 KEPT = 40.0
-"""Seconds for which the pod of a gang's task is there at least: a name server may say for 30 that it does not
-know a name, and then a barrier may be in its longest pause. `KEPT_VARIABLE` says another number."""
-KEPT_VARIABLE = "PAI_POD_KEPT"
+"""Seconds for which the pod of a gang's task is there, unless all are known to have passed the barrier.
+
+A name server may say for 30 that it does not know a name, and then a barrier may be in its longest pause.
+"""
+PORT_VARIABLE = "PAI_BARRIER_PORT"
+"""The port (UDP) at which tasks tell each other so, where pods have networks of their own."""
 DECIDING_VARIABLE = "PAI_DECIDING_ENDS"
 SUCCESS, FAILURE = "success", "failure"
-"""Words in it: the job has ended as soon as this task has ended so."""
+"""Words in that variable: the job has ended as soon as this task has ended so."""
 
 MOST_LOOKS_AFTER_END = 10
 """Looks after which the end of the task is the end here too, without a signal.
@@ -59,30 +65,32 @@ task may end sooner than this has started.
 """
 
 _TO_THE_END = 0.8
-"""Seconds for what is left of the log when a signal comes; a task that still writes would take for ever."""
+"""Timeout in seconds for printing the rest of the log after a signal; the task may still be writing."""
 
 _CHUNK = 64 * 1024
 _CUT = b"[pai-runtime: some of the log is left out here: the task wrote more than could be printed]\n"
 _MOST_BYTES = 4 * 1024 * 1024
-"""Of ``variables.json`` and ``plan.json``; a kernel takes less of an environment."""
+"""Maximum size of ``variables.json`` and ``plan.json``; the kernel allows a smaller environment."""
 
 
 def print_runtime_log(environment: Mapping[str, str]) -> int:
-    """Do so; the exit status. Raises `BadDirectory`."""
+    """Print the runtime's log until a signal ends this; return the exit status. Raises `BadDirectory`."""
     # The first process of a container does not get those that it neither handles nor blocks.
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     started = time.monotonic()
-    printer = _Printer(pod_directories(environment))
+    directories = pod_directories(environment)
+    printer = _Printer(directories)
+    passed = passed_barrier(directories.runtime, environment.get(PORT_VARIABLE, ""), KEPT)
     deciding = environment.get(DECIDING_VARIABLE, "").split()
     is_told_to_stop, looks_after_end, stop_at = False, 0, math.inf
     while True:
+        if passed:
+            passed.look()
         has_printed = printer.pass_on()
         if is_told_to_stop and (not has_printed or time.monotonic() > stop_at):
             printer.end(is_all=not has_printed)
-            told = environment.get(KEPT_VARIABLE, "")
-            kept = float(told) if told.isdecimal() else KEPT
-            if printer.is_looked_for(deciding) and (left := started + kept - time.monotonic()) > 0:
-                signal.sigtimedwait(STOP_SIGNALS, left)
+            if printer.is_looked_for(deciding):
+                _keep_pod(passed, started + KEPT)
             return 0
         pause = 0 if has_printed or is_told_to_stop else POLL
         looks_after_end += not has_printed and printer.task_has_ended()
@@ -92,8 +100,17 @@ def print_runtime_log(environment: Mapping[str, str]) -> int:
             stop_at = min(stop_at, time.monotonic() + _TO_THE_END)
 
 
+def _keep_pod(passed: PassedBarrier | None, until: float) -> None:
+    """Wait until all have passed the barrier, or a signal comes."""
+    while not (passed and passed.by_all) and (left := until - time.monotonic()) > 0:
+        if signal.sigtimedwait(STOP_SIGNALS, min(left, POLL) if passed else left) is not None:
+            return
+        if passed:
+            passed.look()
+
+
 class _Printer:
-    """The log and the variables, as far as they have been printed."""
+    """A printer of the log and the variables, which remembers how far it has come."""
 
     def __init__(self, directories: Directories) -> None:
         self._runtime = directories.runtime
@@ -108,7 +125,7 @@ class _Printer:
         self._kept: object = None
 
     def pass_on(self) -> bool:
-        """Print some of what is new; whether there was anything."""
+        """Print some of what is new; return whether there was anything."""
         try:
             data = self._log.read(_CHUNK)
         except OSError as error:
@@ -123,7 +140,7 @@ class _Printer:
         return bool(data)
 
     def end(self, *, is_all: bool) -> None:
-        """Print what belongs at the end, with the last of the log, if not all of it has been printed."""
+        """Print what belongs at the end, with the last of the log unless `is_all` of it has been printed."""
         if self._is_line_begun:
             _print(b"\n")
         if not is_all:
@@ -133,7 +150,10 @@ class _Printer:
         self._tell()
 
     def task_has_ended(self) -> bool:
-        """Whether the task says so. If it is wrong, this is started again, and prints all of it again."""
+        """Return whether the task says that it has ended.
+
+        If it errs, this process is restarted and prints everything again.
+        """
         try:
             with Folder.at(self._runtime, follow=False) as folder:
                 return read_state(folder).get("phase") == "ended"
@@ -141,7 +161,7 @@ class _Printer:
             return False
 
     def is_looked_for(self, deciding: Collection[str]) -> bool:
-        """Whether others wait for this task, now that it has ended."""
+        """Return whether other tasks still look for this one after its end."""
         try:
             with Folder.at(self._runtime, follow=False) as folder:
                 plan = loads_untrusted(folder.read(PLAN, _MOST_BYTES))
@@ -153,7 +173,7 @@ class _Printer:
             return False  # it is none, or the task has made something else of it
 
     def _tell(self) -> None:
-        """Tell the variables if they have changed."""
+        """Print the variables if they have changed."""
         try:
             with Folder.at(self._runtime, follow=False) as folder:
                 status = folder.stat(VARIABLES)
@@ -168,7 +188,7 @@ class _Printer:
         _print(line)
 
     def _tell_kept(self) -> None:
-        """Tell that the task is held or lingers, once for each time, and that it is so no more."""
+        """Print that the task is held or lingers when that begins, and when it ends."""
         try:
             with Folder.at(self._runtime, follow=False) as folder:
                 state = read_state(folder)

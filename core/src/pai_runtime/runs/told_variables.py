@@ -1,4 +1,4 @@
-"""The variables of a task as one line of a log: how ``explain`` learns them where nobody reads its files.
+"""The variables of a task as a line in its log, for ``explain`` where the task's files cannot be read.
 
 Another line tells that the task is held, or lingers, and no longer.
 
@@ -6,6 +6,7 @@ The line has what ``variables.json`` has of the task's own; what all tasks share
 whoever reads the line can make it from the job.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -15,14 +16,14 @@ from pai_runtime.task.plan import PEERS, SharedVariables
 PREFIX: Final = b"[pai-runtime variables] "
 STATE_PREFIX: Final = b"[pai-runtime state] "
 MOST_BYTES: Final = 64 * 1024
-"""Of a line, without the prefix."""
+"""Maximum length of a line in bytes, without the prefix."""
 _MOST_OF_STATE: Final = 8192
 
 
 def told_line(variables: Mapping[str, Any]) -> bytes:
-    """The line that tells what ``variables.json`` has; the largest are left out where it would be too long.
+    """Return the log line with the content of ``variables.json``; the largest variables are left out to fit.
 
-    Raises `ValueError` for what is no such file: a task can write what it likes there.
+    Raises `ValueError` if it is invalid: a task can write anything there.
     """
     try:
         own = {name: each for name, each in variables.items() if each["source"] != PEERS}
@@ -33,25 +34,56 @@ def told_line(variables: Mapping[str, Any]) -> bytes:
 
 
 def state_line(state: Mapping[str, Any]) -> bytes:
-    """The line that tells of ``state.json`` since when, and until when, the task is held."""
+    """Return the log line that says, from ``state.json``, since when and until when the task is held."""
     told = {key: state.get(key) for key in ("phase", "since", "heldUntil", "release")}
     return STATE_PREFIX + dumps(told)[:_MOST_OF_STATE].encode("utf-8", "backslashreplace") + b"\n"
 
 
 def is_told(line: bytes) -> bool:
-    """Whether a line of a log is one of these, which is not to be shown."""
+    """Return whether a log line is one of these, which are not shown."""
     return line.startswith((PREFIX, STATE_PREFIX))
 
 
-def may_be_told(start: bytes) -> bool:
-    """Whether a line that begins so can be one of these."""
-    return any(prefix.startswith(start[: len(prefix)]) for prefix in (PREFIX, STATE_PREFIX))
+class ToldFilter:
+    """Leaves these lines out of a log that is read in pieces; only the beginning of a line is held back."""
+
+    def __init__(self) -> None:
+        self._start = b""
+        self._is_kept: bool | None = None  # of the line that has begun; None: not known yet
+
+    def feed(self, data: bytes) -> bytes:
+        """Return what is to be shown of the next bytes, and of what was held back."""
+        kept = b""
+        for line in re.split(rb"(?<=\n)", data):
+            self._start += line
+            if self._is_kept is None and not _may_be_told(self._start):
+                self._is_kept = True
+            elif self._is_kept is None and is_told(self._start):
+                self._is_kept = False
+            if self._is_kept is not None:
+                kept += self._start if self._is_kept else b""
+                self._start = b""
+            if line.endswith(b"\n"):
+                kept, self._start, self._is_kept = kept + self._start, b"", None
+        return kept
+
+    def flush(self) -> bytes:
+        """Return what was held back, at the end of the log."""
+        kept, self._start, self._is_kept = self._start, b"", None
+        return kept
+
+
+def without_told(log: bytes) -> bytes:
+    """A log without these lines."""
+    lines = ToldFilter()
+    return lines.feed(log) + lines.flush()
 
 
 def read_told(log: bytes, prefix: bytes = PREFIX) -> dict[str, Any]:
-    """What the last such line in a log tells, its variables unless it is of the state; empty without one.
+    """Return the content of the last line of this kind in a log; empty if there is none.
 
-    Raises `ValueError` for a line that is none of ours.
+    By default these are the variables; `STATE_PREFIX` selects the state. Raises `ValueError` if it is
+    invalid.
     """
     for line in reversed(log.split(b"\n")):
         if line.startswith(prefix):
@@ -66,7 +98,7 @@ def read_told(log: bytes, prefix: bytes = PREFIX) -> dict[str, Any]:
 
 
 def with_peers(told: Mapping[str, Any], shared: SharedVariables) -> dict[str, Any]:
-    """As ``variables.json`` has them: those of the task, and where it was told nothing else, of its peers."""
+    """Add the peers' variables to the task's own, which take precedence, as ``variables.json`` has them."""
     peers = {name: {"source": PEERS, "value": value} for name, value in shared.peers.items()}
     return dict(sorted({**peers, **told}.items()))
 
@@ -79,3 +111,8 @@ def _that_fit(own: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         if total <= MOST_BYTES:
             fit.add(name)
     return ((name, each) for name, each in own.items() if name in fit)
+
+
+def _may_be_told(start: bytes) -> bool:
+    """Whether a line that begins so can be one of these."""
+    return any(prefix.startswith(start[: len(prefix)]) for prefix in (PREFIX, STATE_PREFIX))

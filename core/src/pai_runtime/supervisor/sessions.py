@@ -12,8 +12,9 @@ from _socket import CMSG_SPACE, MSG_CMSG_CLOEXEC, MSG_CTRUNC, MSG_TRUNC, socket
 
 from pai_runtime.supervisor.shell import which
 from pai_runtime.supervisor.spawning import CannotStart, Program
+from pai_runtime.task.exit_codes import NOT_EXECUTED, NOT_FOUND
 from pai_runtime.task.fast_json import dumps, loads
-from pai_runtime.task.session import MOST_MESSAGE, NOT_EXECUTED, NOT_FOUND, STREAMS
+from pai_runtime.task.session import MOST_MESSAGE, STREAMS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,11 +27,11 @@ else:
     import _signal as signal
 
 _INT = 4
-"""Bytes of a descriptor in a message."""
+"""Size of a file descriptor in a message."""
 
 
 class Sessions:
-    """Serves the callers of a listening socket; `environment` says what their programs begin with."""
+    """A server on a listening socket; `environment` returns the variables of the programs that it starts."""
 
     def __init__(self, fd: int, loop: Loop, environment: Callable[[], Mapping[str, str]], shell: str) -> None:
         self._socket = socket(fileno=fd)
@@ -109,7 +110,7 @@ class _Session:
         self._end({"exitCode": ended.code})
 
     def _hang_up(self) -> None:
-        """The caller is gone; a process that does not heed that goes on until the task ends."""
+        """Send SIGHUP to the program of a caller that is gone; one that ignores it runs on."""
         if self._child is not None:
             self._child.signal_group(signal.SIGHUP)
             self._child.signal_group(signal.SIGCONT)

@@ -1,4 +1,4 @@
-"""The bundle as the two containers of a pod know it: where it is, and what its launcher hands over."""
+"""The bundle as the two containers of a pod know it: what is in it, and what its launcher hands over."""
 
 from __future__ import annotations
 
@@ -8,31 +8,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-VOLUME = "/usr/local/pai"
-"""Where the pod's volume is mounted in both containers."""
-
-PREFIX = f"{VOLUME}/bundle"
-"""Where the bundle is: its programs and libraries find each other by this path."""
-
-TOOLS = "applets"
-"""The directory in the bundle with a shell and the usual programs."""
-
-LAUNCHER = f"{VOLUME}/runtime"
-"""The command of the task container."""
-
-CERTIFICATES = (
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/ca-bundle.pem",
-    "/etc/ssl/cert.pem",
-)
-"""Where images have CA certificates: Debian and Alpine, Red Hat, SUSE, others."""
-
 CONTENTS = "bundle.json"
-"""The file in the bundle that says what is in it."""
-
-BUNDLED_CERTIFICATES = f"{PREFIX}/ssl/cert.pem"
-"""For images that have none."""
+"""The name of the file in the bundle that lists its content."""
 
 OBEYED_NAMES = (
     "GCONV_PATH",
@@ -47,22 +24,22 @@ OBEYED_NAMES = (
     "OPENSSL_MODULES",
 )
 OBEYED_PREFIXES = ("LC_", "LD_", "MALLOC_")
-"""Variables of an image that would change what the bundle's own programs do."""
+"""Variables of an image that would change the behaviour of the bundle's own programs."""
 
 OWN_VARIABLES = {"LC_ALL": "C", "TZ": "UTC0"}
-"""What the bundle's interpreter is started with, so that it opens no such file of the image."""
+"""Variables of the bundle's interpreter, so that it opens no locale or time zone file of the image."""
 
 HIDING = 0x80
-"""By which the launcher changes the first byte of all other variables: nothing knows their names then."""
+"""The bit that the launcher flips in the first byte of all other variables' names, to hide them."""
 
 
 def image_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment that the container has begun with, from the one that the launcher hands over."""
+    """Return the environment with which the container started, from the one that the launcher hands over."""
     return {_turned(name): value for name, value in environment.items() if name not in ("", *OWN_VARIABLES)}
 
 
 def hidden_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """What the launcher hands over."""
+    """Return an environment as the launcher hands it over, with hidden names."""
     return {**{_turned(name): value for name, value in environment.items()}, **OWN_VARIABLES}
 
 
@@ -72,5 +49,5 @@ def _turned(name: str) -> str:
 
 
 def is_obeyed(name: str) -> bool:
-    """Whether the bundle's programs would do something else because of the variable."""
+    """Return whether a variable would change the behaviour of the bundle's programs."""
     return name in OBEYED_NAMES or name.startswith(OBEYED_PREFIXES)

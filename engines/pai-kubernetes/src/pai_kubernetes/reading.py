@@ -1,13 +1,13 @@
-"""Engine profiles of Kubernetes, as they are written in ``engines.yaml``."""
+"""Reading of engine profiles for Kubernetes from ``engines.yaml``."""
 
 from collections.abc import Mapping
 from typing import Any, Final
 
 from pai_kubernetes.profile import KubernetesProfile, SkuType, Storage, VirtualCluster
+from pai_runtime.document.configuration_files import written_path
 from pai_runtime.document.problems import Problems
 from pai_runtime.document.schemas import check_value, package_schema
 from pai_runtime.document.value import Value
-from pai_runtime.document.written_path import written_path
 from pai_runtime.engines.profiles import Profile
 from pai_runtime.job.reading import mapping, text
 from pai_runtime.pod.image_reference import BadReference, parse_reference
@@ -17,7 +17,7 @@ _GPU: Final = "nvidia.com/gpu"
 
 
 def read_profile(profile: Profile) -> KubernetesProfile:
-    """What a profile says; raises `InvalidInput` with all that is wrong in it."""
+    """Return the content of a profile. Raises `InvalidInput` with all of its problems."""
     root, problems = profile.value, Problems()
     check_value(root, package_schema("pai_kubernetes", "profile.schema.json"), problems)
     problems.check()

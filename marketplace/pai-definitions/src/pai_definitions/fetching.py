@@ -1,5 +1,6 @@
-"""Fetching definition files from servers: with retries, and with errors that say what to do."""
+"""Fetching of definition files from servers, with retries, and errors that say what to do."""
 
+import re
 import time
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
@@ -13,6 +14,7 @@ from pai_runtime.host.locations import canonical
 from pai_runtime.network.answer import Answer, NoAnswer
 from pai_runtime.network.authorization import bearer
 from pai_runtime.network.deadline import Deadline
+from pai_runtime.network.proxies import proxy_for
 from pai_runtime.network.redirects import Received, followed
 from pai_runtime.network.url import origin, shown_url, split_url
 from pai_runtime.plugin.backoff import backoff
@@ -20,12 +22,13 @@ from pai_runtime.plugin.backoff import backoff
 _TRIES: Final = 4
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 10.0
+_LENGTH: Final = re.compile("[0-9]{1,18}")
 
 
 class Fetcher:
-    """Asks servers, for up to `seconds` each time; if `offline`, none. Time is given by `now` and `sleep`.
+    """A client with a timeout of `seconds` per call, disabled if `offline`; `now`, `sleep` replace the clock.
 
-    `refusal` says why what is at the URL to which a redirect has led may not be used, None if it may.
+    `refusal` returns why the content at a redirect's target may not be used, None if it may.
     """
 
     def __init__(
@@ -44,7 +47,7 @@ class Fetcher:
         self._sleep = sleep
 
     def get(self, url: str, *, token: str | None = None, most: int = MOST_BYTES) -> bytes:
-        """What is at a URL: all of it, or `NoDefinition` is raised, which never repeats the token."""
+        """Return the content at a URL. Raises `NoDefinition`, which never repeats the token."""
         if self._offline:
             raise Unreachable(f"{shown_url(url)}: not asked for, because this runs offline")
         headers = _headers(url, token)
@@ -85,11 +88,9 @@ def _headers(url: str, token: str | None) -> dict[str, str]:
 
 
 def _received(url: str, headers: Mapping[str, str], deadline: Deadline, most: int) -> Received:
-    from pai_definitions.guarded_get import get  # noqa: PLC0415 - urllib3 is slow to import
-
     def ask(target: str, headers: Mapping[str, str]) -> Answer:
         try:
-            return get(target, headers, deadline.left, most)
+            return _answer(target, headers, deadline.left(), most)
         except NoAnswer as error:
             if target == url:
                 raise
@@ -98,14 +99,36 @@ def _received(url: str, headers: Mapping[str, str], deadline: Deadline, most: in
     return followed(url, headers, ask, _may_lead)
 
 
+def _answer(text: str, headers: Mapping[str, str], seconds: float, most: int) -> Answer:
+    """One answer, and the whole of it if its status is 200; raises `NoAnswer`."""
+    from pai_runtime.network.client import Bounds, HttpRequest, ask_once, target_of  # noqa: PLC0415 - slow
+
+    url = split_url(text)
+    if url is None:
+        raise NoAnswer("it has no valid address", permanent=True)
+    request = HttpRequest("GET", target_of(url), headers)
+    answer = ask_once(url, request, Bounds(seconds, most), proxy=proxy_for(url), guarded=True)
+    coding, transfer = (
+        answer.headers.get(f"{name}-Encoding", "").lower() for name in ("Content", "Transfer")
+    )
+    if answer.status != HTTPStatus.OK:
+        return answer
+    if coding not in ("", "identity") or transfer not in ("", "chunked"):
+        raise NoAnswer("its response is compressed, which was not asked for", permanent=True)
+    if not transfer and not _LENGTH.fullmatch(answer.headers.get("Content-Length", "")):
+        # It may have been cut.
+        raise NoAnswer("its response does not say how long it is", permanent=True)
+    return answer
+
+
 def _may_lead(source: str, target: str) -> bool:
-    """Whether a redirect may be followed: whoever asked by HTTPS must be answered by it."""
+    """Return whether a redirect may be followed: never from HTTPS to HTTP."""
     url = split_url(target)
     return url is not None and (url.scheme == "https" or origin(source)[0] == "http")
 
 
 def _content(url: str, received: Received, *, has_token: bool) -> bytes:
-    """The body of an answer that is final, or what its status means."""
+    """Return the body of a final answer. Raises `NoDefinition` according to its status."""
     status = received.answer.status
     if status == HTTPStatus.OK:
         return received.answer.body

@@ -1,4 +1,4 @@
-"""The lock file of a job: which bytes its references to definitions meant.
+"""The lock file of a job, which pins the bytes that its references to definitions mean.
 
 It stands beside the job file, to be committed with it. One that carries the bytes too is in the directory
 of a run, and may be handed to a pod, so that nothing is fetched there.
@@ -19,22 +19,24 @@ from pai_runtime.document.document import parse_document, read_text
 from pai_runtime.document.problems import InvalidInput, Problems
 from pai_runtime.document.schemas import check_value, package_schema
 from pai_runtime.document.value import Value
-from pai_runtime.document.yaml_line import yaml_line
 from pai_runtime.host.locations import named
 from pai_runtime.task.record import record
 
 VERSION: Final = 1
 _PREFIX: Final = "sha256:"
 _HEADER: Final = "# Which bytes the references of the job mean. Written by pai-runtime lock."
-_NOT_IN_A_BLOCK: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+_NOT_IN_YAML: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 Key = tuple[str, str]
-"""A reference as it is written, and the origin of the definition file that it is relative to, if it is."""
+"""A reference as written, and the origin of the definition file that it is relative to, or empty."""
 
 
 @record(frozen=True)
 class Pin:
-    """What one reference means; `digest` in 64 hexadecimal digits. The rest: see `DefinitionFile`."""
+    """The meaning of one reference; `digest` has 64 hexadecimal digits.
+
+    Other fields: see `DefinitionFile`.
+    """
 
     reference: str
     within: str
@@ -47,13 +49,13 @@ class Pin:
 
     @property
     def key(self) -> Key:
-        """What it is found by."""
+        """The key of the pin in a lock file."""
         return self.reference, self.within
 
 
 @record(frozen=True)
 class Lock:
-    """What a lock file says. `contents` are the definition files that it carries, by their digests."""
+    """The content of a lock file; `contents` are definition files that it contains, by digest."""
 
     file: str
     pins: Mapping[Key, Pin]
@@ -61,22 +63,22 @@ class Lock:
 
 
 def lock_path(job: Path) -> Path:
-    """Where the lock file of a job is."""
+    """Return the path of the lock file of a job."""
     return Path(f"{job}.lock")
 
 
 def key_of(reference: Reference, above: DefinitionFile | None) -> Key:
-    """What finds a reference that stands in the file `above`; None: in the job file."""
+    """Return the key of a reference in the file `above`; None means the job file."""
     return named(reference.text), above.origin if above and reference.kind == "path" else ""
 
 
 def existing_lock(path: Path) -> Lock | None:
-    """The lock in a file, as `read_lock`; None if there is nothing."""
+    """Read a lock file as `read_lock` does; None if it does not exist."""
     return read_lock(path) if os.path.lexists(path) else None
 
 
 def read_lock(path: Path) -> Lock:
-    """The lock in a file; raises `InvalidInput` for one that cannot be read or has any fault."""
+    """Read a lock file. Raises `InvalidInput` if it cannot be read or has any fault."""
     # Not as a job file, which may be a pipe: this one decides which code runs.
     root, problems = parse_document(read_text(path), str(path)), Problems()
     _check_version(root)
@@ -100,12 +102,17 @@ def read_lock(path: Path) -> Lock:
 
 
 def lock_text(pins: Iterable[Pin], contents: Iterable[bytes] = ()) -> str:
-    """A lock file, the same for the same pins whatever their order."""
+    """Return the text of a lock file, the same for the same pins in any order."""
+    from pai_runtime.document.yaml_text import yaml_lines  # noqa: PLC0415 - slow, and most only read one
+
+    document: dict[str, Any] = {
+        "lockVersion": VERSION,
+        "definitions": [_written(pin) for pin in sorted(pins, key=lambda pin: pin.key)],
+    }
     files = {sha256(content).hexdigest(): content for content in contents}
-    lines = [_HEADER, f"lockVersion: {VERSION}", *_definitions(sorted(pins, key=lambda pin: pin.key))]
     if files:
-        lines += ["files:", *(line for digest in sorted(files) for line in _file(digest, files[digest]))]
-    return "\n".join(lines) + "\n"
+        document["files"] = [_file(digest, files[digest]) for digest in sorted(files)]
+    return "".join(f"{line}\n" for line in (_HEADER, *yaml_lines(document, indents_lists=False)))
 
 
 def _check_version(root: Value) -> None:
@@ -148,38 +155,27 @@ def _content(entry: Mapping[str, Any]) -> bytes | None:
         return None
 
 
-def _definitions(pins: list[Pin]) -> Iterator[str]:
-    yield "definitions:" if pins else "definitions: []"
-    for pin in pins:
-        fields = {
-            "reference": pin.reference,
-            "in": pin.within,
-            "origin": pin.origin,
-            "name": pin.name,
-            "version": pin.version,
-            "digest": _PREFIX + pin.digest,
-            "location": pin.location,
-        }
-        written = [f"{name}: {yaml_line(value)}" for name, value in fields.items() if value]
-        written += ["own: true"] if pin.own else []
-        yield from (f"{'  ' if number else '- '}{line}" for number, line in enumerate(written))
+def _written(pin: Pin) -> dict[str, Any]:
+    fields = {
+        "reference": pin.reference,
+        "in": pin.within,
+        "origin": pin.origin,
+        "name": pin.name,
+        "version": pin.version,
+        "digest": _PREFIX + pin.digest,
+        "location": pin.location,
+        "own": pin.own,
+    }
+    return {name: value for name, value in fields.items() if value}
 
 
-def _file(digest: str, content: bytes) -> Iterator[str]:
-    yield f"- digest: {_PREFIX}{digest}"
-    text = _block_text(content)
-    if text is None:
-        yield f"  base64: {yaml_line(b64encode(content).decode())}"
-        return
-    # The indentation and the line breaks at the end are given, so that a block keeps every character.
-    yield "  content: |2+" if text.endswith("\n") else "  content: |2-"
-    yield from (line and f"    {line}" for line in text.removesuffix("\n").split("\n"))
-
-
-def _block_text(content: bytes) -> str | None:
-    """The text, if a literal block of YAML keeps it as it is."""
+def _file(digest: str, content: bytes) -> dict[str, str]:
     try:
         text = content.decode()
     except UnicodeDecodeError:
-        return None
-    return None if not text.strip() or _NOT_IN_A_BLOCK.search(text) else text
+        text = ""
+    kept = text and not _NOT_IN_YAML.search(text)
+    return {
+        "digest": _PREFIX + digest,
+        **({"content": text} if kept else {"base64": b64encode(content).decode()}),
+    }

@@ -1,4 +1,4 @@
-"""Whether the engine of a run lives: while it does, it holds a lock on a file in the directory of the run.
+"""The lock on the directory of a run, which its engine holds as long as it lives.
 
 The file is its owner's alone, since whoever can open a file can lock it.
 """
@@ -12,9 +12,9 @@ from pai_runtime.task.folder import Folder
 
 
 def lock(folder: Folder) -> int:
-    """Lock the directory of a run; closing the descriptor unlocks it.
+    """Lock the directory of a run; closing the returned descriptor unlocks it.
 
-    Raises `BlockingIOError` if somebody else has locked it, and OSError if that cannot be tried.
+    Raises `BlockingIOError` if it is locked, OSError if that cannot be tried.
     """
     fd = folder.append(LOCK, 0o600)
     try:
@@ -31,7 +31,7 @@ def lock(folder: Folder) -> int:
 
 
 def is_unlocked(folder: Path) -> bool:
-    """Whether nobody holds it; False if that cannot be found out."""
+    """Return whether nobody holds the lock; False if that is unknown."""
     try:
         with Folder.at(folder) as run:
             fd = run.open(LOCK)
@@ -49,18 +49,39 @@ def is_unlocked(folder: Path) -> bool:
 
 
 def lock_holder(folder: Path) -> int | None:
-    """The process that holds it, as the kernel says: nothing in the folder does, where tasks may write."""
+    """The process that holds it, as the kernel says: nothing in the folder does, where tasks may write.
+
+    The kernel names the one that has locked it: that may have ended, and its number be that of any other.
+    """
     found = (folder / LOCK).stat(follow_symlinks=False)
     wanted = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
     for line in Path("/proc/locks").read_text("ascii").splitlines():
         _, kind, _, _, pid, locked, *_ = line.replace(" -> ", " ").split()
-        if kind == "FLOCK" and locked == wanted and int(pid) > 0:
+        if kind == "FLOCK" and locked == wanted and int(pid) > 0 and _has_open(int(pid), found):
             return int(pid)
     return None
 
 
+def _has_open(pid: int, file: os.stat_result) -> bool:
+    """Whether a process has a file open; True if we may not know, as of an engine with secrets."""
+    try:
+        with os.scandir(f"/proc/{pid}/fd") as opened:
+            return any(_is_same(each, file) for each in opened)
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+
+
+def _is_same(entry: "os.DirEntry[str]", file: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(entry.stat(), file)
+    except OSError:  # it is closed meanwhile
+        return False
+
+
 def _is_there(fd: int, folder: Folder) -> bool:
-    """Whether the file has not been removed between opening and locking it."""
+    """Return whether the lock file is still in place, and was not removed between opening and locking it."""
     try:
         return os.path.samestat(os.fstat(fd), folder.stat(LOCK))
     except FileNotFoundError:

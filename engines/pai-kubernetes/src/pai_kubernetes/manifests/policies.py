@@ -1,4 +1,4 @@
-"""Completion and retries of a job, as fields of the Jobs of its roles and of their JobSet. Pure.
+"""Completion and retries of a job as fields of its roles' Jobs and of their JobSet. Pure.
 
 What is decided is what `pai_runtime.runs.completion` and the local engine decide for the same ends of tasks,
 in the same order. Jobs cannot decide all that roles can: one of which all indexes have finished, and any has
@@ -16,17 +16,15 @@ from typing import Any, Final
 from pai_kubernetes.labels import APP, INIT
 from pai_runtime.document.problems import Problem, Problems
 from pai_runtime.job.model import Job, TaskRole
+from pai_runtime.task.exit_codes import PERMANENT_INIT_CODES
 from pai_runtime.task.record import record
 
-HOPELESS_INITS: Final = (1, 2, 252, 254)
-"""Exit codes of the init container that another attempt would end with too: its input is wrong."""
-
 _MOST: Final = 2**31 - 1
-"""Counts are of 32 bits."""
+"""The maximum of the API's 32-bit counts."""
 
 _BY_CODE: Final = r"^Container .* failed with exit code \d+ matching FailJob rule at index \d+$"
 _BY_DISRUPTION: Final = r"^Pod .* has condition DisruptionTarget matching FailJob rule at index \d+$"
-"""The messages of Jobs that failed by their `podFailurePolicy`, which is the reason of both."""
+"""Messages of Jobs that failed by their `podFailurePolicy`, which is the reason of both."""
 
 # The permanent ones are first: a JobSet that does not know of patterns would restart them for ever.
 _PERMANENT: Final = {
@@ -45,7 +43,10 @@ _DISRUPTED: Final = {
 
 @record(frozen=True)
 class Policies:
-    """`jobs` are fields of the spec of each role's Job, by role, `jobset` those of the JobSet's spec."""
+    """The policies of a job as fields of Kubernetes' objects.
+
+    `jobs` has fields of the spec of each role's Job, by role, `jobset` those of the JobSet's spec.
+    """
 
     jobs: Mapping[str, Mapping[str, Any]]
     jobset: Mapping[str, Any]
@@ -54,10 +55,10 @@ class Policies:
 def policies(
     job: Job, names: Mapping[str, str], permanent: Mapping[str, Collection[int]], problems: Problems
 ) -> Policies:
-    """The policies of a job; what cannot be expressed is reported, and then they are of no use.
+    """Return the policies of a job; what cannot be expressed is reported, and then the result is of no use.
 
     `names` are those of the replicated jobs, by role. `permanent` has by role the exit codes after which a
-    retry is in vain; they do not count if the job wants all failures to be retried.
+    retry is useless; they are ignored if the job wants all failures to be retried.
     """
     if job.retry_on == "always":
         permanent = {}
@@ -80,20 +81,18 @@ def policies(
     )
 
 
-def fails_at(role: TaskRole) -> int | None:
-    """How many failed tasks fail the job; None: however many."""
-    count = role.min_failed or 1
-    return count if 1 <= count <= role.instances else None
+def failing_count(role: TaskRole) -> int | None:
+    """How many failed tasks fail the job; None: no number of them does."""
+    return role.fails_at if 1 <= role.fails_at <= role.instances else None
 
 
-def completes_at(role: TaskRole) -> int | None:
-    """How many succeeded tasks complete the job; None: none that are of this role alone."""
-    count = role.min_succeeded or role.instances
-    return count if 1 <= count <= role.instances else None
+def completing_count(role: TaskRole) -> int | None:
+    """How many succeeded tasks complete the job; None: no number of them does."""
+    return role.completes_at if 1 <= role.completes_at <= role.instances else None
 
 
 def _job(job: Job, role: TaskRole, permanent: Collection[int]) -> Mapping[str, Any]:
-    failing, completing = fails_at(role) or role.instances, completes_at(role)
+    failing, completing = failing_count(role) or role.instances, completing_count(role)
     spec: dict[str, Any] = {
         "completionMode": "Indexed",
         "completions": role.instances,
@@ -109,14 +108,14 @@ def _job(job: Job, role: TaskRole, permanent: Collection[int]) -> Mapping[str, A
 
 
 def _pod_failures(permanent: Collection[int], *, gang: bool, first_fails: bool) -> list[dict[str, Any]]:
-    """The rules for failed pods; the first that fits one counts."""
+    """Return the rules for failed pods; the first match takes precedence."""
     # Peers know each other's addresses, which a pod that takes the place of another does not have.
     disrupted = "FailJob" if gang else "Ignore"
     # The reason of a Job that failed by its indexes would not tell that a retry is in vain.
     hopeless = "FailJob" if first_fails else "FailIndex"
     rules = [
         {"action": disrupted, "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
-        _on_exit(hopeless, INIT, HOPELESS_INITS),
+        _on_exit(hopeless, INIT, PERMANENT_INIT_CODES),
     ]
     if permanent:
         rules.append(_on_exit(hopeless, APP, permanent))
@@ -132,40 +131,39 @@ def _on_exit(action: str, container: str, codes: Collection[int]) -> dict[str, A
 
 
 def _success(job: Job, names: Mapping[str, str]) -> Mapping[str, Any]:
-    completing = [names[role.name] for role in job.roles.values() if completes_at(role) is not None]
+    completing = [names[role.name] for role in job.roles.values() if completing_count(role) is not None]
     if not completing:
         return {"operator": "All"}
     return {"operator": "Any", "targetReplicatedJobs": completing}
 
 
 def _undecided(role: TaskRole) -> Iterator[Problem]:
-    """The problem of a role all of whose tasks can end, some failed, without having decided the job."""
-    failing, completing = fails_at(role), completes_at(role)
+    """Yield the problem of a role whose tasks may all end, some failed, without deciding the job."""
+    failing, completing = failing_count(role), completing_count(role)
     most = max(role.instances - completing if completing else 0, 1)
     if failing is not None and failing <= most:
         return
     expected = f"1 to {most}" if most > 1 else "1"
-    wanted = role.min_succeeded or role.instances
     message = (
         "on Kubernetes, a role has failed if all of its tasks have ended and one of them has failed; with"
-        f" {role.instances} instances and minSucceededInstances {wanted}, expected {expected},"
-        f" found {role.min_failed}; to have tasks that may fail, let their commands end with 0 anyway, as in:"
+        f" {role.instances} instances and minSucceededInstances {role.completes_at}, expected {expected},"
+        f" found {role.fails_at}; to have tasks that may fail, let their commands end with 0 anyway, as in:"
         " python train.py || echo failed"
     )
     yield _problem(role, "undecided-on-kubernetes", message, expected)
 
 
 def _unknown_cause(role: TaskRole) -> Iterator[Problem]:
-    """The problem of a role in which tasks fail, permanently or not, before the failure that decides."""
-    if (fails_at(role) or 1) == 1:
+    """Yield the problem of a role whose tasks may fail, permanently or not, before the deciding failure."""
+    if (failing_count(role) or 1) == 1:
         return
     message = (
         "on Kubernetes, it is not known which of several failures was permanent, so whether to retry the job;"
-        f" expected 1, found {role.min_failed}; or set jobRetryCount to 0, or extras.retryOn to always"
+        f" expected 1, found {role.fails_at}; or set jobRetryCount to 0, or extras.retryOn to always"
     )
     yield _problem(role, "unknown-failure-on-kubernetes", message, "1")
 
 
 def _problem(role: TaskRole, code: str, message: str, expected: str) -> Problem:
     place = role.value.at(("completion", "minFailedInstances"))
-    return place.problem(code, message, found=str(role.min_failed), expected=expected)
+    return place.problem(code, message, found=str(role.fails_at), expected=expected)

@@ -1,21 +1,21 @@
-"""``pai-runtime marketplace``: shared definitions, for who looks for them, uses them and writes them."""
+"""``pai-runtime marketplace``: shared definitions, for their users and authors."""
 
 import argparse
 from importlib import import_module
 from pathlib import Path
 
-from pai_runtime.cli import CANNOT_RUN
 from pai_runtime.cli.arguments import add_json, add_policy
 from pai_runtime.cli.overrides import setting
 from pai_runtime.definitions import NoDefinition
 from pai_runtime.plugin import Output
+from pai_runtime.task.exit_codes import CANNOT_RUN
 from pai_runtime.terminal.output import say
 
 _REFERENCE = "a name, or a reference such as marketplace://name/mnist@1.2, a URL or the path of a file"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes: a command of its own."""
+    """Add the commands of the command, with their arguments."""
     commands = parser.add_subparsers(prog=parser.prog, metavar="COMMAND", required=True, dest="action")
     list_ = commands.add_parser("list", help="list the definitions of all sources")
     search = commands.add_parser("search", help="list the definitions with all of these words")
@@ -61,7 +61,7 @@ def _add_arguments_of_add(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace, _output: Output) -> int:
-    """Exit status 0; 1 if a definition is not sound, or asked for wrongly; 2 if there is no such thing."""
+    """Return exit status 0; 1 if a definition or its use is invalid; 2 if there is none such."""
     module = import_module(f"{__name__}.{_MODULES[args.action]}")
     try:
         status: int = module.main(args)

@@ -6,7 +6,6 @@ from typing import Any
 
 from pai_definitions.marketplace.found import Found, found_in
 from pai_definitions.marketplace.sources import given_sources
-from pai_definitions.marketplace.texts import short
 from pai_runtime.document.problems import Problems, near_miss
 from pai_runtime.terminal.output import columns, report_problems, write_json, write_lines
 from pai_runtime.terminal.table import table
@@ -15,7 +14,7 @@ _TITLES = ("NAME", "TYPE", "VERSION", "SOURCE", "SUMMARY")
 
 
 def main(args: argparse.Namespace) -> int:
-    """Exit status 0: sources that cannot be asked are reported, and the others listed."""
+    """Return exit status 0; sources that fail are reported, and the others listed."""
     problems, words = Problems(), getattr(args, "words", ())
     everything = found_in(given_sources(args), args.source, problems)
     found = [each for each in everything if args.type in (None, each.listed.kind) and _has(each, words)]
@@ -42,7 +41,7 @@ def _none(words: Sequence[str], everything: Sequence[Found]) -> str:
 
 
 def reference_table(found: Sequence[Found]) -> list[str]:
-    """Definitions of one name as lines, each with what tells it apart."""
+    """Return the lines of a table of definitions of one name, with their references."""
     titles = ("REFERENCE", *_TITLES[1:])
     return table([titles, *((each.listed.reference, *_row(each)[1:]) for each in found)], columns())
 
@@ -54,7 +53,7 @@ def _row(found: Found) -> tuple[str, ...]:
 
 
 def as_json(found: Found) -> dict[str, Any]:
-    """A definition in a list for programs."""
+    """Return a definition of a list as a JSON object."""
     listed = found.listed
     return {
         "reference": listed.reference,
@@ -68,3 +67,12 @@ def as_json(found: Found) -> dict[str, Any]:
         "summary": listed.summary,
         "description": listed.description,
     }
+
+
+_LONGEST = 200
+
+
+def short(text: str) -> str:
+    """Return the beginning of a text, on one line."""
+    line = " ".join(text[: 10 * _LONGEST].split())
+    return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"

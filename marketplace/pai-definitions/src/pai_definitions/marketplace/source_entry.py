@@ -1,4 +1,7 @@
-"""A source added to the text of a ``marketplace.yaml``, of which everything else stays as it is."""
+"""A source added to the text of a ``marketplace.yaml``, of which everything else stays as it is.
+
+It is put in at its place: read and written again by ruamel.yaml, the rest would be indented and spaced anew.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -6,21 +9,20 @@ from typing import Any
 from pai_runtime.document.document import parse_document
 from pai_runtime.document.problems import InvalidInput
 from pai_runtime.document.value import Value, walk
-from pai_runtime.document.yaml_line import yaml_line
+from pai_runtime.document.yaml_text import yaml_lines
 
 Entry = Mapping[str, Any]
 
 
 def entry_lines(entry: Entry, indent: str = "  ") -> Iterator[str]:
-    """An item of the list, on lines of its own."""
-    for number, (key, value) in enumerate(entry.items()):
-        yield f"{indent}{'  ' if number else '- '}{key}: {yaml_line(value)}"
+    """Yield the lines of an item of the list."""
+    return (indent + line for line in yaml_lines([entry], indents_lists=False))
 
 
 def with_source(text: str, file: str, entry: Entry) -> str | None:
-    """The text with another source at the end of its list; None where a person has to write it.
+    """Return the text with a source appended to its list; None if a person has to write it.
 
-    Raises `InvalidInput` for what is no sound document; messages call it `file`.
+    Raises `InvalidInput` if the text is invalid; messages call it `file`.
     """
     if not _has_content(text):
         return _inserted(text, len(text), ["sources:", *entry_lines(entry)])
@@ -43,7 +45,7 @@ def _listed(root: Value) -> Sequence[Any]:
 
 
 def _appended(text: str, root: Value, entry: Entry) -> str:
-    """The text with the entry after the last one, if each stands on lines of its own."""
+    """Return the text with the entry after the last one, if each entry is on lines of its own."""
     sources = root.get("sources")
     if sources is None:
         return text

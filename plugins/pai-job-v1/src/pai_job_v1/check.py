@@ -1,27 +1,25 @@
-"""What a job of version 1 is, and all that is wrong with one, in its own words."""
+"""Recognition and validation of jobs of version 1, with messages in its own terms."""
 
 from collections.abc import Iterable
 from typing import Any
 
-from pai_runtime.document.problems import Problem, Problems, Severity
-from pai_runtime.document.schemas import check_value, package_schema
-from pai_runtime.document.value import Value
-from pai_runtime.legacy.nodes import items
+from pai_job_v1.fields import items
+from pai_runtime.plugin.job_format import Problem, Problems, Severity, Value, check_value, package_schema
 
 _OF_THE_PORTAL = "tmp"
-"""What the portal had on its page when it wrote the job."""
+"""The field with the portal's page state, which it wrote into the job."""
 
 
-def is_version_1(data: Any) -> bool:
-    """Whether a document is meant as a job of version 1, be it right or wrong."""
-    if not isinstance(data, dict) or "protocolVersion" in data:
-        return False
-    return "jobName" in data or (isinstance(data.get("taskRoles"), list) and "image" in data)
+def is_version_1(root: Value) -> bool:
+    """Return whether a document is meant as a job of version 1, valid or not."""
+    others = Problems()
+    check_value(root, package_schema("pai_job_v1", "manifest.json")["jobFormat"], others)
+    return not others.in_order and "protocolVersion" not in root.data
 
 
 def check_version_1(root: Value, problems: Problems) -> None:
     """Report all that is wrong with a job of version 1, and what of it has no effect."""
-    schema = package_schema("pai_runtime.legacy", "job.schema.json")
+    schema = package_schema("pai_job_v1", "job.schema.json")
     check_value(root, schema, problems)
     roles = items(root, "taskRoles")
     _check_unique(roles, "name", "task role", problems)
@@ -47,7 +45,7 @@ def _check_unique(values: Iterable[Value], key: str, what: str, problems: Proble
 
 
 def _check_unknown(values: Iterable[tuple[Value, Any]], problems: Problems) -> None:
-    """Warn of unknown fields: of each that may be a known one, and once of all others."""
+    """Warn of each unknown field that resembles a known one, and once of all others."""
     others = []
     for value, schema in values:
         known = schema["properties"]
