@@ -62,8 +62,8 @@ def _hook(folder: Path, path: list[str]) -> Thing:
         "failure": None,
     }
     task = {"job": "job", "role": "worker", "index": 0, "instances": {"worker": 1}, "ports": {}, "gang": True}
-    document |= {"task": {**task, "folder": str(folder)}, "refused": [], "rules": []}
-    given.write_text(json.dumps(document))
+    more = {"task": {**task, "folder": str(folder)}, "refused": [], "rules": []}
+    given.write_text(json.dumps({**document, **more}))
     hook = argv_of(sys.executable, path, "pai_runtime.host.hook_runner", "pai_init")
     # Its input is at descriptor 3, where the supervisor leaves it.
     return first_byte(["bash", "-c", 'exec 3<"$0" "$@" 2>&1', str(given), *hook])

@@ -428,9 +428,9 @@ def test_nor_does_a_hook_in_a_task(site: Site, tmp_path: Path, mode: str) -> Non
     site.add("org.evil", files={"brotli.py": EVIL})
     other = site.add("org.two", files={"library.py": "print('allowed')"})
     run = tmp_path / "run"
-    options: list[str | Path] = ["--policy", pinned(tmp_path, made, other), "--out", run]
-    options += ["--isolation", mode]
-    assert site.cli("run", write_job(tmp_path, job(**uses("org.one"))), *options).returncode == 0
+    policy, path = pinned(tmp_path, made, other), write_job(tmp_path, job(**uses("org.one")))
+    ended = site.cli("run", path, "--policy", policy, "--out", run, "--isolation", mode)
+    assert ended.returncode == 0, ended.stderr
     said = runtime_log(run / "worker/0")
     assert "evil" not in site.imported
     assert [line.split(": ", 1)[-1] for line in said if "org-evil" in line] == [

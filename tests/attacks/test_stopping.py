@@ -162,9 +162,8 @@ def test_a_task_that_has_to_end_for_two_reasons_runs_its_exit_callbacks(tmp_path
     commands = [waits, f"if [ $PAI_TASK_INDEX = 0 ]; then {first}; else {second}; fi"]
     worker = {"instances": 2, "prerequisites": ["tidy"], "commands": commands}
     path = write_job(tmp_path, job(prerequisites=[tidy], worker=worker))
-    argv: list[str | Path] = [
-        *(PROGRAM, "run", path, "--plain", "--out", tmp_path / "run", "--isolation", "none")
-    ]
+    run = tmp_path / "run"
+    argv: list[str | Path] = [PROGRAM, "run", path, "--plain", "--out", run, "--isolation", "none"]
 
     def take(name: str) -> None:
         (tmp_path / name).read_text()

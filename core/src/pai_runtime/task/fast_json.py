@@ -27,7 +27,7 @@ class _Settings:
     """The settings that the C scanner reads from its decoder."""
 
     strict = True
-    object_hook = object_pairs_hook = None
+    object_hook = object_pairs_hook = array_hook = None  # the last is asked for since Python 3.15
     parse_int = int
 
     @staticmethod
