@@ -24,7 +24,7 @@ def main() -> None:
 
 
 def tensorboard_runs() -> list[str]:
-    """The runs of which it has read something."""
+    """Return the runs that TensorBoard has read something of."""
     port = os.environ["PAI_CONTAINER_HOST_tensorboard_PORT_LIST"]
     until = time.monotonic() + PATIENCE
     while time.monotonic() < until:

@@ -15,7 +15,7 @@ else:
 
 
 def main() -> None:
-    """Become the command line, with the search path of this process but without the script's directory."""
+    """Replace this process with the command line, with its search path but without the script's directory."""
     # Until there is somebody who handles it: Ctrl-C would show where Python was. Before this line it does,
     # while Python starts and runs `site`: no script has a say there.
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])

@@ -1,4 +1,4 @@
-"""The door to shared definitions: what the runtime knows of them, and of the plugin that finds them.
+"""Definitions, the files that contain them, and the interface that finds them.
 
 A *definition* is a prerequisite outside the job file that jobs may require, with template variables that they
 give it. `pai_runtime.job.expansion` puts definitions into a job.
@@ -16,7 +16,7 @@ from pai_runtime.task.record import record
 
 @record(frozen=True)
 class DefinitionFile:
-    """Bytes in which definitions are written, and where they came from.
+    """The bytes of a definition file, and where they came from.
 
     `origin` is what a lock file calls it: its URL, without a query that may be secret, or ``SOURCE:PATH`` for
     a file of a folder, or ``file:PATH`` for one that is named by its path. `shown` is what messages call it.
@@ -42,7 +42,7 @@ class DefinitionFile:
 
 @record(frozen=True)
 class Variable:
-    """A template variable that a definition declares. Without a `default` it has to be given.
+    """A template variable that a definition declares; it is required if it has no `default`.
 
     `type` is one of string, number, integer, boolean, list, mapping; empty if any will do.
     """
@@ -56,7 +56,7 @@ class Variable:
 
 @record(frozen=True)
 class Definition:
-    """A definition as it is written; `value` is a mapping, with templates in it that are not rendered."""
+    """A definition as written; `value` is a mapping with templates that are not rendered yet."""
 
     name: str
     kind: str
@@ -71,7 +71,7 @@ class Definition:
 
 @record(frozen=True)
 class Given:
-    """The value of a template variable: as data, and as it is inserted into a text."""
+    """The value of a template variable, as data and as inserted into a text."""
 
     data: Any
     text: str
@@ -79,7 +79,7 @@ class Given:
 
 
 class NoDefinition(Exception):
-    """There is none that may be used. `code` is that of the problem, as in `pai_runtime.document.problems`.
+    """The exception for a definition that is not available; `code` is that of the resulting `Problem`.
 
     ``no-such-definition`` (with `known` names that may have been meant), ``definition-forbidden`` (the server
     refuses: no right), ``definition-refused`` (a policy does), ``definition-unavailable`` (no answer),
@@ -93,37 +93,38 @@ class NoDefinition(Exception):
 
 
 class Definitions(Protocol):
-    """The definitions that one job may require, and what they become with values for their variables."""
+    """The definitions that one job may require, and their rendering with values for their variables."""
 
     def find(self, name: str, above: DefinitionFile | None, required_by: Position) -> Definition:
-        """Return what a reference means that stands in the file `above`, or in the job file (None).
+        """Return the definition that a reference in the file `above` means; None means the job file.
 
-        `required_by` is where it stands: positions in the definition have it. Raises `NoDefinition`, or
-        `InvalidInput` for a file that is not sound. It may be asked for the same one many times.
+        `required_by` is the position of the reference, which positions in the definition then have. Raises
+        `NoDefinition`, or `InvalidInput` for an invalid file. Repeated calls with the same reference are
+        cheap.
         """
 
     def completed(
         self, definition: Definition, given: Mapping[str, Given], asked: Value
     ) -> Mapping[str, Given]:
-        """Return the values of all variables: those that are given, and defaults; raises `InvalidInput`.
+        """Return the values of all variables: those given, and defaults. Raises `InvalidInput`.
 
-        `asked` is what requires the definition.
+        `asked` is the value that requires the definition.
         """
 
     def rendered(
         self, definition: Definition, variables: Mapping[str, Given], required_by: Position
     ) -> Value:
-        """Return the definition as a prerequisite, with these values; raises `InvalidInput`."""
+        """Return the definition as a prerequisite, rendered with these values. Raises `InvalidInput`."""
 
     def resolved(self) -> str:
-        """Return a lock file that carries everything that was found; empty if that is nothing."""
+        """Return a lock file that contains everything that was found; empty if nothing was."""
 
 
 OpenDefinitions = Callable[[Mapping[str, Value]], Definitions]
-"""Opens those of a job with these secrets, which tokens of sources may name.
+"""Opens the definitions of a job with these secrets, which tokens of sources may name.
 
-Raises `InvalidInput` for what is configured wrongly, and `NoDefinition` where nothing can find any.
+Raises `InvalidInput` for an invalid configuration, and `NoDefinition` if nothing can find any.
 """
 
 RESOLVED: Final = "definitions.lock"
-"""The lock file that carries the bytes too, in the directory of a run and in a pod's configuration."""
+"""The name of a lock file with content, in the directory of a run and in a pod's configuration."""

@@ -1,4 +1,4 @@
-"""The hook specifications: what the host asks a plugin, and when. API version 1.
+"""The hook specifications: which functions the host calls in a plugin, and when. API version 1.
 
 The host calls one plugin at a time, separately for each use. An exception, an invalid return value, a call of
 ``sys.exit``, a crash or a timeout becomes one message that names the plugin, its distribution and version,
@@ -29,7 +29,7 @@ hookspec = pluggy.HookspecMarker(PROJECT)
 
 @hookspec(firstresult=True)
 def pai_prerequisite(use: Use, task: Task) -> Contribution | None:
-    """What this use adds to the plan of `task`; None if nothing.
+    """Return what this use adds to the plan of `task`; None if it adds nothing.
 
     Called while the plan is made, once for each task, and again whenever somebody views a plan, so it must
     have no side effects, and equal arguments must give an equal result. Secrets in ``use.parameters`` are
@@ -44,17 +44,17 @@ def pai_prerequisite(use: Use, task: Task) -> Contribution | None:
 def pai_definitions(
     job: Path | None, lock: Path | None, secrets: Mapping[str, Value], refusal: Callable[[str], str | None]
 ) -> Definitions | None:
-    """What finds the shared definitions that a job requires; None if nothing does.
+    """Return the shared definitions that a job may require; None if the plugin finds none.
 
     Called once, for a job that requires one.
 
-    `job`: the job file, to which paths are relative, and beside which a lock file may stand; None in a pod,
-    where nothing may wait for a network. `lock`: in a pod, the lock file that was handed to it. `secrets`:
-    those of the job, with their values. `refusal`: why the policies in force refuse what is at a location (a
-    URL, or the absolute path of a file or directory); None if they allow it.
+    `job` is the job file, to which paths are relative, and beside which a lock file may stand; None in a pod,
+    where nothing may wait for a network. `lock` is the lock file that was handed to the pod. `secrets` are
+    those of the job, with their values. `refusal` returns why the policies in force refuse what is at a
+    location (a URL, or the absolute path of a file or directory); None if they allow it.
 
-    Called in the process of the command. Raises `pai_runtime.document.problems.InvalidInput` for a
-    configuration that is wrong.
+    Called in the process of the command. Raises `pai_runtime.document.problems.InvalidInput` for an invalid
+    configuration.
     """
 
 
@@ -89,7 +89,7 @@ def pai_engine(profile: "Profile") -> "Cluster | None":
 
 @hookspec
 def pai_init(use: Use, task: Task) -> None:
-    """Work before the task: clone a repository, make keys.
+    """Prepare what the task needs, before it starts: clone a repository, create keys.
 
     Called in a process of its own, in the init container on a cluster, before any start step of the task.
     Must write only below ``task.folder``. Secrets in ``use.parameters`` have their values.
@@ -98,7 +98,7 @@ def pai_init(use: Use, task: Task) -> None:
 
 @hookspec
 def pai_init_container(container: InitContainer) -> None:
-    """A step of the cluster's own in the init container, for every job, whatever the job names.
+    """Run a step of the cluster's own in the init container, for every job, whatever the job names.
 
     Called for each entry without a ``command`` in the cluster's list of init plugins that names the plugin,
     in the order of that list, and only in a pod. It runs in the process of ``pai-runtime init``, with its
@@ -109,7 +109,7 @@ def pai_init_container(container: InitContainer) -> None:
 
 @hookspec
 def pai_task_starts(use: Use, task: Task) -> None:
-    """Python that must run in the task's container before the command.
+    """Run Python in the task's container before the command.
 
     It runs after the use's own scripts and the start of its services, in a process of its own, with the
     environment of the steps. Most plugins do not need it, since a `Contribution` carries shell scripts for
@@ -119,7 +119,7 @@ def pai_task_starts(use: Use, task: Task) -> None:
 
 @hookspec(firstresult=True)
 def pai_analyze(use: Use, task: Task, failure: Failure) -> Analysis | None:
-    """Why a task failed; None if not known. The first plugin that returns an analysis decides.
+    """Explain why a task failed; None if unknown. The first plugin that returns an analysis decides.
 
     Called in a process of its own after a setup or a command that failed or timed out, before the task is
     held and before the exit callbacks. It times out after a minute, or after half of the time for the exit
@@ -129,7 +129,7 @@ def pai_analyze(use: Use, task: Task, failure: Failure) -> Analysis | None:
 
 @hookspec
 def pai_task_succeeds(use: Use, task: Task) -> None:
-    """Python that must run in the task's container after a command that ended with exit code 0.
+    """Run Python in the task's container after a command that ended with exit code 0.
 
     It runs after the use's own scripts for that event, in a process of its own, with the environment of the
     steps.
@@ -138,7 +138,7 @@ def pai_task_succeeds(use: Use, task: Task) -> None:
 
 @hookspec
 def pai_task_fails(use: Use, task: Task) -> None:
-    """Python that must run in the task's container after a setup or a command that failed.
+    """Run Python in the task's container after a setup or a command that failed.
 
     A command that timed out has failed too. It runs in a process of its own, with the environment of the
     steps.
@@ -147,7 +147,7 @@ def pai_task_fails(use: Use, task: Task) -> None:
 
 @hookspec
 def pai_task_exits(use: Use, task: Task) -> None:
-    """Python that must run in the task's container at its end, however it ended.
+    """Run Python in the task's container at the end of the task, however it ended.
 
     It runs after the hooks and scripts for success or failure, in a process of its own, with the environment
     of the steps. It runs for a task that is cancelled or times out too.

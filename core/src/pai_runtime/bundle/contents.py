@@ -1,4 +1,4 @@
-"""What is in a bundle, as its file ``bundle.json`` says."""
+"""The content of ``bundle.json``, which describes a bundle."""
 
 import hashlib
 import os
@@ -19,9 +19,9 @@ from pai_runtime.task.paths import BUNDLE
 
 
 def contents(target: Path, host: Host, distributions: Iterable[Bundled]) -> dict[str, Any]:
-    """Of the bundle in `target`: what it was made of, its size in bytes by part, and its digest.
+    """Return the description of the bundle in `target`: its parts, their sizes in bytes, and its digest.
 
-    The digest is over all files, their modes and links, and tells one bundle from another.
+    The digest covers all files, their modes and links, and so identifies the bundle.
     """
     hashes, sizes = hashlib.sha256(), Counter[str]()
     for path in files_below(target):
@@ -54,7 +54,7 @@ def _plugin(plugin: Plugin) -> dict[str, Any]:
 
 
 def _part(name: str) -> str:
-    """The part of the bundle that a file belongs to; of what is installed, each package."""
+    """Return the part of the bundle that a file belongs to; installed files are divided by package."""
     top, _, rest = name.partition("/")
     if name.startswith(f"{STANDARD_LIBRARY}/"):
         return STANDARD_LIBRARY

@@ -1,4 +1,4 @@
-"""Which distributions a bundle has: the runtime, those of allowed plugins, and what these depend on."""
+"""The distributions of a bundle: the runtime, those of allowed plugins, and their dependencies."""
 
 from collections.abc import Iterator
 
@@ -18,7 +18,10 @@ _NOT_IN_TASKS = frozenset({"pai_definitions", "pai_engine"})
 
 @record(frozen=True)
 class Bundled:
-    """A distribution of a bundle. `is_plugin`: its code is what plans pin, and is not changed by a byte."""
+    """A distribution of a bundle.
+
+    `is_plugin` means that plans pin its code, which must not change by a byte.
+    """
 
     code: Code
     is_plugin: bool
@@ -30,7 +33,10 @@ def bundled_plugins(host: Host) -> Iterator[Plugin]:
 
 
 def bundled_distributions(host: Host) -> list[Bundled]:
-    """By name; raises `CannotBundle` where one is missing, or brings plugins that no policy allows."""
+    """Return the distributions by name.
+
+    Raises `CannotBundle` if one is missing, or has plugins but none allowed.
+    """
     allowed = {_key(plugin.code): plugin.code for plugin in bundled_plugins(host)}
     refused = {_key(code) for code in host.installed.codes} - {_key(each.code) for each in host.usable}
     found = {RUNTIME: _installed(RUNTIME, "the runtime itself"), **allowed}
@@ -58,7 +64,7 @@ def _installed(name: str, needed_by: str) -> Code:
 
 
 def _requirements(code: Code, extra: str) -> Iterator[Requirement]:
-    """What it needs on this machine: without an extra, or what the extra adds."""
+    """Yield what a distribution requires on this machine, without an extra or for one."""
     header = (text(code.installed, "METADATA") or "").partition("\n\n")[0]
     for line in header.splitlines():
         key, _, value = line.partition(":")

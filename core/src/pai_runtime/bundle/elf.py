@@ -1,4 +1,4 @@
-"""ELF files: what they need to run, and copies of them that look for it in the bundle only."""
+"""ELF files: their dependencies, and copies that search for libraries in the bundle only."""
 
 import os
 import struct
@@ -8,19 +8,19 @@ from pathlib import Path
 from pai_runtime.bundle.errors import CannotBundle
 
 _LOAD, _DYNAMIC, _INTERP = 1, 2, 3
-"""Segment types."""
+"""Types of segments."""
 _NULL, _NEEDED, _STRTAB, _RPATH, _RUNPATH = 0, 1, 5, 15, 29
 """Tags of entries in the dynamic section."""
 _IDENTITY = b"\x7fELF\x02\x01\x01"
-"""How a little-endian 64-bit file begins."""
+"""The first bytes of a little-endian 64-bit file."""
 _HEADER = 64
-"""The size of the header of such a file."""
+"""The size of the header of a 64-bit file."""
 _ENTRY = struct.Struct("<qQ")
 _SEGMENT = struct.Struct("<IIQQQQQQ")
 
 
 class Elf:
-    """The content of an ELF file of 64 bits; all raise ValueError for anything else."""
+    """The content of a 64-bit ELF file; all methods raise ValueError for anything else."""
 
     def __init__(self, data: bytes) -> None:
         if not data.startswith(_IDENTITY) or len(data) < _HEADER:
@@ -35,22 +35,22 @@ class Elf:
 
     @property
     def interpreter(self) -> str | None:
-        """The dynamic loader that it asks for; None for a static program or a library."""
+        """The dynamic loader that the program names; None for a static program or a library."""
         return next((os.fsdecode(data.rstrip(b"\0")) for _, data in self._of_type(_INTERP)), None)
 
     @property
     def is_static(self) -> bool:
-        """Whether it runs without a dynamic loader and libraries; also one that is position-independent."""
+        """Whether the program runs without a dynamic loader and libraries, position-independent or not."""
         return self.interpreter is None and not self.needed
 
     @property
     def needed(self) -> list[str]:
-        """The names of the libraries that it asks for."""
+        """The names of the libraries that the file needs."""
         at = [self._strings + value for tag, value, _ in self._dynamic() if tag == _NEEDED]
         return [os.fsdecode(self._string(start)) for start in at]
 
     def relocated(self) -> bytes:
-        """The same, but it looks for libraries only beside itself (``$ORIGIN``) and where its program does.
+        """Return the content, changed to find libraries only beside itself (``$ORIGIN``) or by its program.
 
         What only debuggers read is left out.
         """
@@ -61,7 +61,7 @@ class Elf:
         return bytes(self._stripped(data))
 
     def _relocate(self, data: bytearray, entry: int, text: int) -> None:
-        """Where there is a RUNPATH, that of the program would not count."""
+        """Replace a search path by an RPATH of its ``$ORIGIN`` parts; a RUNPATH would hide the program's."""
         old = self._string(text)
         own = b":".join(each for each in old.split(b":") if each.startswith((b"$ORIGIN", b"${ORIGIN}")))
         data[text : text + len(old)] = own.ljust(len(old), b"\0")
@@ -72,14 +72,14 @@ class Elf:
 
     @property
     def _harmless(self) -> tuple[int, int]:
-        """An entry in the place of one that is to have no effect: the string table's, once more."""
+        """An entry that replaces one which is to have no effect: a second one for the string table."""
         for tag, value, _ in self._dynamic():
             if tag == _STRTAB:
                 return tag, value
         raise ValueError("the ELF file has no string table")
 
     def _stripped(self, data: bytearray) -> bytearray:
-        """What is beyond the last segment is not loaded; debugging information is most of some libraries."""
+        """Cut what is behind the last segment, such as debugging information, since it is never loaded."""
         end = max((offset + size for _, _, offset, _, _, size, _, _ in self._segments), default=0)
         struct.pack_into("<Q", data, 40, 0)  # no section headers
         struct.pack_into("<HH", data, 60, 0, 0)
@@ -98,7 +98,7 @@ class Elf:
         return self._data[start : self._data.index(0, start)]
 
     def _dynamic(self) -> Iterator[tuple[int, int, int]]:
-        """Each tag with its value, and where it is in the file."""
+        """Yield each entry of the dynamic section: tag, value and offset in the file."""
         for start, data in self._of_type(_DYNAMIC):
             for at in range(0, len(data) - _ENTRY.size + 1, _ENTRY.size):
                 tag, value = _ENTRY.unpack_from(data, at)
@@ -113,13 +113,13 @@ class Elf:
 
 
 def is_elf(path: Path) -> bool:
-    """Whether it is a program, a library or an extension module."""
+    """Return whether a file is an ELF program, library or extension module."""
     with path.open("rb") as file:
         return file.read(4) == _IDENTITY[:4]
 
 
 def read_elf(path: Path) -> Elf:
-    """The ELF file at a path; raises `CannotBundle` if it is not one that can be bundled."""
+    """Read the ELF file at a path. Raises `CannotBundle` if it cannot be bundled."""
     try:
         elf = Elf(path.read_bytes())
         elf.relocated()

@@ -1,5 +1,5 @@
-"""Why a bundle cannot be made."""
+"""The exception for a bundle that cannot be made."""
 
 
 class CannotBundle(Exception):
-    """What is missing for a bundle, and what to do about it."""
+    """The exception for a bundle that cannot be made; it says what is missing, and what to do about it."""

@@ -1,4 +1,4 @@
-"""Files of a bundle: copied with their content and nothing else of what they were."""
+"""Copying of files into a bundle, with nothing but their content and executability."""
 
 import os
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def write_file(path: Path, data: bytes, mode: int = 0o644) -> None:
-    """Write a file that is not there yet, whatever the umask; its directories are made."""
+    """Write a new file, whatever the umask; its directories are created."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("xb") as file:
         file.write(data)
@@ -14,13 +14,13 @@ def write_file(path: Path, data: bytes, mode: int = 0o644) -> None:
 
 
 def copy_file(source: Path, path: Path) -> None:
-    """Copy a file, a link as what it leads to; it can be executed if the source can be."""
+    """Copy a file, or the target of a link; it is executable if the source is."""
     is_program = bool(source.stat().st_mode & 0o100)
     write_file(path, source.read_bytes(), 0o755 if is_program else 0o644)
 
 
 def files_below(folder: Path) -> Iterator[Path]:
-    """All files and links below a directory, sorted; links to directories are not followed."""
+    """Yield all files and links below a directory, sorted; links to directories are not followed."""
     for above, folders, names in os.walk(folder):
         folders.sort()
         links = [name for name in folders if (Path(above) / name).is_symlink()]

@@ -1,4 +1,4 @@
-"""The interpreter that runs this, in a bundle, with the standard library as far as tasks can need it."""
+"""The running interpreter in a bundle, with the parts of the standard library that tasks may need."""
 
 import os
 import sys
@@ -13,7 +13,7 @@ from pai_runtime.task.paths import BUNDLE
 
 _VERSION = f"python{sys.version_info[0]}.{sys.version_info[1]}"
 STANDARD_LIBRARY = f"{LIBRARIES}/{_VERSION}"
-"""Where the interpreter looks for it, below the directory above that of its program."""
+"""The path of the standard library, relative to the directory above that of the program."""
 SEARCH_PATH = (f"{BUNDLE}/{STANDARD_LIBRARY}", f"{BUNDLE}/{STANDARD_LIBRARY}/lib-dynload")
 
 PROGRAM = "bin/python3"
@@ -36,7 +36,7 @@ _LEFT_OUT = {
     "turtledemo",
     "venv",
 }
-"""Tests, and what is for windows, terminals and installing; and what others have installed."""
+"""What is left out: tests; parts for Windows, terminals and installation; what others have installed."""
 _LEFT_OUT_MODULES = (
     "_ctypes_test",
     "_curses",
@@ -50,11 +50,11 @@ _LEFT_OUT_MODULES = (
     "readline",
     "xx",
 )
-"""The same of extension modules, and of what programs in C are built with: how their names begin."""
+"""Prefixes of extension modules that are left out, and of what programs in C are built with."""
 
 
 def add_interpreter(target: Path) -> Libraries:
-    """Copy the interpreter and its standard library into the bundle; returns the libraries that both need."""
+    """Copy the interpreter and its standard library into the bundle; return the libraries that both need."""
     program = Path(os.path.realpath(sys.executable))
     loader = read_elf(program).interpreter
     if loader is None or "ld-linux" not in loader:
@@ -74,7 +74,7 @@ def add_interpreter(target: Path) -> Libraries:
 
 
 def add_module(source: Path, path: Path, libraries: Libraries, own: Path | None = None) -> None:
-    """Copy a file of a package; of an extension module also the libraries that are not below `own`."""
+    """Copy a file of a package; with an extension module also its libraries, except those below `own`."""
     if ".so" in source.suffixes and is_elf(source):
         libraries.add_those_of(source, own)
         write_file(path, read_elf(source).relocated(), 0o755)

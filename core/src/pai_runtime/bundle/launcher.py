@@ -22,7 +22,7 @@ from pai_runtime.task.paths import BUNDLE
 ENTRY = "pai_runtime.pod.entry"
 
 _BASE = 0x400000
-"""Where it is in memory: all of it in one segment, which nobody writes."""
+"""The address of the only segment, which is read-only."""
 _HEADERS = struct.Struct("<16sHHIQQQIHHHHHH"), struct.Struct("<IIQQQQQQ")
 _EXECUTABLE, _NO_FLAGS, _VERSION = 2, 0, 1
 _LOAD, _STACK = 1, 0x6474E551
@@ -32,7 +32,10 @@ _BLOCKED = sum(1 << number - 1 for number in (signal.SIGHUP, signal.SIGINT, sign
 
 
 def launcher(search_path: Iterable[str] = (f"{BUNDLE}/{SITE}", *SEARCH_PATH), entry: str = ENTRY) -> bytes:
-    """The program, for machines such as this one; raises `CannotBundle` for one that is not known."""
+    """Return the launcher as an ELF program for this type of machine.
+
+    Raises `CannotBundle` if it is not supported.
+    """
     machine = platform.machine()
     if machine not in _MACHINES:
         raise CannotBundle(f"expected a machine of one of the kinds {', '.join(_MACHINES)}, found {machine}")
@@ -40,7 +43,7 @@ def launcher(search_path: Iterable[str] = (f"{BUNDLE}/{SITE}", *SEARCH_PATH), en
 
 
 def launcher_for(machine: str, argv: Sequence[str]) -> bytes:
-    """The program that executes `argv` with its own arguments after that, on a kind of machines."""
+    """Return a program for a type of machine that executes `argv` followed by its own arguments."""
     number, code = _MACHINES[machine]
     message = f"pai-runtime: cannot execute {argv[0]}: is the volume of the pod mounted?\n"
     own = [f"{name}={value}" for name, value in OWN_VARIABLES.items()]
@@ -72,7 +75,7 @@ def _elf_headers(machine: int, size: int) -> bytes:
 
 
 def _x86_64(table: int, count: int, variables: Sequence[int], message: int, length: int) -> bytes:
-    """The machine code; at its start, the stack has argc, argv, NULL, the environment, NULL."""
+    """Return the machine code; at its start, the stack has argc, argv, NULL, the environment, NULL."""
     first, second = variables
     return b"".join(
         (
@@ -124,7 +127,7 @@ def _x86_64(table: int, count: int, variables: Sequence[int], message: int, leng
 
 
 def _aarch64(table: int, count: int, variables: Sequence[int], message: int, length: int) -> bytes:
-    """The same."""
+    """Return the machine code for ARM, with the same stack at its start as on x86-64."""
     first, second = variables
     return b"".join(
         (
@@ -186,7 +189,7 @@ def _32(number: int) -> bytes:
 
 
 def _set(register: int, number: int) -> bytes:
-    """On ARM: movz and movk."""
+    """Encode loading a number into a register on ARM: movz and movk."""
     return _32(0xD2800000 | (number & 0xFFFF) << 5 | register) + _32(
         0xF2A00000 | number >> 16 << 5 | register
     )
@@ -196,4 +199,4 @@ _MACHINES: dict[str, tuple[int, Callable[[int, int, Sequence[int], int, int], by
     "x86_64": (62, _x86_64),
     "aarch64": (183, _aarch64),
 }
-"""By what `platform.machine` says: the number in ELF files, and what makes the code."""
+"""The supported machines, as `platform.machine` names them: number in ELF files, code generator."""

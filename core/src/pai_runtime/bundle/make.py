@@ -1,4 +1,4 @@
-"""Making a bundle."""
+"""Construction of a bundle."""
 
 import json
 import os
@@ -21,7 +21,7 @@ from pai_runtime.task.paths import LAUNCHER
 
 
 def make_bundle(target: Path, host: Host, say: Callable[[str], None]) -> None:
-    """Make a bundle in `target`, which must be empty or not exist.
+    """Make a bundle in `target`, which must be empty or missing.
 
     It is to be at `pai_runtime.task.paths.BUNDLE`, and has the interpreter that runs this. Raises
     `CannotBundle` and OSError.
@@ -49,7 +49,7 @@ def make_bundle(target: Path, host: Host, say: Callable[[str], None]) -> None:
 
 
 def _compiled(target: Path, distributions: Iterable[Bundled]) -> Iterator[Path]:
-    """All that may be imported, but plugins' modules: these are run from the source that was measured."""
+    """Yield the modules to be compiled: all except plugins', which run from their measured source."""
     plugins = {target / SITE / top for each in distributions if each.is_plugin for top in each.code.tops}
     for path in files_below(target):
         if path.suffix == ".py" and not plugins.intersection([path.with_suffix(""), *path.parents]):

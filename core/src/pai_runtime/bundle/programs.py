@@ -1,4 +1,4 @@
-"""Programs of this machine that allowed plugins need in tasks: OpenSSH and git, in a bundle.
+"""Programs of this machine that allowed plugins need in tasks, in a bundle: OpenSSH and git.
 
 A set of them has a directory of its own. In its ``libexec`` are the programs, in its ``bin`` a script for
 each that starts it with no library, module or locale of the image.
@@ -21,10 +21,10 @@ _FOLDERS = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/li
 _GIT_CORE, _GIT_TEMPLATES = Path("/usr/lib/git-core"), Path("/usr/share/git-core/templates")
 
 _NSS_WRAPPER = "libnss_wrapper.so"
-"""Gives a program users and groups of files that variables name, whatever the image knows."""
+"""The library that gives a program users and groups from files that variables name."""
 
 _PRIVSEP_FOLDER = b"/run/sshd\0", b"/usr\0sshd\0"
-"""What sshd needs as root: a directory of root's that nobody else can write, and how it is replaced.
+"""The directory that sshd as root needs, which nobody else can write to, and its replacement.
 
 An image need not have the first, and may be read-only; the second is above the bundle. The last part stays,
 because it is the name of sshd's user, too.
@@ -35,7 +35,7 @@ _LOADERS = (
     *("ORIGIN_PATH", "PREFER_MAP_32BIT_EXEC", "PRELOAD", "PROFILE", "PROFILE_OUTPUT", "SHOW_AUXV"),
     *("TRACE_LOADED_OBJECTS", "TRACE_PRELINKING", "USE_LOAD_BIAS", "VERBOSE", "WARN"),
 )
-"""What the dynamic loader heeds, each after ``LD_``: all that ld.so(8) has."""
+"""Variables of the dynamic loader, without ``LD_``: all those in ld.so(8)."""
 
 # Busybox's shell, because bash would warn of every locale that the image does not have.
 _SCRIPT = """\
@@ -57,9 +57,10 @@ done
 
 @dataclass(frozen=True)
 class ProgramSet:
-    """Programs that belong together, and their `helpers` as far as this machine's version has them.
+    """A set of programs that belong together, with the `helpers` that this machine's version has.
 
-    Symbols of the libraries `preloaded` come first in all of them. `settings` are lines of the scripts.
+    Symbols of the libraries `preloaded` take precedence in all of them. `settings` are lines of their
+    scripts.
     """
 
     name: str
@@ -71,7 +72,7 @@ class ProgramSet:
 
     @property
     def missing(self) -> list[str]:
-        """What this machine does not have of them."""
+        """The names of programs and libraries of the set that this machine does not have."""
         programs = [name for name in self.programs if _found(name) is None]
         return [*programs, *(name for name in self.preloaded if not any(Path("/usr/lib").glob(f"*/{name}")))]
 
@@ -91,9 +92,9 @@ _GIT = ProgramSet(
 def add_programs(
     target: Path, asked: Iterable[str], libraries: Libraries, say: Callable[[str], None]
 ) -> None:
-    """Copy the sets with a program that is `asked` for, as manifests name them.
+    """Copy the sets that contain a program `asked` for by a manifest.
 
-    Says which of them this machine does not have. Raises `CannotBundle`.
+    Reports sets that this machine does not have. Raises `CannotBundle`.
     """
     names = {name for program in asked for name in program.split()[:1]}
     for each in (_SSH, _GIT):
@@ -135,7 +136,7 @@ def _move_privsep_folder(libexec: Path) -> None:
 
 
 def _add_git_core(folder: Path) -> None:
-    """What git itself starts in order to clone, and what it makes repositories of."""
+    """Add the programs that git starts for a clone, and its templates for repositories."""
     (folder / "libexec/git-remote-https").symlink_to("git-remote-http")
     for name in ("git-sh-setup", "git-sh-i18n", "git-submodule"):  # the image may have no shell
         _, _, script = (_GIT_CORE / name).read_bytes().partition(b"\n")

@@ -1,4 +1,4 @@
-"""The runtime, the plugins and what they depend on, in a bundle: as if they had been installed there."""
+"""The runtime, the plugins and their dependencies in a bundle, laid out as if installed there."""
 
 import base64
 import hashlib
@@ -17,18 +17,18 @@ from pai_runtime.host.code import Code
 from pai_runtime.task.paths import BUNDLE
 
 SITE = "site"
-"""Its directory in the bundle."""
+"""The directory of installed distributions in the bundle."""
 
 _METADATA = ("METADATA", "entry_points.txt")
 _UNUSED = (".pth", ".pyc", ".pyi")
-"""What runs at a start, is compiled anew, or serves type checkers."""
+"""Suffixes that are left out: run at startup, compiled again, or for type checkers."""
 
 
 def add_distribution(target: Path, each: Bundled, libraries: Libraries) -> None:
     """Copy a distribution with its metadata.
 
-    The code of plugins remains as it is, so that it has the digest that plans name. An editable one stays
-    one, whose source is the bundle: plans name no digest for it.
+    The code of plugins is unchanged, so that it keeps the digest in plans. An editable one stays editable,
+    with the bundle as its source: plans name no digest for it.
     """
     code, site = each.code, target / SITE
     try:
@@ -56,7 +56,7 @@ def add_distribution(target: Path, each: Bundled, libraries: Libraries) -> None:
 
 
 def _installed(each: Bundled) -> Mapping[str, Path]:
-    """What an installer has put there; of dependencies only what a task can use."""
+    """Return the installed files by name; of dependencies only those that a task can use."""
     files = {name: Path(path) for name, path in each.code.files.items() if Path(path).is_file()}
     if each.is_plugin:
         return files
@@ -64,7 +64,7 @@ def _installed(each: Bundled) -> Mapping[str, Path]:
 
 
 def _editable(code: Code) -> Mapping[str, Path]:
-    """All that is in its packages."""
+    """Return all files of an editable distribution's packages, by name."""
     if code.distribution == RUNTIME:
         sources = {"pai_runtime": Path(pai_runtime.__file__).parents[1]}
     else:

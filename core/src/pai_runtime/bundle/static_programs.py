@@ -1,4 +1,4 @@
-"""Static programs in a bundle: what images may have none of.
+"""Static programs of a bundle, for images that may lack them.
 
 A static C library loads locales all the same, and code for legacy ones, which is made for another version of
 it and fails. So the programs are changed to look where nothing can be: they know no locale but their own.
@@ -17,7 +17,7 @@ PROGRAMS = {
     "bash": ("bash-static", ("/bin/bash-static", "/usr/bin/bash-static")),
     "busybox": ("busybox-static", ("/bin/busybox", "/usr/bin/busybox")),
 }
-"""By their names in the bundle: the Debian package, and where the program may be."""
+"""The programs by name in the bundle: the Debian package, and paths at which the program may be."""
 
 
 _IN_FOLDER = re.compile(rb"(?<=\0)/usr/(?:lib|share)(?=(?:/[\w-]+)?/(?:gconv|locale)[\w/.-]*\0)", re.ASCII)
@@ -26,7 +26,7 @@ _NOWHERE = b"/proc/0"
 
 
 def add_static_programs(target: Path) -> None:
-    """Copy them; raises `CannotBundle` where this machine has none that is static."""
+    """Copy the static programs. Raises `CannotBundle` if this machine lacks one that is static."""
     for name, (package, places) in PROGRAMS.items():
         found = [Path(place) for place in places if Path(place).exists()]
         if not found or not read_elf(found[0]).is_static:
@@ -42,9 +42,9 @@ def add_static_programs(target: Path) -> None:
 
 
 def without_locales(program: bytes) -> bytes:
-    """A static program with the GNU C library that finds no locale and nothing that belongs to one.
+    """Return a static program with the GNU C library, changed to find no locales or gconv modules.
 
-    All ends of strings stay as they are, since others may be in them.
+    The ends of strings stay as they are, since other strings may share them.
     """
     moved = _IN_FOLDER.sub(lambda found: _NOWHERE.ljust(len(found[0]), b"/"), program)
     return _IN_VARIABLE.sub(b"\0", moved)

@@ -50,19 +50,19 @@ COMMANDS = {
     "init": "prepare a pod's volume for its task; run in the init container",
     "plugins": "list, show and check the installed plugins",
 }
-"""The names of the modules, and what each does: the help of all is shown without importing one."""
+"""The names of the commands and their summaries, so that help is shown without importing a command."""
 
 _MOST_DIGITS = 4
-"""Of a terminal's width, which is whatever somebody has set."""
+"""Maximum digits of a terminal's width, which anybody may have set to anything."""
 _WIDTH = 80
 FEWEST_FILES = 32
-"""Files that this process, with what it starts, must be allowed to have open."""
+"""Minimum limit of open files for this process and those that it starts."""
 LEAST_MEMORY = 131_072
-"""Kilobytes of virtual memory that each of these processes must be allowed to have."""
+"""Minimum limit of virtual memory, in kB, for each of these processes."""
 
 
 def main() -> int:
-    """Run the command line; its exit status."""
+    """Run the command line, and return its exit status."""
     gc.set_threshold(50_000)  # what is made while a job is read lives on: it need not be looked through often
     with contextlib.suppress(OSError):  # by which people find and signal it; it would be Python's
         Path("/proc/self/comm").write_text("pai-runtime", "ascii")
@@ -108,7 +108,7 @@ def _main() -> int:
 
 
 def _surroundings_fault() -> str | None:
-    """What is wrong with the program's surroundings; checked once, so that no other code has to handle it."""
+    """Return what is wrong with limits or working directory, checked once for all commands, or None."""
     most, _ = getrlimit(RLIMIT_NOFILE)
     if most < FEWEST_FILES:
         return (
@@ -128,7 +128,7 @@ def _surroundings_fault() -> str | None:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Prints help and errors through `terminal.output`, for its commands too."""
+    """A parser that prints help and errors through `terminal.output`, for its commands too."""
 
     def __init__(self, **options: Any) -> None:
         # Else argparse asks shutil for the width, for each option that it is told of.
@@ -148,7 +148,7 @@ class _Parser(argparse.ArgumentParser):
         return known, unknown
 
     def _parse_intermixed(self, args: Any, namespace: Any) -> tuple[Any, list[str]]:
-        """Options may stand between arguments: ``logs RUN --tail 5 worker/0``; not in what passes on all."""
+        """Parse options between arguments too (``logs RUN --tail 5 worker/0``), unless all is passed on."""
         if any(each.nargs in (argparse.PARSER, argparse.REMAINDER) for each in self._actions):
             return super().parse_known_args(args, namespace)
         self._is_intermixed = True  # meanwhile argparse may call our own method, for parts of the arguments
@@ -176,7 +176,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
 
 
 def make_parser(wanted: Iterable[str]) -> tuple[argparse.ArgumentParser, Any]:
-    """The parser, and what commands are added to; those that are not `wanted` have no arguments yet."""
+    """Return the parser and its commands; commands that are not `wanted` have no arguments yet."""
     prog = "pai-runtime"  # given wherever argparse would otherwise make a help text to find it out
     parser: argparse.ArgumentParser = _Parser(
         prog=prog, description="The runtime of deep-learning jobs: check, plan and run a job file."

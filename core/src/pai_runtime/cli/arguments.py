@@ -1,4 +1,4 @@
-"""Arguments that several commands share, and how their values are parsed."""
+"""Arguments that several commands share, and the parsing of their values."""
 
 import argparse
 import re
@@ -12,13 +12,13 @@ ON_HELP = "the run is on the cluster of this engine profile (engines.yaml)"
 
 
 def add_job(parser: argparse.ArgumentParser) -> None:
-    """The job file and the values of its secrets."""
+    """Add the arguments for a job file and the values of its secrets."""
     parser.add_argument("job", type=Path, metavar="JOB", help=_JOB)
     _add_secrets(parser)
 
 
 def add_jobs(parser: argparse.ArgumentParser) -> None:
-    """One or more job files, and the values of their secrets."""
+    """Add the arguments for one or more job files and the values of their secrets."""
     parser.add_argument("jobs", type=Path, nargs="+", metavar="JOB", help=_JOB)
     _add_secrets(parser)
 
@@ -30,7 +30,7 @@ def _add_secrets(parser: argparse.ArgumentParser) -> None:
 
 
 def add_policy(parser: argparse.ArgumentParser) -> None:
-    """A policy beside those that are in force anyway."""
+    """Add the option for a policy in addition to those in force."""
     parser.add_argument(
         "--policy",
         type=Path,
@@ -40,7 +40,7 @@ def add_policy(parser: argparse.ArgumentParser) -> None:
 
 
 def add_code(parser: argparse.ArgumentParser) -> None:
-    """Local code, beside what the job names."""
+    """Add the option for a local directory of code."""
     parser.add_argument(
         "--code",
         type=Path,
@@ -50,23 +50,23 @@ def add_code(parser: argparse.ArgumentParser) -> None:
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
-    """JSON instead of text."""
+    """Add the option for JSON instead of text."""
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def add_run(parser: argparse.ArgumentParser) -> None:
-    """A run that was started before."""
+    """Add the arguments for an existing run."""
     parser.add_argument("run", metavar="RUN", help=RUN_HELP)
     add_on(parser, ON_HELP)
 
 
 def add_on(parser: argparse.ArgumentParser, help_: str, *, required: bool = False) -> None:
-    """The cluster that is meant."""
+    """Add the option for the cluster of an engine profile."""
     parser.add_argument("--on", metavar="NAME", required=required, help=help_)
 
 
 def time_span(text: str) -> float:
-    """A time, in seconds."""
+    """Parse a duration, and return it in seconds."""
     span = seconds(text)
     if span is None:
         raise argparse.ArgumentTypeError(f"expected a time, such as 90, 90s, 15m, 2h or 7d, found {text!r}")
@@ -74,12 +74,12 @@ def time_span(text: str) -> float:
 
 
 def task_or_role(text: str) -> tuple[str, int | None]:
-    """A task as for `task_name`, or all tasks of a role, whose index is then None."""
+    """Parse the name of a task, or of a role for all its tasks, with the index None."""
     return task_name(text) if "/" in text else (text, None)
 
 
 def task_name(text: str) -> tuple[str, int]:
-    """The role and the index of a task, as people write it."""
+    """Parse the name of a task, such as ``worker/0``, and return role and index."""
     role, _, index = text.rpartition("/")
     if not role or not re.fullmatch("[0-9]{1,9}", index):
         raise argparse.ArgumentTypeError(f"expected ROLE/INDEX, such as worker/0, found {text!r}")

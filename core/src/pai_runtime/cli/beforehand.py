@@ -1,4 +1,4 @@
-"""What is said before a job runs, wherever that is."""
+"""Messages before a job runs, wherever it runs."""
 
 from collections.abc import Iterator, Mapping
 
@@ -10,13 +10,13 @@ from pai_runtime.terminal.output import report_problems, say
 
 
 def short_secrets(secrets: Mapping[str, str]) -> Iterator[str]:
-    """A line for each secret that cannot be masked."""
+    """Yield a line for each secret that is too short to be masked."""
     for name in sorted(name for name, value in secrets.items() if value and is_too_short(value)):
         yield f"the secret '{name}' is shorter than {SHORTEST} bytes and cannot be masked in logs"
 
 
 def refused(error: Exception, nothing: str) -> int:
-    """Say why a job does not run, and `nothing`: that nothing was started, or submitted. The exit status."""
+    """Report why a job does not run, then the text `nothing` (was started); return the exit status."""
     if isinstance(error, InvalidInput):
         report_problems(error.problems)
         say(nothing)

@@ -13,7 +13,7 @@ from pai_runtime.terminal.output import say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
+    """Add the arguments of the command."""
     parser.add_argument(
         "folder",
         type=Path,
@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Exit status 0, or 2 if the bundle cannot be made."""
+    """Return exit status 0, or 2 if the bundle cannot be made."""
     try:
         make_bundle(args.folder, given_host(args.policy), say)
     except CannotBundle as error:

@@ -1,4 +1,4 @@
-"""Which tasks of a job are meant on the command line."""
+"""The selection of tasks of a job on the command line."""
 
 from collections.abc import Sequence
 
@@ -7,11 +7,11 @@ from pai_runtime.plan.environment import TaskName
 
 
 class NoSuchTask(Exception):
-    """The job has no task or task role of this name."""
+    """The exception for a task or task role that the job does not have."""
 
 
 def chosen_tasks(job: Job, names: Sequence[tuple[str, int | None]]) -> list[TaskName]:
-    """The tasks with these names, in the order of the job; without an index, all of a role.
+    """Return the tasks with these names, in the order of the job; an index None selects all tasks of a role.
 
     Raises `NoSuchTask`.
     """

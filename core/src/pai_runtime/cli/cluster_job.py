@@ -1,4 +1,4 @@
-"""A job that is to run on a cluster."""
+"""A job that is to run on a cluster, with its plans."""
 
 import argparse
 from pathlib import Path
@@ -17,10 +17,10 @@ from pai_runtime.task.plan import Plan
 
 
 class ClusterJob:
-    """A job, the run of it that the command line asks for, and the plans of all its tasks.
+    """A job, its new run as the command line requests it, and the plans of all its tasks.
 
-    What is wrong is reported in `problems`; raises `InvalidInput` with it if there are errors, and
-    `CannotRun`. A plugin that is not installed here may be in the cluster's runtime image.
+    Faults are added to `problems`; raises `InvalidInput` if one is an error, and `CannotRun`. A plugin that
+    is not installed here may be in the cluster's runtime image.
     """
 
     job: Job

@@ -10,7 +10,7 @@ from pai_runtime.terminal.output import say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
+    """Add the arguments of the command."""
     add_run(parser)
     parser.add_argument("task", type=task_name, metavar="ROLE/INDEX", help="a task, such as worker/0")
     parser.add_argument(
@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Exit status: the program's, 127 if there is no such program, 126 if it cannot be executed, else 2."""
+    """Return the program's exit status; 127 if it does not exist, 126 if it is not executable, else 2."""
     on, argv = _on_and_program(args)
     try:
         reader, run = given_run(args.run, on)
@@ -36,7 +36,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _on_and_program(args: argparse.Namespace) -> tuple[str | None, list[str]]:
-    """`--on NAME` may stand after the task, as in other commands, where argparse takes it for the program."""
+    """Return the option ``--on`` and the program, since argparse takes both for the program."""
     on, argv = args.on, args.argv
     if argv[:1] == ["--on"] and len(argv) > 1:
         on, argv = argv[1], argv[2:]

@@ -14,13 +14,13 @@ from pai_runtime.terminal.table import table
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
+    """Add the arguments of the command."""
     add_run(parser)
     parser.add_argument("task", type=task_name, metavar="ROLE/INDEX", help="a task, such as worker/0")
 
 
 def main(args: argparse.Namespace) -> int:
-    """Exit status 0, or 2 if there is no such run or task."""
+    """Return exit status 0, or 2 if there is no such run or task."""
     try:
         reader, run = given_run(args.run, args.on)
         rows, missing = _rows(reader, given_task(reader, run, args.task))
@@ -34,7 +34,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _rows(reader: RunReader, task: RunTask) -> tuple[list[tuple[str, str]], str]:
-    """The source of each variable, with its setting; and what is missing."""
+    """Return the rows of source and setting of each variable, and what is missing."""
     try:
         found = reader.variables(task)
         rows = [(str(each["source"]), _setting(name, each)) for name, each in found.known.items()]
@@ -47,5 +47,5 @@ def _rows(reader: RunReader, task: RunTask) -> tuple[list[tuple[str, str]], str]
 
 
 def _setting(name: str, variable: Mapping[str, Any]) -> str:
-    """With its value, unless that comes from outside and is not kept."""
+    """Return a variable with its value, or as inherited if its value is not kept."""
     return f"{name}={variable['value']}" if "value" in variable else f"{name} (inherited)"

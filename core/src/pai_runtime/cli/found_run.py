@@ -1,4 +1,4 @@
-"""The run in a directory, as far as it can be read."""
+"""The run in a directory, as far as it is readable."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,18 +10,18 @@ from pai_runtime.runs.state import Run, Unreadable
 
 @dataclass(frozen=True)
 class FoundRun:
-    """A run and its reader."""
+    """A run, or why it is unreadable, with its reader."""
 
     reader: RunReader
     run: Run | Unreadable
 
     @property
     def state(self) -> str:
-        """How it is, in a word."""
+        """The state in one word."""
         return self.run.state if isinstance(self.run, Run) else "unreadable"
 
 
 def find_run(folder: Path) -> FoundRun:
-    """The run in a directory, which need not be that of one."""
+    """Return the run in a directory, whether there is one or not."""
     reader = LocalRunReader(folder)
     return FoundRun(reader, reader.run())

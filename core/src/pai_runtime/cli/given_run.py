@@ -1,4 +1,4 @@
-"""The run and the task that the command line names."""
+"""The run and the task that a command line names."""
 
 from typing import TYPE_CHECKING
 
@@ -13,11 +13,14 @@ if TYPE_CHECKING:
 
 
 class NotThere(Exception):
-    """The named run or task does not exist, or cannot be read."""
+    """The exception for a run or task that does not exist, or cannot be read."""
 
 
 def given_run(name: str, on: str | None = None) -> tuple[RunReader, Run]:
-    """The run that is called so, here or `on` a cluster; raises `NotThere`, for profiles `InvalidInput`."""
+    """Return the run of this name, here or `on` a cluster.
+
+    Raises `NotThere`, or `InvalidInput` for a profile.
+    """
     if on is not None:
         return given_run_on_cluster(name, on)
     try:
@@ -32,7 +35,7 @@ def given_run(name: str, on: str | None = None) -> tuple[RunReader, Run]:
 
 
 def given_run_on_cluster(name: str, on: str) -> "tuple[ClusterRunReader, Run]":
-    """The run that is called so on the cluster of a profile; raises `NotThere`, `InvalidInput`."""
+    """Return the run of this name on the cluster of a profile. Raises `NotThere` or `InvalidInput`."""
     reader = reader_on_cluster(name, on)
     run = reader.run()
     if isinstance(run, Unreadable):
@@ -42,7 +45,7 @@ def given_run_on_cluster(name: str, on: str) -> "tuple[ClusterRunReader, Run]":
 
 
 def reader_on_cluster(name: str, on: str) -> "ClusterRunReader":
-    """What reads a run on the cluster of a profile, be there one or not; raises as `given_run_on_cluster`."""
+    """Return a reader of a run on a cluster, whether it exists or not. Raises as `given_run_on_cluster`."""
     from pai_runtime.cli.given_cluster import given_cluster  # noqa: PLC0415 - local runs need none
 
     cluster = given_cluster(on)
@@ -60,7 +63,7 @@ def _latest(cluster: "Cluster", on: str) -> "ClusterRunReader":
 
 
 def given_task(reader: RunReader, run: Run, name: tuple[str, int]) -> RunTask:
-    """The task of this role and index; raises `NotThere`."""
+    """Return the task of a run by role and index. Raises `NotThere`."""
     for task in run.tasks:
         if (task.role, task.index) == name:
             return task

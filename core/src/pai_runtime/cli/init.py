@@ -1,4 +1,4 @@
-"""``pai-runtime init``: what a pod's init container runs, and the sidecar that prints the runtime's log."""
+"""``pai-runtime init``: the program of a pod's init container, and of the sidecar that prints its log."""
 
 import argparse
 import os
@@ -8,7 +8,7 @@ import os
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """All else that it needs to know is in the environment and in files, as the platform gives it."""
+    """Add the arguments of the command; everything else comes from the environment and from files."""
     parser.description = "Prepare a pod's volume for its task; see docs/runtime-image.md."
     parser.add_argument(
         "--print-logs",
@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Exit status: the exit code of the init container; with --print-logs 0, or 2 if it cannot be done."""
+    """Return the exit code of the init container; with --print-logs 0, or 2 if that is not possible."""
     if args.print_logs:
         return _print_logs()
     from pai_runtime.host.policies_in_force import given_host

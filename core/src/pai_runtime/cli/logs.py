@@ -18,7 +18,7 @@ from pai_runtime.terminal.words import note_lines
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
+    """Add the arguments of the command."""
     add_run(parser)
     parser.add_argument(
         "task",
@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Exit status 0, or 2 if there is no such run, task or attempt."""
+    """Return exit status 0, or 2 if there is no such run, task or attempt, or a log cannot be read."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a job may have many tasks
     try:
@@ -80,7 +80,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _with_attempt(tasks: Sequence[RunTask], attempt: int | None) -> Sequence[RunTask]:
-    """Those that have had an attempt of this number."""
+    """Return the tasks that have had an attempt of this number. Raises `NotThere` if none has."""
     last = max((task.retries for task in tasks), default=0)
     if attempt is not None and attempt > last:
         raise NotThere(f"there is no attempt {attempt} yet; the last one is attempt {last}")
@@ -94,7 +94,7 @@ def _number(text: str) -> int:
 
 
 def _moment(text: str) -> float:
-    """The time, in seconds since 1970; without a zone it is a local one."""
+    """Parse a time, or a duration before now, and return seconds since 1970; local time without a zone."""
     span = seconds(text)
     if span is not None:
         return time.time() - span

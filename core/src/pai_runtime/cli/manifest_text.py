@@ -1,4 +1,4 @@
-"""Manifests as the YAML that ``kubectl`` reads and people review: the same text for the same objects."""
+"""Manifests as YAML for ``kubectl`` and for review: the same text for the same objects."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,12 +7,12 @@ import yaml
 
 
 def manifest_text(documents: Sequence[Mapping[str, Any]]) -> str:
-    """The documents as YAML, in ASCII."""
+    """Return documents as YAML, in ASCII."""
     return yaml.dump_all(map(_plain, documents), Dumper=_Dumper, sort_keys=False, explicit_start=True)
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes texts of several lines as such, and nothing as an alias."""
+    """A YAML dumper that writes multi-line strings as blocks, and never writes aliases."""
 
     def ignore_aliases(self, _data: Any) -> bool:
         return True
@@ -25,7 +25,7 @@ _Dumper.add_representer(str, _Dumper.text)
 
 
 def _plain(value: Any) -> Any:
-    """With dictionaries and lists for whatever kinds of mappings and sequences there are."""
+    """Return a value with plain dicts and lists for all kinds of mappings and sequences."""
     if isinstance(value, Mapping):
         return {key: _plain(each) for key, each in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):

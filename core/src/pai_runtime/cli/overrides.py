@@ -1,4 +1,4 @@
-"""Arguments that change a job without its file being changed."""
+"""Arguments that change a job without changing its file."""
 
 import argparse
 import re
@@ -7,7 +7,7 @@ from pai_runtime.job.overrides import Overrides
 
 
 def add_overrides(parser: argparse.ArgumentParser) -> None:
-    """Values of parameters, and instances of task roles."""
+    """Add the options for values of parameters and instances of task roles."""
     parser.add_argument(
         "--set",
         type=setting,
@@ -27,12 +27,12 @@ def add_overrides(parser: argparse.ArgumentParser) -> None:
 
 
 def given_overrides(args: argparse.Namespace, *, strict_callbacks: bool = False) -> Overrides:
-    """What the command line changes of a job; of several values for one thing, the last one counts."""
+    """Return the overrides of the command line; the last of several values for one thing takes precedence."""
     return Overrides(dict(args.set), dict(args.role_instances), strict_callbacks)
 
 
 def setting(text: str) -> tuple[str, str]:
-    """A name and the text after its first equals sign."""
+    """Parse ``NAME=VALUE``."""
     name, equals, value = text.partition("=")
     if not (name and equals):
         raise argparse.ArgumentTypeError(f"expected NAME=VALUE, such as lr=0.1, found {text!r}")

@@ -1,4 +1,4 @@
-"""``pai-runtime plan``: what each task will do."""
+"""``pai-runtime plan``: shows what each task will do."""
 
 import argparse
 
@@ -19,7 +19,7 @@ from pai_runtime.terminal.output import report_problems, say, write_json, write_
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
+    """Add the arguments of the command."""
     add_job(parser)
     add_overrides(parser)
     add_policy(parser)
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Exit status 0, or 1 if there is no plan."""
+    """Return exit status 0; 1 if there is no plan; 2 if there is no such task."""
     host, problems, user = given_host(args.policy), Problems(), user_name()
     try:
         definitions = JobDefinitions(host, args.job)
@@ -55,7 +55,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _groups(planner: Planner, args: argparse.Namespace) -> list[tuple[int, Plan]]:
-    """The requested plans, each with the number of tasks that it stands for."""
+    """Return the requested plans, each with the number of tasks that it stands for."""
     if args.json or args.task:
         only = chosen_tasks(planner.job, [args.task]) if args.task else []
         return [(1, plan) for plan in planner.plans(*only).values()]

@@ -1,4 +1,4 @@
-"""Commands that plugins add to ``pai-runtime``, as their manifests say."""
+"""Commands that plugins add to ``pai-runtime``, as declared in their manifests."""
 
 import argparse
 from collections.abc import Sequence
@@ -21,9 +21,9 @@ from pai_runtime.terminal.text import cut, shown_line
 
 
 def add_plugin_commands(commands: Any, wanted: str | None) -> None:
-    """Add those of all plugins that the policy allows; only the plugin of the `wanted` one is imported.
+    """Add the commands of all allowed plugins; only the plugin of the `wanted` one is imported.
 
-    Raises `InvalidInput` where that is impossible.
+    Raises `InvalidInput` if it cannot be imported.
     """
     host = given_host(None, manifests=False)  # to check them all takes longer than most commands
     for id_ in host.installed:
@@ -40,7 +40,7 @@ def add_plugin_commands(commands: Any, wanted: str | None) -> None:
 
 
 class _Output:
-    """The output of plugins' commands, through the one writer that escapes untrusted text."""
+    """The output for plugins' commands, through the one writer that escapes untrusted text."""
 
     columns = property(lambda _: output.columns())
     write_lines = staticmethod(output.write_lines)
@@ -68,7 +68,7 @@ class _Output:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Exit status of the command; 2 if it breaks."""
+    """Return the exit status of a plugin's command. Raises `InvalidInput` if it fails with an exception."""
     command: PluginCommand = args.command
     given: Output = _Output()
     try:

@@ -1,4 +1,4 @@
-"""``pai-runtime plugins``: what is installed, what is allowed, and whether it matches its manifest."""
+"""``pai-runtime plugins``: shows what is installed and allowed, and checks plugins and policies."""
 
 import argparse
 import json
@@ -20,7 +20,7 @@ from pai_runtime.terminal.output import report, report_problems, say, write_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes: a command of its own."""
+    """Add the commands of the command, with their arguments."""
     commands = parser.add_subparsers(prog=parser.prog, metavar="COMMAND", required=True, dest="action")
     list_ = commands.add_parser("list", help="list all plugins, and whether each is allowed")
     show = commands.add_parser("show", help="show a plugin's manifest and parameters")
@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Exit status 0; 1 if a plugin or a policy fails its check; 2 if there is no such plugin."""
+    """Return exit status 0; 1 if a plugin or a policy fails its check; 2 if there is no such plugin."""
     try:
         if args.action == "digest":
             return _digest(args.distribution)
@@ -136,7 +136,7 @@ def _parameter_lines(schema: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _target(schema: Any, root: Mapping[str, Any]) -> Any:
-    """What a reference within the same manifest leads to; the schema itself if it is none."""
+    """Return the target of a reference within the manifest; the schema itself if it is not a reference."""
     reference = schema.get("$ref", "") if isinstance(schema, Mapping) else ""
     if not reference.startswith("#/"):
         return schema

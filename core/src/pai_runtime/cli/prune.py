@@ -1,4 +1,4 @@
-"""``pai-runtime prune``: remove runs in ``.pai-runs``, or one's own on a cluster, that are old."""
+"""``pai-runtime prune``: removes old runs in ``.pai-runs``, or one's own old runs on a cluster."""
 
 import argparse
 import contextlib
@@ -19,7 +19,7 @@ from pai_runtime.terminal.output import say, write_lines
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
+    """Add the arguments of the command."""
     parser.add_argument(
         "--older-than",
         type=time_span,
@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Exit status 0, or 2 if one of them cannot be removed; all others are. Runs that have not ended stay."""
+    """Return exit status 0, or 2 if a run cannot be removed; all others that ended before the time are."""
     if args.on is not None:
         return _prune_on_cluster(args.on, time.time() - args.older_than)
     status, removed, total = 0, 0, 0
@@ -65,7 +65,7 @@ def _prune_on_cluster(on: str, moment: float) -> int:
 
 
 def _ended_before(moment: float) -> Iterator[Path]:
-    """The runs that ended before a time, or were abandoned: then, when they were last written to."""
+    """Yield the directories of runs that ended before a time; of abandoned ones, the last change counts."""
     for folder in run_folders():
         with contextlib.suppress(OSError):  # somebody else is removing it, or may alone look into it
             ended = _ended(folder)
@@ -74,7 +74,7 @@ def _ended_before(moment: float) -> Iterator[Path]:
 
 
 def _ended(folder: Path) -> float | None:
-    """When the run in a directory ended, as far as is known; None if it has not, or is none."""
+    """Return when the run in a directory ended, as far as known; None if it has not, or is not a run."""
     run = find_run(folder).run
     if isinstance(run, Run):
         if not run.over:

@@ -1,4 +1,4 @@
-"""``pai-runtime ps``: the runs in a directory, or the tasks of one run."""
+"""``pai-runtime ps``: lists the runs in a directory, or the tasks of one run."""
 
 import argparse
 import os
@@ -35,7 +35,7 @@ _WATCH_EVERY = 1.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
+    """Add the arguments of the command."""
     add_json(parser)
     parser.add_argument(
         "--watch",
@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Exit status 0, or 2 if there is no such run or directory, or no terminal to watch it on."""
+    """Return exit status 0, or 2 if there is no such run or directory, or no terminal to watch it on."""
     try:
         shown = _here(args.runs) if args.on is None else _on_cluster(args.runs, args.on)
     except NotThere as error:
@@ -70,7 +70,7 @@ def main(args: argparse.Namespace) -> int:
 
 @record(frozen=True)
 class _Shown:
-    """What is shown: a run, or the runs in `where`, as often as it is looked at."""
+    """The content shown: a function that looks up a run, or the runs in `where`."""
 
     where: str
     look: Callable[[], FoundRun | Sequence[FoundRun]]
@@ -130,7 +130,7 @@ def _watch(shown: _Shown, *, as_json: bool) -> int:
 
 
 def _watched(found: FoundRun, size: tuple[int, int]) -> tuple[list[str], bool]:
-    """A run as it fits a terminal, and whether nothing more happens in it."""
+    """Return the lines of a run that fit a terminal, and whether it is over."""
     run, reader = found.run, found.reader
     if isinstance(run, Unreadable):
         return _table([found], size[0] - 1), True
@@ -147,7 +147,7 @@ def _list(where: str, runs: Sequence[FoundRun], width: int | None) -> list[str]:
 
 
 def _folders(folder: Path) -> Iterator[Path]:
-    """The runs in a directory, including those that were abandoned before they started."""
+    """Yield the directories of runs, including runs that were abandoned before they started."""
     for path in folder.iterdir() if folder.is_dir() else ():
         is_of_somebody = not os.access(path, os.R_OK | os.X_OK)
         if path.is_dir() and (is_of_somebody or (path / RUN).exists() or has_traces(path)):
@@ -155,13 +155,13 @@ def _folders(folder: Path) -> Iterator[Path]:
 
 
 def _order(found: FoundRun) -> tuple[bool, float, str]:
-    """Those that are running first, then the latest first."""
+    """Return a sort key: running runs first, then newest first."""
     started = found.run.started if isinstance(found.run, Run) else 0
     return found.state != "running", -started, found.reader.named
 
 
 def _table(runs: Sequence[FoundRun], width: int | None) -> list[str]:
-    """The runs; on a cluster with those who have submitted them."""
+    """Return a table of runs; on a cluster with their users."""
     now = time.time()
     rows = [_TITLES, *(_row(found, now) for found in runs)]
     if any(found.reader.options for found in runs):
@@ -179,7 +179,7 @@ def _row(found: FoundRun, now: float) -> tuple[str, ...]:
 
 
 def _details(found: FoundRun, width: int | None) -> Iterator[str]:
-    """The run, its tasks, why they wait, and how to end the waiting of those that are held."""
+    """Yield the run, its tasks, why they wait, and how to release held ones."""
     yield from _table([found], width)
     run, reader = found.run, found.reader
     if isinstance(run, Unreadable):

@@ -1,4 +1,4 @@
-"""Removing runs, as ``rm`` and ``prune`` do it."""
+"""Removal of runs, for ``rm`` and ``prune``."""
 
 import contextlib
 import os
@@ -18,7 +18,7 @@ _BLOCK = 512
 
 
 def remove(folder: Path) -> int:
-    """Remove the run in a directory; how many bytes it took. Raises `CannotRemove`, or `NotThere`."""
+    """Remove the run in a directory; return its size in bytes. Raises `CannotRemove` or `NotThere`."""
     if folder.is_symlink():
         raise CannotRemove(f"it is a link to {folder.resolve()}; name the directory itself")
     try:
@@ -30,7 +30,7 @@ def remove(folder: Path) -> int:
 
 
 def remove_on_cluster(reader: RunReader, on: str) -> bool:
-    """Remove a run on a cluster, and say so, or why it cannot be removed; whether it was."""
+    """Remove a run on a cluster, and report that or why not; return whether it was removed."""
     try:
         reader.remove()
     except (CannotRemove, ClusterError) as error:
@@ -53,7 +53,7 @@ def _remove(named: Path, folder: Path) -> int:
 
 
 def _size(folder: Path) -> int:
-    """Bytes on disk, as far as they can be counted."""
+    """Return the size of a directory on disk in bytes, as far as it is readable."""
     left, size, seen = [str(folder)], 0, set()
     while left:
         with contextlib.suppress(OSError), os.scandir(left.pop()) as entries:

@@ -1,4 +1,4 @@
-"""``pai-runtime render``: what a job is on a cluster, for ``kubectl apply`` and GitOps."""
+"""``pai-runtime render``: shows a job as objects of a cluster, for ``kubectl apply`` and GitOps."""
 
 import argparse
 import os
@@ -18,7 +18,7 @@ from pai_runtime.terminal.output import report_problems, say, write_lines
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
+    """Add the arguments of the command."""
     add_job(parser)
     add_overrides(parser)
     add_policy(parser)
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Exit status 0; 1 if the job is invalid or this cluster cannot run it; 2 for a file that exists."""
+    """Return exit status 0; 1 if the job is invalid or this cluster cannot run it; 2 for an existing file."""
     problems = Problems()
     cluster = given_cluster(args.on, args.policy)
     try:
@@ -68,7 +68,7 @@ def _names(manifests: Manifests) -> str:
 
 
 def _write_new(path: Path, text: str) -> None:
-    """Write a file that did not exist; raises OSError, and then there is none."""
+    """Write a new file. Raises OSError, and leave no file then."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         with os.fdopen(fd, "w", encoding="ascii") as file:

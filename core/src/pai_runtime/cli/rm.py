@@ -1,4 +1,4 @@
-"""``pai-runtime rm``: remove runs that have ended, with all that they have left."""
+"""``pai-runtime rm``: removes runs that have ended, with all that they have left."""
 
 import argparse
 from collections.abc import Sequence
@@ -15,13 +15,13 @@ from pai_runtime.terminal.output import say, write_lines
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
+    """Add the arguments of the command."""
     parser.add_argument("runs", nargs="+", metavar="RUN", help=RUN_HELP)
     add_on(parser, "the runs are on the cluster of this engine profile (engines.yaml)")
 
 
 def main(args: argparse.Namespace) -> int:
-    """Exit status 0, or 2 if one of them is no run, has not ended, or cannot be removed; all others are."""
+    """Return exit status 0, or 2 if one is not a run, has not ended, or cannot be removed; all others are."""
     if args.on is not None:
         return _remove_on_cluster(args.runs, args.on)
     status = 0

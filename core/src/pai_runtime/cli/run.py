@@ -1,4 +1,4 @@
-"""``pai-runtime run``: all tasks of a job, on this machine unless ``--on`` names a cluster."""
+"""``pai-runtime run``: runs all tasks of a job, on this machine unless ``--on`` names a cluster."""
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,7 +38,7 @@ from pai_runtime.terminal.words import short_path
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
+    """Add the arguments of the command."""
     add_job(parser)
     add_overrides(parser)
     add_policy(parser)
@@ -116,7 +116,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Exit status: the job's; 2 if it cannot be started; with ``--dry-run`` 0 if it could be."""
+    """Return the job's exit status; 2 if it cannot be started; with ``--dry-run`` 0 if it could be."""
     if args.on is not None:
         from pai_runtime.cli.run_on_cluster import run_on_cluster  # noqa: PLC0415 - local runs need none
 
@@ -147,7 +147,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _plans(new: "_New", args: argparse.Namespace) -> dict[TaskName, Plan]:
-    """The plans of the tasks that are to run, once the job is found to be sound.
+    """Return the plans of the selected tasks, after checking the job.
 
     Raises `InvalidInput`, `NoSuchTask` or `CannotRun`.
     """
@@ -163,7 +163,7 @@ def _plans(new: "_New", args: argparse.Namespace) -> dict[TaskName, Plan]:
 
 
 def _could_run(new: "_New", plans: Mapping[TaskName, Plan]) -> int:
-    """Check what is left to check, and take back the directory of the run; raises `CannotRun`."""
+    """Do the remaining checks, and remove the directory of the run. Raises `CannotRun`."""
     new.run.check(plans)
     new.discard()
     count = counted(len(plans), "task", "tasks")
@@ -172,7 +172,7 @@ def _could_run(new: "_New", plans: Mapping[TaskName, Plan]) -> int:
 
 
 class _New:
-    """The new run; there is one once the job is known and has a place."""
+    """A new run, whose attributes are set once the job is loaded and placed."""
 
     job: Job
     folder: RunFolder
@@ -188,7 +188,7 @@ class _New:
         self._storages = {**written, **dict(args.storage)}
 
     def place(self, job: Job) -> Placement:
-        """Make the directory of the run, and decide where its tasks go; raises `CannotRun`."""
+        """Create the directory of the run, and decide the placement of its tasks. Raises `CannotRun`."""
         args = self._args
         self.job = job
         self.folder = RunFolder(job, args.out, shared=args.share)
@@ -211,19 +211,19 @@ class _New:
         return self.run.place()
 
     def check_code(self) -> None:
-        """Check the code of the job, if it has any, and tell about it; raises `CannotRun`."""
+        """Check the code of the job, if any, and report its size. Raises `CannotRun`."""
         if self._code is not None:
             for note in check_code(self._code):
                 self.view.say(f"note: {note}")
 
     def discard(self) -> None:
-        """Take back what was made, if nothing is in it."""
+        """Remove what was created, if it is empty."""
         if "folder" in vars(self):
             self.folder.discard()
 
 
 def _variable(text: str) -> str:
-    """The name of a variable. An invalid one is not shown: it may be a value."""
+    """Check the name of a variable. An invalid one is not shown, since it may be a value."""
     if not is_name(text):
         raise argparse.ArgumentTypeError(
             "expected the name of a variable, such as LANG; its value is taken from your environment"
@@ -232,7 +232,7 @@ def _variable(text: str) -> str:
 
 
 def _storage(text: str) -> tuple[str, Path]:
-    """The name of a storage and its directory."""
+    """Parse ``NAME=DIR``, the name of a storage and its directory."""
     name, equals, folder = text.partition("=")
     if not (name and equals and folder):
         raise argparse.ArgumentTypeError(f"expected NAME=DIR, such as data=/mnt/data, found {text!r}")

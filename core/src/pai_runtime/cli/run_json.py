@@ -1,4 +1,4 @@
-"""A run as ``ps --json`` prints it; times in seconds since 1970."""
+"""A run in the form of ``ps --json``; times are in seconds since 1970."""
 
 from collections import Counter
 from typing import Any
@@ -12,7 +12,7 @@ from pai_runtime.terminal.words import last_line
 
 
 def summary(found: FoundRun) -> dict[str, Any]:
-    """A run among others."""
+    """Return a run as an entry of a list."""
     run, named = found.run, {"run" if found.reader.options else "folder": found.reader.named}
     if isinstance(run, Unreadable):
         return {**named, "state": found.state, "reason": run.reason}
@@ -31,7 +31,7 @@ def summary(found: FoundRun) -> dict[str, Any]:
 
 
 def details(found: FoundRun) -> dict[str, Any]:
-    """One run, with its tasks."""
+    """Return a run with its tasks."""
     run, reader = found.run, found.reader
     if isinstance(run, Unreadable):
         return summary(found)
@@ -62,7 +62,7 @@ def _task(reader: RunReader, run: Run, task: RunTask, progress: Progress | None)
 
 
 def _callback_failures(reader: RunReader, task: RunTask) -> list[dict[str, Any]]:
-    """Those callbacks that failed after the command, as far as the exit record names them."""
+    """Return the callbacks that failed after the command, as far as the exit record names them."""
     return [
         {
             "event": each.event,

@@ -1,4 +1,4 @@
-"""``pai-runtime run --on``: submit a job to a cluster, and follow it."""
+"""``pai-runtime run --on``: submits a job to a cluster, and follows it."""
 
 import argparse
 
@@ -28,11 +28,11 @@ _NOT_THERE = {
     "storage": "the storages of a cluster are in its engine profile",
     "storage_config": "the storages of a cluster are in its engine profile",
 }
-"""Options that are for this machine only, and what to use instead."""
+"""Options for local runs only, with what to use instead."""
 
 
 def run_on_cluster(args: argparse.Namespace) -> int:
-    """Exit status: the job's; 130 after Ctrl-C; 2 if it cannot be submitted, or not be followed."""
+    """Return the job's exit status; 130 after Ctrl-C; 2 if it cannot be submitted, or not be followed."""
     if not_there := [name for name in _NOT_THERE if getattr(args, name)]:
         for name in not_there:
             say(f"--{name.replace('_', '-')} cannot be combined with --on: {_NOT_THERE[name]}")
@@ -61,7 +61,10 @@ def run_on_cluster(args: argparse.Namespace) -> int:
 
 
 def _checked(args: argparse.Namespace, cluster: Cluster) -> ClusterJob:
-    """The job, once this cluster can run it; raises `InvalidInput`, `CannotRun`, `ClusterError`."""
+    """Return the job after checking that this cluster can run it.
+
+    Raises `InvalidInput`, `CannotRun`, `ClusterError`.
+    """
     problems = Problems()
     job = ClusterJob(args.job, args, cluster, problems)
     job.run.check(job.plans, problems)
@@ -75,7 +78,7 @@ def _checked(args: argparse.Namespace, cluster: Cluster) -> ClusterJob:
 
 
 def _detached(cluster: Cluster, name: str) -> int:
-    """Standard output is the name of the run alone, for scripts."""
+    """Print the name of the run alone to standard output, for scripts."""
     reader = cluster.open_run(name)
     say(f"to follow it: {command_for(reader, 'logs', '-f')}; to stop it: {command_for(reader, 'stop')}")
     write_lines([name])

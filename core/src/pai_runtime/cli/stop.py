@@ -1,4 +1,4 @@
-"""``pai-runtime stop``: cancel a run, from any terminal."""
+"""``pai-runtime stop``: cancels a run, from any terminal."""
 
 import argparse
 
@@ -9,12 +9,12 @@ from pai_runtime.terminal.output import say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
+    """Add the arguments of the command."""
     add_run(parser)
 
 
 def main(args: argparse.Namespace) -> int:
-    """Exit status 0, also for a run that has ended; 2 if there is no such run, or it cannot be stopped."""
+    """Return exit status 0, also for a run that has ended; 2 if there is none, or it cannot be stopped."""
     try:
         reader, run = given_run(args.run, args.on)
     except NotThere as error:

@@ -5,7 +5,7 @@ import os
 
 
 def user_name() -> str:
-    """Who runs the job; in a container the user may have no name."""
+    """Return the name of the current user, or its number, since a container may have no name for it."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

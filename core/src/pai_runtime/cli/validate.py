@@ -1,4 +1,4 @@
-"""``pai-runtime validate``: every problem of a job file at once."""
+"""``pai-runtime validate``: reports every problem of job files at once."""
 
 import argparse
 from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ from pai_runtime.terminal.output import report, report_problems, say, write_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
+    """Add the arguments of the command."""
     add_jobs(parser)
     add_overrides(parser)
     add_policy(parser)
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Exit status 0 if all jobs are valid, 1 if one is not."""
+    """Return exit status 0 if all jobs are valid, 1 if one is not, 2 for options that exclude each other."""
     if args.platform and args.on is not None:
         say("--for and --on cannot be used together")
         return CANNOT_RUN
@@ -66,12 +66,12 @@ def main(args: argparse.Namespace) -> int:
 
 
 def stricter(problem: Problem) -> Problem:
-    """The problem as ``--strict`` takes it."""
+    """Return a problem as ``--strict`` treats it: a warning becomes an error."""
     return replace(problem, severity="error") if problem.severity == "warning" else problem
 
 
 def validity(problems: Sequence[Problem]) -> dict[str, Any]:
-    """What is printed as JSON of what has these problems."""
+    """Return the JSON object about something with these problems."""
     shown = [problem.to_json() for problem in problems[:MOST_SHOWN]]
     more = {"more": len(problems) - MOST_SHOWN} if len(problems) > MOST_SHOWN else {}
     return {"valid": not errors(problems), "problems": shown, **more}
@@ -86,7 +86,7 @@ def _report(job: Path, problems: Sequence[Problem]) -> None:
 
 
 def _here(args: argparse.Namespace) -> Callable[[Path], Sequence[Problem]]:
-    """What checks a job file for whatever machine."""
+    """Return a function that checks a job file independently of where it will run."""
     host, user = given_host(args.policy), user_name()
 
     def checked(job: Path) -> Sequence[Problem]:
@@ -107,7 +107,10 @@ def _here(args: argparse.Namespace) -> Callable[[Path], Sequence[Problem]]:
 
 
 def _on_cluster(args: argparse.Namespace) -> Callable[[Path], Sequence[Problem]]:
-    """What checks a job file for a cluster; it raises `ClusterError` where that cannot be asked."""
+    """Return a function that checks a job file for a cluster.
+
+    It raises `ClusterError` if that cannot be asked.
+    """
     from pai_runtime.cli.cluster_job import ClusterJob  # noqa: PLC0415 - not without a cluster
     from pai_runtime.cli.given_cluster import given_cluster  # noqa: PLC0415 - as above
 

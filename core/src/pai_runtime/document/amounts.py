@@ -7,12 +7,12 @@ _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def counted(number: int, one: str, many: str) -> str:
-    """Such as ``1 retry`` or ``2 retries``."""
+    """Return a number with its noun in the right form, such as ``1 retry`` or ``2 retries``."""
     return f"{number} {one if number == 1 else many}"
 
 
 def size_text(size: float) -> str:
-    """A number of bytes, such as ``512 B`` or ``12.3 MiB``."""
+    """Format a number of bytes, such as ``512 B`` or ``12.3 MiB``."""
     if size < 1024:  # noqa: PLR2004 - of bytes
         return f"{size:.0f} B"
     for unit in ("KiB", "MiB", "GiB"):

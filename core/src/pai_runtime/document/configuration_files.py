@@ -11,31 +11,35 @@ from pai_runtime.document.value import Value
 
 
 class Named(Protocol):
-    """What such files list."""
+    """An entry of a configuration file, identified by its name."""
 
     @property
     def name(self) -> str:
-        """By which it is known, whichever file it is in."""
+        """The name that identifies the entry, across files."""
 
 
 _N = TypeVar("_N", bound=Named)
 
 
 def user_file(name: str) -> Path | None:
-    """The user's file of this name; None without a home directory."""
+    """Return the path of the user's configuration file of this name; None without a home directory."""
     own = user_directory("XDG_CONFIG_HOME", ".config")
     return own and own / name
 
 
 def configuration_files(machine: Path) -> Sequence[Path]:
-    """The `machine`'s file and, before it, the user's of the same name; they need not exist."""
+    """List the paths of a configuration file by precedence: the user's, then the `machine`'s.
+
+    They need not exist.
+    """
     return [path for path in (user_file(machine.name), machine) if path]
 
 
 def read_named(paths: Iterable[Path], named_in: Callable[[Value], Iterable[_N]]) -> Mapping[str, _N]:
-    """What is in those of the files that exist, in order; raises `InvalidInput` with all problems.
+    """Read the entries of all files that exist, by name; the first entry of a name takes precedence.
 
-    `named_in` reads the root of one file. Of several with the same name the first counts.
+    `named_in` extracts the entries from the root of one file. Raises `InvalidInput` with the problems of all
+    files.
     """
     problems, found = Problems(), dict[str, _N]()
     for path in paths:
@@ -48,7 +52,7 @@ def read_named(paths: Iterable[Path], named_in: Callable[[Value], Iterable[_N]])
 
 
 def user_directory(variable: str, usual: str) -> Path | None:
-    """Ours below the one in a variable, or below the `usual` one; None without a home directory."""
+    """Return ``pai-runtime`` below the directory in `variable`, or below ``~/usual``; None without a home."""
     base = Path(os.environ.get(variable, ""))
     try:
         base = base if base.is_absolute() else Path.home() / usual
@@ -58,7 +62,7 @@ def user_directory(variable: str, usual: str) -> Path | None:
 
 
 def written_path(value: Value) -> Path:
-    """A path as it is written in a file, relative to that file; ``~`` is a home directory."""
+    """Return the path in a value, resolved against the directory of its file; ``~`` is expanded."""
     try:
         path = Path(value.text).expanduser()
     except RuntimeError:  # there is no such user

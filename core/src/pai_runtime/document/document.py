@@ -47,12 +47,12 @@ _NOT_YAML = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-
 
 
 def read_document(path: Path) -> Value:
-    """The root of a file; raises `InvalidInput` for one that is not a sound document."""
+    """Read a YAML or JSON file and return its root. Raises `InvalidInput` if it is not a valid document."""
     return parse_document(_text(path, lambda: open(path, "rb", opener=_open_at_once)), str(path))
 
 
 def read_text(path: Path) -> str:
-    """The text of a regular file, and of nothing else; raises `InvalidInput`."""
+    """Read a regular file, of at most `MAX_BYTES` of UTF-8. Raises `InvalidInput` for anything else."""
     return _text(path, lambda: open_regular(path))
 
 
@@ -67,7 +67,7 @@ def _text(path: Path, opened: Callable[[], BinaryIO]) -> str:
 
 
 def decoded(data: bytes, file: str, required_by: Position | None = None) -> str:
-    """The text of a file that has these bytes; raises `InvalidInput`."""
+    """Decode a file's bytes as UTF-8. Raises `InvalidInput` if they are invalid or more than `MAX_BYTES`."""
     if len(data) > MAX_BYTES:
         message = f"the file is larger than {MAX_BYTES // 1024 // 1024} MiB"
         raise _invalid("too-large", message, Position(file, required_by=required_by))
@@ -82,9 +82,10 @@ def decoded(data: bytes, file: str, required_by: Position | None = None) -> str:
 
 
 def parse_document(text: str, file: str, problems: Problems | None = None) -> Value:
-    """The root of a text; `file` is its name in messages. Raises `InvalidInput`.
+    """Parse a text as YAML or JSON and return its root; `file` is its name in messages.
 
-    With `problems`, faults of single values, such as unknown tags, are added to these: the rest can be read.
+    Raises `InvalidInput`. With `problems`, faults of single values, such as unknown tags, are added there
+    instead, since the rest can still be read.
     """
     source = Source(file, text)
     if not is_json(text):
@@ -97,7 +98,7 @@ def parse_document(text: str, file: str, problems: Problems | None = None) -> Va
 
 
 def yaml_events(text: str) -> Iterator[Any]:
-    """What a parser of YAML finds in a text."""
+    """Return an iterator over the events that PyYAML's parser finds in a text."""
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     return iter(loader(text).get_event, None)  # half of the time that `yaml.parse` takes for the same
 
@@ -107,7 +108,7 @@ def parse_source(
     events: Callable[[str], Iterable[Any]] = yaml_events,
     problems: Problems | None = None,
 ) -> Value:
-    """The root of a text, of which a parser finds these events; see `parse_document`."""
+    """Build a document from the events of a parser and return its root; see `parse_document`."""
     # Not left to the parser: it counts the bytes before the character.
     if strange := _NOT_YAML.search(source.text):
         message = f"invalid YAML: the character U+{ord(strange[0]):04X} is not allowed"
@@ -124,7 +125,7 @@ def parse_source(
 
 
 class _Open:
-    """A list or mapping whose end has not come."""
+    """A list or mapping whose end the parser has not reached yet."""
 
     __slots__ = ("children", "event", "is_mapping", "is_merge", "key", "keys", "merged", "size")
 
@@ -140,7 +141,7 @@ class _Open:
 
 
 class _Builder:
-    """Makes nodes of the parser's events, without recursion: how deep a document is, its writer decides."""
+    """A builder of nodes from a parser's events, without recursion: input decides the depth."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -169,7 +170,7 @@ class _Builder:
         return self._roots[0]
 
     def syntax_problem(self, error: yaml.MarkedYAMLError) -> Problem:
-        """What is wrong where the parser gives up."""
+        """Diagnose a syntax error at the place where the parser gave up."""
         from pai_runtime.document.mistakes import Fault, syntax_problem  # noqa: PLC0415 - most jobs are YAML
 
         at = error.problem_mark or error.context_mark
@@ -194,7 +195,7 @@ class _Builder:
         )
 
     def _commands_column(self) -> int | None:
-        """The column, from 0, of the innermost list of lines that is open, if it is one of commands."""
+        """Return the column, from 0, of the innermost open block sequence if it lists commands, else None."""
         for depth in range(len(self._open) - 1, 0, -1):
             start = self._open[depth].event
             if isinstance(start, yaml.SequenceStartEvent) and not start.flow_style:
@@ -203,7 +204,7 @@ class _Builder:
         return None
 
     def _is_command(self) -> bool:
-        """Whether what comes is an item of a list of commands."""
+        """Return whether the next event is an item of a list of commands."""
         is_item = len(self._open) > 1 and isinstance(self._open[-1].event, yaml.SequenceStartEvent)
         return is_item and is_commands(self._open[-2].key)
 
@@ -327,7 +328,7 @@ class _Builder:
             self._problems.append(Problem("wrong-tag", message, self._at(event)))
 
     def _of_value(self, code: str, message: str, event: Any) -> Problem:
-        """A problem in what is a value to YAML, or was meant as a command."""
+        """Return a problem with a value, or that its line is a command that lacks quotes."""
         from pai_runtime.document.mistakes import command_problem  # noqa: PLC0415 - as above
 
         column = self._commands_column() if len(self._problems) < MOST_SHOWN else None
@@ -359,7 +360,7 @@ def _scalar_data(text: str, event: Any) -> Any:
 
 
 def plain_scalar(text: str) -> Any:
-    """What a scalar without quotes and tag means, such as ``0.1``, ``true`` or ``null``."""
+    """Return the value of a plain (unquoted, untagged) scalar, such as ``0.1``, ``true`` or ``null``."""
     if text in _WORDS:
         return _WORDS[text]
     if text[0] not in _FIRST_OF_NUMBER:

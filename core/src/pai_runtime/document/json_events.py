@@ -1,4 +1,4 @@
-"""JSON as events of YAML, for what YAML would read differently or not at all.
+"""A tokenizer that reads JSON as YAML events, for JSON that YAML reads differently or not at all.
 
 Nearly all JSON is YAML, but not an escaped surrogate pair, nor a line separator inside a string.
 """
@@ -17,13 +17,13 @@ _MAY_BE_COMMENTED = re.compile(r"\s*(\{|/[/*])")
 _COMMENT_OR_STRING = re.compile(
     r"""//[^\n\r]* | /\*.*?(?:\*/|\Z) | "(?:[^"\\]|\\.)*(?:"|\\?\Z)""", re.DOTALL | re.VERBOSE
 )
-"""What does not end where it should goes to the end: each character is looked at once."""
+"""Comments and strings; an unterminated one extends to the end, so that each character is read once."""
 _NOT_LINE_BREAK = re.compile(r"[^\n\r]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def is_json(text: str) -> bool:
-    """Whether a text is an object in JSON, each of whose strings is text."""
+    """Return whether a text is a JSON object whose strings are all valid Unicode."""
     if not text.lstrip(" \t\r\n").startswith("{"):
         return False
     try:
@@ -34,7 +34,7 @@ def is_json(text: str) -> bool:
 
 
 def without_comments(text: str) -> tuple[str, int | None]:
-    """A text that may be JSON with spaces in the place of comments, and where the first one was, if any.
+    """Blank out the comments of a text that may be JSON; also return the index of the first one, or None.
 
     Comments are those of JavaScript, as OpenPAI's portal lets people write them.
     """
@@ -53,7 +53,7 @@ def without_comments(text: str) -> tuple[str, int | None]:
 
 
 def json_events(source: Source) -> Iterator[Any]:
-    """The events of a text that is JSON."""
+    """Yield the YAML events of a text that is valid JSON."""
     for match in _TOKEN.finditer(source.text):
         written = match[0]
         start, end = _mark(source, match.start()), _mark(source, match.end())

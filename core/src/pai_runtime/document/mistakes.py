@@ -1,4 +1,4 @@
-"""What was probably meant where a text is no sound YAML: the commonest mistakes, and how each is put right.
+"""Diagnoses of the commonest mistakes in invalid YAML: what was probably meant, and how to fix it.
 
 A message shows nothing of the text but commands: everything else in a file may be a secret.
 """
@@ -38,11 +38,11 @@ _DASHES = re.compile(r" *(?:- +)*")
 
 @record(frozen=True)
 class Fault:
-    """Where a parser gave up: what it says, and the index of the character at which it did.
+    """A syntax error: the parser's message, and the index of the character at which it gave up.
 
-    `context` is where what it was reading begins. `commands` is the column, from 0, of the list of commands
-    that it was in, `bracket` the index of the innermost bracket that was open, `quoted` where the quoted text
-    that it had read last starts and ends; each None if there is none.
+    `context` is the index at which the construct being read begins. `commands` is the column, from 0, of the
+    enclosing list of commands, `bracket` the index of the innermost open bracket, `quoted` the start and end
+    index of the quoted scalar that was read last; each is None if there is none.
     """
 
     source: Source
@@ -55,7 +55,7 @@ class Fault:
 
     @property
     def character(self) -> str:
-        """The character at which it gave up; empty at the end of the text."""
+        """The character at which the parser gave up; empty at the end of the text."""
         return self.source.text[self.index : self.index + 1]
 
     def problem(
@@ -66,13 +66,13 @@ class Fault:
         found: str | None = None,
         expected: str | None = None,
     ) -> Problem:
-        """A problem at a character, by default the one at which it gave up."""
+        """Return a problem at the character with index `at`; by default, where the parser gave up."""
         position = self.source.position(self.index if at is None else at)
         return Problem(code, message, position, found=found, expected=expected)
 
 
 def syntax_problem(fault: Fault) -> Problem:
-    """What is wrong with a text that is not YAML."""
+    """Return the most specific diagnosis of a syntax error, or the parser's own message."""
     for diagnosis in (_tab, _quote, _command, _escape, _start, _colon, _bracket, _indentation):
         if problem := diagnosis(fault):
             return problem
@@ -80,7 +80,7 @@ def syntax_problem(fault: Fault) -> Problem:
 
 
 def needs_quotes(text: str) -> str | None:
-    """Why a text that is not in quotes does not mean itself; None if it does."""
+    """Return why an unquoted text is not read as a string of the same characters; None if it is."""
     first = text[:1]
     if first in ("'", '"'):
         return "the text in quotes ends before the end of the line"
@@ -94,7 +94,7 @@ def needs_quotes(text: str) -> str | None:
 
 
 def quoted(text: str) -> str | None:
-    """A text as it can be pasted into a file; None for one that is too long, or may hold a secret."""
+    """Return a text as a quoted YAML scalar; None if it is too long, or may contain a secret."""
     if len(text) > _LONGEST_QUOTED or any(map(names_secret, _NAMED_VALUE.findall(text))):
         return None
     if "'" in text and not set('"\\') & set(text):
@@ -103,7 +103,7 @@ def quoted(text: str) -> str | None:
 
 
 def command_problem(source: Source, index: int, column: int) -> Problem | None:
-    """That the line of a character needs quotes, if it is an item of the list of commands in this column."""
+    """Return the problem that the command in the line of `index` needs quotes; None if there is no such."""
     line = source.position(index).line
     item = _ITEM.fullmatch(source.line(line))
     if item is None or len(item[1]) != column:
@@ -118,7 +118,7 @@ def command_problem(source: Source, index: int, column: int) -> Problem | None:
 
 
 def meant_as_text(written: str) -> tuple[str, str | None]:
-    """Why what is written, an item with its dash, is no text to YAML, and how it would be one."""
+    """Return why an item, given with its dash, is not read as a string, and how to write it as one."""
     dash, text = ("- ", written[2:]) if written.startswith("- ") else ("", written)
     why, fixed = needs_quotes(text), quoted(text)
     if text.startswith("#"):
@@ -127,7 +127,7 @@ def meant_as_text(written: str) -> tuple[str, str | None]:
 
 
 def missing_space(text: str) -> tuple[str, str | None]:
-    """That a text was meant as a key with its value, or as a list, and how it would be one."""
+    """Return which space a ``key:value`` or ``-item`` lacks, and how to write it; ("", None) if none."""
     match = _NO_SPACE.match(text)
     if match is None:
         return "", None
@@ -169,7 +169,7 @@ def _command(fault: Fault) -> Problem | None:
 
 
 def _long_command(fault: Fault) -> Problem | None:
-    """That a command which goes on in the lines below its first one contains ``: ``."""
+    """Diagnose an unquoted command over several lines that contains ``: ``."""
     source, last = fault.source, fault.source.position(fault.index).line
     for number in range(last - 1, max(0, last - _MOST_LINES), -1):
         line = source.line(number)
@@ -198,7 +198,7 @@ def _escape(fault: Fault) -> Problem | None:
 
 
 def _start(fault: Fault) -> Problem | None:
-    """An indicator at the start of what is meant as text."""
+    """Diagnose an indicator character, such as ``*`` or ``%``, at the start of unquoted text."""
     is_reserved = "cannot start any token" in fault.says
     at = fault.index if is_reserved else fault.context
     first = fault.source.text[at : at + 1]
@@ -207,7 +207,7 @@ def _start(fault: Fault) -> Problem | None:
 
 
 def _colon(fault: Fault) -> Problem | None:
-    """A ``:`` too many or too few, or a space too few beside it."""
+    """Diagnose a ``:`` too many or missing, or one without a space after it."""
     is_many = "mapping values" in fault.says
     if not is_many and "could not find expected ':'" not in fault.says:
         return _second_colon(fault)
@@ -255,7 +255,7 @@ def _indentation(fault: Fault) -> Problem | None:
 
 
 def _wrong_column(fault: Fault, index: int) -> Problem | None:
-    """That a line starts in another column than all that it could belong to."""
+    """Diagnose a line whose indentation matches none of the blocks that it could belong to."""
     at = fault.source.position(index)
     columns: dict[int, int] = {}
     for column, line in _columns_above(fault.source, at.line):
@@ -274,7 +274,7 @@ def _wrong_column(fault: Fault, index: int) -> Problem | None:
 
 
 def _columns_above(source: Source, line: int) -> Iterator[tuple[int, int]]:
-    """The columns in which what is open above a line starts, innermost first, each with one of its lines."""
+    """Yield the start columns of the blocks open above a line, innermost first, each with a line number."""
     limit = 1 << 30
     for number in range(line - 1, max(0, line - _MOST_LINES), -1):
         text = source.line(number)

@@ -5,14 +5,14 @@ import re
 _UNSEEN = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0]|[\U000e0100-\U000e01ef]"
 )
-"""What Unicode counts as letters, marks or symbols, and no font shows."""
+"""Characters that Unicode counts as letters, marks or symbols, and that no font shows."""
 
 
 def printable(text: str) -> str:
-    r"""The text with an escape such as ``\x1b`` or ``\u202e`` for each character that is not seen as itself.
+    r"""Replace each character that is not seen as itself with an escape such as ``\x1b`` or ``\u202e``.
 
-    Those are controls, line breaks, marks of direction, all spaces but the usual one, what is invisible, and
-    what has no meaning. A tab stays as it is, and a backslash: only JSON tells such an escape from its text.
+    Those characters are controls, line breaks, direction marks, all spaces but the usual one, invisible and
+    unassigned ones. Tabs and backslashes are kept: only JSON distinguishes such an escape from its text.
     """
     if text.isascii() and text.isprintable():
         return text

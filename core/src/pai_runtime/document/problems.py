@@ -1,4 +1,4 @@
-"""Problems: what is wrong with a file that a user wrote, where, and what was expected."""
+"""Problems in files that users write: what is wrong, where, and what was expected."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -21,7 +21,7 @@ _LONGEST_COMPARED = 100
 _MOST_SUGGESTED = 100
 _NEAR = 0.7
 _NEAR_SHORT = 0.66
-"""For words of three letters, such as ``git``: two of them are right."""
+"""Minimum similarity for words of three letters, such as ``git``, of which two have to be right."""
 
 
 DocumentPath = tuple[str | int, ...]
@@ -33,11 +33,11 @@ Severity = Literal["error", "warning", "note"]
 
 @record(frozen=True)
 class Position:
-    """Where something is in a file; line and column count from 1. Line 0 is the file as a whole.
+    """A position in a file; line and column count from 1, and line 0 means the file as a whole.
 
-    `required_by` is where a definition is required that is written in this file; None for what people named
-    themselves, such as the job file. However one came to it, it is the same position: a problem there is
-    reported once, with the first way.
+    `required_by` is where the definition file is required; None for a file that people named themselves, such
+    as the job file. It takes no part in comparison: a problem that is reached in several ways is reported
+    once, with the first of them.
     """
 
     file: str
@@ -50,7 +50,7 @@ class Position:
 
     @property
     def way(self) -> tuple[str, ...]:
-        """The places by which a job came to it, nearest first; empty for what is in the job file itself."""
+        """The places through which a job requires this file, nearest first; empty for the job file itself."""
         places = []
         position = self.required_by
         while position is not None:
@@ -61,9 +61,9 @@ class Position:
 
 @record(frozen=True)
 class Location:
-    """Where a value is written, and its key, and the name of its field.
+    """The position of a value and of its key, with the name of its field.
 
-    `written` is how it is written, if that is known and on one line.
+    `written` is its source text, if that is known and on one line.
     """
 
     position: Position
@@ -81,17 +81,17 @@ class Location:
         suggestion: str | None = None,
         severity: Severity = "error",
     ) -> "Problem":
-        """What is wrong here; see `Problem`."""
+        """Return a `Problem` at this location."""
         return Problem(code, message, self.position, self.field, found, expected, suggestion, severity)
 
 
 @record(frozen=True)
 class Problem:
-    """One thing that is wrong: where, in which field, what it is, and what was probably meant.
+    """One error, warning or note about a file, with its position, field and what was probably meant.
 
-    `code` names the kind of problem for programs, such as ``unknown-field``; `message` says it to people,
-    with what was `found` and what was `expected`, which programs have on their own too. As text it is one
-    line that a terminal shows as it is, whatever the file holds.
+    `code` names the kind of problem for programs, such as ``unknown-field``; `message` states it for people,
+    including what was `found` and `expected`, which are also fields of their own. As a string it is one line
+    that is safe to print, whatever the file contains.
     """
 
     code: str
@@ -118,12 +118,12 @@ class Problem:
 
     @property
     def text(self) -> str:
-        """The problem without where it is."""
+        """The message with field and suggestion, without the position."""
         text = f"{self.field}: {self.message}" if self.field else self.message
         return text if self.suggestion is None else f"{text}; did you mean {self.suggestion}?"
 
     def to_json(self) -> dict[str, Any]:
-        """The problem as data, without what is not known."""
+        """Return the problem as a JSON object, without empty fields."""
         document: dict[str, Any] = {**vars(self), **(vars(self.position) if self.position else {})}
         del document["position"]
         document.pop("required_by", None)
@@ -132,14 +132,14 @@ class Problem:
 
 
 def unexpected(expected: str | None, found: str | None) -> str:
-    """The message that something else than `expected` was `found`."""
+    """Return the message that `expected` was expected and `found` was found; either may be None."""
     if expected is None:
         return "invalid value" if found is None else f"invalid value: {found}"
     return f"expected {expected}" if found is None else f"expected {expected}, found {found}"
 
 
 class InvalidInput(Exception):
-    """A user's input is invalid, for all of these reasons."""
+    """The exception for invalid user input; `problems` has all the reasons."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
@@ -147,9 +147,9 @@ class InvalidInput(Exception):
 
 
 class Problems:
-    """The problems found so far, each once.
+    """A collection of problems without duplicates.
 
-    `mask` hides secrets in what messages show of values; who reads the secrets sets it.
+    `mask` hides secrets in the values that messages show; whoever reads the secrets sets it.
     """
 
     def __init__(self, mask: Callable[[str], str] = str) -> None:
@@ -158,21 +158,21 @@ class Problems:
         self._found: dict[Problem, None] = {}
 
     def add(self, *problems: Problem) -> None:
-        """Report them."""
+        """Add problems to the collection."""
         self._found.update(dict.fromkeys(problems))
 
     @property
     def in_order(self) -> tuple[Problem, ...]:
-        """All of them, by their positions."""
+        """All problems, ordered by position."""
         return in_order(self._found)
 
     @property
     def has_errors(self) -> bool:
-        """Whether one of them is more than a warning."""
+        """Whether a problem is an error, not a warning or a note."""
         return bool(errors(self._found))
 
     def tolerate(self, is_harmless: Callable[[Problem], bool], consequence: str) -> None:
-        """Make warnings of errors that are harmless; their messages end with the `consequence`."""
+        """Turn harmless errors into warnings, with the `consequence` at the end of their messages."""
 
         def tolerated(problem: Problem) -> Problem:
             if problem.severity != "error" or not is_harmless(problem):
@@ -182,13 +182,13 @@ class Problems:
         self._found = dict.fromkeys(map(tolerated, self._found))
 
     def check(self) -> None:
-        """Raise `InvalidInput` with all of them, if there is an error."""
+        """Raise `InvalidInput` with all problems if one of them is an error."""
         if self.has_errors:
             raise InvalidInput(self.in_order)
 
     @contextmanager
     def caught(self) -> Iterator[None]:
-        """Report what is raised as `InvalidInput` in the block, which ends by it."""
+        """Add the problems of an `InvalidInput` that the block raises, instead of letting it propagate."""
         try:
             yield
         except InvalidInput as error:
@@ -196,14 +196,14 @@ class Problems:
 
 
 def problem_lines(problems: Sequence[Problem]) -> Iterator[str]:
-    """Those that are shown, and how many others there are."""
+    """Yield the first `MOST_SHOWN` problems as lines, and how many more there are."""
     yield from map(str, problems[:MOST_SHOWN])
     if len(problems) > MOST_SHOWN:
         yield f"and {len(problems) - MOST_SHOWN} more"
 
 
 def bounded(problems: Iterable[Problem], position: Position) -> list[Problem]:
-    """Each problem once, up to the bound; `position` is that of what has them."""
+    """Remove duplicates, and cut the list at `MOST_LOOKED_FOR` with a problem at `position` that says so."""
     found: dict[Problem, None] = {}
     for problem in problems:
         if len(found) == MOST_LOOKED_FOR and problem not in found:
@@ -214,7 +214,7 @@ def bounded(problems: Iterable[Problem], position: Position) -> list[Problem]:
 
 
 def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """Each problem once: those of no file, then file by file as they come, by their positions there."""
+    """Remove duplicates and sort by position: problems without a file first, then files as they occur."""
     files: dict[str, int] = {}
 
     def file_and_position(problem: Problem) -> tuple[int, int, int]:
@@ -227,29 +227,29 @@ def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
 
 
 def errors(problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """Those that are not warnings."""
+    """Return the problems that are errors."""
     return tuple(problem for problem in problems if problem.severity == "error")
 
 
 def as_warnings(problems: Iterable[Problem]) -> Iterator[Problem]:
-    """The same, none of them more than a warning."""
+    """Yield the problems with every error turned into a warning."""
     return (replace(each, severity="warning") if each.severity == "error" else each for each in problems)
 
 
 class Suggestions:
-    """Known words for unknown ones; for the first hundred, since a file may hold as many thousand."""
+    """A limited source of spelling suggestions: only for the first hundred words, since each takes time."""
 
     def __init__(self) -> None:
         self._left = _MOST_SUGGESTED
 
     def near_miss(self, word: str, known: Iterable[str]) -> str | None:
-        """The known word that `word` was probably meant to be."""
+        """Return the known word that `word` was probably meant to be; None without one or after too many."""
         self._left -= 1
         return near_miss(word, known) if self._left >= 0 else None
 
 
 def near_miss(word: str, known: Iterable[str]) -> str | None:
-    """The known word that `word` was probably meant to be, whatever the case of its letters."""
+    """Return the known word that `word` was probably meant to be, ignoring case; None if none is similar."""
     if len(word) > _LONGEST_COMPARED:
         return None
     near = _NEAR_SHORT if len(word) == 3 else _NEAR  # noqa: PLR2004 - see there
@@ -265,13 +265,13 @@ def near_miss(word: str, known: Iterable[str]) -> str | None:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names as a message lists them: so many of them, and so much of each."""
+    """Join names for a message, with limits on their number and length."""
     shown = [name[:_LONGEST_LISTED] for name in names[:_MOST_LISTED]]
     return ", ".join(shown) + (", …" if len(names) > _MOST_LISTED else "")
 
 
 def field_name(path: Iterable[str | int]) -> str:
-    """A path in a document as people write it: ``taskRoles.worker.commands[0]``."""
+    """Return a document path as people write it, such as ``taskRoles.worker.commands[0]``."""
     name = ""
     for part in path:
         name += f"[{part}]" if isinstance(part, int) else f".{part}" if name else part

@@ -1,4 +1,4 @@
-"""A fast first check against a JSON Schema, which either finds data valid or cannot tell.
+"""A fast pre-check against a JSON Schema, which either finds data valid or gives no verdict.
 
 Most of what is checked is valid, and jsonschema, which says what is wrong with the rest, takes longer to
 import than all that is then done with it. Only what is in plain words of JSON Schema 2020-12 is judged here;
@@ -36,11 +36,11 @@ change what others mean."""
 
 
 class _NotKnown(Exception):
-    """Only jsonschema can tell."""
+    """The signal that only jsonschema can decide."""
 
 
 def is_surely_valid(data: Any, schema: Any) -> bool:
-    """Whether `data` fits the schema without a doubt; False says nothing."""
+    """Return True if `data` certainly matches the schema; False gives no verdict."""
     try:
         return _is_valid(data, schema, schema)
     except (
@@ -57,7 +57,7 @@ def is_surely_valid(data: Any, schema: Any) -> bool:
 
 
 def is_surely_schema(schema: Any) -> bool:
-    """Whether `schema` is a JSON Schema without a doubt; False says nothing."""
+    """Return True if `schema` certainly is a JSON Schema; False gives no verdict."""
     try:
         return not _is_deep(schema) and _is_schema(schema)
     except (RecursionError, OverflowError, TypeError, re.error):
@@ -65,7 +65,7 @@ def is_surely_schema(schema: Any) -> bool:
 
 
 def _is_deep(schema: Any) -> bool:
-    """Whether using it might need more recursion than some version of Python has."""
+    """Return whether a schema nests so deep that its use might exceed Python's recursion limit."""
     level = [schema]
     for _ in range(_MOST_LEVELS):
         level = [
@@ -95,7 +95,7 @@ _TYPES: Final[Mapping[str, Callable[[Any], bool]]] = {
 
 
 def _is_valid(data: Any, schema: Any, root: Any) -> bool:
-    """Whether it is; raises `_NotKnown`."""
+    """Return whether `data` matches the schema. Raises `_NotKnown` at anything that is not judged here."""
     if isinstance(schema, bool):
         return schema
     for keyword, value in schema.items():
@@ -117,7 +117,10 @@ def _enum(data: Any, values: Any, _schema: Any, _root: Any) -> bool:
 
 
 def _equal(one: Any, other: Any) -> bool:
-    """Unlike Python, JSON Schema knows true from 1; in a list, too, which is not looked into."""
+    """Compare as JSON Schema does: unlike in Python, true differs from 1.
+
+    Raises `_NotKnown` for two containers.
+    """
     if isinstance(one, (dict, list)) and isinstance(other, (dict, list)):
         raise _NotKnown("enum")
     return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
@@ -254,4 +257,4 @@ _VALUES: Final[Mapping[str, Callable[[Any], bool]]] = {
     "required": _are_names,
     "type": _are_types,
 }
-"""What each keyword's value must be in a schema."""
+"""The checks of each keyword's value in a schema."""

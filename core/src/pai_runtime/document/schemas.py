@@ -1,4 +1,4 @@
-"""Checking data against a JSON Schema, with messages for users.
+"""Validation of data against a JSON Schema, with messages for users.
 
 In a schema, ``title`` says in a few words what is expected there; messages use it. Our own keyword ``hints``
 says of fields that are not in ``properties``, but that people expect there, what to do instead.
@@ -52,24 +52,24 @@ _HIDDEN = "a hidden value"
 
 @cache
 def package_schema(package: str, name: str) -> Schema:
-    """A schema that a package of this distribution ships."""
+    """Load the JSON Schema `name` that a package of this distribution ships."""
     schema: Schema = json.loads(Path(str(import_module(package).__file__)).with_name(name).read_bytes())
     return schema
 
 
 def check_value(value: Value, schema: Schema, problems: Problems) -> None:
-    """Report all problems of a value."""
+    """Validate a value of a document, and add every error to `problems`."""
     check(value.data, schema, problems, value.at)
 
 
 def check(data: Any, schema: Schema, problems: Problems, locate: Callable[[DocumentPath], Location]) -> None:
-    """Report all problems of `data`; `locate` says where what is at a path in it is written."""
+    """Validate data, and add every error to `problems`; `locate` maps a path in it to its location."""
     if not is_surely_valid(data, schema):
         problems.add(*bounded(_problems(data, schema, problems, locate), locate(()).position))
 
 
 def located_in(file: str) -> Callable[[DocumentPath], Location]:
-    """For data of which only the file is known: `locate` of `check`."""
+    """Return a `locate` function for `check` for data of which only the file is known."""
     position = Position(file)
     return lambda path: Location(position, position, field_name(path))
 
@@ -97,7 +97,7 @@ def _problems(
 def _mistake(
     error: "ValidationError", path: DocumentPath, where: Location, mask: Callable[[str], str]
 ) -> tuple[str, str | None]:
-    """What YAML made of what was meant as another type, and how to write that, if it can be told."""
+    """Explain how YAML misread a value that was meant as another type, and suggest how to write it."""
     from pai_runtime.document.mistakes import meant_as_text, missing_space  # noqa: PLC0415 - most is valid
 
     schema: Schema = error.schema if isinstance(error.schema, Mapping) else {}
@@ -119,20 +119,20 @@ def _mistake(
 
 
 def _errors(data: Any, schema: Schema) -> Iterator["ValidationError"]:
-    """The errors that are useful to a user."""
+    """Yield the validation errors of data that are useful to a user."""
     validator: Validator = _validator()(schema)
     for _, at_one_place in groupby(validator.iter_errors(data), lambda error: tuple(error.absolute_path)):
         found = list(islice(at_one_place, MOST_LOOKED_FOR + 1))
-        # That it is too small, too, helps nobody.
+        # After a wrong type, further errors of the same value help nobody.
         for error in [each for each in found if each.validator == "type"] or found:
             if not _depends_on_secret(error):
                 yield error
 
 
 def _depends_on_secret(error: "ValidationError") -> bool:
-    """Whether the value of a secret, which is not known here, may be right.
+    """Return whether an error might vanish once a secret's placeholder is replaced by its value.
 
-    It is always text. It is no choice of a few words: those decide what a plan has.
+    A secret is always a string, and never one of an enumeration: those decide what a plan contains.
     """
     if error.validator in ("type", "enum", "const"):
         return False
@@ -154,7 +154,7 @@ def _validator() -> Any:
 def _additional_properties(
     validator: Any, allowed: Any, data: Any, schema: Schema
 ) -> Iterator["ValidationError"]:
-    """In the order of the data; the library's goes by their hashes, which differ from run to run."""
+    """Validate ``additionalProperties`` in the order of the data; jsonschema's order depends on hashes."""
     import jsonschema  # noqa: PLC0415 - as above
 
     if not isinstance(data, Mapping):
@@ -167,7 +167,7 @@ def _additional_properties(
 
 
 def _unlisted(data: Mapping[str, Any], schema: Schema) -> Iterator[str]:
-    """The keys of `data` that the schema neither names nor has a pattern for."""
+    """Yield the keys of `data` that match neither ``properties`` nor ``patternProperties``."""
     known, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
     return (
         name for name in data if name not in known and not any(re.search(each, name) for each in patterns)
@@ -175,7 +175,7 @@ def _unlisted(data: Mapping[str, Any], schema: Schema) -> Iterator[str]:
 
 
 def schema_error(schema: Any) -> str | None:
-    """Why `schema` is not a JSON Schema, if it is not."""
+    """Return why `schema` is not a valid JSON Schema; None if it is."""
     if is_surely_schema(schema):
         return None
     import jsonschema  # noqa: PLC0415 - as above
@@ -189,7 +189,10 @@ def schema_error(schema: Any) -> str | None:
 
 @record(frozen=True)
 class _Explained:
-    """What one error means; see `Problem`. `below` leads from the value to the key that is wrong, if any."""
+    """A validation error in words, with the fields of a `Problem`.
+
+    `below` is the path from the value to the key that is wrong, if any.
+    """
 
     code: str
     message: str
@@ -253,7 +256,10 @@ def _unknown(error: "ValidationError", schema: Schema, suggestions: Suggestions)
 
 
 def expectation(schema: Any, failed: str | None = None) -> str | None:
-    """What a schema expects, in words."""
+    """Describe in words what a schema expects; `failed` is the keyword that was violated.
+
+    None if there are no words.
+    """
     if not isinstance(schema, Mapping):
         return None
     if "title" in schema:

@@ -1,4 +1,4 @@
-"""Which names mark a value as secret, so that no message shows it."""
+"""Recognition of names that mark a value as secret, so that no message shows it."""
 
 import re
 from functools import cache
@@ -20,5 +20,5 @@ _WORD = re.compile("[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 @cache
 def names_secret(name: str) -> bool:
-    """Whether a word in the name, as in ``apiKey``, ``API_KEY`` or ``apikeys``, ends in one of the list."""
+    """Return whether a word of a name, as in ``apiKey``, ``API_KEY`` or ``apikeys``, marks a secret."""
     return any(word.lower().removesuffix("s").endswith(_ENDINGS) for word in _WORD.findall(name))

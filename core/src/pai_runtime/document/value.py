@@ -1,4 +1,4 @@
-"""Values that know where they stand: in which file, at which position, in which field."""
+"""Values of a document that know their file, position and field."""
 
 import re
 from bisect import bisect_right
@@ -17,14 +17,15 @@ _LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 
 
 def is_commands(key: object) -> bool:
-    """Whether what has this key is a list of commands: ``commands``, ``preCommands`` and the like."""
+    """Return whether a key names a list of shell commands: ``commands``, ``preCommands`` and the like."""
     return isinstance(key, str) and key.lower().endswith("commands")
 
 
 class Source:
-    """The text of a file; `file` is its name in messages, `required_by` as in `Position`.
+    """The text of a file, with positions by index.
 
-    `comment` is the index of the first comment that was left out of JSON; None, if there was none.
+    `file` is its name in messages, `required_by` as in `Position`. `comment` is the index of the first
+    comment that was removed from JSON; None if there was none.
     """
 
     def __init__(self, file: str, text: str, required_by: Position | None = None) -> None:
@@ -34,7 +35,7 @@ class Source:
         self.comment: int | None = None
 
     def position(self, index: int) -> Position:
-        """The position of a character."""
+        """Return the position of the character at an index."""
         line = bisect_right(self._line_starts, index)
         return Position(self.file, line, index - self._line_starts[line - 1] + 1, self.required_by)
 
@@ -44,11 +45,11 @@ class Source:
         return Position(self.file, required_by=self.required_by)
 
     def start_of(self, line: int) -> int:
-        """The index of the first character of a line; that of the end of the text after the last."""
+        """Return the index of a line's first character; the length of the text for a line after the last."""
         return self._line_starts[line - 1] if line <= len(self._line_starts) else len(self.text)
 
     def line(self, number: int) -> str:
-        """A line without what ends it."""
+        """Return a line, counted from 1, without its line break."""
         return self.text[self.start_of(number) : self.start_of(number + 1)].rstrip("\r\n\x85\u2028\u2029")
 
     @cached_property
@@ -57,12 +58,12 @@ class Source:
 
 
 class Node:
-    """One value where it is written. `data` is plain data; `text` a scalar as it was written.
+    """One value of a document with its place in the source; `data` is plain data, `text` a scalar as written.
 
-    `start` and `end` are its first and last character in the source; `children` and `keys` (where each key
-    starts) are those of a list or mapping, `size` is the number of values in it, a long text counted
-    as several. What is no template contains no references, whatever it looks like; nor does what was
-    `inserted` into a text, from one index of it to another. Not shown by ``repr``: a node may be a secret.
+    `start` and `end` are the indexes of its first character and behind its last one; `children` and `keys`
+    (the index of each key) are those of a list or mapping. `size` is the number of values in it, where a long
+    text counts as several. Without `is_template` it contains no references, whatever it looks like; nor do
+    the ranges of indexes in `inserted`. ``repr`` does not show it: a node may be a secret.
     """
 
     __slots__ = (
@@ -92,7 +93,10 @@ class Node:
 
     @property
     def written(self) -> str:
-        """How it is written; empty if that is long. Of an item with a dash, all of its line."""
+        """The source text of the value; of a list item, its whole line with the dash.
+
+        Empty if it is long or spans lines.
+        """
         source, line = self.source, self.source.position(self.start).line
         start, stop = source.start_of(line), source.start_of(line + 1)
         if stop - start > _LONGEST_WRITTEN or self.size > _LONGEST_WRITTEN:
@@ -107,17 +111,17 @@ class Node:
     def replaced(
         self, data: Any, text: str = "", children: "Mapping[str | int, Node] | None" = None
     ) -> "Node":
-        """Another value in the same place, of the same size."""
+        """Return a copy with other data and text, at the same position and of the same size."""
         node = Node(self.source, self.start, self.end, data, text)
         node.children, node.keys, node.size = children or {}, self.keys, self.size
         return node
 
 
 class Value:
-    """A value as it is reached from the root of its document, so that it knows the name of its field.
+    """A node as reached from the root of its document, so that it knows its key and field.
 
-    An alias is a value of its own: its field is where the alias stands, its position that of what it stands
-    for. Not shown by ``repr``, as a node.
+    An alias is a value of its own: its field is where the alias stands, its position that of the anchor.
+    ``repr`` does not show it, as for a node.
     """
 
     __slots__ = ("above", "key", "node")
@@ -134,12 +138,12 @@ class Value:
 
     @property
     def text(self) -> str:
-        """A scalar as it was written."""
+        """The scalar as it was written."""
         return self.node.text
 
     @property
     def path(self) -> DocumentPath:
-        """The keys and indexes that lead to it from the root."""
+        """The keys and indexes that lead from the root to this value."""
         keys: list[str | int] = []
         value = self
         while value.above is not None:
@@ -149,24 +153,24 @@ class Value:
 
     @property
     def field(self) -> str:
-        """The name of its field: ``taskRoles.worker.commands[0]``; empty for the root."""
+        """The name of the field, such as ``taskRoles.worker.commands[0]``; empty for the root."""
         return field_name(self.path)
 
     @property
     def position(self) -> Position:
-        """Where it is written."""
+        """The position of the value."""
         return self.node.source.position(self.node.start)
 
     @property
     def key_position(self) -> Position:
-        """Where its key is written; its own position, if it has none."""
+        """The position of the value's key; that of the value if it has no key."""
         above = self.above.node if self.above else None
         if above is None or self.key not in above.keys:
             return self.position
         return above.source.position(above.keys[self.key])
 
     def get(self, *path: str | int) -> "Value | None":
-        """The value at a path below it."""
+        """Return the value at a path of keys and indexes below this one; None if there is none."""
         value = self
         for key in path:
             child = value.node.children.get(key)
@@ -176,12 +180,12 @@ class Value:
         return value
 
     def values(self) -> "Iterator[Value]":
-        """What is in it, if it is a list or mapping."""
+        """Yield the items of a list or the values of a mapping."""
         for key, child in self.node.children.items():
             yield Value(child, self, key)
 
     def at(self, path: DocumentPath) -> Location:
-        """Where the value at a path below it is, or, if there is none, the nearest that there is above."""
+        """Return the location of the value at a path below, or of its nearest existing parent."""
         value, found = self, True
         for key in path:
             child = value.get(key) if found else None
@@ -193,12 +197,12 @@ class Value:
     def problem(
         self, code: str, message: str, found: str | None = None, expected: str | None = None
     ) -> Problem:
-        """An error in this value; see `Problem`."""
+        """Return an error about this value, as a `Problem`."""
         return Problem(code, message, self.position, self.field, found=found, expected=expected)
 
 
 def new_node(where: Node, content: Any) -> Node:
-    """A new value that stands where another one does; nodes in it stay where they are."""
+    """Return a new value at the position of another node; nodes inside it keep their own positions."""
     if isinstance(content, Node):
         return content
     children: dict[str | int, Node] = {}
@@ -219,7 +223,7 @@ def new_node(where: Node, content: Any) -> Node:
 
 
 def walk(node: Node, path: DocumentPath = ()) -> Iterator[tuple[DocumentPath, Node]]:
-    """Every scalar in `node` with its path."""
+    """Yield every scalar below `node` with its path."""
     if isinstance(node.data, (dict, list)):
         for key, child in node.children.items():
             yield from walk(child, (*path, key))

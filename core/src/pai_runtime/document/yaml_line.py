@@ -1,4 +1,4 @@
-"""Data written as YAML on one line, which is read as the same data."""
+"""Data as YAML on one line."""
 
 import json
 import re
@@ -11,7 +11,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./:@+-]*(?<!:)")
 
 
 def yaml_line(data: Any) -> str:
-    """JSON, which is YAML; but a text without quotes that needs none. What is not seen is escaped."""
+    """Format data as YAML on one line: as JSON, or as an unquoted string where that is safe."""
     if isinstance(data, str) and _PLAIN.fullmatch(data) and plain_scalar(data) == data:
         return data
     return printable(json.dumps(data, ensure_ascii=False))

@@ -1,1 +1,1 @@
-"""Engines: they decide where the tasks of a job run, and never what runs in them."""
+"""Engines, which decide where the tasks of a job run, and never what runs in them."""

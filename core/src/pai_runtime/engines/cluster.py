@@ -1,4 +1,4 @@
-"""The interface of engines that run jobs elsewhere: on a cluster, as an engine profile says how it is used.
+"""The interface of engines that run jobs on a cluster, as an engine profile describes its use.
 
 An engine is a plugin whose manifest has a name for it, which profiles call it by, and whose hook `pai_engine`
 opens a `Cluster`. It is imported when a profile of it is named, if the policies in force allow it. A run is
@@ -34,10 +34,10 @@ __all__ = [
 
 @record(frozen=True)
 class ClusterRequest:
-    """How a job is to be run on a cluster.
+    """The way in which a job is to be run on a cluster.
 
-    `overrides`: what the command line changes of the job. `code`: what is in the working directory of each
-    task when it starts. `definitions`: a lock file that carries all definitions which the job requires; empty
+    `overrides` are the command line's changes of the job. `code` is the content of each task's working
+    directory when it starts. `definitions` is a lock file with all definitions that the job requires; empty
     if it requires none.
     """
 
@@ -49,7 +49,7 @@ class ClusterRequest:
 
 @record(frozen=True)
 class Manifests:
-    """The objects of a run as a cluster takes them, in the order in which they are to be created.
+    """The objects of a run for the cluster, in the order in which they have to be created.
 
     `objects` hold no secret value; `secrets` are those that do.
     """
@@ -62,43 +62,43 @@ class Cluster(Protocol):
     """A cluster, as one profile uses it."""
 
     def new_run(self, request: ClusterRequest) -> "NewClusterRun":
-        """A run that is not submitted yet."""
+        """Return a run that is not submitted yet."""
 
     def open_run(self, name: str) -> "ClusterRunReader":
-        """The run that is called so, whoever has submitted it. It is not looked for yet."""
+        """Return a reader of the run of this name, whoever submitted it, without checking that it exists."""
 
     def runs(self) -> Sequence[tuple["ClusterRunReader", Run | Unreadable]]:
-        """All runs that there are, the latest first; raises `ClusterError`.
+        """Return all runs, newest first. Raises `ClusterError`.
 
-        Who asks again and again, as each second, does not make it ask the cluster as often.
+        Calls in quick succession, such as every second, share the answers of the cluster.
         """
 
 
 class NewClusterRun(Protocol):
-    """A run that is not submitted. `place` comes first."""
+    """A run that is not submitted yet; `place` has to be called first."""
 
     def place(self, job: Job) -> Placement:
-        """Where the tasks of the job will run, as far as that is known: by names, not yet by addresses."""
+        """Return the placement of the job's tasks as far as it is known: names, not yet addresses."""
 
     def check(self, plans: Mapping[TaskName, Plan], problems: Problems, *, ask: bool = True) -> None:
         """Report what this cluster cannot give to the job.
 
-        Unless it is to `ask` the cluster, by the profile alone. Raises `ClusterError` if it cannot be asked.
+        Without `ask`, only the profile decides. Raises `ClusterError` if the cluster cannot be asked.
         """
 
     def manifests(
         self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str], *, name: str | None = None
     ) -> Manifests:
-        """What would be submitted: the same bytes for the same job, but for `Manifests.secrets`.
+        """Return what would be submitted; except for `Manifests.secrets`, the same bytes for the same job.
 
-        `name` is that of the run; without, it is made from the job and its content. `secrets`: the values by
-        the paths that the plans name. Raises `CannotRun`.
+        `name` is that of the run; without it, the name is derived from the job and its content. `secrets` has
+        the values by the paths in the plans. Raises `CannotRun`.
         """
 
     def submit(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str]) -> str:
-        """Start the run; its name.
+        """Start the run, and return its name.
 
-        Raises `CannotRun`: then nothing is left on the cluster, unless it is a `MayBeLeft`.
+        Raises `CannotRun`; nothing is left on the cluster then, unless it is a `MayBeLeft`.
         """
 
 
@@ -106,9 +106,9 @@ class ClusterRunReader(RunReader, Protocol):
     """A run on a cluster."""
 
     def follow(self, view: View, keep: Path | None = None) -> tuple[Run, int]:
-        """Show it until it is over, or until Ctrl-C, which leaves it running: the run, and the exit status.
+        """Show the run until it is over, or Ctrl-C, which leaves it running; return run and exit status.
 
-        The status is the job's; 130 after Ctrl-C. What is read of it is kept on this machine, for when the
-        cluster no longer has it: in the empty directory `keep`, or where the engine does. Raises
-        `ClusterError`.
+        The exit status is the job's, or 130 after Ctrl-C. What is read of the run is kept on this machine,
+        for when the cluster no longer has it: in the empty directory `keep`, or in one of the engine's.
+        Raises `ClusterError`.
         """

@@ -24,21 +24,21 @@ if TYPE_CHECKING:
 
 IGNORE_FILE: Final = ".paiignore"
 MUCH: Final = 1024**3
-"""Bytes from which on people are asked whether all of it is code."""
+"""The size in bytes above which people are asked whether all of it is code."""
 
 _MOST_PATTERNS: Final = 64 * 1024
 _MOST_LISTED: Final = 5
 _BEFORE: Final = (".git",)
-"""Left out unless the ignore file takes it back in."""
+"""Patterns that are ignored unless the ignore file re-includes them."""
 _AFTER: Final = (".pai-runs/",)
-"""Left out in any case."""
+"""Patterns that are always ignored."""
 
 
 @record(frozen=True)
 class CodeEntry:
-    """A file, directory, link or other entry: its path below the directory of the code, and its status.
+    """A file, directory, link or other entry: its path below the code's directory, and its status.
 
-    `holder` is the open directory that has it as `name`: to open it there follows no link on the way.
+    `holder` is the open directory that contains it as `name`: opening it there follows no link on the way.
     """
 
     path: str
@@ -49,7 +49,7 @@ class CodeEntry:
 
 @record(frozen=True)
 class Code:
-    """The directory `folder`, without what matches `patterns`, as in ``.gitignore``, and without `apart`.
+    """The code in `folder`, without what matches `patterns`, as in ``.gitignore``, and without `apart`.
 
     `apart` are files and directories that are left out wherever they are, such as the directory of the run.
     """
@@ -59,10 +59,10 @@ class Code:
     apart: Sequence[Path] = ()
 
     def entries(self, on_error: Callable[[OSError], None]) -> Iterator[CodeEntry]:
-        """All entries by name, a directory before what is in it; `on_error` is told what cannot be read.
+        """Yield all entries, sorted, a directory before its content; call `on_error` for unreadable ones.
 
-        What is in a directory that is ignored is ignored, whatever other patterns say. What is removed
-        meanwhile is left out. A holder is open until the next entry is asked for.
+        The content of an ignored directory is ignored, whatever other patterns say. What is removed meanwhile
+        is left out. A holder stays open until the next entry is requested.
         """
         ignored = _ignored(self.patterns)
         apart = {_identity(path.stat()) for path in self.apart if path.exists()}
@@ -94,10 +94,10 @@ class Code:
 
 
 def find_code(job: Job, given: Path | None, apart: Sequence[Path]) -> Code | None:
-    """The code of a job: the directory that is `given` instead, or that of ``extras.code``, if any.
+    """Return the code of a job: the directory `given`, else that of ``extras.code``; None without either.
 
-    Raises `InvalidInput` for a directory, or an ignore file, that is of no use, and `CannotRun` if that is
-    the one given.
+    Raises `InvalidInput` for an unusable directory or ignore file, and `CannotRun` if that directory was
+    given.
     """
     if given is not None:
         if not _is_folder(given):
@@ -119,7 +119,7 @@ def find_code(job: Job, given: Path | None, apart: Sequence[Path]) -> Code | Non
 
 
 def check_code(code: Code) -> list[str]:
-    """What people should know about the code of their job; raises `CannotRun` if it cannot be read."""
+    """Return notes for people about the code of their job. Raises `CannotRun` if it cannot be read."""
     faults: list[OSError] = []
     sizes: Counter[str] = Counter()
     files, special = 0, []
@@ -156,7 +156,7 @@ def check_code(code: Code) -> list[str]:
 
 
 def _read_patterns(folder: Path) -> list[str]:
-    """The lines of the ignore file, if there is one; raises `InvalidInput`."""
+    """Return the lines of the ignore file; empty without one. Raises `InvalidInput`."""
     path = folder / IGNORE_FILE
     try:
         with Folder.at(folder) as opened:
@@ -185,7 +185,7 @@ def _wrong_patterns(path: Path, lines: Sequence[str]) -> Iterator[Problem]:
 
 
 def _ignored(patterns: Sequence[str]) -> "Ignored":
-    """What matches patterns; raises `ValueError`."""
+    """Compile ignore patterns. Raises `ValueError`."""
     from pai_runtime.engines.ignoring import Ignored  # noqa: PLC0415 - only jobs with code need it
 
     return Ignored(patterns)

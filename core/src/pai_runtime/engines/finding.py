@@ -14,7 +14,10 @@ if TYPE_CHECKING:  # the commands that only look at runs start faster without
 
 
 def open_cluster(name: str, host: Host) -> "Cluster":
-    """The cluster that the profile of this name describes, which is not asked yet; raises `InvalidInput`."""
+    """Return the cluster that the profile of this name describes, without contacting it.
+
+    Raises `InvalidInput`.
+    """
     profile = find_profile(name)
     plugin = _engine(profile, host)
     try:

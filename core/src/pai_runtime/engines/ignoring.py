@@ -1,4 +1,4 @@
-"""Patterns as in ``.gitignore``, matched in a time that grows with the pattern and the path, and no faster.
+"""Ignore patterns as in ``.gitignore``, matched in a time that is bounded by pattern and path.
 
 A wildcard that has found the first place where what follows it fits never looks for another one: that place
 is as good as any, as only a later wildcard could need more of the rest. Where the field's libraries try all
@@ -31,12 +31,16 @@ _DIRECTORIES = "**"
 
 
 class WrongPattern(ValueError):
-    """It is none that git would take."""
+    """The exception for a pattern that git would not accept."""
 
 
 @record(frozen=True)
 class IgnorePattern:
-    """One line: names of entries, or paths if it `has_path`; of directories only if it `is_for_folders`."""
+    """One compiled line of an ignore file.
+
+    It matches paths if it `has_path`, else names; only directories if it `is_for_folders`. One that
+    `takes_back` re-includes what it matches.
+    """
 
     regex: "re.Pattern[str]"
     has_path: bool
@@ -45,13 +49,13 @@ class IgnorePattern:
 
 
 class Ignored:
-    """What the lines of an ignore file name; raises `WrongPattern`."""
+    """A matcher for the lines of an ignore file; raises `WrongPattern`."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         self._patterns = [pattern for line in lines if (pattern := _parsed(line))][::-1]
 
     def __call__(self, path: str, *, is_folder: bool) -> bool:
-        """Whether the entry at `path` is, in a directory that is not: the last pattern that matches says."""
+        """Return whether an entry is ignored, in a directory that is not; the last matching line decides."""
         name = path.rpartition("/")[2]
         for each in self._patterns:
             if (is_folder or not each.is_for_folders) and each.regex.fullmatch(
@@ -82,14 +86,14 @@ def _parsed(line: str) -> IgnorePattern | None:
 
 
 def _without_trailing_spaces(line: str) -> str:
-    """But for one that is quoted by a backslash."""
+    """Strip trailing spaces, but not one that a backslash quotes."""
     text = line.rstrip(" ")
     backslashes = len(text) - len(text.rstrip("\\"))
     return f"{text} " if backslashes % 2 and len(text) < len(line) else text
 
 
 def _path(parts: Sequence[str], numbers: Iterator[int]) -> str:
-    """The expression for a path, of those for its components."""
+    """Return the regular expression for a path, from those of its components."""
     fixed: list[list[str]] = [[]]
     for part in parts:
         if part != _DIRECTORIES:
@@ -107,7 +111,7 @@ def _path(parts: Sequence[str], numbers: Iterator[int]) -> str:
 
 
 def _components(text: str) -> Iterator[str]:
-    """What is between slashes, but for those in brackets, or behind a backslash."""
+    """Yield the components between slashes; slashes in brackets or after a backslash do not separate."""
     start = at = 0
     while at < len(text):
         if text[at] == "/":
@@ -118,7 +122,7 @@ def _components(text: str) -> Iterator[str]:
 
 
 def _component(text: str, numbers: Iterator[int]) -> str:
-    """The expression for one name."""
+    """Return the regular expression for one component of a pattern."""
     if text.startswith(_DIRECTORIES) and not text.strip("*"):
         return _DIRECTORIES
     fixed = [""]
@@ -139,13 +143,13 @@ def _component(text: str, numbers: Iterator[int]) -> str:
 
 
 def _first_place(expression: str, numbers: Iterator[int]) -> str:
-    """It, and no second try: an atomic group, which Python has only since 3.11."""
+    """Return the expression as an atomic group, without backtracking, which `re` lacks before Python 3.11."""
     name = f"n{next(numbers)}"
     return f"(?=(?P<{name}>{expression}))(?P={name})"
 
 
 def _character(text: str, at: int) -> tuple[str, int]:
-    """The expression for what is there, which matches one character, and where it ends."""
+    """Return the expression for the character or wildcard at an index, and the index behind it."""
     if text[at] == "?":
         return _ANY, at + 1
     if text[at] == "[":
@@ -158,7 +162,7 @@ def _character(text: str, at: int) -> tuple[str, int]:
 
 
 def _bracket(text: str, at: int) -> tuple[str, int]:
-    """As `_character`, behind the opening bracket; like git, one without an end matches nothing."""
+    """Return the expression for a bracket, and the index behind it; an unclosed one matches nothing."""
     negated = text[at : at + 1] in ("!", "^")
     at += negated
     ranges, before = "", ""
@@ -183,6 +187,6 @@ def _bracket(text: str, at: int) -> tuple[str, int]:
 
 
 def _quoted(text: str, at: int) -> tuple[str, int]:
-    """The character that is there, or behind a backslash."""
+    """Return the character at an index, or the one that a backslash there quotes, and the index behind it."""
     at += text[at] == "\\"
     return text[at : at + 1], at + 1

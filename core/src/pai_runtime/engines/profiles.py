@@ -1,4 +1,4 @@
-"""``engines.yaml``: the engine profiles of a user and of this machine, which ``--on`` names."""
+"""Engine profiles, which ``--on`` names, from ``engines.yaml`` of the user and of the machine."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,14 +12,14 @@ from pai_runtime.task.paths import MACHINE
 from pai_runtime.task.record import record
 
 MACHINE_PROFILES: Final = Path(MACHINE, "engines.yaml")
-"""What the operator has configured; the user's own profiles take precedence."""
+"""The operator's profiles; the user's own take precedence."""
 
 
 @record(frozen=True)
 class Profile:
-    """One engine profile: its name, the engine that it is for, and all that is written there.
+    """One engine profile: its name, its engine, and its content.
 
-    `value` is a mapping; beside ``engine``, its engine checks what is in it.
+    `value` is a mapping; all of it but ``engine`` is checked by the engine.
     """
 
     name: str
@@ -28,7 +28,7 @@ class Profile:
 
 
 def find_profile(name: str) -> Profile:
-    """The profile of this name; raises `InvalidInput`, also if one of the files is wrong."""
+    """Return the profile of this name. Raises `InvalidInput` if there is none, or a file is invalid."""
     paths = configuration_files(MACHINE_PROFILES)
     profiles = read_named(paths, _profiles_in)
     if name in profiles:

@@ -1,4 +1,4 @@
-"""Whom an engine shows a run to."""
+"""The view to which an engine reports a run."""
 
 from typing import Protocol
 
@@ -6,16 +6,16 @@ from pai_runtime.runs.state import Run
 
 
 class View(Protocol):
-    """Whom an engine tells of a run while it lasts. `say` may be called by the handler of a signal too."""
+    """The receiver of a run's progress while it lasts; signal handlers may call `say`."""
 
     shows_output: bool
-    """Whether it shows the output of the tasks, out of their logs: the tasks then write it nowhere else."""
+    """Whether it shows the tasks' output from their logs; the tasks then write it nowhere else."""
 
     def say(self, text: str) -> None:
-        """Show a message of the runtime's own."""
+        """Show a message of the runtime."""
 
     def show(self, run: Run) -> None:
-        """Show how the run is now; to be called at each change, and four times a second."""
+        """Show the current state of the run; to be called at each change, and four times a second."""
 
     def end(self) -> None:
-        """Show how it was at last."""
+        """Show the final state of the run."""

@@ -1,1 +1,1 @@
-"""The plugin host: what is installed, what is allowed, the one import, and the calls."""
+"""The plugin host: discovery of installed plugins, policy, import and calls."""

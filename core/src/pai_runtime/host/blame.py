@@ -20,24 +20,24 @@ else:
 
 
 class Blamed(Protocol):
-    """A plugin, as far as a message needs it."""
+    """A plugin, as far as messages about it need."""
 
     @property
     def label(self) -> str:
-        """The plugin as messages name it."""
+        """The name of the plugin in messages."""
 
     @property
     def location(self) -> Path | None:
-        """The file of its module."""
+        """The file of the plugin's module; None if unknown."""
 
 
 def plugin_label(id_: str, code: Code) -> str:
-    """A plugin as messages name it."""
+    """Return the name of a plugin in messages: id, distribution and version."""
     return f"plugin {id_} ({code.distribution} {code.version})"
 
 
 class PluginError(Exception):
-    """What a plugin did wrong, with its name, distribution and version, and the phase."""
+    """The exception for an error of a plugin; it names plugin, distribution, version and phase."""
 
     def __init__(self, plugin: Blamed, phase: str, what: str) -> None:
         super().__init__(f"{plugin.label}, {phase}: {what}")
@@ -47,7 +47,7 @@ class PluginError(Exception):
 
 @contextlib.contextmanager
 def blamed(plugin: Blamed, phase: str) -> Iterator[None]:
-    """Turn whatever goes wrong inside into a `PluginError`."""
+    """Turn any exception of the block but KeyboardInterrupt, ``sys.exit`` included, into a `PluginError`."""
     try:
         yield
     except (PluginError, KeyboardInterrupt):
@@ -63,9 +63,9 @@ def blamed(plugin: Blamed, phase: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def stdout_is_stderr() -> Iterator[None]:
-    """What plugins print in here goes to standard error, for standard output is for what was asked for.
+    """Redirect standard output to standard error, since standard output is for what was asked for.
 
-    That is the descriptor too, for the programs that they start.
+    The file descriptor is redirected too, for the programs that plugins start.
     """
     kept = os.dup(1)
     os.dup2(2, 1)
@@ -78,7 +78,7 @@ def stdout_is_stderr() -> Iterator[None]:
 
 
 def _one_line(thing: object) -> str:
-    """What a plugin raised or gave, as part of one message."""
+    """Return what a plugin raised or returned on one line, even if its ``__str__`` fails."""
     try:
         return " ".join(str(thing).split())
     except Exception as error:  # noqa: BLE001 - what cannot even be shown must not be worse than what can
@@ -86,7 +86,7 @@ def _one_line(thing: object) -> str:
 
 
 def _where(error: BaseException, plugin: Blamed) -> str:
-    """The innermost line of the plugin's own code, as `` (file:line)``."""
+    """Return the innermost traceback line in the plugin's code, as `` (file:line)``; empty without one."""
     if isinstance(error, SyntaxError):
         return f" ({error.filename}:{error.lineno})"
     from traceback import walk_tb  # noqa: PLC0415 - not for what goes well

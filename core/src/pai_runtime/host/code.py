@@ -41,19 +41,19 @@ GROUP = "pai_runtime.plugins"
 _INSTALLERS = {"RECORD", "INSTALLER", "REQUESTED", "direct_url.json", "uv_cache.json", "uv_build.json"}
 
 _SUFFIXES = (*EXTENSION_SUFFIXES, *SOURCE_SUFFIXES)
-"""Of modules that are run, in Python's own order; byte code is not among them."""
+"""The suffixes of modules that are run, in Python's own order; byte code is not among them."""
 
 _ENTRY_POINTS = "/entry_points.txt"
-"""Their row in the digest; no name of a file below the import path begins like this."""
+"""The row of the entry points in the digest; no file below the import path begins like this."""
 
 _PLAIN = re.compile(r"\w[\w.-]*(/\w[\w.-]*)*")
-"""A path below the import path that is in its shortest form; most are."""
+"""A relative path that is already normalised, as most are."""
 
 _CHUNK = 1 << 20
 
 
 class Code:
-    """The code of one distribution; each file is read once, when it is first asked for."""
+    """The code of one distribution; each file is read at most once, when it is first needed."""
 
     def __init__(self, distribution: Distribution) -> None:
         self.installed = distribution
@@ -64,9 +64,9 @@ class Code:
 
     @cached_property
     def files(self) -> Mapping[str, str]:
-        """The paths of its own files by their names below the import path; raises ValueError.
+        """The paths of the distribution's own files by name below the import path. Raises ValueError.
 
-        Of an editable one, the modules below its source folder, as it lists none.
+        For an editable distribution, which lists none, these are the modules below its source folder.
         """
         if self.origin == "editable":
             return dict(self._editable_files())
@@ -75,7 +75,7 @@ class Code:
 
     @cached_property
     def modules(self) -> Mapping[str, str]:
-        """Names of its modules and packages, and in which of the `files` each is."""
+        """The names of the distribution's modules and packages, each with its name in `files`."""
         found: dict[str, tuple[tuple[bool, int], str]] = {}
         for file in self.files:
             suffix = next(filter(file.endswith, _SUFFIXES), None)
@@ -84,30 +84,30 @@ class Code:
                 is_module = parts[-1] != "__init__"
                 name = ".".join(parts if is_module else parts[:-1])
                 if name and all(part.isidentifier() for part in parts):
-                    # Of several files for one module, the one that Python itself prefers.
+                    # Several files for one module: the one that Python itself prefers takes precedence.
                     rank = is_module, _SUFFIXES.index(suffix)
                     found[name] = min(found.get(name, (rank, file)), (rank, file))
         return {name: file for name, (_, file) in found.items()}
 
     @cached_property
     def tops(self) -> frozenset[str]:
-        """The first parts of the names of its modules."""
+        """The top-level names of the distribution's modules."""
         return frozenset(name.partition(".")[0] for name in self.modules)
 
     @cached_property
     def namespaces(self) -> frozenset[str]:
-        """Names of the packages that its modules are in and that have no file of their own."""
+        """The names of namespace packages: those that contain its modules and have no file."""
         parents = {name.rpartition(".")[0] for name in self.modules}
         while above := {name.rpartition(".")[0] for name in parents} - parents:
             parents |= above
         return frozenset(parents - self.modules.keys() - {""})
 
     def module_file(self, module: str) -> Path | None:
-        """The file of a module, as one of the distribution's own."""
+        """Return the path of a module; None if it is not one of the distribution's own."""
         return Path(self.files[self.modules[module]]) if module in self.modules else None
 
     def source(self, module: str) -> bytes:
-        """The source of a module, as it was when it was measured; raises ImportError."""
+        """Return the source of a module, as read for the digest. Raises ImportError if there is none."""
         try:
             _, sources = self._measured
             return sources[self.modules[module]]
@@ -118,7 +118,7 @@ class Code:
 
     @cached_property
     def digest(self) -> str:
-        """``sha256:…``; raises ValueError with the reason for none."""
+        """The digest as ``sha256:…``. Raises ValueError with the reason if there is none."""
         if self.origin == "editable":
             raise ValueError(f"{self.distribution} is an editable install, whose code has no fixed digest")
         hashes, _ = self._measured
@@ -131,12 +131,12 @@ class Code:
 
     @property
     def pinned(self) -> str | None:
-        """The digest; None for an editable one, whose code may change. Raises ValueError."""
+        """The digest; None for an editable distribution, whose code may change. Raises ValueError."""
         return None if self.origin == "editable" else self.digest
 
     @property
     def changed_files(self) -> list[str]:
-        """Those of its files that are not as its installer noted them; raises ValueError."""
+        """The names of files that differ from the hashes in the installer's record. Raises ValueError."""
         hashes, _ = self._measured
         noted = {
             name: hash_.removeprefix("sha256=") for name, hash_ in self._listed.items() if "sha256=" in hash_
@@ -145,7 +145,7 @@ class Code:
 
     @property
     def startup_files(self) -> list[str]:
-        """Those of its files that run code whenever a Python starts that has them on its path."""
+        """The names of files that run code at the start of every Python that has them on its path."""
         try:
             return [name for name in self._listed if _runs_at_startup(name, Path(self._base, name))]
         except ValueError:
@@ -153,7 +153,7 @@ class Code:
 
     @cached_property
     def _measured(self) -> tuple[dict[str, str], dict[str, bytes]]:
-        """The hash of each file, and the content of those that are source."""
+        """The SHA-256 of each file, and the content of each source file."""
         hashes, sources = {}, {}
         for name, path in self.files.items():
             hash_ = hashlib.sha256()
@@ -174,7 +174,7 @@ class Code:
 
     @cached_property
     def _listed(self) -> dict[str, str]:
-        """What it says that it installed below the import path, with its hash of each file."""
+        """The files that ``RECORD`` lists below the import path, with the recorded hashes."""
         found: dict[str, str] = {}
         try:
             for row in csv.reader(io.StringIO(self.installed.read_text("RECORD") or "", newline="")):
@@ -190,7 +190,7 @@ class Code:
         return found
 
     def _is_installers(self, name: str, listed: Mapping[str, str]) -> bool:
-        """Whether an installer made or changed this file, and nothing imports it."""
+        """Return whether an installer created or changed this file and nothing imports it."""
         folder, _, base = name.rpartition("/")
         if folder.endswith(".dist-info") and base in _INSTALLERS:
             return True
@@ -221,7 +221,10 @@ class Code:
 
 
 def installed_code(name: str) -> Code:
-    """The code of a distribution; raises LookupError, also if two of them in one folder have its name."""
+    """Return the code of an installed distribution.
+
+    Raises LookupError if there is none, or two in one folder.
+    """
     wanted = normalized(name)
     same = [each for each in distributions(sys.path) if normalized(each.info.partition("-")[0]) == wanted]
     found = [each for each in same if each.folder == same[0].folder]

@@ -1,4 +1,4 @@
-"""Contributions as JSON, to send them between processes."""
+"""Contributions as JSON, for the transfer between processes."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -7,7 +7,7 @@ from pai_runtime.plugin import Contribution, Mount, Service, ShellStep
 
 
 def contribution_to_json(contribution: Contribution) -> dict[str, Any]:
-    """A contribution as data."""
+    """Return a contribution as a JSON object."""
     return {
         **{name: getattr(contribution, name) for name in Contribution.__match_args__},
         "environment": dict(contribution.environment),
@@ -20,10 +20,10 @@ def contribution_to_json(contribution: Contribution) -> dict[str, Any]:
 
 
 def contribution_from_json(document: Any) -> Contribution:
-    """Read what `contribution_to_json` gave, or anything else; raises ValueError.
+    """Parse a contribution from JSON. Raises ValueError if it is invalid.
 
-    Making the contribution anew checks it anew: whatever the code of a plugin has written, or has changed
-    after the first check, is not trusted.
+    Constructing it validates it again: what the code of a plugin has written, or has changed after the first
+    check, is not trusted.
     """
     try:
         return Contribution(

@@ -1,4 +1,4 @@
-"""Until the command runs code of a plugin, it imports nothing but Python's modules and its own dependencies.
+"""A limit on imports: only Python's modules and our dependencies until code of a plugin is to run.
 
 Libraries import more than they require, if it happens to be there: urllib3 a decoder of brotli, jsonschema
 what checks formats. Whoever installs a module of such a name, a refused plugin too, would have it run.
@@ -23,34 +23,34 @@ OWN = frozenset(
         *("wcwidth", "yaml"),
     ]
 )
-"""The first parts of the names of our modules, and of those in the closure of what we require."""
+"""Top-level names of our modules and of our dependencies, including indirect ones."""
 
 _OF_PYTHON = "_sysconfigdata"
-"""Begins the name of a module that Python has besides those that it lists."""
+"""The prefix of a standard module that `sys.stdlib_module_names` lacks."""
 
 
 def not_imported(spec: ModuleSpec, why: str) -> ModuleSpec:
-    """A module that can be found, but not be imported: to those who would do without it, it is not there."""
+    """Make the import of a found module fail as if it were not installed, for code with a fallback."""
     spec.loader = _NotImported(why)  # type: ignore[assignment] # by its methods, as imports call it
     return spec
 
 
 class _NotImported:
-    """A loader that runs nothing."""
+    """A loader that refuses to load."""
 
     def __init__(self, why: str) -> None:
         self._why = why
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """Instead of it, as an import calls this first."""
+        """Raise ModuleNotFoundError; an import calls this method first."""
         raise ModuleNotFoundError(self._why, name=spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
-        """What has one is a loader."""
+        """Do nothing; a loader has to have this method, but it is never reached."""
 
 
 class _CoreImports:
-    """A finder that runs before the others, and refuses what is none of ours unless that `is_lifted`."""
+    """A finder before all others, which refuses modules that are not ours until that `is_lifted`."""
 
     def __init__(self) -> None:
         self.is_lifted = False
@@ -73,7 +73,7 @@ FINDER = _CoreImports()
 
 @contextlib.contextmanager
 def core_imports_only() -> Iterator[None]:
-    """Import nothing else meanwhile, unless plugins or an engine are imported."""
+    """Refuse imports of other modules in the block, unless the code of a plugin or an engine is imported."""
     FINDER.is_lifted = False
     sys.meta_path.insert(0, FINDER)
     try:
@@ -83,5 +83,5 @@ def core_imports_only() -> Iterator[None]:
 
 
 def lift() -> None:
-    """Import what others require too: from now on, code that is not ours runs in this process."""
+    """Allow all imports from now on, because code that is not ours runs in this process."""
     FINDER.is_lifted = True

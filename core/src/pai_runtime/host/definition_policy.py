@@ -1,4 +1,4 @@
-"""Which shared prerequisites a cluster allows: where they come from, and which plugins they may use."""
+"""The part of a policy about shared definitions: allowed sources, and plugins that they may use."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,10 +12,10 @@ from pai_runtime.task.record import record
 
 @record(frozen=True)
 class DefinitionPolicy:
-    """What a policy file says of definitions. `plugins` None: each plugin that the policy allows.
+    """The section of a policy about definitions; `plugins` None allows each plugin that the policy allows.
 
-    `sources` are locations, as `pai_runtime.host.locations` compares them; `plugins` has ids, and
-    where each of them is in the policy.
+    `sources` are locations in the form that `pai_runtime.definitions.locations` compares; `plugins` maps ids
+    to their locations in the policy.
     """
 
     file: str
@@ -24,7 +24,7 @@ class DefinitionPolicy:
 
 
 def read_definition_policy(root: Value, problems: Problems) -> DefinitionPolicy:
-    """That of a policy file; where it says nothing of definitions, it allows none."""
+    """Read the section about definitions of a policy file; without one, no definition is allowed."""
     section = root.get("definitions")
     sources = section.get("sources") if section else None
     locations = [_location(each, problems) for each in sources.values()] if sources else []
@@ -44,7 +44,7 @@ def _location(value: Value, problems: Problems) -> str:
 
 
 def location_refusal(policies: Iterable[DefinitionPolicy], location: str) -> str | None:
-    """Why definitions may not come from a location; None if they may, under each policy."""
+    """Return why definitions may not come from a location; None if every policy allows it."""
     for policy in policies:
         if not any(is_below(location, source) for source in policy.sources):
             allowed = listed([named(source) for source in policy.sources]) or "none"
@@ -56,7 +56,7 @@ def location_refusal(policies: Iterable[DefinitionPolicy], location: str) -> str
 
 
 def plugin_refusal(policies: Iterable[DefinitionPolicy], id_: str) -> str | None:
-    """Why a definition may not use a plugin; None if it may, under each policy."""
+    """Return why a definition may not use a plugin; None if every policy allows it."""
     for policy in policies:
         if policy.plugins is not None and id_ not in policy.plugins:
             allowed = listed(list(policy.plugins)) or "no plugin"
@@ -67,7 +67,7 @@ def plugin_refusal(policies: Iterable[DefinitionPolicy], id_: str) -> str | None
 
 
 def unmatched_plugins(policy: DefinitionPolicy, allowed: Sequence[str]) -> Iterator[Problem]:
-    """A warning for each plugin that definitions may use and that is none of those the policy `allowed`."""
+    """Yield a warning for each plugin that definitions may use, but that is not among the `allowed` ones."""
     for id_, where in (policy.plugins or {}).items():
         if id_ not in allowed:
             yield Problem(

@@ -1,4 +1,4 @@
-"""Finding installed plugins from metadata alone, without importing any."""
+"""Discovery of installed plugins from metadata alone, without importing any."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 APIS: Final = range(max(1, API_VERSION - 1), API_VERSION + 1)
 
 _MOST_FAULTS = 20
-"""Faults of a manifest that one message lists."""
+"""Maximum number of faults of a manifest that one message lists."""
 
 
 @record(frozen=True)
@@ -33,7 +33,7 @@ class PluginCommand:
 
 @record(frozen=True)
 class StorageManifest:
-    """What a plugin for storage says of the fields of its uses; see the manifest's schema."""
+    """The section ``storage`` of a manifest: in which fields uses name the storage and its mount path."""
 
     name: str
     mount_path: str
@@ -42,7 +42,7 @@ class StorageManifest:
 
 @record(frozen=True)
 class Manifest:
-    """What a plugin says of itself, without being imported.
+    """The manifest of a plugin: what it declares without being imported.
 
     `default` says that every job uses it that does not name it, `callbacks` that it is the plugin of
     prerequisites that have callbacks and name no plugin. `capabilities` are those of the kernel that it needs
@@ -84,40 +84,40 @@ class Plugin:
 
     @property
     def distribution(self) -> str:
-        """The name of its distribution."""
+        """The name of the plugin's distribution."""
         return self.code.distribution
 
     @property
     def version(self) -> str:
-        """The version of its distribution."""
+        """The version of the plugin's distribution."""
         return self.code.version
 
     @property
     def origin(self) -> "Origin":
-        """Where its distribution was installed from."""
+        """Where the plugin's distribution was installed from."""
         return self.code.origin
 
     @property
     def digest(self) -> str | None:
-        """The digest of its distribution's code; None for an editable one."""
+        """The digest of the distribution's code; None for an editable one."""
         return self.code.pinned
 
     @property
     def label(self) -> str:
-        """The plugin as messages name it."""
+        """The name of the plugin in messages."""
         return plugin_label(self.id, self.code)
 
     @property
     def module(self) -> str:
-        """The module that the entry point names."""
+        """The name of the module that the entry point names."""
         return self.value.partition(":")[0].strip()
 
 
 class InstalledPlugins(Mapping[str, tuple[Plugin, ...]]):
-    """All plugins by id, sorted; more than one where several distributions claim an id.
+    """A mapping of all installed plugins by id, sorted; several where distributions claim the same id.
 
-    The ids are known at once; a plugin's files are looked at when somebody asks for it. With `manifests`
-    False their manifests are not, which takes most of the time: for those who only import them.
+    The ids are known at once; the files of a plugin are read on first access. `manifests` False skips reading
+    manifests, which takes most of the time, for processes that only import plugins.
     """
 
     def __init__(self, *, manifests: bool = True) -> None:
@@ -146,7 +146,7 @@ class InstalledPlugins(Mapping[str, tuple[Plugin, ...]]):
 
 
 def distribution_code(name: str) -> Code:
-    """The code of a distribution that brings plugins; raises ValueError."""
+    """Return the code of a distribution that has plugins. Raises ValueError if there is none of this name."""
     for distribution in distributions_with(GROUP):
         code = Code(distribution)
         if normalized(code.distribution) == normalized(name):
@@ -171,13 +171,13 @@ def _plugin(code: Code, id_: str, value: str, *, manifests: bool) -> Plugin:
 
 
 def manifest_path(location: Path) -> Path:
-    """``manifest.json`` in a plugin's package; ``<module>.manifest.json`` beside a plain module."""
+    """Return a manifest's path: ``manifest.json`` in a package, ``MODULE.manifest.json`` beside a module."""
     module = location.name.partition(".")[0]
     return location.with_name("manifest.json" if module == "__init__" else f"{module}.manifest.json")
 
 
 def declared_commands(plugin: Plugin) -> tuple[PluginCommand, ...]:
-    """The commands that its manifest lists, which is not checked; none if it is wrong or of another API."""
+    """Return the commands in a manifest, which is not validated; none if it is faulty or of another API."""
     try:
         data = json.loads(manifest_path(plugin.location or Path()).read_text("utf-8"))
         listed = data.get("commands", ()) if data["api"] in APIS else ()
@@ -190,7 +190,7 @@ def declared_commands(plugin: Plugin) -> tuple[PluginCommand, ...]:
 
 
 def read_manifest(location: Path, id_: str) -> tuple[Manifest, str | None]:
-    """The manifest beside a plugin's module, and what is wrong with it."""
+    """Read the manifest beside a plugin's module; return it and what is wrong with it, or None."""
     path = manifest_path(location)
     try:
         data = json.loads(path.read_text("utf-8"))
@@ -223,7 +223,7 @@ def read_manifest(location: Path, id_: str) -> tuple[Manifest, str | None]:
 
 
 def manifest_fault(data: Any, path: Path, id_: str) -> str | None:
-    """All that is wrong with a manifest, in one text."""
+    """Return all faults of a manifest in one text; None if it is valid."""
     problems = Problems()
     check(data, package_schema("pai_runtime.host", "manifest.schema.json"), problems, located_in(str(path)))
     faults = [problem.text for problem in problems.in_order]
@@ -249,7 +249,7 @@ def _schema_faults(field: str, schema: Any) -> Iterator[str]:
 
 
 def _references(schema: Any) -> Iterator[str]:
-    """All that a schema refers to."""
+    """Yield all values of ``$ref`` and ``$dynamicRef`` in a schema."""
     if isinstance(schema, dict):
         yield from (schema[key] for key in ("$ref", "$dynamicRef") if isinstance(schema.get(key), str))
     if isinstance(schema, (dict, list)):

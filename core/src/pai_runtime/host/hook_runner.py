@@ -1,4 +1,4 @@
-"""Runs one hook of one use in a process of its own, in a task: ``hook_runner HOOK``.
+"""The process that runs one hook of one use in a task: ``hook_runner HOOK``.
 
 The supervisor starts it for a plan's hook steps, and hands over in an open file what it needs to know: the
 use, with no secrets but its own, and the task. Nothing is read from the task's folder, which the task can
@@ -36,12 +36,12 @@ _FILES = ("PAI_ENV", "PAI_ANALYSIS")
 
 
 class _NotTheSame(Exception):
-    """The plugin is missing, or has changed since the plan was made."""
+    """The exception for a plugin that is missing, or has changed since the plan was made."""
 
 
 @record(frozen=True)
 class _Plugin:
-    """A plugin that is the very one in the plan."""
+    """The installed plugin, verified to be the one in the plan."""
 
     id: str
     code: Code
@@ -49,17 +49,17 @@ class _Plugin:
 
     @property
     def label(self) -> str:
-        """As messages name it."""
+        """The name of the plugin in messages."""
         return plugin_label(self.id, self.code)
 
     @property
     def location(self) -> Path | None:
-        """The file of its module."""
+        """The file of the plugin's module."""
         return self.code.module_file(self.value.partition(":")[0].strip())
 
 
 def main() -> None:
-    """Run it; exit 0, or 1 with one message on standard error."""
+    """Run the hook. Exit with 0, or with 1 and one message on standard error."""
     (hook,) = sys.argv[1:]
     with os.fdopen(SCRIPT_FD, "rb") as stream:
         given = loads(stream.read())
@@ -105,7 +105,7 @@ def _find(record: UseRecord) -> _Plugin:
 
 
 def _call(function: Any, arguments: dict[str, Any]) -> object:
-    """Call a hook with those of its arguments that it names, as the host does while planning."""
+    """Call a hook with the arguments that it declares, as the host does while planning."""
     code = getattr(function, "__code__", None)
     if code is None or hasattr(function, "__wrapped__"):
         named = _positional(function)
@@ -115,7 +115,7 @@ def _call(function: Any, arguments: dict[str, Any]) -> object:
 
 
 def _positional(function: Any) -> list[str]:
-    """The same of what is no plain function."""
+    """Return the names of the required positional arguments of a callable that is not a plain function."""
     from inspect import Parameter, signature  # noqa: PLC0415 - slow, and hardly ever needed
 
     return [
@@ -126,7 +126,7 @@ def _positional(function: Any) -> list[str]:
 
 
 def _set_environment(environment: dict[str, str]) -> None:
-    """That of the task, in which programs that the plugin starts find our open files too."""
+    """Set the task's environment, with paths of our open files that also work in child processes."""
     own = "/proc/self/"
     os.environ.clear()  # an interpreter without a locale has set one for itself
     for name, value in environment.items():
@@ -160,7 +160,7 @@ def _failure(given: dict[str, Any]) -> Failure:
 
 
 def _leave(answer: object, plugin: _Plugin) -> None:
-    """Leave the plugin's analysis for the supervisor."""
+    """Write the plugin's analysis to the open file for the supervisor."""
     if not isinstance(answer, Analysis):
         raise PluginError(plugin, _ANALYZE, f"returned {type(answer).__name__}, not an Analysis")
     if fault := answer.fault():

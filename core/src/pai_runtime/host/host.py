@@ -1,4 +1,4 @@
-"""The host: from a plugin's id to the plugin, imported once and only if it is allowed."""
+"""The host: finds a plugin by id, and imports it once and only if every policy allows it."""
 
 import contextlib
 import signal
@@ -16,14 +16,14 @@ from pai_runtime.host.own_modules import refuse, register
 from pai_runtime.host.policy import Policy, refusal, unmatched
 
 LONGEST_CHECK = 10
-"""Seconds that checking the parameters of one use may take; a pattern may backtrack for ever."""
+"""Timeout in seconds for checking the parameters of one use; a pattern may backtrack for ever."""
 
 
 class Unavailable(Exception):
-    """Why a plugin cannot be used; `suggestion` is an id that was perhaps meant.
+    """The exception for a plugin that cannot be used; `suggestion` is an id that was perhaps meant.
 
-    `installed` tells a plugin that is not there at all from one that is and is refused; `misspelt` says that
-    the whole id is so near to the suggestion that hardly another plugin is meant.
+    `installed` is False for a plugin that is not there, True for one that is refused. `misspelt` means that
+    the whole id is so similar to the suggestion that hardly another plugin is meant.
     """
 
     def __init__(
@@ -50,17 +50,17 @@ class Host:
 
     @cached_property
     def installed(self) -> InstalledPlugins:
-        """What is installed, by id."""
+        """The installed plugins by id."""
         return InstalledPlugins(manifests=self._manifests)
 
     def refusal(self, id_: str) -> str | None:
-        """Why an installed plugin may not be used; None if it may."""
+        """Return why an installed plugin may not be used; None if it may."""
         if id_ not in self._refusals:
             self._refusals[id_] = refusal(self._policies, self.installed[id_])
         return self._refusals[id_]
 
     def location_refusal(self, location: str) -> str | None:
-        """Why shared definitions may not come from a location; None if they may."""
+        """Return why shared definitions may not come from a location; None if they may."""
         policies = [policy.definitions for policy in self._policies if policy.definitions]
         if not policies:
             return None
@@ -69,7 +69,7 @@ class Host:
         return location_refusal(policies, location)
 
     def refusal_in_definition(self, id_: str) -> str | None:
-        """Why a shared definition may not use a plugin, that the job itself may; None if it may."""
+        """Return why a shared definition may not use a plugin that a job itself may use; None if it may."""
         policies = [policy.definitions for policy in self._policies if policy.definitions]
         if not policies:
             return None
@@ -78,7 +78,10 @@ class Host:
         return plugin_refusal(policies, id_)
 
     def find(self, id_: str, *, shared: bool = False) -> Plugin:
-        """The plugin with this id, not imported; `shared`: for a shared definition. Raises `Unavailable`."""
+        """Return a plugin, not imported; `shared` if a shared definition uses it.
+
+        Raises `Unavailable` with the reason.
+        """
         if id_ not in self.installed:
             namespace, _, name = id_.rpartition(".")
             namesakes = {known.rpartition(".")[2]: known for known in self.installed}
@@ -96,7 +99,7 @@ class Host:
 
     @property
     def unmatched_entries(self) -> Iterator[Problem]:
-        """What is wrong with entries of the policies that allow nothing of what is installed."""
+        """Warnings for entries of the policies that match nothing installed."""
         for policy in self._policies:
             yield from unmatched(policy, self.installed)
 
@@ -107,7 +110,7 @@ class Host:
 
     @property
     def usable(self) -> Iterator[Plugin]:
-        """All that may be used, by id."""
+        """All plugins that may be used, by id."""
         for id_ in self.installed:
             if self.refusal(id_) is None:
                 yield self.installed[id_][0]
@@ -119,7 +122,7 @@ class Host:
         return tuple(sorted({code.distribution for code in self.installed.codes} - usable))
 
     def load(self, plugin: Plugin) -> LoadedPlugin:
-        """The plugin, imported; raises `PluginError`, the same one each time."""
+        """Import a plugin, once. Raises `PluginError` if that fails, the same one each time."""
         if plugin.id not in self._loaded:
             register(self.installed.codes)  # one plugin may import another
             refuse(self.refused)
@@ -139,9 +142,9 @@ def check_parameters(
     problems: Problems,
     locate: Callable[[DocumentPath], Location],
 ) -> None:
-    """Report what is wrong with the parameters of a use, or with the manifest that they are checked against.
+    """Report what is wrong with the parameters of a use, or with the manifest's schema for them.
 
-    `locate` says where what is at a path in the parameters is written.
+    `locate` maps a path in the parameters to its location in the job file.
     """
     check_by_manifest(plugin, parameters, plugin.manifest.parameters, problems, locate)
 

@@ -1,4 +1,4 @@
-"""The one place where a plugin is imported."""
+"""The only place where plugins are imported."""
 
 import pluggy
 
@@ -12,18 +12,18 @@ from pai_runtime.task.record import record
 
 @record(frozen=True)
 class LoadedPlugin:
-    """An imported plugin, alone in a manager of its own: what one registers cannot disturb another."""
+    """An imported plugin in a plugin manager of its own, so that plugins cannot disturb each other."""
 
     plugin: Plugin
     manager: pluggy.PluginManager
 
     def implements(self, hook: str) -> bool:
-        """Whether it has an implementation of a hook."""
+        """Return whether the plugin implements a hook."""
         return bool(getattr(self.manager.hook, hook).get_hookimpls())
 
 
 def load(plugin: Plugin) -> LoadedPlugin:
-    """Import a plugin that is allowed; raises `PluginError`."""
+    """Import an allowed plugin. Raises `PluginError` if that fails."""
     with blamed(plugin, "import"):
         implementation = import_entry(plugin.code, plugin.value)
         manager = pluggy.PluginManager(PROJECT)

@@ -1,4 +1,4 @@
-"""Where definitions are: URLs in one spelling, and what is below what."""
+"""Locations of definitions: normalised URLs, and containment."""
 
 import re
 from hashlib import sha256
@@ -9,10 +9,10 @@ from urllib.parse import unquote, urlsplit
 from pai_runtime.network.url import PORTS, split_url
 
 EMBEDDED: Final = "embedded"
-"""The location of the definitions that come with the runtime, and the name of their source."""
+"""The location of the runtime's own definitions, and the name of their source."""
 
 FILE: Final = "file:"
-"""Begins the origin of a file that is named by its path: relative to the job's directory, or absolute."""
+"""The prefix of the origin of a file named by its path, absolute or relative to the job's directory."""
 
 _QUERY: Final = re.compile(
     r"(?P<before>https?://[^?#]*)[?](?P<query>[^#]+?)(?P<after>#.*|@sha256:[0-9a-f]{64})?",
@@ -22,11 +22,11 @@ _NAMED_QUERY: Final = re.compile("sha256-[0-9a-f]{8}")
 
 
 class NoUrl(Exception):
-    """A text that is no URL that can be asked; the message says what was expected."""
+    """The exception for a text that is not a usable URL; the message says what was expected."""
 
 
 def checked_url(text: str) -> str:
-    """The URL, if it can be asked; one with a password would end up in logs. Raises `NoUrl`."""
+    """Return a URL if it is valid and has no password, which would end up in logs. Raises `NoUrl` if not."""
     url = split_url(text)
     if url is None:
         raise NoUrl("expected a URL, such as https://example.org/definitions/mnist.yaml")
@@ -36,7 +36,7 @@ def checked_url(text: str) -> str:
 
 
 def canonical(url: str) -> str:
-    """A URL in one spelling: without fragment, dot segments and the port that its scheme has anyway."""
+    """Return a URL in canonical form: without fragment, dot segments and the default port."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     host = f"[{host}]" if ":" in host else host
@@ -46,9 +46,9 @@ def canonical(url: str) -> str:
 
 
 def named(location: str) -> str:
-    """A location, or a reference, as lock files and messages have it: the query of a URL may be secret.
+    """Return a location or reference without its URL's query, which may be secret, for messages and locks.
 
-    In its place are a few digits of its digest, by which two of them can be told apart.
+    In its place are a few digits of its digest, by which two of them can be distinguished.
     """
     found = _QUERY.fullmatch(location)
     if found is None or _NAMED_QUERY.fullmatch(found["query"]):
@@ -58,12 +58,12 @@ def named(location: str) -> str:
 
 
 def is_url(location: str) -> bool:
-    """Whether it is one, and no path."""
+    """Return whether a location is a URL, and not a path."""
     return "://" in location
 
 
 def is_below(location: str, prefix: str) -> bool:
-    """Whether a location is another one, or is below it by whole segments of its path.
+    """Return whether a location equals another one, or is below it by whole segments of its path.
 
     Both are absolute paths, or URLs as `canonical` or `named` writes them. A URL that a server could take
     for another one, because it hides a dot segment (also as ``..;``) or a slash, is below nothing.

@@ -1,4 +1,4 @@
-"""The metadata of an installed distribution, as far as it is readable."""
+"""The metadata of installed distributions, read with no more than the standard library."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 class Distribution:
-    """An installed distribution: a folder of the search path, and in it that of its metadata.
+    """An installed distribution, by its folder on the search path and the name of its metadata directory.
 
-    It stands for the one of `importlib.metadata`, which takes longer to import than hundreds of them to read.
+    It replaces the one of `importlib.metadata`, whose import takes longer than reading hundreds of these.
     """
 
     def __init__(self, folder: str, info: str) -> None:
@@ -29,7 +29,7 @@ class Distribution:
         self.info = info
 
     def read_text(self, file: str) -> str | None:
-        """A file of its metadata; None where there is none. Raises UnicodeDecodeError."""
+        """Return the text of a metadata file; None if there is none. Raises UnicodeDecodeError."""
         try:
             with open_regular(os.path.join(self.folder, self.info, file)) as stream:  # noqa: PTH118 - much faster
                 data = stream.read()
@@ -39,7 +39,7 @@ class Distribution:
 
 
 def distributions(search_path: Iterable[str]) -> Iterator[Distribution]:
-    """Every distribution in the folders of a search path, in their order."""
+    """Yield every distribution in the folders of a search path, in their order."""
     for folder in dict.fromkeys(search_path):
         try:
             names = sorted(os.listdir(folder or "."))  # noqa: PTH208 - much faster
@@ -51,10 +51,10 @@ def distributions(search_path: Iterable[str]) -> Iterator[Distribution]:
 
 
 def distributions_with(group: str) -> Iterator[Distribution]:
-    """Every distribution on the search path that has entry points in a group.
+    """Yield every distribution on the search path that has entry points in a group.
 
-    Of two with one name, the first folder on the search path hides the second. Two in one folder are left
-    for others to refuse: nothing says which of them the code there belongs to.
+    Of two with one name, that in the first folder hides the other. Two in one folder both count and are
+    refused later, since nothing says to which of them the code belongs.
     """
     folders: dict[str, str] = {}
     for distribution in distributions(sys.path):
@@ -66,14 +66,14 @@ def distributions_with(group: str) -> Iterator[Distribution]:
 
 
 def normalized(name: str) -> str:
-    """The one spelling of a distribution's name."""
+    """Normalise the name of a distribution."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def name_and_version(distribution: Distribution) -> tuple[str, str]:
-    """As its metadata says; ``?`` for what it does not say.
+    """Return the name and version in a distribution's metadata, ``?`` for a missing one.
 
-    Of the header alone: the description, which may be long, comes after an empty line.
+    Only the header is read; the description, which may be long, comes after an empty line.
     """
     found: dict[str, str] = {}
     metadata = text(distribution, "METADATA") or text(distribution, "PKG-INFO") or ""
@@ -84,9 +84,9 @@ def name_and_version(distribution: Distribution) -> tuple[str, str]:
 
 
 def entry_points(distribution: Distribution, *groups: str) -> Iterator[tuple[str, str]]:
-    """Names and values in these groups, also broken ones.
+    """Yield the names and values of entry points in these groups.
 
-    A broken one does not hide the others.
+    Invalid ones are included: one does not hide the others.
     """
     section = ""
     for line in map(str.strip, (text(distribution, "entry_points.txt") or "").splitlines()):
@@ -98,7 +98,7 @@ def entry_points(distribution: Distribution, *groups: str) -> Iterator[tuple[str
 
 
 def origin(distribution: Distribution) -> tuple[Origin, Path | None]:
-    """Where it was installed from, and for an editable one the path of its source."""
+    """Return where a distribution was installed from, and the path of the source of an editable one."""
     direct = text(distribution, "direct_url.json")
     if direct is None:
         return "index", None
@@ -116,7 +116,7 @@ def origin(distribution: Distribution) -> tuple[Origin, Path | None]:
 
 
 def text(distribution: Distribution, file: str) -> str | None:
-    """A file of its metadata; None where there is none, empty where it is no text."""
+    """Return the text of a metadata file; None if there is none, empty if it is not UTF-8."""
     try:
         return distribution.read_text(file)
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""Imports plugins' modules only from the files that their own distribution lists.
+"""An import hook: modules of plugins are imported only from the files that their own distribution lists.
 
 Whoever imports them, they are run from their source as it was when it was measured, or are extension modules.
 What is in ``__pycache__`` is not looked at: an installer put it there, or anybody, and no digest covers it.
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from typing import Any
 
 _NO_PLUGINS = {*sys.stdlib_module_names, "pai_runtime"}
-"""The first parts of names under which nothing of a plugin is imported."""
+"""Top-level names under which no module of a plugin is imported."""
 
 
 def register(codes: Iterable[Code]) -> None:
-    """From now on, run the modules of these distributions from their source."""
+    """Run the modules of these distributions only from their measured source, from now on."""
     for code in codes:
         with contextlib.suppress(ValueError, ImportError, OSError):  # it is refused where a job names it
             _FINDER.add(code)
@@ -43,13 +43,16 @@ def refuse(names: Iterable[str]) -> None:
 
 
 def register_when_needed(codes: Callable[[], Iterable[Code]]) -> None:
-    """The same, found out when a module is first imported that is neither Python's nor registered."""
+    """Register distributions lazily: at the first import that is neither Python's nor registered.
+
+    See `register`.
+    """
     _FINDER.others = codes
     _FINDER.be_first()
 
 
 def import_entry(code: Code, value: str) -> Any:
-    """What an entry point of a distribution names (``module`` or ``module:object``); see `import_own`."""
+    """Import what a distribution's entry point (``module`` or ``module:object``) names; see `import_own`."""
     module, _, names = value.partition(":")
     found: Any = import_own(code, module.strip())
     for name in filter(None, names.strip().split(".")):
@@ -58,9 +61,10 @@ def import_entry(code: Code, value: str) -> Any:
 
 
 def import_own(code: Code, module: str) -> ModuleType:
-    """A module of a distribution that may be used; raises ImportError, also if a package of it is another's.
+    """Import a module of an allowed distribution.
 
-    From now on, nothing that it does not list is imported as a part of its packages, whoever asks for it.
+    Raises ImportError, also if one of its packages belongs to another distribution. From now on, nothing that
+    the distribution does not list is imported as part of its packages, whoever asks for it.
     """
     if not code.tops <= OWN:
         lift()
@@ -75,9 +79,9 @@ def import_own(code: Code, module: str) -> ModuleType:
 
 
 class _OwnModules:
-    """A finder that runs before the others, and checks their results.
+    """A finder before all others, which verifies their results.
 
-    It is no `MetaPathFinder` by name: `importlib.abc` takes longer to import than a plugin.
+    It does not derive from `MetaPathFinder`: `importlib.abc` takes longer to import than a plugin.
     """
 
     def __init__(self) -> None:
@@ -132,7 +136,7 @@ _FINDER = _OwnModules()
 
 
 class _Source(SourceFileLoader):
-    """Runs a source that has been read; it neither reads nor writes byte code."""
+    """A loader that runs source read before; it neither reads nor writes byte code."""
 
     def __init__(self, fullname: str, path: str, source: bytes) -> None:
         super().__init__(fullname, path)
@@ -156,7 +160,7 @@ def _from_source(code: Code, name: str, found: ModuleSpec) -> ModuleSpec | None:
 
 
 def _is_claimed(code: Code, name: str) -> bool:
-    """Whether the name is that of a module or package of the distribution, or of anything inside one."""
+    """Return whether a name is, or is inside, a module or package of the distribution."""
     parts = name.split(".")
     if parts[0] not in code.tops:
         return False
@@ -170,7 +174,7 @@ def _is_own(code: Code, name: str, spec: ModuleSpec) -> bool:
 
 
 def _check(code: Code, name: str, spec: ModuleSpec) -> None:
-    """A module must belong to its own distribution, or be a directory, which has no code."""
+    """Raise ImportError unless a module belongs to its distribution or is a directory, which has no code."""
     if _is_own(code, name, spec) or (spec.origin is None and name not in code.modules):
         return
     what = f"the module {name} would be imported from {spec.origin}"
@@ -181,7 +185,7 @@ def _check(code: Code, name: str, spec: ModuleSpec) -> None:
 
 
 def _owner(path: str) -> str | None:
-    """The distribution that says that it installed this file."""
+    """Return name and version of the distribution that lists this file; None if none does."""
     real, name = os.path.realpath(path), path[path.rfind("/") :]
     for distribution in distributions(sys.path):
         code = Code(distribution)

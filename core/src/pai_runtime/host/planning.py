@@ -1,4 +1,4 @@
-"""Asking plugins, in a separate process, what the uses of a job contribute."""
+"""The questions to plugins, in a separate process, about what the uses of a job contribute."""
 
 import contextlib
 import json
@@ -27,7 +27,7 @@ _NONSENSE = "returned an answer that cannot be understood"
 
 @record(frozen=True)
 class Question:
-    """What a use of a plugin is asked: what it adds to the plans of these tasks."""
+    """A question to a plugin: what a use of it adds to the plans of these tasks."""
 
     plugin: Plugin
     use: Use
@@ -36,17 +36,17 @@ class Question:
 
 @record(frozen=True)
 class Answer:
-    """The hooks that the plugin implements, and for each task what the use adds or what went wrong."""
+    """An answer of a plugin: the hooks that it implements, and per task a contribution or an error."""
 
     hooks: frozenset[str]
     contributions: Sequence[Contribution | PluginError]
 
 
 def ask(host: Host, questions: Sequence[Question]) -> list[Answer | PluginError]:
-    """The answer to each question, or what its plugin has done instead of answering.
+    """Return the answer to each question, or the error of its plugin.
 
-    A plugin that ends or blocks the process is not asked again, and the others are, in another one. Raises
-    `InvalidInput` where there can be none.
+    A plugin that ends or blocks the process is not asked again; the others are asked in a new one. Raises
+    `InvalidInput` if no process can be started.
     """
     try:
         return _ask(host, questions)
@@ -70,7 +70,7 @@ def _ask(host: Host, questions: Sequence[Question]) -> list[Answer | PluginError
 
 
 def _receive(process: SeparateProcess, question: Question) -> Answer | PluginError:
-    """Take the answers as what anybody may have written; raises `PluginError` where there will be no more."""
+    """Receive the untrusted answers to one question. Raises `PluginError` if no more will come."""
     plugin, phase = question.plugin, _IMPORT
     try:
         listed = _hooks(process.receive(), plugin)
@@ -108,7 +108,7 @@ def _contribution(
 
 
 def _answer(host: Host, questions: Sequence[Question], pipe: AnswerPipe) -> None:
-    """What the separate process does."""
+    """Answer all questions; the separate process runs this."""
     for question in questions:
         try:
             loaded = host.load(question.plugin)
@@ -128,7 +128,7 @@ def _answer(host: Host, questions: Sequence[Question], pipe: AnswerPipe) -> None
 
 
 def _answer_of(loaded: LoadedPlugin, use: Use, parameters: str, task: Task) -> str:
-    """The answer of one call, as JSON. What the plugin is given is for this call alone."""
+    """Return the answer of one call as JSON; the plugin gets copies of its arguments."""
     own_use = replace(use, parameters=json.loads(parameters))
     own_task = replace(task, instances=dict(task.instances), ports=dict(task.ports))
     try:
@@ -143,7 +143,10 @@ def _answer_of(loaded: LoadedPlugin, use: Use, parameters: str, task: Task) -> s
 
 
 def contribution_of(loaded: LoadedPlugin, use: Use, task: Task) -> Contribution:
-    """What one use adds to the plan of one task, by a call of the plugin here; raises `PluginError`."""
+    """Call a plugin's `pai_prerequisite` here and return its contribution.
+
+    Raises `PluginError` if it fails.
+    """
     with blamed(loaded.plugin, _HOOK):
         answer: object = loaded.manager.hook.pai_prerequisite(use=use, task=task)
         if answer is None:

@@ -1,4 +1,4 @@
-"""Checking a plugin against its manifest: its examples, hooks and contributions."""
+"""A check of a plugin against its manifest: its examples, hooks and contributions."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -26,7 +26,7 @@ _TASK = Task(
 
 
 def manifest_mismatches(host: Host, plugin: Plugin) -> Iterator[str]:
-    """All in which an allowed plugin, which is imported for it, differs from its manifest."""
+    """Yield every difference between an allowed plugin, which is imported, and its manifest."""
     examples = plugin.manifest.parameters.get("examples", ())
     file = str(plugin.location)
     for number, example in enumerate(examples):

@@ -9,16 +9,15 @@ from pai_runtime.host.policy import NO_POLICY, read_policy
 from pai_runtime.task.paths import MACHINE
 
 MACHINE_POLICY = Path(MACHINE, "policy.yaml")
-"""In force wherever it is there, whatever the caller says."""
+"""The machine's policy, in force wherever it exists, whatever the caller says."""
 
 POLICY_VARIABLE = "PAI_RUNTIME_POLICY"
 
 
 def given_host(path: Path | None, *, manifests: bool = True) -> Host:
-    """The host under all policies that there are: each of them can only narrow what the others allow.
+    """Return the host under all policies in force, each of which can only narrow the others.
 
-    `manifests`: see `Host`. Raises `InvalidInput` for a policy that cannot be read or understood: nothing is
-    done under it.
+    `manifests`: see `Host`. Raises `InvalidInput` if a policy cannot be read: then nothing is done.
     """
     paths = [MACHINE_POLICY] if _may_be_there(MACHINE_POLICY) else []
     if POLICY_VARIABLE in os.environ:
@@ -32,7 +31,7 @@ def given_host(path: Path | None, *, manifests: bool = True) -> Host:
 
 
 def _may_be_there(path: Path) -> bool:
-    """Whether it may exist; true too where that cannot be told, so that reading it reports the error."""
+    """Return whether a file may exist; True if unknown, so that reading it reports the error."""
     try:
         path.lstat()
     except OSError as error:

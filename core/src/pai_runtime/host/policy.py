@@ -1,4 +1,4 @@
-"""The policy: which plugins a cluster allows, decided from metadata before any import; refuses in doubt."""
+"""The policy: which plugins a cluster allows, decided from metadata before any import, in doubt none."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from pai_runtime.host.definition_policy import DefinitionPolicy
 
 EVERY = "*"
-"""In the place of specifiers: every version."""
+"""The value of ``versions`` that allows every version."""
 
 
 @record(frozen=True)
 class AllowedPlugin:
-    """One allowed plugin. `versions` are PEP 440 specifiers, or `EVERY`; `digest` None allows any code.
+    """An entry of a policy; `versions` are PEP 440 specifiers or `EVERY`, `digest` None allows any code.
 
-    `where` is the place of its id in the policy.
+    `where` is the location of its id in the policy.
     """
 
     id: str
@@ -34,9 +34,9 @@ class AllowedPlugin:
 
 @record(frozen=True)
 class Policy:
-    """What a policy file says. `allowed` None is the policy where there is no file: all is allowed.
+    """The content of a policy file; without a file, `allowed` is None and all plugins are allowed.
 
-    So are all definitions if `definitions` is None.
+    `definitions` None allows all definitions.
     """
 
     file: str | None
@@ -48,7 +48,7 @@ NO_POLICY = Policy(None, None)
 
 
 def read_policy(path: Path) -> Policy:
-    """The policy in a file; raises `InvalidInput` for one that cannot be read or has any fault."""
+    """Read a policy file. Raises `InvalidInput` if it cannot be read or has any fault."""
     root, problems = read_document(path), Problems()
     check_value(root, package_schema("pai_runtime.host", "policy.schema.json"), problems)
     problems.check()
@@ -83,7 +83,7 @@ def _are_versions(text: str) -> bool:
 
 
 def unmatched(policy: Policy, installed: Mapping[str, Sequence[Plugin]]) -> Iterator[Problem]:
-    """A warning for each entry that allows nothing of what is installed: it is misspelt or out of date."""
+    """Yield a warning for each entry that matches nothing installed: it is misspelt or out of date."""
     if policy.allowed and policy.definitions:
         from pai_runtime.host.definition_policy import unmatched_plugins  # noqa: PLC0415 - as above
 
@@ -109,9 +109,9 @@ def unmatched(policy: Policy, installed: Mapping[str, Sequence[Plugin]]) -> Iter
 
 
 def freeze(plugin: Plugin) -> dict[str, str]:
-    """The entry of a policy that allows a plugin as it is installed, and nothing else.
+    """Return a policy entry that allows a plugin exactly as it is installed.
 
-    Raises ValueError where there can be none: its version cannot be compared, or its code has no digest.
+    Raises ValueError if its version cannot be compared, or its code has no digest.
     """
     from packaging.specifiers import SpecifierSet  # noqa: PLC0415 - only a policy needs it
 
@@ -125,7 +125,7 @@ def freeze(plugin: Plugin) -> dict[str, str]:
 
 
 def refusal(policies: Iterable[Policy], claimants: Sequence[Plugin]) -> str | None:
-    """Why the id that `claimants` have in common may not be used; None if it may, under each policy."""
+    """Return why the id that `claimants` share may not be used; None if every policy allows it."""
     if len(claimants) > 1:
         names = " and ".join(f"{plugin.distribution} {plugin.version}" for plugin in claimants)
         return f"{names} both claim this id; uninstall all but one"
@@ -149,7 +149,7 @@ def _refusal(policy: Policy, plugin: Plugin) -> str | None:
 
 
 def _mismatch(entry: AllowedPlugin, plugin: Plugin) -> str | None:
-    """What the entry says against the plugin, with the policy as the subject."""
+    """Return why an entry does not match a plugin, as a predicate of the policy; None if it matches."""
     from packaging.specifiers import SpecifierSet  # noqa: PLC0415 - only a policy needs it
     from packaging.version import InvalidVersion, Version  # noqa: PLC0415
 

@@ -14,10 +14,10 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 LONGEST_CALL = 60
-"""Seconds within which the next answer has to come."""
+"""Timeout in seconds for the next answer."""
 
 MOST_BYTES = 16 * 1024 * 1024
-"""Of one answer."""
+"""Maximum size of one answer."""
 _MOST_BYTES_IN_ALL = 256 * 1024 * 1024
 
 _BUFFER = 64 * 1024
@@ -26,11 +26,11 @@ _LOOK_EVERY = 0.02
 
 
 class NoAnswer(Exception):
-    """What the process did instead of giving the next answer."""
+    """The exception for a process that does not give the next answer; the text says what it did instead."""
 
 
 class AnswerPipe:
-    """The end of the pipe that the separate process writes to."""
+    """The write end of the pipe for answers, in the separate process."""
 
     def __init__(self, pipe: int) -> None:
         self._pipe = os.fdopen(pipe, "wb", buffering=_BUFFER)
@@ -38,7 +38,7 @@ class AnswerPipe:
         self._flush_at = 0.0
 
     def send(self, answer: str) -> None:
-        """Send an answer, JSON in one line; not at once, if there may be more soon."""
+        """Send an answer, which is JSON on one line; it may be buffered for a moment."""
         if os.getpid() != self._owner:  # the code has forked, and this is not the process that was asked
             os._exit(0)
         self._pipe.write(answer.encode() + b"\n")
@@ -46,7 +46,7 @@ class AnswerPipe:
             self.flush()
 
     def flush(self) -> None:
-        """Send now what there is, so that whoever reads it knows what comes next."""
+        """Send buffered answers now, so that the reader knows how far the process has come."""
         with contextlib.suppress(Exception):  # whatever the code has made of it
             sys.stderr.flush()
         self._pipe.flush()
@@ -54,10 +54,10 @@ class AnswerPipe:
 
 
 class SeparateProcess:
-    """A fork that does `work`, with the group of processes that come out of it.
+    """A forked process that runs `work`, with its process group.
 
-    It has standard error as its standard output, no standard input, and leaves no core file. It is killed
-    when this is closed, and when the process that made it is gone, however that went.
+    It writes standard output to standard error, has no standard input, and leaves no core file. It is killed
+    when this object is closed, and when its parent is gone for whatever reason.
     """
 
     def __init__(self, work: Callable[[AnswerPipe], None]) -> None:
@@ -74,7 +74,7 @@ class SeparateProcess:
         self._size = 0
 
     def receive(self) -> Any:
-        """The next answer, which may be any JSON; raises `NoAnswer`."""
+        """Return the next answer, which may be any JSON. Raises `NoAnswer` if none comes."""
         until = time.monotonic() + LONGEST_CALL
         while not self._lines:
             data = self._read(until)
@@ -89,7 +89,7 @@ class SeparateProcess:
             raise NoAnswer("returned an answer that is not JSON") from None
 
     def close(self) -> None:
-        """Kill what is left of it."""
+        """Kill the process group."""
         for kill in (os.killpg, os.kill):  # at its very beginning it leads no group yet
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 kill(self._pid, signal.SIGKILL)
@@ -114,7 +114,7 @@ class SeparateProcess:
                 raise NoAnswer(f"timed out after {LONGEST_CALL} s")
 
     def _end(self) -> str | None:
-        """How it has ended; it is not reaped, so that its id remains its own."""
+        """Return how the process ended, None if it has not; it is not reaped, so its id stays reserved."""
         try:
             found = os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:  # whoever started us has us ignore SIGCHLD
@@ -130,7 +130,7 @@ class SeparateProcess:
 def _do(
     work: Callable[[AnswerPipe], None], answers: int, lifeline: int, parent: int, not_ours: tuple[int, int]
 ) -> NoReturn:
-    """What the process does; nothing that is called here can return into the code that has forked."""
+    """Run `work` in the child process; never return into the code that has forked."""
     leave = os._exit
     status = 1
     try:
@@ -152,9 +152,9 @@ def _do(
 
 
 def _end_with_parent(lifeline: int, parent: int) -> None:
-    """Have the kernel kill this group when nobody has the other end of the pipe any more.
+    """Make the kernel kill this process group once nobody has the other end of the pipe open.
 
-    Unlike the parent-death signal, this reaches the processes too that the code has started.
+    Unlike the parent-death signal, this also reaches the processes that the code has started.
     """
     fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpid())
     fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""The names that ``extras.reference_prerequisites`` gives to what a job requires."""
+"""Aliases: the names that ``extras.reference_prerequisites`` gives to sets of required prerequisites."""
 
 from pai_runtime.document.problems import Problem, Problems
 from pai_runtime.job.model import Job
@@ -6,7 +6,10 @@ from pai_runtime.job.order import dependencies_first
 
 
 def used_aliases(job: Job, problems: Problems) -> list[str]:
-    """Those that something requires, each after the ones that it requires itself; a circle is reported."""
+    """Return the aliases that the job requires, directly or through others, dependencies first.
+
+    Reports a circular requirement, and warns of unused aliases.
+    """
     aliases = job.aliases
     names = [name for role in job.roles.values() for name, _ in role.names]
     names += [name for each in job.prerequisites.values() for name in each.require]

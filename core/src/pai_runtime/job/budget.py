@@ -12,13 +12,13 @@ MAX_VALUES = 500_000
 
 
 class Budget:
-    """Counts the `values` of one job while they come to be."""
+    """A counter of the values of one job while its references are resolved."""
 
     def __init__(self) -> None:
         self.values = 0
 
     def add(self, values: int, position: Position) -> None:
-        """Count what came to be at `position`; raises `InvalidInput` if that is too much."""
+        """Count `values` more that come to be at `position`. Raises `InvalidInput` above `MAX_VALUES`."""
         self.values += values
         if self.values > MAX_VALUES:
             message = f"the job has more than {MAX_VALUES} values after resolving its references"

@@ -1,4 +1,4 @@
-"""Making a job from its document; faults that the schema reports are tolerated."""
+"""Construction of a `Job` from its document; parts that the schema refuses are left out."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -55,7 +55,10 @@ OWN_FIELDS: Final = frozenset(
 
 
 def build_job(root: Value, secrets: Mapping[str, Value], plugins: JobPlugins, problems: Problems) -> Job:
-    """The job in a document, and in a secrets file; what uses it makes of its plugins is not yet in it."""
+    """Build the job in a document, completed with the values of a secrets file.
+
+    Its `uses` are still empty.
+    """
     defaults, extras = mapping(root, "defaults"), mapping(root, "extras")
     own_secrets = mapping(root, "secrets")
     gang = extras.get("gangAllocation") if extras else None
@@ -91,7 +94,7 @@ def build_job(root: Value, secrets: Mapping[str, Value], plugins: JobPlugins, pr
 
 
 def build_task(root: Value, name: str, role: str, secrets: Mapping[str, Value], plugins: JobPlugins) -> Job:
-    """The job called `name` of one task, in a document that has its commands and uses of plugins only."""
+    """Build a job of one task from a document that has only its commands and uses of plugins."""
     empty = Value(root.node.replaced({}))
     return replace(
         build_job(empty, secrets, plugins, Problems()),
@@ -125,7 +128,7 @@ def _aliases(extras: Value | None, problems: Problems) -> dict[str, Alias]:
 
 
 def build_prerequisite(written: Value, plugins: JobPlugins) -> Prerequisite:
-    """The prerequisite in a mapping."""
+    """Build the prerequisite in a mapping."""
     kind, plugin = text(written, "type"), text(written, "plugin")
     is_passive = kind == "dockerimage" or not (plugin or written.get("callbacks"))
     id_ = None if is_passive else plugin_id(plugin) if plugin else plugins.for_callbacks()
@@ -209,12 +212,12 @@ def _extras(holder: Value | None, key: str) -> Iterator[Extra]:
 
 
 def _storages(holder: Value | None, key: str) -> tuple[Value, ...]:
-    """Those that have a name; the platform skips others, too."""
+    """Return the storages in a list that have a name; OpenPAI skips others, too."""
     return tuple(storage for storage in mappings(holder, key) if storage.get("name"))
 
 
 def _report_second(value: Value, first: Value, what: str, problems: Problems) -> None:
-    """That a name is here a second time; one that is no name, the schema has refused."""
+    """Report a duplicate name. A name that is not a string is left to the schema."""
     name, before = string(value, "name"), string(first, "name")
     if name and before:
         message = f"duplicate name '{name.text}' of a {what}; the first one is at {before.position}"
@@ -222,7 +225,7 @@ def _report_second(value: Value, first: Value, what: str, problems: Problems) ->
 
 
 def _values(value: Value | None) -> dict[str, Value]:
-    """What is in a mapping, if it is one."""
+    """Return the values of a mapping by key; empty if it is not a mapping."""
     if value is None or not isinstance(value.data, dict):
         return {}
     return {str(child.key): child for child in value.values()}

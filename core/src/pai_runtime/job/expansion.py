@@ -1,4 +1,4 @@
-"""Putting the definitions that a job requires into it, as prerequisites like its own."""
+"""Expansion of a job: the definitions that it requires become prerequisites like its own."""
 
 import json
 from collections import deque
@@ -29,14 +29,14 @@ from pai_runtime.job.rules import check_prerequisite
 from pai_runtime.task.record import record, replace
 
 MOST_DEFINITIONS: Final = 10_000
-"""Prerequisites of a job that come from definitions: where each requires ten others, they are many soon."""
+"""Maximum number of prerequisites from definitions; where each requires ten others, they grow fast."""
 MOST_DEEP: Final = 50
-"""References that may lead from a job to a definition, by the shortest way."""
+"""Maximum length of the chain of references from a job to a definition, by the shortest way."""
 
 
 @record(frozen=True)
 class _Instance:
-    """A definition in the job, with values for its variables; `depth` references lead to it."""
+    """A definition instantiated in the job with its variables, `depth` references away from the job."""
 
     prerequisite: Prerequisite
     file: DefinitionFile
@@ -46,10 +46,10 @@ class _Instance:
 def expanded(
     job: Job, open_definitions: OpenDefinitions | None, plugins: JobPlugins, problems: Problems
 ) -> Job:
-    """The job with every definition that it requires, directly or not, once for each set of values given.
+    """Return the job with every definition that it requires, directly or not, as a prerequisite of its own.
 
-    From then on each name in the job is that of a prerequisite in it. What means nothing is reported, and is
-    left out.
+    A definition becomes one prerequisite per distinct set of variables. From then on each name in the job is
+    that of a prerequisite in it. A name that means nothing is reported and left out.
     """
     definitions: Definitions | NoDefinition
     try:
@@ -66,7 +66,7 @@ def expanded(
 
 
 class _Expansion:
-    """The job as far as it is expanded: breadth first, so that the way to each definition is the shortest."""
+    """The state of an expansion: breadth first, so that each definition is reached by the shortest way."""
 
     def __init__(
         self, job: Job, definitions: Definitions | NoDefinition, plugins: JobPlugins, problems: Problems
@@ -90,11 +90,11 @@ class _Expansion:
         self._waiting: deque[_Instance] = deque()
 
     def job(self) -> Job:
-        """The job with all that was found."""
+        """Return the job with all prerequisites found."""
         return replace(self._own, roles=self._roles, prerequisites=self._prerequisites)
 
     def run(self) -> None:
-        """Find all that is required; raises `InvalidInput` where that is too much."""
+        """Find all that the job requires, directly or not. Raises `InvalidInput` if that exceeds a limit."""
         own = list(self._prerequisites.values())
         for alias in used_aliases(self._own, self._problems):
             required = self._in_job(self._own.aliases[alias].require)
@@ -114,7 +114,7 @@ class _Expansion:
                 self._prerequisites[prerequisite.key] = replace(prerequisite, require=require)
 
     def _referred(self, role: TaskRole) -> dict[str, Value]:
-        """What a role calls its data, script and output: one of a type that fits each."""
+        """Resolve a role's ``data``, ``script`` and ``output`` to one prerequisite of a fitting type each."""
         found: dict[str, Value] = {}
         for key, name in role.refers.items():
             meant, kind = self._in_job([name]), key[1:]
@@ -134,7 +134,7 @@ class _Expansion:
         return bool(self._own.named(name.text, kind))
 
     def _in_job(self, names: Iterable[Value], owner: Prerequisite | None = None) -> tuple[Value, ...]:
-        """What names in the job file mean, each once; those of `owner`, if it is one of a prerequisite."""
+        """Resolve names in the job file, without duplicates; `owner` is the prerequisite with the names."""
         meant: dict[str, Value] = {}
         for name in names:
             for each in self._meant(name, owner):
@@ -153,7 +153,7 @@ class _Expansion:
         return [name] if name.text in self._names else []
 
     def _required(self, name: Value, owner: Prerequisite | None, above: _Instance | None) -> Value | None:
-        """The name in the job of what a reference means which `owner` requires, in the file of `above`."""
+        """Return the name in the job of what a reference of `owner`, in the file of `above`, means."""
         definition = self._lookup.find(name, above.file if above else None)
         if definition is None or isinstance(self._definitions, NoDefinition):
             return None
@@ -183,7 +183,7 @@ class _Expansion:
     def _made(
         self, definition: Definition, rendered: Callable[[], Value], name: Value, depth: int
     ) -> _Instance | None:
-        """A new prerequisite from a definition, which the reference `name` requires."""
+        """Instantiate a definition as a prerequisite for the reference `name`; None if that fails."""
         if len(self._instances) >= MOST_DEFINITIONS:
             message = f"the job requires more than {MOST_DEFINITIONS} definitions"
             raise InvalidInput([name.problem("job-too-large", message)])
@@ -204,7 +204,7 @@ class _Expansion:
         return instance
 
     def _report(self, error: InvalidInput, name: Value) -> None:
-        """Report what is wrong with a use of a definition, of which there may be as many as uses."""
+        """Report the faults of one use of a definition. Raises `InvalidInput` after too many in total."""
         self._problems.add(*error.problems)
         self._faults += len(error.problems)
         if self._faults > MOST_LOOKED_FOR:
@@ -212,7 +212,7 @@ class _Expansion:
             raise InvalidInput([name.problem("too-many-problems", message)])
 
     def _checked(self, value: Value, name: Value) -> Prerequisite:
-        """The prerequisite in a rendered definition, checked like one that stands in the job file."""
+        """Build the prerequisite in a rendered definition, checked like one in the job file."""
         prerequisite = build_prerequisite(value, self._plugins)
         check_prerequisite(prerequisite, self._problems)
         if prerequisite.kind == "dockerimage":
@@ -221,26 +221,26 @@ class _Expansion:
         return prerequisite
 
     def _unique(self, name: str) -> str:
-        """A name for a new prerequisite that no other of the job has: the definition's, if it can be."""
+        """Return an unused name for a prerequisite: that of the definition, with a number if it is taken."""
         numbers = self._numbers.setdefault(name, count(1))
         names = (name if number == 1 else f"{name}-{number}" for number in numbers)
         return next(each for each in names if each not in self._names and each not in self._by_name)
 
 
 def _variables(name: Value) -> Value | None:
-    """The values that stand beside a name for its template variables, if any do."""
+    """Return the ``template_variables`` beside a ``name`` field; None if there are none."""
     variables = mapping(name.above, "template_variables") if name.key == "name" else None
     return variables if variables and variables.data else None
 
 
 def _given(name: Value, renderer: Renderer) -> dict[str, Given]:
-    """These values, with the references in them resolved."""
+    """Return the template variables given beside a name, with the references in them resolved."""
     variables = _variables(name)
     return {str(each.key): _resolved(each, renderer) for each in variables.values()} if variables else {}
 
 
 def _values(definition: Definition, given: Mapping[str, Given], asked: Value) -> int:
-    """How many values the variables have: to tell whether another use has the same, each is looked at."""
+    """Count the values of a use's variables, since comparing two uses looks at each of them."""
     variables = definition.variables.values()
     defaults = (each.default for each in variables if each.name not in given and each.default)
     return asked.node.size + sum(each.node.size for each in defaults)
@@ -253,7 +253,7 @@ def _resolved(value: Value, renderer: Renderer) -> Given:
 
 
 def _identity(definition: Definition, variables: Mapping[str, Given]) -> tuple[str, ...]:
-    """What two references have in common that mean the same."""
+    """Return a key that is equal for references that mean the same definition with the same variables."""
     values = {name: (given.data, given.text) for name, given in variables.items()}
     file, canonical = definition.file, json.dumps(values, sort_keys=True)
     return file.digest, file.origin, definition.name, definition.kind, definition.version, canonical

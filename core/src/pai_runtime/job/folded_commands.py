@@ -1,4 +1,4 @@
-"""Commands that YAML joins to the one above, since their '-' is indented further: valid, and never meant."""
+"""A check for commands that YAML folds into the one above, since their '-' is indented further."""
 
 import re
 
@@ -9,7 +9,7 @@ _ITEM = re.compile(r"\n *- ")
 
 
 def warn_of_folded_commands(root: Value, problems: Problems) -> None:
-    """Warn of the first line of each command, in the document of a job, that looks like the next command."""
+    """Warn of commands in the document of a job that YAML has folded into the command above."""
     for path, node in walk(root.node):
         if len(path) < 2 or not (isinstance(path[-1], int) and is_commands(path[-2])):  # noqa: PLR2004
             continue

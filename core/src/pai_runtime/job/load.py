@@ -1,4 +1,4 @@
-"""Reading a job file: every problem of it at once."""
+"""Loading of a job file, with all of its problems at once."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -32,12 +32,12 @@ def load_job(
     overrides: Overrides = NO_OVERRIDES,
     open_definitions: "OpenDefinitions | None" = None,
 ) -> Job:
-    """The job in a file, or in a document that is read already.
+    """Load the job in a file, or in a document that has been read.
 
-    `secrets` is YAML, a mapping from names to values; it completes and overrides the job's own. From then on,
-    messages of `problems` hide what is secret. `open_definitions` opens what has the definitions that the job
-    requires; None, if there is nowhere to look for them. Raises `InvalidInput` for what is no document, or a
-    job that grows too large.
+    `secrets` is a YAML mapping from names to values; it completes and overrides the job's own. From then on,
+    messages of `problems` hide secrets. `open_definitions` opens the definitions that the job requires; None
+    if there is nowhere to look for them. Other faults are added to `problems`. Raises `InvalidInput` if the
+    file is not a document, or the job grows too large.
     """
     root = read_document(given) if isinstance(given, Path) else given
     if not isinstance(root.data, dict):
@@ -63,7 +63,7 @@ def load_job(
 def load_task(
     root: Value, name: str, role: str, secrets: Path | Value | None, plugins: JobPlugins, problems: Problems
 ) -> Job:
-    """The job called `name` of one task, which a document gives as commands and uses of plugins.
+    """Load one task as a job, from a document with only its commands and uses of plugins.
 
     `secrets` and what is raised: see `load_job`.
     """
@@ -82,7 +82,7 @@ def load_task(
 def _expanded(
     job: Job, open_definitions: "OpenDefinitions | None", plugins: JobPlugins, problems: Problems
 ) -> Job:
-    """The job with what it requires of what is not in its file."""
+    """Return the job with the definitions that it requires from outside its file."""
     names = [name for each in job.prerequisites.values() for name in each.require]
     names += [name for role in job.roles.values() for name, _ in role.names]
     if not job.aliases and not any(is_reference(name.text) or name.key == "name" for name in names):
@@ -93,7 +93,7 @@ def _expanded(
 
 
 def _completed(job: Job, secrets_at: Position, plugins: JobPlugins, problems: Problems) -> Job:
-    """The job with all that its references mean."""
+    """Resolve all references of a job, and return it with the uses of its roles."""
     check_size(job.secrets, secrets_at, problems)
     references = References(job, problems)
     if job.parameters:
@@ -104,7 +104,7 @@ def _completed(job: Job, secrets_at: Position, plugins: JobPlugins, problems: Pr
 
 
 def resolved(references: References, plugins: JobPlugins) -> Job:
-    """The job with what each of its roles uses and runs."""
+    """Return the job with the ordered uses and the command of each role."""
     job = references.job
     has_storages = job.storages or any(each.storages for each in job.prerequisites.values())
     storage_plugin = plugins.for_storages() if has_storages else ""
@@ -127,5 +127,5 @@ def _read_secrets(given: Path | Value | None) -> Mapping[str, Value]:
 
 
 def _position(given: Path | Value | None) -> Position | None:
-    """Where secrets are; None for those of the job itself."""
+    """Return the position of the secrets file; None if there is none."""
     return given.position if isinstance(given, Value) else Position(str(given)) if given else None

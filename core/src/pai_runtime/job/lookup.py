@@ -1,4 +1,4 @@
-"""Looking up the definitions that references mean; what is wrong is reported where these stand."""
+"""Lookup of definitions; faults are reported at the reference."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -12,14 +12,17 @@ NOWHERE: Final = NoDefinition("definition-unavailable", "there is nowhere to loo
 
 
 class Lookup:
-    """Finds what references mean in `definitions`, or says of each of them why there are none."""
+    """A lookup of references in `definitions`, or the reason why there are no definitions."""
 
     def __init__(self, definitions: Definitions | NoDefinition, problems: Problems) -> None:
         self._definitions = definitions
         self._problems = problems
 
     def find(self, name: Value, above: DefinitionFile | None) -> Definition | None:
-        """Return what a name means in the file `above`, or in the job; None if it is wrong."""
+        """Return the definition that a name means in the file `above` of a definition, or in the job.
+
+        Reports the fault and returns None if there is no such definition.
+        """
         try:
             if isinstance(self._definitions, NoDefinition):
                 raise self._definitions

@@ -1,4 +1,4 @@
-"""The complete, typed job, and its meaning for each task role.
+"""The complete, typed job, with what it means for each task role.
 
 What is only a name of something else is a `Value`, which knows where it stands. Parts that the schema
 refuses are left out or take their default: they have been reported, and what is left can still be checked
@@ -23,16 +23,16 @@ PROTOCOL_TYPES: Final = ("dockerimage", "data", "script", "output")
 """The types of prerequisites that the protocol gives a meaning; there may be others."""
 
 _OTHER_SPELLING: Final = {"mountPath": "mountPoint", "mountPoint": "mountPath"}
-"""A storage has one or the other."""
+"""Two spellings of one property: a storage has one or the other."""
 
 
 PrerequisiteKey = tuple[str, str]
-"""The name and the type of a prerequisite, which no two of a job have in common."""
+"""The name and the type of a prerequisite, which together are unique in a job."""
 
 
 @record(frozen=True)
 class Prerequisite:
-    """One of the job's prerequisites. `plugin` is None for a passive one, which is only referred to.
+    """One prerequisite of the job; `plugin` is None for a passive one, which is only referred to.
 
     `properties` are what references can name, `parameters` what the plugin is given; `storages` is what it
     lists in ``requireStorages``. One that is `shared` comes from a definition that is not the job's own.
@@ -51,17 +51,17 @@ class Prerequisite:
 
     @property
     def key(self) -> PrerequisiteKey:
-        """What tells it from all others."""
+        """The name and type, which are unique in a job."""
         return self.name, self.kind
 
     def property(self, name: str) -> Value | None:
-        """A property by its name, or by its other one."""
+        """Return a property by its name or alternative spelling, as ``mountPath`` for ``mountPoint``."""
         return self.properties.get(name) or self.properties.get(_OTHER_SPELLING.get(name, name))
 
 
 @record(frozen=True)
 class Alias:
-    """A name in ``extras.reference_prerequisites``: it stands for all that it requires."""
+    """An entry of ``extras.reference_prerequisites``: a name that stands for all that it requires."""
 
     name: str
     require: tuple[Value, ...]
@@ -79,13 +79,13 @@ class Extra:
     value: Value
 
     def is_for(self, role: str) -> bool:
-        """Whether the tasks of a role have this use."""
+        """Return whether the use applies to a role."""
         return self.roles is None or role in (name.text for name in self.roles)
 
 
 @record(frozen=True)
 class Deployed:
-    """What a deployment runs before and after the commands of one task role."""
+    """The commands that a deployment runs before and after those of one task role."""
 
     before: tuple[Value, ...]
     after: tuple[Value, ...]
@@ -94,7 +94,7 @@ class Deployed:
 
 @record(frozen=True)
 class Deployment:
-    """A deployment: what it adds to which task roles."""
+    """A deployment: the commands that it adds, by task role."""
 
     name: str
     roles: Mapping[str, Deployed]
@@ -139,14 +139,14 @@ class TaskRole:
 
     @property
     def names(self) -> Iterator[tuple[Value, str]]:
-        """The names of prerequisites in it, in the order in which they start, with the types expected."""
+        """The role's names of prerequisites, in the order in which they start, with the expected types."""
         yield from ((name, key[1:]) for key, name in self.refers.items())
         yield from ((name, "") for name in self.prerequisites)
 
 
 @record(frozen=True)
 class JobUse:
-    """One use of a plugin in a role, its references resolved.
+    """One use of a plugin in a role, with resolved references.
 
     `position` and `field` are where it is in the job file; `fields` is where each parameter is. One that is
     `shared` is that of a definition which is not the job's own.
@@ -162,7 +162,7 @@ class JobUse:
     shared: bool = False
 
     def locate(self, path: DocumentPath) -> Location:
-        """Where in the job file the value at `path` of the parameters is."""
+        """Return the location in the job file of the value at `path` in the parameters."""
         if path and path[0] in self.fields:
             return self.fields[str(path[0])].at(path[1:])
         return Location(self.position, self.position, self.field)
@@ -170,7 +170,7 @@ class JobUse:
 
 @record(frozen=True)
 class RoleUses:
-    """What a task role uses, in order, and what it runs; with all references resolved."""
+    """The ordered uses and the command of a task role, with all references resolved."""
 
     uses: tuple[JobUse, ...]
     command: Command
@@ -178,17 +178,17 @@ class RoleUses:
 
 @record(frozen=True)
 class Job:
-    """A whole job. `secrets` are the job's own, completed or overridden by those of a secrets file.
+    """A whole job, typed and checked.
 
-    `environment` names variables that tasks get from whoever runs them here. `hold` is for how many seconds a
-    task that failed is kept. `gang` says that its tasks live together: none is tried again by itself.
-    `code` is a directory, relative to the job file. `first_ports` is for each role a mapping from labels to
-    ports; see `pai_runtime.job.ports`. `nounset` is an option of the user's shell;
-    `strict_callbacks` says that a callback that fails after the command fails the task.
-    `hides_secrets` says that the file has ``******`` in the place of its secrets, as the platform returns it.
-    `aliases` are names for prerequisites from outside the job file; once these are in the job, no name means
-    an alias. `storages` is what every task mounts, `uses` what each role uses and runs.
-    `value` is the whole document.
+    `secrets` are the job's own, completed or overridden by those of a secrets file. `environment` names
+    variables that tasks get from whoever runs them here. `hold` is for how many seconds a failed task is
+    kept. With `gang`, all tasks start together, and none is retried on its own. `code` is a directory,
+    relative to the job file. `first_ports` maps labels to ports for each role; see `pai_runtime.job.ports`.
+    `nounset` is an option of the user's shell. With `strict_callbacks`, a callback that fails after the
+    command fails the task. With `hides_secrets`, the file has ``******`` in the place of its secrets, as the
+    platform returns it. `aliases` are names for prerequisites from outside the job file; once these are in
+    the job, no name means an alias. `storages` are mounted by every task, `uses` has the uses and the command
+    of each role. `value` is the whole document.
     """
 
     value: Value
@@ -217,31 +217,32 @@ class Job:
 
     @property
     def position(self) -> Position:
-        """Where the document begins."""
+        """The position at which the document begins."""
         return self.value.position
 
     @property
     def file(self) -> str:
-        """The file that it was read from."""
+        """The path of the job file."""
         return self.value.node.source.file
 
     @property
     def text(self) -> str:
-        """The file as it is written, with the secrets in it."""
+        """The source text of the job file, including secrets."""
         return self.value.node.source.text
 
     @cached_property
     def by_name(self) -> Mapping[str, Sequence[Prerequisite]]:
-        """The prerequisites of each name, which differ in their types."""
+        """The prerequisites by name; those of one name differ in their types."""
         found: dict[str, list[Prerequisite]] = {}
         for each in self.prerequisites.values():
             found.setdefault(each.name, []).append(each)
         return found
 
     def named(self, name: str, kind: str = "") -> Sequence[Prerequisite]:
-        """What a name may mean where a prerequisite of a type, or of any, is expected: one, if it is clear.
+        """Return the prerequisites that a name may mean where a type is expected; one if it is unambiguous.
 
-        One of a type that the protocol does not know may be the data, script or output of a role.
+        Without a `kind`, any type matches. A type that the protocol does not know may be data, script or
+        output.
         """
         found = self.by_name.get(name, ())
         if not kind:
@@ -252,36 +253,39 @@ class Job:
         return [each for each in found if each.kind not in PROTOCOL_TYPES]
 
     def prerequisite(self, name: str, kind: str = "") -> Prerequisite | None:
-        """The one that a name means; see `named`."""
+        """Return the prerequisite that a name means; None if there is none or it is ambiguous.
+
+        See `named`.
+        """
         found = self.named(name, kind)
         return found[0] if len(found) == 1 else None
 
     def label(self, key: PrerequisiteKey) -> str:
-        """What messages call a prerequisite: its name, with its type where others have the same name."""
+        """Return what messages call a prerequisite: its name, and its type where others have that name."""
         name, kind = key
         return name if len(self.by_name[name]) == 1 else f"{name} ({kind or 'without a type'})"
 
     def require(self, key: PrerequisiteKey) -> Sequence[PrerequisiteKey]:
-        """What a prerequisite requires, as far as it is in the job."""
+        """Return the keys of the prerequisites in the job that a prerequisite requires."""
         required = (self.prerequisite(each.text) for each in self.prerequisites[key].require)
         return [each.key for each in required if each]
 
     def used(self, role: TaskRole) -> list[PrerequisiteKey]:
-        """What a role uses beside its image, as far as it is in the job, each after what it requires."""
+        """Return the keys of the prerequisites that a role uses, without its image, dependencies first."""
         named = (self.prerequisite(name.text, kind) for name, kind in role.names)
         return dependencies_first((each.key for each in named if each), self.require)[0]
 
     def docker_images(self) -> Sequence[str]:
-        """Each image that a role runs in, as its prerequisite names it."""
+        """Return the URIs of the images that roles run in, sorted and without duplicates."""
         names = [role.docker_image.text for role in self.roles.values() if role.docker_image]
         return sorted({str(self.prerequisites[name, "dockerimage"].value.data.get("uri")) for name in names})
 
 
 def is_reference(name: str) -> bool:
-    """Whether a name means something outside of the file that it stands in."""
+    """Return whether a name refers to something outside the file: a path, URL or marketplace entry."""
     return re.fullmatch("[a-zA-Z0-9_-]*", name) is None
 
 
 def plugin_id(name: str) -> str:
-    """The id that a plugin's name in a job stands for."""
+    """Return the id that a plugin's name in a job stands for."""
     return name if "." in name else PLUGIN_PREFIX + name

@@ -1,4 +1,4 @@
-"""What a job says to no effect, and should be told: most of it is a mistake, some of it other tools write."""
+"""Warnings about parts of a job that have no effect: most are mistakes, some are written by other tools."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ from pai_runtime.job.reading import mapping
 
 
 def warn_of_no_effect(job: Job, plugins: JobPlugins, problems: Problems) -> None:
-    """Warn of all of it."""
+    """Warn of each part of a job that has no effect."""
     _check_extras(mapping(job.value, "extras"), plugins, problems)
     for ignored in _ignored(job):
         problems.add(_warning(ignored, "has no effect"))
@@ -32,7 +32,7 @@ def warn_of_no_effect(job: Job, plugins: JobPlugins, problems: Problems) -> None
 
 
 def _check_deployments(job: Job, problems: Problems) -> None:
-    """The platform takes any field of a deployment."""
+    """Warn of unknown fields of deployments, which OpenPAI accepts."""
     schema = package_schema("pai_runtime.job", "job.schema.json")
     known = schema["$defs"]["deployment"]["properties"]
     for deployment in job.deployments.values():
@@ -44,7 +44,7 @@ def _check_deployments(job: Job, problems: Problems) -> None:
 
 
 def _ignored(job: Job) -> Iterator[Value]:
-    """Fields that the platform's portal writes, and nothing reads."""
+    """Yield the fields that OpenPAI's portal writes and nothing reads."""
     versions = [each.value.get("protocolVersion") for each in job.roles.values()]
     versions += [each.value.get("protocolVersion") for each in job.deployments.values()]
     hooks = [extra.value.get("hook") for extra in job.extras]
@@ -52,7 +52,7 @@ def _ignored(job: Job) -> Iterator[Value]:
 
 
 def _check_extras(extras: Value | None, plugins: JobPlugins, problems: Problems) -> None:
-    """Only of what is probably meant for us: other tools have fields of their own in ``extras``."""
+    """Warn of unknown fields of ``extras``, but not of those that are probably other tools'."""
     schema = package_schema("pai_runtime.job", "job.schema.json")
     known = schema["properties"]["extras"]["properties"]
     for value in extras.values() if extras else ():
@@ -79,7 +79,7 @@ def _check_counts(role: TaskRole, problems: Problems) -> None:
 
 
 def _check_unused(job: Job, problems: Problems) -> None:
-    """Of prerequisites that only unused ones require, these are named."""
+    """Warn of unused prerequisites, except those that only other unused ones require."""
     if problems.has_errors:  # perhaps it is meant where a name is wrong
         return
     named = [

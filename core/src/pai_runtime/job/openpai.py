@@ -1,4 +1,4 @@
-"""What OpenPAI's REST server would refuse of a job that is one to the runtime: its own schema and rules.
+"""Checks for what OpenPAI's REST server would refuse in a valid job, by its own schema and rules.
 
 It looks at the file alone, knows no definitions, and lets a reference to one pass in ``require`` of a job's
 own prerequisite only.
@@ -15,7 +15,7 @@ from pai_runtime.job.reading import mapping, mappings, string, strings, text
 from pai_runtime.task.record import replace
 
 MOST_BYTES = 102_400
-"""Size limit of the body of its request."""
+"""Maximum size of the body of a request to OpenPAI's REST server."""
 
 _CODE = "refused-by-openpai"
 _MARKETPLACE = "marketplace://"
@@ -23,7 +23,7 @@ _MASKED = re.compile(r"^secrets:", re.MULTILINE)
 
 
 def check_for_openpai(root: Value, problems: Problems) -> None:
-    """Report all of it, in the document of a job as it is written; with the form that OpenPAI takes."""
+    """Report all that OpenPAI would refuse in the document of a job, with the form that it accepts."""
     if not isinstance(root.data, dict):
         return
     if "protocolVersion" not in root.data:
@@ -46,7 +46,7 @@ def _size(root: Value) -> Iterator[Problem]:
 
 
 def _references(root: Value) -> Iterator[Problem]:
-    """Where a reference stands that it does not let pass."""
+    """Report references in places where OpenPAI does not accept them."""
     kinds: dict[str, set[str]] = {}
     for each in mappings(root, "prerequisites"):
         kinds.setdefault(text(each, "name"), set()).add(text(each, "type"))
@@ -68,7 +68,7 @@ def _references(root: Value) -> Iterator[Problem]:
 
 
 def _names(role: Value) -> Iterator[tuple[Value, str]]:
-    """The names of prerequisites in a role, with the types that it expects."""
+    """Yield the names of prerequisites in a role, with the type that each must have, or an empty one."""
     for kind in ("data", "script", "output"):
         if name := string(role, kind):
             yield name, kind
@@ -76,7 +76,7 @@ def _names(role: Value) -> Iterator[tuple[Value, str]]:
 
 
 def _form(name: Value, kind: str) -> str:
-    """What to write instead of a reference in a role."""
+    """Describe what to write instead of a reference in a role."""
     reference = name.text if name.text.startswith(_MARKETPLACE) else f"{_MARKETPLACE}name/NAME"
     told = reference.removeprefix(_MARKETPLACE).partition("/")[0]
     type_ = kind or (told if told in PROTOCOL_TYPES and told != "dockerimage" else "script")
@@ -87,7 +87,7 @@ def _form(name: Value, kind: str) -> str:
 
 
 def _open_secrets(root: Value) -> Iterator[Problem]:
-    """Secrets that it stores and shows to everyone: it masks a section by the beginning of its line."""
+    """Report secrets that OpenPAI would show to all: it recognises their section by its first line only."""
     secrets = root.get("secrets")
     if secrets and secrets.data and not _MASKED.search(root.node.source.text):
         message = (

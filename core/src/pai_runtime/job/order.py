@@ -1,4 +1,4 @@
-"""Ordering things by their dependencies."""
+"""Topological order of dependencies."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import TypeVar
@@ -9,10 +9,11 @@ _T = TypeVar("_T", bound=Hashable)
 def dependencies_first(
     roots: Iterable[_T], require: Callable[[_T], Sequence[_T]]
 ) -> tuple[list[_T], list[_T] | None]:
-    """`roots` and all that they require, each once, after what it requires; otherwise in the order given.
+    """Return `roots` and all that they require in topological order, and the first cycle or None.
 
-    With it the first cycle there is, from a name back to it (``[a, b, a]``); its last link does not count
-    for the order. Without recursion: a chain may be as long as its writer likes.
+    Each item comes once, after what it requires, otherwise in the order given. A cycle starts and ends with
+    the same item (``[a, b, a]``); its last link is ignored for the order. Not recursive: input decides the
+    length of a chain.
     """
     order: dict[_T, None] = {}
     cycle: list[_T] | None = None

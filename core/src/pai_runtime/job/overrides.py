@@ -1,4 +1,4 @@
-"""What the command line changes of a job, before anything of it is checked."""
+"""Changes that the command line makes to a job, before it is checked."""
 
 import json
 import re
@@ -22,9 +22,9 @@ from pai_runtime.task.record import field, record
 
 @record(frozen=True)
 class Overrides:
-    """Parameters as they are written on the command line, by their names, and instances of task roles.
+    """Command-line overrides: parameters as written there, by name, and the number of instances by task role.
 
-    A name with dots, such as ``model.depth``, is that of a parameter in another one. `strict_callbacks` makes
+    A name with dots, such as ``model.depth``, is that of a nested parameter. `strict_callbacks` makes
     callbacks strict, whatever the job says.
     """
 
@@ -33,7 +33,7 @@ class Overrides:
     strict_callbacks: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """As data, for who reads the job again elsewhere."""
+        """Return the overrides as a JSON object, for a process that reads the job again elsewhere."""
         return {
             "parameters": dict(self.parameters),
             "instances": dict(self.instances),
@@ -42,7 +42,7 @@ class Overrides:
 
     @classmethod
     def from_json(cls, document: Any) -> "Overrides":
-        """Read what `to_json` gave; raises `ValueError`."""
+        """Parse the output of `to_json`. Raises `ValueError` if it is invalid."""
         kinds = {"parameters": dict, "instances": dict, "strictCallbacks": bool}
         if (
             not isinstance(document, dict)
@@ -59,9 +59,9 @@ NO_OVERRIDES: Final = Overrides()
 
 
 def overridden(root: Value, overrides: Overrides, problems: Problems) -> Value:
-    """The document of a job with these changes; what cannot be changed is reported.
+    """Return the document of a job with the overrides applied; reports those that are not possible.
 
-    A changed value stands where the one was that it replaces.
+    A new value has the position of the one that it replaces.
     """
     for name, text in overrides.parameters.items():
         with problems.caught():
@@ -90,7 +90,7 @@ def _with_parameter(root: Value, name: str, text: str) -> Value:
 
 
 def _scalar(old: Node, name: str, text: str) -> Node:
-    """A value in the place of another: typed as YAML does, unless it is quoted, and no template."""
+    """Return a node to replace `old`: typed as a YAML scalar, or a string if quoted; never a template."""
     where, is_quoted = f"--set {name}", text[:1] in ("'", '"')
     given = parse_document(text if is_quoted else json.dumps(text, ensure_ascii=False), where)
     if not isinstance(given.data, str):
@@ -125,7 +125,7 @@ def _unknown(what: str, name: str, part: str, known: list[str], position: Positi
 
 
 def _with(node: Node, path: DocumentPath, new: Node) -> Node:
-    """A node with another one at a path below it, where there may be nothing yet."""
+    """Return a copy of a node with `new` at a path below it, where nothing needs to be yet."""
     if not path:
         return new
     key, *below = path

@@ -1,4 +1,4 @@
-"""What a job has to know of plugins, each of which says it of itself."""
+"""What a job has to know of plugins, as their manifests declare it."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ from pai_runtime.task.record import record
 
 @record(frozen=True)
 class StorageFields:
-    """In which fields the uses of a plugin for storage say which one they mean, and where it is mounted."""
+    """The fields in which a use of a storage plugin names the storage and its mount path."""
 
     name: str
     mount_path: str
@@ -18,7 +18,7 @@ class StorageFields:
 
 @record(frozen=True)
 class JobPlugins:
-    """Plugins by what they are for; they are asked about only as far as that is in the job.
+    """Lookups of plugins by their purpose; plugins are consulted only as far as the job needs them.
 
     `storage_fields` of a plugin's id is None for one that is not for storage. `for_storages` is the id of the
     one for what ``extras.storages`` and ``requireStorages`` list, `for_callbacks` that of a prerequisite that
@@ -35,7 +35,7 @@ class JobPlugins:
 
 
 def with_mount_path(value: Value, fields: StorageFields) -> Value:
-    """A prerequisite that is a storage, which says where it is mounted: ``/mnt/<name>`` by default."""
+    """Return a storage prerequisite with its mount path, ``/mnt/<name>`` by default."""
     own = value.node.children
     given = parameters(value)
     below = given.node.children if given else {}

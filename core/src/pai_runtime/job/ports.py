@@ -1,4 +1,4 @@
-"""The ports of the tasks of a job: how many there are, and which ones, where the job says it."""
+"""The ports of the tasks of a job: how many there are by label, and which of them the job fixes."""
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
@@ -14,12 +14,12 @@ LAST_PORT: Final = 65535
 
 
 def port_counts(role: TaskRole) -> dict[str, int]:
-    """How many ports a task has by label: those of the job, and always ``ssh`` and ``http``."""
+    """Return the number of ports of a task by label: those of the role, and always ``ssh`` and ``http``."""
     return {**role.ports, **{label: 1 for label in ("ssh", "http") if label not in role.ports}}
 
 
 def fixed_ports(job: Job, role: TaskRole, index: int) -> dict[str, range]:
-    """The ports of a task that `extras.firstPorts` says, by label; the others are any that are free."""
+    """Return the ports that ``extras.firstPorts`` fixes for a task, by label; other labels are left out."""
     if job.first_ports is None:
         return {}
     counts = port_counts(role)
@@ -30,7 +30,7 @@ def fixed_ports(job: Job, role: TaskRole, index: int) -> dict[str, range]:
 
 
 def task_ports(job: Job, role: TaskRole, index: int, free: Iterator[int]) -> dict[str, tuple[int, ...]]:
-    """All ports of a task by label: what the job says, and else the next others that are `free`."""
+    """Return all ports of a task by label: those that the job fixes, otherwise the next ones from `free`."""
     fixed = fixed_ports(job, role, index)
     named = {port for ports in fixed.values() for port in ports}
     others = (port for port in free if port not in named)
@@ -48,7 +48,7 @@ def unnamed_port(job: Job, below: int) -> int | None:
 
 
 def check_first_ports(job: Job, problems: Problems) -> None:
-    """Check that what `extras.firstPorts` names is there, and that each port belongs to one task."""
+    """Report unknown roles and labels in ``extras.firstPorts``, ports above 65535, and overlapping ranges."""
     for named in job.first_ports.values() if job.first_ports else ():
         role = job.roles.get(str(named.key))
         if role is None:
@@ -73,7 +73,7 @@ def check_first_ports(job: Job, problems: Problems) -> None:
 
 @record(frozen=True)
 class _Range:
-    """The ports of one label of all tasks of a role, without the last one."""
+    """The range of ports of one label over all tasks of a role; `end` is exclusive."""
 
     label: str
     first: int

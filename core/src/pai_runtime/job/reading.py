@@ -1,4 +1,4 @@
-"""Typed parts of a document; what its schema refuses is treated as missing."""
+"""Typed access to fields of a document; a value of the wrong type counts as missing."""
 
 from collections.abc import Iterator
 
@@ -6,35 +6,35 @@ from pai_runtime.document.value import Value
 
 
 def mapping(value: Value | None, key: str) -> Value | None:
-    """A field that is a mapping."""
+    """Return a field that is a mapping; None if it is missing or something else."""
     child = value.get(key) if value else None
     return child if child is not None and isinstance(child.data, dict) else None
 
 
 def children(value: Value | None, key: str) -> Iterator[Value]:
-    """What is in a field that is a list."""
+    """Yield the items of a field that is a list."""
     child = value.get(key) if value else None
     if child is not None and isinstance(child.data, list):
         yield from child.values()
 
 
 def parameters(prerequisite: Value) -> Value | None:
-    """What is for a prerequisite's plugin, by either of its names."""
+    """Return the ``parameters`` of a prerequisite, or its ``plugin_params``; None without either."""
     return mapping(prerequisite, "parameters") or mapping(prerequisite, "plugin_params")
 
 
 def mappings(value: Value | None, key: str) -> Iterator[Value]:
-    """The mappings in a field that is a list."""
+    """Yield the items that are mappings of a field that is a list."""
     return (child for child in children(value, key) if isinstance(child.data, dict))
 
 
 def strings(value: Value | None, key: str) -> tuple[Value, ...]:
-    """The strings in a field that is a list."""
+    """Return the items that are strings of a field that is a list."""
     return tuple(child for child in children(value, key) if isinstance(child.data, str))
 
 
 def names(value: Value | None, key: str) -> tuple[Value, ...]:
-    """The names in a field that is a list, whose items are names, or mappings that have one as ``name``."""
+    """Return the names in a field that is a list of names, or of mappings with a ``name``."""
     found = (
         child if isinstance(child.data, str) else string(child, "name") for child in children(value, key)
     )
@@ -42,19 +42,19 @@ def names(value: Value | None, key: str) -> tuple[Value, ...]:
 
 
 def string(value: Value | None, key: str) -> Value | None:
-    """A field that is a string, and not an empty one."""
+    """Return a field that is a non-empty string; None if it is missing or something else."""
     child = value.get(key) if value else None
     return child if child is not None and isinstance(child.data, str) and child.data else None
 
 
 def text(value: Value | None, key: str) -> str:
-    """The same as plain text; empty if there is none."""
+    """Return the text of a field that is a string; empty if it is missing or something else."""
     child = string(value, key)
     return child.text if child else ""
 
 
 def whole(value: Value | None, key: str) -> int | None:
-    """A field that is a whole number."""
+    """Return a field that is a whole number, such as 2 or 2.0; None if it is missing or something else."""
     child = value.get(key) if value else None
     match child.data if child else None:
         case bool():

@@ -1,4 +1,4 @@
-"""References such as ``<% $parameters.x %>``: what they mean where they are used, and their rendering.
+"""Resolution of references such as ``<% $parameters.x %>``, and rendering of the values that contain them.
 
 A text that is one reference and nothing else becomes the value itself, of its own type; inside other text
 a scalar is inserted as it was written. Parameters and the fields of prerequisites are templates in turn.
@@ -31,7 +31,7 @@ _LONGEST_INDEX = 9
 
 
 class _NothingThere(Exception):
-    """A reference to nothing: what to tell the person, the word that was not found, and those there are."""
+    """The fault of a reference to nothing: a message, the unknown word, and the words that are known."""
 
     def __init__(
         self, message: str, word: str = "", known: Iterable[str] = (), severity: Severity = "error"
@@ -44,7 +44,7 @@ class _NothingThere(Exception):
 
 @record(frozen=True)
 class _Found:
-    """What a reference means.
+    """The target of a reference.
 
     A `template` is rendered in its turn: `this` means `owner` in it, if it is a part of a prerequisite.
     """
@@ -56,7 +56,7 @@ class _Found:
 
 @record(frozen=True)
 class _Rendered:
-    """What a template became: of so many values, by references in so many others."""
+    """The result of rendering a template: `values` counts its values, `depth` its nested references."""
 
     result: Any
     values: int
@@ -64,7 +64,7 @@ class _Rendered:
 
 
 class References:
-    """What references mean in one job, and how far resolving them may make it grow."""
+    """The state of resolving the references in one job, with a limit on how far it may grow."""
 
     def __init__(self, job: Job, problems: Problems) -> None:
         self.job = job
@@ -76,7 +76,7 @@ class References:
         self._owners: dict[str, dict[PrerequisiteKey, Prerequisite | None]] = {}
 
     def owner(self, prerequisite: Prerequisite, name: str) -> Prerequisite | None:
-        """Who has the property `name`: the prerequisite itself, or the first of those that it requires."""
+        """Return which has property `name`: the prerequisite, or the first that it requires; None if none."""
         if prerequisite.property(name) is not None or name in OWN_FIELDS:
             return prerequisite
         job, owners = self.job, self._owners.setdefault(name, {})
@@ -95,7 +95,7 @@ class References:
 
 
 class Renderer:
-    """Renders the values that stand in one place: in a role, in a prerequisite, or in both.
+    """A renderer of the values in one place: in a role, in a prerequisite, or in both.
 
     Without a role, ``$data``, ``$script`` and ``$output`` are left as they are: what they mean is not
     decided there. They are faults where nothing is decided later, in what is `final`. What is
@@ -124,7 +124,7 @@ class Renderer:
         """So that what many references lead to is rendered once; all of them are counted."""
 
     def data(self, value: Value) -> Any:
-        """The value as data, with all references in it resolved."""
+        """Return the value as data, with all references resolved."""
         if isinstance(value.data, dict):
             return {child.key: self.data(child) for child in value.values()}
         if isinstance(value.data, list):
@@ -137,7 +137,7 @@ class Renderer:
         return self._resolved(whole, value, value.node.start, as_text=False)
 
     def text(self, value: Value) -> str:
-        """The same as text, for a scalar."""
+        """Return a scalar as text, with all references resolved."""
         if not _may_have_references(value):
             return value.text
         node = value.node
@@ -215,7 +215,10 @@ class Renderer:
             self._prerequisite, self._deepest = outer_owner, outer_deepest
 
     def _is_cycle(self, value: Value) -> bool:
-        """Whether a template contains itself; raises the fault for a cycle that is not reported yet."""
+        """Return whether a template contains itself.
+
+        Raises `_NothingThere` for a cycle that is not reported yet.
+        """
         nodes = [outer.node for outer in self._inside]
         if value.node not in nodes:
             return False
@@ -228,7 +231,7 @@ class Renderer:
         return True
 
     def _find(self, root: str, written: str) -> _Found | None:
-        """What a reference means; None for text that is not ours, or whose meaning is not decided here."""
+        """Return the target of a reference; None for text that is not ours, or is to be resolved later."""
         if not _KEYS.fullmatch(written):
             if root not in ROOTS or root == "this":  # other templates have objects named this
                 return None
@@ -296,7 +299,7 @@ def _may_have_references(value: Value) -> bool:
 
 
 def _check_available(root: str, value: Value) -> None:
-    """Raise the fault that a shared definition reaches for what its job has, and may not have meant it to."""
+    """Raise `_NothingThere` if a shared definition refers to something of the job that includes it."""
     if value.node.source.required_by and root in ROOTS and root != "this":
         raise _NothingThere(
             f"'{root}' is the job's; declare a template variable, which the job gives with template_variables"
@@ -304,14 +307,14 @@ def _check_available(root: str, value: Value) -> None:
 
 
 def _is_in_comment(match: re.Match[str], value: Value) -> bool:
-    """Whether a reference stands in a line of shell commands, or of a whole script, that is a comment."""
+    """Return whether a reference is in a comment of a shell command or script."""
     if value.above is not None and not is_commands(value.above.key):
         return False
     return match.string[: match.start()].rpartition("\n")[2].lstrip().startswith("#")
 
 
 def _check_spelling(root: str, keys: list[str]) -> None:
-    """Raise the fault that a name is probably meant to be one of `ROOTS`."""
+    """Raise `_NothingThere` if a name is probably a misspelling of one of `ROOTS`."""
     if f"${root}" in ROOTS:
         if keys:
             raise _NothingThere("without '$' it is plain text", root, ROOTS, "warning")
@@ -325,7 +328,7 @@ def _is_misspelt(root: str) -> bool:
 
 
 def _descend(value: Value, keys: list[str], above: str) -> Value:
-    """The value below `value` to which `keys` lead."""
+    """Return the value at a path of keys below `value`. Raises `_NothingThere` if there is none."""
     for key in keys:
         if key == "0" and isinstance(value.data, str):
             continue  # a uri may be written as a string or as a list of strings

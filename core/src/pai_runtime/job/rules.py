@@ -1,4 +1,4 @@
-"""The rules of the job protocol that a JSON Schema cannot express."""
+"""Rules of the job protocol that a JSON Schema cannot express."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -40,13 +40,13 @@ _LIKELY_MISSPELT_IN_IMAGE: Final = {
 _OF_IMAGES: Final = frozenset(
     {"protocolVersion", "name", "type", "version", "contributor", "description", "auth", "uri", "callbacks"}
 )
-"""Fields of a docker image; of callbacks, an error tells."""
+"""Fields of a docker image; ``callbacks`` has an error message of its own."""
 
 _LOGIN: Final = frozenset({"username", "password", "registryuri"})
 
 
 class _Names:
-    """The names of one kind of thing that a job has; `offered` are those that a message lists."""
+    """The names of one kind of thing in a job; messages list those that are `offered`."""
 
     def __init__(
         self, problems: Problems, what: str, names: Iterable[str], offered: Iterable[str] | None = None
@@ -59,11 +59,11 @@ class _Names:
         self._known = f"known: {listed(self._offered)}" if self._offered else "the job has none"
 
     def check(self, name: Value, hint: str = "") -> None:
-        """Check that there is something with this name; the message goes on with the hint."""
+        """Report a name that does not exist; `hint` continues the message."""
         self._check(name.text, name, hint)
 
     def check_key(self, value: Value) -> None:
-        """Check that there is something with the name that is the value's key."""
+        """Report a value whose key is not one of the names."""
         self._check(str(value.key), value, is_key=True)
 
     def _check(self, name: str, value: Value, hint: str = "", *, is_key: bool = False) -> None:
@@ -81,7 +81,7 @@ class _Names:
 
 
 class _PrerequisiteNames:
-    """The names of the prerequisites that a job has, for each type of which something may be expected."""
+    """The names of a job's prerequisites, by the type that is expected."""
 
     def __init__(self, job: Job, problems: Problems) -> None:
         self._job = job
@@ -95,7 +95,7 @@ class _PrerequisiteNames:
             self._names[kind] = _Names(problems, f"prerequisite of type {kind}", fitting)
 
     def check(self, name: Value, kind: str = "") -> None:
-        """Check that there is one with this name, of this type if one is expected, and no more than one."""
+        """Report a name that means no prerequisite, one of another type, or several."""
         meant = self._job.named(name.text, kind)
         if kind == "dockerimage" and "://" in name.text:
             found, expected = f"'{name.text}'", "the name of a prerequisite of type dockerimage in this job"
@@ -115,7 +115,7 @@ class _PrerequisiteNames:
 
 
 def check_rules(job: Job, problems: Problems) -> None:
-    """Check every rule of the protocol beyond its schema."""
+    """Check all rules of the job protocol beyond its schema."""
     for prerequisite in job.prerequisites.values():
         check_prerequisite(prerequisite, problems)
     _check_aliases(job, problems)
@@ -154,7 +154,7 @@ def _check_aliases(job: Job, problems: Problems) -> None:
 
 
 def check_prerequisite(prerequisite: Prerequisite, problems: Problems) -> None:
-    """Check the rules for what stands in one prerequisite."""
+    """Check the rules that concern one prerequisite."""
     callbacks = prerequisite.properties.get("callbacks")
     is_image = prerequisite.kind == "dockerimage"
     if is_image and callbacks:
@@ -185,7 +185,7 @@ def check_prerequisite(prerequisite: Prerequisite, problems: Problems) -> None:
 
 
 def check_circles(job: Job, problems: Problems) -> None:
-    """Check that nothing requires itself; with what was outside of the job already in it."""
+    """Report circular requirements, once the definitions are in the job."""
     _, cycle = dependencies_first(job.prerequisites, job.require)
     if cycle:
         links = " → ".join(map(job.label, cycle))

@@ -1,4 +1,4 @@
-"""The secrets of a job: their values for the supervisor, and their placeholders for everybody else."""
+"""The secrets of a job: their values for the supervisor, and placeholders for everything else."""
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
@@ -11,7 +11,7 @@ from pai_runtime.task.placeholders import placeholder
 
 
 def check_size(secrets: Mapping[str, Value], position: Position, problems: Problems) -> None:
-    """Check that the secrets, which stand at `position`, are not too large to be masked."""
+    """Report secrets, located at `position`, that are too large to be masked."""
     size = sum(len(value.encode()) for value in secret_values(secrets).values())
     if size > MOST_BYTES:
         found, expected = f"{size} bytes", f"at most {MOST_BYTES} bytes in all secrets together"
@@ -22,7 +22,7 @@ def check_size(secrets: Mapping[str, Value], position: Position, problems: Probl
 
 
 def secret_values(secrets: Mapping[str, Value]) -> dict[str, str]:
-    """Every secret as text, by its path: names and list indexes joined by dots."""
+    """Return every secret as text, by its path: names and list indexes joined by dots."""
     return {
         _path(path): node.text
         for name, secret in secrets.items()
@@ -31,7 +31,7 @@ def secret_values(secrets: Mapping[str, Value]) -> dict[str, str]:
 
 
 def masks(secrets: Mapping[str, Value], root: Value) -> Callable[[str], str]:
-    """Hides the values of secrets in messages about a job, and what is named like a secret in it."""
+    """Return a function that hides the values of secrets, and of fields named like secrets, in a message."""
 
     @cache
     def made() -> Masks:
@@ -41,7 +41,7 @@ def masks(secrets: Mapping[str, Value], root: Value) -> Callable[[str], str]:
 
 
 def _named_secrets(root: Node) -> Iterator[str]:
-    """Values that a job contains where a secret reference should be, found by the names of the fields."""
+    """Yield strings of the job whose field is named like a secret, and that are not references."""
     for path, node in walk(root):
         if (
             isinstance(node.data, str)
@@ -52,7 +52,7 @@ def _named_secrets(root: Node) -> Iterator[str]:
 
 
 def as_placeholders(secrets: Mapping[str, Value]) -> dict[str, Value]:
-    """The same secrets with a placeholder in the place of each value."""
+    """Return the secrets with a placeholder in the place of each value."""
     return {
         name: Value(_placeholders(secret.node, (name,)), secret.above, secret.key)
         for name, secret in secrets.items()

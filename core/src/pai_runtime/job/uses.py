@@ -1,4 +1,4 @@
-"""From a job's prerequisites and extras to the ordered uses of plugins in one task role."""
+"""The ordered uses of plugins in a task role, from the job's prerequisites and extras."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,7 @@ from pai_runtime.task.plan import Command
 
 
 class RoleResolver:
-    """Resolves the references in one role; `storage_plugin` is the plugin of what ``storages`` lists."""
+    """A resolver of the references in one role; `storage_plugin` is the id of the plugin for ``storages``."""
 
     def __init__(self, references: References, role: TaskRole, storage_plugin: str) -> None:
         self._references = references
@@ -20,7 +20,7 @@ class RoleResolver:
         self._storage_plugin = storage_plugin
 
     def uses(self) -> Iterator[JobUse]:
-        """What the role uses: dependencies first, then as the role lists them, then those of ``extras``."""
+        """Yield the role's uses: storages and prerequisites, dependencies first, then those of ``extras``."""
         job = self._job
         used, position = [job.prerequisites[key] for key in job.used(self._role)], self._role.value.position
         for prerequisite in used:
@@ -36,7 +36,7 @@ class RoleResolver:
         yield from self._of_extras()
 
     def command(self) -> Command:
-        """The user's command as one script, between what the deployment puts before and after it."""
+        """Return the user's command as one script, with the deployment's commands before and after it."""
         job, role = self._job, self._role
         source = str(role.value.at(("commands",)).position)
         deployment = job.deployments.get(job.deployment.text) if job.deployment else None
@@ -50,7 +50,7 @@ class RoleResolver:
     def _of_storage(
         self, storage: Value, prerequisite: Prerequisite | None, known: set[str]
     ) -> Iterator[JobUse]:
-        """The use of a storage, unless it is one of the `known`: several may ask for the same."""
+        """Yield the use of a storage, unless an equal one is among the `known`."""
         self._references.budget.add(storage.node.size, storage.position)
         fields = {str(child.key): child for child in storage.values()}
         parameters = self._rendered(fields, prerequisite)

@@ -1,1 +1,1 @@
-"""What requests over a network have in common: time, trust, proxies, redirects, and what went wrong."""
+"""The shared parts of network requests: deadlines, trust, proxies, redirects and errors."""

@@ -1,4 +1,4 @@
-"""What came of one HTTP request: an answer, or the reason why there is none."""
+"""The result of one HTTP request: an answer, or the reason why there is none."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 _PIECE = 1 << 16
 _PROXY_WORDS = re.compile("(?<=^Tunnel connection failed: ...).*", re.DOTALL)
-"""What a proxy says after its status, which could repeat what it was sent."""
+"""The text of a proxy after its status, which could repeat what it was sent."""
 
 
 class NoAnswer(Exception):
-    """No whole answer came. `permanent`: another try would end the same way."""
+    """The exception for a request without a complete answer; `permanent` means that a retry is useless."""
 
     def __init__(self, message: str, *, permanent: bool = False) -> None:
         super().__init__(message)
@@ -30,7 +30,7 @@ class NoAnswer(Exception):
 
 @record(frozen=True)
 class Answer:
-    """A whole answer, whatever its status. A redirect is an answer too, and is not followed."""
+    """A complete answer with any status; a redirect is an answer too, and is not followed."""
 
     status: int
     headers: Message
@@ -38,18 +38,21 @@ class Answer:
 
     @property
     def may_pass(self) -> bool:
-        """Whether it is an error that another try may not meet."""
+        """Whether the answer is an error that a retry may not meet: 408, 429 or 5xx."""
         overloaded = self.status in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
         return overloaded or self.status >= HTTPStatus.INTERNAL_SERVER_ERROR
 
     @property
     def pause(self) -> float:
-        """How many seconds the server asks to wait before another try."""
+        """The number of seconds that the server asks to wait before a retry; 0 if it does not say."""
         return retry_after(self.headers["Retry-After"], time.time())
 
 
 def read_body(read: Callable[[int], bytes], most: int) -> bytes:
-    """All that there is to read. Piece by piece: what the server says of its length must not take memory."""
+    """Read a body piece by piece, regardless of its announced length.
+
+    Raises `NoAnswer` above `most` bytes.
+    """
     body = bytearray()
     while piece := read(_PIECE):
         body += piece
@@ -59,14 +62,14 @@ def read_body(read: Callable[[int], bytes], most: int) -> bytes:
 
 
 def no_answer(error: BaseException) -> NoAnswer:
-    """That this went wrong, in words that repeat nothing of the request."""
+    """Return the `NoAnswer` for an error, in words that repeat nothing of the request."""
     import ssl  # noqa: PLC0415 - slow, and whoever has asked a server has it
 
     return NoAnswer(_reason(error), permanent=isinstance(error, ssl.SSLCertVerificationError))
 
 
 def cause_of(error: BaseException) -> BaseException:
-    """What is behind an error of urllib3, whose own text repeats what was asked."""
+    """Return the cause of an error of urllib3, whose own text repeats the request."""
     while True:
         causes = [each for each in (error.__cause__, *error.args) if isinstance(each, Exception)]
         if not causes:
@@ -75,12 +78,12 @@ def cause_of(error: BaseException) -> BaseException:
 
 
 def too_large(most: int) -> NoAnswer:
-    """That a response has more than so many bytes."""
+    """Return the `NoAnswer` for a response of more than `most` bytes."""
     return NoAnswer(f"the response is larger than {most} bytes", permanent=True)
 
 
 def _reason(error: BaseException) -> str:
-    """What went wrong; of text from the server, only what is printable, and little of it."""
+    """Return why a request failed; of the server's text only a little, and only if printable."""
     import ssl  # noqa: PLC0415 - as above
     from http.client import IncompleteRead, RemoteDisconnected  # noqa: PLC0415 - as above
 

@@ -51,7 +51,7 @@ _Result = TypeVar("_Result")
 
 
 class NotConnected(NoAnswer):
-    """The server was not connected to, so that nothing was asked."""
+    """The exception for a failed connection, so that no request was sent."""
 
 
 @record(frozen=True)
@@ -78,7 +78,7 @@ class Bounds:
 
 
 class OpenAnswer:
-    """A body of unknown length that is read as it comes. It is read by one thread, and closed by any."""
+    """A body of unknown length that is read as it comes, by one thread; any thread may close it."""
 
     def __init__(self, response: BaseHTTPResponse, flight: _Flight) -> None:
         self._response = response
@@ -87,9 +87,9 @@ class OpenAnswer:
         self._is_closed = False
 
     def read(self, most: int) -> bytes:
-        """What has come, at least a byte; nothing at the end, or once closed.
+        """Return what has come, at least one byte; empty at the end, or once closed.
 
-        Raises `NoAnswer` where it breaks off.
+        Raises `NoAnswer` if the connection breaks.
         """
         with self._reading:
             try:
@@ -101,7 +101,7 @@ class OpenAnswer:
             return b"" if self._is_closed else data or b""
 
     def close(self) -> None:
-        """End the connection, and with it a read in another thread."""
+        """Close the connection, and end a read in another thread."""
         self._is_closed = True
         self._flight.end()
         # The read has ended by now; but a response that is being read cannot be closed.
@@ -230,7 +230,7 @@ class _Flight:
             self.end()
 
     def end(self) -> None:
-        """End them, also for a thread that still reads from one, or is about to open one."""
+        """End all connections, also for a thread that is reading from one, or about to open one."""
         self._has_ended = True
         for each in self._used:
             sock = each
@@ -245,7 +245,7 @@ _in_flight = threading.local()
 
 
 def _flown(flight: _Flight, seconds: float, exchange: Callable[[_Flight], _Result]) -> _Result:
-    """What comes of an exchange within so many seconds, after which its connections are ended."""
+    """Return the result of an exchange within `seconds`, and end its connections on failure."""
 
     def fly() -> _Result:
         _in_flight.flight = flight
@@ -317,7 +317,7 @@ class _Counted(io.RawIOBase):
 
 
 class _Plain(HTTPConnection):
-    """Tells the flight of its thread which socket it uses: a new one, or one that was kept."""
+    """A connection that registers the socket it uses, new or kept, with the request of its thread."""
 
     response_class = _Response
     _connecting: socket.socket | None = None
@@ -353,7 +353,7 @@ class _Plain(HTTPConnection):
 
 
 class _Encrypted(_Plain, HTTPSConnection):
-    """The same with TLS: `_Plain` is before its `HTTPSConnection` in the order in which methods are found."""
+    """A connection with TLS that registers its socket; `_Plain` precedes `HTTPSConnection` in its bases."""
 
 
 class _PlainPool(HTTPConnectionPool):

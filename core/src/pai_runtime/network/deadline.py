@@ -1,4 +1,4 @@
-"""A deadline for all attempts of something together, and for what would not end by itself."""
+"""Deadlines for all attempts of something together, and for calls that may block for ever."""
 
 import time
 from collections.abc import Callable
@@ -9,7 +9,7 @@ _Result = TypeVar("_Result")
 
 
 class Deadline:
-    """So many seconds from now on. Time and pauses are given by `now` and `sleep`."""
+    """A deadline `seconds` from now; `now` and `sleep` replace the clock, for tests."""
 
     def __init__(
         self,
@@ -22,11 +22,11 @@ class Deadline:
         self._end = now() + seconds
 
     def left(self) -> float:
-        """The seconds that are left; 0 when it has passed."""
+        """Return the seconds that are left; 0 once the deadline has passed."""
         return max(self._end - self._now(), 0)
 
     def wait(self, seconds: float) -> bool:
-        """Wait, and return True; at once False if there is not more time than that."""
+        """Wait, and return True; return False at once if less time is left."""
         if seconds >= self.left():
             return False
         self._sleep(seconds)
@@ -34,10 +34,10 @@ class Deadline:
 
 
 def within(seconds: float, work: Callable[[], _Result]) -> _Result:
-    """What `work` returns or raises, in a thread of its own; raises `TimeoutError` if that takes longer.
+    """Run `work` in a thread of its own, and return its result. Raises `TimeoutError` if it takes longer.
 
-    Then the thread is left alone, and ends with the process at the latest: where no name server answers, the
-    system's resolver takes minutes.
+    After a timeout the thread is abandoned, and ends with the process at the latest: the system's resolver
+    takes minutes if no name server answers.
     """
     results: list[_Result] = []
     errors: list[Exception] = []

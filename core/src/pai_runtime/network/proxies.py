@@ -1,4 +1,4 @@
-"""The proxy that the environment names: HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY."""
+"""Proxies from the environment: HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY."""
 
 from urllib.parse import SplitResult, unquote
 
@@ -8,7 +8,10 @@ from pai_runtime.network.url import is_this_machine, split_url
 
 
 def proxy_for(url: SplitResult) -> SplitResult | None:
-    """The proxy by which a URL is to be asked, unless that is of this machine; raises `NoAnswer`."""
+    """Return the proxy for a URL; None without one, or for this machine.
+
+    Raises `NoAnswer` for an invalid proxy.
+    """
     from urllib.request import getproxies, proxy_bypass  # noqa: PLC0415 - slow, and few need it
 
     proxies, host = getproxies(), url.hostname or ""
@@ -25,7 +28,7 @@ def proxy_for(url: SplitResult) -> SplitResult | None:
 
 
 def proxy_headers(proxy: SplitResult) -> dict[str, str]:
-    """The headers by which a proxy knows who asks."""
+    """Return the headers that authenticate at a proxy; empty if its URL names no user."""
     if not proxy.username:
         return {}
     return {"Proxy-Authorization": basic(unquote(proxy.username), unquote(proxy.password or ""))}

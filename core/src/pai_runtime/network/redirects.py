@@ -1,4 +1,4 @@
-"""Following redirects: a few of them, and never with credentials to another server."""
+"""Redirects: a limited number is followed, and none takes credentials to another server."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -14,7 +14,7 @@ _REDIRECTS = (301, 302, 303, 307, 308)
 
 @record(frozen=True)
 class Received:
-    """An answer, and the URL at which it came in the end."""
+    """An answer, and the URL at which it was received after redirects."""
 
     answer: Answer
     url: str
@@ -26,7 +26,7 @@ def followed(
     ask: Callable[[str, Mapping[str, str]], Answer],
     may_lead: Callable[[str, str], bool],
 ) -> Received:
-    """What `ask` is answered in the end, with redirects that `may_lead` from one URL to another.
+    """Return the final answer of `ask`, after following redirects that `may_lead` from one URL to another.
 
     Raises `NoAnswer`.
     """

@@ -1,4 +1,4 @@
-"""URLs of servers that are asked: their parts, and what of them may be shown."""
+"""URLs of servers: their parts, and what of them may be shown."""
 
 import re
 from ipaddress import ip_address
@@ -6,13 +6,13 @@ from typing import Final
 from urllib.parse import SplitResult, urldefrag, urljoin, urlsplit
 
 PORTS: Final = {"http": 80, "https": 443}
-"""Those of URLs that name none."""
+"""The default ports by scheme."""
 
 _URL: Final = re.compile(r"^(https?://)(?:[^/?#]*@)?([^?]*).*", re.IGNORECASE | re.DOTALL)
 
 
 def split_url(text: str) -> SplitResult | None:
-    """The parts of an http or https URL that can be asked; None if it is none."""
+    """Split an http or https URL; None if it is not a valid one."""
     try:
         url = urlsplit(text)
         usable = url.scheme in PORTS and url.hostname and url.port != 0
@@ -24,7 +24,7 @@ def split_url(text: str) -> SplitResult | None:
 
 
 def joined_url(url: str, location: str) -> str:
-    """Where a redirect leads; empty if that is nowhere."""
+    """Return the target of a redirect; empty if it is invalid."""
     try:
         return urldefrag(urljoin(url, location)).url
     except ValueError:
@@ -32,13 +32,13 @@ def joined_url(url: str, location: str) -> str:
 
 
 def origin(text: str) -> tuple[str, str | None, int | None]:
-    """Which server a URL is of: what may see the same credentials (RFC 6454)."""
+    """Return the origin of a URL (RFC 6454): scheme, host and port, which may see the same credentials."""
     url = split_url(text)
     return (url.scheme, url.hostname, url.port or PORTS[url.scheme]) if url else ("", None, None)
 
 
 def shown_url(text: str) -> str:
-    """The URL without what may be secret: user, password and query."""
+    """Return a URL without what may be secret: user, password and query."""
     url = split_url(text)
     if url is None:
         return "what is no valid URL"
@@ -46,12 +46,12 @@ def shown_url(text: str) -> str:
 
 
 def shown_text(text: str) -> str:
-    """The same of what begins as a URL, whether it is a valid one or not; other texts as they are."""
+    """Return a text without user, password and query if it begins as a URL, valid or not."""
     return _URL.sub(r"\1\2", text)
 
 
 def is_this_machine(host: str) -> bool:
-    """Whether a host is a name or address of the machine itself."""
+    """Return whether a host is ``localhost`` or a loopback address."""
     try:
         return host.lower() == "localhost" or ip_address(host).is_loopback
     except ValueError:

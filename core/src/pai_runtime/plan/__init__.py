@@ -1,1 +1,1 @@
-"""From the uses of a job to the plan of each task."""
+"""Plans: from the uses of a job to the plan of each task."""

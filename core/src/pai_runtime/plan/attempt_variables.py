@@ -1,4 +1,4 @@
-"""FrameworkController's variables where there is none: as the cluster says, and else invented.
+"""FrameworkController's variables where there is no FrameworkController: as the cluster says, or invented.
 
 A local task is given them at each start, since no plan has what says which attempt it is in; a pod is made
 anew for each attempt, and so they are in its plan.
@@ -10,15 +10,15 @@ from pai_runtime.task.names import framework_name
 from pai_runtime.task.record import record
 
 _NAMESPACE = uuid.UUID("6f1d2b0e-5f3c-4a53-9b0e-7b3a4d1c2e90")
-"""Of the identifiers: the same attempt of the same run has the same ones."""
+"""UUID namespace of the identifiers, which are equal for the same attempt of the same run."""
 
 
 @record(frozen=True)
 class Attempt:
-    """Which attempt of the job this is, and in it which of the task; from 0.
+    """The attempt of the job, and the attempt of the task in it; both count from 0.
 
-    The other fields are what a cluster says of it, and empty where it says nothing: the UID of the run, and
-    the name and UID of the task's pod.
+    The other fields are what a cluster knows, and empty where it says nothing: the UID of the run, and the
+    name and UID of the task's pod.
     """
 
     of_job: int = 0
@@ -30,7 +30,7 @@ class Attempt:
 
 
 def attempt_variables(framework: str, role: str, index: int, attempt: Attempt) -> dict[str, str]:
-    """The variables of one attempt of one task in the run called `framework`."""
+    """Return the ``FC_*`` variables of one attempt of one task in the run `framework`."""
     short, run = framework_name(role), attempt.run_uid or framework
     run_uid = attempt.run_uid or _uid(framework)
     of_job, of_task = str(attempt.of_job), str(attempt.of_task)

@@ -1,4 +1,4 @@
-"""Making plans from the contributions of the uses."""
+"""Assembly of plans from the contributions of the uses."""
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -40,12 +40,12 @@ _LIFECYCLE_HOOKS: Final[dict[Event, str]] = {
 }
 
 _UseAnswer = tuple[frozenset[str], Contribution] | PluginError
-"""The hooks that a plugin implements and what a use of it adds to one task, or what went wrong."""
+"""The hooks that a plugin implements with what a use of it adds to one task, or the error."""
 
 
 @record(frozen=True)
 class PlannedRole:
-    """A task role with what its tasks use, each with its plugin, and run."""
+    """A task role with its uses, each with its plugin, and its command."""
 
     role: TaskRole
     uses: tuple[tuple[JobUse, Plugin], ...]
@@ -55,7 +55,7 @@ class PlannedRole:
 def use_problem(
     use: JobUse, code: str, message: str, consequence: str | None, suggestion: str | None = None
 ) -> Problem:
-    """A problem with a use: a warning where the job goes on with a `consequence`, else an error."""
+    """Return a problem with a use: a warning if the job continues with a `consequence`, else an error."""
     return Problem(
         code,
         f"{message}; {consequence}" if consequence else message,
@@ -67,9 +67,9 @@ def use_problem(
 
 
 class Planner:
-    """Makes the plans of all tasks of a job in one placement.
+    """A planner for all tasks of a job in one placement.
 
-    What plugins do wrong is added to `problems`; the plans are of use only if there are no errors in them.
+    Errors of plugins are added to `problems`; the plans are valid only if there are none.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Planner:
         self._warnings = problems.in_order
 
     def plans(self, *only: TaskName) -> dict[TaskName, Plan]:
-        """The plan of every task, or of some."""
+        """Return the plans of the tasks in `only`, or of all tasks."""
         answers = self._ask([self._task(name) for name in only or self._placement.places])
         return {name: self._draft(name, own).plan() for name, own in answers.items()}
 
@@ -96,7 +96,7 @@ class Planner:
         return self._draft(name, self._ask([self._task(name)])[name])
 
     def groups(self) -> list[tuple[int, Plan]]:
-        """Tasks that differ in nothing but index and ports: how many in a row, and the plan of the first."""
+        """Return groups of tasks that differ only in index and ports: their size and the first one's plan."""
         answers = self._ask([self._task(name) for name in self._placement.places])
         sizes: dict[TaskName, int] = {}
         first: TaskName | None = None
@@ -121,7 +121,7 @@ class Planner:
         )
 
     def _ask(self, tasks: Collection[Task]) -> dict[TaskName, list[_UseAnswer]]:
-        """What each use of each task adds to its plan."""
+        """Return what each use adds to the plan of each task."""
         by_role: dict[str, list[Task]] = {}
         for task in tasks:
             by_role.setdefault(task.role, []).append(task)
@@ -163,7 +163,7 @@ class Planner:
         return draft
 
     def _shown(self, text: str) -> str:
-        """What a plugin says, without secrets."""
+        """Return a plugin's text printable and without secrets."""
         return self._problems.mask(show(text))
 
     def _use(self, use: JobUse) -> Use:
@@ -244,7 +244,7 @@ class Draft:
         )
 
     def add(self, use: UseRecord, hooks: frozenset[str], contribution: Contribution) -> None:
-        """Add all that a use contributes but its mounts."""
+        """Add a use and its contribution, except for its mounts."""
         number = len(self.uses)
         self.uses.append(use)
         for name, value in contribution.environment.items():
@@ -255,7 +255,10 @@ class Draft:
         self._permanent_codes.update(contribution.permanent_codes)
 
     def add_mount(self, mount: Mount) -> str | None:
-        """Add a mount of the last use, unless another has asked for the same; the reason, if it cannot be."""
+        """Add a mount of the last use, unless it is a duplicate.
+
+        Returns the reason if it is not possible, else None.
+        """
         others = [(planned.mount, self.uses[planned.use]) for planned in self._mounts]
         fault = conflict(mount, others)
         if fault is None and all(mount != other for other, _ in others):
@@ -292,7 +295,7 @@ class Draft:
 def _roles_by(
     key: Callable[[JobUse], Hashable], roles: Iterable[PlannedRole]
 ) -> Mapping[Hashable, tuple[str, ...]]:
-    """The task roles that have uses with each key, in the job's order."""
+    """Return the task roles, in the job's order, that have a use with each key."""
     found: dict[Hashable, dict[str, None]] = {}
     for each in roles:
         for use, _ in each.uses:
@@ -301,12 +304,12 @@ def _roles_by(
 
 
 def _key(use: JobUse) -> Hashable:
-    """What a use has in common with the same one of other roles only."""
+    """Return a key that identifies the same use in several roles."""
     return use.plugin, use.name, use.position, use.field
 
 
 def _for_task(answer: Answer | PluginError, number: int) -> _UseAnswer:
-    """What a use adds to one of the tasks that were asked for."""
+    """Return what a use adds to the task with this number in the question."""
     if isinstance(answer, PluginError):
         return answer
     contribution = answer.contributions[number]

@@ -17,10 +17,10 @@ _HOOK: Final = "pai_definitions"
 
 
 class JobDefinitions:
-    """Opens the definitions of a job when they are needed for the first time; see `OpenDefinitions`.
+    """The definitions of a job, opened when they are first needed; see `OpenDefinitions`.
 
-    `job`: its file; None if it is in none, as in a pod. `lock`: the lock file that counts; None: that beside
-    the job file, if there is one.
+    `job` is the job file; None if it is in none, as in a pod. `lock` is the lock file that applies; None
+    means the one beside the job file, if there is one.
     """
 
     def __init__(self, host: Host, job: Path | None, lock: Path | None = None) -> None:
@@ -30,7 +30,7 @@ class JobDefinitions:
         self._opened: Definitions | None = None
 
     def __call__(self, secrets: Mapping[str, Value]) -> Definitions:
-        """Open them; see `OpenDefinitions`."""
+        """Open the definitions with the job's secrets; see `OpenDefinitions`."""
         try:
             plugin = _plugin(self._host)
         except Unavailable as error:
@@ -49,12 +49,15 @@ class JobDefinitions:
         return opened
 
     def resolved(self) -> str:
-        """Return a lock file that carries all that was found; empty if that is nothing."""
+        """Return a lock file that contains everything that was found; empty if nothing was."""
         return self._opened.resolved() if self._opened else ""
 
 
 def _plugin(host: Host) -> Plugin:
-    """The first by its id that finds definitions and may be used; raises `Unavailable` if there is none."""
+    """Return the first usable plugin, by id, that finds definitions.
+
+    Raises `Unavailable` if there is none.
+    """
     ids = [id_ for id_, (plugin, *_) in host.installed.items() if _HOOK in plugin.manifest.hooks]
     usable = (id_ for id_ in ids if host.refusal(id_) is None)
     return host.find(next(usable, ids[0] if ids else BUILT_IN))

@@ -1,4 +1,4 @@
-"""The platform's environment variables of a task: about the job, about all its tasks (peers), about itself.
+"""The platform's environment variables of a task: about the job, about all tasks (peers), about itself.
 
 What an engine alone knows is not here: ``PAI_WORK_DIR`` and the like are set where the task runs. Nor is what
 an engine does not know yet: where the address of a task comes later, the variables with that address are left
@@ -20,7 +20,7 @@ Ports = Mapping[str, tuple[int, ...]]
 
 @record(frozen=True)
 class TaskPlace:
-    """Where a task runs, as its engine decides: ports by label, and its folder in the container.
+    """The place of a task, as its engine decides: address, ports by label, and its folder in the container.
 
     `host` is the address at which others reach it; None if that is not known before it runs. `ports` lacks
     what is not known of another task. `variables` are those of this attempt.
@@ -34,7 +34,7 @@ class TaskPlace:
 
 @record(frozen=True)
 class Placement:
-    """Where all tasks of a job run. `framework` is the name of this run of the job.
+    """The places of all tasks of a job; `framework` is the name of the run.
 
     `storages` names those of which the engine has a folder for the tasks. `told_by_platform` says that the
     tasks' containers have the variables about the job and about which task they are from the platform that
@@ -54,19 +54,19 @@ class Placement:
 
 @record(frozen=True)
 class JobEnvironment:
-    """The environments of all tasks of a job in one placement."""
+    """The environment variables of all tasks of a job in one placement."""
 
     job: Job
     placement: Placement
 
     @cached_property
     def shared(self) -> SharedVariables:
-        """What all tasks have."""
+        """The variables that all tasks have in common."""
         of_job = {} if self.placement.told_by_platform else self._of_job()
         return SharedVariables(of_job, self._of_peers())
 
     def own(self, role: TaskRole, index: int) -> list[Variable]:
-        """What only this task has."""
+        """Return the variables that only this task has."""
         place = self.placement.places[role.name, index]
         http, ssh = str(place.ports["http"][0]), str(place.ports["ssh"][0])
         variables = {} if self.placement.told_by_platform else _of_task(role, index)
@@ -142,7 +142,7 @@ class JobEnvironment:
 
 
 def _of_task(role: TaskRole, index: int) -> dict[str, str]:
-    """Which task it is."""
+    """Return the variables that identify a task."""
     return {
         "PAI_CURRENT_TASK_ROLE_NAME": role.name,
         "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX": str(index),
@@ -151,5 +151,5 @@ def _of_task(role: TaskRole, index: int) -> dict[str, str]:
 
 
 def _spellings(role: TaskRole) -> list[str]:
-    """The role as users write it and, where it differs, as FrameworkController does."""
+    """Return the role's name and, where it differs, FrameworkController's form of it."""
     return list(dict.fromkeys([role.name, framework_name(role.name)]))

@@ -1,4 +1,4 @@
-"""Checking the mounts of a task: distinct paths, none hidden by another, none where the platform is.
+"""Checks of a task's mounts: distinct paths, none hidden by another, none over the platform's files.
 
 The rule is the same whichever engine runs the job.
 """
@@ -12,36 +12,36 @@ from pai_runtime.task.plan import Mount, UseRecord
 from pai_runtime.task.record import replace
 
 FOLDERS_VARIABLE = "PAI_LOCAL_FOLDERS"
-"""Tells a task, a path in each line, where its engine has a folder for an NFS export."""
+"""The variable that lists, one path per line, the NFS exports that the engine provides as directories."""
 
 _PLATFORM: Final = (
     *(VOLUME, CONFIG, CODE, SECRETS),
     *(IMAGE, MACHINE, IMAGE_SCRIPTS),
     *("/dev", "/proc", "/sys"),
 )
-"""The task's folder, volumes of its pod, the runtime image's code, policy and init scripts, the kernel's."""
+"""The task's folder, its pod's volumes, the runtime's code, policy and init scripts, kernel file systems."""
 
 _SYSTEM: Final = (
     *("/bin", "/etc", "/lib", "/lib64", "/sbin"),
     *("/usr/bin", "/usr/lib", "/usr/lib64", "/usr/libexec", "/usr/sbin"),
     *("/usr/local/bin", "/usr/local/lib", "/usr/local/sbin"),
 )
-"""The programs that hooks of plugins start, with secrets in their hands, and what configures these."""
+"""Programs that hooks start, possibly with secrets, and the configuration of these programs."""
 
 _LONGEST_NAME: Final = 255
 _LONGEST_PATH: Final = 4095
-"""Bytes that the kernel takes."""
+"""The kernel's limits (``NAME_MAX``, ``PATH_MAX``), in bytes."""
 
 RESERVED: Final = (*_PLATFORM, *_SYSTEM)
-"""Nothing of a job is mounted at, over or inside one of these."""
+"""Directories at, over or inside which a job may mount nothing."""
 
 
 def conflict(
     mount: Mount, before: Iterable[tuple[Mount, UseRecord]], real: Callable[[str], str] = str
 ) -> str | None:
-    """Why a mount cannot be there: because of what has to stay as it is, or of one that comes before it.
+    """Return why a mount is not possible: it collides with a reserved path or an earlier mount.
 
-    `real` resolves the links in a path, where they are known.
+    None if it is. `real` resolves the links in a path, where they are known.
     """
     longest = max(len(name.encode()) for name in mount.path.split("/"))
     if longest > _LONGEST_NAME or len(mount.path.encode()) > _LONGEST_PATH:
@@ -68,5 +68,5 @@ def conflict(
 
 
 def overlap(one: str, other: str) -> bool:
-    """Whether one of two paths is the other, or inside of it."""
+    """Return whether one of two paths equals the other or is inside it."""
     return PurePosixPath(one).is_relative_to(other) or PurePosixPath(other).is_relative_to(one)

@@ -1,4 +1,4 @@
-"""From a job file to its plans, the same way for all commands."""
+"""The way from a job file to its plans, which all commands share."""
 
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 @record(frozen=True)
 class JobFiles:
-    """A job file or its document, a YAML file with values for its secrets, what the command line changes.
+    """The input of planning: a job file or document, a YAML file of secrets, and command-line overrides.
 
-    `open_definitions` opens what has the definitions that it requires.
+    `open_definitions` opens the definitions that the job requires.
     """
 
     job: Path | Value
@@ -43,11 +43,11 @@ def plan_job(
     *,
     lenient: bool = False,
 ) -> Planner:
-    """What makes the plans of a job in the placement that `place` gives it.
+    """Return a planner for the job, in the placement that `place` gives it.
 
-    All that is wrong is reported in `problems`; raises `InvalidInput` with it if there are errors. A plugin
-    that is not there is one; only a warning if the use's failure policy ignores it, or if `lenient`: a job
-    file is not wrong because this machine lacks a plugin, unless it is one of this machine's, misspelt.
+    All faults are added to `problems`; raises `InvalidInput` if one is an error. A missing plugin is an
+    error, but a warning if the failure policy of the use ignores it, or if `lenient`: a job file is not wrong
+    because this machine lacks a plugin, unless its name is a misspelling of an installed one.
     """
     plugins = job_plugins(host)
     job = load_job(files.job, files.secrets, plugins, problems, files.overrides, files.open_definitions)
@@ -57,7 +57,7 @@ def plan_job(
 
 
 def job_plugins(host: Host) -> JobPlugins:
-    """What the plugins of a host say of themselves; see `JobPlugins`."""
+    """Return what the manifests of a host's plugins declare about jobs; see `JobPlugins`."""
 
     def storage_fields(id_: str) -> StorageFields | None:
         storage = host.installed[id_][0].manifest.storage if id_ in host.installed else None
@@ -65,7 +65,7 @@ def job_plugins(host: Host) -> JobPlugins:
 
     @cache
     def first(what: str, is_for: Callable[[Manifest], bool]) -> str:
-        """The first by its id that may be used; else one that may not, which is then refused by its name."""
+        """Return the id of the first usable plugin for this; for messages, else a refused one or `what`."""
         installed = (claimants[0] for claimants in host.installed.values())
         ids = (plugin.id for plugin in chain(host.usable, installed) if is_for(plugin.manifest))
         return next(ids, what)
@@ -97,7 +97,7 @@ def _is_for_storages(manifest: Manifest) -> bool:
 
 
 def planned_roles(job: Job, host: Host, problems: Problems, *, lenient: bool = False) -> list[PlannedRole]:
-    """Each role with the plugins of its uses, whose parameters are checked; no plugin is imported."""
+    """Return each role with the plugins of its uses, after checking their parameters; imports no plugin."""
     defaults = list(_defaults(job, host))
     roles = []
     for name, role in job.roles.items():
@@ -117,7 +117,7 @@ def planned_roles(job: Job, host: Host, problems: Problems, *, lenient: bool = F
 
 
 def _defaults(job: Job, host: Host) -> Iterator[tuple[JobUse, Plugin]]:
-    """Uses of what every job has that does not name it: of what says so in its manifest and is allowed."""
+    """Yield the uses of allowed plugins whose manifest says that every job has them by default."""
     for plugin in host.usable:
         if plugin.manifest.default:
             use = JobUse(

@@ -1,4 +1,4 @@
-"""A plan as text: the environment and each step in order, with their sources."""
+"""A plan as text: its environment, mounts and steps in order, with their sources."""
 
 from collections.abc import Iterator
 
@@ -18,11 +18,11 @@ _ORDER: tuple[Phase, ...] = (
 
 
 _MOST_PEERS = 50
-"""Variables about the tasks of the job that are shown one by one."""
+"""Maximum number of variables about other tasks that are listed."""
 
 
 def plan_lines(plan: Plan, alike: int = 1) -> Iterator[str]:
-    """The whole plan, unescaped; `alike` is the number of identical tasks that start with this one."""
+    """Yield the lines of a plan, unescaped; `alike` is the number of identical tasks from this one on."""
     first = f"{plan.role}/{plan.index}"
     if alike == 1:
         yield f"task {first} of job {plan.job}"
@@ -91,7 +91,7 @@ def _mount(plan: Plan, planned: PlannedMount) -> Iterator[str]:
 
 
 def _way(use: UseRecord) -> Iterator[str]:
-    """By which references the job came to a use, if it is one of a shared prerequisite."""
+    """Yield a line with the chain of references to a shared prerequisite, if the use comes from one."""
     if use.via:
         yield f"    via {' ← '.join(use.via)}"
 

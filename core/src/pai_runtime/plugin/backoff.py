@@ -1,4 +1,4 @@
-"""How long to wait before a retry: as long as the server asks, and a random time on top."""
+"""Delays before a retry: exponential back-off with jitter, and what a server asks for in ``Retry-After``."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 def backoff(
     failures: int, first: float, longest: float, draw: Callable[[float, float], float] | None = None
 ) -> float:
-    """Seconds to wait after so many failures, from 1: exponential back-off with full jitter.
+    """Return the seconds to wait after `failures` failures in a row: exponential back-off with full jitter.
 
-    The upper limit is `first` and doubles with each failure, up to `longest`. Below it the pause is random,
-    so that many clients that failed at the same time do not all retry at the same time. `draw` stands for
-    `random.uniform`.
+    The upper limit is `first` seconds and doubles with each failure, up to `longest`. The delay is drawn at
+    random between 0 and that limit, so that many clients that failed together do not all retry together.
+    `draw` replaces `random.uniform`, for tests.
     """
     from random import uniform  # noqa: PLC0415 - most processes never wait
 
@@ -22,9 +22,9 @@ def backoff(
 
 
 def retry_after(value: str | None, now: float) -> float:
-    """Seconds that a server asks to wait by this value of its header Retry-After (RFC 9110, 10.2.3), else 0.
+    """Return the seconds to wait by the value of a ``Retry-After`` header (RFC 9110, 10.2.3); 0 without one.
 
-    It may name a date, which is compared with `now`, in seconds since the epoch.
+    A value that is a date is compared with `now`, in seconds since the epoch.
     """
     text = (value or "").strip()
     if text.isascii() and text.isdecimal():

@@ -1,4 +1,4 @@
-"""What a use contributes to the plan of a task, checked at the line that creates it."""
+"""The contribution of a use to the plan of a task, validated at the line that creates it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ else:
 
 @record(frozen=True)
 class ShellStep:
-    """A shell script for an event, run in one shell. `failure_policy` None means the use's own.
+    """A shell script for one event of the task, run in one shell.
 
-    Raises TypeError or ValueError for what no plan can have.
+    `failure_policy` None means that of the use. Raises TypeError or ValueError for values that no plan can
+    hold.
     """
 
     event: Event
@@ -34,7 +35,7 @@ class ShellStep:
 
 @record(frozen=True)
 class Contribution:
-    """What one use adds to the plan of one task.
+    """The contribution of one use to the plan of one task.
 
     `environment` is set before the first step, and for the user's command too. Several `steps` for one event
     run in their order. `secrets` names the platform's secrets that the use's hooks find in ``use.secrets``:

@@ -1,4 +1,4 @@
-"""Checks of a contribution's values, whatever their types."""
+"""Validation of a contribution: types, ranges and characters, for values of any type."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ _MOST_SECONDS: Final = 1_000_000_000
 
 
 def check_step(step: ShellStep) -> None:
-    """Raise TypeError or ValueError for what is wrong with a step."""
+    """Raise TypeError or ValueError if a field of a step is invalid."""
     _check_word("ShellStep.event", step.event, EVENTS)
     _check_text("ShellStep.script", step.script)
     if step.failure_policy is not None:
@@ -24,7 +24,7 @@ def check_step(step: ShellStep) -> None:
 
 
 def check_contribution(contribution: Contribution) -> None:
-    """Raise TypeError or ValueError for what is wrong with a contribution, `UserError` for secrets in it."""
+    """Raise TypeError or ValueError if a contribution is invalid, `UserError` if it contains a secret."""
     _check_type("Contribution.environment", contribution.environment, Mapping, "a mapping")
     for name, value in contribution.environment.items():
         _check_variable(name, value)
@@ -121,7 +121,7 @@ def _check_word(field: str, value: Any, words: Sequence[str]) -> None:
 
 
 def _check_text(field: str, value: Any, *, with_secrets: bool = True) -> None:
-    """Refuse what no program can be given: a NUL that is not a placeholder's, an unpaired surrogate."""
+    """Raise ValueError for text that no program can take: a NUL outside a placeholder, a lone surrogate."""
     _check_type(field, value, str, "text")
     if "\0" in show(value) or _has_surrogate(value):
         raise ValueError(f"{field}: expected a string without NUL or unpaired surrogates")

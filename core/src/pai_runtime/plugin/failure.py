@@ -1,4 +1,4 @@
-"""What `pai_analyze` is told about a task that failed."""
+"""The argument of `pai_analyze`: how a task failed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ else:
 
 @record(frozen=True)
 class ContributedRule:
-    """An entry of an exit spec, and the id of the plugin that contributed it."""
+    """An entry of an exit spec, with the id of the plugin that contributed it."""
 
     plugin: str
     entry: Mapping[str, Any]
@@ -23,7 +23,7 @@ class ContributedRule:
 
 @record(frozen=True)
 class Failure:
-    """How a task failed, as far as its supervisor knows.
+    """The failure of a task, as far as its supervisor knows.
 
     `outcome` is ``failed``, ``setup-failed`` or ``timeout``. `code` is the task's exit code so far,
     `user_code` the command's own (None: it did not run), `phase` where the outcome was decided, `signal`

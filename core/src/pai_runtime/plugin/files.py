@@ -1,4 +1,4 @@
-"""Reading files: the logs of a task, which the task can write, and YAML in the same way as a job file."""
+"""File access for plugins: the logs of a task, and YAML files with positions."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 def read_logs(task: Task, failure: Failure, most: int) -> tuple[bytes, bytes]:
-    """The ends of the user's log and of ``runtime.log``, each of `most` bytes over its rotated files.
+    """Return the last `most` bytes of the user's log and of ``runtime.log``, each across its rotated files.
 
-    Links and FIFOs that the task has put in the place of a log are neither followed nor waited for. What the
-    files lack because the disk was full is appended, as far as `failure` has it.
+    The task can write to these files: links and FIFOs in the place of a log are neither followed nor waited
+    for. Where the files are incomplete because the disk was full, the tails in `failure` complete them.
     """
     user_tail, runtime_tail = (tail.encode()[-most:] for tail in failure.tails)
     logs = failure.logs or f"{task.folder}/{LOGS}"
@@ -42,7 +42,7 @@ def _end_of_log(folder: str, name: str, most: int, tail: bytes) -> bytes:
 
 
 def _earlier(folder: str, name: str) -> list[str]:
-    """The earlier files of a log that has them under the names of multilog, the youngest first."""
+    """List the rotated files of a log that are named as multilog names them, newest first."""
     from pai_runtime.task.earlier_logs import earlier_names  # noqa: PLC0415 - not for every hook
     from pai_runtime.task.folder import Folder  # noqa: PLC0415 - as above
 
@@ -66,23 +66,23 @@ def _end_of_file(folder: str, name: str, most: int) -> bytes:
 
 
 class YamlFile:
-    """A YAML file, read as a job file is: in bounded time and memory, by the core schema of YAML 1.2."""
+    """A parsed YAML file, read as a job file is: in bounded time and memory, by YAML 1.2's core schema."""
 
     def __init__(self, root: Value) -> None:
         self._root = root
 
     @property
     def data(self) -> Any:
-        """What it holds, as plain data."""
+        """The content as plain data: dict, list, str, int, float, bool or None."""
         return self._root.data
 
     def position(self, path: Sequence[str | int] = ()) -> str:
-        """``file:line:column`` of the value at a path of keys and indexes, or of the nearest above it."""
+        """Return ``file:line:column`` of the value at `path` (keys and indexes), or of its nearest parent."""
         return str(self._root.at(tuple(path)).position)
 
 
 def read_yaml(path: Path) -> YamlFile:
-    """Read a file; raises `UserError` that says what is wrong with it, and where."""
+    """Read a YAML file. Raises `UserError` that names the fault and its position if it cannot be read."""
     from pai_runtime.document.document import read_document  # noqa: PLC0415 - YAML is slow to import
     from pai_runtime.document.problems import InvalidInput  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""The argument of the hook of init plugins: the init container of a pod."""
+"""The argument of the hook `pai_init_container`: the init container of a pod."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a plugin's command is given beside its arguments: where it prints, and the runs."""
+"""The argument of a plugin's command: its output, and access to runs and their failed tasks."""
 
 from __future__ import annotations
 
@@ -14,20 +14,26 @@ else:
 
 
 class TaskLog(Protocol):
-    """A log of a task, over its rotated files. `name` is what messages call it, such as its path."""
+    """A log of a task as one stream of bytes, oldest first, across its rotated files.
+
+    `name` is how messages refer to it, such as its path.
+    """
 
     name: str
 
     def read(self, most: int) -> bytes:
-        """The next bytes, at most so many, from the oldest that is kept; none at the end. Raises OSError."""
+        """Return the next bytes, at most `most`, oldest first; empty at the end.
+
+        Raises OSError if reading fails.
+        """
 
     def close(self) -> None:
-        """Nothing more will be read."""
+        """Close the log; it must not be read afterwards."""
 
 
 @record(frozen=True)
 class FailedTask:
-    """A task of a run that has failed, by its `name`, such as ``worker/0``.
+    """A failed task of a run, identified by its `name`, such as ``worker/0``.
 
     `exit_record` is the content of its exit record, which the task may have changed; it is empty if there is
     none. `user_log` is the command's output, `runtime_log` is ``runtime.log``.
@@ -44,22 +50,22 @@ class Output(Protocol):
 
     @property
     def columns(self) -> int | None:
-        """How wide the terminal is that shows the output; None if none does."""
+        """The width of the output's terminal in columns; None if the output is not a terminal."""
 
     def write_lines(self, lines: Iterable[str]) -> None:
         """Print each line to standard output, with control characters escaped."""
 
     def write_json(self, document: Any) -> None:
-        """Print a document to standard output."""
+        """Print a JSON document to standard output."""
 
     def report(self, *lines: str) -> None:
-        """Messages on standard error; each names what it is about."""
+        """Print messages to standard error; each should name what it is about."""
 
     def log_line(self, line: bytes, columns: int) -> str:
-        """The beginning of a line of a log as a terminal would show it, without escape sequences."""
+        """Return the first `columns` columns of a log line as a terminal shows it, without escapes."""
 
     def failed_tasks(self, run: str, task: str | None = None, on: str | None = None) -> Sequence[FailedTask]:
-        """The tasks of a run that have failed so far, first the one that failed the job; or one of these.
+        """List the failed tasks of a run, starting with the one that failed the job; or `task` only.
 
         `run` is its name in ``.pai-runs``, the path of its directory, or ``latest``; `task` such as
         ``worker/0``. With `on`, the name of an engine profile, the run is on that cluster. Raises `UserError`

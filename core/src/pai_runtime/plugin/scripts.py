@@ -1,11 +1,11 @@
-"""Parts of shell scripts that run in any image."""
+"""Fragments of shell scripts that run in any image."""
 
 from __future__ import annotations
 
 from pai_runtime.task import paths
 
 BUNDLE = paths.BUNDLE
-"""In a pod, a directory with what the runtime brings for any image; there is none elsewhere.
+"""The directory with the runtime's programs for any image; it exists in pods only.
 
 ``applets`` has the usual programs (busybox), for what an image lacks; ``bin/bash`` is a shell; what a
 plugin's manifest asks for is in ``ssh/bin`` and ``git/bin``, if the machine that made the bundle had it.
@@ -13,7 +13,7 @@ plugin's manifest asks for is in ``ssh/bin`` and ``git/bin``, if the machine tha
 
 
 def port_is_taken(port: int | str) -> str:
-    """A condition for a POSIX shell: a process on this machine listens on a TCP port.
+    """Return a condition for a POSIX shell that is true if a process on this machine listens on a TCP port.
 
     `port` is a number, or a word of the script such as ``"$port"``. It needs ``grep``, if only that of the
     bundle, and no program that connects: the kernel's tables tell (``0A``: it listens).

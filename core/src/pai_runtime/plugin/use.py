@@ -1,4 +1,4 @@
-"""Arguments of a hook: the use of the plugin, and its task."""
+"""The arguments of a hook: the use of the plugin, and the task that it belongs to."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ else:
 
 @record(frozen=True)
 class Use:
-    """One use of a plugin by a job.
+    """One use of a plugin by a job, with its resolved parameters.
 
     `name` is that of the prerequisite, or the plugin's short name for a use in ``extras``. `parameters` match
     the schema in the plugin's manifest; all references in them are resolved. A secret in them is a
@@ -42,7 +42,7 @@ class Use:
 
 @record(frozen=True)
 class Task:
-    """The task that a use is part of.
+    """The task that a use belongs to.
 
     `instances` has the number of tasks of every role, `ports` this task's ports by label. `folder` is the
     task's own directory in its container; hooks write only below it. `gang` says that all tasks of the job
@@ -62,7 +62,7 @@ class Task:
 
     @property
     def private(self) -> Path:
-        """A directory for what must not outlive the task, such as keys. Only the task's user can access it.
+        """A directory for what must not outlive the task, such as keys; private to the task's user.
 
         It is in memory where possible, and is removed after the exit callbacks.
         """

@@ -1,1 +1,1 @@
-"""What happens in a pod: its init container makes the plan, and its task container executes it."""
+"""The parts of a pod: its init container makes the plan, and its task container executes it."""

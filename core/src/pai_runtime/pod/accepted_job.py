@@ -1,4 +1,4 @@
-"""What is wrong with a job that the platform has accepted, and does not matter to one of its tasks.
+"""Tolerance for faults of a job that the platform has accepted and that do not concern one of its tasks.
 
 The job may have queued for days, and OpenPAI's first runtime ran it. It looked at what the task itself uses;
 the command, the resources and the retries are the platform's, which has given and checked them before.
@@ -16,17 +16,17 @@ from pai_runtime.plan.planning import job_plugins, planned_roles
 from pai_runtime.task.record import replace
 
 _IGNORED = frozenset({"unknown-field", "no-such-task-role"})
-"""Codes of what has no effect wherever it stands."""
+"""Codes of problems without any effect."""
 
 _ALWAYS = frozenset({"secrets-too-large"})
-"""Codes of what no task can have."""
+"""Codes of problems that concern every task."""
 
 _NAMES = ("data", "script", "output", "prerequisites")
-"""Fields of a task role that say what its tasks use."""
+"""Fields of a task role that name what its tasks use."""
 
 
 def tolerate_what_is_not_used(job: Job, role: TaskRole, host: Host, problems: Problems) -> None:
-    """Make warnings of the errors that cannot affect the tasks of a role whose command is given."""
+    """Turn errors into warnings that cannot affect the tasks of a role whose command is given."""
     met = {(each.code, each.position, each.field) for each in _met(job, role, host, problems)}
     used = {(value.node.source.file, value.field) for value in _used(job, role)}
 
@@ -44,7 +44,7 @@ def tolerate_what_is_not_used(job: Job, role: TaskRole, host: Host, problems: Pr
 
 
 def _met(job: Job, role: TaskRole, host: Host, problems: Problems) -> tuple[Problem, ...]:
-    """The errors that are met on the way to the plan of a task that has only what this role uses."""
+    """Return the errors found while planning a task that has only what this role uses."""
     found = Problems(problems.mask)
     alone = replace(job, roles={role.name: replace(role, commands=())}, deployments={})
     planned_roles(resolved(References(alone, found), job_plugins(host)), host, found)
@@ -52,7 +52,7 @@ def _met(job: Job, role: TaskRole, host: Host, problems: Problems) -> tuple[Prob
 
 
 def _used(job: Job, role: TaskRole) -> Iterator[Value]:
-    """Where the job says what the tasks of a role use."""
+    """Yield the values of the job that say what the tasks of a role use."""
     yield from (job.prerequisites[key].value for key in job.used(role))
     yield from (each.value for each in job.extras if each.is_for(role.name))
     yield from job.storages
@@ -60,13 +60,13 @@ def _used(job: Job, role: TaskRole) -> Iterator[Value]:
 
 
 def _is_event(problem: Problem) -> bool:
-    """Whether a callback is for an event that never comes."""
+    """Return whether a problem is a callback's event that never occurs."""
     above, _, name = problem.field.rpartition(".")
     return name == "event" and above.rpartition(".")[2].startswith("callbacks[")
 
 
 def _above(field: str) -> Iterator[str]:
-    """A field and all that it is in."""
+    """Yield a field and all fields that contain it."""
     yield field
     for index in range(len(field) - 1, 0, -1):
         if field[index] in ".[":

@@ -1,4 +1,4 @@
-"""A small client of the Kubernetes API: reading one object, with what a pod has to log in.
+"""A small client of the Kubernetes API, which reads one object with a pod's credentials.
 
 The official client does the same; its import alone takes almost three times as long (./dev bench kubernetes).
 """
@@ -25,22 +25,22 @@ if TYPE_CHECKING:
     from pai_runtime.network.answer import Answer
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-"""Where Kubernetes mounts the token of a pod's service account, and the CA certificate of the API server."""
+"""The directory with the token of a pod's service account and the API server's CA certificate."""
 
 MOST_BYTES = 32 << 20
-"""Of an object: by default, etcd keeps none of more than 1.5 MiB."""
+"""Maximum size of an object; by default, etcd keeps none of more than 1.5 MiB."""
 
 _MOST_OF_TOKEN = 1 << 16
 _MOST_SAID = 300
 _MOST_CONTAINERS = 1000
-"""Objects and lists in a Status."""
+"""Maximum number of objects and lists in a Status."""
 
 
 class ApiError(Exception):
-    """No object came.
+    """The exception for an object that could not be read.
 
-    `status`: of the answer, 0 if none came. `permanent`: another try would end the same way; else `pause` is
-    how many seconds the server asks to wait before it.
+    `status` is that of the answer, 0 without one. `permanent` means that a retry is useless; otherwise
+    `pause` is how many seconds the server asks to wait before it.
     """
 
     def __init__(self, message: str, *, status: int = 0, permanent: bool = True, pause: float = 0) -> None:
@@ -56,11 +56,11 @@ def get_object(
     left: Callable[[], float],
     service_account: Path = SERVICE_ACCOUNT,
 ) -> bytes:
-    """The JSON of the object at a path of the API, which is not looked into; raises `ApiError`.
+    """Return the JSON of the object at a path of the API, unparsed. Raises `ApiError`.
 
-    With a token in the folder `service_account`, it is asked for at ``KUBERNETES_SERVICE_HOST``, else without
-    any login at ``KUBE_APISERVER_ADDRESS``. Token and certificates are read anew each time: they rotate.
-    `left` gives the seconds that are left for the request. Proxies are not used.
+    With a token in the folder `service_account`, the server is ``KUBERNETES_SERVICE_HOST``, otherwise,
+    without any login, ``KUBE_APISERVER_ADDRESS``. Token and certificates are read again each time, since they
+    rotate. `left` returns the seconds left for the request. Proxies are not used.
     """
     token = _token(service_account / "token")
     address = _address(environment, has_token=token is not None)
@@ -84,7 +84,7 @@ def get_object(
 
 
 def _token(file: Path) -> str | None:
-    """The token; None if there is no such file."""
+    """Read the token; None if there is no such file. Raises `ApiError` if it is invalid."""
     try:
         with open_regular(file) as opened:
             text = opened.read(_MOST_OF_TOKEN).decode().strip()
@@ -107,7 +107,7 @@ def _address(environment: Mapping[str, str], *, has_token: bool) -> str:
 
 
 def _parsed(variable: str, value: str) -> str:
-    """An address as client-go takes it: without a scheme it is http."""
+    """Parse an address as client-go does; without a scheme it is http. Raises `ApiError`."""
     if not value:
         raise ApiError(
             f"no API server is known: {variable} is not set. Mount the token of the pod's service account"
@@ -144,7 +144,7 @@ def _refusal(address: str, answer: Answer, token: str | None) -> ApiError:
 
 
 def _said(body: bytes, token: str | None) -> str:
-    """What the server says in words, if it says it as Kubernetes does: in the ``message`` of a Status."""
+    """Return the ``message`` of a Status in a body, for people; empty if there is none."""
     try:
         words = fast_json.loads_untrusted(body, _MOST_CONTAINERS)["message"]
     except (ValueError, LookupError, TypeError):

@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SECONDS = 600.0
-"""How long the barrier tries in all, whatever fails."""
+"""Timeout of the barrier in seconds, whatever fails."""
 INTERVAL = 8.0, 12.0
-"""Seconds from one look to the next are random between these, so that many pods do not all look at once."""
+"""Bounds in seconds of the random interval between two requests, so that pods do not ask all at once."""
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
-"""Seconds; after API errors."""
+"""Bounds in seconds of the pause after API errors."""
 REQUEST_SECONDS = 30.0
-"""Time limit of one request."""
+"""Timeout of one request in seconds."""
 
 _MOST_UNREADABLE = 3
-"""How many responses in all may be no Framework before that counts as permanent."""
+"""Number of responses without a valid Framework after which the failure is permanent."""
 _HINTS = {
     INIT_UNREACHABLE: "",
     INIT_GANG_TIMEOUT: ". The cluster may have no room for all tasks of the job at once",
@@ -40,7 +40,7 @@ _FRAMEWORKS = "/apis/frameworkcontroller.microsoft.com/v1/namespaces/{}/framewor
 
 
 class BarrierFailed(Exception):
-    """The barrier has failed; `code` is the exit code of the init container."""
+    """The exception for a failed barrier; `code` is the exit code of the init container."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -62,11 +62,12 @@ def wait_for_framework(
     draw: Callable[[float, float], float] = _uniform,
     service_account: Path = SERVICE_ACCOUNT,
 ) -> bytes:
-    """The Framework object that this pod belongs to, as JSON; raises `BarrierFailed`.
+    """Wait until all tasks have an address, and return the pod's Framework object as JSON.
 
-    `missing` gives the names of the tasks in it that have no address yet, and raises ValueError where it is
-    no Framework. All tasks are waited for unless ``GANG_ALLOCATION`` is ``false``. `say` takes a line for the
-    log. `draw` stands for `random.uniform`. A signal ends the wait at once if its handler raises something.
+    `missing` returns the names of the tasks in it without an address, and raises ValueError if it is not a
+    Framework. The wait is for all tasks unless ``GANG_ALLOCATION`` is ``false``. `say` takes a line for the
+    log. `draw` replaces `random.uniform`. A signal ends the wait at once if its handler raises an exception.
+    Raises `BarrierFailed`.
     """
     look = _Look(environment, missing, service_account)
     deadline = deadline or Deadline(SECONDS)
@@ -94,7 +95,7 @@ def wait_for_framework(
 
 
 class _Look:
-    """Looks at the Framework, and remembers what it has seen."""
+    """A reader of the Framework, which remembers what it has seen."""
 
     def __init__(
         self, environment: Mapping[str, str], missing: Callable[[bytes], Sequence[str]], service_account: Path
@@ -108,7 +109,7 @@ class _Look:
         self._unreadable = 0
 
     def once(self, seconds: float) -> tuple[bytes, Sequence[str]]:
-        """The object, and the tasks to be waited for; raises `ApiError`."""
+        """Return the object and the tasks to be waited for. Raises `ApiError`."""
         if not self._name.strip("."):
             raise ApiError(
                 "FC_FRAMEWORK_NAME: expected the name of a Framework, as FrameworkController sets it"
@@ -126,7 +127,7 @@ class _Look:
         return document, waiting if gang else ()
 
     def advice(self, error: ApiError) -> str:
-        """What to do about an error, to be appended to its message."""
+        """Return what to do about an error, as the end of its message."""
         account = f"the pod's service account (its token belongs in {self._service_account})"
         where = f"namespace {self._namespace}"
         if error.status == HTTPStatus.UNAUTHORIZED:
@@ -142,7 +143,7 @@ class _Look:
         )
 
     def progress(self, waiting: Sequence[str]) -> str:
-        """Which tasks have no address yet."""
+        """Describe which tasks have no address yet."""
         tasks = self._environment.get("PAI_TASKS_NUM", "")
         names = ", ".join(waiting[:_MOST_NAMES])
         more = f" and {len(waiting) - _MOST_NAMES} more" if len(waiting) > _MOST_NAMES else ""

@@ -1,4 +1,4 @@
-"""The runtime's own init plugins: from FrameworkController's object to the plan of this pod's task.
+"""The runtime's own init plugins, from FrameworkController's object to the plan of this pod's task.
 
 Each takes what those before it have made, and adds its own to it.
 """
@@ -42,20 +42,20 @@ if TYPE_CHECKING:
     from pai_runtime.pod.framework import Framework
 
 FRAMEWORK_FILE: Final = "framework.json"
-"""In the directory of init plugins, where those that are commands leave it and look for it."""
+"""The file in the directory of init plugins where commands write and read the Framework."""
 
 RENDERER: Final = "userCommandRender"
-"""The init plugin that takes the command from the platform."""
+"""The name of the init plugin that takes the command from the platform."""
 
 _T = TypeVar("_T")
 
 
 @record(frozen=True)
 class Pod:
-    """What init works with. `init` and `runtime` are the open directories of these names.
+    """The pod that init works in; `init` and `runtime` are the open directories of these names.
 
-    `peers`: how the tasks reach each other, in a pod that an engine has made from a job. `is_command_given`:
-    the platform gives the command of the task, in which it has resolved the references.
+    `peers` says how the tasks reach each other, in a pod that an engine made from a job. `is_command_given`
+    means that the platform gives the command of the task, with resolved references.
     """
 
     environment: Mapping[str, str]
@@ -70,12 +70,12 @@ class Pod:
 
     @property
     def has_framework(self) -> bool:
-        """Whether the pod is FrameworkController's."""
+        """Whether the pod belongs to FrameworkController."""
         return self.peers is None and bool(self.environment.get("FC_FRAMEWORK_NAME"))
 
     @property
     def framework_uid(self) -> str:
-        """The UID of the Framework that the pod is part of; empty if it is not known."""
+        """The UID of the Framework that the pod is part of; empty if unknown."""
         return self.environment.get("FC_FRAMEWORK_UID", "")
 
 
@@ -134,7 +134,7 @@ def parse_framework(pod: Pod, made: Made) -> Made:
 
 
 def load_config(pod: Pod, made: Made) -> Made:
-    """The job, from the Framework or the configuration of the pod; or what a pod without a job runs."""
+    """Load the job from the Framework or the pod's configuration, else the task of a pod without a job."""
     if pod.has_framework:
         _needed(made.framework, "the Framework", "frameworkParser")
     secrets, plugins = job_secrets(pod.directories), job_plugins(pod.host)
@@ -164,7 +164,7 @@ def load_config(pod: Pod, made: Made) -> Made:
 
 
 def _tolerate(pod: Pod, job: Job) -> None:
-    """Let what is wrong with the job, and cannot affect this task, be a warning."""
+    """Turn errors of the job into warnings if they cannot affect this task."""
     from pai_runtime.pod.accepted_job import tolerate_what_is_not_used
     from pai_runtime.pod.placement import UnknownTask, own_task
 
@@ -176,7 +176,7 @@ def _tolerate(pod: Pod, job: Job) -> None:
 
 
 def find_peers(pod: Pod, made: Made) -> Made:
-    """Find the addresses of all tasks; those of a gang are waited for."""
+    """Find the addresses of all tasks, and wait for all of them if they are a gang."""
     from pai_runtime.pod.barrier import BarrierFailed
     from pai_runtime.pod.peer_barrier import find_addresses
     from pai_runtime.pod.placement import UnknownTask, own_task, peer_names
@@ -225,7 +225,7 @@ def _placement(pod: Pod, made: Made, job: Job, own: TaskName) -> Placement:
 
 
 def check_ports(pod: Pod, made: Made) -> Made:
-    """Fail while another process has a port of this task."""
+    """Raise `InitFailed` if another process has a port of this task."""
     from pai_runtime.pod.port_check import taken_ports
 
     if taken := taken_ports(_needed(made.draft, "the ports of the task", "runtimePlugins").place.ports):
@@ -235,7 +235,7 @@ def check_ports(pod: Pod, made: Made) -> Made:
 
 
 def check_images(pod: Pod, made: Made) -> Made:
-    """Fail if the image of the task is certainly not there."""
+    """Raise `InitFailed` if the image of the task certainly does not exist."""
     job = _needed(made.job, "the job", "jobConfig")
     draft = _needed(made.draft, "the task", "runtimePlugins")
     name = job.roles[draft.role].docker_image
@@ -262,7 +262,7 @@ def check_images(pod: Pod, made: Made) -> Made:
 
 
 def render_command(pod: Pod, made: Made) -> Made:
-    """The user's command as the platform gives it, if it does; else it is that of the job."""
+    """Replace the plan's command by the one that the platform gives, if it does."""
     from pai_runtime.pod.user_command import VARIABLE, user_command
 
     job = _needed(made.job, "the job", "jobConfig")
@@ -283,15 +283,15 @@ INIT_PLUGINS: Final[Mapping[str, Callable[[Pod, Made], Made]]] = {
     RENDERER: render_command,
     "peerBarrier": find_peers,
 }
-"""By name."""
+"""The runtime's own init plugins by name."""
 
 USUAL: Final = tuple(name for name in INIT_PLUGINS if name != "peerBarrier")
 USUAL_WITH_PEERS: Final = ("jobConfig", "peerBarrier", "runtimePlugins")
-"""Those that run where nothing else is configured, in order. A pod that an engine has made from a job has a
-network of its own, in which no port is taken, and its image is pulled before it has started."""
+"""The default init plugins of a pod that an engine has made from a job, in order. It has a network of its
+own, in which no port is taken, and its image is pulled before it starts."""
 
 OF_FRAMEWORKS: Final = frozenset({"frameworkBarrier", "frameworkParser"})
-"""Those that are left out in a pod that is not FrameworkController's."""
+"""Init plugins that are skipped in a pod that is not FrameworkController's."""
 
 
 def _needed(made: _T | None, what: str, maker: str) -> _T:

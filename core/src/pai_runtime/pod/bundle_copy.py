@@ -1,4 +1,4 @@
-"""Putting the bundle and its launcher on the volume that both containers of a pod share.
+"""Placement of the bundle and its launcher on the volume that both containers of a pod share.
 
 It is copied aside and renamed, so that a crash leaves all of it or nothing. What an earlier execution has
 left there is replaced, since a task could have changed it; only a bundle that is mounted is used as it is.
@@ -64,7 +64,7 @@ def bundle_on_its_way(source: Path, volume: Path) -> Iterator[Callable[[], None]
 
 
 def _digest(bundle: Folder) -> str:
-    """The digest by which bundles are told apart; raises OSError if there is no bundle."""
+    """Return the digest that identifies a bundle. Raises OSError if there is no bundle."""
     try:
         contents: Any = json.loads(bundle.read(CONTENTS, _MOST_BYTES))
         digest: str = contents["digest"]
@@ -87,7 +87,7 @@ def _check_executable(place: Folder) -> None:
 
 
 def _mounted_digest(bundle: Folder) -> str:
-    """The same of one that is mounted."""
+    """Return the digest of a mounted bundle. Raises OSError with advice if it is missing."""
     try:
         return _digest(bundle)
     except FileNotFoundError:
@@ -100,7 +100,7 @@ def _mounted_digest(bundle: Folder) -> str:
 
 
 def _is_mounted(volume: Folder) -> bool:
-    """Whether the bundle there is on a file system of its own, or nobody can write it."""
+    """Return whether the bundle there is on a file system of its own, or read-only."""
     try:
         with volume.folder(_BUNDLE) as found:
             is_other = os.fstat(found.fd).st_dev != os.fstat(volume.fd).st_dev

@@ -1,4 +1,4 @@
-"""What a server asks for before it lets one in: the header WWW-Authenticate (RFC 9110, 11.6.1)."""
+"""Authentication challenges of servers: the header WWW-Authenticate (RFC 9110, 11.6.1)."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -8,22 +8,22 @@ from pai_runtime.task.record import record
 _TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"  # noqa: S105 - RFC 9110's name for a word
 _PART = re.compile(rf"""({_TOKEN})\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]*))|({_TOKEN})""")
 _MOST = 16 * 1024
-"""Characters that are read; each can take a hundred bytes of memory."""
+"""Maximum characters that are read; each can take a hundred bytes of memory."""
 _ESCAPE = re.compile(r"\\(.)")
 
 
 @record(frozen=True)
 class Challenge:
-    """One way to authenticate. `scheme` and the names of the parameters are in lower case."""
+    """One authentication challenge; `scheme` and the names of the parameters are in lower case."""
 
     scheme: str
     parameters: Mapping[str, str]
 
 
 def parse_challenges(headers: Iterable[str]) -> list[Challenge]:
-    """The challenges in the values of all such headers of an answer, in their order.
+    """Parse the challenges in all such headers of an answer, in order.
 
-    What is no challenge is passed over: there may be others that are. So is what comes after a few thousand
+    Invalid ones are skipped, since others may be valid, and so is what follows the first few thousand
     characters.
     """
     found: list[Challenge] = []

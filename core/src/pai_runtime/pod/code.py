@@ -21,26 +21,26 @@ from pai_runtime.task.regular_file import open_regular
 
 ARCHIVE: Final = "code.tar.gz"
 CODE: Final = "code"
-"""The directory on the pod volume; the task container starts in it."""
+"""The directory of the code on the pod volume, in which the task container starts."""
 
 MOST_BYTES: Final = 64 * 1024 * 1024
-"""In all files of an archive. It comes in a ConfigMap, of which Kubernetes keeps no more than 1 MiB."""
+"""Maximum size of all files of an archive, which comes in a ConfigMap of at most 1 MiB."""
 MOST_ENTRIES: Final = 50_000
-"""Files, directories and links: a thousand that are empty take a few bytes of an archive."""
+"""Maximum number of files, directories and links; empty ones take very little of an archive."""
 _MOST_AROUND: Final = 64 * 1024
-"""Bytes that may come between the contents of two files: a header, long names, and what is read ahead."""
+"""Maximum bytes between the contents of two files: headers, long names, and read-ahead."""
 _LATEST: Final = 1 << 40
-"""Seconds since 1970: no file system keeps later times."""
+"""The latest time of a file, in seconds since 1970; no file system keeps later ones."""
 _PART: Final = 64 * 1024
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class _BadArchive(ValueError):
-    """What is wrong with an archive."""
+    """The exception for an invalid archive; the text says what is wrong."""
 
 
 def given_code(directories: Directories) -> Path | None:
-    """The directory with the job's code, unpacked on the volume; None if the pod has none.
+    """Unpack the job's code on the volume, and return its directory; None if the pod has none.
 
     Raises as `unpack_code`.
     """
@@ -53,7 +53,7 @@ def given_code(directories: Directories) -> Path | None:
 
 
 def unpack_code(archive: Path, to: Folder) -> None:
-    """Unpack an archive into an empty directory; raises `InitFailed`, and OSError where it cannot write."""
+    """Unpack an archive into an empty directory. Raises `InitFailed`, or OSError if writing fails."""
     try:
         with (
             open_regular(archive) as packed,
@@ -75,12 +75,12 @@ def unpack_code(archive: Path, to: Folder) -> None:
 
 
 class _Bounded(gzip.GzipFile):
-    """Gives as many bytes as are allowed: tarfile reads as much as a header says."""
+    """A gzip stream that returns no more bytes than are allowed: tarfile reads as much as a header says."""
 
     _left = _MOST_AROUND
 
     def allow(self, size: int) -> None:
-        """Allow so many bytes from now on, beside what is around them."""
+        """Allow `size` bytes from now on, besides what surrounds them."""
         self._left = size + _MOST_AROUND
 
     def read(self, size: int | None = -1) -> bytes:
@@ -94,7 +94,7 @@ class _Bounded(gzip.GzipFile):
 
 
 def _next(archive: tarfile.TarFile, stream: _Bounded) -> tarfile.TarInfo | None:
-    """The next entry; tarfile ends at nonsense in a header, or raises whatever that leads to."""
+    """Return the next entry; turn whatever tarfile raises for an invalid header into `_BadArchive`."""
     stream.allow(0)
     try:
         return archive.next()
@@ -105,7 +105,7 @@ def _next(archive: tarfile.TarFile, stream: _Bounded) -> tarfile.TarInfo | None:
 
 
 def _read_end(archive: tarfile.TarFile, stream: _Bounded) -> None:
-    """Read what follows the last entry: zeros, and the checksum of all."""
+    """Read what follows the last entry: zeros, and the checksum."""
     stream.allow(0)
     while data := archive.fileobj.read(_PART):
         if data.strip(b"\0"):
@@ -113,7 +113,7 @@ def _read_end(archive: tarfile.TarFile, stream: _Bounded) -> None:
 
 
 def _count(member: tarfile.TarInfo, made: set[str]) -> None:
-    """Refuse an entry with which there are too many, with the directories that it takes."""
+    """Raise `_BadArchive` if an entry, with the directories that it needs, exceeds the number allowed."""
     path = ""
     for part in _parts(member):
         path = f"{path}/{part}"
@@ -123,7 +123,7 @@ def _count(member: tarfile.TarInfo, made: set[str]) -> None:
 
 
 def _check(member: tarfile.TarInfo, left: int) -> None:
-    """Refuse what is no part of code, and files for which there are not so many bytes `left`."""
+    """Raise `_BadArchive` for an entry that code cannot have, or a file larger than the bytes `left`."""
     shown = ascii(member.name[:200])
     parts = _parts(member)
     if left < 0:

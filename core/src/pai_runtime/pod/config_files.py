@@ -1,4 +1,4 @@
-"""Finding the files that a platform mounts into a pod, however it does.
+"""Lookup of files that a platform mounts into a pod, in any of the ways in which it does.
 
 A ConfigMap or Secret may be mounted by its keys, so that the path is a file, or as a whole, so that it is a
 directory which has the file, or one file for each key.
@@ -18,9 +18,9 @@ _MOST_BYTES = 4 * 1024 * 1024
 
 
 def find_file(folders: Iterable[Path], *names: str) -> Path | None:
-    """The first file that has one of the names, or what such a directory has in its place.
+    """Return the first file that has one of the names, or its counterpart in a directory of that name.
 
-    That is the file in it of one of the names, or the only one, or else the directory.
+    The counterpart is the file in it of one of the names, or the only one, or else the directory.
     """
     for path in (folder / name for folder in folders for name in names):
         if not path.is_dir():
@@ -36,7 +36,7 @@ def find_file(folders: Iterable[Path], *names: str) -> Path | None:
 def given_document(
     environment: Mapping[str, str], variable: str, directories: Directories, file: str
 ) -> Value | None:
-    """The document in a variable, else that in a file of the configuration; None if there is neither.
+    """Return the document in a variable, else in a file of the configuration; None without either.
 
     Raises `InvalidInput`.
     """
@@ -47,7 +47,7 @@ def given_document(
 
 
 def read_keys(folder: Path) -> Value:
-    """A mapping from the names of the files in a directory to their texts; raises `InvalidInput`."""
+    """Return a mapping from the names of a directory's files to their texts. Raises `InvalidInput`."""
     texts = {name: read_text(folder / name) for name in _keys(folder)}
     source = Source(str(folder), "")
     node = Node(source, 0, 0, texts)
@@ -56,7 +56,7 @@ def read_keys(folder: Path) -> Value:
 
 
 def read_text(path: Path) -> str:
-    """The text of a file; raises `InvalidInput`."""
+    """Read a text file. Raises `InvalidInput` if it is unreadable, too large or invalid UTF-8."""
     try:
         with open_regular(path) as file:
             data = file.read(_MOST_BYTES + 1)
@@ -74,7 +74,7 @@ def read_text(path: Path) -> str:
 
 
 def _keys(folder: Path) -> list[str]:
-    """The names of the keys; Kubernetes has links of its own beside them, ``..data``."""
+    """Return the names of the keys, without Kubernetes' own links such as ``..data``."""
     return sorted(path.name for path in folder.iterdir() if not path.name.startswith(".."))
 
 

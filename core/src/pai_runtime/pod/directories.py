@@ -1,4 +1,4 @@
-"""The directories of a pod, by the variables that name them, with the platform's defaults."""
+"""The directories of a pod, from the variables that name them, with the platform's defaults."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
 _UID = re.compile("[A-Za-z0-9][A-Za-z0-9-]{0,100}")
 _NO_UID = "pod"
-"""In the place of a pod's UID, where nobody says it: the platform does."""
+"""The name in the place of an unknown UID; the platform tells it."""
 
 
 class BadDirectory(ValueError):
-    """A variable that names no directory; the message says which one."""
+    """The exception for a variable that names no usable directory."""
 
 
 @record(frozen=True)
 class Directories:
-    """`volume` is what the containers of the pod share.
+    """The directories of a pod; `volume` is what its containers share.
 
     `runtime` is the task's directory, `init` the working directory of init plugins that are commands, `logs`
     that of this pod's logs. `config` and the others are mounted by the platform, if it has anything for them;
-    `packed_code` has the job's code in an archive.
+    `packed_code` contains the job's code in an archive.
     """
 
     volume: Path
@@ -44,11 +44,11 @@ class Directories:
 
     @property
     def configs(self) -> tuple[Path, Path]:
-        """Where configuration is looked for: pods that were made by hand have it on the volume."""
+        """The directories that are searched for configuration; pods made by hand have it on the volume."""
         return self.config, self.volume / "config"
 
     def variables(self) -> dict[str, str]:
-        """The variables that name them, for those who do not know the defaults."""
+        """Return the variables that name the directories, for programs that do not know the defaults."""
         return {name: str(vars(self)[field]) for name, field in _VARIABLES.items()}
 
 
@@ -69,9 +69,9 @@ _FIXED = tuple(Path(path).name for path in (BUNDLE, LAUNCHER))
 
 
 def pod_directories(environment: Mapping[str, str]) -> Directories:
-    """Those that the environment names; one that is set to nothing is unset. Raises `BadDirectory`.
+    """Return the directories that the environment names; an empty variable is unset. Raises `BadDirectory`.
 
-    What init empties, moves or replaces must not have anything else in it.
+    A directory that init empties, moves or replaces must not contain anything else.
     """
 
     def named(variable: str, default: Path) -> Path:
@@ -100,16 +100,16 @@ def pod_directories(environment: Mapping[str, str]) -> Directories:
 
 
 def _own() -> list[Path]:
-    """What the runtime is in.
+    """Return the directories that contain the runtime.
 
-    Its interpreter was started without `site`, and so does not know of the virtual environment that it is in.
+    Its interpreter was started without `site`, and so does not know of its virtual environment.
     """
     own = (sys.prefix, sys.base_prefix, str(Path(sys.executable).parent), *search_path())
     return [Path(each).resolve() for each in own]
 
 
 def _check(found: Directories) -> None:
-    """Refuse what would be emptied, moved or replaced together with something else; raises `BadDirectory`."""
+    """Raise `BadDirectory` if emptying, moving or replacing a directory would affect something else."""
     paths = {name: Path(vars(found)[field]) for name, field in _VARIABLES.items()}
     for name in ("PAI_WORK_DIR", *_WRITTEN):
         if any(each.is_relative_to(paths[name].resolve()) for each in _own()):

@@ -1,4 +1,4 @@
-"""The first process of a task container: it runs what the init container has planned.
+"""The first process of a task container, which runs what the init container has planned.
 
 The launcher starts it with the bundle's interpreter, in the image's working directory; of the image itself it
 needs nothing.
@@ -33,14 +33,14 @@ else:
     from pai_runtime.task.record import replace
 
 RUNTIME_DIR = "PAI_RUNTIME_DIR"
-"""The variable that names the task's folder, where it is not at the platform's place."""
+"""The variable that names the task's folder if it is not at the platform's default path."""
 
 # What only a task needs that cannot run is imported there.
 # ruff: noqa: PLC0415
 
 
 def main() -> int:
-    """Run the task; its exit code."""
+    """Run the task, and return its exit code."""
     # Kept until the supervisor listens: the first process of a container ignores what it has no handler for.
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     open_standard_streams()
@@ -80,14 +80,14 @@ def main() -> int:
 
 
 def _take_back(environment: Mapping[str, str]) -> None:
-    """Have the environment that the image and the platform mean the task to have."""
+    """Restore the environment that the image and the platform set for the task."""
     os.environ.clear()
     os.environ.update(environment)
     os.putenv("TZ", OWN_VARIABLES["TZ"])  # for the C library of this process alone
 
 
 def _working_directory() -> str:
-    """The image's; ``/`` where it has been removed."""
+    """Return the image's working directory; ``/`` if it was removed."""
     try:
         return os.getcwd()
     except OSError:
@@ -108,7 +108,7 @@ def _with_handover(options: LaunchOptions, handover: Handover) -> LaunchOptions:
 
 
 def _start_again(folder: Folder, options: LaunchOptions) -> int:
-    """Where there is nothing to take over: a task that has ended keeps its result, and is not run twice."""
+    """Handle a start without a handover: a task that has ended keeps its result, and is not run twice."""
     from pai_runtime.supervisor.recording import write_record
     from pai_runtime.task.exit_record import noted, read_exit_record
 

@@ -2,7 +2,7 @@
 
 
 class InitFailed(Exception):
-    """Why init failed, line by line, and the exit code of the init container that says so."""
+    """The exception for a failed init container, with lines that say why, and its exit code."""
 
     def __init__(self, code: int, *lines: str) -> None:
         super().__init__("\n".join(lines))

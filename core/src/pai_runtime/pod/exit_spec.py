@@ -1,4 +1,4 @@
-"""The cluster's exit spec, which the platform mounts into the init container alone."""
+"""The cluster's exit spec, which the platform mounts into the init container only."""
 
 from collections.abc import Iterator, Mapping, MutableMapping
 
@@ -14,7 +14,10 @@ VARIABLE = "PAI_RUNTIME_EXIT_SPEC"
 
 
 def leave_exit_spec(environment: MutableMapping[str, str], directories: Directories, runtime: Folder) -> None:
-    """Copy it to where the plan is made, and have the variable name it; raises `InvalidInput`, OSError."""
+    """Copy the exit spec to where the plan is made, and set its variable.
+
+    Raises `InvalidInput` or OSError.
+    """
     path = find_file(directories.configs, NAME)
     if path is not None and path.is_file():
         runtime.write(NAME, read_text(path), sync=False)
@@ -23,9 +26,9 @@ def leave_exit_spec(environment: MutableMapping[str, str], directories: Director
 
 
 def listed_codes(directories: Directories) -> tuple[int, ...]:
-    """The exit codes that it lists, in order, and the one for all others.
+    """Return the exit codes in the exit spec and the one for all others, in order.
 
-    What is wrong with it is told by those who match its rules.
+    Faults of the spec are reported by the plugin that matches its rules.
     """
     path = find_file(directories.configs, NAME)
     try:

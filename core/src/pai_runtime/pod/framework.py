@@ -1,4 +1,4 @@
-"""A Framework, the object of FrameworkController that a job's pods belong to, as the API server gives it.
+"""The Framework, FrameworkController's object for a job's pods, as the API server returns it.
 
 Only what the runtime uses is read, and all of that is checked: its texts end up in environments and files of
 tasks.
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 __all__ = ["BadFramework", "Framework", "FrameworkRole", "FrameworkTask", "read_framework"]
 
 MOST_BYTES = 32 * 1024 * 1024
-"""Size limit of the object, and of what is compressed in it: 10,000 tasks have 8 MB."""
+"""Maximum size of the object, and of its uncompressed parts; 10,000 tasks have 8 MB."""
 MOST_TASKS = 100_000
 MOST_PORTS = 1_000_000
-"""Of all tasks together: each is calculated."""
+"""Maximum number of ports of all tasks together, each of which is calculated."""
 
 _ANNOTATION = "rest-server/port-scheduling-spec"
 _GZIP = 16 + zlib.MAX_WBITS
@@ -35,7 +35,7 @@ _GZIP = 16 + zlib.MAX_WBITS
 
 @record(frozen=True)
 class FrameworkTask:
-    """Where one task is: the address of its pod's host, and the pod's UID; None where that is not known."""
+    """A task's address, which is that of its pod's host, and its pod's UID; each None if unknown."""
 
     host: str | None = None
     pod_uid: str | None = None
@@ -55,13 +55,13 @@ class FrameworkRole:
 
 @record(frozen=True)
 class Framework:
-    """A Framework. `job_file` is the job's YAML, with its secrets masked, if it was made from one."""
+    """A Framework; `job_file` is the YAML of its job with masked secrets, None if it has no job."""
 
     roles: tuple[FrameworkRole, ...]
     job_file: str | None
 
     def missing(self) -> list[str]:
-        """The tasks whose address is not known, such as ``worker-0``."""
+        """Return the names of the tasks without a known address, such as ``worker-0``."""
         return [
             f"{role.name}-{index}"
             for role in self.roles
@@ -71,10 +71,10 @@ class Framework:
 
 
 def read_framework(document: bytes, uid: str = "") -> Framework:
-    """The Framework in a JSON document; raises `BadFramework`.
+    """Read the Framework in a JSON document. Raises `BadFramework`.
 
-    `uid` is the UID that it must have, if that is known: a job that is deleted and submitted again gets
-    another Framework of the same name.
+    `uid` is the UID that it must have, if known: a job that is deleted and submitted again gets another
+    Framework of the same name.
     """
     root = Field(None)
     if len(document) > MOST_BYTES:
@@ -109,7 +109,7 @@ def _read_roles(roles: Field, known: Mapping[TaskName, FrameworkTask]) -> Iterat
 
 
 def _read_statuses(root: Field) -> dict[TaskName, FrameworkTask]:
-    """The tasks as far as they are known; also those that FrameworkController is about to remove."""
+    """Return the known tasks, including those that FrameworkController is about to remove."""
     found: dict[TaskName, FrameworkTask] = {}
     for role in _role_statuses(root):
         name = role.at("name").text()
@@ -123,7 +123,7 @@ def _read_statuses(root: Field) -> dict[TaskName, FrameworkTask]:
 
 
 def _role_statuses(root: Field) -> Iterable[Field]:
-    """Those of the current attempt; FrameworkController compresses them in a large Framework."""
+    """Return the role statuses of the current attempt, which are compressed in a large Framework."""
     status = root.get("status")
     attempt = status.get("attemptStatus") if status else None
     if attempt is None:
@@ -136,7 +136,7 @@ def _role_statuses(root: Field) -> Iterable[Field]:
 
 
 def _read_task(status: Field | None) -> FrameworkTask:
-    """What the status of a task's current attempt tells: empty texts and null are not known yet."""
+    """Return what the status of a task's current attempt says; empty texts and null mean unknown."""
     host, uid = (status.get("podHostIP"), status.get("podUID")) if status else (None, None)
     address = host.text() if host else ""
     if host and address and not is_address(address):
@@ -146,7 +146,7 @@ def _read_task(status: Field | None) -> FrameworkTask:
 
 
 def _decompressed(field: Field) -> bytes:
-    """What is in a field that FrameworkController has compressed."""
+    """Return the content of a field that FrameworkController has compressed. Raises `BadFramework`."""
     unpacker = zlib.decompressobj(_GZIP)
     try:
         unpacked = unpacker.decompress(binascii.a2b_base64(field.text()), MOST_BYTES)
@@ -160,7 +160,7 @@ def _decompressed(field: Field) -> bytes:
 
 
 def is_address(text: str) -> bool:
-    """Whether this is an IP address of either family."""
+    """Return whether a text is an IPv4 or IPv6 address."""
     for family in (socket.AF_INET, socket.AF_INET6):
         try:
             socket.inet_pton(family, text)

@@ -1,4 +1,4 @@
-"""A Framework object read field by field: what is not as expected is named by its path."""
+"""Typed access to the fields of a Framework object; errors name the path of the field."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 _LONGEST_SHOWN = 60
 _LONGEST_MESSAGE = 1000
 _MOST_CONTAINERS, _MOST_VALUES = 500_000, 2_000_000
-"""Objects and lists in a Framework, and values; one of so many bytes as are read has fewer."""
+"""Maximum number of objects and lists, and of values; more than the largest document can have."""
 
 
 class BadFramework(ValueError):
-    """A field of a Framework object is missing or not what is expected; the message begins with its path."""
+    """The exception for a missing or unexpected field of a Framework; the message begins with its path."""
 
 
 class Field:
-    """A value in a JSON document and, for messages, how it is reached. All methods raise `BadFramework`."""
+    """A value in a JSON document, and its path for messages. All methods raise `BadFramework`."""
 
     __slots__ = ("_above", "_key", "data")
 
@@ -35,7 +35,7 @@ class Field:
 
     @property
     def name(self) -> str:
-        """Its path from the root: ``spec.taskRoles[0].name``."""
+        """The path from the root, such as ``spec.taskRoles[0].name``."""
         keys: list[str | int] = []
         field = self
         while field._above is not None:
@@ -44,20 +44,20 @@ class Field:
         return field_name(reversed(keys))
 
     def wrong(self, expected: str) -> BadFramework:
-        """The error that this is something else than expected."""
+        """Return the error that this field was expected to be something else."""
         return self.bad(unexpected(expected, _shown(self.data)))
 
     def bad(self, message: str) -> BadFramework:
-        """The error that there is something wrong with this."""
+        """Return the error about this field with a message."""
         return BadFramework(printable(f"{self.name or 'document'}: {message}"[:_LONGEST_MESSAGE]))
 
     def get(self, key: str) -> Field | None:
-        """What an object has under this key; None where it has nothing or null."""
+        """Return the value of a key of an object; None if it is missing or null."""
         value = self._object().get(key)
         return None if value is None else Field(value, self, key)
 
     def at(self, *keys: str) -> Field:
-        """What is there under these keys."""
+        """Return the value at a path of keys, all of which have to exist."""
         field = self
         for key in keys:
             below = field.get(key)
@@ -67,17 +67,17 @@ class Field:
         return field
 
     def entries(self) -> Iterator[tuple[str, Field]]:
-        """The keys and values of an object."""
+        """Yield the keys and values of an object."""
         return ((key, Field(value, self, key)) for key, value in self._object().items())
 
     def items(self) -> Iterator[Field]:
-        """The items of a list."""
+        """Yield the items of a list."""
         if not isinstance(self.data, list):
             raise self.wrong("a list")
         return (Field(item, self, index) for index, item in enumerate(self.data))
 
     def text(self, pattern: str = "", expected: str = "a text") -> str:
-        """A text that can be written in UTF-8 and that the pattern, if any, matches as a whole."""
+        """Return a valid Unicode text, which the pattern, if any, has to match as a whole."""
         data = self.data
         if (
             not isinstance(data, str)
@@ -88,14 +88,14 @@ class Field:
         return data
 
     def number(self, least: int, most: int) -> int:
-        """A whole number within these bounds, both included."""
+        """Return a whole number within inclusive bounds."""
         data = self.data
         if type(data) is not int or not least <= data <= most:
             raise self.wrong(f"a whole number from {least} to {most}")
         return data
 
     def parsed(self, text: str | bytes) -> Field:
-        """The same field, with the JSON document in its `text` as its value."""
+        """Return the same field with the JSON document in `text` as its value."""
         data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
         try:
             return Field(
@@ -111,7 +111,7 @@ class Field:
 
 
 def _is_unicode(text: str) -> bool:
-    """Whether it has no half of a surrogate pair, which JSON can write and UTF-8 cannot."""
+    """Return whether a text has no unpaired surrogate, which JSON can contain and UTF-8 cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""What an engine gives to the pods of a run in their configuration and environment, beside the job's secrets.
+"""The configuration and environment that an engine gives to the pods of a run, besides the job's secrets.
 
 They have no access to the Kubernetes API: the job, what the command line changes of it and how the tasks
 reach each other come in a ConfigMap, and which pod it is comes by the downward API.
@@ -20,7 +20,7 @@ from pai_runtime.task.fast_json import loads
 from pai_runtime.task.plan import PLATFORM, Variable
 
 JOB_FILE: Final = "job_config.yaml"
-"""The job in the configuration, and as it was read in the task's folder."""
+"""The name of the job file in the configuration, and of its copy in the task's folder."""
 OVERRIDES_FILE: Final = "overrides.json"
 
 _MOST_DIGITS = 9
@@ -28,7 +28,7 @@ _Read = TypeVar("_Read")
 
 
 def given_peers(directories: Directories) -> Peers | None:
-    """How the tasks of the run reach each other; None where no engine has made the pod from a job.
+    """Return how the tasks of the run reach each other; None if no engine made the pod from a job.
 
     Raises `InvalidInput`.
     """
@@ -36,7 +36,10 @@ def given_peers(directories: Directories) -> Peers | None:
 
 
 def given_job(directories: Directories) -> Path:
-    """The file with the job; raises `InvalidInput`. One that has values of secrets is among these."""
+    """Return the path of the job file, which is among the secrets if it contains any.
+
+    Raises `InvalidInput`.
+    """
     path = find_file((*directories.configs, directories.secrets), JOB_FILE)
     if path is None:
         where = Position(str(directories.config))
@@ -45,12 +48,15 @@ def given_job(directories: Directories) -> Path:
 
 
 def given_overrides(directories: Directories) -> Overrides:
-    """What the command line changes of the job; raises `InvalidInput`."""
+    """Return the overrides of the command line. Raises `InvalidInput`."""
     return _given(directories, OVERRIDES_FILE, Overrides.from_json) or NO_OVERRIDES
 
 
 def engine_variables(peers: Peers, own: TaskName, environment: Mapping[str, str]) -> tuple[Variable, ...]:
-    """FrameworkController's variables, of what the environment says of the pod; raises `UnknownTask`."""
+    """Return FrameworkController's variables, from what the environment says of the pod.
+
+    Raises `UnknownTask`.
+    """
     attempt = Attempt(
         of_job=_number(environment, "PAI_JOB_ATTEMPT"),
         # A pod that takes the place of one that was evicted is another attempt, which counts as no failure.

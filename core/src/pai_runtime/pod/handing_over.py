@@ -22,7 +22,7 @@ _MOST_BYTES = 1024 * 1024
 
 
 def hand_over_task(pod: Pod, plan: Plan, secrets: Mapping[str, str]) -> None:
-    """Leave the task to its container; raises `InitFailed`, `InvalidInput`, OSError."""
+    """Prepare the task for its container. Raises `InitFailed`, `InvalidInput` or OSError."""
     pod.runtime.make(WORK)
     _write(pod.runtime, PLAN, plan.to_json(whole=False))
     _write(pod.runtime, SHARED, plan.shared.to_json())

@@ -1,4 +1,4 @@
-"""The handover: what the init container leaves to the task container beside the plan.
+"""The handover file: what the init container passes to the task container besides the plan.
 
 It is a file on the volume that both share, since nothing else reaches from one to the other, and it is gone
 as soon as the task container has read it.
@@ -30,14 +30,14 @@ _MOST_BYTES = 64 * 1024 * 1024
 
 @record(frozen=True)
 class Handover:
-    """What the task is to know: the directory of its logs, and the value of each secret by its path."""
+    """The content of the handover: the directory of the task's logs, and secret values by their paths."""
 
     logs: str
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 def hand_over(folder: Folder, handover: Handover) -> None:
-    """Leave the handover in the task's folder, whichever user the task has; raises OSError."""
+    """Write the handover to the task's folder, readable for any user. Raises OSError."""
     folder.make(PRIVATE)
     folder.write(NAME, dumps({"logs": handover.logs, "secrets": dict(handover.secrets)}), mode=0o600)
     # The volume is this pod's alone, and the user of the task's image may be any.
@@ -51,9 +51,9 @@ def hand_over(folder: Folder, handover: Handover) -> None:
 
 
 def take_over(folder: Folder) -> Handover:
-    """Read the handover and remove it, and make what else is private the task user's alone.
+    """Read and remove the handover, and make other private files accessible to the task's user only.
 
-    Raises OSError, `FileNotFoundError` if it has been taken before, and `ValueError`.
+    Raises OSError, `FileNotFoundError` if it was taken before, and `ValueError`.
     """
     text = folder.read(NAME, _MOST_BYTES)
     folder.unlink(NAME)
@@ -81,7 +81,7 @@ def _is_handover(document: Any) -> bool:
 
 
 def _is_text(given: Any) -> bool:
-    """Whether it is a text that can be written: JSON also has halves of surrogate pairs."""
+    """Return whether a value is a text that UTF-8 can encode, unlike JSON's unpaired surrogates."""
     try:
         return isinstance(given, str) and given.encode() is not None
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""The image check: whether the image that a task is to run in exists, before its container waits for it.
+"""The image check: whether the image of a task exists, before its container waits for it.
 
 Only what is certain fails a task. All else is a warning: the node that pulls the image may have it already,
 may use a mirror, or credentials of its own.
@@ -18,11 +18,11 @@ from pai_runtime.task.record import record
 Outcome = Literal["exists", "missing", "unknown"]
 
 SECONDS: Final = 60.0
-"""Time limit of the whole check."""
+"""Timeout of the whole check in seconds."""
 ATTEMPT_SECONDS: Final = 15.0
-"""Time limit of one attempt, with all its requests: an unreachable registry must not take all of it."""
+"""Timeout of one attempt in seconds, so that an unreachable registry does not use up all of it."""
 REFUSALS: Final = 3
-"""How many refusals of credentials count as certain: registries answer 401 now and then without reason."""
+"""Number of refused credentials that count as certain, since registries send some 401 without reason."""
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 15.0
 _DOCKER_HUB_HOSTS = ("docker.io", "index.docker.io")
@@ -31,7 +31,7 @@ _REGISTRY_URI = re.compile("(?:[a-z]+://)?([^/]*)(?:/v[12](?=/|$))?/?(.*?)/?", r
 
 @record(frozen=True)
 class ImageVerdict:
-    """What is known of an image: ``missing`` only for certain. `message` says it to the job's author."""
+    """The verdict about an image: ``missing`` only if certain; `message` is for the job's author."""
 
     outcome: Outcome
     message: str
@@ -40,7 +40,7 @@ class ImageVerdict:
 def check_image(
     uri: str, auth: Mapping[str, Any] | None, deadline: Deadline, say: Callable[[str], None]
 ) -> ImageVerdict:
-    """Ask the image's registry whether it exists, and again while that may help and the deadline allows.
+    """Ask the image's registry whether it exists, with retries as long as they may help, until the deadline.
 
     `auth` is that of the job, with the password in it.
     """
@@ -71,10 +71,10 @@ def check_image(
 
 
 def credentials_for(image: ImageReference, auth: Mapping[str, Any]) -> tuple[Credentials | None, str]:
-    """The credentials in a job's ``auth``, if they are for the registry of an image; else why there are none.
+    """Return the credentials in a job's ``auth`` for the image's registry; if there are none, the reason.
 
-    As the platform passes them to the nodes, which pull with them: without a ``registryuri`` they are for
-    Docker Hub, and one with a path is for the repositories below it.
+    They apply as on the nodes that pull the image: without a ``registryuri`` they are for Docker Hub, and one
+    with a path is for the repositories below it.
     """
     if not auth:
         return None, ""
@@ -91,7 +91,7 @@ def credentials_for(image: ImageReference, auth: Mapping[str, Any]) -> tuple[Cre
 
 
 def _registry_of(uri: str) -> tuple[str, str]:
-    """The registry that a ``registryuri`` means, and the path in it: of a URL, or of a host with its port."""
+    """Return the registry and the path in it that a ``registryuri``, a URL or host with port, means."""
     match = _REGISTRY_URI.fullmatch(uri)
     host, path = (match[1].rpartition("@")[2].lower(), match[2]) if match else ("", "")
     return (DOCKER_HUB if host in _DOCKER_HUB_HOSTS else host), path

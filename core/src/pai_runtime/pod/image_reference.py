@@ -1,4 +1,4 @@
-"""References to images, as Docker reads them: which registry, which repository, which manifest.
+"""Parsing of image references as Docker does: registry, repository and manifest.
 
 The grammar is that of github.com/distribution/reference, with Docker's defaults for what is left out.
 """
@@ -13,7 +13,7 @@ DOCKER_HUB: Final = "docker.io"
 """The registry of a reference that names none."""
 
 _OFFICIAL: Final = "library/"
-"""Where Docker Hub has the images whose names are a single word."""
+"""The prefix of Docker Hub's images whose names are a single word."""
 _LONGEST_REPOSITORY: Final = 255
 _LONGEST_SHOWN: Final = 300
 
@@ -32,12 +32,12 @@ _SCHEME = re.compile("[A-Za-z]+://")
 
 
 class BadReference(ValueError):
-    """A text is not an image reference; the message says why, and what was expected."""
+    """The exception for a text that is not an image reference; the message says why."""
 
 
 @record(frozen=True)
 class ImageReference:
-    """An image in a registry. `registry` is a host, with a port where one is given.
+    """An image in a registry, which is a host with an optional port.
 
     `manifest` is what a registry is asked for: the digest, if there is one, else the tag.
     """
@@ -52,7 +52,7 @@ class ImageReference:
 
 
 def parse_reference(text: str) -> ImageReference:
-    """The image that a reference means to Docker; raises `BadReference`."""
+    """Parse an image reference as Docker does. Raises `BadReference`."""
     if match := _SCHEME.match(text):
         raise _bad(text, f"expected no scheme: leave out '{match[0]}'")
     if _IMAGE_ID.fullmatch(text):
@@ -73,7 +73,7 @@ def parse_reference(text: str) -> ImageReference:
 
 
 def _split(text: str) -> tuple[str, str]:
-    """The registry, and what comes after it."""
+    """Split a reference into registry and rest."""
     first, slash, rest = text.partition("/")
     is_registry = slash and (first == "localhost" or "." in first or ":" in first or first != first.lower())
     if not is_registry:

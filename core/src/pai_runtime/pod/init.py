@@ -1,4 +1,4 @@
-"""The init container: it leaves what a pod's task needs on the volume that both containers share.
+"""The init container, which leaves what a pod's task needs on the volume that both containers share.
 
 1. The logs of an earlier execution are set aside, and all else that it has left is removed.
 2. The init plugins run, in order, and make the plan of the task.
@@ -42,15 +42,15 @@ from pai_runtime.task.folder import Folder
 from pai_runtime.task.paths import IMAGE_BUNDLE, INIT_SCRIPTS
 
 LOGS: Final = "logs"
-"""On the volume; the platform mounts a directory of the host there."""
+"""The directory of logs on the volume, at which the platform mounts a directory of the host."""
 BEFORE: Final = "prelog_"
 """Prefix of the names of directories with the logs of earlier executions."""
 
 
 def run_init(environment: MutableMapping[str, str], host: Callable[[], Host]) -> int:
-    """Do all of it; the exit code of the init container.
+    """Run the whole init container, and return its exit code.
 
-    `environment` is that of this process, and gets the directories that it does not name. `host` raises
+    `environment` is that of this process; directories that it does not name are added. `host` raises
     `InvalidInput`.
     """
     problems = Problems()
@@ -77,7 +77,7 @@ def run_init(environment: MutableMapping[str, str], host: Callable[[], Host]) ->
 
 
 def _logged(log: InitLog, work: Callable[[], None]) -> int:
-    """Do the work; the exit code, with the reason in the log."""
+    """Run the work, log why it fails, and return its exit code."""
     try:
         try:
             work()
@@ -145,7 +145,7 @@ def _init(
 
 
 def _locked(volume: Folder) -> int:
-    """A descriptor that, while it is open, keeps other init containers away: they would empty it."""
+    """Return a descriptor that, while open, keeps out other init containers, which would empty the volume."""
     fd = os.open(volume.descriptor, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -156,12 +156,12 @@ def _locked(volume: Folder) -> int:
 
 
 def _on(volume: Folder, path: Path) -> list[str]:
-    """The path of what is on the volume, if it is."""
+    """Return the path relative to the volume, as a list; empty if it is not on it."""
     return [str(path.relative_to(volume.path))] if path.is_relative_to(volume.path) else []
 
 
 def _made(path: Path, volume: Folder) -> Folder:
-    """A directory, made if it is missing; on the volume, nothing else in its way is followed or kept."""
+    """Open a directory, created if missing; on the volume, links and files in its way are removed."""
     if not path.is_relative_to(volume.path):
         path.mkdir(parents=True, exist_ok=True)
         return Folder.at(path)
@@ -175,7 +175,7 @@ def _made(path: Path, volume: Folder) -> Folder:
 
 
 def _set_aside(logs: Folder) -> None:
-    """Move what an earlier execution has logged into a directory of its own."""
+    """Move the logs of an earlier execution into a directory of their own."""
     former = [name for name in logs.names() if not name.startswith(BEFORE)]
     if not former:
         return

@@ -1,4 +1,4 @@
-"""Running an init plugin that is a command of the cluster's own."""
+"""Execution of an init plugin that is a command of the cluster's own."""
 
 import os
 import signal
@@ -13,16 +13,16 @@ from pai_runtime.task.exit_codes import killed_by
 _SHELL = "/bin/sh"
 _IN_FOLDER = 'cd -- "$1" && eval "$2"'
 _PASS_ON_EVERY = 0.2
-"""Seconds between two looks for what the command has printed."""
+"""Seconds between two checks for output of the command."""
 _HELD_BACK = (*STOP_SIGNALS, signal.SIGCHLD)
-"""Signals that must not come before it is known what they are about."""
+"""Signals that are blocked until they can be handled."""
 
 
 def run_command(command: str, folder: Path, environment: Mapping[str, str], log: InitLog) -> int:
-    """Run a command line in a directory, which comes first on its PATH; its exit code, 128 + n for a signal.
+    """Run a command line in a directory, which is prepended to its PATH; return its exit code.
 
-    Raises OSError if there is no shell, and `Stopped` after the command has ended, to which the signal is
-    passed on.
+    The code is 128 + n for signal n. Raises OSError if there is no shell, and `Stopped` after the command, to
+    which the signal is forwarded, has ended.
     """
     path = os.pathsep.join(filter(None, [str(folder), environment.get("PATH", os.defpath)]))
     signal.pthread_sigmask(signal.SIG_BLOCK, _HELD_BACK)

@@ -1,4 +1,4 @@
-"""Which init plugins a cluster runs, in which order."""
+"""The configuration of a cluster's init plugins and their order."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -22,9 +22,9 @@ HOOK: Final = "pai_init_container"
 
 @record(frozen=True)
 class InitPlugin:
-    """One init plugin: one of `BUILT_IN` by its name, a `command`, or an installed plugin.
+    """One init plugin: one of `BUILT_IN` by name, a `command`, or an installed plugin.
 
-    `label` is what messages call it.
+    `label` is its name in messages.
     """
 
     name: str
@@ -37,9 +37,9 @@ class InitPlugin:
 def read_init_plugins(
     environment: Mapping[str, str], directories: Directories, host: Host, *, has_peers: bool
 ) -> Sequence[InitPlugin]:
-    """Those that are configured, else the default ones; none is imported. Raises `InvalidInput`.
+    """Return the configured init plugins, else the default ones; none is imported. Raises `InvalidInput`.
 
-    `has_peers`: the pod is one that an engine has made from a job.
+    `has_peers` means that an engine made the pod from a job.
     """
     root = given_document(environment, "INIT_CONFIG", directories, "init_plugins.yaml")
     if root is None:
@@ -75,7 +75,7 @@ def _init_plugin(item: Value, host: Host, problems: Problems) -> InitPlugin:
 
 
 def _installed(name: str, at: Location, host: Host, problems: Problems) -> Plugin | None:
-    """The installed plugin of this name; None where that has been reported."""
+    """Return the installed plugin of this name; None after reporting a fault."""
     try:
         plugin = host.find(plugin_id(name))
     except Unavailable as error:

@@ -1,4 +1,4 @@
-"""The log of the init container: all that init, its plugins and their programs print.
+"""The log of the init container, with the output of its plugins and their programs.
 
 It is a file, ``init.log``, so that nobody who prints waits for a reader; what is new in it is passed on to
 where this process printed before.
@@ -20,9 +20,9 @@ _CHUNK = 65536
 
 
 class InitLog:
-    """``init.log`` in a directory. From now on standard output and standard error go there.
+    """The file ``init.log``, to which standard output and standard error are redirected.
 
-    Lines of init's own hide what `problems` hide.
+    Lines of init itself hide what `problems` hides.
     """
 
     def __init__(self, folder: Folder, problems: Problems) -> None:
@@ -38,7 +38,7 @@ class InitLog:
         os.close(file)
 
     def say(self, *lines: str) -> None:
-        """Lines of init's own; what the file has no room for is passed on all the same."""
+        """Log lines of init itself; if the file has no room for them, they are still passed on."""
         prefix = line_prefix()
         text = b"".join(prefix + printable(self._problems.mask(line)).encode() + b"\n" for line in lines)
         with contextlib.suppress(OSError):
@@ -48,7 +48,7 @@ class InitLog:
         self._print(text)
 
     def pass_on(self) -> None:
-        """Pass on what is new."""
+        """Copy what is new in the log to the original output."""
         while data := os.pread(self._read_fd, _CHUNK, self._passed_on):
             self._passed_on += len(data)
             self._print(data)

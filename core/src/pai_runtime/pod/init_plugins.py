@@ -1,4 +1,4 @@
-"""Running one init plugin: the runtime's own, a command, or a plugin that the policy allows."""
+"""Execution of one init plugin: the runtime's own, a command, or an allowed plugin."""
 
 from pai_runtime.host.blame import PluginError, blamed
 from pai_runtime.host.discovery import Plugin
@@ -11,7 +11,7 @@ from pai_runtime.task.exit_codes import INIT_FAILED
 
 
 def run_init_plugin(plugin: InitPlugin, pod: Pod, made: Made) -> Made:
-    """What has been made after it; raises `InitFailed`, which names it."""
+    """Run an init plugin, and return the results so far. Raises `InitFailed`, which names it."""
     if plugin.name in OF_FRAMEWORKS and plugin.command is None and not pod.has_framework:
         pod.log.say(f"{plugin.label} is skipped: FC_FRAMEWORK_NAME is not set, so this pod has no Framework")
         return made

@@ -1,4 +1,4 @@
-"""Running the init steps of a plan, by a supervisor in a process of its own: it changes what it runs in."""
+"""Execution of the init steps of a plan by a supervisor in a process of its own, whose state it changes."""
 
 import json
 import os
@@ -21,10 +21,10 @@ from pai_runtime.task.memfd import ScratchFile, hand_over_script
 
 
 def run_init_steps(pod: Pod, secrets: Mapping[str, str], work: Path | None) -> None:
-    """Run them, in the directory `work` if they have none of their own.
+    """Run the init steps, in the directory `work` if there is none for the task.
 
-    One that fails ends the task, which its own container then says: there its end is recorded.
-    Raises `InitFailed` where they could not be run.
+    A failed step ends the task, which its own container then records. Raises `InitFailed` if the steps could
+    not be run.
     """
     values = ScratchFile()
     values.write(json.dumps(dict(secrets)).encode())
@@ -58,7 +58,7 @@ def run_init_steps(pod: Pod, secrets: Mapping[str, str], work: Path | None) -> N
 
 
 def _supervise(folder: str, options: LaunchOptions) -> None:
-    """Whatever goes wrong, this process never goes on as init."""
+    """Run the supervisor in the child process; never return into the code of init."""
     code = RUNTIME_ERROR
     try:
         hand_over_script(b"")

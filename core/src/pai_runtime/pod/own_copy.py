@@ -1,4 +1,4 @@
-"""Making a directory one's own that another user has left open to all.
+"""Private copies of directories that another user has left accessible to all.
 
 ssh refuses keys that others can read.
 """
@@ -14,9 +14,9 @@ _MOST_BYTES = 64 * 1024 * 1024
 
 
 def make_own(folder: Folder, name: str) -> None:
-    """Have a copy that only its owner can access, who we are, in the place of a directory; raises OSError.
+    """Replace a directory by a copy that is ours, and accessible to its owner only. Raises OSError.
 
-    Sockets and the like are left out.
+    Sockets and other special files are left out.
     """
     aside = f".{name}.own"
     folder.remove(aside)

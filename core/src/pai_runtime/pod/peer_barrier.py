@@ -1,4 +1,4 @@
-"""The peer barrier: a task starts only when the names of all tasks of its run lead to their pods.
+"""The peer barrier: a task starts only when the names of all tasks of its run resolve to their pods.
 
 It stands where no FrameworkController knows the pods, and a pod has no access to the Kubernetes API: the
 names are those that a headless service gives to pods. What is looked up once is not looked up again, so a pod
@@ -36,15 +36,15 @@ if TYPE_CHECKING:
     """The addresses that a name has; raises OSError."""
 
 MOST_MISSED = 8
-"""Names that are not found until the barrier pauses."""
+"""Number of failed lookups after which the barrier pauses."""
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 5.0
-"""Seconds."""
+"""Bounds in seconds of the pause."""
 PER_SECOND = 20_000
-"""Lookups that all pods of a run make together."""
+"""Maximum lookups per second of all pods of a run together."""
 LOOKUP_SECONDS = 5.0
-"""Time limit of one lookup. The system's resolver has none: it takes minutes where no server answers."""
+"""Timeout of one lookup in seconds; the system's resolver takes minutes if no server answers."""
 SECONDS_OF_ROUND = 30.0
-"""Time limit of the only round where a task does not wait for the others."""
+"""Timeout in seconds of the only round if a task does not wait for the others."""
 
 _RESOLVER = Path("/etc/resolv.conf")
 _MOST_NAMES = 5
@@ -58,11 +58,11 @@ def find_addresses(
     environment: Mapping[str, str],
     say: Callable[[str], None],
 ) -> dict[TaskName, str]:
-    """The addresses of all tasks of a gang, else of those that have one now; raises `BarrierFailed`.
+    """Return the addresses of all tasks of a gang, else of those that have one now. Raises `BarrierFailed`.
 
-    No pod of a gang takes the place of another one while the others run: all of them are started again, so
-    all of them wait. `names` are those of the hosts. `say` takes a line for the log. A
-    signal ends the wait at once if its handler raises something.
+    No pod of a gang is replaced while the others run: all of them are started again, so all of them wait.
+    `names` are those of the hosts. `say` takes a line for the log. A signal ends the wait at once if its
+    handler raises an exception.
     """
     domain = cluster_domain(environment.get("PAI_POD_NAMESPACE", ""), _RESOLVER)
     told = environment.get("POD_IP", "")
@@ -81,10 +81,10 @@ def find_addresses(
 
 
 class PeerSearch:
-    """Looks for the tasks of a run by their names, and remembers what it has found.
+    """A search for the tasks of a run by their names, which remembers what it has found.
 
-    `own` is this task, with its address if that is known. `resolve` stands for the system's resolver, `draw`
-    for `random.uniform`.
+    `own` is this task, with its address if known. `resolve` replaces the system's resolver, `draw`
+    `random.uniform`.
     """
 
     def __init__(
@@ -108,9 +108,9 @@ class PeerSearch:
         self.missed: list[TaskName] = []
 
     def once(self, deadline: Deadline, most_missed: int | None = None) -> None:
-        """Look for those that have not been found; with `most_missed` until so many are missed, or our own.
+        """Look up the names not found yet; stop after `most_missed` failures, or if our own name fails.
 
-        Where our own name is not known yet, others need not be asked for.
+        As long as our own name is unknown, others need not be looked up.
         """
         self.missed, self._reason = [], ""
         for task in self._order:
@@ -128,7 +128,7 @@ class PeerSearch:
                 break
 
     def wait_for_all(self, deadline: Deadline, say: Callable[[str], None]) -> None:
-        """Look for them until all are found; raises `BarrierFailed`. `say` takes a line for the log."""
+        """Look up names until all are found. Raises `BarrierFailed`. `say` takes a line for the log."""
         rounds, said = 0, -1
         while True:
             self.once(deadline, MOST_MISSED)
@@ -142,7 +142,7 @@ class PeerSearch:
                 raise BarrierFailed(INIT_GANG_TIMEOUT, f"{self.progress()}{self._advice()}")
 
     def progress(self) -> str:
-        """How many are not found, and some of them."""
+        """Describe how many tasks are not found yet, and name some of them."""
         tasks = len(self._names)
         left = tasks - len(self.found)
         shown = (self.missed or [task for task in self._order if task not in self.found])[:_MOST_NAMES]
@@ -161,7 +161,7 @@ class PeerSearch:
         return ". Look at why their pods do not run: the cluster may have no room for the whole job at once"
 
     def _address(self, task: TaskName, seconds: float) -> str | None:
-        """The one address that a task has: with several, one may be that of an earlier pod of it."""
+        """Return the only address of a task; None if it has several, one of which may be an earlier pod's."""
         try:
             found = within(seconds, partial(self._resolve, self._names[task]))
         except (OSError, UnicodeError) as error:
@@ -179,10 +179,10 @@ class PeerSearch:
 
 
 def resolve(name: str, domain: str = "") -> list[str]:
-    """The addresses of a name, as the system finds them; raises OSError.
+    """Return the addresses of a name, as the system's resolver finds them. Raises OSError.
 
-    `domain` is what it is below, if that is known. Otherwise, those that the system searches are tried one
-    after the other, and one of the world outside may answer to every name.
+    `domain` is the domain that it is in, if known. Otherwise the system tries its search domains in turn, and
+    one outside the cluster may answer to every name.
     """
     host = f"{name}.{domain}." if domain else name
     found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
@@ -190,7 +190,7 @@ def resolve(name: str, domain: str = "") -> list[str]:
 
 
 def cluster_domain(namespace: str, configuration: Path) -> str:
-    """The domain in which services of a namespace are, by ``resolv.conf``; empty if it does not say."""
+    """Return the domain of a namespace's services by ``resolv.conf``; empty if it does not say."""
     try:
         with open_regular(configuration) as file:
             text = file.read(_MOST_OF_CONFIGURATION).decode("ascii", "replace")

@@ -1,4 +1,4 @@
-"""The peers of a pod: by which names the tasks of its run are reached, as the engine that rendered it says.
+"""The peers of a pod: the host names of the tasks of its run, as the engine chose them.
 
 ``peers.json`` in the configuration of an init container holds it, where no FrameworkController has made the
 pod.
@@ -19,16 +19,16 @@ VERSION: Final = 1
 _INDEX = "{index}"
 _MOST_SECONDS = 24 * 3600
 _LONGEST_NAME = 253
-"""Of a name in DNS (RFC 1035, 2.3.4), as text."""
+"""Maximum length of a name in DNS (RFC 1035, 2.3.4), as text."""
 
 
 @record(frozen=True)
 class Peers:
-    """The tasks of a run. `framework` is the name of the run, `user` whose it is.
+    """The tasks of a run; `framework` is the name of the run, `user` its owner.
 
-    `gang`: a task starts only when every other one has its name, for which it waits up to `barrier_seconds`.
-    `hosts`: for each task role, as written in the job, the name of its tasks' hosts, with ``{index}`` in it.
-    `job_file` is what its user calls the file of the job, for messages.
+    With `gang`, a task starts only when all others are resolvable, for which it waits up to
+    `barrier_seconds`. `hosts` has for each task role, as written in the job, the name of its tasks' hosts
+    with ``{index}`` in it. `job_file` is the user's name of the job file, for messages.
     """
 
     framework: str
@@ -39,11 +39,11 @@ class Peers:
     job_file: str = ""
 
     def host(self, role: str, index: int) -> str:
-        """The name by which a task is reached."""
+        """Return the host name of a task."""
         return self.hosts[role].replace(_INDEX, str(index))
 
     def to_json(self) -> dict[str, Any]:
-        """The content of ``peers.json``."""
+        """Return the content of ``peers.json``."""
         return {
             "peersVersion": VERSION,
             "framework": self.framework,
@@ -56,7 +56,7 @@ class Peers:
 
     @classmethod
     def from_json(cls, document: Any) -> Peers:
-        """Read what `to_json` gave; raises `ValueError`."""
+        """Parse the output of `to_json`. Raises `ValueError` if it is invalid."""
         version = document.get("peersVersion") if isinstance(document, dict) else None
         if version != VERSION:
             raise ValueError(f"peersVersion: expected {VERSION}, found {version!r}")

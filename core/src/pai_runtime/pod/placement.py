@@ -1,4 +1,4 @@
-"""Where the tasks of a job run, as a pod is told: the placement that its plan is made in."""
+"""The placement of a job's tasks as a pod is told, in which its plan is made."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 _ROLE = ("FC_TASKROLE_NAME", "PAI_CURRENT_TASK_ROLE_NAME")
 _INDEX = ("FC_TASK_INDEX", "PAI_TASK_INDEX", "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX")
 _ELSEWHERE = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
-"""Addresses in documentation (RFC 5737, RFC 3849), to which the default route leads."""
+"""Addresses for documentation (RFC 5737, RFC 3849), which the default route serves."""
 
 
 class UnknownTask(ValueError):
-    """A pod's environment does not say, or says wrongly, which task of the job it is."""
+    """The exception for an environment that does not say correctly which task of the job the pod is."""
 
 
 def own_task(job: Job, environment: Mapping[str, str]) -> TaskName:
-    """The task that this pod is, by its environment; raises `UnknownTask`.
+    """Return the task that this pod is, by its environment. Raises `UnknownTask`.
 
-    Where a job has but one role, or a role but one task, nothing needs to be said of that.
+    Nothing needs to be said about a job with one role, or a role with one task.
     """
     name, told = _told(environment, _ROLE)
     found = [role for role in job.roles if not told or told in (role, framework_name(role))]
@@ -62,10 +62,10 @@ def framework_placement(
     folder: str,
     listed_codes: tuple[int, ...] | None = None,
 ) -> Placement:
-    """The placement of all tasks that FrameworkController has made pods of; raises `UnknownTask`.
+    """Return the placement of all tasks for which FrameworkController has made pods. Raises `UnknownTask`.
 
-    What is not known yet of another task is left out of its place; a pod knows its own UID and address.
-    Raises `BadFramework` where the object is not one of this job.
+    Unknown values of other tasks are left out; a pod knows its own UID and address. Raises `BadFramework` if
+    the object is not one of this job.
     """
     own = own_task(job, environment)
     places = {}
@@ -81,11 +81,10 @@ def framework_placement(
 
 
 def single_placement(job: Job, environment: Mapping[str, str], folder: str) -> Placement:
-    """The placement of the only task of a job, in a pod without FrameworkController; raises `UnknownTask`.
+    """Return the placement of a job's only task in a pod without FrameworkController. Raises `UnknownTask`.
 
-    Nobody schedules its ports: those that the job does not name are consecutive, from one in the platform's
-    range that depends on the pod's name. So the same pod has the same ones, and pods in one host network
-    seldom do.
+    Ports that the job does not name are consecutive, from one in the platform's range that depends on the
+    pod's name: the same pod has the same ones, and pods in one host network seldom do.
     """
     tasks = sum(role.instances for role in job.roles.values())
     if tasks != 1:
@@ -101,7 +100,7 @@ def single_placement(job: Job, environment: Mapping[str, str], folder: str) -> P
 
 
 def peer_names(job: Job, peers: Peers) -> dict[TaskName, str]:
-    """The names of the hosts of all tasks; raises `UnknownTask` for a task role that has none."""
+    """Return the host names of all tasks. Raises `UnknownTask` for a task role without one."""
     if unknown := [role for role in job.roles if role not in peers.hosts]:
         expected = f"the task roles of the job, with {listed(unknown)}"
         raise UnknownTask(f"{FILE}: hosts: {unexpected(expected, listed(list(peers.hosts)))}")
@@ -139,13 +138,13 @@ def _placement(environment: Mapping[str, str], places: Mapping[TaskName, TaskPla
 
 
 def _told(environment: Mapping[str, str], names: tuple[str, ...]) -> tuple[str, str]:
-    """The first variable that is set, and its value; else the first one, and nothing."""
+    """Return the first variable that is set, and its value; else the first one, and an empty value."""
     name = next((name for name in names if environment.get(name)), names[0])
     return name, environment.get(name, "")
 
 
 def _pairs(framework: Framework, job: Job) -> Iterator[tuple[TaskRole, FrameworkRole]]:
-    """Each role of the job with that of the Framework."""
+    """Yield each role of the job with its counterpart in the Framework. Raises `BadFramework`."""
     found = {role.name: (number, role) for number, role in enumerate(framework.roles)}
     for role in job.roles.values():
         name = framework_name(role.name)
@@ -163,7 +162,7 @@ def _pairs(framework: Framework, job: Job) -> Iterator[tuple[TaskRole, Framework
 
 
 def _own(task: FrameworkTask, environment: Mapping[str, str]) -> FrameworkTask:
-    """This pod's task, of which the Framework may know nothing yet, or only the pod that was tried before."""
+    """Return this pod's task, of which the Framework may not know yet, or know only an earlier pod."""
     uid = environment.get("FC_POD_UID") or task.pod_uid
     if task.host is not None and task.pod_uid == uid:
         return task
@@ -171,7 +170,7 @@ def _own(task: FrameworkTask, environment: Mapping[str, str]) -> FrameworkTask:
 
 
 def _pod_address(environment: Mapping[str, str]) -> str | None:
-    """The address of this pod, if it is told or has a route to others; nothing is sent."""
+    """Return the address of this pod, from the environment or the route to others; nothing is sent."""
     told = environment.get("POD_IP", "")
     if is_address(told):
         return told

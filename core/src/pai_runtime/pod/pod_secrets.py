@@ -1,4 +1,4 @@
-"""The secrets of a pod, from the files that the platform mounts: those of the job, and its own."""
+"""The secrets of a pod from files that the platform mounts: the job's and the platform's own."""
 
 import hmac
 import json
@@ -17,9 +17,9 @@ _FILES = ("secrets.yaml", "secret.yaml")
 
 
 def job_secrets(directories: Directories) -> Path | Value | None:
-    """The file with the values of the job's secrets, or a document of them; None if nothing is mounted.
+    """Return the file, or the document, with the values of the job's secrets; None if nothing is mounted.
 
-    The job itself has them masked. Raises `InvalidInput`.
+    In the job itself they are masked. Raises `InvalidInput`.
     """
     path = find_file((directories.secrets, *directories.configs), *_FILES)
     return path if path is None or path.is_file() else read_keys(path)
@@ -28,7 +28,9 @@ def job_secrets(directories: Directories) -> Path | Value | None:
 def platform_secrets(
     directories: Directories, environment: Mapping[str, str], tasks: int, asked: set[str]
 ) -> dict[str, str]:
-    """What plugins have `asked` for of the platform's secrets, as far as it has them; raises `InvalidInput`.
+    """Return those platform secrets that plugins have `asked` for, as far as there are any.
+
+    Raises `InvalidInput`.
 
     ``run``, which all tasks of a run share and nobody else knows, is what an engine has given to all of them,
     or derived from what the platform gives them: the job's ssh key, else the user's token. A job of one task
@@ -54,7 +56,7 @@ def platform_secrets(
 
 
 def _user_secrets(directories: Directories) -> dict[str, Any]:
-    """The user's own, such as ``jobSSH`` and ``sshKeys``, and what an engine gives."""
+    """Return the user's secrets, such as ``jobSSH`` and ``sshKeys``, and what an engine gives."""
     path = find_file((directories.user_secrets,), "userExtensionSecrets.yaml")
     if path is None:
         return {}

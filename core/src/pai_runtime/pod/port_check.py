@@ -1,4 +1,4 @@
-"""Whether the ports that the platform gave to this task can be had on its host.
+"""A check whether the ports that the platform gave to this task are free on its host.
 
 A pod on the host's network shares the ports with all that runs there, and the platform draws them by chance.
 Another pod of the same task gets others.
@@ -17,9 +17,9 @@ _EVERYWHERE = ((socket.AF_INET, ""), (socket.AF_INET6, "::"))
 
 
 def taken_ports(ports: Mapping[str, Sequence[int]]) -> list[str]:
-    """What is wrong with the ports of this task, which are given by label: a line for each that is taken.
+    """Return a line for each port of this task, given by label, that is taken or assigned twice.
 
-    It is how things are at this moment: no port is kept for the task's container.
+    This is a snapshot: no port is reserved for the task's container.
     """
     labels: dict[int, list[str]] = {}
     for label, numbers in ports.items():
@@ -36,10 +36,10 @@ def taken_ports(ports: Mapping[str, Sequence[int]]) -> list[str]:
 
 
 def _is_taken(port: int) -> bool:
-    """Whether a server could not listen on a TCP port, at all addresses of IPv4 and of IPv6, as it is in use.
+    """Return whether a server could not listen on a TCP port at all IPv4 and IPv6 addresses.
 
-    As servers do, it would take over a port that has only ended connections: the task may have run before.
-    A family of addresses that the host does not have, and a port that this user must not take, tell nothing.
+    As with servers, a port with only ended connections counts as free, since the task may have run before. An
+    address family that the host lacks, and a port that this user must not use, tell nothing.
     """
     for family, address in _EVERYWHERE:
         try:

@@ -1,4 +1,4 @@
-"""The ports of tasks as OpenPAI's REST server schedules them: every task calculates those of all others.
+"""The ports of tasks as OpenPAI's REST server schedules them, which every task calculates for all others.
 
 Its annotation gives for each label how many ports a task has, and where they are. By default they are hashed
 into a range: md5 of the pod's UID, the label and a number, so that no service has to hand them out. An older
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 FIRST, END = 15000, 40000
-"""The range that ports are hashed into, without the end, unless the annotation gives another."""
+"""The default range of hashed ports, whose end is exclusive."""
 
 _MOST_PER_LABEL = 1000
-"""As in a job file."""
+"""Maximum number of ports per label, as in a job file."""
 _MOST_PORTS = 65536
 _LABEL = "[A-Za-z_][A-Za-z0-9_]*"
 
 
 @record(frozen=True)
 class PortRange:
-    """The ports of one label. `start` is the first port of the first task, or None where they are hashed."""
+    """The ports of one label; `start` is the first port of the first task, or None if they are hashed."""
 
     count: int
     start: int | None = None
@@ -39,14 +39,14 @@ class PortRange:
 
 @record(frozen=True)
 class PortSpec:
-    """What the annotation of a task role says: the ports by label, and the range of those that are hashed."""
+    """The annotation of a task role: ports by label, and the range of hashed ones."""
 
     labels: Mapping[str, PortRange]
     first: int = FIRST
     end: int = END
 
     def ports(self, index: int, pod_uid: str | None) -> dict[str, tuple[int, ...]]:
-        """The ports of a task by label, without those that are not known before its pod is."""
+        """Return the ports of a task by label, without those that are unknown before its pod exists."""
         found = {}
         for label, each in self.labels.items():
             if each.start is not None:
@@ -59,18 +59,18 @@ class PortSpec:
 
 
 def hashed_port(pod: str, label: str, number: int, first: int, end: int) -> int:
-    """The port of that number, from 0, of a label; `pod` is the UID of the task's pod."""
+    """Return the port with a number, from 0, of a label; `pod` is the UID of the task's pod."""
     text = f"[{pod}][{label}][{number}]".encode(errors="surrogateescape")
     digest = hashlib.md5(text, usedforsecurity=False).hexdigest()
     return (int(digest[:12], 16) + int(digest[12:24], 16) + int(digest[24:], 16)) % (end - first) + first
 
 
 def read_port_spec(annotation: Field, tasks: int) -> PortSpec:
-    """What the annotation says about a role with so many tasks; raises `BadFramework`.
+    """Read the annotation about a role with `tasks` tasks. Raises `BadFramework`.
 
     Three forms are in use: ``{schedulePortStart, schedulePortEnd, ports: {label: {count}}}``, and the older
-    ``{label: {start, count}}``, alone or below ``ports`` too. A task has a port for ``ssh`` and one for
-    ``http`` in any case.
+    ``{label: {start, count}}``, alone or below ``ports``. A task has a port for ``ssh`` and one for ``http``
+    in any case.
     """
     spec = annotation.parsed(annotation.text())
     ports = spec.get("ports")

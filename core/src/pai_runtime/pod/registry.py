@@ -1,4 +1,4 @@
-"""Whether a registry has an image, asked by the registry API (version 2) with its two ways to authenticate.
+"""Queries whether a registry has an image, by version 2 of its API with both ways to authenticate.
 
 https://github.com/opencontainers/distribution-spec, and https://distribution.github.io/distribution/spec/auth/token/.
 """
@@ -28,19 +28,19 @@ MANIFEST_TYPES: Final = (
 )
 
 _SOON: Final = 1.0
-"""Seconds until a refusal may have passed."""
+"""Seconds after which a refusal may be retried."""
 
 _MOST_CONTAINERS: Final = 1000
-"""Objects and lists in what says why there is no image, or has a token."""
+"""Maximum number of objects and lists in an error or token response."""
 
 _DOCKER_HUB_HOST = "registry-1.docker.io"
 _TOKEN = re.compile("[!-~]{1,65536}")
 
 
 class Unclear(Exception):
-    """The registry does not say whether there is the image; the message says what it did say.
+    """The exception for a registry that does not say whether an image exists; the message says what it said.
 
-    `again`: in how many seconds, at least, it may say more; None if it will not.
+    `again` is after how many seconds, at least, it may say more; None if never.
     """
 
     def __init__(self, message: str, again: float | None = None) -> None:
@@ -49,24 +49,24 @@ class Unclear(Exception):
 
 
 class Refused(Unclear):
-    """The credentials are wrong, or do not allow to pull the image."""
+    """The exception for credentials that are wrong, or do not allow pulling the image."""
 
 
 @record(frozen=True)
 class Credentials:
-    """A user of a registry."""
+    """The credentials of a user of a registry."""
 
     username: str
     password: str = field(repr=False)
 
     @property
     def authorization(self) -> str:
-        """The header that says so."""
+        """The value of the ``Authorization`` header."""
         return basic(self.username, self.password)
 
 
 class ImageQuestion:
-    """Asks a registry for one image, as a user or as nobody, within the seconds that are `left`."""
+    """A query to a registry about one image, authenticated or anonymous, within the seconds `left`."""
 
     def __init__(
         self, image: ImageReference, credentials: Credentials | None, left: Callable[[], float]
@@ -81,7 +81,7 @@ class ImageQuestion:
         self._url = f"{self._base}{image.repository}/manifests/{image.manifest}"
 
     def exists(self) -> bool:
-        """Whether the image exists, for certain; raises `Unclear`."""
+        """Return whether the image exists, if that is certain. Raises `Unclear`."""
         if self._credentials:
             self._log_in()
         # Docker Hub counts each GET as a pull, and no HEAD; but only a body says what an error means.
@@ -97,7 +97,7 @@ class ImageQuestion:
         raise self._fault(answer)
 
     def _log_in(self) -> None:
-        """As Docker does it first of all: some registries hide what is private from those who did not."""
+        """Authenticate first, as Docker does: some registries hide private images from anonymous users."""
         answer = self._send("GET", self._base, None)
         if answer.status == HTTPStatus.UNAUTHORIZED:
             self._authorization = self._authorize(answer)
@@ -105,7 +105,7 @@ class ImageQuestion:
             raise self._fault(answer)
 
     def _is_certain(self, answer: Answer) -> bool:
-        """Whether "not found" means it: a registry that has users may show them what it hides from others."""
+        """Return whether "not found" is reliable: a registry may hide images from anonymous users."""
         codes = _error_codes(answer)
         is_shown = bool(self._credentials) or self._authorization is None
         return "MANIFEST_UNKNOWN" in codes or ("NAME_UNKNOWN" in codes and is_shown)
@@ -118,7 +118,7 @@ class ImageQuestion:
         return answer
 
     def _authorize(self, answer: Answer) -> str:
-        """The header Authorization that the registry wants."""
+        """Return the ``Authorization`` header that the registry asks for. Raises `Unclear`."""
         challenges = {
             challenge.scheme: challenge
             for challenge in parse_challenges(answer.headers.get_all("WWW-Authenticate") or ())
@@ -132,7 +132,7 @@ class ImageQuestion:
         return self._credentials.authorization
 
     def _token(self, challenge: Challenge) -> str:
-        """What the registry's token service issues for this image alone."""
+        """Return a token of the registry's token service for this image alone. Raises `Unclear`."""
         realm = challenge.parameters.get("realm", "")
         if not may_lead(self._url, realm):
             raise Unclear(
@@ -167,7 +167,7 @@ class ImageQuestion:
         return received.answer
 
     def _fault(self, answer: Answer) -> Unclear:
-        """What an answer means that is neither yes nor no."""
+        """Return the exception for an answer that is neither yes nor no."""
         # A 403 may be a firewall's, too; what a registry denies it says in its own words.
         denied = answer.status == HTTPStatus.FORBIDDEN and _error_codes(answer) & {"DENIED", "UNAUTHORIZED"}
         if answer.status == HTTPStatus.UNAUTHORIZED or denied:
@@ -182,12 +182,12 @@ class ImageQuestion:
 
 
 def _without_port(host: str) -> str:
-    """The name or address in a registry's, which has brackets if it is one of IPv6."""
+    """Return the host of a registry without port, and an IPv6 address without brackets."""
     return host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
 
 
 def _error_codes(answer: Answer) -> set[str]:
-    """The codes of the errors that a registry lists."""
+    """Return the codes of the errors that a registry lists."""
     errors = _json_object(answer).get("errors")
     if not isinstance(errors, list):
         return set()

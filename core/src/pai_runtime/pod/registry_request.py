@@ -1,4 +1,4 @@
-"""One request to a registry, or to what issues its tokens: by the proxy, and with redirects followed.
+"""One request to a registry or its token service, through the proxy, with redirects followed.
 
 Plain HTTP is for registries on this machine only. A redirect takes no credentials to another server, and
 never leads from HTTPS to HTTP, nor from another machine to this one.
@@ -15,16 +15,16 @@ from pai_runtime.network.redirects import Received, followed
 from pai_runtime.network.url import is_this_machine, split_url
 
 MOST_BYTES: Final = 4 << 20
-"""Of an answer: so large can a manifest be by the distribution specification."""
+"""Maximum size of an answer, which is that of a manifest in the distribution specification."""
 
 
 def request(method: str, url: str, headers: Mapping[str, str], left: Callable[[], float]) -> Received:
-    """What is answered in the end, within the seconds that are left; raises `NoAnswer`."""
+    """Return the final answer to a request within the seconds `left`. Raises `NoAnswer`."""
     return followed(url, headers, lambda url, headers: _answer(method, url, headers, left), may_lead)
 
 
 def may_lead(source: str, target: str) -> bool:
-    """Whether what answers at the URL `source` may send us to `target`."""
+    """Return whether an answer from the URL `source` may redirect to `target`."""
     url = split_url(target)
     if url is None:
         return False

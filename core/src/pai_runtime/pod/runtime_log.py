@@ -1,4 +1,4 @@
-"""Printing the runtime's log of a task: what a sidecar does, so that a cluster's own tools show it.
+"""The sidecar that prints the runtime's log of a task, so that the cluster's own tools show it.
 
 It runs beside the task, as a user of its own, on the pod volume that it can only read. The task can write the
 files there, so they are read as such. It goes on until a signal ends it, which the kubelet sends once the
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from pai_runtime.pod.passed import PassedBarrier
 
 POLL = 0.5
-"""Seconds between two looks."""
+"""Seconds between two checks of the log."""
 MOST_TOLD = 50
-"""How often the variables are told while the task runs: each step may change them."""
+"""Maximum number of times that the variables are printed while the task runs."""
 
 KEPT = 40.0
 """Seconds for which the pod of a gang's task is there, unless all are known to have passed the barrier.
@@ -55,7 +55,7 @@ PORT_VARIABLE = "PAI_BARRIER_PORT"
 """The port (UDP) at which tasks tell each other so, where pods have networks of their own."""
 DECIDING_VARIABLE = "PAI_DECIDING_ENDS"
 SUCCESS, FAILURE = "success", "failure"
-"""Words in it: the job has ended as soon as this task has ended so."""
+"""Words in that variable: the job has ended as soon as this task has ended so."""
 
 MOST_LOOKS_AFTER_END = 10
 """Looks after which the end of the task is the end here too, without a signal.
@@ -65,16 +65,16 @@ task may end sooner than this has started.
 """
 
 _TO_THE_END = 0.8
-"""Seconds for what is left of the log when a signal comes; a task that still writes would take for ever."""
+"""Timeout in seconds for printing the rest of the log after a signal; the task may still be writing."""
 
 _CHUNK = 64 * 1024
 _CUT = b"[pai-runtime: some of the log is left out here: the task wrote more than could be printed]\n"
 _MOST_BYTES = 4 * 1024 * 1024
-"""Of ``variables.json`` and ``plan.json``; a kernel takes less of an environment."""
+"""Maximum size of ``variables.json`` and ``plan.json``; the kernel allows a smaller environment."""
 
 
 def print_runtime_log(environment: Mapping[str, str]) -> int:
-    """Do so; the exit status. Raises `BadDirectory`."""
+    """Print the runtime's log until a signal ends this; return the exit status. Raises `BadDirectory`."""
     # The first process of a container does not get those that it neither handles nor blocks.
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     started = time.monotonic()
@@ -110,7 +110,7 @@ def _keep_pod(passed: PassedBarrier | None, until: float) -> None:
 
 
 class _Printer:
-    """The log and the variables, as far as they have been printed."""
+    """A printer of the log and the variables, which remembers how far it has come."""
 
     def __init__(self, directories: Directories) -> None:
         self._runtime = directories.runtime
@@ -125,7 +125,7 @@ class _Printer:
         self._kept: object = None
 
     def pass_on(self) -> bool:
-        """Print some of what is new; whether there was anything."""
+        """Print some of what is new; return whether there was anything."""
         try:
             data = self._log.read(_CHUNK)
         except OSError as error:
@@ -140,7 +140,7 @@ class _Printer:
         return bool(data)
 
     def end(self, *, is_all: bool) -> None:
-        """Print what belongs at the end, with the last of the log, if not all of it has been printed."""
+        """Print what belongs at the end, with the last of the log unless `is_all` of it has been printed."""
         if self._is_line_begun:
             _print(b"\n")
         if not is_all:
@@ -150,7 +150,10 @@ class _Printer:
         self._tell()
 
     def task_has_ended(self) -> bool:
-        """Whether the task says so. If it is wrong, this is started again, and prints all of it again."""
+        """Return whether the task says that it has ended.
+
+        If it errs, this process is restarted and prints everything again.
+        """
         try:
             with Folder.at(self._runtime, follow=False) as folder:
                 return read_state(folder).get("phase") == "ended"
@@ -158,7 +161,7 @@ class _Printer:
             return False
 
     def is_looked_for(self, deciding: Collection[str]) -> bool:
-        """Whether others wait for this task, now that it has ended."""
+        """Return whether other tasks still look for this one after its end."""
         try:
             with Folder.at(self._runtime, follow=False) as folder:
                 plan = loads_untrusted(folder.read(PLAN, _MOST_BYTES))
@@ -170,7 +173,7 @@ class _Printer:
             return False  # it is none, or the task has made something else of it
 
     def _tell(self) -> None:
-        """Tell the variables if they have changed."""
+        """Print the variables if they have changed."""
         try:
             with Folder.at(self._runtime, follow=False) as folder:
                 status = folder.stat(VARIABLES)
@@ -185,7 +188,7 @@ class _Printer:
         _print(line)
 
     def _tell_kept(self) -> None:
-        """Tell that the task is held or lingers, once for each time, and that it is so no more."""
+        """Print that the task is held or lingers when that begins, and when it ends."""
         try:
             with Folder.at(self._runtime, follow=False) as folder:
                 state = read_state(folder)

@@ -1,4 +1,4 @@
-"""Being told to stop: the signal that ends init, and whatever runs for it at that moment."""
+"""Handling of stop signals during init, and of the processes that run for it at that moment."""
 
 import os
 import signal
@@ -9,7 +9,7 @@ from pai_runtime.supervisor.stop import on_stop_signals
 from pai_runtime.task.exit_codes import killed_by
 
 GRACE = 20.0
-"""Seconds that a process has to end after the signal. Kubernetes gives the whole pod 30, unless told so."""
+"""Seconds that a process has to end after the signal; Kubernetes' default for the whole pod is 30."""
 _LOOK_EVERY = 0.02
 
 
@@ -17,7 +17,7 @@ _told: list[int] = []
 
 
 class Stopped(KeyboardInterrupt):
-    """Init was told to stop by the signal `number`. Not an `Exception`, which other code might handle."""
+    """The exception for the stop signal `number`; not an `Exception`, which other code might handle."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -25,20 +25,19 @@ class Stopped(KeyboardInterrupt):
 
     @property
     def code(self) -> int:
-        """The exit code that says so."""
+        """The exit code for the signal."""
         return killed_by(self.number)
 
 
 def raise_stopped() -> None:
-    """Have the signals raise `Stopped`: as the first process of a container, we would not notice them."""
+    """Make stop signals raise `Stopped`; as PID 1 of a container, init would ignore them by default."""
     on_stop_signals(_stop)
 
 
 def check_stopped() -> None:
-    """Raise `Stopped` if a signal has come, whatever has become of the one that was raised then.
+    """Raise `Stopped` if a stop signal has come, whatever happened to the one raised then.
 
-    It may have come in the middle of an import, which makes an ImportError of it, or into code that handles
-    everything.
+    It may have come during an import, which turns it into an ImportError, or in code that handles everything.
     """
     if _told:
         raise Stopped(_told[0])
@@ -55,7 +54,7 @@ def _leave(number: int, _frame: FrameType | None) -> None:
 
 
 def end(pid: int, number: int, *, group: bool) -> None:
-    """Pass a signal on to a child, or all of its process group, and kill it if it does not end in time."""
+    """Forward a signal to a child, or to its process group, and kill it if it does not end in time."""
     kill = os.killpg if group else os.kill
     kill(pid, number)
     until = time.monotonic() + GRACE
@@ -66,5 +65,5 @@ def end(pid: int, number: int, *, group: bool) -> None:
 
 
 def has_ended(pid: int) -> bool:
-    """Whether a child has ended; it is not reaped, so that its id remains its own."""
+    """Return whether a child has ended, without reaping it, so that its id stays reserved."""
     return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None

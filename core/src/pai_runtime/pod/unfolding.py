@@ -1,4 +1,4 @@
-"""Configuration in a variable of a Pod, whose YAML style ``>-`` has folded the lines.
+"""Configuration in a variable of a Pod whose lines YAML's style ``>-`` has folded.
 
 As in ``commands: ["ls"] runtimePlugin: - plugin: ssh``: lines that were not indented are one line, and those
 that were are still there. OpenPAI's own example of a Pod has it so.
@@ -16,11 +16,11 @@ _FIRST_IN_ITEM = "name|command|plugin|parameters|failurePolicy|taskroles"
 _QUOTED = r"""(?<![^\s\[{,])(?P<quoted>"(?:\\.|[^"\\])*"|'[^']*')"""
 _FOLD = rf"(?<=\S)[ ]+(?=(?:{_KEYS}):(?:\s|$)|-[ ]+(?:{_FIRST_IN_ITEM}):(?:\s|$))"
 _FOLDS = re.compile(f"{_QUOTED}|{_FOLD}", re.DOTALL), re.compile(_FOLD)
-"""Where a line ended: not in what looks like text in quotes, or else, where that is none, anywhere."""
+"""Patterns of folded line breaks: outside quoted text, or anywhere if that does not parse."""
 
 
 def parse_unfolded(text: str, name: str) -> Value:
-    """The document in a text; raises `InvalidInput` for one that is none, unfolded or not.
+    """Parse a document, as it is or unfolded. Raises `InvalidInput` if neither is valid.
 
     `name` is that of the text in messages.
     """

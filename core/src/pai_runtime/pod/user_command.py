@@ -1,4 +1,4 @@
-"""The user's command as the platform gives it to the init container, in ``USER_CMD``.
+"""The user's command in ``USER_CMD``, as the platform gives it to the init container.
 
 It is the script of the role, with deployment and parameters already in it; secrets are still references, and
 so is what refers to nothing.
@@ -14,7 +14,7 @@ VARIABLE = "USER_CMD"
 
 
 def user_command(script: str, job: Job, role: str, problems: Problems) -> Command:
-    """The command of a role, with a placeholder for each secret; raises `InvalidInput`."""
+    """Return the command of a role, with a placeholder for each secret. Raises `InvalidInput`."""
     try:
         script.encode()
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""The pod volume: removing what an earlier execution has left there, and letting the task's user use it.
+"""The pod volume: removal of an earlier execution's files, and permissions for the task's user.
 
 Nothing is followed: whatever ran in the pod before may have left links.
 """
@@ -19,21 +19,21 @@ _READ_WRITE, _EXECUTE = 0o666, 0o111
 
 
 def remove_leftovers(folder: Folder, kept: Collection[str] = ()) -> None:
-    """Empty a directory, but for what is `kept`, and mounts, with what is above them; raises OSError."""
+    """Empty a directory, except for what is `kept`, mounts, and their parents. Raises OSError."""
     _empty(folder, [*(Path(name).parts for name in kept), *_mounts_below(folder)])
 
 
 def keep_from_others(folder: Folder) -> None:
-    """Let nobody but the owners, if we are that of the directory, rename or remove what is in it."""
+    """Set the sticky bit of a directory of ours, so that only owners can rename or remove its entries."""
     status = os.fstat(folder.fd)
     if status.st_uid == os.geteuid() and status.st_mode & stat.S_IWOTH:
         Path(folder.descriptor).chmod(stat.S_IMODE(status.st_mode) | stat.S_ISVTX)
 
 
 def open_to_all(folder: Folder, levels: int = MOST_LEVELS) -> None:
-    """Let every user read, write and enter what is in a directory, and it; raises OSError.
+    """Allow every user to read, write and enter a directory and its content. Raises OSError.
 
-    What belongs to somebody else remains as it is, and so does a file with other hard links.
+    Files of other owners stay unchanged, and so do files with other hard links.
     """
     _allow(folder.descriptor, 0o777)
     for name in _names(folder) if levels else ():
@@ -76,7 +76,7 @@ def _empty(folder: Folder, kept: list[_Path]) -> None:
 
 
 def _mounts_below(folder: Folder) -> list[_Path]:
-    """Where anything is mounted, as paths below the directory."""
+    """Return the mount points below a directory, as relative paths."""
     own = Path(folder.descriptor).readlink()
     found = []
     for line in Path("/proc/self/mountinfo").read_bytes().splitlines():

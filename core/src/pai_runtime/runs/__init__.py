@@ -1,1 +1,1 @@
-"""What a run is on disk, whichever engine ran it."""
+"""A run as it is kept on disk and read, whichever engine ran it."""

@@ -18,14 +18,14 @@ from pai_runtime.task.vocabulary import FailedOutcome
 
 @dataclass(frozen=True)
 class Decision:
-    """The job's exit code, and the task that failed it, if one did."""
+    """The decision about a job: its exit code, and the task that failed it, if one did."""
 
     code: int
     failed_task: tuple[str, int] | None = None
 
 
 def roles_of(roles: Mapping[str, TaskRole], tasks: Iterable[tuple[str, int]]) -> dict[str, TaskRole]:
-    """The roles as if only these tasks were there: then no policy waits for more than there are."""
+    """Return the roles reduced to these tasks, so that no completion policy waits for others."""
     counts = Counter(role for role, _ in tasks)
     return {name: _reduced(roles[name], count) for name, count in counts.items()}
 
@@ -38,7 +38,10 @@ def _reduced(role: TaskRole, count: int) -> TaskRole:
 
 
 def decision(roles: Mapping[str, TaskRole], ended: Mapping[tuple[str, int], int]) -> Decision | None:
-    """What the tasks that have ended decide; None: nothing yet. `ended` has their codes, first end first."""
+    """Return what the tasks that have ended decide about the job; None if nothing yet.
+
+    `ended` maps tasks to exit codes, in the order in which they ended.
+    """
     failed = dict.fromkeys(roles, 0)
     succeeded = dict.fromkeys(roles, 0)
     for (name, index), code in ended.items():

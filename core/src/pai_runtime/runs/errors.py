@@ -2,13 +2,13 @@
 
 
 class CannotRun(Exception):
-    """The job cannot be run here; nothing has been started."""
+    """The exception for a job that cannot be run here; nothing has been started."""
 
 
 class MayBeLeft(CannotRun):
-    """The job cannot be run, and part of it may be left: the text says what, and how to remove it.
+    """The exception for a job that cannot be run, and of which something may be left.
 
-    `interrupted`: because somebody has stopped it meanwhile.
+    The text says what is left and how to remove it. `interrupted` is true if somebody stopped the start.
     """
 
     def __init__(self, message: str, *, interrupted: bool) -> None:
@@ -25,8 +25,8 @@ class CannotEnter(Exception):
 
 
 class CannotRemove(Exception):
-    """Why the run stays, or what of it does."""
+    """The exception for a run that is not removed, or only in part; the text says why."""
 
 
 class ClusterError(Exception):
-    """A cluster cannot be asked, or refuses; the message says whose fault it is and what to do."""
+    """The exception for a cluster that cannot be reached or refuses; the text says why and what to do."""

@@ -1,4 +1,4 @@
-"""The events of a run as a whole: ``events.jsonl`` in its directory; each task has its own file.
+"""The events of a run as a whole, in ``events.jsonl`` in its directory; each task has its own file.
 
 ``events.schema.json`` says what is in them. Of what a task wrote or was told there is nothing in them.
 """
@@ -9,27 +9,27 @@ from pai_runtime.task.folder import Folder
 
 
 class RunEvents:
-    """Appends to the events of a run; what cannot be written is lost, and hurts nothing."""
+    """A writer of the events of a run; write errors are ignored."""
 
     def __init__(self, folder: Folder) -> None:
         self._file = EventFile(folder)
 
     def task_restarted(self, task: str, number: int, code: int) -> None:
-        """A task that failed with `code` is retried, for the `number`-th time in this attempt of the job."""
+        """Record the `number`-th retry of a task, which failed with `code`, in this attempt of the job."""
         self._file.add("taskRestarted", task=task, number=number, exitCode=code)
 
     def job_restarted(self, number: int, failed_task: str, code: int) -> None:
-        """The job, which `failed_task` failed with `code`, is retried; `number` counts its retries."""
+        """Record the `number`-th retry of the job, which `failed_task` has failed with `code`."""
         self._file.add("jobRestarted", number=number, failedTask=failed_task, exitCode=code)
 
     def not_retried(self, task: str, code: int) -> None:
-        """A task failed with `code`; neither it nor the job is retried, because that failure is permanent."""
+        """Record that a task's failure with `code` is permanent, so neither it nor the job is retried."""
         self._file.add("notRetried", task=task, exitCode=code)
 
     def decided(self, code: int, failed_task: str | None) -> None:
-        """The tasks that have ended decide the job. `failed_task`: by whose end it has failed."""
+        """Record the job's exit code once it is decided, and the task that failed it, if one did."""
         self._file.add("decided", exitCode=code, failedTask=failed_task)
 
     def ended(self, run: Run, signal: int | None) -> None:
-        """All tasks have ended. `signal`: that by which the run was told to stop."""
+        """Record that all tasks have ended; `signal` is the one that stopped the run, if one did."""
         self._file.add("ended", outcome=run.outcome, failedTask=run.failed_task, signal=signal)

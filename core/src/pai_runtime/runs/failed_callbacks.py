@@ -1,4 +1,4 @@
-"""Callbacks of a task that failed after its command, from its exit record, which is untrusted."""
+"""The callbacks of a task that failed after its command, from its exit record, which is untrusted."""
 
 from collections.abc import Mapping
 from typing import Any, get_args
@@ -9,7 +9,7 @@ from pai_runtime.task.vocabulary import CutShort, Event
 
 @record(frozen=True)
 class FailedCallback:
-    """The callback of a use for an event; `source` is where the use is in the job file."""
+    """A failed callback: its event, and its use with the use's position in the job file."""
 
     event: Event
     use: str
@@ -19,13 +19,13 @@ class FailedCallback:
 
 
 def count_failed_callbacks(record: Mapping[str, Any]) -> int:
-    """How many have failed."""
+    """Return how many callbacks have failed, by an exit record; 0 if it is invalid."""
     count = record.get("callbackFailureCount")
     return count if type(count) is int and count > 0 else 0
 
 
 def failed_callbacks(record: Mapping[str, Any]) -> tuple[FailedCallback, ...]:
-    """Those that have failed, in order, as far as the record had room for them."""
+    """Return the failed callbacks in an exit record, in order, as far as it had room for them."""
     found = record.get("callbackFailures")
     try:
         return tuple(map(_callback, found)) if isinstance(found, list) else ()

@@ -1,4 +1,4 @@
-"""Reading a log while it is written and rotated by ``supervisor.log_file.LogFile``."""
+"""A reader of a log while ``supervisor.log_file.LogFile`` writes and rotates it."""
 
 import contextlib
 import errno
@@ -10,19 +10,19 @@ from pai_runtime.task.folder import Folder
 from pai_runtime.task.launch import Rotation
 
 _MOST_OF_FILE = 2 * Rotation().size
-"""Bytes that are read of one file: logs are rotated sooner, so one with more is somebody else's work."""
+"""Maximum bytes read from one file: logs are rotated sooner, so a larger one is somebody else's."""
 
 _MOST_FILES = 100
-"""Of one log. A task can make more, or empty ones faster than they are looked at: that would never end."""
+"""Maximum number of files of one log. A task can create empty ones faster than they can be read."""
 
 
 class LogFollower:
-    """The new part of a log since the last call, starting with the oldest file that is kept.
+    """A reader that returns what is new in a log, starting with the oldest file that is kept.
 
-    It keeps the file that it has come to open, and reads that to its end also when it has been renamed or
-    removed. What is rotated away before it comes to it is lost. A file that has become shorter is read anew.
-    Holes, which logs do not have, are passed over.
-    The file `times` of the same folder, if the log has one, has its times.
+    It keeps the current file open, and reads it to its end even after it was renamed or removed. What is
+    rotated away before it is reached is lost. A file that has become shorter is read again from its start.
+    Holes, which logs do not have, are skipped. `times`, if the log has one, is the file in the same folder
+    with its times.
     """
 
     def __init__(self, run: Path, name: str, times: str | None = None) -> None:
@@ -37,9 +37,9 @@ class LogFollower:
         self._times = LogTimes(None)
 
     def read(self, most: int) -> bytes:
-        """The next bytes, at most so many; none if nothing has come, or there is no log yet.
+        """Return the next bytes, at most `most`; empty if there is nothing new, or no log yet.
 
-        Raises `OSError` if there is something that cannot be read.
+        Raises `OSError` if something cannot be read.
         """
         data, passed = b"", 0
         while len(data) < most and passed < _MOST_FILES:
@@ -51,7 +51,7 @@ class LogFollower:
         return data
 
     def read_timed(self, most: int) -> list[Piece]:
-        """As `read`, in pieces that were written at different times."""
+        """Return the next bytes as `read` does, split into pieces by the time at which they were written."""
         self._is_timed = True
         for _ in range(_MOST_FILES):
             if data := self._read_here(most):
@@ -61,7 +61,7 @@ class LogFollower:
         return []
 
     def size(self) -> int:
-        """How many bytes are kept of it now."""
+        """Return the number of bytes in the log's files."""
         sizes = []
         with contextlib.suppress(OSError), self._folder() as folder:
             for file in folder.names():
@@ -71,7 +71,7 @@ class LogFollower:
         return sum(sizes)
 
     def tail(self, most: int) -> bytes:
-        """The last bytes of its live file; none if there is none."""
+        """Return the last `most` bytes of the live file; empty if there is none."""
         try:
             with self._folder() as folder, os.fdopen(folder.open(self._name), "rb") as file:
                 file.seek(max(0, os.fstat(file.fileno()).st_size - most))
@@ -80,11 +80,11 @@ class LogFollower:
             return b""
 
     def is_at_end(self) -> bool:
-        """Always: what a task has written is in its files when it has ended."""
+        """Return True: once a task has ended, all its output is in its files."""
         return True
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the open files."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
@@ -100,7 +100,7 @@ class LogFollower:
         return data
 
     def _go_on(self) -> bool:
-        """At the end of a file: whether there is more to read, in it or in the one that follows."""
+        """Return whether there is more to read, in the current file or, after opening it, in the next one."""
         try:
             folder = self._folder()
         except OSError as error:
@@ -126,7 +126,7 @@ class LogFollower:
         return following is not None and self._open(folder, *following)
 
     def _open(self, folder: Folder, number: int, expected: os.stat_result) -> bool:
-        """Open the next file; not if it has been renamed since it was found, for then it is found again."""
+        """Open the next file; return False if it was renamed meanwhile, and has to be found again."""
         try:
             fd = folder.open(self._numbered(number))
         except FileNotFoundError:
@@ -146,7 +146,7 @@ class LogFollower:
         return True
 
     def _open_times(self, folder: Folder, number: int) -> LogTimes:
-        """The times of the file of this number."""
+        """Open the times of the file with this number."""
         # While there is no live file, a rotation has renamed the log, and maybe not yet its times.
         if not self._is_timed or self._times_name is None or not folder.exists(self._name):
             return LogTimes(None)
@@ -156,7 +156,7 @@ class LogFollower:
             return LogTimes(None)
 
     def _following(self, folder: Folder) -> tuple[int, os.stat_result] | None:
-        """The file after the one that is open; if that one is not kept any more, the oldest one."""
+        """Return number and status of the file after the open one; of the oldest file if that one is gone."""
         # From the youngest on, so that a rotation meanwhile shows a file twice, and hides none.
         following = None
         open_now = os.fstat(self._fd) if self._fd is not None else None
@@ -183,12 +183,12 @@ class LogFollower:
 
 
 def _numbered(name: str, number: int) -> str:
-    """The live file, and those before it, the youngest first."""
+    """Return the name of a log's file: the live one for 0, then the rotated ones, newest first."""
     return f"{name}.{number}" if number else name
 
 
 def _unchanged(found: os.stat_result, passed: os.stat_result) -> bool:
-    """Whether it is that very file; the inode alone may have been given to a new one by now."""
+    """Return whether this is the same, unchanged file; its inode alone might have been reused."""
     return os.path.samestat(found, passed) and (found.st_size, found.st_mtime_ns) == (
         passed.st_size,
         passed.st_mtime_ns,
@@ -196,7 +196,7 @@ def _unchanged(found: os.stat_result, passed: os.stat_result) -> bool:
 
 
 def _next_data(fd: int, offset: int) -> tuple[int, int]:
-    """Where the file goes on, if a hole begins here, and where the next one does, or it ends."""
+    """Return the offsets at which the next data begins, from `offset` on, and at which it ends."""
     size = os.fstat(fd).st_size  # before: what is written meanwhile is no hole
     try:
         begin = os.lseek(fd, offset, os.SEEK_DATA)

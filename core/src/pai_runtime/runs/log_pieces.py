@@ -1,4 +1,4 @@
-"""A log in pieces that have a time, from where it is to be shown."""
+"""The part of a log that is to be shown, in pieces with their times."""
 
 import calendar
 import time
@@ -11,18 +11,18 @@ from pai_runtime.runs.reader import LogName, LogReader
 from pai_runtime.task.runtime_log import date_of
 
 MOST_OF_TAIL = 64 * 1024 * 1024
-"""Bytes of memory for the last lines of a log: a task may write a line without end."""
+"""Maximum memory in bytes for the last lines of a log: a task may write an endless line."""
 
 _BYTES_AT_ONCE = 65536
 _OF_A_PIECE = 128
-"""Bytes of memory that a piece takes beside its text."""
+"""Memory in bytes that a piece takes beside its text."""
 
 
 class LogPieces:
-    """The pieces of a log that are new since the last call; those that were written before `since` are not.
+    """The pieces of a log that are new since the last call, without those written before `since`.
 
-    What has no known time is always among them; unless the log `is_timed`, that is all of it. `is_tail_cut`:
-    of the lines that `skip_to_tail` was to leave, the beginning is missing.
+    Pieces without a known time are always included; unless the log `is_timed`, those are all. `is_tail_cut`
+    is true if the lines that `skip_to_tail` kept lack their beginning.
     """
 
     is_tail_cut = False
@@ -36,7 +36,7 @@ class LogPieces:
         self._moment: float | None = None
 
     def next(self) -> Piece | None:
-        """The next piece; None: nothing has come. Raises OSError."""
+        """Return the next piece; None if there is nothing new. Raises OSError."""
         while not self._ready:
             new = self._read()
             if not new:
@@ -45,9 +45,9 @@ class LogPieces:
         return self._ready.popleft()
 
     def skip_to_tail(self, lines: int, most: int) -> int:
-        """Leave out all but the last lines of the next `most` bytes; how many bytes these lines have.
+        """Skip all but the last `lines` lines of the next `most` bytes; return the size of what is kept.
 
-        Of lines that take more memory than `MOST_OF_TAIL` only the end is left.
+        If they take more memory than `MOST_OF_TAIL`, only their end is kept.
         """
         kept: deque[Piece] = deque()
         breaks = memory = 0
@@ -81,7 +81,7 @@ class LogPieces:
         return [self._dated(line) for line in data.splitlines(keepends=True)]
 
     def _dated(self, line: bytes) -> Piece:
-        """A line of ``runtime.log``, or a part of one, which has the time of the line."""
+        """Return a line of ``runtime.log``, or a part of one, with the time of the line."""
         self._moment = _seconds(date_of(line)) or self._moment
         return self._moment, line
 

@@ -1,20 +1,20 @@
-"""Reading the times of a log, which are untrusted and may be read while they are written."""
+"""A reader of the times of a log, which are untrusted and may be written meanwhile."""
 
 import os
 
 from pai_runtime.task.log_times import RECORD_BYTES, read_record
 
 _MOST_RECORDS = 1 << 25
-"""Twice as many as a log has by default."""
+"""Maximum number of records, twice as many as a log has by default."""
 
 _RECORDS_AT_ONCE = 4096
 
 Piece = tuple[float | None, bytes]
-"""Bytes of a log, and when they were written (seconds since 1970); None: that is not known."""
+"""Bytes of a log after the time at which they were written (seconds since 1970; None: unknown)."""
 
 
 class LogTimes:
-    """The times of one file of a log, which is read from its beginning on. `fd`: there are none without."""
+    """A reader of the times of one file of a log, from its beginning; with `fd` None it has no times."""
 
     def __init__(self, fd: int | None) -> None:
         self._fd = fd
@@ -23,7 +23,7 @@ class LogTimes:
         self._moment: float | None = None
 
     def split(self, offset: int, data: bytes) -> list[Piece]:
-        """What stands at an offset of the log, in pieces that were written at different times."""
+        """Split the bytes at an offset of the log by the times at which they were written."""
         pieces: list[Piece] = []
         done = 0
         while (record := self._next()) and record[0] < offset + len(data):
@@ -37,7 +37,7 @@ class LogTimes:
         return pieces
 
     def close(self) -> None:
-        """Nothing more is asked for."""
+        """Close the file."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None

@@ -1,4 +1,4 @@
-"""What people call a run: the path of its directory, its name in ``.pai-runs``, or ``latest``."""
+"""Names of runs: the path of a directory, a name in ``.pai-runs``, or ``latest``."""
 
 import os
 import re
@@ -8,25 +8,26 @@ from pai_runtime.runs.state import RUN, Run, read_run
 from pai_runtime.task.layout import PLAN
 
 RUNS = Path(".pai-runs")
-"""Where the directories of runs are, unless people say something else."""
+"""The default directory of the directories of runs."""
 
 LOCK = "run.lock"
-"""In the directory of a run: what its engine has locked while it lives."""
+"""The file in the directory of a run that its engine keeps locked while it lives."""
 
 LATEST = "latest"
 
 _NEAR = 3
-"""Names that are suggested at most."""
+"""Maximum number of names that are suggested."""
 
 
 class NoSuchRun(Exception):
-    """No run is called so, or several are."""
+    """The exception for a name that means no run, or several."""
 
 
 def named_run(name: str) -> Path:
-    """The directory that is meant, be it one of a run or not; raises `NoSuchRun`.
+    """Return the directory that a name means, whether a run is in it or not.
 
-    What has a slash in it is a path. Without one, the runs in ``.pai-runs`` are looked through first.
+    Raises `NoSuchRun` if there is none. A name with a slash is a path. Others are looked up in ``.pai-runs``
+    first.
     """
     path = Path(name)
     if "/" in name or path.name in ("", ".."):
@@ -43,14 +44,14 @@ def named_run(name: str) -> Path:
 
 
 def run_folders() -> list[Path]:
-    """What is in ``.pai-runs``, be it a run or not."""
+    """List the directories in ``.pai-runs``, whether runs are in them or not."""
     return [path for path in RUNS.iterdir() if path.is_dir()] if RUNS.is_dir() else []
 
 
 def has_traces(folder: Path) -> bool:
-    """Whether a run was begun in a directory, as far as can be seen, be its ``run.json`` there or not.
+    """Return whether a run was begun in a directory, even if its ``run.json`` is missing.
 
-    Plans of tasks are in it or, in ``.pai-runs``, nothing but a lock: it was killed before it knew its tasks.
+    Its traces are plans of tasks or, in ``.pai-runs``, only a lock: it was killed before it knew its tasks.
     """
     try:
         is_empty = all(path.name == LOCK for path in folder.iterdir())
@@ -60,12 +61,12 @@ def has_traces(folder: Path) -> bool:
 
 
 def is_among_runs(folder: Path) -> bool:
-    """Whether a directory is where the runs of one's own are made."""
+    """Return whether a directory is in a ``.pai-runs``, where names for runs are chosen for the user."""
     return folder.resolve().parent.name == RUNS.name
 
 
 def newest_run() -> Path | None:
-    """The run in ``.pai-runs`` that was started last."""
+    """Return the directory of the run in ``.pai-runs`` that was started last; None if there is none."""
     runs = [(folder, read_run(folder)) for folder in run_folders()]
     started = [(run.started, _number(folder.name), folder) for folder, run in runs if isinstance(run, Run)]
     return max(started)[-1] if started else None
@@ -83,7 +84,7 @@ def _near(name: str) -> str:
 
 
 def _number(name: str) -> int:
-    """Of the runs of one job that were started in the same second, the newest has the highest."""
+    """Return the number at the end of a run's name; it is highest for the newest of the same second."""
     number = re.search(r"-([0-9]{1,18})\Z", name)
     return int(number[1]) if number else 0
 

@@ -1,4 +1,4 @@
-"""What a task is doing, from its ``state.json``, which is untrusted and may be read while it is written."""
+"""The progress of a task, from its ``state.json``, which is untrusted and may be written meanwhile."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,11 +13,11 @@ _FAR_FUTURE = 1e11
 
 @dataclass(frozen=True)
 class Progress:
-    """``state.json``: what a task is doing, of which use, since when (seconds since 1970).
+    """The content of ``state.json``: the phase of a task, its use, and since when (seconds since 1970).
 
-    `stopping` is the signal by which that was told to end at that time; None: it was not.
-    A task that is held for debugging, or lingers for its services, does so until the time `held_until`, or
-    until the file `release` exists. `addresses` are those of its services that are ready, by their names.
+    `stopping` is the signal by which the phase was told to end at that time; None if it was not. A task that
+    is held for debugging, or lingers for its services, does so until the time `held_until`, or until the file
+    `release` exists. `addresses` are those of the services that are ready, by name.
     """
 
     phase: StatePhase
@@ -30,12 +30,12 @@ class Progress:
 
 
 def read_progress(task: Folder) -> Progress | None:
-    """What a task is doing, or did last; None if not known."""
+    """Read what a task is doing, or did last; None if unknown."""
     return progress_of(read_state(task))
 
 
 def progress_of(state: Mapping[str, Any]) -> Progress | None:
-    """What a ``state.json`` says; None if that is nothing."""
+    """Parse the content of a ``state.json``; None if it is invalid."""
     try:
         if state["phase"] not in get_args(StatePhase):
             return None

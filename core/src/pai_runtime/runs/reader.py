@@ -1,4 +1,4 @@
-"""The interface by which ``ps``, ``logs`` and the like read a run of any engine, and act on it."""
+"""The interface by which commands read a run of any engine, and act on it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol
@@ -9,89 +9,101 @@ from pai_runtime.runs.state import Run, RunTask, Unreadable
 from pai_runtime.task.record import record
 
 LogName = Literal["user", "runtime"]
-"""What the command of a task wrote, and what the runtime and its callbacks did."""
+"""The output of a task's command, or the log of the runtime and its callbacks."""
 
 Activity = Mapping[str, Progress | None]
-"""What each task is doing, by its name; None: it is not running, or that is not known."""
+"""The progress of each task by name; None if it is not running, or unknown."""
 
 
 @record(frozen=True)
 class TaskVariables:
-    """What is known of a task's ``variables.json``; `missing`: what is not, and why; empty if it is all."""
+    """The known content of a task's ``variables.json``.
+
+    `missing` says what is not known, and why; it is empty if nothing is missing.
+    """
 
     known: Mapping[str, Any]
     missing: str = ""
 
 
 class LogReader(Protocol):
-    """One log of one task, over its rotations. `name` is what messages call it, such as its path.
+    """A reader of one log of a task, across its rotated files; `name` is how messages refer to it.
 
-    What reads it may raise OSError: with ``EAGAIN`` it goes on once the log can be read again, and with
-    ``ENODATA`` some of the log is gone for good, and what is left of it has been read.
+    Reading may raise OSError: with ``EAGAIN``, reading can continue once the log is readable again; with
+    ``ENODATA``, some of the log is lost for good, and the rest has been read.
     """
 
     name: str
 
     def read(self, most: int) -> bytes:
-        """The next bytes, at most so many; none if nothing has come."""
+        """Return the next bytes, at most `most`; empty if there is nothing new."""
 
     def read_timed(self, most: int) -> Sequence[Piece]:
-        """As `read`, in pieces that were written at different times."""
+        """Return the next bytes as `read` does, split into pieces by the time at which they were written."""
 
     def size(self) -> int:
-        """How many bytes are kept of it now."""
+        """Return the number of bytes that are kept of the log."""
 
     def tail(self, most: int) -> bytes:
-        """The last bytes, at most so many; none if there is no log. `read` goes on where it was."""
+        """Return the last bytes, at most `most`; empty if there is no log.
+
+        It does not move the position of `read`.
+        """
 
     def is_at_end(self) -> bool:
-        """Whether all has been read that comes of a task which has ended."""
+        """Return whether everything has been read that will come of a task that has ended."""
 
     def close(self) -> None:
-        """Nothing more will be read."""
+        """Close the log; it must not be read afterwards."""
 
 
 class RunReader(Protocol):
-    """A run, as its engine knows it now.
+    """A run as its engine knows it now.
 
-    `named` is what commands call it: the path of its directory, or its name on a cluster. `options` are the
-    further words of a command line that names it, such as ``--on`` and the name of the cluster's profile;
-    none for a run of this machine. What has to ask a cluster raises `ClusterError` if it cannot.
+    `named` is how commands refer to it: the path of its directory, or its name on a cluster. `options` are
+    the further words of a command line that names it, such as ``--on`` and the cluster's profile; empty for a
+    run on this machine. Methods that have to ask a cluster raise `ClusterError` if it cannot be asked.
     """
 
     named: str
     options: tuple[str, ...]
 
     def run(self) -> Run | Unreadable:
-        """The run with all its tasks."""
+        """Return the run with all its tasks."""
 
     def progress(self, task: RunTask) -> Progress | None:
-        """What a task is doing, or did last; None: that is not known."""
+        """Return what a task is doing, or did last; None if unknown."""
 
     def exit_record(self, task: RunTask) -> Mapping[str, Any]:
-        """Its exit record; empty if there is none that can be read."""
+        """Return the exit record of a task; empty if there is none, or it is unreadable."""
 
     def log(self, task: RunTask, log: LogName, attempt: int | None = None) -> LogReader:
-        """One of its logs, be there one yet or not, from the oldest byte that is kept.
+        """Open a log of a task at the oldest byte that is kept, whether it exists yet or not.
 
-        `attempt`: as an earlier attempt left it, counted from 0; None: that of the last one.
+        `attempt` selects the log of an earlier attempt, counted from 0; None is the last attempt.
         """
 
     def variables(self, task: RunTask) -> TaskVariables:
-        """The content of its ``variables.json``; raises OSError, or ValueError if it is not understood."""
+        """Return the content of a task's ``variables.json``.
+
+        Raises OSError, or ValueError if it is invalid.
+        """
 
     def cancel(self) -> str:
-        """Have the run cancelled; raises OSError if that cannot be.
+        """Cancel the run. Raises OSError if that fails.
 
-        What people can do beside waiting for its end, such as ``run this again to kill all tasks now``; empty
-        if that is nothing.
+        Returns what people can do besides waiting for its end, such as ``run this again to kill all tasks
+        now``, or an empty string.
         """
 
     def remove(self) -> None:
-        """Remove a run that is over, with all that is kept of it anywhere; raises `CannotRemove`."""
+        """Remove a run that is over, with all that is kept of it anywhere.
+
+        Raises `CannotRemove` if that fails.
+        """
 
     def exec(self, task: RunTask, argv: Sequence[str]) -> int:
-        """Run a program in a task that runs or is held; its exit status. Raises `CannotEnter`.
+        """Run a program in a task that runs or is held, and return its exit status. Raises `CannotEnter`.
 
         It has the task's files, variables and working directory, and our standard streams; without `argv` it
         is a shell. It ends with the task at the latest.
@@ -99,7 +111,7 @@ class RunReader(Protocol):
 
 
 def activity(reader: RunReader, run: Run) -> Activity:
-    """What every task of a run is doing."""
+    """Return the progress of every task of a run, by name."""
     return {
         task.name: reader.progress(task) if task.state == "running" and not run.lost else None
         for task in run.tasks

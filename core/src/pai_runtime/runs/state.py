@@ -21,7 +21,7 @@ RunOutcome = Literal["succeeded", "failed", "cancelled"]
 RunState = Literal["running", "lost", RunOutcome]
 
 RUN = "run.json"
-"""In the folder of a run: what this module reads and writes."""
+"""The file in the directory of a run that this module reads and writes."""
 
 VERSION = 1
 
@@ -30,19 +30,19 @@ LOCAL = "local"
 
 _MOST_RUN_BYTES = 64 * 1024 * 1024
 _MOST_RUN_CONTAINERS = 500_000
-"""Objects and lists: one for each task, of which so many bytes hold fewer."""
+"""Maximum number of objects and lists: more than the tasks for which so many bytes have room."""
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
 @dataclass(frozen=True)
 class RunTask:
-    """A task as ``run.json`` has it. Times in seconds since 1970; None: not yet.
+    """A task in ``run.json``; times are in seconds since 1970, None before they are known.
 
-    `stopped`: ended because the job was decided or cancelled. `retries`: how often it was restarted.
-    `failed_callbacks`: how many of its last attempt failed after the command.
-    `not_retried`: it, or the job because of it, could have been once more, but its failure is permanent.
-    `node`: the machine of a cluster that it is on; `note`: what the cluster says of it, such as why it does
-    not start. Neither is in ``run.json``.
+    `stopped` as its state means that it ended because the job was decided or cancelled. `retries` counts its
+    restarts, `failed_callbacks` the callbacks of the last attempt that failed after the command.
+    `not_retried` means that it, or the job because of it, had retries left, but its failure is permanent.
+    `node` is the cluster's machine that it is on, `note` what the cluster says of it, such as why it does not
+    start; neither is in ``run.json``.
     """
 
     role: str
@@ -59,22 +59,22 @@ class RunTask:
 
     @property
     def name(self) -> str:
-        """As people write it: ``worker/0``."""
+        """The name as people write it: ``worker/0``."""
         return f"{self.role}/{self.index}"
 
     @property
     def over(self) -> bool:
-        """Whether it has ended."""
+        """Whether the task has ended."""
         return self.state not in ("waiting", "running")
 
 
 @dataclass(frozen=True)
 class Run:
-    """``run.json``: a run of a job, with every task of it, and the name of the engine that has it.
+    """A run of a job, as in ``run.json``: all its tasks, and the name of its engine.
 
-    `file` is the job file, `retries` how often all of it was restarted. What is not in the file: `stopping`,
-    it was told to end and has not yet; `queued`, a cluster lets it wait, or has put it back; `lost`, nobody
-    goes on with it; `user`, who has submitted it to a cluster; `note`, what the cluster says of its failure.
+    `file` is the job file, `retries` how often the whole job was restarted. Not in the file are: `stopping`,
+    it was told to end and has not yet; `queued`, a cluster makes it wait, or has put it back; `lost`, its
+    engine is gone; `user`, who submitted it to a cluster; `note`, what the cluster says of its failure.
     """
 
     job: str
@@ -94,27 +94,27 @@ class Run:
 
     @property
     def state(self) -> RunState:
-        """How it is, in a word."""
+        """The state in one word."""
         return "lost" if self.lost else self.outcome or "running"
 
     @property
     def word(self) -> str:
-        """As people are shown it: its state, or what it is about to do, or waits for."""
+        """The state as it is shown to people, including that it is stopping or queued."""
         if self.over:
             return self.state
         return "stopping" if self.stopping else "queued" if self.queued else self.state
 
     @property
     def over(self) -> bool:
-        """Whether nothing more happens in it."""
+        """Whether the run has ended or is lost."""
         return self.lost or self.ended is not None
 
     def state_of(self, task: RunTask) -> TaskStatus | Literal["lost"]:
-        """How a task of it is. Nothing is known of one that was left alone."""
+        """Return the state of a task; ``lost`` if it had not ended when the run was lost."""
         return "lost" if self.lost and not task.over else task.state
 
     def to_json(self) -> dict[str, Any]:
-        """The content of ``run.json``."""
+        """Return the content of ``run.json``."""
         document: dict[str, Any] = {
             "runVersion": VERSION,
             "job": self.job,
@@ -132,7 +132,7 @@ class Run:
 
     @staticmethod
     def from_json(document: Any) -> "Run":
-        """From the content of ``run.json``; raises `ValueError` where it is not as its schema says."""
+        """Parse the content of ``run.json``. Raises `ValueError` if it does not match its schema."""
         try:
             ended, failed_task = document.get("ended"), document.get("failedTask")
             return Run(
@@ -156,13 +156,13 @@ class Run:
 
 @dataclass(frozen=True)
 class Unreadable:
-    """Why the run in a directory cannot be read."""
+    """The reason why the run in a directory cannot be read."""
 
     reason: str
 
 
 def read_run(folder: Path) -> Run | Unreadable:
-    """The run in `folder`, as ``run.json`` there says."""
+    """Read the run in `folder` from its ``run.json``."""
     document = _read(folder)
     if isinstance(document, Unreadable):
         return document

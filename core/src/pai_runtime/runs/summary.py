@@ -1,4 +1,4 @@
-"""The summary of a run: what failed, where and why; what was restarted; which services it had."""
+"""The summary of a run: what failed, where and why, what was restarted, and which services it had."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,15 +13,15 @@ from pai_runtime.task.runtime_log import text_of
 NOT_RETRIED = (
     "not retried, because the failure is permanent; to retry it anyway, set extras.retryOn to always"
 )
-"""Why a task, or the job, has retries left."""
+"""The reason why a task, or the job, was not retried although it had retries left."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A task that failed, by its exit record; without `message`: it left none.
+    """A failed task with what its exit record says; without a record, `message` is empty.
 
-    `quote` is the line of a log by which a rule explained it. `beside_command`: not the command failed, but
-    the setup before it or a callback after it.
+    `quote` is the log line that a rule matched. `beside_command` means that not the command failed, but the
+    setup before it or a callback after it.
     """
 
     task: RunTask
@@ -45,9 +45,9 @@ class Service:
 
 @dataclass(frozen=True)
 class Callbacks:
-    """Callbacks of a task that failed after its command: how many, and those that are known.
+    """The callbacks of a task that failed after its command: their number, and those that are known.
 
-    Not the one by which the job failed, if one did.
+    A callback that failed the job is not among them.
     """
 
     task: RunTask
@@ -57,10 +57,10 @@ class Callbacks:
 
 @dataclass(frozen=True)
 class Summary:
-    """A run that has ended.
+    """A run that has ended, summarised.
 
-    `failure` is that of the task that failed the job; `others` failed beside it. `restarted` has tasks that
-    were restarted by themselves, and how often. `callbacks` has the tasks of which some failed.
+    `failure` is that of the task that failed the job, `others` are further failures. `restarted` counts the
+    restarts of tasks that were restarted on their own. `callbacks` has the tasks with failed callbacks.
     """
 
     run: Run
@@ -72,7 +72,7 @@ class Summary:
 
 
 def summarise(reader: RunReader, run: Run) -> Summary:
-    """All that there is to say of a run that has ended."""
+    """Summarise a run that has ended."""
     failures = {
         task.name: _failure(task, reader.exit_record(task))
         for task in run.tasks
@@ -129,7 +129,7 @@ def _text(record: Mapping[str, Any], key: str) -> str:
 
 
 def _quote(record: Mapping[str, Any]) -> str:
-    """The whole line: the rule may have asked for a few words of it, or have found more than the line."""
+    """Return the whole log line that a rule matched; the match may be a part of it, or more than one line."""
     logs = record.get("errorLogs")
     for key, log in (("matchedUserLogString", "user"), ("matchedPlatformLogString", "platform")):
         if found := _text(record, key).strip().partition("\n")[0]:

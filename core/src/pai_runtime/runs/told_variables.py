@@ -1,4 +1,4 @@
-"""The variables of a task as one line of a log: how ``explain`` learns them where nobody reads its files.
+"""The variables of a task as a line in its log, for ``explain`` where the task's files cannot be read.
 
 Another line tells that the task is held, or lingers, and no longer.
 
@@ -16,14 +16,14 @@ from pai_runtime.task.plan import PEERS, SharedVariables
 PREFIX: Final = b"[pai-runtime variables] "
 STATE_PREFIX: Final = b"[pai-runtime state] "
 MOST_BYTES: Final = 64 * 1024
-"""Of a line, without the prefix."""
+"""Maximum length of a line in bytes, without the prefix."""
 _MOST_OF_STATE: Final = 8192
 
 
 def told_line(variables: Mapping[str, Any]) -> bytes:
-    """The line that tells what ``variables.json`` has; the largest are left out where it would be too long.
+    """Return the log line with the content of ``variables.json``; the largest variables are left out to fit.
 
-    Raises `ValueError` for what is no such file: a task can write what it likes there.
+    Raises `ValueError` if it is invalid: a task can write anything there.
     """
     try:
         own = {name: each for name, each in variables.items() if each["source"] != PEERS}
@@ -34,13 +34,13 @@ def told_line(variables: Mapping[str, Any]) -> bytes:
 
 
 def state_line(state: Mapping[str, Any]) -> bytes:
-    """The line that tells of ``state.json`` since when, and until when, the task is held."""
+    """Return the log line that says, from ``state.json``, since when and until when the task is held."""
     told = {key: state.get(key) for key in ("phase", "since", "heldUntil", "release")}
     return STATE_PREFIX + dumps(told)[:_MOST_OF_STATE].encode("utf-8", "backslashreplace") + b"\n"
 
 
 def is_told(line: bytes) -> bool:
-    """Whether a line of a log is one of these, which is not to be shown."""
+    """Return whether a log line is one of these, which are not shown."""
     return line.startswith((PREFIX, STATE_PREFIX))
 
 
@@ -52,7 +52,7 @@ class ToldFilter:
         self._is_kept: bool | None = None  # of the line that has begun; None: not known yet
 
     def feed(self, data: bytes) -> bytes:
-        """What is to be shown of the next bytes, and of what was held back."""
+        """Return what is to be shown of the next bytes, and of what was held back."""
         kept = b""
         for line in re.split(rb"(?<=\n)", data):
             self._start += line
@@ -68,7 +68,7 @@ class ToldFilter:
         return kept
 
     def flush(self) -> bytes:
-        """What was held back, at the end of the log."""
+        """Return what was held back, at the end of the log."""
         kept, self._start, self._is_kept = self._start, b"", None
         return kept
 
@@ -80,9 +80,10 @@ def without_told(log: bytes) -> bytes:
 
 
 def read_told(log: bytes, prefix: bytes = PREFIX) -> dict[str, Any]:
-    """What the last such line in a log tells, its variables unless it is of the state; empty without one.
+    """Return the content of the last line of this kind in a log; empty if there is none.
 
-    Raises `ValueError` for a line that is none of ours.
+    By default these are the variables; `STATE_PREFIX` selects the state. Raises `ValueError` if it is
+    invalid.
     """
     for line in reversed(log.split(b"\n")):
         if line.startswith(prefix):
@@ -97,7 +98,7 @@ def read_told(log: bytes, prefix: bytes = PREFIX) -> dict[str, Any]:
 
 
 def with_peers(told: Mapping[str, Any], shared: SharedVariables) -> dict[str, Any]:
-    """As ``variables.json`` has them: those of the task, and where it was told nothing else, of its peers."""
+    """Add the peers' variables to the task's own, which take precedence, as ``variables.json`` has them."""
     peers = {name: {"source": PEERS, "value": value} for name, value in shared.peers.items()}
     return dict(sorted({**peers, **told}.items()))
 

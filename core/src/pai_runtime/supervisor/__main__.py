@@ -18,7 +18,7 @@ _USAGE_ERROR = 2
 
 
 def main() -> int:
-    """Read the command line and supervise; the task's exit code."""
+    """Supervise the task on the command line, and return its exit code."""
     open_standard_streams()
     try:
         folder, options = _arguments()

@@ -1,4 +1,4 @@
-"""Asking a plugin why a task failed."""
+"""The question to a plugin why a task failed."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from pai_runtime.task.plan import Step, UseRecord
 
 _SECONDS = 60
-"""How long the plugin may take."""
+"""Timeout in seconds for the plugin."""
 
 _MOST_BYTES = 64 * 1024
-"""How long its answer may be."""
+"""Maximum size of the plugin's answer."""
 
 
 def ask(
     task: Task, step: Step, use: UseRecord, failure: Mapping[str, Any], environment: Mapping[str, str]
 ) -> Analysis | None:
-    """What the plugin found; None: it does not know, or cannot say, which is told in ``runtime.log``."""
+    """Return a plugin's analysis; None if it has none, or fails, which is said in ``runtime.log``."""
     answer = ScratchFile()
     answer.write(b"")
     until = time.monotonic() + _SECONDS
@@ -53,7 +53,7 @@ def ask(
 def failure_of(
     result: Result, oom_kills: int | None, tails: tuple[str, str], logs: str | None
 ) -> dict[str, Any]:
-    """What a plugin is told of a task that failed."""
+    """Return what a plugin is told about a task that failed, as a JSON object."""
     return {
         "outcome": result.outcome,
         "code": result.code,

@@ -1,4 +1,4 @@
-"""The environment of a task's processes, which carries over from step to step and to the command."""
+"""The environment of a task's processes, carried over from step to step and to the command."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from pai_runtime.task.plan import Step, UseRecord
 
 _ENVIRONMENT_BYTES = 8 * 1024 * 1024
-"""More than the kernel takes for the next process."""
+"""Maximum size of the environment that a step leaves, more than the kernel takes for a process."""
 
 _OF_ONE_STEP = {"PAI_TASK_PHASE", "PAI_TASK_OUTCOME", "PAI_TASK_EXIT_CODE", "PAI_ENV", "PAI_MASK"}
-"""Variables that a step is given and does not leave to the next."""
+"""Variables that each step is given anew; they are not carried over."""
 
 
 class Environment:
-    """What holds now, and the task's `shell`.
+    """The current environment of a task, and its `shell`.
 
-    A step leaves what it exported in the file behind `exported_fd`, and its settings in that behind
+    A step leaves its exported variables in the file behind `exported_fd`, and its settings in that behind
     `settings_fd`. Raises `NoShell`.
     """
 
@@ -56,12 +56,12 @@ class Environment:
         return self._variables.environment
 
     def before_step(self) -> None:
-        """Empty the files that the next step leaves things in."""
+        """Empty the files in which the next step leaves its variables."""
         self._exported.write(b"")
         self._settings.write(b"")
 
     def after_step(self, step: Step, use: UseRecord) -> None:
-        """Take over what a step has left to those after it."""
+        """Take over the variables that a step has left."""
         left = exported(self._left(self._exported, use, "the environment"))
         if left is not None:
             left = {name: value for name, value in left.items() if name not in _OF_ONE_STEP}
@@ -76,9 +76,9 @@ class Environment:
             self._is_kept = False
 
     def keep(self) -> None:
-        """Keep who set each variable, for ``pai-runtime explain``, without secrets.
+        """Write down the source of each variable for ``pai-runtime explain``, without secrets.
 
-        Of what comes from outside no value is kept: what is secret there, we do not know.
+        Values from the outside are left out, since which of them are secret is unknown.
         """
         if self._is_kept:
             return
@@ -121,7 +121,7 @@ class Environment:
             return b""
 
     def _tell_peers_in_files(self, left_out: Sequence[Variable]) -> None:
-        """Say in files what cannot be said in the environment."""
+        """Write the variables that the environment has no room for to files."""
         inside = self._task.inside
         known = [each for each in self._task.plan.variables() if each.source in (PLATFORM, PEERS)]
         tasks, script = "tasks.json", "tasks.sh"

@@ -1,4 +1,4 @@
-"""A command in exec form: one program with its arguments, which needs no shell."""
+"""A command in exec form: one program with its arguments, run without a shell."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ _QUOTED = re.compile(r"""'([^']*)'|"([^"]*)\"""")
 
 
 def words(script: str) -> list[str] | None:
-    """The words of a script that is one simple command; None if it takes a shell to say what it means.
+    """Return the words of a script that is one simple command; None if only a shell can interpret it.
 
-    That is where it has more than words and quotes: several lines, variables, patterns, operators, secrets.
+    It needs a shell if it has more than words and quotes: several lines, variables, patterns, operators,
+    secrets.
     """
     if not _COMMAND.fullmatch(script):
         return None
@@ -30,7 +31,7 @@ def words(script: str) -> list[str] | None:
 
 
 class ExecForm(Shell):
-    """What takes the place of a shell where there is none, and the plan needs none; else raises `NoShell`."""
+    """A stand-in for the shell where the image has none and the plan needs none; else raises `NoShell`."""
 
     reads_script = False
 
@@ -46,5 +47,5 @@ class ExecForm(Shell):
         self._words = [program, *argv[1:]]
 
     def command(self, name: str, *, stop_at_error: bool, nounset: bool = False) -> list[str]:  # noqa: ARG002 - as with a shell
-        """The argv of the program."""
+        """Return the argv of the program."""
         return self._words

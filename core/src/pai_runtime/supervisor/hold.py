@@ -1,4 +1,4 @@
-"""Holding a task for debugging, or keeping it for its services."""
+"""The time after a task's end for which it is held for debugging, or kept for its services."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ else:
     import _signal as signal
 
 _LOOK_EVERY = 0.5
-"""Seconds after which a task that is kept looks whether it has been released."""
+"""Seconds between two checks whether a kept task has been released."""
 
 _WHY = {"held": "for debugging", "lingering": "for its services"}
 
 
 def hold(task: Task, phase: Kept, seconds: float, is_wanted: Callable[[], bool] = lambda: True) -> None:
-    """Keep a task as it is for so many seconds; its services go on.
+    """Keep a task as it is for `seconds`, while its services continue.
 
-    It ends before that when a file ``release`` is in the task's folder, with SIGUSR1 to this process, when
-    the task is told to stop, and when it is not wanted any more.
+    This ends early with a file ``release`` in the task's folder, with SIGUSR1 to this process, when the task
+    is told to stop, and when `is_wanted` turns false.
     """
     until = time.monotonic() + seconds
     released: list[int] = []

@@ -1,4 +1,4 @@
-"""Calling a plugin's hook: by a program that the engine names, in a process of its own."""
+"""Calls of a plugin's hooks, in a process that runs a program chosen by the engine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _LEADING = ("HOME", "LD_LIBRARY_PATH", "PATH", "XDG_CONFIG_DIRS", "XDG_CONFIG_HOME")
 _SETTINGS = "/.config"
-"""In a home directory. Beside it are files, at which nothing is mounted."""
+"""The directory for settings in a home directory; beside it are files, at which nothing is mounted."""
 
 
 def hook_program(
@@ -30,10 +30,10 @@ def hook_program(
     files: Mapping[str, int],
     failure: Mapping[str, Any] | None = None,
 ) -> Program:
-    """What calls the hook of a step, with `files` to write to by the variables that name them.
+    """Return the program that calls a step's hook; `files` to write to are keyed by their variables.
 
-    It reads a JSON object with all that it needs to know: nothing is taken from the task's folder, which the
-    task can write. `failure` is for the hook that says why a task failed. Raises `CannotStart`.
+    Its standard input is a JSON object with all that it has to know: nothing is read from the task's folder,
+    which the task can write. `failure` is for the hook that explains failures. Raises `CannotStart`.
     """
     if not task.options.hook_argv:
         raise CannotStart("the launch options do not say how hooks are called (hookArgv)")
@@ -52,9 +52,9 @@ def hook_program(
 
 
 def _without_storages(environment: Mapping[str, str], mounts: Sequence[str]) -> dict[str, str]:
-    """The variables without paths by which programs would be found, or their settings, in a storage.
+    """Return the variables without paths inside mounted storages that lead to programs or their settings.
 
-    Whoever can write to one must not decide what a hook starts: it may have a secret.
+    Whoever can write to a storage must not decide what a hook starts: hooks may have secrets.
     """
     kept, mounted = dict(environment), [os.path.realpath(path) for path in mounts]
     for name in _LEADING if mounted else ():

@@ -44,44 +44,44 @@ else:
     Protocol = object
 
 _EXPLAINABLE = ("failed", "setup-failed", "timeout")
-"""The outcomes of which plugins are asked why (`FailedOutcome`)."""
+"""The outcomes that plugins are asked to explain (`FailedOutcome`)."""
 
 
 @record(frozen=True)
 class SetUp:
-    """The uses that were started so far, and the result, if that is decided already."""
+    """The state of the setup: the uses that were started, and the result if it is already decided."""
 
     started: tuple[int, ...] = ()
     result: Result | None = None
 
 
 class Runner(Protocol):
-    """What the lifecycle needs of the operating system."""
+    """The operations that the lifecycle needs of the operating system."""
 
     def step(self, step: Step, use: UseRecord, result: Result | None) -> ExitStatus:
         """Run one step to its end; `result` is None before the outcome is known."""
 
     def start_service(self, service: Service) -> bool:
-        """Start a background process; whether the task may go on."""
+        """Start a background process; return whether the task may continue."""
 
     def command(self, command: Command) -> ExitStatus | None:
-        """Run the user's command to its end; None: it could not be started."""
+        """Run the user's command to its end; return None if it could not be started."""
 
     def decided(self, result: Result) -> None:
         """Record the outcome on disk now, whatever happens afterwards."""
 
     def analyze(self, step: Step, use: UseRecord, result: Result) -> Analysis | None:
-        """Ask a plugin why the task failed; None: it does not know, or cannot say."""
+        """Ask a plugin why the task failed; return None if it does not know, or fails."""
 
     def hold(self, result: Result) -> None:
         """Keep the task as it is, for as long as its plan says or until it is released or told to stop."""
 
     def told_to_stop(self) -> tuple[StopReason, int | None] | None:
-        """Whether the task has been told to stop: why, and by which signal."""
+        """Return why the task has been told to stop, and by which signal; None if it has not been."""
 
 
 def run_init(plan: Plan, runner: Runner, say: Callable[[str], None]) -> SetUp:
-    """Run the init steps."""
+    """Run the init steps, and return the state of the setup."""
     started: dict[int, None] = {}
     for step in plan.steps_of("init"):
         started[step.use] = None
@@ -93,7 +93,7 @@ def run_init(plan: Plan, runner: Runner, say: Callable[[str], None]) -> SetUp:
 def run_task(
     plan: Plan, runner: Runner, say: Callable[[str], None], init: SetUp | None = None
 ) -> tuple[Result, tuple[CallbackFailure, ...]]:
-    """Run the whole plan; all but the init steps, if these have been run before."""
+    """Run the plan, without its init steps if they ran before; return the result and failed callbacks."""
     for warning in plan.warnings:
         say(f"[WARNING] {warning}")
     init = init or run_init(plan, runner, say)
@@ -115,7 +115,7 @@ def run_task(
 
 
 def _failed_by(failure: CallbackFailure, result: Result) -> Result:
-    """The result of a task whose command succeeded, and a callback after it did not."""
+    """Return the result of a task whose command succeeded and a callback of which failed."""
     how = how_it_failed(failure.code, failure.cut_short)
     message = f"the command succeeded, but {failure.phase} of {failure.use.label} {how}"
     return Result(
@@ -124,7 +124,7 @@ def _failed_by(failure: CallbackFailure, result: Result) -> Result:
 
 
 def _explained(plan: Plan, result: Result, runner: Runner) -> Result:
-    """The result with what the first plugin says that knows why the task failed."""
+    """Return the result with the analysis of the first plugin that has one."""
     for step in plan.steps_of("analysis"):
         if analysis := runner.analyze(step, plan.uses[step.use], result):
             return replace(result, code=analysis.code, analysis=analysis)
@@ -132,7 +132,7 @@ def _explained(plan: Plan, result: Result, runner: Runner) -> Result:
 
 
 def _told(plan: Plan, result: Result, say: Callable[[str], None] | None = None) -> Result:
-    """The result as the platform is told, with a code that it knows."""
+    """Return the result for the platform, with an exit code that it knows."""
     is_known = result.analysis is not None or result.outcome == "cancelled"
     if plan.listed_codes is None or result.outcome == "ok" or (is_known and result.code in plan.listed_codes):
         return result
@@ -260,7 +260,7 @@ def _finish(
 
 
 def exit_events(outcome: Outcome) -> tuple[Event, ...]:
-    """The events that follow an outcome, in order."""
+    """Return the events that follow an outcome, in order."""
     if outcome == "ok":
         return ("taskSucceeds", "taskExits")
     if outcome == "cancelled":

@@ -1,4 +1,4 @@
-"""A log on disk: bounded by rotation, and never the reason for a job to stop."""
+"""Log files on disk: bounded by rotation, and never a reason for a job to stop."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class LogFile:
-    """A file that grows to its size, and then goes on as a new one under the same name.
+    """A log file that is rotated once it reaches its size.
 
-    Earlier files are ``<name>.1`` (the youngest), ``<name>.2``, …, or as multilog names them. A full disk,
-    or a folder that is gone, loses log lines and never the job.
+    Rotated files are ``<name>.1`` (the newest), ``<name>.2``, …, or named as multilog does. A full disk or a
+    missing folder loses log lines, and never fails the job.
     """
 
     def __init__(self, folder: Folder, name: str, rotation: Rotation) -> None:
@@ -32,7 +32,7 @@ class LogFile:
         self.write(b"")
 
     def write(self, data: bytes) -> None:
-        """Append `data`."""
+        """Append `data`; on an error it is dropped."""
         try:
             self._ensure_open()
             while data:
@@ -49,7 +49,7 @@ class LogFile:
             self._troubled = False
 
     def _is_full(self) -> bool:
-        """Whether it has to be rotated though it has not grown to its size."""
+        """Return whether the file must be rotated before it has reached its size."""
         return False
 
     def _write_some(self, data: bytes) -> int:
@@ -73,7 +73,7 @@ class LogFile:
         self._open_fd()
 
     def _set_aside(self) -> None:
-        """Give what is full the name of an earlier file, and keep no more of these than are asked for."""
+        """Give the full file the name of a rotated one, and remove those beyond the number to keep."""
         if not self._rotation.tai64n:
             self._make_room(self._name)
             return
@@ -85,7 +85,7 @@ class LogFile:
                 folder.unlink(each)
 
     def _make_room(self, path: str) -> None:
-        """Give a file and the earlier ones their next names."""
+        """Shift a file and the rotated ones by one number."""
         above, _, name = path.rpartition("/")
         with self._folder.folder(above) as folder:
             for number in range(self._rotation.count - 1, 0, -1):
@@ -115,11 +115,11 @@ class LogFile:
 
 
 _RESOLUTION = 0.01
-"""Seconds within which all that is written has one time: a task may write a million times a second."""
+"""Resolution in seconds of the recorded times: a task may write a million times a second."""
 
 
 class TimedLogFile(LogFile):
-    """A log whose times are in the file `times`: they are rotated with it, and at most as large."""
+    """A log file with its times in a second file, which is rotated with it and no larger."""
 
     def __init__(self, folder: Folder, name: str, times: str, rotation: Rotation) -> None:
         self._times = times

@@ -1,4 +1,4 @@
-"""The logs of a task: the user's output byte for byte, and the runtime's own dated lines."""
+"""The logs of a task: the user's output byte for byte, and the runtime's own lines with their dates."""
 
 from __future__ import annotations
 
@@ -25,36 +25,39 @@ TAIL_BYTES = 4096
 
 
 class Sink(Protocol):
-    """Where the bytes of one stream go."""
+    """A receiver of the bytes of one stream."""
 
     def feed(self, data: bytes) -> None:
-        """The next piece, of any length."""
+        """Take the next bytes of the stream, of any length."""
 
     def idle(self) -> bool:
-        """Nothing has come for a while; whether to say so again."""
+        """Handle a pause in the stream; return whether to be called again if it lasts."""
 
     def flush(self) -> None:
-        """The end of the stream, or of what was said in it so far."""
+        """Handle the end of the stream, or of what was written to it so far."""
 
 
 class Tail:
-    """The last bytes of a stream, for the exit record."""
+    """The last `TAIL_BYTES` bytes of a stream, for the exit record."""
 
     def __init__(self) -> None:
         self._data = b""
 
     def write(self, data: bytes) -> None:
-        """The next piece."""
+        """Take the next bytes of the stream."""
         self._data = (self._data + data[-TAIL_BYTES:])[-TAIL_BYTES:]
 
     def text(self) -> str:
-        """The last lines, the first of them whole."""
+        """Return the last lines as text, without the beginning of one that was cut."""
         data = self._data.partition(b"\n")[2] if len(self._data) == TAIL_BYTES else self._data
         return (data or self._data).decode("utf-8", "replace")
 
 
 class _RuntimeFile:
-    """``runtime.log`` itself, with the end of it; `printing`: whose output its last lines are."""
+    """The file ``runtime.log``, with its last lines.
+
+    `printing` is the source whose output its last lines are.
+    """
 
     def __init__(self, file: LogFile) -> None:
         self._file = file
@@ -67,9 +70,9 @@ class _RuntimeFile:
 
 
 class RuntimeLog:
-    """A stream of lines into ``runtime.log``: the runtime's own messages, and the output of callbacks.
+    """A stream of lines into ``runtime.log``: messages of the runtime, or the output of a callback.
 
-    `source` is what prints, such as ``'data' in taskStarts``; a line says so wherever that changes.
+    `source` is what prints, such as ``'data' in taskStarts``; the log says so wherever that changes.
     """
 
     def __init__(self, masks: Masks, file: _RuntimeFile, source: str | None = None) -> None:
@@ -80,7 +83,7 @@ class RuntimeLog:
         self.source = source
 
     def say(self, text: str) -> None:
-        """A message of the runtime's own, of one or more lines."""
+        """Write a message of the runtime, of one or more lines."""
         self.flush()
         source, self.source = self.source, None
         self.feed(text.encode("utf-8", "backslashreplace") + b"\n")
@@ -88,16 +91,16 @@ class RuntimeLog:
         self.source = source
 
     def feed(self, data: bytes) -> None:
-        """The next piece of a callback's output."""
+        """Take the next bytes of a callback's output."""
         self._write(self._masker.feed(data))
 
     def idle(self) -> bool:
-        """Nothing has come for a while: give out what need not wait."""
+        """Write out, after a pause, what needs no more input to be masked; return False."""
         self._write(self._masker.idle())
         return False
 
     def flush(self) -> None:
-        """The end of a callback: its last line may have no newline."""
+        """Write out everything at the end of a callback; its last line may have no newline."""
         self._write(self._masker.flush())
         self._put(self._lines.flush())
 
@@ -114,7 +117,7 @@ class RuntimeLog:
 
 
 class Logs:
-    """All logs of one task, whose folder is `folder`; raises OSError."""
+    """All logs of one task, below `folder`; raises OSError."""
 
     def __init__(self, folder: Folder, masks: Masks, options: LaunchOptions) -> None:
         self._tail = Tail()
@@ -143,14 +146,14 @@ class Logs:
         )
 
     def runtime_stream(self, source: str | None = None) -> RuntimeLog:
-        """One more stream of lines into ``runtime.log``; `source` is what prints them."""
+        """Return a new stream of lines into ``runtime.log``; `source` is what prints them."""
         return RuntimeLog(self.masks, self._runtime_file, source)
 
     def end(self) -> None:
-        """Nothing more comes of the user's output."""
+        """Flush the user's streams at their end."""
         self.stdout.flush()
         self.stderr.flush()
 
     def tails(self) -> tuple[str, str]:
-        """The last lines of the user's output and of ``runtime.log``."""
+        """Return the last lines of the user's output and of ``runtime.log``."""
         return self._tail.text(), self._runtime_file.tail.text()

@@ -29,19 +29,22 @@ else:
     from pai_runtime.task.record import record
 
 _PIPE_SIZE = 65536
-"""Bytes that a pipe holds unless it is asked to hold more."""
+"""Default capacity of a pipe in bytes."""
 
 _WIDE_PIPE_SIZE = _MOST_READ = 1 << 18
 _REUSED = 1 << 22
 _CHUNK = 65536
 _MOST_CHUNKS = 64
 _QUIET = 0.2
-"""Seconds without output after which a sink is told so."""
+"""Seconds without output after which `Sink.idle` is called."""
 
 
 @record(frozen=True)
 class ExitStatus:
-    """How a process ended: its exit code, with 128 + n for signal n, and whether that was our doing."""
+    """The end of a process: its exit code, which is 128 + n for signal n.
+
+    `cut_short` says whether the runtime stopped or skipped it.
+    """
 
     code: int
     signal: int | None = None
@@ -49,11 +52,11 @@ class ExitStatus:
 
 
 CANNOT_START = ExitStatus(NOT_EXECUTED)
-"""What stands for the end of a step that could not be started, as a shell says it."""
+"""The exit status of a step that could not be started, with the code that a shell uses."""
 
 
 class Child:
-    """A process that we have started, which leads a process group; `ended` once it has."""
+    """A child process that leads a process group; `ended` is its exit status once it has one."""
 
     def __init__(self, pid: int, on_end: Callable[[ExitStatus], None] | None = None) -> None:
         self.pid = pid
@@ -61,7 +64,7 @@ class Child:
         self.ended: ExitStatus | None = None
 
     def signal_group(self, number: int) -> None:
-        """Send a signal to its whole group, if any of it is left."""
+        """Send a signal to the whole process group, if any of it is left."""
         try:
             os.killpg(self.pid, number)
         except (ProcessLookupError, PermissionError):
@@ -69,9 +72,9 @@ class Child:
 
 
 class Loop:
-    """The event loop: turns until its caller has what it waits for.
+    """The event loop, which turns until its caller has what it waits for.
 
-    What it spawns has this `umask`, if any.
+    `umask`, if any, is that of the processes that it spawns.
     """
 
     def __init__(self, umask: int | None = None) -> None:
@@ -88,7 +91,7 @@ class Loop:
         adopt_orphans()
 
     def pipe(self, sink: Sink) -> int:
-        """The write end of a new pipe whose other end goes to `sink`; raises `CannotStart`."""
+        """Return the write end of a new pipe that is read into `sink`. Raises `CannotStart`."""
         try:
             read, write = os.pipe()
         except OSError as error:
@@ -99,12 +102,12 @@ class Loop:
         return write
 
     def listen(self, pipe: int, hear: Callable[[bytes], None]) -> None:
-        """Have `hear` get what processes of the task write to a pipe before any later output of theirs."""
+        """Read a pipe of the task's processes; call `hear` before handling any output written later."""
         self._poll.register(pipe, select.POLLIN)  # also while there is no output: it would fill up
         self._heard = pipe, hear
 
     def hear(self) -> None:
-        """Take what was written for `listen` until now, but for what is being written without an end."""
+        """Handle what has been written for `listen` so far, but not without end."""
         if self._heard is not None:
             fd, hear = self._heard
             data = b""
@@ -117,12 +120,12 @@ class Loop:
                 hear(data)
 
     def watch(self, fd: int, on_ready: Callable[[], None]) -> None:
-        """Call `on_ready` whenever there is something to read."""
+        """Call `on_ready` whenever a descriptor is readable."""
         self._poll.register(fd, select.POLLIN)
         self._watched[fd] = on_ready
 
     def unwatch(self, fd: int) -> None:
-        """The end of `watch`."""
+        """Stop watching a descriptor."""
         self._poll.unregister(fd)
         del self._watched[fd]
 
@@ -133,17 +136,17 @@ class Loop:
         stderr: int,
         on_end: Callable[[ExitStatus], None] | None = None,
     ) -> Child:
-        """Start a process, whose end is seen in a later turn; raises `CannotStart`."""
+        """Start a process, whose end is seen in a later turn. Raises `CannotStart`."""
         child = Child(spawn(program, stdout, stderr, self._umask), on_end)
         self._children[child.pid] = child
         return child
 
     def at(self, when: float, call: Callable[[], None]) -> None:
-        """Call something in the first turn after a time (monotonic clock)."""
+        """Call a function in the first turn after a time of the monotonic clock."""
         self._timers.append((when, call))
 
     def turn(self, until: float = FOREVER) -> bool:
-        """Wait for output, a signal, a timer or the time, and do what there is to do. Whether output came."""
+        """Wait for output, a signal, a timer or `until`, and handle them; return whether there was output."""
         until = min([until, *(when for when, _ in self._timers), *self._quiet_at.values()])
         moved = self._move(None if until == FOREVER else max(until - time.monotonic(), 0))
         self._reap()
@@ -155,13 +158,13 @@ class Loop:
         return moved
 
     def drain(self, bound: float) -> None:
-        """Hand on what is in the pipes, without waiting for those who hold them open; `bound` in seconds."""
+        """Read what is in the pipes, for at most `bound` seconds, without waiting for their ends."""
         until = time.monotonic() + bound
         while self._move(0) and time.monotonic() < until:
             pass
 
     def kill_all(self, bound: float) -> None:
-        """Kill every process that is left of the task, as the end of a container does."""
+        """Kill all processes left of the task, as the end of a container does, within `bound` seconds."""
         until = time.monotonic() + bound
         kill = kill_all_others if os.getpid() == 1 else kill_children
         while kill() and time.monotonic() < until:
@@ -188,7 +191,7 @@ class Loop:
         return moved
 
     def _pass_on(self, fd: int) -> bool:
-        """Hand what is in a pipe to its sink; whether that was anything."""
+        """Pass what is in a pipe on to its sink; return whether there was anything."""
         try:
             data = os.read(fd, _MOST_READ)
         except BlockingIOError:
@@ -224,9 +227,9 @@ class Loop:
 
 
 def _widen(pipe: int) -> None:
-    """Have a pipe that was full hold more, so that its writer waits less, and we are woken less often.
+    """Increase the capacity of a pipe that was full, for fewer waits of its writer and fewer wake-ups.
 
-    Not from the start: the system gives each user only so much room for pipes.
+    This is not done from the start: the kernel limits the pipe memory of each user.
     """
     bytes(_REUSED)  # the C library keeps what is freed for the next piece once so much has been freed at once
     try:

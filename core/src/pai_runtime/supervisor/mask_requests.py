@@ -1,4 +1,4 @@
-"""Values that processes of a task ask to have masked, by writing them to ``$PAI_MASK``."""
+"""Values that processes of a task ask to have masked by writing them to ``$PAI_MASK``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 class MaskRequests:
-    """A value in each line, hidden from then on. A last line that has no newline counts as it is by now."""
+    """A reader of the values to mask, one per line, which are hidden from then on.
+
+    A last line without a newline counts as far as it has come.
+    """
 
     def __init__(self, masks: Masks, say: Callable[[str], None]) -> None:
         self._masks = masks
@@ -23,7 +26,7 @@ class MaskRequests:
         self._left = MOST_BYTES
 
     def feed(self, data: bytes) -> None:
-        """The next piece of what is written."""
+        """Take the next bytes that were written."""
         if self._left < 0:
             return
         self._left -= len(data)

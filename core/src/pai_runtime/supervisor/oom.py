@@ -1,4 +1,4 @@
-"""How many processes the kernel's out-of-memory killer has killed in this cgroup."""
+"""A count of the processes in this cgroup that the kernel's out-of-memory killer has killed."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
 
 class OomKills:
-    """Counts from now on: in the task's memory cgroup, or where it has none, on the whole machine."""
+    """A counter that starts now, of the task's memory cgroup or, where it has none, of the whole machine."""
 
     def __init__(self, proc: FileName = "/proc", sys: FileName = "/sys") -> None:
         candidates = [*_cgroup_files(proc, sys), f"{proc}/vmstat"]
         self._counts = {path: count for path in candidates if (count := _count(path)) is not None}
 
     def since(self) -> int | None:
-        """How many there were; None if nothing here counts them."""
+        """Return the number of kills since the start; None if nothing here counts them."""
         for path, before in self._counts.items():
             now = _count(path)
             if now is not None:
@@ -27,7 +27,7 @@ class OomKills:
 
 
 def _cgroup_files(proc: FileName, sys: FileName) -> Iterator[str]:
-    """Of version 2, alone or beside version 1, and of version 1; the most telling first."""
+    """Yield candidate files of cgroup version 2, alone or beside version 1, and of version 1, best first."""
     cgroups = [line.split(":", 2) for line in _lines(f"{proc}/self/cgroup") if line.count(":") > 1]
     v2 = [path for number, controllers, path in cgroups if (number, controllers) == ("0", "")]
     v1 = [path for _, controllers, path in cgroups if "memory" in controllers.split(",")]

@@ -1,4 +1,4 @@
-"""Parents, children and orphans among processes."""
+"""System calls about the process tree: subreaper, parent-death signal, children."""
 
 from __future__ import annotations
 
@@ -19,21 +19,23 @@ PR_SET_CHILD_SUBREAPER = 36
 
 
 def adopt_orphans() -> None:
-    """Have orphans below this process come to it, as to an init process. Linux before 3.4 does without."""
+    """Make this process the subreaper of its descendants, like an init process.
+
+    Linux before 3.4 ignores this.
+    """
     if os.getpid() != 1:
         prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
 def end_with_parent(number: int = signal.SIGKILL) -> None:
-    """Be sent a signal when the process that has started us is gone, however it went."""
+    """Make the kernel send this process a signal when its parent dies, for whatever reason."""
     prctl(PR_SET_PDEATHSIG, number)
 
 
 def kill_children(but: Collection[int] = ()) -> int:
-    """Kill the children of this process, with some left out; how many there were.
+    """Kill the children of this process except those in `but`, and return how many there were.
 
-    Dead ones that nobody has reaped count: what they leave comes to us, and once we are gone it is not known
-    when somebody reaps them.
+    Zombies count: their orphans come to us, and once we are gone it is unknown who reaps them.
     """
     children = [pid for pid in _children_of(os.getpid()) if pid not in but]
     for pid in children:
@@ -45,7 +47,7 @@ def kill_children(but: Collection[int] = ()) -> int:
 
 
 def kill_all_others() -> bool:
-    """Kill all other processes, as the first one of a container or a namespace; whether there were any."""
+    """Kill all other processes, as PID 1 of a container or namespace; return whether there were any."""
     try:
         os.kill(-1, signal.SIGKILL)
     except ProcessLookupError:
@@ -54,7 +56,7 @@ def kill_all_others() -> bool:
 
 
 def _children_of(parent: int) -> list[int]:
-    """The processes whose parent is `parent`, dead ones that nobody has reaped too."""
+    """Return the process ids of the children of `parent`, zombies included."""
     children = []
     for name in os.listdir("/proc"):
         if name.isdecimal():

@@ -1,4 +1,4 @@
-"""The foreground of a task: one process at a time, the steps and the user's command."""
+"""The foreground processes of a task, one at a time: its steps and the user's command."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ else:
     import _signal as signal  # without the enums, which take as long to make as a task to set up
 
 _LAST_SECONDS = 10
-"""How long is waited for processes that are killed to be gone, and for output that does not end."""
+"""Seconds to wait for killed processes to be gone, and for output that does not end."""
 
 _FORWARDED = (
     signal.SIGUSR1,
@@ -38,16 +38,16 @@ _FORWARDED = (
     signal.SIGCONT,
     *range(signal.SIGRTMIN, signal.SIGRTMAX + 1),
 )
-"""Signals that are for the command, as an init process passes them on; most would end us otherwise."""
+"""Signals that are forwarded to the command, as by an init process; most would kill us otherwise."""
 
 
 class Processes:
-    """Runs processes to their end, or until a time (monotonic clock) that `stop_at` gives.
+    """A runner of processes, to their end or to the time (monotonic clock) that `stop_at` returns.
 
-    A process that has to stop gets SIGTERM, and SIGKILL when `grace` seconds have passed, each for its
-    whole group, which is waited for: a shell is gone at once, and the program that it ran saves its work.
-    Background processes that one leaves behind which has ended by itself live on, and their output with them.
-    `on_stop` is told of either signal.
+    A process that has to stop gets SIGTERM, and SIGKILL after `grace` seconds, each sent to its whole process
+    group, which is waited for: a shell ends at once while the program that it ran saves its work. Background
+    processes of one that ended by itself keep running, and so does their output. `on_stop` is called with
+    either signal.
     """
 
     def __init__(
@@ -66,13 +66,13 @@ class Processes:
             signal.signal(number, self._forward)
 
     def listen(self, mask_pipe: int, logs: Logs) -> None:
-        """Hide what processes of the task write to a pipe."""
+        """Mask the values that processes of the task write to a pipe."""
         self._loop.listen(mask_pipe, MaskRequests(logs.masks, logs.runtime.say).feed)
 
     def run_step(
         self, program: Program, stop_at: Callable[[], float], on_start: Callable[[], None] = lambda: None
     ) -> ExitStatus:
-        """Run a step; raises `CannotStart`. One whose time is over before it starts ends as by SIGTERM."""
+        """Run a step. Raises `CannotStart`. If its time is over before it starts, it ends as by SIGTERM."""
         if time.monotonic() >= stop_at():
             return ExitStatus(killed_by(signal.SIGTERM), signal.SIGTERM, "skipped")
         child = self._start(program, self._steps_pipe, self._steps_pipe)
@@ -84,7 +84,7 @@ class Processes:
     def run_command(
         self, program: Program, streams: tuple[Sink, Sink], on_start: Callable[[], None]
     ) -> ExitStatus:
-        """Run the user's command, its two streams apart; raises `CannotStart`."""
+        """Run the user's command with separate output streams. Raises `CannotStart`."""
         out, err = pipes = tuple(map(self._loop.pipe, streams))
         try:
             child = self._start(program, out, err)
@@ -98,7 +98,7 @@ class Processes:
         return ended
 
     def end(self) -> None:
-        """Kill what is left of the task, and take its last output."""
+        """Kill what is left of the task, and read its last output."""
         self._loop.kill_all(_LAST_SECONDS)
         self._loop.drain(_LAST_SECONDS)
 

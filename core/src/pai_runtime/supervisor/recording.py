@@ -1,4 +1,4 @@
-"""Writing the exit record of a task, in its directory and where its platform expects it."""
+"""Writing of a task's exit record, to its directory and to where the platform expects it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _BEFORE_COMMAND = ("init", "taskStarts")
 
 
 def cannot_run(folder: Folder, message: str, options: LaunchOptions) -> int:
-    """Say that a task cannot be run, and leave a record of it; its exit code."""
+    """Report that a task cannot be run, with an exit record; return its exit code."""
     sys.stderr.write(f"pai-runtime: {message}\n")
     result = Result("setup-failed", RUNTIME_ERROR, "init", message=message)
     write_record(folder, exit_record(result), options)
@@ -39,9 +39,9 @@ def cannot_run(folder: Folder, message: str, options: LaunchOptions) -> int:
 
 
 def cannot_go_on(task: Task, message: str) -> int:
-    """Say that a task cannot be brought to its end, and leave a record of it; its exit code.
+    """Report that a task cannot be continued, with an exit record; return its exit code.
 
-    What was decided before stays so; only callbacks are missing then.
+    A result that was decided before is kept; only callbacks are missing then.
     """
     sys.stderr.write(f"pai-runtime: {message}\n")
     phase, decided = task.progress.phase, task.progress.result
@@ -60,7 +60,7 @@ def cannot_go_on(task: Task, message: str) -> int:
 
 
 def write_record(folder: Folder, text: str, options: LaunchOptions) -> list[str]:
-    """Write the record wherever it is to be; what cannot be, said on standard error, as messages."""
+    """Write the exit record to all its places; return, and print, a message for each that failed."""
     faults = _written(lambda: folder.write(RECORD, text), f"{folder.where}/{RECORD}")
     faults = [f"{fault}\n{text}" for fault in faults]  # else it would be nowhere
     logs, termination_log = options.logs, options.termination_log
@@ -88,7 +88,7 @@ def _copy(logs: str, text: str) -> None:
 
 
 def _overwrite(path: str, data: bytes) -> None:
-    """Write in place: on Kubernetes it is a file that is mounted, which nothing can be renamed to."""
+    """Write a file in place: on Kubernetes it is a mounted file, which cannot be replaced by renaming."""
     above, name = os.path.split(path)
     with Folder.at(above or ".") as folder:
         fd = folder.append(name)

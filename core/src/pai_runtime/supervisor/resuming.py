@@ -1,4 +1,4 @@
-"""Resuming a task whose init steps ran in an earlier process, for example in another container."""
+"""Resumption of a task whose init steps ran in an earlier process, for example in another container."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from pai_runtime.supervisor.task import Task
 
 FAILURES = ("cancelled", "failed", "setup-failed", "timeout")
-"""All outcomes but ``ok``; from `vocabulary`, they would take as long to read as all of a plan."""
+"""All outcomes but ``ok``; importing them from `vocabulary` would take as long as reading a plan."""
 
 
 def init_before(task: Task) -> SetUp:
-    """Which uses have started, and the result, if init has failed. Raises `PlanError` if init has not run.
+    """Return the state of the setup after the init steps of an earlier process.
 
-    Events tell, of the last process that ran the init steps.
+    Raises `PlanError` if none ran. It is read from the events of the last process that ran the init steps.
     """
     started: set[int] = set()
     result: Result | None = None
@@ -49,7 +49,7 @@ def init_before(task: Task) -> SetUp:
 
 
 def _result(task: Task, event: Mapping[str, Any]) -> Result | None:
-    """What was decided, if the event is one that a supervisor has written: that init has not succeeded."""
+    """Return the failure that an event of an earlier supervisor recorded; None if the event is invalid."""
     outcome: Any = event.get("outcome")
     code, number = event.get("exitCode"), event.get("signal")
     if outcome not in FAILURES:

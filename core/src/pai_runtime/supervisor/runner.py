@@ -1,4 +1,4 @@
-"""The `Runner` of a real task: its steps, services and command as processes."""
+"""The `Runner` of a real task, which runs its steps, services and command as processes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ else:
 
 
 class TaskRunner:
-    """Runs what the lifecycle asks for; raises `NoShell`."""
+    """A runner of a task's steps, services and command as processes. Raises `NoShell`."""
 
     def __init__(self, task: Task) -> None:
         self._task = task
@@ -46,7 +46,7 @@ class TaskRunner:
             Sessions(task.options.sessions_fd, task.loop, self._variables, shell)
 
     def step(self, step: Step, use: UseRecord, result: Result | None) -> ExitStatus:
-        """Run a script, or the plugin's hook in an interpreter of its own."""
+        """Run a script, or the plugin's hook in an interpreter of its own, and return its exit status."""
         if self._task.stop.at_once:
             return ExitStatus(killed_by(signal.SIGKILL), signal.SIGKILL, "skipped")
         where = self._begin(step, use)
@@ -66,7 +66,7 @@ class TaskRunner:
         return ended
 
     def start_service(self, service: Service) -> bool:
-        """Start a background process; whether the task may go on."""
+        """Start a background process; return whether the task may continue."""
         if self._services is None:
             from pai_runtime.supervisor.services import Services
 
@@ -76,7 +76,7 @@ class TaskRunner:
         return self._services.start(service, environment)
 
     def command(self, command: Command) -> ExitStatus | None:
-        """Run the user's command; None if it cannot be started."""
+        """Run the user's command; return None if it could not be started."""
         self._enter("command")
         shell = self._environment.shell
         argv = shell.command("command", stop_at_error=True, nounset=command.nounset)
@@ -93,7 +93,7 @@ class TaskRunner:
         return ended
 
     def decided(self, result: Result) -> None:
-        """Leave a record in case we do not come to the end, without what is kept for the last one."""
+        """Write a preliminary exit record, in case the supervisor is killed before the final one."""
         from pai_runtime.task.exit_record import exit_record
 
         self._task.progress.result = result
@@ -118,7 +118,7 @@ class TaskRunner:
             pass  # the last one may fit into what was reserved for it
 
     def analyze(self, step: Step, use: UseRecord, result: Result) -> Analysis | None:
-        """Ask a plugin why the task failed; None: it does not know, or cannot say."""
+        """Ask a plugin why the task failed; return None if it does not know, or fails."""
         from pai_runtime.supervisor.asking import ask, failure_of
 
         where = self._begin(step, use)
@@ -129,25 +129,25 @@ class TaskRunner:
         return found
 
     def hold(self, result: Result) -> None:
-        """Keep the task as it is for a while."""
+        """Hold the task for debugging, as its plan says."""
         from pai_runtime.supervisor.hold import hold
 
         self._task.say(f"[ERROR] {result.message}")
         hold(self._task, "held", self._task.plan.hold)
 
     def told_to_stop(self) -> tuple[StopReason, int | None] | None:
-        """Whether the task has been told to stop, and by which signal."""
+        """Return why the task has been told to stop, and by which signal; None if it has not been."""
         reason = self._task.stop.reason()
         return (reason, self._task.stop.signal) if reason else None
 
     def linger(self, result: Result, failures: tuple[CallbackFailure, ...]) -> None:
-        """Let services that outlive the task do so; how it went is on disk by then."""
+        """Keep services that outlive the task; the exit record is written before."""
         if self._services and self._services.may_linger() and self._task.stop.reason() is None:
             self.record(result, failures)
             self._services.linger()
 
     def record(self, result: Result, failures: tuple[CallbackFailure, ...]) -> None:
-        """Leave the exit record."""
+        """Write the exit record."""
         from pai_runtime.supervisor.recording import write_record
         from pai_runtime.task.exit_record import exit_record
 
@@ -158,12 +158,12 @@ class TaskRunner:
             self._task.say(f"[WARNING] {fault}")
 
     def end(self) -> None:
-        """End what runs in the background."""
+        """End the services."""
         if self._services:
             self._services.end()
 
     def _begin(self, step: Step, use: UseRecord) -> dict[str, Any]:
-        """Say everywhere that a step begins; what its events have in common."""
+        """Announce the start of a step in logs and events; return the fields that its events share."""
         self._enter(step.phase)
         self._task.logs.runtime.source = f"'{use.name}' in {step.phase}"
         where = {"phase": step.phase, "use": use.name, "useIndex": step.use}
@@ -194,7 +194,7 @@ class TaskRunner:
         return Program(argv, environment, self._task.script(step.script or ""), fds)
 
     def _catch_up(self) -> None:
-        """Do what neither a step nor the command has to wait for."""
+        """Do deferred work that neither a step nor the command has to wait for."""
         self._environment.keep()
         self._count_oom_kills()
 

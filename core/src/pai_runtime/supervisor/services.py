@@ -22,7 +22,7 @@ _LAST_PROBE = 0.2
 
 @dataclass(frozen=True)
 class Start:
-    """How processes of one service are started, and whom it tells what becomes of it.
+    """The functions that start the processes of one service and report about them.
 
     `spawn` starts `script`, or `probe`, under a name; `tell` is called with an event and its fields.
     """
@@ -35,7 +35,7 @@ class Start:
 
 
 class RunningService:
-    """One service while it runs: restarted as its plan says, and probed until it is ready."""
+    """A running service: restarted as its plan says, and probed until it is ready."""
 
     def __init__(self, service: Service, start: Start, loop: Loop, on_ready: Callable[[], None]) -> None:
         self._service = service
@@ -55,7 +55,7 @@ class RunningService:
             on_ready()
 
     def stop(self) -> None:
-        """Ask it to end."""
+        """Send SIGTERM to the service, and do not restart it."""
         self._stopping = True
         if self.child:
             self.child.signal_group(signal.SIGTERM)
@@ -63,12 +63,12 @@ class RunningService:
 
     @property
     def has_ended(self) -> bool:
-        """Whether its process is gone."""
+        """Whether the service's process is gone."""
         return self.child is None or self.child.ended is not None
 
     @property
     def lingers_for(self) -> float:
-        """For how many seconds it is to outlive the task; 0 if nothing is left of it that could."""
+        """The number of seconds for which the service outlives the task; 0 if it does not."""
         return 0 if self._stopping or self.is_ready is False else self._service.linger
 
     def _start(self) -> None:
@@ -139,7 +139,10 @@ class Services:
         self._running: list[RunningService] = []
 
     def start(self, service: Service, environment: Mapping[str, str]) -> bool:
-        """Start a service; for a required one, wait until it is ready. Whether the task may go on."""
+        """Start a service; if it is required, wait until it is ready.
+
+        Returns whether the task may continue.
+        """
         task = self._task
 
         def spawn(script: bytes, name: str, on_end: Callable[[ExitStatus], None]) -> Child:
@@ -161,18 +164,18 @@ class Services:
         return bool(running.is_ready) or not service.required
 
     def may_linger(self) -> bool:
-        """Whether any is to outlive the task."""
+        """Return whether any service is to outlive the task."""
         return any(running.lingers_for for running in self._running)
 
     def linger(self) -> None:
-        """Let those that outlive the task do so, each for its time."""
+        """Keep the task until each service that outlives it has had its time."""
         now, longest = time.monotonic(), max(running.lingers_for for running in self._running)
         for running in self._running:
             self._task.loop.at(now + running.lingers_for, running.stop)
         hold(self._task, "lingering", longest, self.may_linger)
 
     def end(self) -> None:
-        """Ask all services to end, and wait for them for the grace time."""
+        """Ask all services to end, and wait for them for at most the grace period."""
         until = time.monotonic() + self._task.options.grace
         for service in self._running:
             service.stop()

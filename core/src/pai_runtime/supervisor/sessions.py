@@ -27,11 +27,11 @@ else:
     import _signal as signal
 
 _INT = 4
-"""Bytes of a descriptor in a message."""
+"""Size of a file descriptor in a message."""
 
 
 class Sessions:
-    """Serves the callers of a listening socket; `environment` says what their programs begin with."""
+    """A server on a listening socket; `environment` returns the variables of the programs that it starts."""
 
     def __init__(self, fd: int, loop: Loop, environment: Callable[[], Mapping[str, str]], shell: str) -> None:
         self._socket = socket(fileno=fd)
@@ -110,7 +110,7 @@ class _Session:
         self._end({"exitCode": ended.code})
 
     def _hang_up(self) -> None:
-        """The caller is gone; a process that does not heed that goes on until the task ends."""
+        """Send SIGHUP to the program of a caller that is gone; one that ignores it runs on."""
         if self._child is not None:
             self._child.signal_group(signal.SIGHUP)
             self._child.signal_group(signal.SIGCONT)

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 class NoShell(Exception):
-    """The image has neither bash nor sh."""
+    """The exception for an image that has neither bash nor sh."""
 
 
 class Shell:
-    """The task's shell, at `path`: bash where the image has it, else sh, else that among our own `tools`.
+    """The task's shell, at `path`: the image's bash, else its sh, else that among our own `tools`.
 
-    `search_path` is where it finds programs; ours are on it in an image without a shell only.
+    `search_path` is where it finds programs; it includes ours only if the image has no shell.
     """
 
     reads_script = True
@@ -50,14 +50,14 @@ class Shell:
         self._stop_at_error = "set -eo pipefail" if os.path.basename(shell) == "bash" else "set -e"
 
     def command(self, name: str, *, stop_at_error: bool, nounset: bool = False) -> list[str]:
-        """The argv that runs the script at `SCRIPT_FD` and ends with its status; `name` is its ``$0``."""
+        """Return an argv that runs the script at `SCRIPT_FD`, with its exit status; `name` is its ``$0``."""
         options = [*self._options(stop_at_error=stop_at_error), *(["set -u"] if nounset else [])]
         return [*self._argv, "; ".join([*options, _run(self._cat())]), name]
 
     def step(self, name: str, files: Files, environment_fd: int, *, stop_at_error: bool) -> list[str]:
-        """The same, leaving the environment that the script exported in `environment_fd`.
+        """Return an argv as `command` does, which also writes the exported environment to `environment_fd`.
 
-        It is left there also when the script calls ``exit`` or stops at an error.
+        The environment is also written when the script calls ``exit`` or stops at an error.
         """
         cat = self._cat()
         # On one line, so that the lines of the script are counted from its own first one.
@@ -74,7 +74,7 @@ class Shell:
         return [*self._argv, "; ".join(commands), name]
 
     def _cat(self) -> str:
-        """What reads scripts: our own, which does what it is to do, as long as the task leaves us that."""
+        """Return the program that reads scripts: our own, as long as the task has not removed it."""
         return quoted(which("cat", self._cat_path) or "cat")
 
     def _options(self, *, stop_at_error: bool) -> list[str]:
@@ -82,7 +82,7 @@ class Shell:
 
 
 def _run(cat: str) -> str:
-    """What has a shell run the script at `SCRIPT_FD`, if `cat` reads it to its end."""
+    """Return the shell code that runs the script at `SCRIPT_FD`, if `cat` reads all of it."""
     # Not in the argument of eval, where a failure counts for nothing: the script would be empty.
     return (
         f"__pai_script=$({cat} <&{SCRIPT_FD}) || __pai_script=; case $__pai_script in *{SCRIPT_END}) ;; "
@@ -94,7 +94,7 @@ def _run(cat: str) -> str:
 
 
 def find_shell(environment: Mapping[str, str], tools: str | None, plan: Plan) -> Shell:
-    """What runs the scripts of a plan; raises `NoShell`."""
+    """Return the shell for the scripts of a plan, or its stand-in without one. Raises `NoShell`."""
     try:
         return Shell(environment, tools)
     except NoShell as missing:
@@ -104,7 +104,7 @@ def find_shell(environment: Mapping[str, str], tools: str | None, plan: Plan) ->
 
 
 def which(program: str, path: str) -> str | None:
-    """Where the program is on a search path."""
+    """Return the path of a program on a search path; None if it is not there."""
     for folder in path.split(os.pathsep):
         file = f"{folder}/{program}"
         if folder and os.access(file, os.X_OK) and os.path.isfile(file):
@@ -113,14 +113,14 @@ def which(program: str, path: str) -> str | None:
 
 
 def quoted(text: str) -> str:
-    """A word of a shell."""
+    """Quote a text as one word of a shell."""
     return "'" + text.replace("'", "'\\''") + "'"
 
 
 def exported(dump: bytes) -> dict[str, str] | None:
-    """The environment that a step left, from the NUL-separated list of it.
+    """Parse the environment that a step left, a NUL-separated list.
 
-    None for an empty list: the shell was killed, or replaced itself by ``exec``.
+    Returns None for an empty list: the shell was killed, or replaced itself by ``exec``.
     """
     items = (item.partition("=") for item in os.fsdecode(dump).split("\0") if "=" in item)
     return {name: value for name, _, value in items if name} or None

@@ -1,4 +1,4 @@
-"""Starting a process: in its own session, and killed when its parent dies.
+"""Start of processes: each in its own session, and killed when its parent dies.
 
 `subprocess` would do, but takes as long to import as all of the supervisor.
 """
@@ -29,12 +29,12 @@ _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 
 
 class CannotStart(Exception):
-    """The system gives no process, or no pipe for one: too many open files or processes, no memory."""
+    """The exception for a lack of resources to start a process: open files, processes or memory."""
 
 
 @record(frozen=True)
 class Program:
-    """What a process executes. It finds `script`, if any, at `SCRIPT_FD`, and `fds` by their numbers.
+    """A program to execute: it finds `script`, if any, at `SCRIPT_FD`, and inherits the descriptors `fds`.
 
     Its standard input is empty unless `stdin` is given; with `terminal`, that is its controlling terminal.
     """
@@ -48,7 +48,7 @@ class Program:
 
 
 def spawn(program: Program, stdout: int, stderr: int, umask: int | None = None) -> int:
-    """Start a process with these two open files as its output; its process id. Raises `CannotStart`."""
+    """Start a process with two descriptors as its output, and return its process id. Raises `CannotStart`."""
     try:
         hand_over_script(program.script or b"")
         told, tell = os.pipe()  # closed by the kernel once the program has begun
@@ -75,7 +75,7 @@ def spawn(program: Program, stdout: int, stderr: int, umask: int | None = None) 
 
 
 def open_standard_streams() -> None:
-    """Have the standard streams open, and `SCRIPT_FD`, before anything else takes their numbers."""
+    """Open missing standard streams and `SCRIPT_FD`, before other files take their numbers."""
     while (fd := _open_nothing()) in _STANDARD:
         os.set_inheritable(fd, True)  # noqa: FBT003 - positional only
     os.close(fd)
@@ -83,7 +83,7 @@ def open_standard_streams() -> None:
 
 
 def has_null() -> bool:
-    """Whether there is a ``/dev/null``, which is the standard input of all that is started."""
+    """Return whether there is a usable ``/dev/null``, the standard input of all processes."""
     try:
         return stat.S_ISCHR(os.stat(os.devnull).st_mode) and os.access(os.devnull, os.R_OK | os.W_OK)
     except OSError:
@@ -95,7 +95,7 @@ def _open_nothing() -> int:
 
 
 def keep_open_files() -> None:
-    """Let no process inherit what we were started with, beyond the standard streams: it is not the task's."""
+    """Make inherited descriptors close-on-exec, except the standard streams: they are not for the task."""
     for name in os.listdir("/proc/self/fd"):
         if int(name) not in _STANDARD:
             try:
@@ -105,7 +105,7 @@ def keep_open_files() -> None:
 
 
 def _become(program: Program, output: tuple[int, int], tell: int, parent: int, umask: int | None) -> NoReturn:
-    """Whatever goes wrong, this process never goes on as the supervisor."""
+    """Execute the program in the child process; never return into the code of the supervisor."""
     try:
         os.setsid()
         if umask is not None:
@@ -134,7 +134,7 @@ def _become(program: Program, output: tuple[int, int], tell: int, parent: int, u
 
 
 def _take_terminal() -> None:
-    """Have standard input control our session: its keys send signals, and it runs jobs."""
+    """Make standard input the session's controlling terminal, for signals from keys and for job control."""
     from fcntl import ioctl  # noqa: PLC0415 - hardly ever needed
     from termios import TIOCSCTTY  # noqa: PLC0415 - as above
 

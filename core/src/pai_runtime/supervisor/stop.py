@@ -1,4 +1,4 @@
-"""Stopping a task: by a signal, or by a timeout."""
+"""Stop of a task by a signal or by its timeout."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def on_stop_signals(handler: Callable[[int, FrameType | None], None]) -> None:
-    """Call `handler` for each of `STOP_SIGNALS`, but not for a SIGHUP that ``nohup`` has turned off."""
+    """Install `handler` for each of `STOP_SIGNALS`, except for a SIGHUP that ``nohup`` ignores."""
     for number in STOP_SIGNALS:
         if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, handler)
 
 
 class Stop:
-    """Whether the task has been told to stop, why, and when each kind of work has to be done.
+    """Whether and why the task has been told to stop, and the deadlines of each kind of work.
 
-    A signal of `STOP_SIGNALS` cancels the task, and the second one ends it at once, without any more
-    callbacks. A time limit, in seconds from now, ends it as ``timeout``. After either, the exit callbacks
-    have `exit_budget` seconds in all.
+    A signal of `STOP_SIGNALS` cancels the task, and a second one ends it at once, without further callbacks.
+    A timeout, in seconds from now, ends it as ``timeout``. After either, the exit callbacks have
+    `exit_budget` seconds in all.
     """
 
     def __init__(self, timeout: float | None, exit_budget: float) -> None:
@@ -45,21 +45,21 @@ class Stop:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
 
     def reason(self) -> StopReason | None:
-        """The reason to stop, if there is one by now: the first one, if there are two."""
+        """Return the reason to stop, the earlier one if there are two; None if there is none yet."""
         if self._told_at <= min(time.monotonic(), self._timeout_at):
             return "cancelled"
         return "timeout" if time.monotonic() >= self._timeout_at else None
 
     def work_until(self) -> float:
-        """When whatever comes before the exit callbacks has to stop (monotonic clock)."""
+        """Return the deadline (monotonic clock) of everything before the exit callbacks."""
         return min(self._told_at, self._timeout_at)
 
     def exits_until(self) -> float:
-        """When the exit callbacks have to stop."""
+        """Return the deadline (monotonic clock) of the exit callbacks."""
         return 0.0 if self.at_once else self.work_until() + self._exit_budget
 
     def analysis_until(self) -> float:
-        """When finding out why the task failed has to stop, so that the exit callbacks have time left."""
+        """Return the deadline (monotonic clock) of analysing a failure, with time left for exit callbacks."""
         return 0.0 if self.at_once else self.work_until() + self._exit_budget / 2
 
     def _tell(self, number: int, _frame: FrameType | None) -> None:

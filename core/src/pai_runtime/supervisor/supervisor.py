@@ -1,4 +1,4 @@
-"""One task from its plan to its exit record: the lifecycle with real processes, logs and secrets."""
+"""The supervision of one task from its plan to its exit record, with real processes, logs and secrets."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ else:
 
 
 def supervise(folder: Folder, options: LaunchOptions) -> int:
-    """Run the task whose ``plan.json`` is in `folder`, in its ``work`` folder; its exit code.
+    """Run the task whose ``plan.json`` is in `folder`, in its directory ``work``, and return its exit code.
 
-    Standard input, output and error are open, and so is `SCRIPT_FD`, by which a script is handed over.
+    Standard input, output and error have to be open, and so has `SCRIPT_FD`, by which scripts are handed
+    over.
     """
     keep_open_files()
     signal.signal(
@@ -58,7 +59,7 @@ def supervise(folder: Folder, options: LaunchOptions) -> int:
 
 
 def _trace(error: Exception) -> str:
-    """Where it was raised, as far as what knows that can still be imported."""
+    """Return the traceback of an error, or the error alone if `traceback` cannot be imported any more."""
     try:
         import traceback
     except ImportError:
@@ -110,7 +111,7 @@ def _cannot_run(folder: Folder, message: str, options: LaunchOptions) -> int:
 
 
 def _load_the_end(plan: Plan) -> None:
-    """Import what ends a task of this plan: what it runs may take our files away, as from a pod's volume."""
+    """Import what the end of this task needs: the task may remove our files, as on a pod's volume."""
     import pai_runtime.supervisor.oom
     import pai_runtime.supervisor.recording
     import pai_runtime.task.removal
@@ -130,7 +131,7 @@ def _cannot_go_on(task: Task, message: str) -> int:
 
 
 def load_all() -> None:
-    """Import what `supervise` imports late: for a process that forks, and does not run, supervisors."""
+    """Import everything that `supervise` imports late, for a process that only forks supervisors."""
     import pai_runtime.supervisor.asking
     import pai_runtime.supervisor.hold
     import pai_runtime.supervisor.oom

@@ -1,4 +1,4 @@
-"""What the supervisor of a task works with, read from the task's directory."""
+"""The state of a running task, with what is read from its directory."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SECRETS_BYTES = 64 * 1024 * 1024
 
 @record(frozen=True)
 class Inputs:
-    """What the engine hands over. `secrets`: the value of each by its path."""
+    """The input of a supervisor; `secrets` has the value of each secret by its path."""
 
     plan: Plan
     secrets: Mapping[str, str]
@@ -44,7 +44,7 @@ class Inputs:
 
 
 class Progress:
-    """How far a task has come: its phase, and its result once that is decided."""
+    """The current phase of a task, and its result once that is decided."""
 
     phase: Phase = "init"
     result: Result | None = None
@@ -54,8 +54,8 @@ class Progress:
 class Task:
     """One task while it runs.
 
-    All that the runtime keeps of it goes through `folder`, which the task may not be able to see; what the
-    task has in its place is `inside`.
+    All that the runtime keeps of it goes through `folder`, which the task may be unable to see; `inside` is
+    what the task has in its place.
     """
 
     inputs: Inputs
@@ -70,12 +70,12 @@ class Task:
 
     @property
     def plan(self) -> Plan:
-        """What it runs."""
+        """The plan of the task."""
         return self.inputs.plan
 
     @property
     def options(self) -> LaunchOptions:
-        """How it was started."""
+        """The launch options of the supervisor."""
         return self.inputs.options
 
     @property
@@ -84,21 +84,21 @@ class Task:
         return self.options.pid or os.getpid()
 
     def say(self, text: str) -> None:
-        """A line of the runtime's own in ``runtime.log``."""
+        """Write a message of the runtime to ``runtime.log``."""
         self.logs.runtime.say(text)
 
     def script(self, text: str) -> bytes:
-        """A script of the plan, with the values of secrets, as a shell of ours reads it."""
+        """Return a script of the plan with the values of secrets and with the end mark for our shells."""
         return os.fsencode(placeholders.fill(text, self.inputs.secrets) + SCRIPT_END)
 
     def paths(self) -> dict[str, str]:
-        """Where every process of the task finds what it may write to."""
+        """Return the variables that tell every process of the task which files it may write to."""
         return {"PAI_MASK": f"{self.inside.where}/{MASK}"}
 
     def end(self) -> None:
-        """End all that still runs, take its last output, and remove what must not outlive the task.
+        """End all that still runs, read its last output, and remove what must not outlive the task.
 
-        After the init steps alone, the task is still to come.
+        After the init steps alone, nothing is removed: the task is still to come.
         """
         self.processes.end()
         self.logs.end()
@@ -111,7 +111,7 @@ class Task:
 
 
 def read_inputs(folder: Folder, options: LaunchOptions) -> Inputs:
-    """The plan and the secrets; raises OSError, ValueError or `PlanError`."""
+    """Read the plan and the secrets. Raises OSError, ValueError or `PlanError`."""
     text = folder.read(PLAN, _PLAN_BYTES)
     document = loads(text)
     if isinstance(document, dict) and "shared" not in document:
@@ -134,7 +134,10 @@ def _read_secrets(fd: int | None) -> dict[str, str]:
 
 
 def set_up(inputs: Inputs, folder: Folder, stop: Stop) -> Task:
-    """Enter the task's working directory and make what its processes need; raises OSError, `CannotStart`."""
+    """Enter the task's working directory, and create what its processes need.
+
+    Raises OSError or `CannotStart`.
+    """
     options = inputs.options
     os.chdir(options.work or f"{folder.where}/{WORK}")
     inside = Folder.at(folder.where)

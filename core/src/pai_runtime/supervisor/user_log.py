@@ -1,4 +1,4 @@
-"""The user's output: each stream byte for byte in a file, and both together, line by line."""
+"""The user's output: each stream byte for byte in a file, and both merged line by line."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
     from pai_runtime.task.masking import Masker
 
     class Target(Protocol):
-        """What both streams are written to."""
+        """A receiver of the merged output of both streams."""
 
         def write(self, data: bytes) -> None:
-            """The next piece."""
+            """Take the next bytes."""
 
 
 _LONGEST_WAIT = 1.0
-"""Seconds that the beginning of a line waits for its end: a progress bar has none for hours."""
+"""Seconds for which the beginning of a line waits for its end: a progress bar may have none for hours."""
 
 
 class UserLog:
-    """One of the user's streams, masked: into its own file at once, and in turn into what both share.
+    """One of the user's streams, masked: written to its own file at once, and merged with the other in turn.
 
-    `waiting` is masked and not in `together` yet: whole lines that are behind others in turn, and the
-    beginning of a line, since the time `since`. `in_turn`: lines that have ended and have a turn.
+    `waiting` is masked and not merged yet: whole lines that wait for their turn, and the beginning of a line
+    since the time `since`. `in_turn` counts the lines that have ended and have a turn.
     """
 
     def __init__(self, masker: Masker, file: LogFile, console: Console, together: LinesInTurn) -> None:
@@ -44,23 +44,23 @@ class UserLog:
         together.streams.append(self)
 
     def feed(self, data: bytes) -> None:
-        """The next piece of the stream."""
+        """Take the next bytes of the stream."""
         self.is_over = False
         self._write(self._masker.feed(data))
 
     def idle(self) -> bool:
-        """Nothing has come for a while: give out what need not wait."""
+        """Write out, after a pause, what needs no more input to be masked; return whether anything waits."""
         self._write(self._masker.idle())
         return bool(self.waiting)
 
     def flush(self) -> None:
-        """The end of the stream."""
+        """Write out everything at the end of the stream."""
         self.is_over = True
         self._write(self._masker.flush())
 
     @property
     def owed(self) -> int:
-        """Lines that have ended, of which the masker holds the ends back."""
+        """The number of lines that have ended, but whose ends the masker still holds back."""
         return self._masker.held_back().count(b"\n")
 
     def _write(self, data: bytes) -> None:
@@ -70,11 +70,11 @@ class UserLog:
 
 
 class LinesInTurn:
-    """The lines of both streams, whole and in the order in which they ended, to `targets` and the consoles.
+    """A merger of both streams into `targets` and the consoles: whole lines in the order of their ends.
 
-    A line waits for its end, for a second or `LONGEST_LINE` bytes; then what there is of it comes out, and
-    the rest as it is written. If the other stream then ends a line, that one begins on a line of its own, in
-    the targets. A line that has ended waits for those before it whose ends are held back, for as long.
+    A line waits for its end, up to a second or `LONGEST_LINE` bytes; then its beginning is written, and the
+    rest as it comes. If the other stream then ends a line, that line starts on a new one in the targets. A
+    line that has ended waits as long for earlier lines whose ends are held back.
     """
 
     def __init__(self, *targets: Target) -> None:
@@ -84,7 +84,7 @@ class LinesInTurn:
         self._unfinished: UserLog | None = None  # whose line the targets end with
 
     def add(self, stream: UserLog, data: bytes) -> None:
-        """What is new in a stream; nothing, if only time has passed or it is over."""
+        """Take new output of a stream; empty if only time has passed, or the stream has ended."""
         if not stream.waiting:
             stream.since = time.monotonic()
         stream.waiting += data
@@ -119,7 +119,7 @@ class LinesInTurn:
             del self._turns[0]
 
     def _end_turns(self) -> None:
-        """Wait no longer for lines that are held back."""
+        """Stop waiting for lines that are held back."""
         for stream, lines in self._turns:
             self._put_lines(stream, lines)
             stream.in_turn = 0
@@ -132,7 +132,7 @@ class LinesInTurn:
             stream.console.end()
 
     def _put_lines(self, stream: UserLog, lines: int) -> int:
-        """Put out so many lines of a stream; how many of them are not there yet."""
+        """Write `lines` lines of a stream; return how many of them are not there yet."""
         end = 0
         while lines and (found := stream.waiting.find(b"\n", end) + 1):
             end = found
@@ -142,7 +142,7 @@ class LinesInTurn:
         return lines
 
     def _put(self, stream: UserLog, size: int) -> None:
-        """Put out so many of the bytes that wait."""
+        """Write the first `size` waiting bytes of a stream."""
         if not size:
             return
         data, stream.waiting = stream.waiting[:size], stream.waiting[size:]

@@ -1,4 +1,4 @@
-"""A wait that ends when a child exits or a signal arrives."""
+"""A pipe that becomes readable when a child exits or a signal arrives."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ else:
 
 
 class WakePipe:
-    """Its `fd` can be read when a child has ended or a signal has come; one of a process at a time."""
+    """A pipe whose `fd` is readable once a child has ended or a signal has arrived; only one per process."""
 
     def __init__(self) -> None:
         self.fd, self._write = os.pipe()
@@ -22,14 +22,14 @@ class WakePipe:
         signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
 
     def clear(self) -> None:
-        """Take what was written by now."""
+        """Read away what has been written so far."""
         try:
             os.read(self.fd, 65536)
         except BlockingIOError:
             pass
 
     def close(self) -> None:
-        """Leave signals as they were."""
+        """Close the pipe, and restore the handling of signals."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, self._before)
         os.close(self.fd)

@@ -1,4 +1,4 @@
-"""What a task is on disk, whoever writes or reads it, and what all need who run parts of one.
+"""The task as it is on disk, and what all code that runs parts of a task needs.
 
 Standard library only, and nothing else of the package.
 """

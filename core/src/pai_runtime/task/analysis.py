@@ -1,4 +1,4 @@
-"""Why a task failed, as a plugin found it."""
+"""The analysis of a failure: why a task failed, as a plugin found it."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ BEHAVIORS = ("TRANSIENT", "PERMANENT", "UNKNOWN")
 
 @record(frozen=True)
 class Analysis:
-    """Why a task failed.
+    """Why a task failed, as found by a plugin.
 
     `code` (1 to 255) becomes the task's exit code. `phrase` names the failure in one word; `reason` and
     `solution` are for people. `behavior` says whether a retry may help. `trigger` says which rule matched,
     and what it matched; `user_match` and `platform_match` are the matched texts in the user's log and in
     ``runtime.log``, `gpu` the findings about the GPUs by name: true, false, whole numbers or lists of these.
-    `because_of_peer`: the task failed because another task of the job failed. As JSON, it has at most 64 KB.
+    `because_of_peer` means that the task failed because another task of the job failed. As JSON, it has at
+    most 64 KB.
     """
 
     code: int
@@ -44,12 +45,12 @@ class Analysis:
     gpu: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """The fields, for `from_json`."""
+        """Return the fields as a JSON object, for `from_json`."""
         return dict(vars(self))
 
     @classmethod
     def from_json(cls, document: Any) -> Analysis:
-        """Read what `to_json` gave; raises `ValueError`."""
+        """Parse the output of `to_json`. Raises `ValueError` if it is invalid."""
         try:
             analysis = cls(**{**document, "solution": tuple(document["solution"])})
         except (KeyError, TypeError) as error:
@@ -59,7 +60,7 @@ class Analysis:
         return analysis
 
     def fault(self) -> str | None:
-        """Why it is invalid, whatever the types of its values; None if it is valid."""
+        """Return why the analysis is invalid, whatever the types of its values; None if it is valid."""
         code: Any = self.code
         solution: Any = self.solution
         because_of_peer: Any = self.because_of_peer

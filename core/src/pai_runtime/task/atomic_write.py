@@ -6,9 +6,9 @@ from pai_runtime.task.regular_file import FLAGS, sole
 
 
 def write(holder: int, name: str, data: bytes, mode: int, *, sync: bool) -> None:
-    """Write a file in the folder `holder`; raises OSError.
+    """Write a file in the folder `holder` atomically. Raises OSError.
 
-    Without `sync` it is atomic in a crash of ours and not in one of the machine, and costs no time.
+    Without `sync` this survives a crash of the process but not of the machine, and is faster.
     """
     aside = _aside(name)
     try:
@@ -29,7 +29,7 @@ def write(holder: int, name: str, data: bytes, mode: int, *, sync: bool) -> None
 
 
 def reserve(holder: int, name: str, size: int) -> None:
-    """Take so many bytes of the disk for what `write` will write there, should it be full by then."""
+    """Reserve `size` bytes of disk for a later `write`, in case the disk is full by then."""
     try:
         fd = _open_aside(holder, _aside(name), 0o644)
     except OSError:
@@ -43,7 +43,7 @@ def reserve(holder: int, name: str, size: int) -> None:
 
 
 def unreserve(holder: int, name: str) -> None:
-    """Give back what was reserved and not used."""
+    """Release disk space that was reserved and not used."""
     try:
         os.unlink(_aside(name), dir_fd=holder)
     except OSError:
@@ -51,12 +51,12 @@ def unreserve(holder: int, name: str) -> None:
 
 
 def _aside(name: str) -> str:
-    """Where a file is written before it takes its name."""
+    """Return the name under which a file is written before it is renamed."""
     return f".{name}.part"
 
 
 def _open_aside(holder: int, aside: str, mode: int) -> int:
-    """What has been reserved, or else a new file, whatever is there in its way."""
+    """Open the reserved file, or else a new one in the place of whatever is there."""
     new = os.O_WRONLY | os.O_CREAT | os.O_EXCL | FLAGS
     try:
         return os.open(aside, new, mode, dir_fd=holder)

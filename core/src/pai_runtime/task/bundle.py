@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 CONTENTS = "bundle.json"
-"""The file in the bundle that says what is in it."""
+"""The name of the file in the bundle that lists its content."""
 
 OBEYED_NAMES = (
     "GCONV_PATH",
@@ -24,22 +24,22 @@ OBEYED_NAMES = (
     "OPENSSL_MODULES",
 )
 OBEYED_PREFIXES = ("LC_", "LD_", "MALLOC_")
-"""Variables of an image that would change what the bundle's own programs do."""
+"""Variables of an image that would change the behaviour of the bundle's own programs."""
 
 OWN_VARIABLES = {"LC_ALL": "C", "TZ": "UTC0"}
-"""What the bundle's interpreter is started with, so that it opens no such file of the image."""
+"""Variables of the bundle's interpreter, so that it opens no locale or time zone file of the image."""
 
 HIDING = 0x80
-"""By which the launcher changes the first byte of all other variables: nothing knows their names then."""
+"""The bit that the launcher flips in the first byte of all other variables' names, to hide them."""
 
 
 def image_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment that the container has begun with, from the one that the launcher hands over."""
+    """Return the environment with which the container started, from the one that the launcher hands over."""
     return {_turned(name): value for name, value in environment.items() if name not in ("", *OWN_VARIABLES)}
 
 
 def hidden_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """What the launcher hands over."""
+    """Return an environment as the launcher hands it over, with hidden names."""
     return {**{_turned(name): value for name, value in environment.items()}, **OWN_VARIABLES}
 
 
@@ -49,5 +49,5 @@ def _turned(name: str) -> str:
 
 
 def is_obeyed(name: str) -> bool:
-    """Whether the bundle's programs would do something else because of the variable."""
+    """Return whether a variable would change the behaviour of the bundle's programs."""
     return name in OBEYED_NAMES or name.startswith(OBEYED_PREFIXES)

@@ -1,16 +1,16 @@
-"""The lines of a task on one of our own streams, with a prefix if several tasks share it."""
+"""The output of a task on our own streams, with a prefix before each line if several tasks share them."""
 
 import os
 import select
 
 LONGEST_LINE = 65536
-"""Bytes of a line that are kept for its end to come; where lines are prefixed, a longer one is broken."""
+"""Maximum bytes of a line that are kept until it ends; with prefixes, a longer line is broken."""
 
 
 class Console:
-    """One of this process's own streams: passed on as it comes, or in whole lines behind a prefix.
+    """One of this process's own streams: output is passed on as it comes, or in whole lines with a prefix.
 
-    When the reader has gone (``| head``), the rest is dropped.
+    When the reader is gone (``| head``), the rest is dropped.
     """
 
     def __init__(self, fd: int, prefix: bytes) -> None:
@@ -19,11 +19,11 @@ class Console:
         self._open = True
 
     def write(self, data: bytes) -> None:
-        """Pass `data` on."""
+        """Pass `data` on to the stream."""
         self._put(self._lines.feed(data) if self._lines else data)
 
     def end(self) -> None:
-        """The end: a last line without newline is passed on too."""
+        """Pass on a last line without a newline at the end of the output."""
         if self._lines:
             self._put(self._lines.flush())
 
@@ -42,14 +42,14 @@ class Console:
 
 
 class LinePrefix:
-    """Cuts a stream into lines and puts a prefix before each; a line comes out when it is whole."""
+    """A filter that puts a prefix before each line of a stream; a line is passed on once it is complete."""
 
     def __init__(self, prefix: bytes) -> None:
         self.prefix = prefix
         self._rest = bytearray()
 
     def feed(self, data: bytes) -> bytes:
-        """The lines that are whole now."""
+        """Take the next bytes, and return the lines that are now complete, with their prefix."""
         self._rest += data
         if b"\n" not in data:
             return self.flush() if len(self._rest) > LONGEST_LINE else b""
@@ -58,6 +58,6 @@ class LinePrefix:
         return b"".join(self.prefix + line + b"\n" for line in lines)
 
     def flush(self) -> bytes:
-        """A last line that has no newline, with one."""
+        """Return the last line, with its prefix and a newline, if it has none yet."""
         rest, self._rest = bytes(self._rest), bytearray()
         return self.prefix + rest + b"\n" if rest else b""

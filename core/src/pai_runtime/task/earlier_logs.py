@@ -1,4 +1,4 @@
-"""The names of the files that a log has filled before, as multilog gives them: ``@<tai64n>.s``.
+"""Names of rotated log files as multilog chooses them: ``@<tai64n>.s``.
 
 OpenPAI's portal looks for these, and shows one as the earlier part of a log.
 """
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
 
 _DIGITS = 24
 _EPOCH = (1 << 62) + 10
-"""The label of 1970, as multilog counts."""
+"""The TAI64 label of 1970, as multilog counts."""
 _HEXADECIMAL = frozenset("0123456789abcdef")
 
 
 def earlier_names(names: Iterable[str]) -> list[str]:
-    """Those of a directory's names that are such, the youngest first."""
+    """Return those of a directory's names that are rotated files, newest first."""
     return sorted(filter(_is_earlier, names), reverse=True)
 
 
 def next_name(names: Iterable[str]) -> str:
-    """The name for the file that is full now, beside those that a directory has."""
+    """Return the name for the file that is full now, later than those of a directory."""
     seconds, nanoseconds = divmod(time.time_ns(), 1_000_000_000)
     label = (_EPOCH + seconds) << 32 | nanoseconds
     before = earlier_names(names)

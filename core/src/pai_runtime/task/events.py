@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from pai_runtime.task.folder import Folder
 
 MOST_BYTES = 1024 * 1024
-"""When the file has so many it becomes ``events.jsonl.1``, in the place of an earlier one."""
+"""The size in bytes at which the file becomes ``events.jsonl.1``, in the place of an earlier one."""
 
 _LATEST = 253402300800
-"""When there is no year of four digits any more."""
+"""The first moment whose year has five digits."""
 
 
 class EventFile:
-    """Appends to a file in a directory. A full disk or a missing directory loses events, no more."""
+    """A writer of events to a file in a directory; on a full disk or a missing directory, events are lost."""
 
     def __init__(self, folder: Folder, name: str = EVENTS) -> None:
         self._folder = folder
@@ -34,7 +34,7 @@ class EventFile:
         self._fd: int | None = None
 
     def add(self, event: str, **fields: Any) -> dict[str, Any]:
-        """Write an event of this moment down; the event. Fields that are None are left out."""
+        """Write an event with the current time, without fields that are None, and return it."""
         known = {name: value for name, value in fields.items() if value is not None}
         document = {"time": round(time.time(), 6), "event": event, **known}
         try:
@@ -59,7 +59,7 @@ class EventFile:
 
 
 def read_events(folder: Folder, name: str = EVENTS) -> Iterator[dict[str, Any]]:
-    """The events in a directory, oldest first. Invalid lines and missing files are skipped."""
+    """Yield the events in a directory, oldest first. Invalid lines and missing files are skipped."""
     for each in (f"{name}.1", name):
         try:
             lines = folder.read(each, 2 * MOST_BYTES).splitlines()

@@ -30,11 +30,11 @@ CALLBACK_FAILED = 227
 SETUP_FAILED = 240
 """A step of the setup failed, and the command was not run."""
 RUNTIME_ERROR = 241
-"""The runtime itself could not run the task."""
+"""The runtime could not run the task."""
 TIMEOUT = 242
-"""The time limit ended the task."""
+"""The task was ended by its timeout."""
 UNEXPLAINED = 255
-"""In a pod of OpenPAI: no rule explains the failure, or its exit spec does not list the code."""
+"""On OpenPAI only: no rule explains the failure, or its exit spec does not list the code."""
 
 # Of an init container, which has `CANNOT_RUN` too, and the code of an init plugin that is a failed command.
 

@@ -45,7 +45,7 @@ _CUT = "…"
 _NOT_YAML = dict.fromkeys(
     (0, *range(0x7F, 0xA0), 0x2028, 0x2029, *range(0xD800, 0xE000), 0xFEFF, 0xFFFE, 0xFFFF), "\ufffd"
 )
-"""Characters that not every reader of YAML takes, in whatever form."""
+"""Characters that not every YAML reader accepts, even escaped."""
 
 
 def exit_record(
@@ -55,10 +55,11 @@ def exit_record(
     mask: Callable[[str], str] = str,
     lost: int = 0,
 ) -> str:
-    """The record as YAML; `lost` callbacks have failed of which no more is known.
+    """Return the exit record of a task as YAML, of at most `MOST_BYTES`.
 
     `exitCode` is the task's, `originUserExitCode` the command's (null: it did not run). `errorLogs` has the
-    last lines of the user's and of the runtime's log, if the task did not end well.
+    last lines of the user's and of the runtime's log, if the task did not end well. `lost` is the number of
+    failed callbacks of which nothing more is known.
     """
     record: dict[str, Any] = {
         "exitCode": result.code,
@@ -92,7 +93,7 @@ def exit_record(
 
 
 def noted(record: Mapping[str, Any], note: str) -> str:
-    """A record that was read, as YAML with a note at the end of its message."""
+    """Return a record that was read, as YAML, with a note at the end of its message."""
     message = "; ".join(filter(None, [str(record.get("message", "")), note]))
     longer = {**record, "message": _last(message, _MESSAGE_BYTES)}
     if _room(longer) < 0:
@@ -101,12 +102,12 @@ def noted(record: Mapping[str, Any], note: str) -> str:
 
 
 def termination_message(record: str) -> str:
-    """The record between the markers by which a platform finds it, of at most 4096 bytes."""
+    """Return a record between the markers by which a platform finds it, of at most 4096 bytes."""
     return f"{_START}{record}{_END}"
 
 
 def read_exit_record(folder: Folder) -> dict[str, Any]:
-    """The record in the directory of a task; empty if it is missing or invalid."""
+    """Read the exit record in the directory of a task; empty if it is missing or invalid."""
     try:
         return _read(folder.read(RECORD, _MOST_READ).decode())
     except (OSError, ValueError):
@@ -114,10 +115,10 @@ def read_exit_record(folder: Folder) -> dict[str, Any]:
 
 
 def read_termination_message(message: str) -> dict[str, Any]:
-    """The record in what `termination_message` gave; empty if there is none in it, or an invalid one.
+    """Read the exit record in a termination message; empty if it has none, or an invalid one.
 
     A kubelet keeps the first 12 KiB / n of it in a pod of n containers, and a cluster can add containers. Of
-    what it has cut, the whole lines are the record.
+    a message that it has cut, the complete lines are the record.
     """
     _, start, rest = message[:_MOST_READ].rpartition(_START)
     record, end, _ = rest.partition(_END)
@@ -175,7 +176,7 @@ def _room(record: dict[str, Any]) -> int:
 
 
 def _to_yaml(record: dict[str, Any]) -> bytes:
-    """YAML with every value in its JSON form, which is YAML too; needs no library."""
+    """Format a record as YAML with JSON values, without a library."""
     return "".join(f"{key}: {_json(value)}\n" for key, value in record.items()).encode()
 
 
@@ -194,7 +195,7 @@ def _readable(value: Any) -> Any:
 
 
 def _size(text: str) -> int:
-    """How many bytes a text takes between its quotes."""
+    """Return the number of bytes that a text takes between its quotes."""
     return len(_json(text).encode()) - 2
 
 

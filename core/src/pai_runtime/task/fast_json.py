@@ -18,13 +18,13 @@ except ImportError:
 
 
 MOST_CONTAINERS = 100_000
-"""Objects and lists in what a task may have written: two bytes of JSON can take a hundred of memory."""
+"""Maximum number of objects and lists in untrusted JSON: two bytes of it can take a hundred of memory."""
 
 _INFINITE = (float("inf"), float("-inf"))
 
 
 class _Settings:
-    """What the C scanner asks its decoder for."""
+    """The settings that the C scanner reads from its decoder."""
 
     strict = True
     object_hook = object_pairs_hook = None
@@ -43,7 +43,7 @@ class _Settings:
 
 
 def loads(text: str | bytes) -> Any:
-    """As `json.loads` of UTF-8, but NaN and infinities are refused; raises `ValueError`."""
+    """Parse JSON as `json.loads` does, but refuse NaN and infinities. Raises `ValueError`."""
     if isinstance(text, bytes):
         text = text.decode()
     if make_scanner is not None:
@@ -68,11 +68,11 @@ def loads(text: str | bytes) -> Any:
 
 
 def loads_untrusted(data: bytes, most: int = MOST_CONTAINERS, values: int | None = None) -> Any:
-    """As `loads`, but more objects and lists than `most`, or values than `values`, are refused before they
-    take memory.
+    """Parse JSON that a task may have written.
 
-    Whoever reads `data` bounds its size. Braces, brackets and commas in strings count too. Raises
-    `ValueError`, also for what is nested too deeply.
+    Raises `ValueError` if it is invalid, too large or nested too deeply. More than `most` objects and lists,
+    or than `values` values, are refused before they take memory; braces, brackets and commas in strings count
+    too. The size of `data` has to be bounded by the caller.
     """
     if data.count(b"{") + data.count(b"[") > most:
         raise ValueError(f"expected at most {most} objects and lists")
@@ -85,7 +85,7 @@ def loads_untrusted(data: bytes, most: int = MOST_CONTAINERS, values: int | None
 
 
 def dumps(value: object, *, ensure_ascii: bool = True) -> str:
-    """As `json.dumps`, but NaN and infinities are refused; raises `ValueError` or `TypeError`."""
+    """Format JSON as `json.dumps` does, but refuse NaN and infinities. Raises `ValueError` or `TypeError`."""
     if make_encoder is None:
         import json  # noqa: PLC0415 - see the top
 

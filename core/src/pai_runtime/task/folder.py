@@ -1,4 +1,4 @@
-"""An untrusted directory: a task may replace anything in it, so nothing is opened by following links.
+"""Access to untrusted directories: a task may replace anything in one, so no link in it is followed.
 
 Whoever reads or writes there goes through an open descriptor of the folder, one name after the other, and
 follows no link; what is opened is a regular file, and is read up to a bound. So a symbolic link leads
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 _WALK = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 MOST_LEVELS = 200
-"""Folders below each other that are looked into; each takes a descriptor."""
+"""Maximum depth of nested folders that are visited; each level takes a descriptor."""
 
 
 class Folder:
-    """An open directory. `where` (or `path`) is its name in messages, and is not opened again.
+    """An open directory; `where` (or `path`) is its name in messages, and is not opened again.
 
-    A ``name`` may have several parts (``logs/runtime.log``), each of them looked up below the one before. All
-    methods raise OSError with the whole path.
+    A ``name`` may have several parts (``logs/runtime.log``), each looked up below the one before, without
+    following links. All methods raise OSError with the whole path.
     """
 
     def __init__(self, fd: int, path: str | os.PathLike[str]) -> None:
@@ -39,19 +39,19 @@ class Folder:
 
     @classmethod
     def at(cls, path: str | os.PathLike[str], *, follow: bool = True) -> Folder:
-        """The directory at a trusted path, such as one that the user named; `follow`: also a link to one."""
+        """Open the directory at a trusted path, such as one given by the user; `follow` allows a link."""
         return cls(os.open(path, _WALK & ~os.O_NOFOLLOW if follow else _WALK), path)
 
     @property
     def path(self) -> Path:
-        """`where`, for those who have `pathlib` loaded."""
+        """The path `where` as a `Path`; imports `pathlib`."""
         from pathlib import Path  # noqa: PLC0415 - a supervisor starts faster without
 
         return Path(self.where)
 
     @property
     def descriptor(self) -> str:
-        """A path by which this process finds the directory, whatever has happened to its names."""
+        """A path below ``/proc/self/fd`` that leads to the directory, even if it was renamed."""
         return f"/proc/self/fd/{self.fd}"
 
     def __enter__(self) -> Folder:  # noqa: PYI034 - nobody derives from it
@@ -67,9 +67,9 @@ class Folder:
         os.close(self.fd)
 
     def folder(self, name: str, *, make: bool = False) -> Folder:
-        """A directory below this one; with `make`, it and its parents are created if missing.
+        """Open a directory below this one; with `make`, create it and its parents if missing.
 
-        Without a name it is the same folder once more, to be closed for itself.
+        Without a name, this directory is opened once more, to be closed separately.
         """
         with _Named(self, name):
             fd = os.dup(self.fd)
@@ -82,42 +82,42 @@ class Folder:
         return Folder(fd, f"{self.where}/{name}" if name else self.where)
 
     def open(self, name: str) -> int:
-        """A descriptor of a regular file, to read it."""
+        """Open a regular file for reading, and return its descriptor."""
         with _Named(self, name), _Holder(self, name) as holder:
             return regular(os.open(holder.last, os.O_RDONLY | FLAGS, dir_fd=holder.fd), name)
 
     def read(self, name: str, most: int) -> bytes:
-        """The content of a regular file, which must not have more than `most` bytes."""
+        """Return the content of a regular file, which must not be larger than `most` bytes."""
         data = read_and_close(self.open(name), most + 1)
         if len(data) > most:
             raise OSError(errno.EFBIG, f"larger than {most} bytes", f"{self.where}/{name}")
         return data
 
     def append(self, name: str, mode: int = 0o644) -> int:
-        """A descriptor to append to a regular file, created if missing, with its parent directories."""
+        """Open a regular file for appending, created if missing like its parents; return its descriptor."""
         with _Named(self, name), _Holder(self, name, make=True) as holder:
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | FLAGS
             return sole(os.open(holder.last, flags, mode, dir_fd=holder.fd), name)
 
     def write(self, name: str, text: str, mode: int = 0o644, *, sync: bool = True) -> None:
-        """Write a file so that a crash leaves the old one or the new one, and never half of one.
+        """Write a text file atomically.
 
-        Without `sync` that holds for a crash of ours and not for one of the machine, and costs no time.
+        Without `sync` this survives a crash of the process but not of the machine, and is faster.
         """
         data = text.encode("utf-8", "backslashreplace")
         with _Named(self, name), _Holder(self, name) as holder:
             atomic_write.write(holder.fd, holder.last, data, mode, sync=sync)
 
     def reserve(self, name: str, size: int) -> None:
-        """Take so many bytes of the disk for what `write` will write there, should it be full by then."""
+        """Reserve `size` bytes of disk for a later `write`, in case the disk is full by then."""
         atomic_write.reserve(self.fd, name, size)
 
     def unreserve(self, name: str) -> None:
-        """Give back what was reserved and not used."""
+        """Release disk space that was reserved and not used."""
         atomic_write.unreserve(self.fd, name)
 
     def fifo(self, name: str) -> int:
-        """A descriptor of a new FIFO that never blocks us, nor whoever opens it while we have it open."""
+        """Create a FIFO and return its descriptor, with which neither we nor those who open it ever block."""
         with _Named(self, name), _Holder(self, name) as holder:
             try:
                 os.mkfifo(holder.last, 0o600, dir_fd=holder.fd)
@@ -129,12 +129,12 @@ class Folder:
             return os.open(holder.last, os.O_RDWR | FLAGS, dir_fd=holder.fd)
 
     def stat(self, name: str) -> os.stat_result:
-        """The status of the entry of this name, links not followed."""
+        """Return the status of an entry, without following links."""
         with _Named(self, name), _Holder(self, name) as holder:
             return os.stat(holder.last, dir_fd=holder.fd, follow_symlinks=False)
 
     def exists(self, name: str) -> bool:
-        """Whether anything is there by this name."""
+        """Return whether an entry of this name exists, whatever it is."""
         try:
             self.stat(name)
         except OSError:
@@ -142,7 +142,7 @@ class Folder:
         return True
 
     def names(self) -> list[str]:
-        """The names of the entries."""
+        """Return the names of the entries."""
         with _Named(self, ""):
             fd = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self.fd)
             try:
@@ -166,7 +166,7 @@ class Folder:
                 os.rename(name, holder.last, src_dir_fd=self.fd, dst_dir_fd=holder.fd)
 
     def link(self, name: str, to: Folder) -> None:
-        """Hard-link a file that is directly in this directory into another one, with the same name."""
+        """Create a hard link to a file of this directory in another one, with the same name."""
         with _Named(self, name):
             os.link(name, name, src_dir_fd=self.fd, dst_dir_fd=to.fd, follow_symlinks=False)
 
@@ -179,7 +179,7 @@ class Folder:
             pass
 
     def remove_if_empty(self, name: str) -> bool:
-        """Remove a directory that is directly in this one, if it is empty; whether it is gone."""
+        """Remove a directory directly in this one if it is empty; return whether it is gone."""
         from pai_runtime.task.removal import is_gone  # noqa: PLC0415 - see the top
 
         with _Named(self, name):
@@ -207,7 +207,7 @@ class Folder:
 
 
 class _Named:
-    """Has errors name what was meant by its whole path."""
+    """A context in which errors name the whole path."""
 
     def __init__(self, folder: Folder, name: str) -> None:
         self._folder = folder
@@ -224,7 +224,7 @@ class _Named:
 
 
 class _Holder:
-    """The folder that has what is meant, and its name there."""
+    """A context with the directory that contains an entry, and the entry's name in it."""
 
     def __init__(self, folder: Folder, name: str, *, make: bool = False) -> None:
         *above, self.last = _parts(name)

@@ -1,4 +1,4 @@
-"""Starting another process with this interpreter, or with a copy of it."""
+"""Command lines that run a module in another process of this interpreter, or of a copy of it."""
 
 import sys
 
@@ -11,24 +11,24 @@ _HOOK_RUNNER = "pai_runtime.host.hook_runner"
 
 
 def search_path() -> list[str]:
-    """Where this process finds modules, whatever its working directory."""
+    """Return the absolute entries of `sys.path`, which hold in any working directory."""
     return [entry for entry in sys.path if entry.startswith("/")]
 
 
 def python_argv(module: str, *args: str) -> list[str]:
-    """The argv that calls ``main`` of `module` with `args`, in this interpreter with its search path."""
+    """Return the argv that calls ``main`` of `module` with `args` in this interpreter and search path."""
     return argv_of(sys.executable, search_path(), module, *args)
 
 
 def hook_argv() -> tuple[str, ...]:
-    """The argv that calls a plugin's hook; the hook's name is added."""
+    """Return the argv that calls a plugin's hook; the hook's name is to be added."""
     return tuple(python_argv(_HOOK_RUNNER))
 
 
 def argv_of(executable: str, path: list[str], module: str, *args: str) -> list[str]:
-    """The same in an interpreter with a search path.
+    """Return the argv that calls ``main`` of `module` in an interpreter with a search path.
 
-    That holds whatever the environment and the working directory there say, costs no time to find out, and
-    runs no ``.pth`` file.
+    The search path holds whatever the environment and the working directory there say, costs no time to find
+    out, and runs no ``.pth`` file.
     """
     return [executable, "-I", "-S", "-c", _START, str(len(path)), *path, module, *args]

@@ -1,4 +1,4 @@
-"""Launch options: how a task's supervisor is started, passed as one argument after the task's directory."""
+"""Launch options of a task's supervisor, passed as one argument after the task's directory."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def _camel(name: str) -> str:
 
 @record(frozen=True)
 class Rotation:
-    """How much of a log is kept: `count` files of at most `size` bytes, the live one included.
+    """The rotation of a log: `count` files of at most `size` bytes are kept, including the live one.
 
-    Earlier files of the user's logs are ``current.1`` and so on, or with `tai64n` as multilog names them
+    Rotated files of the user's logs are ``current.1`` and so on, or with `tai64n` named as multilog does
     (`pai_runtime.task.earlier_logs`).
     """
 
@@ -102,7 +102,7 @@ class LaunchOptions:
     """That of the task's processes; None: the supervisor's own."""
 
     def to_argument(self) -> str:
-        """The options as JSON, those that have their default value left out."""
+        """Return the options as JSON, without those that have their default value."""
         fields = {_KEYS[name]: value for name, value in vars(self).items() if value != vars(DEFAULT)[name]}
         if "rotation" in fields:
             fields["rotation"] = vars(self.rotation)
@@ -110,7 +110,7 @@ class LaunchOptions:
 
     @classmethod
     def from_argument(cls, argument: str) -> LaunchOptions:
-        """Read what `to_argument` gave, or a person wrote; raises `ValueError`."""
+        """Parse options from JSON. Raises `ValueError` if they are invalid."""
         document = loads(argument)
         if not isinstance(document, dict):
             raise ValueError("the launch options are not a JSON object")  # noqa: TRY004 - as for all else that is wrong
@@ -143,6 +143,6 @@ def _rotation(given: Mapping[str, Any]) -> Rotation:
 
 _TYPES = {name: str(text).split(" | ") for name, text in LaunchOptions.__annotations__.items()}
 _KEYS = {name: _camel(name) for name in _TYPES}
-"""The name of each option in JSON."""
+"""The names of the options in JSON."""
 
 DEFAULT = LaunchOptions()

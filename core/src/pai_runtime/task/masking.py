@@ -1,4 +1,4 @@
-"""Masking: no secret value in any stream, however writes are split, in any form in which tools print it.
+"""Masking of secret values in streams, however writes are split, in any form in which tools print them.
 
 Line breaks inside a value, or put into it by a tool, do not hide it: texts are compared without them.
 """
@@ -23,30 +23,30 @@ SHORTEST = 4
 """Values of fewer bytes are not masked: they occur by chance, and a log full of masks helps nobody."""
 
 MOST_BYTES = 256 * 1024
-"""Of all values together, those of a job as those that its processes ask to have masked: all output of a
-task is searched for all forms of each of them."""
+"""Maximum size of all values together, from the job and from its processes' requests: all output of a task
+is searched for all forms of each of them."""
 
 _LARGEST_STEP = 64
 _MOST_WORDS = 1 << 14
-"""Words in an index at which its step is made smaller: each takes some 80 bytes of memory."""
+"""Number of words in an index above which its step is reduced: each takes some 80 bytes of memory."""
 
 _LONG = 15
-"""Bytes of a form in which there is a word of 8 bytes at a multiple of 8, wherever it stands."""
+"""Minimum bytes of a form that contains a word of 8 bytes at a multiple of 8, at any position."""
 
 _BLOCK = 512
-"""Words that are looked at one by one if any of them is in a form."""
+"""Number of words that are checked one by one if any of them is in a form."""
 
 _FEW = 64
-"""Forms times step up to which they are found sooner one by one."""
+"""Product of forms and step up to which searching for each form is faster."""
 
 _MOST_BREAKS = 1 << 14
-"""Line breaks that may be within one form: as many as would be held back behind what may be its start."""
+"""Maximum line breaks inside one form, all of which are held back after a possible start of it."""
 
 _NO_BREAKS = bytes(byte for byte in range(256) if byte not in BREAKS)
 
 
 class Masks:
-    """The secret values of a task in all their forms; more may become known while it runs."""
+    """The secret values of a task in all their forms; more can be added while it runs."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
         self.forms: set[bytes] = set()
@@ -54,7 +54,7 @@ class Masks:
         self.add(secrets)
 
     def add(self, secrets: Iterable[str]) -> None:
-        """Mask these values too, from now on."""
+        """Mask further values from now on."""
         secrets = list(secrets)
         if not secrets:
             return
@@ -67,7 +67,7 @@ class Masks:
         self._short.add(new - long)
 
     def mask(self, text: str) -> str:
-        """A text that is whole."""
+        """Return a complete text with all secret values masked."""
         if not self.forms:
             return text
         masker = Masker(self)
@@ -75,18 +75,18 @@ class Masks:
         return data.decode("utf-8", "backslashreplace")
 
     def is_in(self, text: str) -> bool:
-        """Whether there is something to mask in a text."""
+        """Return whether a text contains anything to mask."""
         return bool(self.find(_joined(_bytes(text)))[0])
 
     def find(self, joined: bytes) -> tuple[list[tuple[int, int]], int]:
-        """Where forms are in a text without breaks, in order; and where the first begins that may go on."""
+        """Return the spans of forms in a text without line breaks, and where an unfinished form may begin."""
         found: list[tuple[int, int]] = []
         ends = [index.find(joined, found) for index in (self._short, self._long)]
         return sorted(found), min(ends)
 
 
 class _Index:
-    """Forms, found in a time that hardly depends on how many there are.
+    """An index of forms, which finds them in a time that hardly depends on their number.
 
     Wherever one stands in a text, one of its first `_step` words (of `word` bytes: 4 or 8) stands at a
     multiple of `_step`. So it is enough to look at these words of the text, and most are in no form. The
@@ -103,7 +103,7 @@ class _Index:
         self._heads: set[bytes] = set()
 
     def add(self, forms: Collection[bytes]) -> None:
-        """Look for these too."""
+        """Add forms to the index."""
         for form in forms:
             insort(self._forms, form)
             self._shortest, self._longest = min(self._shortest, len(form)), max(self._longest, len(form))
@@ -117,7 +117,7 @@ class _Index:
         self._add_words(forms)
 
     def find(self, text: bytes, found: list[tuple[int, int]]) -> int:
-        """Add to `found` the longest form at each position; the first one where a form may have begun."""
+        """Append the longest form at each position to `found`; return where an unfinished one may begin."""
         open_from = len(text)
         if not self._forms:
             return open_from
@@ -146,7 +146,7 @@ class _Index:
         self._words.update(self._offsets)
 
     def _candidates(self, text: bytes) -> Iterator[int]:
-        """Where a form may begin."""
+        """Yield the positions at which a form may begin."""
         key = self._step + self._word - 1  # with so many bytes, a form has a word where it is looked at
         if len(self._forms) * self._step > _FEW or any(form[:key] in text for form in self._forms):
             yield from self._positions_of_words(text)
@@ -169,7 +169,7 @@ class _Index:
 
 
 def _longest_at_start(forms: Sequence[bytes], text: bytes) -> int:
-    """How long the longest of the sorted forms is that `text` begins with; 0 for none."""
+    """Return the length of the longest of the sorted forms that `text` starts with; 0 if there is none."""
     while position := bisect_right(forms, text):
         form = forms[position - 1]
         if text.startswith(form):
@@ -179,13 +179,13 @@ def _longest_at_start(forms: Sequence[bytes], text: bytes) -> int:
 
 
 def _is_begun(forms: Sequence[bytes], text: bytes) -> bool:
-    """Whether one of the sorted forms begins with `text` and is longer."""
+    """Return whether `text` is a proper prefix of one of the sorted forms."""
     position = bisect_right(forms, text)
     return position < len(forms) and forms[position].startswith(text)
 
 
 class Masker:
-    """Replaces secret values in one stream of bytes.
+    """A filter that replaces secret values in one stream of bytes.
 
     What `feed` gives for any split of a text, with what `flush` gives after it, is the same. Values that
     overlap are masked as one. Bytes are held back only while they could be the start of a secret, and a few
@@ -199,15 +199,15 @@ class Masker:
         self._masked = 0  # so many, breaks not counted, as part of a mask
 
     def feed(self, data: bytes) -> bytes:
-        """The next piece of the stream; what it can already give out."""
+        """Take the next bytes, and return the output that is certain by now."""
         return self._next(data, is_last=False)
 
     def flush(self) -> bytes:
-        """The end of the stream: what was held back."""
+        """Return what was held back, at the end of the stream."""
         return self._next(b"", is_last=True)
 
     def idle(self) -> bytes:
-        """Nothing has come for a while: fewer bytes than make a secret need not wait for more."""
+        """Return, after a pause, held back bytes that are too few to make a secret."""
         if len(_joined(self._kept)) >= SHORTEST:
             return b""
         out = self.held_back()
@@ -215,7 +215,7 @@ class Masker:
         return out
 
     def held_back(self) -> bytes:
-        """What has come and was not given out yet; of a mask, the line breaks in it."""
+        """Return the bytes that were taken and not returned yet; of a mask, the line breaks in it."""
         return self._kept[self._given :]
 
     def _next(self, data: bytes, *, is_last: bool) -> bytes:
@@ -250,7 +250,7 @@ class Masker:
 
 
 class _Positions:
-    """Where in the data its bytes are that are not line breaks, by their number."""
+    """The positions of those bytes of the data that are not line breaks, by number."""
 
     def __init__(self, data: bytes) -> None:
         import re  # noqa: PLC0415 - see the top
@@ -275,7 +275,7 @@ def _joined(data: bytes) -> bytes:
 
 
 def _back(data: bytes, count: int) -> int:
-    """Where the last `count` bytes that are not line breaks begin; the end for none."""
+    """Return the position at which the last `count` bytes other than line breaks begin."""
     position = len(data)
     while count:
         position -= 1

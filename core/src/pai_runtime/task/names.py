@@ -4,15 +4,15 @@ from __future__ import annotations
 
 
 def framework_name(role: str) -> str:
-    """The name by which FrameworkController, which knows no capitals and no ``_``, calls a task role."""
+    """Return a task role's name for FrameworkController, which allows neither capitals nor ``_``."""
     return "".join(letter for letter in role.lower() if letter.isascii() and letter.isalnum())
 
 
 def with_user_and_job(text: str, user: str, job: str) -> str:
-    """The text with the names of the user and the job for ``%USER`` and ``%JOB``, in any case.
+    """Replace ``%USER`` and ``%JOB``, in any case, by the names of the user and the job.
 
-    A name cannot lead to another directory: ``/`` in it becomes ``_``, leading dots are left out, and
-    one of dots alone is ``_``.
+    A name cannot lead to another directory: ``/`` in it becomes ``_``, leading dots are removed, and a name
+    of only dots becomes ``_``.
     """
     import re  # noqa: PLC0415 - every process that runs a hook loads this module
 

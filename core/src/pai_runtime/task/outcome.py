@@ -1,4 +1,4 @@
-"""How a task ended: its outcome, and failed callbacks."""
+"""The result of a task: its outcome, and failed callbacks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ else:
 
 @record(frozen=True)
 class Result:
-    """How a task went so far, as callbacks are told and the exit record says.
+    """The result of a task so far, as told to callbacks and written to the exit record.
 
     `code` is the task's exit code, `user_code` the command's own (None: it did not run), `phase` where the
     outcome was decided, `failed` the use that decided it, `analysis` why it failed, `decided_at` when
@@ -38,9 +38,9 @@ class Result:
 
 @record(frozen=True)
 class CallbackFailure:
-    """A callback that failed after the command; reported beside the result.
+    """A callback that failed after the command; it is reported beside the result.
 
-    `cut_short`: it failed because the runtime stopped or skipped it.
+    `cut_short` says that it failed because the runtime stopped or skipped it.
     """
 
     use: UseRecord
@@ -50,7 +50,7 @@ class CallbackFailure:
 
 
 def how_it_failed(code: int, cut_short: CutShort | None) -> str:
-    """How a step failed, for a person."""
+    """Describe how a step failed."""
     if cut_short is not None:
         return f"was {cut_short}, as the task had to end"
     return f"ended with exit code {code}"

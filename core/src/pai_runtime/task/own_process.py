@@ -1,4 +1,4 @@
-"""What a process tells the kernel about itself."""
+"""Settings of this process in the kernel (``prctl``)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ PR_SET_DUMPABLE = 4
 
 
 def keep_to_ourselves() -> None:
-    """Let no other process of our user look into this one, and leave no core file: it has secrets."""
+    """Disable core dumps of this process, which has secrets, and access by other processes of its user."""
     prctl(PR_SET_DUMPABLE, 0)
 
 
 def prctl(option: int, value: int) -> None:
-    """The system call of this name; what the kernel refuses is left as it is."""
+    """Call ``prctl``; an error is ignored."""
     try:
         # What `ctypes` is made of, which takes a tenth of its time.
         from _ctypes import call_cdeclfunction, dlopen, dlsym  # noqa: PLC0415

@@ -25,7 +25,7 @@ CERTIFICATES = (
     "/etc/ssl/ca-bundle.pem",
     "/etc/ssl/cert.pem",
 )
-"""Where images have CA certificates: Debian and Alpine, Red Hat, SUSE, others."""
+"""The paths of CA certificates in images: Debian and Alpine, Red Hat, SUSE, others."""
 
 IMAGE = "/opt/pai-runtime"
 """What the runtime image has of the runtime."""

@@ -1,4 +1,4 @@
-r"""Placeholders: how a secret is named in a text without its value being there.
+r"""Placeholders, which name a secret in a text without its value.
 
 In the strings of a plan, and in the parameters that a plugin is given while the plan is made, the secret
 at path ``y.0`` is the text ``"\0y.0\0"``. A job file cannot hold the character NUL (the loader refuses
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 
 def placeholder(path: str) -> str:
-    """The text that stands for the secret at `path` (names and list indexes joined by dots)."""
+    """Return the placeholder of the secret at `path` (names and list indexes joined by dots)."""
     return f"\0{path}\0"
 
 
 def platform_path(name: str) -> str:
-    """The path of a secret of the platform: one that no secret of a job, and no placeholder, can have."""
+    """Return the path of a platform's secret, which no secret of a job, and no placeholder, can have."""
     return f"\0{name}"
 
 
 def paths(value: Any) -> set[str]:
-    """The paths of all secrets named in `value`: a string, or lists and dicts of them."""
+    """Return the paths of all secrets named in `value`: a string, or lists and dicts of them."""
     if isinstance(value, str):
         return set(_split(value)[1::2]) if "\0" in value else set()
     if isinstance(value, Mapping):
@@ -39,12 +39,12 @@ def paths(value: Any) -> set[str]:
 
 
 def has_secret(value: Any) -> bool:
-    """Whether a parameter, or anything in it, has the placeholder of a secret in the place of its value."""
+    """Return whether a parameter, or anything in it, contains the placeholder of a secret."""
     return bool(paths(value))
 
 
 def fill(value: Any, secrets: Mapping[str, str]) -> Any:
-    """`value` with every placeholder replaced; raises KeyError with the path of a missing secret."""
+    """Replace every placeholder in `value` by its secret. Raises KeyError with the path of a missing one."""
     if isinstance(value, str):
         return _replaced(value, secrets.__getitem__)
     if isinstance(value, Mapping):
@@ -81,7 +81,7 @@ def _replaced(text: str, value_of: Callable[[str], str]) -> str:
 
 
 def _split(text: str) -> list[str]:
-    """The text before, between and after placeholders, and at odd indexes their paths."""
+    """Split a text at its placeholders; the items at odd indexes are their paths."""
     parts = text.split("\0")
     if len(parts) % 2 == 0:  # the last NUL ends no placeholder
         parts[-2:] = ["\0".join(parts[-2:])]

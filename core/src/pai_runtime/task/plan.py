@@ -21,7 +21,7 @@ VERSION = 1
 
 EVENTS: tuple[Event, ...] = ("taskStarts", "taskSucceeds", "taskFails", "taskExits")
 EXIT_EVENTS = EVENTS[1:]
-"""Those after the user's command."""
+"""The events after the user's command."""
 
 PLATFORM = "platform"
 PEERS = "peers"
@@ -29,12 +29,12 @@ PEERS = "peers"
 
 
 class PlanError(Exception):
-    """A document that is not a plan of a version that this supervisor knows."""
+    """The exception for a document that is not a plan of a version that this supervisor knows."""
 
 
 @record(frozen=True)
 class Variable:
-    """One environment variable. `source` says who sets it: `PLATFORM`, `PEERS`, or the name of a use."""
+    """An environment variable; its `source` is `PLATFORM`, `PEERS`, or the name of the use that sets it."""
 
     name: str
     value: str
@@ -43,17 +43,17 @@ class Variable:
 
 @record(frozen=True)
 class SharedVariables:
-    """What all tasks of a job have: variables of the platform about the job, and about where its tasks are.
+    """The variables that all tasks of a job share: about the job, and about the places of its tasks.
 
-    It grows with the number of tasks, so it is kept once: a task's folder has it in a file of its own
-    (`pai_runtime.task.layout.SHARED`), which may be the same file for all.
+    Their size grows with the number of tasks, so they are stored once: a task's folder has them in a file of
+    its own (`pai_runtime.task.layout.SHARED`), which may be the same file for all.
     """
 
     platform: Mapping[str, str] = field(default_factory=dict)
     peers: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON document."""
+        """Return the variables as a JSON object."""
         return {"platform": dict(self.platform), "peers": dict(self.peers)}
 
 
@@ -62,7 +62,7 @@ _LISTS = ("roles", "secrets", "via", "capabilities")
 
 @record(frozen=True)
 class UseRecord:
-    """One use of a plugin: who it is, for which roles, what it was given, and where it came from.
+    """One use of a plugin as the plan records it: the plugin, its parameters and its source.
 
     `roles` have this use, `plugin_roles` any use of the plugin.
     `digest` is that of the distribution's code, None for an editable one. `secrets` names the platform's
@@ -86,16 +86,16 @@ class UseRecord:
 
     @property
     def label(self) -> str:
-        """The use as messages name it: name, plugin, distribution and version, file:line:column."""
+        """The use in messages: name, plugin, distribution and version, file:line:column."""
         return f"'{self.name}' ({self.plugin}, {self.distribution} {self.version}, {self.origin})"
 
     @property
     def origin(self) -> str:
-        """Where it came from, with the way."""
+        """The position of the use, followed by the places through which the job came to it."""
         return " ← ".join((self.source, *self.via))
 
     def to_json(self) -> dict[str, Any]:
-        """Its part of the plan's JSON document."""
+        """Return the use's part of the plan's JSON document."""
         return {
             "name": self.name,
             "plugin": self.plugin,
@@ -114,7 +114,7 @@ class UseRecord:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> UseRecord:
-        """Read what `to_json` gave."""
+        """Read the output of `to_json`."""
         fields = {**document, **{name: tuple(document[name]) for name in _LISTS}}
         policy, plugin_roles = fields.pop("failurePolicy"), tuple(fields.pop("pluginRoles"))
         return cls(failure_policy=policy, plugin_roles=plugin_roles, **fields)
@@ -122,9 +122,9 @@ class UseRecord:
 
 @record(frozen=True)
 class Step:
-    """What one use does in one phase: a shell script, or the plugin's own hook of that name.
+    """A step of one use in one phase: a shell script, or the plugin's own hook of that name.
 
-    `failure_policy` is the use's, unless the callback gives its own.
+    `failure_policy` is the use's, unless the callback has its own.
     """
 
     phase: Phase
@@ -160,7 +160,7 @@ class Service:
 
 @record(frozen=True)
 class PlannedService:
-    """A service of one of the uses."""
+    """A service, with the index of its use."""
 
     use: int
     service: Service
@@ -183,7 +183,7 @@ class Mount:
 
 @record(frozen=True)
 class PlannedMount:
-    """A mount of one of the uses."""
+    """A mount, with the index of its use."""
 
     use: int
     mount: Mount
@@ -191,7 +191,7 @@ class PlannedMount:
 
 @record(frozen=True)
 class PlannedRule:
-    """An entry of an exit spec, contributed by one of the uses, for whoever analyses a failure."""
+    """An entry of an exit spec, for the analysis of failures, with the index of its use."""
 
     use: int
     rule: Mapping[str, Any]
@@ -199,9 +199,9 @@ class PlannedRule:
 
 @record(frozen=True)
 class Command:
-    """The user's command: one shell script. `source` is where its role's commands stand.
+    """The user's command as one shell script; `source` is the position of the role's commands.
 
-    `nounset` says that the shell treats a variable that is not set as an error.
+    `nounset` makes the shell treat an unset variable as an error.
     """
 
     script: str
@@ -211,7 +211,7 @@ class Command:
 
 @record(frozen=True)
 class Plan:
-    """One task. `folder` is where the task's plan, logs and record are in its container.
+    """The plan of one task; `folder` is the directory of its plan, logs and record in its container.
 
     `environment` is what this task alone has, and comes after what is `shared`.
     `gang` says that all tasks of the job live together.
@@ -245,7 +245,7 @@ class Plan:
     refused: tuple[str, ...] = ()
 
     def variables(self) -> Iterator[Variable]:
-        """All variables that are set before the first step; of two with one name, the last one counts."""
+        """Yield the variables that are set before the first step; the last one of a name takes precedence."""
         for name, value in self.shared.platform.items():
             yield Variable(name, value, PLATFORM)
         for name, value in self.shared.peers.items():
@@ -253,7 +253,7 @@ class Plan:
         yield from self.environment
 
     def steps_of(self, phase: Phase, use: int | None = None) -> list[Step]:
-        """The steps of a phase, of one use or of all."""
+        """Return the steps of a phase, of one use or of all."""
         if use is None:
             return [step for step in self.steps if step.phase == phase]
         by_use: dict[tuple[Phase, int], list[Step]] | None = vars(self).get("_steps_by_use")
@@ -264,7 +264,7 @@ class Plan:
         return by_use.get((phase, use), [])
 
     def to_json(self, *, whole: bool = True) -> dict[str, Any]:
-        """The JSON document: the same plan gives the same bytes. If not `whole`, without what is shared."""
+        """Return the plan as a JSON document, equal for equal plans; without `shared` if not `whole`."""
         document = self._own_to_json()
         return {**document, "shared": self.shared.to_json()} if whole else document
 
@@ -302,7 +302,7 @@ class Plan:
 
     @classmethod
     def from_json(cls, document: Any) -> Plan:
-        """Read what `to_json` gave, whole; raises `PlanError`."""
+        """Parse the output of a whole `to_json`. Raises `PlanError` if it is invalid."""
         version = document.get("planVersion") if isinstance(document, dict) else None
         if version != VERSION:
             raise PlanError(f"not a plan of version {VERSION}: its planVersion is {version!r}")
@@ -386,11 +386,11 @@ _SHAPE: Any = {
     "listedCodes": [_NUMBER],
     "refused": _TEXTS,
 }
-"""The types in the document, as its schema has them. That nothing is missing is seen when it is read."""
+"""The types in the document, as in its schema; missing fields are found when it is read."""
 
 
 def _check(value: Any, shape: Any, path: str) -> None:
-    """Raise `PlanError` for a value of another type, and for a number that is negative or beyond reason."""
+    """Raise `PlanError` for a value of the wrong type, and for a number that is negative or too large."""
     if isinstance(shape, tuple):
         if type(value) not in shape:
             names = " or ".join(kind.__name__ for kind in shape)
@@ -411,7 +411,7 @@ def _check(value: Any, shape: Any, path: str) -> None:
 
 
 def plans_to_json(plans: Sequence[Plan]) -> dict[str, Any]:
-    """The JSON document of several plans of one job, which share their variables."""
+    """Return the JSON document of several plans of one job, with their shared variables once."""
     return {
         "shared": plans[0].shared.to_json(),
         "plans": [plan.to_json(whole=False) for plan in plans],

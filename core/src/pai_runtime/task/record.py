@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Factory:
-    """A default made for each instance, if any, and whether a field counts when two are compared or shown."""
+    """A default that is made for each instance, and whether a field takes part in comparison and ``repr``."""
 
     def __init__(self, make: Callable[[], Any] | None, *, compare: bool, show: bool) -> None:
         self.make = make
@@ -33,19 +33,19 @@ def _field(
     compare: bool = True,
     repr: bool = True,  # noqa: A002 - as in dataclasses
 ) -> Any:
-    """As that of `dataclasses`."""
+    """Replace `dataclasses.field`."""
     return Factory(default_factory, compare=compare, show=repr)
 
 
 def _record(*, frozen: bool) -> Callable[[Any], Any]:
-    """A class with the fields that its annotations name."""
+    """Return a decorator that makes a class with the fields that its annotations name."""
     if not frozen:
         raise TypeError("a record is frozen")
     return _as_record
 
 
 def _replace(value: Any, **changes: Any) -> Any:
-    """As that of `dataclasses`."""
+    """Replace `dataclasses.replace`."""
     # A cached property may be in it, too.
     fields = {name: value.__dict__[name] for name in value.__match_args__}
     return type(value)(**{**fields, **changes})
@@ -129,7 +129,7 @@ def _frozen(name: str) -> AttributeError:
 
 
 class _DataclassFields:
-    """Makes instances dataclasses for those who ask, and only for them."""
+    """A descriptor that makes instances work as dataclasses, built only when it is read."""
 
     def __get__(self, _instance: object, owner: Any) -> Any:
         import dataclasses  # noqa: PLC0415 - see the top

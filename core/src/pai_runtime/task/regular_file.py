@@ -1,4 +1,4 @@
-"""Opening regular files, and refusing anything else."""
+"""Opening of regular files, and of nothing else."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
 FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-"""With these, opening follows no link and waits for nobody."""
+"""The flags with which opening follows no link and never blocks."""
 
 _PART = 64 * 1024
 
 
 def regular(fd: int, name: str) -> int:
-    """The descriptor, if it is of a regular file; raises OSError, and closes it, if not."""
+    """Return a descriptor if it is of a regular file; otherwise close it and raise OSError."""
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
         raise OSError(errno.EINVAL, "not a regular file", name)
@@ -26,7 +26,7 @@ def regular(fd: int, name: str) -> int:
 
 
 def sole(fd: int, name: str) -> int:
-    """As `regular`, and without other hard links: what is written to the file would be written to those."""
+    """Return a descriptor as `regular` does, but refuse a file with other hard links, for safe writing."""
     if os.fstat(regular(fd, name)).st_nlink > 1:
         os.close(fd)
         raise OSError(errno.EMLINK, "has other hard links", name)
@@ -34,7 +34,7 @@ def sole(fd: int, name: str) -> int:
 
 
 def read_and_close(fd: int, most: int) -> bytes:
-    """What is in a file, up to `most` bytes. A buffer for all of these would take longer than most files."""
+    """Read at most `most` bytes of a file, and close it."""
     parts = []
     try:
         while most > 0 and (part := os.read(fd, min(most, _PART))):
@@ -46,8 +46,8 @@ def read_and_close(fd: int, most: int) -> bytes:
 
 
 def open_regular(path: str | Path) -> BinaryIO:
-    """Open a file to read its bytes, at once; raises OSError, also for what is no regular file.
+    """Open a regular file for reading, without blocking. Raises OSError, also for anything else.
 
-    It may be a link: this is for files that an installer has left, not for what a task can write.
+    A link is followed: this is for files that an installer has left, not for what a task can write.
     """
     return os.fdopen(regular(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), str(path)), "rb")

@@ -1,15 +1,15 @@
-"""Removing files that a task created, of any kind and depth."""
+"""Removal of files that a task created, of any kind and depth."""
 
 import errno
 import os
 import stat
 
 WALK = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-"""Opens a folder to look up names below it."""
+"""The flags that open a folder for looking up names below it."""
 
 
 def remove(holder: int, name: str) -> None:
-    """Remove a tree of any depth: folders come up out of those that they are in, so that few are open."""
+    """Remove a tree of any depth; nested folders are moved up, so that few are open at a time."""
     try:
         os.unlink(name, dir_fd=holder)
     except FileNotFoundError:
@@ -32,7 +32,7 @@ def remove(holder: int, name: str) -> None:
 
 
 def is_gone(holder: int, name: str) -> bool:
-    """Remove a folder if nothing is in it; whether it is gone."""
+    """Remove a folder if it is empty; return whether it is gone."""
     try:
         os.rmdir(name, dir_fd=holder)
     except FileNotFoundError:
@@ -45,7 +45,7 @@ def is_gone(holder: int, name: str) -> bool:
 
 
 def listable(holder: int, name: str) -> int:
-    """A descriptor of a folder to be emptied, whatever rights its owner has left himself."""
+    """Open a folder to be emptied, whatever its permissions, and return its descriptor."""
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     fd = os.open(name, WALK, dir_fd=holder)
     try:
@@ -57,7 +57,7 @@ def listable(holder: int, name: str) -> int:
 
 
 def _empty(top: int, name: str, number: int) -> int:
-    """Remove something that is directly in `top`, where the folders in it come up to with new names."""
+    """Remove an entry directly in `top`; folders inside it are moved up to `top` under new names."""
     if not stat.S_ISDIR(os.stat(name, dir_fd=top, follow_symlinks=False).st_mode):
         os.unlink(name, dir_fd=top)
         return number

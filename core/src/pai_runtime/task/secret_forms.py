@@ -12,13 +12,13 @@ from pai_runtime.task.fast_json import dumps
 from pai_runtime.task.masking import BREAKS, SHORTEST
 
 _SHORTEST_LINE = 8
-"""Bytes of a line that is masked also where the rest of the value is not."""
+"""Minimum bytes of a line that is masked even without the rest of its value."""
 
 _FEWEST_SYMBOLS = 4
-"""Different ones, in a line without a letter or digit that is masked like others."""
+"""Minimum number of different symbols for masking a line without a letter or digit."""
 
 _PIECE, _STEP = 256, 240
-"""Characters of what is looked for at once, and from one such piece of a long value to the next.
+"""Size in characters of the pieces of a long value, and the distance of their starts.
 
 They overlap by more than what base64 loses at the ends of each, and so are masked as one.
 """
@@ -40,10 +40,10 @@ _UNSAFE_IN_URLS = [rb"[^\w.~-]", rb"[^\w.~/-]", rb"[^\w.~!*'()-]", rb"[^\w.*-]"]
 """As in a query, in a path, as JavaScript says, and in forms; a word in bytes is ASCII's."""
 
 _ESCAPED_IN_JSON = ["", "<>&", "<>&'", "<>&'\"", "<>&'\"+`", "<>&'="]
-"""Characters that some write as escapes, mostly to be safe in HTML: Go, Python, PHP, .NET, Java."""
+"""Characters that some languages escape, mostly for HTML: Go, Python, PHP, .NET, Java."""
 _ESCAPE = r"\\(?:u[0-9a-f]{4}|x[0-9a-f]{2}|U[0-9a-f]{8})"
 _BASH_ESCAPES = ("Cc", "Cn", "Cs", "Zl", "Zp")
-"""Categories of characters that the C library calls unprintable."""
+"""Unicode categories of characters that the C library considers unprintable."""
 
 _QUOTES_IN_HTML = [
     ("&quot;", "&#x27;"),
@@ -55,7 +55,7 @@ _QUOTES_IN_HTML = [
 
 
 def forms(secret: str) -> set[bytes]:
-    """All forms of a value; none of one that is too short."""
+    """Return all forms of a secret value; none if it is too short."""
     value = secret.strip("\r\n")
     if is_too_short(value):
         return set()
@@ -66,12 +66,12 @@ def forms(secret: str) -> set[bytes]:
 
 
 def is_too_short(secret: str) -> bool:
-    """Whether it cannot be masked."""
+    """Return whether a value is too short to be masked."""
     return len(_bytes(secret).translate(None, BREAKS)) < SHORTEST
 
 
 def _is_telling(line: str) -> bool:
-    """Whether it is long enough, and no rule of dashes."""
+    """Return whether a line is long enough to be masked on its own, and no ruler such as ``-----``."""
     is_rule = len(set(line)) < _FEWEST_SYMBOLS and not re.search(r"\w", line)
     return len(_bytes(line)) >= _SHORTEST_LINE and not is_rule
 
@@ -147,7 +147,7 @@ def _in_json(text: str) -> Iterator[str]:
 
 
 def _upper_case(coded: str) -> str:
-    """With the digits of escapes as others write them."""
+    """Return a text with the hexadecimal digits of its escapes in upper case."""
     return re.sub(_ESCAPE, lambda escape: escape[0][:2] + escape[0][2:].upper(), coded)
 
 
@@ -165,7 +165,7 @@ def _in_shell(text: str) -> Iterator[str]:
 
 
 def _printed_by_bash(character: str) -> str:
-    """As ``$'…'`` has it where characters can be printed: the bytes of what is none in octal."""
+    """Return a character as bash writes it in ``$'…'``, with unprintable ones in octal."""
     from unicodedata import category  # noqa: PLC0415 - few values have any such character
 
     if category(character) in _BASH_ESCAPES and not character.isascii():

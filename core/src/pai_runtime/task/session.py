@@ -1,4 +1,4 @@
-"""How a program is run in a task from outside: what passes between a caller and the task's supervisor.
+"""The protocol between a caller who runs a program in a task and the task's supervisor.
 
 The caller connects to the socket `SESSIONS` in the task's folder, outside of what an isolated task sees, and
 sends a JSON object with three open files, which are the standard streams of the program:
@@ -14,5 +14,5 @@ up.
 
 SESSIONS = "exec.sock"
 MOST_MESSAGE = 128 * 1024
-"""Bytes of one message."""
+"""Maximum size of one message."""
 STREAMS = 3

@@ -1,4 +1,4 @@
-"""What a task is doing: ``state.json``, a view of its events."""
+"""The state of a task in ``state.json``, which is derived from its events."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 VERSION = 1
 
 _MOST_BYTES = 64 * 1024
-"""Enough for a thousand services. It is read at each look; a MiB of nested lists would take 0.2 s."""
+"""Maximum size, enough for a thousand services; reading a MiB of nested lists takes 0.2 s each time."""
 _PHASES = ("held", "lingering", "ending", "ended")
-"""Phases that have the name of the event with which they begin."""
+"""Phases that are named like the event with which they begin."""
 
 
 class Journal:
-    """Writes the events of a task down, and ``state.json`` anew whenever one of them changes it."""
+    """A writer of a task's events, and of ``state.json`` whenever an event changes it."""
 
     def __init__(self, folder: Folder, events: EventFile) -> None:
         self._folder = folder
@@ -30,7 +30,7 @@ class Journal:
         self._state: dict[str, Any] = {}
 
     def add(self, event: str, **fields: Any) -> None:
-        """Something happened; see `EventFile.add`."""
+        """Record an event; see `EventFile.add`."""
         state = state_after(self._state, self._events.add(event, **fields))
         if state != self._state:
             self._state = state
@@ -45,7 +45,7 @@ class Journal:
 
 
 def state_after(state: Mapping[str, Any], event: Mapping[str, Any]) -> dict[str, Any]:
-    """The state of a task after one more event; of ``{}`` before the first, and without a phase at first."""
+    """Return the state of a task after a further event; the state before the first one is ``{}``."""
     kind, now = event["event"], event["time"]
     base = {
         "stateVersion": VERSION,
@@ -82,7 +82,7 @@ def state_after(state: Mapping[str, Any], event: Mapping[str, Any]) -> dict[str,
 
 
 def read_state(folder: Folder) -> dict[str, Any]:
-    """The contents of ``state.json`` in a task's directory; empty if it cannot be read."""
+    """Return the content of ``state.json`` in a task's directory; empty if it cannot be read."""
     try:
         state = loads(folder.read(STATE, _MOST_BYTES))
     except (OSError, ValueError, RecursionError):

@@ -25,21 +25,24 @@ NOT_CARRIED = {
     *("_", "SHLVL", "PWD", "OLDPWD", "SHELLOPTS", "BASHOPTS", "PS4", "IFS", "OPTIND"),
     *("PPID", "UID", "EUID", "RANDOM", "SRANDOM", "SECONDS", "LINENO", "EPOCHSECONDS", "EPOCHREALTIME"),
 }
-"""What a shell sets for itself: a step's working directory is its own."""
+"""Variables that a shell sets for itself and that are not carried over to the next step."""
 
 IMAGE = "image"
 RUNTIME = "runtime"
 
 LONGEST_STRING = 128 * 1024
-"""Bytes of one variable, with its name, that the kernel takes (MAX_ARG_STRLEN)."""
+"""Maximum bytes of one variable, with its name, for the kernel (``MAX_ARG_STRLEN``)."""
 MOST_PEERS = 256 * 1024
-"""Bytes of the peers' variables that are exported. The kernel takes about 2 MiB of everything together, but
+"""Maximum bytes of peers' variables that are exported. The kernel takes about 2 MiB of everything, but
 long before that each start of a shell, which reads them all, takes seconds."""
 
 
 @record(frozen=True)
 class Setting:
-    """A variable that a step set through the file. `is_path_entry`: the value comes first on PATH."""
+    """A variable that a step set through the file.
+
+    With `is_path_entry`, the value is prepended to PATH.
+    """
 
     name: str
     value: str
@@ -47,7 +50,7 @@ class Setting:
 
 
 class Variables:
-    """The variables by name, each with its source."""
+    """The current environment variables of a task, each with its source."""
 
     def __init__(self, image: Mapping[str, str], contributed: Iterable[Variable]) -> None:
         self.environment: dict[str, str] = {}
@@ -57,14 +60,14 @@ class Variables:
             self.update({variable.name: variable.value}, variable.source)
 
     def update(self, values: Mapping[str, str], source: str) -> None:
-        """Set variables."""
+        """Set variables, all from one source."""
         self.environment.update(values)
         self.sources.update(dict.fromkeys(values, source))
 
     def after_step(
         self, exported: Mapping[str, str] | None, settings: Iterable[Setting], source: str
     ) -> None:
-        """Take over what a step left: the environment that it exported (None: unknown) and its settings."""
+        """Take over what a step left: its exported environment (None: unknown) and its settings."""
         if exported is not None:
             before = self.environment
             carried = {name: value for name, value in exported.items() if _is_carried(name)}
@@ -81,12 +84,12 @@ class Variables:
 
 
 def _is_carried(name: str) -> bool:
-    """A shell's own variables and functions stay with it."""
+    """Return whether a variable is carried over; a shell's own variables and its functions are not."""
     return name not in NOT_CARRIED and not name.startswith("BASH_FUNC_")
 
 
 def parse_settings(text: str) -> Iterator[Setting | str]:
-    """The settings in the text of a ``$PAI_ENV`` file; a line that is none comes out as the reason why."""
+    """Yield the settings in the text of a ``$PAI_ENV`` file, and a string for each invalid line."""
     lines = iter(enumerate(text.split("\n"), 1))
     for number, line in lines:
         before, _, word = line.partition("<<")
@@ -109,7 +112,7 @@ def parse_settings(text: str) -> Iterator[Setting | str]:
 
 
 def _setting(number: int, name: str, value: str, *, is_path_entry: bool = False) -> Setting | str:
-    """A setting, unless no process could be started with it any more."""
+    """Return a setting, or as a string the reason why no process could be started with it."""
     if "\0" in value:
         return f"line {number}: the value of {name} has a NUL in it"
     if _size(name, value) > LONGEST_STRING:
@@ -118,7 +121,7 @@ def _setting(number: int, name: str, value: str, *, is_path_entry: bool = False)
 
 
 def _size(name: str, value: str) -> int:
-    """Bytes of a variable in an environment."""
+    """Return the number of bytes that a variable takes in an environment."""
     return len(os.fsencode(f"{name}={value}")) + 1
 
 
@@ -127,7 +130,7 @@ def _is_name(text: str) -> bool:
 
 
 def those_that_fit(variables: Iterable[Variable]) -> tuple[list[Variable], list[Variable]]:
-    """The variables that the kernel lets a process have, and the peers' that have no room beside them."""
+    """Split variables into those that the kernel can pass to a process, and those that are too large."""
     fit: list[Variable] = []
     left_out: list[Variable] = []
     total = 0

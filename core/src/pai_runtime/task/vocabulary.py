@@ -1,4 +1,4 @@
-"""The words that plans, states and records use.
+"""The enumerations of words in plans, states and records, as types.
 
 For annotations, and for those who need all words of one kind; what a supervisor loads imports this for type
 checkers only, since `typing` takes time.
@@ -13,19 +13,19 @@ Restart = Literal["never", "on-failure", "always"]
 MountKind = Literal["storage", "nfs"]
 
 FailedOutcome = Literal["failed", "setup-failed", "timeout"]
-"""How a task ended of which a plugin is asked why."""
+"""The outcomes that a plugin is asked to explain."""
 Outcome = Literal["ok", "cancelled", FailedOutcome]
 StopReason = Literal["cancelled", "timeout"]
 CutShort = Literal["stopped", "skipped"]
-"""Why a step has not come to its own end: the runtime stopped it, or never started it."""
+"""Why a step did not end by itself: the runtime stopped it, or never started it."""
 Behavior = Literal["TRANSIENT", "PERMANENT", "UNKNOWN"]
 
 RetryOn = Literal["retryable", "always"]
-"""Which failed tasks and jobs are retried."""
+"""The choice which failed tasks and jobs are retried."""
 
 Kept = Literal["held", "lingering"]
 StatePhase = Literal[Phase, Kept, "ending", "ended"]
-"""What a task is doing; `ending`: its services are told to end."""
+"""The phase of a running task; in `ending`, its services are told to end."""
 
 Phases = Literal["all", "init", "rest"]
-"""Which part of a plan a supervisor runs."""
+"""The part of a plan that a supervisor runs."""

@@ -1,1 +1,1 @@
-"""What users see of a run in a terminal; the only writer of text for users."""
+"""The presentation of runs in a terminal; the only code that writes text for users."""

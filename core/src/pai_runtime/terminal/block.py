@@ -1,4 +1,4 @@
-"""Lines at the end of a terminal that are drawn anew in place."""
+"""A block of lines at the end of a terminal that is redrawn in place."""
 
 import os
 import sys
@@ -8,12 +8,12 @@ from pai_runtime.task.console import Console
 
 
 def can_redraw() -> bool:
-    """Whether standard output is a terminal on which a block can be drawn."""
+    """Return whether standard output is a terminal on which a block can be redrawn."""
     return sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
 
 class Block:
-    """A block of lines, above which all else scrolls.
+    """A block of lines at the end of the terminal, above which all other output scrolls.
 
     The cursor stands below the block. Whatever the terminal is told is told in one piece, without a state
     that would have to be restored: a program that is killed leaves an old block, and nothing worse.
@@ -25,7 +25,7 @@ class Block:
         self._console = Console(terminal, b"")
 
     def draw(self, above: Sequence[str], lines: Sequence[str]) -> None:
-        """Print what is `above`, and the block, whose lines have to fit the terminal."""
+        """Print the lines `above`, then redraw the block; its lines have to fit the width of the terminal."""
         if not above and lines == self.lines:
             return
         to_begin = f"\x1b[{len(self.lines)}A\r\x1b[J" if self.lines else ""
@@ -34,11 +34,11 @@ class Block:
         self._console.write(text.encode("utf-8", "backslashreplace"))
 
     def leave(self) -> None:
-        """What was drawn stays; another block begins below it."""
+        """Leave the drawn block in place; the next one starts below it."""
         self.lines = ()
 
     def size(self) -> tuple[int, int]:
-        """Columns and rows of the terminal."""
+        """Return the terminal's size as columns and rows; 80 and 24 if it is unknown."""
         try:
             columns, rows = os.get_terminal_size(self._terminal)
         except OSError:

@@ -18,9 +18,9 @@ _COLOURS = {"failed": "31", "held": "33", "succeeded": "32", "callbacks failed":
 def frame(
     reader: RunReader, run: Run, activities: Activity, size: tuple[int, int], *, colours: bool
 ) -> list[str]:
-    """The lines: the job; then its tasks, or those that matter most and how many others each role has.
+    """Return the lines of the status: the job, its most important tasks, and counts of the others by role.
 
-    `size` is that of the terminal: columns and rows. The lines take at most two thirds of its rows.
+    `size` is the terminal's: columns and rows. At most two thirds of the rows are used.
     """
     now = time.time()
     columns, rows = size
@@ -44,7 +44,7 @@ def _job_line(run: Run, now: float) -> str:
 
 
 def _chosen(tasks: Sequence[RunTask], activities: Activity, room: int) -> tuple[list[RunTask], list[str]]:
-    """The tasks that have room, in the order of the job, and lines about all others."""
+    """Return the tasks for which there is room, in the order of the job, and lines that count the others."""
     if len(tasks) <= room:
         return list(tasks), []
     roles = list(dict.fromkeys(task.role for task in tasks))
@@ -65,7 +65,7 @@ def _chosen(tasks: Sequence[RunTask], activities: Activity, room: int) -> tuple[
 
 
 def _rank(task: RunTask, progress: Progress | None) -> tuple[int, float]:
-    """By what matters most, such as on its way into or out of the command; then the latest change."""
+    """Return a sort key: the most important tasks first, such as held or failed ones, then the latest."""
     order = ["held", "failed", "callbacks failed", "step"]
     word = _word(task, progress)
     changed = max(task.started or 0, task.ended or 0, progress.since if progress else 0)

@@ -21,11 +21,11 @@ from pai_runtime.terminal.words import command_for
 
 _DRAW_EVERY = 0.1
 _MOST_AT_END = 16 * 1024 * 1024
-"""Of output that is not shown yet when the run has ended; a terminal would be busy with more for too long."""
+"""Maximum bytes of remaining output printed after the run has ended; more would take a terminal too long."""
 
 
 class LiveView:
-    """The status as a block at the end of the terminal, above which the output of the tasks scrolls."""
+    """A view with the status as a block at the end of the terminal, above which the tasks' output scrolls."""
 
     shows_output = True
 
@@ -42,13 +42,13 @@ class LiveView:
         self._draw_at = 0.0
 
     def say(self, text: str) -> None:
-        """Print a message above the block; while the run lasts, with the next thing that is shown."""
+        """Print a message above the block; while the run lasts, together with the next update."""
         self._said.append(text)
         if self._run is None:
             self._draw([])
 
     def show(self, run: Run) -> None:
-        """Show the state of the run and the tasks' new output; not more often than people can read."""
+        """Show the state of the run and new output of the tasks, at most every `_DRAW_EVERY` seconds."""
         self._run = run
         if time.monotonic() < self._draw_at:
             return
@@ -59,7 +59,7 @@ class LiveView:
         self._size = size  # while the window is dragged, each block would be left behind, wrapped anew
 
     def end(self) -> None:
-        """Show all that the tasks have written, and how the run was at last."""
+        """Show the rest of the output, and the final state of the run."""
         run, left = self._run, _MOST_AT_END
         if run is None:
             return
@@ -74,11 +74,11 @@ class LiveView:
         self._output.close()
 
     def missing_output(self) -> str:
-        """Of which tasks some output could not be shown, and why; empty if all was."""
+        """Return which tasks' output could not be shown in full, and why; empty if all was shown."""
         return self._output.missing()
 
     def _update(self, run: Run, rest: Sequence[str] = ()) -> int:
-        """Draw what is new, and the block; of how many bytes of output that was."""
+        """Draw the new output and the block; return the number of bytes of output read."""
         lines = self._new_output(run)
         activities = activity(self._reader, run)
         self._said += (*self._announcements.of(run, activities), *self._notes.of(run))

@@ -11,23 +11,23 @@ from pai_runtime.terminal.times import time_span
 from pai_runtime.terminal.words import kept, note_lines, stopping
 
 LONG = 10.0
-"""Seconds that a step of the setup, or a callback, takes before that is news."""
+"""Seconds after which a running step of the setup, or a callback, is news."""
 SOON = 1.0
-"""The same once somebody waits for the task to end."""
+"""Seconds after which that is news once the task is told to end."""
 _MOST_NAMED = 10
 _MOST_TOLD = 1000
-"""Notes of a cluster that are told of: they are its words, and may never end."""
+"""Maximum number of a cluster's notes that are shown; it may never stop making new ones."""
 
 
 class Announcements:
-    """Tells once of each service that people can reach, and of each task that is kept after its end."""
+    """Announcements, each made once: services that can be reached, and tasks kept after their end."""
 
     def __init__(self, reader: RunReader) -> None:
         self._reader = reader
         self._told: set[str] = set()
 
     def of(self, run: Run, activities: Activity) -> Iterator[str]:
-        """What has happened since the last time."""
+        """Yield the announcements that are new since the last call."""
         for task in run.tasks:
             progress = activities[task.name]
             addresses = progress.addresses if progress else {}
@@ -41,16 +41,16 @@ class Announcements:
 
 
 class Notes:
-    """Tells what a cluster says of tasks, such as why they wait, once it says something new.
+    """New notes of a cluster about tasks, such as why they wait.
 
-    Other numbers are nothing new: a queue and a scheduler count anew all the time.
+    A text that differs in numbers only is not new: queues and schedulers keep counting.
     """
 
     def __init__(self) -> None:
         self._told: set[str] = set()
 
     def of(self, run: Run) -> Iterator[str]:
-        """What is new; one line for all tasks of which the same is said, and of many lines only some."""
+        """Yield the new notes, one line for all tasks with the same note, limited in number."""
         waiting = (task for task in run.tasks if task.note and not task.over)
         noted = [task for task in waiting if _said(task.note) not in self._told]
         if noted and len(self._told) < _MOST_TOLD:
@@ -59,15 +59,16 @@ class Notes:
 
 
 def _said(note: str) -> str:
-    """What it says, whatever the numbers are."""
+    """Return a note with its numbers normalised, for comparison."""
     return re.sub(r"\d+", "0", note)
 
 
 class LongSteps:
-    """Tells of each step beside the command that takes long, and of all that is being stopped.
+    """Lines about steps that take long, other than the command, and about everything that is being stopped.
 
-    After `LONG`, or `SOON` for what is being stopped, then each time twice as late; and when a task has ended
-    that was told of as being stopped. Of many tasks at once only some are named.
+    A step is reported after `LONG` seconds, or after `SOON` if it is being stopped, then each time twice as
+    late; a task reported as being stopped is reported once more when it has ended. Of many tasks only some
+    are named.
     """
 
     def __init__(self) -> None:
@@ -75,7 +76,7 @@ class LongSteps:
         self._stopping: set[str] = set()
 
     def of(self, run: Run, activities: Activity, now: float) -> Iterator[str]:
-        """The steps to tell of at the time `now` (seconds since 1970)."""
+        """Yield the lines for the time `now` (seconds since 1970)."""
         texts = list(self._all(run, activities, now))
         yield from texts[:_MOST_NAMED]
         if len(texts) > _MOST_NAMED:
@@ -105,7 +106,7 @@ class LongSteps:
 
 
 def _doing(progress: Progress) -> str:
-    """What a task has been doing."""
+    """Describe what a task has been doing."""
     if progress.phase == "ending":
         return "stopping its services"
     use = f", '{progress.use}'," if progress.use else ""

@@ -1,4 +1,4 @@
-"""The one place where commands print, so that no untrusted text reaches a terminal unescaped."""
+"""The only place where commands print, so that no untrusted text reaches a terminal unescaped."""
 
 import contextlib
 import io
@@ -13,7 +13,7 @@ from pai_runtime.document.problems import Problem, problem_lines
 
 
 def open_streams() -> None:
-    """Open the standard streams that the caller has closed, so that no file of ours gets their numbers."""
+    """Open the standard streams that the caller has closed, so that no other file gets their descriptors."""
     for fd, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             while (opened := os.open(os.devnull, os.O_RDWR)) < fd:
@@ -25,59 +25,59 @@ def open_streams() -> None:
 
 
 class CannotWrite(Exception):
-    """What was asked for could not be written to standard output."""
+    """The exception for output that could not be written to standard output."""
 
 
 def write_lines(lines: Iterable[str]) -> None:
-    """Print lines, whatever is in them; each is one line."""
+    """Print lines to standard output, with control characters and line breaks inside them escaped."""
     text = "".join(f"{printable(line)}\n" for line in lines)
     with _output() as stream:
         stream.write(text)
 
 
 def write_json(document: Any) -> None:
-    """Print a document, in ASCII."""
+    """Print a document as JSON in ASCII to standard output."""
     text = json.dumps(document, indent=2, allow_nan=False).replace("\x7f", "\\u007f")
     with _output() as stream:
         stream.write(f"{text}\n")
 
 
 def write_bytes(data: bytes) -> None:
-    """Print the output of tasks, as it is."""
+    """Print output of tasks to standard output, unchanged."""
     with _output() as stream:
         stream.buffer.write(data)
 
 
 def flush() -> None:
-    """Write out all that was printed so far."""
+    """Flush standard output."""
     with _output() as stream:
         stream.flush()
 
 
 def say(text: str) -> None:
-    """A message to the person at the command line; standard output is for what was asked for."""
+    """Print a message of the program to standard error; standard output is for what was asked for."""
     report(f"pai-runtime: {text}")
 
 
 def report(*lines: str) -> None:
-    """Lines on standard error; each names what it is about."""
+    """Print lines to standard error; each should name what it is about."""
     with contextlib.suppress(OSError):  # there is nobody to tell; the exit status tells
         sys.stderr.writelines(f"{printable(line)}\n" for line in lines)
         sys.stderr.flush()
 
 
 def report_problems(problems: Sequence[Problem]) -> None:
-    """The problems, as far as they are shown, on standard error."""
+    """Print problems to standard error, up to `MOST_SHOWN`."""
     report(*problem_lines(problems))
 
 
 def columns() -> int | None:
-    """How wide the terminal is that shows the output; None if none does."""
+    """Return the width in columns of the terminal that standard output is; None if it is none."""
     return os.get_terminal_size(sys.stdout.fileno()).columns if sys.stdout.isatty() else None
 
 
 def drop_unwritten() -> None:
-    """Discard what cannot be written, so that the interpreter does not report it when it exits."""
+    """Discard buffered output that cannot be written, so that the interpreter does not report it at exit."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

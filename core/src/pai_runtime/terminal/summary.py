@@ -1,4 +1,4 @@
-"""The summary at the end of a run: how it ended; what failed, where and why; and where to read more."""
+"""The text at the end of a run: how it ended, what failed, where and why, and where to read more."""
 
 from collections.abc import Iterator, Sequence
 
@@ -18,7 +18,7 @@ _MOST_NAMED = 10
 
 
 def summary_lines(reader: RunReader, summary: Summary) -> Iterator[str]:
-    """The lines about a run that has ended."""
+    """Yield the lines about a run that has ended."""
     run = summary.run
     failed = sum(each.count for each in summary.callbacks)
     callbacks = f", but {counted(failed, 'callback', 'callbacks')} failed" if failed else ""
@@ -100,7 +100,7 @@ def _failed_callbacks(reader: RunReader, callbacks: Sequence[Callbacks], count: 
 
 
 def _code(task: RunTask, before: str, after: str = "") -> str:
-    """The exit code of a task, if it is known."""
+    """Return a text with the exit code of a task; empty if it is unknown."""
     return f"{before}exit code {task.exit_code}{after}" if task.exit_code is not None else ""
 
 

@@ -7,7 +7,7 @@ from pai_runtime.terminal.text import columns_of, cut
 
 
 def table(rows: Iterable[Sequence[str]], width: int | None = None) -> list[str]:
-    """The rows, of which there is one, as lines that are cut to so many columns of the terminal."""
+    """Format rows, at least one, as lines with aligned columns, cut to `width` columns if given."""
     cells = [[printable(cell) for cell in row] for row in rows]
     widths = [max(map(columns_of, column)) for column in zip(*cells, strict=True)]
     widths[-1:] = [0]

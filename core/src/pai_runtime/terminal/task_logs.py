@@ -1,4 +1,4 @@
-"""Printing the logs of tasks: each as it is, or as lines of all of them in the order of their times."""
+"""Printing of task logs: each unchanged, or as lines of all of them ordered by time."""
 
 import errno
 import heapq
@@ -20,22 +20,22 @@ from pai_runtime.terminal.words import some
 _MOST_A_TURN = 1024 * 1024
 _POLL = 0.25
 _REST = 15.0
-"""Seconds in which what a task wrote last has come from a cluster, once it has ended."""
+"""Seconds to wait for a cluster to deliver the last output of a task that has ended."""
 
 _T = TypeVar("_T")
 
 
 class CannotReadLog(Exception):
-    """A log cannot be read, or is gone."""
+    """The exception for a log that cannot be read, or is gone."""
 
 
 @record(frozen=True)
 class WantedLogs:
     """Which logs are printed, and how.
 
-    `attempt`: that of an earlier one, counted from 0; None: the last one. `tail`: only so many lines of each.
-    `since`: only what was written then or later, in seconds since 1970. `prefixed`: each line says whose it
-    is, and `timestamps`: when it was written. `follow`: until the tasks have ended.
+    `attempt` selects an earlier attempt, counted from 0; None is the last one. `tail` limits each log to its
+    last lines, `since` to what was written at that time (seconds since 1970) or later. `prefixed` puts the
+    task's name before each line, `timestamps` the time. `follow` continues until the tasks have ended.
     """
 
     kind: LogName
@@ -48,7 +48,10 @@ class WantedLogs:
 
 
 def print_logs(reader: RunReader, tasks: Sequence[RunTask], wanted: WantedLogs) -> None:
-    """Print the logs of some tasks of a run; raises `CannotReadLog`, of those that are gone at the end."""
+    """Print the logs of some tasks of a run.
+
+    Raises `CannotReadLog`, for logs that are gone only at the end.
+    """
     logs = [_Log(reader, task, wanted) for task in tasks]
     merger = _Merger(logs)
     if wanted.follow:
@@ -64,7 +67,7 @@ def print_logs(reader: RunReader, tasks: Sequence[RunTask], wanted: WantedLogs) 
 
 
 class _Log:
-    """Prints the log of one task: as it is, or as lines behind the task's name and their times."""
+    """The log of one task and how it is printed: unchanged, or as lines behind its name and the time."""
 
     def __init__(self, reader: RunReader, task: RunTask, wanted: WantedLogs) -> None:
         is_earlier = wanted.attempt not in (None, task.retries)
@@ -90,7 +93,7 @@ class _Log:
         self._left: float = math.inf if self._grows else size
 
     def next(self) -> Piece | None:
-        """What is to be printed next; None: nothing has come."""
+        """Return the next piece to print; None if there is nothing new."""
         piece = self._read(self._pieces.next) if not self.has_ended and self._left > 0 else None
         if piece is not None:
             self._left -= len(piece[1])
@@ -99,7 +102,7 @@ class _Log:
         return piece
 
     def print(self, piece: Piece) -> None:
-        """Print what `next` gave."""
+        """Print a piece that `next` returned."""
         moment, data = piece
         if moment is None and self._tells_unknown:
             say(f"{self.task}: it is not known when some or all of its lines were written")
@@ -111,18 +114,21 @@ class _Log:
         write_bytes(data)
 
     def is_at_end(self) -> bool:
-        """Whether all has been read that comes of a task which has ended."""
+        """Return whether everything has been read that will come of a task that has ended."""
         return self._log.is_at_end()
 
     def end(self) -> None:
-        """The end of the log: a line without newline is printed too."""
+        """End the log, after printing a last line without a newline."""
         if self._lines and not self.has_ended:
             write_bytes(self._lines.flush())
         self._log.close()
         self.has_ended = True
 
     def _read(self, read: Callable[[], _T]) -> _T | None:
-        """What was read; None if the log is gone."""
+        """Return what `read` returns; None if the log is gone or cannot be read now.
+
+        Raises `CannotReadLog`.
+        """
         try:
             return read()
         except OSError as error:
@@ -138,14 +144,14 @@ class _Log:
 
 
 class _Merger:
-    """Prints logs in the order of their times, as far as they have been written."""
+    """A merger of several logs, which prints them in the order of their times."""
 
     def __init__(self, logs: Sequence[_Log]) -> None:
         self._logs = logs
         self._next: list[tuple[float, int, Piece]] = []  # of each log one at most, with its number
 
     def print_new(self, most: float = math.inf) -> bool:
-        """Print what is new, about so many bytes of it; whether that was all."""
+        """Print what is new, up to about `most` bytes; return whether that was everything."""
         for number in set(range(len(self._logs))) - {number for _, number, _ in self._next}:
             self._look(number)
         while self._next and most > 0:
@@ -161,7 +167,7 @@ class _Merger:
 
 
 def _follow(reader: RunReader, logs: Sequence[_Log], merger: _Merger) -> None:
-    """Print the logs, and what comes until their tasks have ended."""
+    """Print the logs, and whatever follows until their tasks have ended."""
     left, ended = list(logs), dict[str, float]()
     while left:
         # Looked at first: what has ended by now writes nothing more.
@@ -179,14 +185,14 @@ def _follow(reader: RunReader, logs: Sequence[_Log], merger: _Merger) -> None:
 
 
 def _over(run: Run | Unreadable, tasks: set[str]) -> set[str]:
-    """Those of the tasks that will write nothing more."""
+    """Return the names of the tasks that will write nothing more."""
     if isinstance(run, Unreadable) or run.over:
         return tasks
     return {task.name for task in run.tasks if task.over}
 
 
 def _timestamp(moment: float | None) -> str:
-    """To the millisecond; a dash where it is not known."""
+    """Format a time in UTC to the millisecond; a dash if it is unknown."""
     if moment is None:
         return "-"
     return datetime.fromtimestamp(moment, timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"

@@ -1,4 +1,4 @@
-"""What the tasks of a run write, out of their logs, while it lasts."""
+"""The output of the tasks of a run while it lasts, read from their logs."""
 
 import errno
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ _MOST_TOLD = 10
 
 
 class _Output:
-    """The output of one task; as whole lines if there are `lines`, which put their prefix before each."""
+    """The output of one task, as whole lines with a prefix if there are `lines`."""
 
     def __init__(self, log: LogReader, lines: LinePrefix | None) -> None:
         self._log = log
@@ -24,11 +24,11 @@ class _Output:
 
     @property
     def why_missing(self) -> str:
-        """Why some of it cannot be read (at present); empty if all of it can."""
+        """The reason why output is missing, for now or for good; empty if none is."""
         return self._error.strerror or str(self._error) if self._error else ""
 
     def new(self, task: RunTask, most: int) -> tuple[bytes, int]:
-        """What is to be shown now, and of how many bytes of the log it is."""
+        """Return what is to be shown now, and the number of bytes of the log that were read for it."""
         # From a cluster more may come once the task has ended: the rest of it, or that of another attempt.
         if self._complete and task.over and self._log.is_at_end():
             return b"", 0
@@ -45,7 +45,7 @@ class _Output:
         return self._lines.flush() if self._complete else self._lines.feed(data), len(data)
 
     def rest(self) -> bytes:
-        """A last line without a newline."""
+        """Return a last line that has no newline."""
         return self._lines.flush() if self._lines else b""
 
     def close(self) -> None:
@@ -53,10 +53,10 @@ class _Output:
 
 
 class TaskOutput:
-    """The output of all tasks of a run, unless they are too many to read it of all at once.
+    """The output of all tasks of a run, unless they are too many to read at once.
 
-    With `prefixed`, lines begin with the names of their tasks, if there are several, and the output of a
-    single task comes as it is; without, it comes in whole lines.
+    With `prefixed`, lines start with the names of their tasks if there are several, and the output of a
+    single task is unchanged; without, it comes in whole lines.
     """
 
     def __init__(self, reader: RunReader, *, prefixed: bool) -> None:
@@ -68,7 +68,7 @@ class TaskOutput:
         """Bytes of logs that the last call of `new` has read."""
 
     def too_many(self, run: Run) -> str | None:
-        """How to see the output of so many tasks, if it is not shown; the engine needs files too."""
+        """Return how to see the output if the tasks are too many for it to be shown; None if they are not."""
         many = len(run.tasks)
         if many <= getrlimit(RLIMIT_NOFILE)[0] // 2:
             return None
@@ -76,7 +76,7 @@ class TaskOutput:
         return f"the output of {many} tasks is not shown here; to see it: {logs}"
 
     def new(self, run: Run) -> Iterator[tuple[RunTask, bytes]]:
-        """What is new of each task."""
+        """Yield each task that has new output, with that output."""
         self.size = 0
         if self.too_many(run):
             return
@@ -92,14 +92,14 @@ class TaskOutput:
                 yield task, data
 
     def news(self) -> Iterator[str]:
-        """That output cannot be read, once for each task that this is so of, but not without end."""
+        """Yield a line about each task whose output cannot be read, once, and not for too many."""
         missing = {name: why for name, why in self._missing().items() if name not in self._told}
         if missing and len(self._told) < _MOST_TOLD:
             self._told |= missing.keys()
             yield _cannot_be_read(missing)
 
     def missing(self) -> str:
-        """Of which tasks some output could not be read, and why; empty if all was."""
+        """Return which tasks' output could not be read in full, and why; empty if all was read."""
         missing = self._missing()
         return f"  {_cannot_be_read(missing)}" if missing else ""
 
@@ -107,18 +107,18 @@ class TaskOutput:
         return {name: each.why_missing for name, each in self._outputs.items() if each.why_missing}
 
     def rest(self, run: Run) -> Iterator[tuple[RunTask, bytes]]:
-        """Last lines without newlines, once nothing more will come."""
+        """Yield each task that has a last line without a newline, with that line."""
         for task in run.tasks:
             if task.name in self._outputs and (data := self._outputs[task.name].rest()):
                 yield task, data
 
     def close(self) -> None:
-        """Nothing more will be read."""
+        """Close all logs."""
         for output in self._outputs.values():
             output.close()
 
 
 def _cannot_be_read(missing: Mapping[str, str]) -> str:
-    """With the reason of the first one, as each of them may name its own pod."""
+    """Return a message about several tasks with the reason of the first, since each may name its own pod."""
     why = next(iter(missing.values()))
     return f"the output of {some(list(missing))} cannot be read, and is not shown here: {why}"

@@ -22,7 +22,7 @@ def task_table(
     now: float,
     width: int | None = None,
 ) -> list[str]:
-    """A line of titles and a line for each of the tasks; on a cluster with the node that it is on."""
+    """Return a line of titles and a line for each task; on a cluster they include the node."""
     rows = [_TITLES, *(_row(reader, run, task, activities[task.name], now) for task in tasks)]
     if reader.options:
         nodes = ["NODE", *(task.node for task in tasks)]
@@ -33,7 +33,7 @@ def task_table(
 def _row(
     reader: RunReader, run: Run, task: RunTask, progress: Progress | None, now: float
 ) -> tuple[str, ...]:
-    """What the titles say; the time is that of the last attempt."""
+    """Return the cells of a task; the elapsed time is that of its last attempt."""
     state = run.state_of(task)
     return (
         task.name,
@@ -46,7 +46,7 @@ def _row(
 
 
 def _callbacks(reader: RunReader, task: RunTask) -> str:
-    """Which callback of a task failed after its command, and how many more."""
+    """Describe which callback of a task failed after its command, and how many more did."""
     if not task.failed_callbacks:
         return ""
     for first in failed_callbacks(reader.exit_record(task)):

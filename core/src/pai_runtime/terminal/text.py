@@ -1,4 +1,4 @@
-"""A program's output, made safe to show in one line of a terminal."""
+"""Output of programs, made safe to show on one line of a terminal."""
 
 import re
 
@@ -12,9 +12,9 @@ _TAB = 8
 
 
 def shown_line(line: bytes, *, colours: bool = False) -> str:
-    """A line as a terminal would leave it, without what moves the cursor; its `colours` only if asked for.
+    """Return a line as a terminal would display it, without escape sequences; colours only with `colours`.
 
-    Of a line that was written over and over, as progress bars do it, that is the last thing written.
+    Of a line that was overwritten again and again, as by a progress bar, the last version is returned.
     """
     text = line.decode("utf-8", "replace")
     if text.isprintable():
@@ -29,7 +29,7 @@ def shown_line(line: bytes, *, colours: bool = False) -> str:
 
 
 def columns_of(text: str) -> int:
-    """How many columns of a terminal a printable text takes."""
+    """Return the number of terminal columns that a printable text takes."""
     if text.isascii():
         return len(text)
     from wcwidth import wcswidth  # noqa: PLC0415 - slow, and most text is ASCII
@@ -38,7 +38,7 @@ def columns_of(text: str) -> int:
 
 
 def cut(text: str, columns: int) -> str:
-    """The beginning of a printable text that fits into so many columns."""
+    """Cut a printable text to a number of terminal columns."""
     if text.isascii():
         return text[:columns]
     from wcwidth import clip  # noqa: PLC0415 - as above
@@ -47,7 +47,7 @@ def cut(text: str, columns: int) -> str:
 
 
 def _between(text: str) -> list[tuple[int, int]]:
-    """Where the text between escape sequences begins and ends."""
+    """Return the spans of text between escape sequences, as start and end indexes."""
     spans = [match.span() for match in _SEQUENCE.finditer(text)]
     return list(
         zip([0, *(end for _, end in spans)], [*(start for start, _ in spans), len(text)], strict=True)

@@ -1,10 +1,10 @@
-"""Times in a readable form."""
+"""Times and durations formatted for people."""
 
 import time
 
 
 def time_span(seconds: float) -> str:
-    """Such as ``7s``, ``12m05s``, ``3h20m`` or ``2d04h``."""
+    """Format a duration in seconds, such as ``7s``, ``12m05s``, ``3h20m`` or ``2d04h``."""
     seconds = max(0, int(seconds))
     for size, unit, smaller, smaller_unit in (
         (86400, "d", 3600, "h"),
@@ -17,10 +17,10 @@ def time_span(seconds: float) -> str:
 
 
 def clock(moment: float) -> str:
-    """A time of day, where the person is."""
+    """Format the local time of day of a time in seconds since 1970."""
     return time.strftime("%H:%M:%S", time.localtime(moment))
 
 
 def elapsed(started: float | None, ended: float | None, now: float) -> str:
-    """How long it has taken so far, or took; empty if it has not begun."""
+    """Format the time between start and end, or until now; empty if it has not started."""
     return time_span((now if ended is None else ended) - started) if started is not None else ""

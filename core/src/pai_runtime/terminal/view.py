@@ -1,4 +1,4 @@
-"""How a run is shown to the user who started it."""
+"""The view of a run for the user who started it."""
 
 import sys
 import time
@@ -17,15 +17,15 @@ _LOOK_EVERY = 1.0
 
 
 def choose_view(reader: RunReader, *, plain: bool) -> "LiveView | PlainView":
-    """The view of a running job: live, if standard output is a capable terminal."""
+    """Return the view of a running job: live if standard output is a capable terminal, else plain lines."""
     live = not plain and can_redraw() and sys.stderr.isatty()
     return LiveView(reader) if live else PlainView(reader)
 
 
 class PlainView:
-    """Messages, line by line, on standard error; on standard output the tasks' output.
+    """A view of plain lines: messages on standard error, the tasks' output on standard output.
 
-    The tasks of a run of this machine write that themselves; of a run on a cluster it comes from their logs.
+    Tasks on this machine write that output themselves; from a cluster it is read from their logs.
     """
 
     def __init__(self, reader: RunReader) -> None:
@@ -41,11 +41,11 @@ class PlainView:
         self._run: Run | None = None
 
     def say(self, text: str) -> None:
-        """Print a message of the runtime's own."""
+        """Print a message of the runtime."""
         self._console.write(f"pai-runtime: {printable(text)}\n".encode())
 
     def show(self, run: Run) -> None:
-        """Print what is new of the output, and say which task is held or waits, and what takes long."""
+        """Print new output, and say which tasks are held or wait, and what takes long."""
         if self.shows_output:
             if self._run is None and (hint := self._output.too_many(run)):
                 self.say(hint)
@@ -63,7 +63,7 @@ class PlainView:
             self.say(text)
 
     def end(self) -> None:
-        """Print what is left of the output."""
+        """Print the rest of the output."""
         if self.shows_output and self._run is not None:
             self._print_new(self._run)
             while self._output.size and self._run.over:  # what goes on may write for ever
@@ -72,7 +72,7 @@ class PlainView:
             self._output.close()
 
     def missing_output(self) -> str:
-        """Of which tasks some output could not be shown, and why; empty if all was."""
+        """Return which tasks' output could not be shown in full, and why; empty if all was shown."""
         return self._output.missing()
 
     def _print_new(self, run: Run) -> None:

@@ -1,4 +1,4 @@
-"""Short texts about a run: for the live view, ``ps`` and the messages of a run."""
+"""Short texts about a run: for the live view, ``ps`` and messages."""
 
 import shlex
 import signal
@@ -26,36 +26,36 @@ _LONGEST_PHASE = 50
 
 
 def short_path(path: Path) -> str:
-    """Relative to where the person is, where it is below."""
+    """Return a path relative to the working directory if it is below it, else absolute."""
     path = path.absolute()
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
 def command_for(reader: RunReader, command: str, *arguments: str) -> str:
-    """A command line about a run."""
+    """Return a command line of ``pai-runtime`` about a run."""
     return shlex.join(["pai-runtime", command, shown_name(reader), *arguments, *reader.options])
 
 
 def shown_name(reader: RunReader) -> str:
-    """What people call a run, where they are."""
+    """Return the name of a run for messages: on a cluster its name, else its short path."""
     return reader.named if reader.options else short_path(Path(reader.named))
 
 
 def counts(states: Iterable[str]) -> str:
-    """How many tasks are in which state."""
+    """Count tasks by state, such as ``2 running, 1 failed``."""
     number = Counter(states)
     return ", ".join(f"{number[state]} {state}" for state in _STATES if number[state])
 
 
 def task_counts(run: Run) -> str:
-    """How many tasks of a run are in which state, and how many callbacks failed after their commands."""
+    """Count the tasks of a run by state, and the callbacks that failed after their commands."""
     failed = sum(task.failed_callbacks for task in run.tasks)
     states = counts(run.state_of(task) for task in run.tasks)
     return f"{states}, {counted(failed, 'callback', 'callbacks')} failed" if failed else states
 
 
 def task_ranges(run: Run) -> str:
-    """The tasks that there are: ``worker/0 to worker/3, server/0``; a range may have gaps."""
+    """Return the names of the tasks, such as ``worker/0 to worker/3, server/0``; ranges may have gaps."""
     indexes: dict[str, list[int]] = {}
     for task in run.tasks:
         indexes.setdefault(task.role, []).append(task.index)
@@ -66,12 +66,12 @@ def task_ranges(run: Run) -> str:
 
 
 def retries(run: Run) -> int:
-    """How often anything of the run was restarted: all of it, or one task."""
+    """Return how often anything of a run was restarted: the whole job, or one task."""
     return run.retries + sum(max(0, task.retries - run.retries) for task in run.tasks)
 
 
 def phase(task: RunTask, progress: Progress | None, now: float) -> str:
-    """What a task is doing, or how it ended."""
+    """Describe what a task is doing, or how it ended."""
     if task.over and task.exit_code is not None:
         return f"exit code {task.exit_code}"
     if progress is None:
@@ -85,28 +85,28 @@ def phase(task: RunTask, progress: Progress | None, now: float) -> str:
 
 
 def stopping(progress: Progress) -> str:
-    """Whether what a task is doing is being ended, and how."""
+    """Return ``stopping`` or ``killing`` if what a task is doing is being ended, else an empty string."""
     if progress.stopping is None:
         return ""
     return "killing" if progress.stopping == signal.SIGKILL else "stopping"
 
 
 def last_line(reader: RunReader, task: RunTask, progress: Progress | None = None) -> str:
-    """The last thing that a task has written, be it a whole line or not; or its setup, while that lasts."""
+    """Return the last line of a task's output, complete or not; during its setup, of ``runtime.log``."""
     in_setup = progress is not None and progress.phase in ("init", "taskStarts")
     lines = tail(reader, task, "runtime" if in_setup else "user", 1)
     return lines[0] if lines else ""
 
 
 def tail(reader: RunReader, task: RunTask, log: LogName, most: int) -> list[str]:
-    """The last lines of a log that are not empty, without the date and the mark of ``runtime.log``."""
+    """Return the last non-empty lines of a log, without the dates of ``runtime.log``."""
     data = reader.log(task, log).tail(_TAIL_BYTES)
     lines = (text_of(shown_line(line)) for line in data.split(b"\n"))
     return [line for line in lines if line.strip()][-most:]
 
 
 def note_lines(tasks: Iterable[RunTask]) -> Iterator[str]:
-    """What a cluster says of tasks, as far as it says something: one line for all of which it is the same."""
+    """Yield what a cluster says of tasks, one line for all with the same note."""
     noted: dict[str, list[str]] = {}
     for task in tasks:
         if task.note:
@@ -118,15 +118,15 @@ def note_lines(tasks: Iterable[RunTask]) -> Iterator[str]:
 
 
 def some(texts: Sequence[str], most: int = _MOST_NAMED) -> str:
-    """So many of the texts, and how many more there are."""
+    """Join at most `most` texts, and say how many more there are."""
     more = len(texts) - most
     return ", ".join(texts[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def kept(reader: RunReader, task: RunTask, progress: Progress | None) -> str | None:
-    """That a task of a run is held for debugging, or lingers for its services.
+    """Return a text that a task is held for debugging, or lingers for its services; None if neither.
 
-    It says how to look at a task that is held, and how to end either.
+    It says how to look at a held task, and how to release either.
     """
     if progress is None or progress.phase not in _KEPT:
         return None

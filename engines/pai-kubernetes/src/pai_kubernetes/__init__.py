@@ -1,4 +1,4 @@
-"""The engine for Kubernetes: a job as a JobSet."""
+"""The engine for Kubernetes, which runs a job as a JobSet."""
 
 from typing import TYPE_CHECKING
 

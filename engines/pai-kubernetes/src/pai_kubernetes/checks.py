@@ -1,4 +1,4 @@
-"""What a cluster cannot give to a job, by the engine profile alone: nobody is asked."""
+"""Checks of a job against an engine profile alone, without asking the cluster."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -16,11 +16,11 @@ from pai_runtime.plan.environment import TaskName
 from pai_runtime.task.plan import Mount, Plan, UseRecord
 
 _MOST_ROLES_IN_QUEUE: Final = 8
-"""That any version of Kueue takes: of a job with more, older ones make no Workload, and do not say so."""
+"""Maximum for any version of Kueue: with more, older ones silently make no Workload."""
 
 
 def check_counts(job: Job) -> None:
-    """Raise `InvalidInput` for more roles or tasks than a run can have, which would take long to plan."""
+    """Raise `InvalidInput` if a job has more roles or tasks than a run can, which would take long to plan."""
     tasks = sum(role.instances for role in job.roles.values())
     counts = (
         ("too-many-roles", "task roles", len(job.roles), MOST_OBJECT // LEAST_OF_ROLE),
@@ -93,7 +93,7 @@ def _check_images(job: Job, problems: Problems) -> None:
 
 
 def _check_machines(role: TaskRole, profile: KubernetesProfile, problems: Problems) -> None:
-    """Of a profile that says nothing of types, the usual GPUs are given."""
+    """Report an unknown type of machines; a profile that defines none gives its default GPUs."""
     known = profile.sku_types
     name = role.sku_type.text if role.sku_type else ""
     if role.sku_type is None or name in known:
@@ -154,7 +154,7 @@ def _report_unknown_storage(
 
 
 def _mounts(plans: Mapping[TaskName, Plan]) -> Iterator[tuple[str, Mount, UseRecord]]:
-    """Each mount that a use makes in a role, once for all of its tasks."""
+    """Yield each mount that a use makes in a role, once for all of its tasks."""
     seen = set()
     for (role, _), plan in plans.items():
         for planned in plan.mounts:
@@ -166,7 +166,7 @@ def _mounts(plans: Mapping[TaskName, Plan]) -> Iterator[tuple[str, Mount, UseRec
 
 
 def _asked_at(job: Job, role: str, use: UseRecord, text: str) -> Location:
-    """Where the job asks for a mount: where this is written in the use, else the use."""
+    """Return the location in the job that requests a mount: of this text in the use, else of the use."""
     uses = job.uses[role].uses if role in job.uses else ()
     found = next((each for each in uses if each.name == use.name and str(each.position) == use.source), None)
     if found is None:

@@ -1,4 +1,4 @@
-"""A Kubernetes cluster, as an engine profile uses it."""
+"""A Kubernetes cluster as an engine profile describes its use."""
 
 import secrets as random
 from collections import defaultdict
@@ -32,35 +32,35 @@ from pai_runtime.task.paths import VOLUME
 from pai_runtime.task.plan import Plan
 
 _NO_SUFFIX = "0" * 8
-"""Of the name under which a run is checked, and from whose content a name is made."""
+"""The suffix of the name under which a run is checked, and from whose content its name is made."""
 _UNKNOWN: Mapping[str, str] = defaultdict(lambda: "******")
-"""The values of secrets where none is needed."""
+"""Stand-ins for the values of secrets where none is needed."""
 
 
 class KubernetesCluster:
-    """The cluster of a profile; nobody is asked, and no kubeconfig read, before that is needed."""
+    """The cluster of a profile; it is contacted, and a kubeconfig read, only when needed."""
 
     def __init__(self, profile: Profile) -> None:
         self.profile = read_profile(profile)
 
     @cached_property
     def api(self) -> Api:
-        """Its API; raises `InvalidInput` or `ClusterError`."""
+        """The client of the cluster's API. Raises `InvalidInput` or `ClusterError`."""
         access = read_kubeconfig(self.profile.kubeconfig, self.profile.context)
         return Api(access, self.profile.namespace, self.profile.name)
 
     def new_run(self, request: ClusterRequest) -> "NewKubernetesRun":
-        """A run that is not submitted yet."""
+        """Return a run that is not submitted yet."""
         return NewKubernetesRun(self, request)
 
     def open_run(self, name: str) -> Reader:
-        """The run of this name."""
+        """Return a reader of the run of this name."""
         context = ["--context", self.profile.context] if self.profile.context else []
         file = ["--kubeconfig", self.profile.kubeconfig] if self.profile.kubeconfig else []
         return Reader(self.api, name, self.profile.name, kubectl=["kubectl", *file, *context])
 
     def runs(self) -> Sequence[tuple[Reader, Run | Unreadable]]:
-        """All runs in the namespace, the latest first; raises `ClusterError`."""
+        """Return all runs in the namespace, newest first. Raises `ClusterError`."""
         return [(self.open_run(name), run) for name, run in self._runs.read().items()]
 
     @cached_property
@@ -69,7 +69,7 @@ class KubernetesCluster:
 
 
 class NewKubernetesRun:
-    """A run of a job that is not submitted."""
+    """A run of a job that is not submitted yet."""
 
     def __init__(self, cluster: KubernetesCluster, request: ClusterRequest) -> None:
         self._cluster = cluster
@@ -80,7 +80,10 @@ class NewKubernetesRun:
         return self._cluster.profile
 
     def place(self, job: Job) -> Placement:
-        """By the names of its pods, with the same ports in each; raises `InvalidInput` for too many."""
+        """Return a placement by the names of pods, with the same ports in each.
+
+        Raises `InvalidInput` for too many.
+        """
         check_counts(job)
         self._job = job
         hide(secret_values(job.secrets).values())
@@ -89,7 +92,7 @@ class NewKubernetesRun:
         return peers_placement(job, peers, {}, VOLUME)
 
     def check(self, plans: Mapping[TaskName, Plan], problems: Problems, *, ask: bool = True) -> None:
-        """Report what this cluster, and Kubernetes at all, cannot give to the job."""
+        """Report what this cluster, or Kubernetes in general, cannot give to the job."""
         check(self._job, plans, self._profile, problems)
         with problems.caught():
             try:
@@ -104,7 +107,7 @@ class NewKubernetesRun:
     def manifests(
         self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str], *, name: str | None = None
     ) -> Manifests:
-        """The objects, the JobSet first; raises `CannotRun` or `InvalidInput`."""
+        """Return the objects, the JobSet first. Raises `CannotRun` or `InvalidInput`."""
         if name is None:
             unnamed = self._render(plans, secrets, run_name(self._job.name, _NO_SUFFIX))
             name = run_name(self._job.name, unnamed.digest)
@@ -112,7 +115,7 @@ class NewKubernetesRun:
         return Manifests(rendered.objects, rendered.secrets)
 
     def submit(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str]) -> str:
-        """Create the objects; the name of the run. Raises `CannotRun` or `InvalidInput`."""
+        """Create the objects, and return the name of the run. Raises `CannotRun` or `InvalidInput`."""
 
         def rendered(suffix: str) -> Manifests:
             found = self._render(plans, secrets, run_name(self._job.name, suffix))
@@ -144,7 +147,7 @@ class NewKubernetesRun:
 
 
 def _permanent_codes(plans: Mapping[TaskName, Plan]) -> dict[str, Collection[int]]:
-    """By role, the exit codes after which a retry of any of its tasks is in vain."""
+    """Return by role the exit codes after which a retry of any of its tasks is useless."""
     codes: dict[str, Collection[int]] = {}
     for (role, _), plan in plans.items():
         codes[role] = {*codes.get(role, ()), *plan.permanent_codes}

@@ -1,4 +1,4 @@
-"""What a cluster cannot give to a job, by asking it."""
+"""Checks of a job that ask the cluster."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,14 +24,17 @@ from pai_runtime.job.model import Job, TaskRole
 Object = Mapping[str, Any]
 
 _OLDEST: Final = 33
-"""Kubernetes 1.33 has all that the completion policies need."""
+"""The minor version of Kubernetes that has all that the completion policies need."""
 _OLDEST_WITH_IMAGE_VOLUMES: Final = 35
 
 
 def check_cluster(
     api: Api, rendered: Rendered, job: Job, profile: KubernetesProfile, problems: Problems
 ) -> None:
-    """Report all of it; what nobody may ask is a note. Raises `ApiError` if the cluster cannot be asked."""
+    """Report all that the cluster cannot give; what may not be asked is a note.
+
+    Raises `ApiError` if unreachable.
+    """
     _check_version(api, profile, problems)
     is_known = dry_run(api, rendered, problems)
     problems.add(
@@ -66,7 +69,7 @@ def _check_version(api: Api, profile: KubernetesProfile, problems: Problems) -> 
 
 @contextmanager
 def _may_be_forbidden(api: Api, what: str, problems: Problems) -> Iterator[None]:
-    """What we may not ask does not stop the job: whoever may does."""
+    """Turn a forbidden request of the block into a note, since whoever runs the job may have the right."""
     try:
         yield
     except ApiError as error:
@@ -83,7 +86,7 @@ def _check_nodes(api: Api, jobset: Object, job: Job, problems: Problems) -> None
 
 
 def _pods(jobset: Object, job: Job) -> Iterator[tuple[TaskRole, Object]]:
-    """Each role with the spec of its pods."""
+    """Yield each role with the spec of its pods."""
     for each in jobset["spec"]["replicatedJobs"]:
         template = each["template"]["spec"]["template"]
         yield job.roles[template["metadata"]["annotations"][ROLE]], template["spec"]
@@ -112,9 +115,10 @@ def _check_role(role: TaskRole, pod: Object, nodes: Sequence[Node], problems: Pr
 
 
 def _check_quotas(api: Api, jobset: Object, job: Job, problems: Problems) -> None:
-    """Whether the tasks that have to run at once fit the quotas of the namespace, if nothing else runs.
+    """Report tasks that have to run at once and exceed the namespace's quotas, even if nothing else runs.
 
-    What is used by others at the moment is no matter: it is given free. Quotas for some pods only are passed.
+    Current usage by others does not matter, since it is freed later. Quotas for certain pods only are
+    skipped.
     """
     with _may_be_forbidden(api, "whether the job fits the quotas of the namespace", problems):
         quotas = api.list(paths.resource_quotas(api.namespace)).items
@@ -133,7 +137,7 @@ def _check_quotas(api: Api, jobset: Object, job: Job, problems: Problems) -> Non
 
 
 def _at_once(jobset: Object, job: Job) -> dict[str, float]:
-    """What pods that have to run at once request, as quotas call it."""
+    """Return the total requests of pods that have to run at once, by their names in quotas."""
     total: dict[str, float] = {}
     for role, pod in _pods(jobset, job):
         count = role.instances if job.gang else 1
@@ -197,7 +201,7 @@ def _check_queue(api: Api, jobset: Object, job: Job, problems: Problems) -> None
 
 
 def _check_priorities(api: Api, jobset: Object, job: Job, problems: Problems) -> None:
-    """Whether its priority classes exist, which only the pods would be refused for."""
+    """Report priority classes that do not exist, for which only the pods would be refused."""
     place = job.value.at(("defaults", "virtualCluster"))
     names = {pod.get("priorityClassName", "") for _, pod in _pods(jobset, job)} - {""}
     for name in sorted(names):
@@ -207,7 +211,7 @@ def _check_priorities(api: Api, jobset: Object, job: Job, problems: Problems) ->
 
 
 def _check_exists(api: Api, path: str, what: str, missing: Problem, problems: Problems) -> None:
-    """Report what is `missing` if there is nothing at a path; `what` names it where we may not ask."""
+    """Report `missing` if nothing is at a path; `what` names it in a note if the request is forbidden."""
     with _may_be_forbidden(api, f"whether {what} exists", problems):
         try:
             api.get(path)

@@ -1,4 +1,4 @@
-"""A cluster's own check of a run's objects and of their pods, by a dry run of each: nothing is created.
+"""The cluster's own check of a run's objects and pods, by a dry run of each: nothing is created.
 
 That of a JobSet, a custom resource, passes what only its pods are refused for. So the first pod of each role
 is tried too, as its controllers will make it. A Job would tell less than its pod: quotas, limit ranges,
@@ -22,21 +22,21 @@ from pai_runtime.task.record import replace
 Object = Mapping[str, Any]
 
 _MOST_PODS: Final = 16
-"""A request takes some milliseconds, and longer where webhooks look at pods."""
+"""Maximum number of pods that are checked; a request takes milliseconds, or more with webhooks."""
 _NO_SECRET: Final = "e30="  # noqa: S105 - {}, which is valid where a kind of Secret wants JSON
 _FIELD: Final = re.compile(r"\b(?:spec|metadata)(?:\.[A-Za-z]+|\[\d+\])+")
-"""A field in the words of a webhook, which gives no causes."""
+"""A field in the message of a webhook, which gives no causes."""
 _OF_PODS: Final = re.compile(r"spec\.(?:initContainers|containers|volumes)\b")
-"""A field of pods, of which a policy speaks that has read it in a JobSet."""
+"""A field of pods in the message of a policy about a JobSet."""
 _OUR_WORDS: Final = re.compile(r"^.*\(the server says: (.*)\)$", re.DOTALL)
 _NO_RIGHT: Final = re.compile(r'User ".*" cannot [a-z]+ resource "')
-"""In the words of an authorizer; admission, which forbids by the same status, says something else."""
+"""The message of an authorizer; admission forbids by the same status with other messages."""
 _NO_DRY_RUN: Final = "does not support dry run"
-"""Said of a webhook with side effects, which a dry run must not have."""
+"""The message about a webhook with side effects, which a dry run must not have."""
 
 
 def dry_run(api: Api, rendered: Rendered, problems: Problems) -> bool:
-    """Have the API server check objects and pods; whether there is more to be asked. Raises `ApiError`."""
+    """Let the API server check objects and pods; return whether more can be asked. Raises `ApiError`."""
     for document in (*rendered.objects, *map(_without_values, rendered.secrets)):
         path = paths.OF_KIND[document["kind"]](api.namespace)
         error = _refusal(api, path, document, problems)
@@ -51,12 +51,12 @@ def dry_run(api: Api, rendered: Rendered, problems: Problems) -> bool:
 
 
 def not_checked(api: Api, what: str, error: ApiError) -> Problem:
-    """The note that something could not be asked, which does not stop the job."""
+    """Return the note that something could not be asked, which does not stop the job."""
     return Problem("not-checked", f"{api.label}: not checked: {what}: {error}", severity="note")
 
 
 def _try_pods(api: Api, rendered: Rendered, problems: Problems) -> set[str]:
-    """Have the first pod of each role checked; what the cluster has said of them."""
+    """Let the server check the first pod of each role; return its messages about them."""
     told: set[str] = set()
     jobset = rendered.objects[0]
     roles = jobset["spec"]["replicatedJobs"]
@@ -76,12 +76,12 @@ def _try_pods(api: Api, rendered: Rendered, problems: Problems) -> set[str]:
 
 
 def _without_values(secret: Object) -> Object:
-    """A Secret for a dry run, which needs no value of it."""
+    """Return a Secret for a dry run, without its values."""
     return {**secret, "data": dict.fromkeys(secret.get("data", ()), _NO_SECRET), "stringData": {}}
 
 
 def _refusal(api: Api, path: str, document: Object, problems: Problems) -> ApiError | None:
-    """Why an object would not be created, if so; raises `ApiError` if nobody can tell."""
+    """Return why an object would not be created, None if it would. Raises `ApiError` if that is unknown."""
     try:
         api.create(path, document, dry_run=True)
     except ApiError as error:
@@ -99,9 +99,9 @@ def _refusal(api: Api, path: str, document: Object, problems: Problems) -> ApiEr
 
 
 def _faults(error: ApiError, kind: str, base: str, rendered: Rendered) -> Iterator[Problem]:
-    """What is wrong with an object, each fault where the job has it, if it is from there.
+    """Yield the faults of an object, each at the field of the job that it comes from, if it does.
 
-    `base` is where a pod is in the JobSet.
+    `base` is the path of a pod in the JobSet.
     """
     named = [cause for cause in error.causes if cause.field]
     for cause in named:
@@ -117,9 +117,9 @@ def _faults(error: ApiError, kind: str, base: str, rendered: Rendered) -> Iterat
 
 
 def _words(error: ApiError) -> str:
-    """What the cluster says, without our advice where that would be wrong.
+    """Return the cluster's message, without our advice where that would be wrong.
 
-    An admission policy says it as a cause without a field, and nothing else is in that.
+    An admission policy states its message as a cause without a field.
     """
     by_policy = next((cause.message for cause in error.causes if not cause.field and cause.message), "")
     own = by_policy or _by_admission(error)
@@ -127,7 +127,7 @@ def _words(error: ApiError) -> str:
 
 
 def _by_admission(error: ApiError) -> str:
-    """What the server says if the object is forbidden, and not the request for want of a right."""
+    """Return the server's message if admission forbids the object; empty if a right is missing."""
     own = _OUR_WORDS.match(str(error)) if error.status == HTTPStatus.FORBIDDEN else None
     return own[1] if own and not _NO_RIGHT.search(own[1]) else ""
 

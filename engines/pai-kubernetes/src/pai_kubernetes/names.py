@@ -1,4 +1,4 @@
-"""Names of objects, out of the names in a job: such as Kubernetes allows, and no two of them alike.
+"""Names of objects, derived from the names in a job: valid for Kubernetes, and unique.
 
 The longest name is that of a task's pod, ``<run>-<role>-0-<index>-<5 characters>``: of a Job that JobSet
 names ``<run>-<role>-0``, which names its pods by their completion index. All of it is a label of DNS
@@ -12,12 +12,12 @@ from itertools import count
 from typing import Final
 
 LONGEST: Final = 63
-"""Characters of a label of DNS, and of the value of a label."""
+"""Maximum characters of a DNS label, and of the value of a label."""
 LONGEST_RUN: Final = 40
-"""Characters of the name of a run: they leave some for the names of its roles."""
+"""Maximum characters of the name of a run, which leaves some for the names of its roles."""
 
 _LONGEST_MADE: Final = 32
-"""Of the name of a run that nobody has chosen."""
+"""Maximum characters of a generated name of a run."""
 _OF_A_POD: Final = len("-") + len("-0-") + len("-12345")
 _DIGEST: Final = 5
 _LABEL: Final = re.compile("[a-z]([a-z0-9-]*[a-z0-9])?")
@@ -25,22 +25,22 @@ _LABEL_VALUE: Final = re.compile("([A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?)?")
 
 
 def is_run_name(name: str) -> bool:
-    """Whether a run can have this name."""
+    """Return whether a run can have this name."""
     return len(name) <= LONGEST_RUN and _LABEL.fullmatch(name) is not None
 
 
 def run_name(job_name: str, suffix: str) -> str:
-    """The name of a run of a job; the suffix is of lower-case letters and digits, and makes it unique."""
+    """Return the name of a run of a job; the suffix of lower-case letters and digits makes it unique."""
     return f"{_label(job_name, _LONGEST_MADE - len(suffix) - 1) or 'job'}-{suffix}"
 
 
 def job_config_name(run: str) -> str:
-    """The name of the ConfigMap with the job of a run."""
+    """Return the name of the ConfigMap with the job of a run."""
     return f"{run}-job"
 
 
 def role_names(roles: Iterable[str], run: str, instances: Mapping[str, int]) -> dict[str, str]:
-    """The name of the replicated job of each role in a run, by the roles' names."""
+    """Return the name of the replicated job of each role in a run."""
     names: dict[str, str] = {}
     taken = set[str]()
     for role in roles:
@@ -51,7 +51,7 @@ def role_names(roles: Iterable[str], run: str, instances: Mapping[str, int]) -> 
 
 
 def _role_names(role: str, room: int) -> Iterator[str]:
-    """What a role may be called, the most readable first."""
+    """Yield the possible names of a role, the most readable first."""
     plain = _label(role, len(role))
     if plain and len(plain) <= room:
         yield plain
@@ -61,7 +61,7 @@ def _role_names(role: str, room: int) -> Iterator[str]:
 
 
 def label_value(text: str) -> str:
-    """The value of a label for any text: the text itself, if it can be one."""
+    """Return a label's value for any text: the text itself, if it is valid."""
     if len(text) <= LONGEST and _LABEL_VALUE.fullmatch(text):
         return text
     digest = _digest(text)[:8]
@@ -70,7 +70,7 @@ def label_value(text: str) -> str:
 
 
 def _label(text: str, longest: int) -> str:
-    """What a label of DNS can hold of a text; empty if that is nothing."""
+    """Return the part of a text that a DNS label can hold; empty if nothing is left."""
     allowed = re.sub("[^a-z0-9]+", "-", text.lower())
     return allowed.lstrip("-0123456789")[:longest].rstrip("-")
 

@@ -1,4 +1,4 @@
-"""What nodes have, and what a pod requests of one. Pure; what a cluster says may have any shape."""
+"""The capacity of nodes, and the requests of pods. Pure; what a cluster says is untrusted."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,23 +22,23 @@ _LONGEST: Final = 64
 
 @record(frozen=True)
 class Node:
-    """A node: its labels, and what pods can have of it."""
+    """A node: its labels, and its resources for pods."""
 
     name: str
     labels: Mapping[str, Any]
     allocatable: Mapping[str, Any]
 
     def has(self, selector: Mapping[str, str]) -> bool:
-        """Whether it has these labels."""
+        """Return whether the node has these labels."""
         return all(self.labels.get(key) == value for key, value in selector.items())
 
     def amount(self, resource: str) -> float:
-        """How much of a resource its pods can have: cores, bytes, or a number."""
+        """Return how much of a resource pods can have: cores, bytes, or a number."""
         return quantity(self.allocatable.get(resource))
 
 
 def nodes_of(items: Iterable[Mapping[str, Any]]) -> list[Node]:
-    """The nodes in a list of an API server."""
+    """Return the nodes in a list of an API server."""
     return [
         Node(
             name_of(item)[:_LONGEST],
@@ -50,12 +50,12 @@ def nodes_of(items: Iterable[Mapping[str, Any]]) -> list[Node]:
 
 
 def most(nodes: Sequence[Node], resource: str) -> Node:
-    """The node that has most of a resource, of at least one."""
+    """Return the node with most of a resource, out of at least one."""
     return max(nodes, key=lambda node: node.amount(resource))
 
 
 def requested(pod: Mapping[str, Any]) -> dict[str, float]:
-    """What a pod requests while its task runs: its containers, and init containers that go on beside them."""
+    """Return what a pod requests while its task runs: for its containers, and for its sidecars."""
     beside = [each for each in pod.get("initContainers", ()) if each.get("restartPolicy") == "Always"]
     total: dict[str, float] = {}
     for container in (*pod["containers"], *beside):
@@ -65,7 +65,7 @@ def requested(pod: Mapping[str, Any]) -> dict[str, float]:
 
 
 def quantity(written: Any) -> float:
-    """A quantity as Kubernetes writes it, such as ``250m`` or ``64Gi``; 0 for what is none."""
+    """Parse a quantity such as ``250m`` or ``64Gi``; 0 if it is invalid."""
     match = _QUANTITY.fullmatch(written[:_LONGEST]) if isinstance(written, str) else None
     if match is None:
         return float(written) if isinstance(written, (int, float)) else 0.0

@@ -1,4 +1,4 @@
-"""An engine profile of Kubernetes, typed."""
+"""An engine profile for Kubernetes, typed."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -13,7 +13,7 @@ Delivery = Literal["copy", "imageVolume"]
 class Storage:
     """One of the cluster's storages: exactly one of a claim, an NFS export and a directory of the nodes.
 
-    `sub_path` is the directory in it that counts as its root; ``%USER`` and ``%JOB`` in it, in any case,
+    `sub_path` is the directory in it that serves as its root; ``%USER`` and ``%JOB`` in it, in any case,
     stand for the user and the name of the job.
     """
 
@@ -28,10 +28,10 @@ class Storage:
 
 @record(frozen=True)
 class VirtualCluster:
-    """What a virtual cluster means: a local queue of Kueue, and how important and where its pods are.
+    """The meaning of a virtual cluster: a local queue of Kueue, and the priority and placement of its pods.
 
-    `priority_class` is the pods' own, a PriorityClass of Kubernetes; Kueue orders its queue by it too, unless
-    there is a `workload_priority_class`, which is a WorkloadPriorityClass of Kueue and of no meaning to pods.
+    `priority_class` is the pods' PriorityClass; Kueue orders its queue by it too, unless there is a
+    `workload_priority_class`, which is Kueue's WorkloadPriorityClass and has no meaning for pods.
     """
 
     name: str
@@ -44,7 +44,7 @@ class VirtualCluster:
 
 @record(frozen=True)
 class SkuType:
-    """What a `skuType` of ``extras.hivedScheduler`` means: the resource of its GPUs, and on which nodes."""
+    """The meaning of a `skuType` of ``extras.hivedScheduler``: the resource of its GPUs, and their nodes."""
 
     name: str
     gpu_resource: str
@@ -53,12 +53,12 @@ class SkuType:
 
 @record(frozen=True)
 class KubernetesProfile:
-    """How a Kubernetes cluster is used.
+    """The way in which a Kubernetes cluster is used.
 
-    `runtime_image_at`: where the image is written. `ttl`: seconds after which a run that is over is removed.
-
-    `context` and `namespace` are empty where those of the kubeconfig count, `kubeconfig` where
-    ``$KUBECONFIG`` or ``~/.kube/config`` does. `virtual_clusters` None: any is right, and means nothing.
+    `runtime_image_at` is the location of the image in the profile. `ttl` is the number of seconds after which
+    a finished run is removed. Empty `context` and `namespace` mean those of the kubeconfig, an empty
+    `kubeconfig` means ``$KUBECONFIG`` or ``~/.kube/config``. `virtual_clusters` None accepts any, without
+    meaning.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Engine profiles of Kubernetes, as they are written in ``engines.yaml``."""
+"""Reading of engine profiles for Kubernetes from ``engines.yaml``."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -17,7 +17,7 @@ _GPU: Final = "nvidia.com/gpu"
 
 
 def read_profile(profile: Profile) -> KubernetesProfile:
-    """What a profile says; raises `InvalidInput` with all that is wrong in it."""
+    """Return the content of a profile. Raises `InvalidInput` with all of its problems."""
     root, problems = profile.value, Problems()
     check_value(root, package_schema("pai_kubernetes", "profile.schema.json"), problems)
     problems.check()

@@ -1,4 +1,4 @@
-"""What servers have given, kept in the user's cache directory by where it came from, and by its digest."""
+"""A cache of server responses in the user's cache directory, by origin and digest."""
 
 import os
 import re
@@ -20,9 +20,9 @@ _DIGEST: Final = re.compile("[0-9a-f]{64}")
 
 
 class Cache:
-    """Files of a private folder; None: that of the user. Where it cannot be used, nothing is in it.
+    """The files of a private folder; None is that of the user. It is empty if the folder is unusable.
 
-    What is read is compared with its digest: what anybody has changed counts as missing.
+    Content is compared with its digest: anything that was changed counts as missing.
     """
 
     def __init__(
@@ -34,9 +34,9 @@ class Cache:
         self._is_trimmed = False
 
     def pinned(self, origin: str, digest: str) -> bytes | None:
-        """What an origin has given that has this SHA-256, in hexadecimal digits.
+        """Return the content from an origin with a SHA-256 digest (hexadecimal); None if it is missing.
 
-        The same bytes of another origin do not count: a policy may not allow that one.
+        The same bytes from another origin do not count, since a policy may not allow that one.
         """
         if not _DIGEST.fullmatch(digest):
             return None
@@ -44,12 +44,12 @@ class Cache:
         return content if content is not None and sha256(content).hexdigest() == digest else None
 
     def latest(self, origin: str) -> bytes | None:
-        """What an origin gave last."""
+        """Return the content that an origin gave last; None if it is missing."""
         digest = self._read(_name(origin))
         return None if digest is None else self.pinned(origin, digest.decode(errors="replace"))
 
     def keep(self, origin: str, content: bytes, *, is_latest: bool = False) -> None:
-        """Keep what an origin has given, if that can be done; maybe as what it gave last."""
+        """Store content of an origin, if possible; `is_latest` marks it as what the origin gave last."""
         digest = sha256(content).hexdigest()
         if len(content) > MOST_BYTES:
             return
@@ -75,7 +75,7 @@ class Cache:
 
     @contextmanager
     def _opened(self, *, make: bool = False) -> Iterator[int]:
-        """The folder, if nobody else can write to it; raises `OSError`."""
+        """Open the folder, if nobody else can write to it. Raises `OSError`."""
         if self._folder is None:
             raise FileNotFoundError
         if make:
@@ -90,7 +90,7 @@ class Cache:
             os.close(holder)
 
     def _trim(self, holder: int) -> None:
-        """Remove the oldest files beyond the bounds. Once for each process, which keeps only a few."""
+        """Remove the oldest files beyond the limits, once per process, which adds only a few."""
         if self._is_trimmed:
             return
         self._is_trimmed = True
@@ -105,19 +105,19 @@ class Cache:
 
 
 def user_folder() -> Path | None:
-    """The user's cache directory for definitions; None without a home directory."""
+    """Return the user's cache directory for definitions; None without a home directory."""
     own = user_directory("XDG_CACHE_HOME", ".cache")
     return own and own / "definitions"
 
 
 def _make_private(folder: Path) -> None:
-    """Make a folder, and those above it, for their owner alone, as that specification asks for."""
+    """Create a folder and its parents for their owner alone, as the XDG specification requires."""
     missing = [each for each in (folder, *folder.parents) if not each.exists()]
     for each in reversed(missing):
         each.mkdir(mode=0o700, exist_ok=True)
 
 
 def _name(origin: str, digest: str = "") -> str:
-    """The name of the file with what an origin gave that has a digest; or with the digest of its latest."""
+    """Return a file name: with a digest, of that content; without, of the digest of the latest content."""
     of = sha256(origin.encode(errors="surrogatepass")).hexdigest()
     return f"{of}-{digest}" if digest else of

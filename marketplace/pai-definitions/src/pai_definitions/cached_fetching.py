@@ -1,4 +1,4 @@
-"""Fetching with a cache behind it: what a server has given before is used where it cannot be reached."""
+"""Fetching through a cache, whose content is used if the server is unreachable."""
 
 from collections.abc import Callable
 from functools import cached_property
@@ -14,12 +14,10 @@ if TYPE_CHECKING:
 
 
 class CachedFetcher:
-    """As a `Fetcher`, and keeps in a cache what comes. `say` is called with a warning if that has to do.
+    """A `Fetcher` that caches what it gets, and warns by `say` when it uses the cache instead of a server.
 
-    `fetcher` makes one when something is fetched for the first time: it takes time to import.
-
-    A server that does not answer is not asked again: a job may have many definitions from it, and would wait
-    for each of them.
+    `fetcher` creates the fetcher when it is first needed: its import takes time. A server that does not
+    answer is not asked again: a job may have many definitions from it, and would wait for each of them.
     """
 
     def __init__(self, fetcher: Callable[[], "Fetcher"], cache: Cache, say: Callable[[str], None]) -> None:
@@ -29,7 +27,10 @@ class CachedFetcher:
         self._silent: set[object] = set()
 
     def get(self, url: str, *, token: str | None = None, most: int = MOST_BYTES) -> bytes:
-        """What is at a URL, or was there when it could last be asked; raises `NoDefinition`."""
+        """Return the content at a URL, or the last known one if the server is unreachable.
+
+        Raises `NoDefinition`.
+        """
         try:
             content = self._fetched(url, token, most)
         except Unreachable as error:

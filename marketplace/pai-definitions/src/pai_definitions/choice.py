@@ -1,4 +1,4 @@
-"""Which of several definitions a reference means."""
+"""The choice between several definitions for a reference."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -11,9 +11,9 @@ _MOST_LISTED: Final = 10
 
 
 def chosen(reference: Reference, found: Sequence[Definition]) -> Definition:
-    """The one of those that have the name, and the type if one is asked for; raises `NoDefinition`.
+    """Return the one that a reference means of definitions with its name and type. Raises `NoDefinition`.
 
-    Without a version that is the highest, where that can be told.
+    Without a version, the highest is chosen, if versions are comparable.
     """
     if reference.digest:
         found = _with_digest(reference, found)
@@ -33,7 +33,7 @@ def chosen(reference: Reference, found: Sequence[Definition]) -> Definition:
 
 
 def published_name(reference: Reference) -> str:
-    """What a message calls it, without version and digest."""
+    """Return a reference for messages, without version and digest."""
     return reference.text.partition("@sha256:")[0].removesuffix(f"@{reference.version}")
 
 
@@ -49,7 +49,7 @@ def _with_digest(reference: Reference, found: Sequence[Definition]) -> Sequence[
 
 
 def _highest(found: Sequence[Definition]) -> Sequence[Definition]:
-    """Those of the highest version; all of them if they cannot be compared."""
+    """Return the definitions of the highest version; all of them if versions are not comparable."""
     from packaging.version import InvalidVersion, Version  # noqa: PLC0415 - few names have several versions
 
     try:

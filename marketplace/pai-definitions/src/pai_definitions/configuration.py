@@ -18,7 +18,7 @@ from pai_runtime.task.record import record
 from pai_runtime.task.regular_file import open_regular
 
 MACHINE_CONFIGURATION: Final = Path(MACHINE, "marketplace.yaml")
-"""What the cluster has configured; the user's own sources are asked before."""
+"""The cluster's configuration; the user's own sources are asked first."""
 
 SourceKind = Literal["folder", "file", "url", "marketplace"]
 
@@ -28,7 +28,7 @@ _MOST_TOKEN: Final = 64 * 1024
 
 @record(frozen=True)
 class SourceSettings:
-    """One source. `place` is its absolute path, or its URL; `value` is where all of it is written."""
+    """One configured source; `place` is its absolute path or its URL, `value` the entry itself."""
 
     name: str
     kind: SourceKind
@@ -37,14 +37,14 @@ class SourceSettings:
 
     @property
     def authors(self) -> tuple[str, ...] | None:
-        """Whose items count by their names; None: anybody's."""
+        """The authors whose items are found by name; None for all authors."""
         authors = self.value.get("authors")
         return None if authors is None else tuple(each.text for each in authors.values())
 
     def token(self, secrets: Mapping[str, Value]) -> str | None:
-        """What its server is shown, if anything; `secrets` are the job's.
+        """Return the token for the source's server, None without one; `secrets` are the job's.
 
-        Raises `InvalidInput` for a file that holds none, `NoDefinition` for a job without the secret.
+        Raises `InvalidInput` for an invalid token file, `NoDefinition` for a job without the secret.
         """
         if file := self.value.get("token", "file"):
             return _checked(file, _read(file, written_path(file)))
@@ -61,25 +61,25 @@ class SourceSettings:
 
 
 def user_configuration() -> Path | None:
-    """The user's ``marketplace.yaml``; None without a home directory."""
+    """Return the path of the user's ``marketplace.yaml``; None without a home directory."""
     return user_file(MACHINE_CONFIGURATION.name)
 
 
 def configurations() -> Sequence[Path]:
-    """The files with sources, those that are asked first before the others; they need not exist."""
+    """List the paths of the configuration files by precedence; they need not exist."""
     return configuration_files(MACHINE_CONFIGURATION)
 
 
 def read_sources(paths: Iterable[Path]) -> Sequence[SourceSettings]:
-    """The sources in those of the files that exist, in order; raises `InvalidInput` with all problems.
+    """Read the sources of all files that exist, in order. Raises `InvalidInput` with all problems.
 
-    Of several with the same name the first counts.
+    The first source of a name takes precedence.
     """
     return tuple(read_named(paths, sources_in).values())
 
 
 def sources_in(root: Value) -> Sequence[SourceSettings]:
-    """The sources in a file that is read already; raises `InvalidInput` with all problems."""
+    """Return the sources in a file that has been read. Raises `InvalidInput` with all problems."""
     problems = Problems()
     check_value(root, package_schema("pai_definitions", "marketplace.schema.json"), problems)
     problems.check()
@@ -98,7 +98,7 @@ def sources_in(root: Value) -> Sequence[SourceSettings]:
 
 
 def _source(item: Value, problems: Problems) -> SourceSettings | None:
-    """What an item says; None where that has been reported."""
+    """Return the source in an entry; None after reporting a fault."""
     kinds = [kind for kind in _KINDS if item.get(kind)]
     if len(kinds) != 1:
         expected, found = "one of folder, file, url and marketplace", " and ".join(kinds) or "none of them"
@@ -118,7 +118,7 @@ def _source(item: Value, problems: Problems) -> SourceSettings | None:
 
 
 def _url(value: Value, problems: Problems) -> str | None:
-    """A URL as `canonical` writes it; None where it has been reported that it is none."""
+    """Return a URL as `canonical` writes it; None after reporting that it is invalid."""
     found = f"'{shown_text(value.text)}'"
     message = f"expected a URL that begins with https:// or http://, found {found}"
     try:

@@ -1,4 +1,4 @@
-"""Reading a definition file: every problem of it at once."""
+"""Reading of definition files, with all of their problems at once."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ from pai_runtime.document.value import Source, Value
 ABOUT: Final = frozenset(
     {"template_variables", "title", "summary", "usage", "description", "contributor", "tags"}
 )
-"""Fields that say something of a definition, and that a job does not need."""
+"""Fields that describe a definition and that a job does not need."""
 
 _LITERAL: Final = frozenset({"name", "type", "version", "plugin", "protocolVersion"})
 """Fields that are no templates: what a definition is does not depend on its variables."""
@@ -37,7 +37,7 @@ _NO_TEMPLATE = "expected text without '{{' and '{%'"
 
 
 def read_definitions(file: DefinitionFile, required_by: Position | None = None) -> Sequence[Definition]:
-    """What is defined in a file; raises `InvalidInput`. Its positions have this `required_by`."""
+    """Read the definitions in a file. Raises `InvalidInput`; positions have this `required_by`."""
     source = Source(file.shown, decoded(file.content, file.shown, required_by), required_by)
     root = parse_unquoted(source)
     values = list(root.values()) if isinstance(root.data, list) else [root]
@@ -54,7 +54,7 @@ def read_definitions(file: DefinitionFile, required_by: Position | None = None) 
 
 
 class _Reader:
-    """Reads the definitions of one file, one after the other."""
+    """A reader of the definitions of one file, one after the other."""
 
     def __init__(self, file: DefinitionFile) -> None:
         self.definitions: dict[tuple[str, str, str], Definition] = {}
@@ -63,7 +63,7 @@ class _Reader:
         self._work = 0
 
     def read(self, value: Value) -> None:
-        """Read the next one."""
+        """Read the next definition of the file, and collect its problems."""
         if not isinstance(value.data, dict):
             self.problems.append(_no_mapping(value))
             return
@@ -89,7 +89,7 @@ class _Reader:
     def _template_problems(
         self, value: Value, definition: Definition, suggestions: Suggestions
     ) -> Iterator[Problem]:
-        """What is wrong with a template, whatever the variables are."""
+        """Yield what is wrong with a template, whatever the values of variables."""
         if _is_literal(value, definition.value):
             yield value.problem("wrong-template", f"this cannot depend on template variables; {_NO_TEMPLATE}")
             return
@@ -122,12 +122,12 @@ class _Reader:
 
 
 def check_fields(definition: Value, data: Any, problems: Problems) -> None:
-    """Check the fields of a definition, which has this data."""
+    """Validate the fields of a definition, whose data is given separately."""
     check(data, package_schema("pai_definitions", "definition.schema.json"), problems, definition.at)
 
 
 def _no_mapping(value: Value) -> Problem:
-    """What is no definition is not quoted: it may be any file of the machine that a reference leads to."""
+    """Return the problem of something that is no definition, without quoting it: it may be any file."""
     from pai_runtime.document.mistakes import missing_space  # noqa: PLC0415 - most is valid
 
     expected = "a definition of a shared prerequisite, a mapping"
@@ -138,32 +138,32 @@ def _no_mapping(value: Value) -> Problem:
 
 
 def _decided(data: Any) -> Any:
-    """A definition without the fields of which only rendering decides what they are."""
+    """Return a definition without the fields that only rendering can determine."""
     if not isinstance(data, dict):
         return data
     return {name: each for name, each in data.items() if name in _LITERAL or not has_template(each)}
 
 
 def unused_variables(definition: Definition) -> Sequence[Variable]:
-    """Variables that a definition declares, and has no use for."""
+    """Return the variables that a definition declares and does not use."""
     used = {name for value in templates(definition) for name in Template(value.text).names}
     return [variable for variable in definition.variables.values() if variable.name not in used]
 
 
 def templates(definition: Definition) -> Iterator[Value]:
-    """The texts of a definition that are templates."""
+    """Yield the texts of a definition that are templates."""
     return (part for part in _rendered_parts(definition.value) if has_template(part.data))
 
 
 def _rendered_parts(definition: Value) -> Iterator[Value]:
-    """All that is in a definition, but for what is only about it."""
+    """Yield all values of a definition except those that only describe it."""
     for field in definition.values():
         if field.key not in ABOUT:
             yield from _parts(field)
 
 
 def _parts(value: Value) -> Sequence[Value]:
-    """A value and all that is in it."""
+    """Return a value and everything below it."""
     parts = [value]
     for part in parts:
         parts += part.values()
@@ -222,14 +222,14 @@ def _both_parameters(definition: Value) -> Iterator[Problem]:
 
 
 def wrong_template(definition: Definition, template: Value, why: str) -> Problem:
-    """That a template of a definition cannot be rendered."""
+    """Return the problem that a template of a definition cannot be rendered."""
     shown = f" '{template.text}'" if len(template.text) <= _LONGEST_SHOWN else ""
     message = f"cannot render the template{shown} of '{definition.name}': {why}"
     return template.problem("wrong-template", message)
 
 
 def _is_literal(value: Value, definition: Value) -> bool:
-    """Whether it says what the definition is, or what it requires."""
+    """Return whether a value identifies the definition, or what it requires."""
     match value.path[len(definition.path) :]:
         case (str() as field,):
             return field in _LITERAL
@@ -239,7 +239,7 @@ def _is_literal(value: Value, definition: Value) -> bool:
 
 
 def _position_of(name: str, template: Value) -> Position:
-    """Where a variable is named; the template itself, if it is written otherwise."""
+    """Return the position of a variable's name in a template, or of the template if it is not found."""
     node = template.node
     match = re.compile(rf"\{{[{{%][^{{}}]*?\b{name}\b").search(node.source.text, node.start, node.end)
     return node.source.position(match.end() - len(name)) if match else template.position
@@ -251,6 +251,6 @@ def _second(name: Value, what: str, first: Value) -> Problem:
 
 
 def _text(value: Value, field: str) -> str:
-    """A field as it is written; empty if there is none, or a list or mapping."""
+    """Return a field as written; empty if it is missing, a list or a mapping."""
     child = value.get(field)
     return child.text if child else ""

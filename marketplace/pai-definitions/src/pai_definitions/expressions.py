@@ -1,4 +1,4 @@
-"""Templates whose expressions are more than names, by Jinja2 in a sandbox.
+"""Templates with expressions beyond names, rendered by Jinja2 in a sandbox.
 
 What they can do is little: filters and operators on values, and ``{% if %}``. Each result is bounded, and an
 expression uses each of its parts once, so that no template takes much time or memory.
@@ -45,7 +45,7 @@ _ALLOWED: Final = frozenset(
 
 
 class _Inserted(str):
-    """What an expression becomes in a text, and its value."""
+    """The text of an expression's result, together with its value."""
 
     __slots__ = ("text", "value")
     text: str
@@ -56,7 +56,7 @@ class _Inserted(str):
 
 
 class Expressions:
-    """The template in a text; `names` are the variables that it uses."""
+    """The compiled template in a text; `names` are the variables that it uses."""
 
     def __init__(self, text: str) -> None:
         self._tree = _checked(text)
@@ -66,7 +66,7 @@ class Expressions:
         self._worked_on = {name for worker in (*workers, *indexes) for name in _names(worker)}
 
     def pieces(self, variables: Mapping[str, Given]) -> list[Piece]:
-        """What it becomes, part by part; raises `WrongTemplate`."""
+        """Render the template as a list of pieces. Raises `WrongTemplate`."""
         found, length = [], 0
         operands = {name: _operand(name, variables[name]) for name in self.names}
         for name in self._worked_on:
@@ -90,7 +90,7 @@ class Expressions:
 
 @lru_cache(maxsize=1024)
 def parsed(text: str) -> Expressions:
-    """The template in a text; raises `WrongTemplate`."""
+    """Parse the template in a text, cached. Raises `WrongTemplate`."""
     return Expressions(text)
 
 
@@ -123,7 +123,7 @@ def _checked(text: str) -> nodes.Template:
 
 
 def _syntax_fault(message: str) -> str:
-    """What Jinja2 says of the commonest mistakes, in the words of who writes a definition."""
+    """Return Jinja2's message, rephrased for authors of definitions for the commonest mistakes."""
     if "end of print statement" in message:
         return "'{{' is not closed; expected '}}'"
     if match := re.search(r"needs to be closed is '(\w+)'", message):
@@ -147,12 +147,12 @@ def _names(tree: nodes.Node) -> tuple[str, ...]:
 
 
 def _works(node: nodes.Node) -> bool:
-    """Whether what it makes of a value depends on more than that there is one."""
+    """Return whether the result of a node depends on its operand's value, not only on its presence."""
     return not isinstance(node, nodes.Filter) or node.name not in ("d", "default", "join")
 
 
 class _Joining(NodeTransformer):
-    """Makes ``~`` the filter `join`, which is bounded and writes values as they are inserted."""
+    """A transformer of ``~`` into the filter `join`, which is bounded and writes values as inserted."""
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:  # noqa: N802 - the library's name
         self.generic_visit(node)
@@ -160,7 +160,7 @@ class _Joining(NodeTransformer):
 
 
 class _Sandbox(ImmutableSandboxedEnvironment):
-    """Values have no attributes but the keys of mappings, and each result is bounded."""
+    """A sandbox in which values have no attributes but the keys of mappings, and results are bounded."""
 
     intercepted_binops = frozenset({"+", "-", "*", "/", "//", "%"})
 
@@ -233,7 +233,7 @@ def _operand(name: str, given: Given) -> Any:
 
 
 def _is_large(data: Any) -> bool:
-    """Whether it takes long to compare a value, or to look for secrets in it, each time it is used."""
+    """Return whether comparing a value, or searching it for secrets, takes long."""
     waiting, count, length = [data], 0, 0
     while waiting and count <= _MOST_VALUES and length <= LONGEST:
         value = waiting.pop()
@@ -249,7 +249,7 @@ def _is_large(data: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """A result without what is known of how it was written."""
+    """Return a result without the information how its numbers were written."""
     if isinstance(value, WrittenInt):
         return int(value)
     if isinstance(value, WrittenFloat):
@@ -271,7 +271,7 @@ _FAULTS: Final = (
 
 
 def _why(error: BaseException) -> str:
-    """What went wrong, without values, which may be secrets."""
+    """Return what went wrong, without values, which may be secrets."""
     if isinstance(error, (WrongTemplate, TemplateError)):
         return str(error)
     return "division by zero" if isinstance(error, ZeroDivisionError) else "values of the wrong type"

@@ -1,4 +1,4 @@
-"""Fetching definition files from servers: with retries, and with errors that say what to do."""
+"""Fetching of definition files from servers, with retries, and errors that say what to do."""
 
 import re
 import time
@@ -26,9 +26,9 @@ _LENGTH: Final = re.compile("[0-9]{1,18}")
 
 
 class Fetcher:
-    """Asks servers, for up to `seconds` each time; if `offline`, none. Time is given by `now` and `sleep`.
+    """A client with a timeout of `seconds` per call, disabled if `offline`; `now`, `sleep` replace the clock.
 
-    `refusal` says why what is at the URL to which a redirect has led may not be used, None if it may.
+    `refusal` returns why the content at a redirect's target may not be used, None if it may.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Fetcher:
         self._sleep = sleep
 
     def get(self, url: str, *, token: str | None = None, most: int = MOST_BYTES) -> bytes:
-        """What is at a URL: all of it, or `NoDefinition` is raised, which never repeats the token."""
+        """Return the content at a URL. Raises `NoDefinition`, which never repeats the token."""
         if self._offline:
             raise Unreachable(f"{shown_url(url)}: not asked for, because this runs offline")
         headers = _headers(url, token)
@@ -122,13 +122,13 @@ def _answer(text: str, headers: Mapping[str, str], seconds: float, most: int) ->
 
 
 def _may_lead(source: str, target: str) -> bool:
-    """Whether a redirect may be followed: whoever asked by HTTPS must be answered by it."""
+    """Return whether a redirect may be followed: never from HTTPS to HTTP."""
     url = split_url(target)
     return url is not None and (url.scheme == "https" or origin(source)[0] == "http")
 
 
 def _content(url: str, received: Received, *, has_token: bool) -> bytes:
-    """The body of an answer that is final, or what its status means."""
+    """Return the body of a final answer. Raises `NoDefinition` according to its status."""
     status = received.answer.status
     if status == HTTPStatus.OK:
         return received.answer.body

@@ -1,4 +1,4 @@
-"""What expressions in templates can do with values: each result is bounded, and no message shows a value."""
+"""Filters for expressions in templates: each result is bounded, and no message shows a value."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -14,19 +14,19 @@ _MOST_DECIMALS = 20
 
 
 class WrittenInt(int):
-    """A whole number that is inserted as it was written."""
+    """An integer that is inserted as it was written."""
 
     written: str
 
 
 class WrittenFloat(float):
-    """The same for another number: ``0.10``."""
+    """A number that is inserted as it was written, such as ``0.10``."""
 
     written: str
 
 
 def inserted_text(value: Any) -> str:
-    """A single value as it is inserted into a text."""
+    """Return a single value as it is inserted into a text. Raises `WrongTemplate` for a list or mapping."""
     if isinstance(value, Undefined):
         str(value)  # raises what is the matter with it
     if isinstance(value, (list, tuple, dict)):
@@ -35,19 +35,19 @@ def inserted_text(value: Any) -> str:
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value can be calculated with."""
+    """Return whether a value is a number, and not a boolean."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def bounded_number(number: Any) -> Any:
-    """A number that is not too large."""
+    """Return a number. Raises `WrongTemplate` if it is too large."""
     if math.isfinite(number) if isinstance(number, float) else number.bit_length() <= _MOST_BITS:
         return number
     raise WrongTemplate("the number becomes too large")
 
 
 def check_length(length: int) -> None:
-    """Check the length of a text that is about to be made."""
+    """Raise `WrongTemplate` if a text of this length would be too long."""
     if length > LONGEST:
         raise WrongTemplate(f"the text becomes longer than {LONGEST} characters")
 
@@ -130,4 +130,4 @@ FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
     "trim": lambda value: inserted_text(value).strip(),
     "upper": lambda value: inserted_text(value).upper(),
 }
-"""As Jinja2 has them, but that a value of the wrong kind is an error."""
+"""The filters of templates, as in Jinja2, except that a value of the wrong type is an error."""

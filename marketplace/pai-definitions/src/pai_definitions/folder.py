@@ -1,4 +1,4 @@
-"""Definition files in a directory, such as a git checkout, found by the names that are in them."""
+"""Definition files in a directory, such as a git checkout, found by the names in them."""
 
 import errno
 import os
@@ -19,7 +19,7 @@ from pai_runtime.task.folder import Folder
 MOST_ENTRIES: Final = 20_000
 MOST_BYTES: Final = 64 * 1024 * 1024
 MOST_LEVELS: Final = 20
-"""What a folder of definitions may hold, so that one that is none, such as a home directory, ends soon."""
+"""Limits of a folder of definitions, so that reading a wrong one, such as a home directory, ends soon."""
 
 _SUFFIXES: Final = (".yaml", ".yml")
 _NAMED: Final = re.compile(
@@ -30,7 +30,7 @@ _JOB: Final = re.compile(rb"""^["']?type["']?\s*:\s*["']?job\b""", re.MULTILINE)
 
 
 class FolderSource:
-    """All YAML files below a directory; no link that leads out of it is followed.
+    """A source of all YAML files below a directory; no link that leads out of it is followed.
 
     It is read once, and what is read is not parsed: a name is looked for where a file has it as the value of
     a key ``name``. Job files and what is hidden are left out. `location` takes the place of its path in
@@ -45,22 +45,22 @@ class FolderSource:
         self.location = location or str(self._root)
 
     def find(self, reference: Reference) -> Sequence[DefinitionFile]:
-        """The files that have the name; it has no items."""
+        """Return the files that contain the name; a folder has no items."""
         if reference.kind != "name":
             return ()
         return [self._file(path) for path in self._by_name.get(reference.target.encode(), ())]
 
     def read(self, origin: str) -> DefinitionFile | None:
-        """The file of an origin ``NAME:PATH``."""
+        """Return the file of an origin ``NAME:PATH``; None if it is not in this folder."""
         name, _, path = origin.partition(":")
         return self._file(path) if name == self.name and path in self._contents else None
 
     def list(self, problems: Problems) -> Sequence[Listed]:
-        """All that is published in it."""
+        """List all definitions in the folder."""
         return listed_definitions(self.files(problems), problems)
 
     def files(self, problems: Problems) -> Sequence[DefinitionFile]:
-        """All files of it; those that cannot be read are reported."""
+        """Return all files; unreadable ones are reported."""
         files = [self._file(path) for path in self._contents]
         problems.add(*self._read[1])
         return files
@@ -87,7 +87,7 @@ class FolderSource:
 
     @cached_property
     def _read(self) -> tuple[Mapping[str, bytes], Sequence[Problem]]:
-        """The files by their paths below the folder, in order, and what is wrong with others."""
+        """The files by their paths below the folder, in order, and the problems of unreadable ones."""
         problems: list[Problem] = []
         try:
             with Folder.at(self._root) as root:
@@ -102,11 +102,11 @@ class FolderSource:
 
 
 class _Unbounded(Exception):
-    """What there is too much of."""
+    """The exception for a folder beyond the limits; it says what there is too much of."""
 
 
 class _Reading:
-    """Reads a folder up to its bounds; `shown` is what messages call it."""
+    """A bounded traversal of a folder; `shown` is its path in messages."""
 
     def __init__(self, path: Path, shown: Path, root: Folder, problems: list[Problem]) -> None:
         self._path = path
@@ -116,7 +116,7 @@ class _Reading:
         self._entries = self._size = 0
 
     def contents(self) -> dict[str, bytes]:
-        """The content of each file that is no job, by its path below the folder."""
+        """Return the content of each file that is not a job, by its path below the folder."""
         return {path: content for path, content in self._walk(self._root, "") if not _JOB.search(content)}
 
     def _walk(self, folder: Folder, above: str) -> Iterator[tuple[str, bytes]]:
@@ -142,7 +142,7 @@ class _Reading:
                 yield from self._walk(inner, f"{path}/")
 
     def _content(self, folder: Folder, name: str, path: str) -> bytes | None:
-        """What is in a file; None where it cannot be read."""
+        """Return the content of a file; None after reporting that it cannot be read."""
         try:
             try:
                 content = folder.read(name, MAX_BYTES)

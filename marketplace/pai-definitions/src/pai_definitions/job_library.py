@@ -1,4 +1,4 @@
-"""The definitions of one job: what is configured, under the policies in force and the job's lock file."""
+"""The definitions of one job, as configured, under the policies in force and the job's lock file."""
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from pai_definitions.fetching import Fetcher
 
 Refusal = Callable[[str], str | None]
-"""Says why nothing may come from a location; None if it may."""
+"""A function that returns why nothing may come from a location; None if it may."""
 
 
 class JobLibrary:
-    """The definitions in a library, as the runtime asks for them; a `pai_runtime.definitions.Definitions`."""
+    """The definitions in a library as the runtime uses them; a `pai_runtime.definitions.Definitions`."""
 
     completed = staticmethod(completed)
     rendered = staticmethod(rendered)
@@ -45,7 +45,7 @@ class JobLibrary:
         self._found = RecordingLibrary(library)
 
     def find(self, name: str, above: DefinitionFile | None, required_by: Position) -> Definition:
-        """Return what a reference means; see `Definitions.find`."""
+        """Return the definition that a reference means; see `Definitions.find`."""
         try:
             reference = parse_reference(name)
         except BadReference as error:
@@ -54,11 +54,11 @@ class JobLibrary:
 
     @property
     def pins(self) -> Mapping[Key, Pin]:
-        """What the lock file of the job has to say."""
+        """The pins for the lock file of the job, from what was found."""
         return self._found.shared
 
     def resolved(self) -> str:
-        """Return a lock file that carries everything that was found; empty if that is nothing."""
+        """Return a lock file that contains everything that was found; empty if nothing was."""
         return self._found.resolved()
 
 
@@ -72,7 +72,7 @@ def open_beside(
 ) -> JobLibrary:
     """Open the definitions of a job file.
 
-    What its lock file says holds, or `lock` in the place of it. What is not in that is refused if it is
+    The lock file beside it applies, or `lock` in its place. What is not locked is refused if the lock is
     `complete`. Raises `InvalidInput`.
     """
     sources, web = opened_sources(read_sources(configurations()), secrets, refusal)
@@ -89,8 +89,8 @@ def open_beside(
 def open_in_pod(lock: Path | None, secrets: Mapping[str, Value], refusal: Refusal) -> JobLibrary:
     """Open the definitions of a pod's job: those that it was given, and those of the runtime image.
 
-    They ask no network: a pod must not wait for one to start. A lock file that was handed to the pod holds as
-    one beside a job file does.
+    They use no network: a pod must not wait for one to start. A lock file that was handed to the pod applies
+    like one beside a job file.
     """
     from pai_definitions.fetching import Fetcher  # noqa: PLC0415 - as below
 
@@ -105,9 +105,9 @@ def open_in_pod(lock: Path | None, secrets: Mapping[str, Value], refusal: Refusa
 def opened_sources(
     settings: Sequence[SourceSettings], secrets: Mapping[str, Value], refusal: Refusal
 ) -> tuple[Sequence[DefinitionSource], Web]:
-    """Return these sources and the embedded one, with what asks servers; `secrets` may be tokens of theirs.
+    """Return these sources with the embedded one, and the web client; `secrets` may be tokens of servers.
 
-    No server leads to what is refused.
+    No server is allowed to redirect to what is refused.
     """
 
     def open_fetcher() -> "Fetcher":

@@ -1,4 +1,4 @@
-"""The library of a job: definitions by their references, from the sources that are permitted."""
+"""The library of a job: definitions by their references, from permitted sources."""
 
 import os
 import re
@@ -22,10 +22,10 @@ from pai_runtime.task.record import replace
 
 
 class SourceLibrary:
-    """Asks `sources` in order for a name, and finds what is named by a path or a URL.
+    """A library that asks `sources` in order for names, and finds what a path or a URL names.
 
-    `job` is the job file, to which paths are relative; None if the job is in no file. `refusal` says why what
-    is at a location may not be used, None if it may; a source that is refused is left out.
+    `job` is the job file, to which paths are relative; None if it is in no file. `refusal` returns why a
+    location may not be used, None if it may; a refused source is skipped.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class SourceLibrary:
         self._read: dict[tuple[str, str], Sequence[Definition] | InvalidInput] = {}
 
     def find(self, reference: Reference, above: DefinitionFile | None, required_by: Position) -> Definition:
-        """See `Library.find`."""
+        """Return the definition that a reference means; see `Library.find`."""
         is_relative = reference.kind in ("plain", "path") and above is not None
         key = reference.text, above.origin if above and is_relative else ""
         if key not in self._found:
@@ -58,7 +58,7 @@ class SourceLibrary:
         raise found
 
     def file(self, origin: str, digest: str = "") -> DefinitionFile:
-        """The definition file of an origin, which must have the digest, if one is given; raises as `find`."""
+        """Return the definition file of an origin; if a digest is given, it must match. Raises as `find`."""
         key = origin, digest
         if key not in self._files:
             is_local = origin.startswith(FILE)
@@ -66,13 +66,19 @@ class SourceLibrary:
         return self._files[key]
 
     def beside(self, reference: Reference, file: DefinitionFile, required_by: Position) -> Definition | None:
-        """The definition that a plain name means in its own file, if there is one; raises as `find`."""
+        """Return the definition that a plain name means in its own file; None if there is none.
+
+        Raises as `find`.
+        """
         found = self._definitions(file, required_by)
         same = [definition for definition in found if definition.name == reference.target]
         return chosen(reference, same) if same else None
 
     def meant(self, reference: Reference, file: DefinitionFile, required_by: Position) -> Definition:
-        """The definition in a file that a reference means, whatever other files have; raises as `find`."""
+        """Return the definition in a file that a reference means, whatever other files contain.
+
+        Raises as `find`.
+        """
         if not file.own:
             self._check(file.location)
         if reference.kind in ("name", "item"):
@@ -99,7 +105,7 @@ class SourceLibrary:
         return self.meant(reference, self.file(origin, reference.digest), required_by)
 
     def _published(self, reference: Reference, required_by: Position) -> Definition:
-        """What the first source has that has it at all."""
+        """Return the definition from the first source that has it."""
         refused, of_other_types = [], list[Definition]()
         for source in self._sources:
             if reason := self._refusal(source.location):
@@ -126,7 +132,7 @@ class SourceLibrary:
     def _named(
         self, reference: Reference, files: Sequence[DefinitionFile], required_by: Position
     ) -> Sequence[Definition]:
-        """Those of the name. A file that is not sound is in nobody's way, unless it is about just this."""
+        """Return the definitions of a name; an invalid file is skipped unless it seems to define it."""
         name, found, unsound = reference.target, list[Definition](), list[InvalidInput]()
         for file in files:
             try:
@@ -143,7 +149,7 @@ class SourceLibrary:
 
     @cached_property
     def _names(self) -> Sequence[str]:
-        """All names that there are, for suggestions; to list a source may take as long as all else here."""
+        """All names of definitions, for suggestions; listing a source may take long."""
         names: list[str] = []
         for source in self._sources:
             with suppress(NoDefinition, InvalidInput):
@@ -163,7 +169,7 @@ class SourceLibrary:
         return found
 
     def _local(self, origin: str) -> DefinitionFile:
-        """A file that is named by its path."""
+        """Return the file at a path."""
         if self._job is None:
             message = (
                 f"{origin.removeprefix(FILE)} is nowhere: the job is in no file that it could be next to"
@@ -178,7 +184,7 @@ class SourceLibrary:
         return DefinitionFile(origin, str(shown), str(path), local_content(path, shown), own=is_own)
 
     def _remote(self, origin: str, digest: str) -> DefinitionFile:
-        """A file of a source, or at a URL."""
+        """Return a file of a source, or at a URL."""
         for source in self._sources:
             if _may_have(source, origin):
                 self._check(source.location)
@@ -195,7 +201,7 @@ class SourceLibrary:
 
 
 def _origin(reference: Reference, target: str, above: DefinitionFile | None) -> str:
-    """The origin of the file at a URL, or at a path that stands in the file `above`."""
+    """Return the origin of the file at a URL, or at a path relative to the file `above`."""
     if reference.kind == "url":
         return canonical(target)
     within = above.origin if above else FILE
@@ -221,6 +227,6 @@ def _may_have(source: DefinitionSource, origin: str) -> bool:
 
 
 def _is_about(name: str, content: bytes) -> bool:
-    """Whether a file has a definition of this name, as far as that shows without parsing it."""
+    """Return whether a file seems to define this name, judged without parsing it."""
     pattern = rb"""^(?:- *)?["']?name["']?\s*:\s*["']?%s(?![a-zA-Z0-9_-])""" % name.encode()
     return re.search(pattern, content, re.MULTILINE) is not None

@@ -1,4 +1,4 @@
-"""Definition files as a list of a source shows them."""
+"""Definition files as entries of a source's list."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -10,7 +10,7 @@ from pai_runtime.document.problems import Problems
 
 
 def listed_definitions(files: Iterable[DefinitionFile], problems: Problems) -> Sequence[Listed]:
-    """What is in the files, by name; what is not sound is reported in `problems`."""
+    """Return the definitions in files, sorted by name; invalid files are reported in `problems`."""
     found: list[Definition] = []
     for file in files:
         with problems.caught():

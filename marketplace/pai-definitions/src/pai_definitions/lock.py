@@ -1,4 +1,4 @@
-"""The lock file of a job: which bytes its references to definitions meant.
+"""The lock file of a job, which pins the bytes that its references to definitions mean.
 
 It stands beside the job file, to be committed with it. One that carries the bytes too is in the directory
 of a run, and may be handed to a pod, so that nothing is fetched there.
@@ -28,12 +28,15 @@ _HEADER: Final = "# Which bytes the references of the job mean. Written by pai-r
 _NOT_IN_YAML: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 Key = tuple[str, str]
-"""A reference as it is written, and the origin of the definition file that it is relative to, if it is."""
+"""A reference as written, and the origin of the definition file that it is relative to, or empty."""
 
 
 @record(frozen=True)
 class Pin:
-    """What one reference means; `digest` in 64 hexadecimal digits. The rest: see `DefinitionFile`."""
+    """The meaning of one reference; `digest` has 64 hexadecimal digits.
+
+    Other fields: see `DefinitionFile`.
+    """
 
     reference: str
     within: str
@@ -46,13 +49,13 @@ class Pin:
 
     @property
     def key(self) -> Key:
-        """What it is found by."""
+        """The key of the pin in a lock file."""
         return self.reference, self.within
 
 
 @record(frozen=True)
 class Lock:
-    """What a lock file says. `contents` are the definition files that it carries, by their digests."""
+    """The content of a lock file; `contents` are definition files that it contains, by digest."""
 
     file: str
     pins: Mapping[Key, Pin]
@@ -60,22 +63,22 @@ class Lock:
 
 
 def lock_path(job: Path) -> Path:
-    """Where the lock file of a job is."""
+    """Return the path of the lock file of a job."""
     return Path(f"{job}.lock")
 
 
 def key_of(reference: Reference, above: DefinitionFile | None) -> Key:
-    """What finds a reference that stands in the file `above`; None: in the job file."""
+    """Return the key of a reference in the file `above`; None means the job file."""
     return named(reference.text), above.origin if above and reference.kind == "path" else ""
 
 
 def existing_lock(path: Path) -> Lock | None:
-    """The lock in a file, as `read_lock`; None if there is nothing."""
+    """Read a lock file as `read_lock` does; None if it does not exist."""
     return read_lock(path) if os.path.lexists(path) else None
 
 
 def read_lock(path: Path) -> Lock:
-    """The lock in a file; raises `InvalidInput` for one that cannot be read or has any fault."""
+    """Read a lock file. Raises `InvalidInput` if it cannot be read or has any fault."""
     # Not as a job file, which may be a pipe: this one decides which code runs.
     root, problems = parse_document(read_text(path), str(path)), Problems()
     _check_version(root)
@@ -99,7 +102,7 @@ def read_lock(path: Path) -> Lock:
 
 
 def lock_text(pins: Iterable[Pin], contents: Iterable[bytes] = ()) -> str:
-    """A lock file, the same for the same pins whatever their order."""
+    """Return the text of a lock file, the same for the same pins in any order."""
     from pai_runtime.document.yaml_text import yaml_lines  # noqa: PLC0415 - slow, and most only read one
 
     document: dict[str, Any] = {

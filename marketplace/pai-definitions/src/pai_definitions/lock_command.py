@@ -1,4 +1,4 @@
-"""``pai-runtime lock``: which bytes the references of a job mean, written beside it."""
+"""``pai-runtime lock``: pins the bytes that the references of a job mean, in a file beside it."""
 
 import argparse
 import os
@@ -27,7 +27,7 @@ Pins = Mapping[Key, Pin]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
+    """Add the arguments of the command."""
     add_job(parser)
     add_overrides(parser)
     add_policy(parser)
@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace, _output: Output) -> int:
-    """Exit status 0, or 1 if the job is not sound or something cannot be found."""
+    """Return exit status 0, or 1 if the job is invalid or something cannot be found."""
     path, host = lock_path(args.job), given_host(args.policy)
     try:
         lock = existing_lock(path)
@@ -69,7 +69,10 @@ def main(args: argparse.Namespace, _output: Output) -> int:
 
 
 def _without(args: argparse.Namespace, host: Host, old: Pins) -> Pins:
-    """What stays locked: all that is required without what is to be updated; raises `InvalidInput`."""
+    """Return the pins that stay: of everything required except what is to be updated.
+
+    Raises `InvalidInput`.
+    """
     origins: set[str] = set()
     problems = Problems()
     for name in args.update:
@@ -92,7 +95,7 @@ def _without(args: argparse.Namespace, host: Host, old: Pins) -> Pins:
 def _required(
     args: argparse.Namespace, host: Host, lock: Lock, problems: Problems, *, complete: bool = True
 ) -> JobLibrary | None:
-    """What the job turned out to require; None if it requires nothing."""
+    """Return the library with what the job turned out to require; None if it requires nothing."""
     opened: list[JobLibrary] = []
 
     def open_definitions(secrets: Mapping[str, Value]) -> JobLibrary:
@@ -112,7 +115,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _changes(old: Pins, new: Pins) -> Iterator[str]:
-    """What is not as it was, a line each."""
+    """Yield a line for each pin that was added, removed or updated."""
     for key in sorted(old.keys() | new.keys()):
         before, now = old.get(key), new.get(key)
         name = f"{key[0]} in {key[1]}" if key[1] else key[0]

@@ -1,4 +1,4 @@
-"""Definitions as a lock file says, and what a job turned out to mean, of which one is written."""
+"""Libraries that apply a lock file, and that record what a lock file is made of."""
 
 from collections.abc import Mapping
 
@@ -14,10 +14,10 @@ from pai_runtime.task.record import replace
 
 
 class LockedLibrary:
-    """Gives for each reference that is locked the bytes that are, or nothing.
+    """A library that returns exactly the locked bytes for each locked reference.
 
-    Others are refused, unless the lock is not `complete` yet; files next to the job are the job's own, and
-    come with it. `command` is what makes the lock file, for messages.
+    Other references are refused if the lock is `complete`; files beside the job are the job's own, and come
+    with it. `command` makes the lock file, for messages.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class LockedLibrary:
         self._files: dict[Key, DefinitionFile] = {}
 
     def find(self, reference: Reference, above: DefinitionFile | None, required_by: Position) -> Definition:
-        """See `Library`."""
+        """Return the definition that a reference means; see `Library`."""
         if reference.kind == "plain":
             if above and (beside := self._library.beside(reference, above, required_by)):
                 return beside
@@ -72,14 +72,14 @@ class LockedLibrary:
 
 
 class RecordingLibrary:
-    """Notes what references meant."""
+    """A library that records what references meant."""
 
     def __init__(self, library: Library) -> None:
         self._library = library
         self._found: dict[Key, Definition] = {}
 
     def find(self, reference: Reference, above: DefinitionFile | None, required_by: Position) -> Definition:
-        """See `Library`."""
+        """Return the definition that a reference means; see `Library`."""
         definition = self._library.find(reference, above, required_by)
         if reference.kind != "plain":
             self._found[key_of(reference, above)] = definition
@@ -89,7 +89,7 @@ class RecordingLibrary:
 
     @property
     def shared(self) -> Mapping[Key, Pin]:
-        """What can change without the job, as a lock file beside the job has it."""
+        """The pins of definitions that can change without the job, for a lock file beside it."""
         return {
             key: replace(_pin(key, definition), location="")
             for key, definition in self._found.items()
@@ -97,7 +97,7 @@ class RecordingLibrary:
         }
 
     def resolved(self) -> str:
-        """A lock file of everything that was found, also of what is the job's own, with all bytes."""
+        """Return a lock file with the bytes of everything that was found, the job's own files included."""
         pins = [_pin(key, definition) for key, definition in self._found.items()]
         return (
             lock_text(pins, (definition.file.content for definition in self._found.values())) if pins else ""
@@ -105,13 +105,13 @@ class RecordingLibrary:
 
 
 def keep_file(cache: Cache, file: DefinitionFile) -> None:
-    """Keep what came over a network, so that it can be used without one."""
+    """Cache a file that came over a network."""
     if is_url(file.origin):
         cache.keep(file.origin, file.content)
 
 
 def kept_file(cache: Cache, pin: Pin) -> DefinitionFile | None:
-    """What is in the cache of the same origin: bytes of another one are not what a policy allows."""
+    """Return a pinned file from the cache, of the same origin, as policies may refuse others; or None."""
     content = cache.pinned(pin.origin, pin.digest)
     return None if content is None else DefinitionFile(pin.origin, pin.origin, pin.origin, content)
 
@@ -121,19 +121,19 @@ def _comes_with_job(reference: Reference, above: DefinitionFile | None) -> bool:
 
 
 def _asked(pin: Pin, reference: Reference) -> str:
-    """Where its file is asked for: the query of a URL is in no lock file."""
+    """Return the URL at which to ask for a pinned file, with the query that the lock file lacks."""
     if reference.kind == "url" and named(url := canonical(reference.target.partition("#")[0])) == pin.origin:
         return url
     return pin.origin
 
 
 def _may_be_own(reference: Reference, above: DefinitionFile | None) -> bool:
-    """Whether it can lead to a file next to the job, whatever a lock file says."""
+    """Return whether a reference can lead to a file beside the job, whatever a lock file says."""
     return reference.kind == "path" and (above is None or above.own)
 
 
 def _is_local(file: DefinitionFile) -> bool:
-    """Whether it is named by its path, and not by a source."""
+    """Return whether a file is named by its path, and not by a source."""
     return file.origin.startswith(FILE)
 
 

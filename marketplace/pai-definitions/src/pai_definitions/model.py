@@ -1,4 +1,4 @@
-"""What finds definitions: a library, and the sources in it."""
+"""The interfaces that find definitions: a library, and the sources in it."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -10,9 +10,9 @@ from pai_runtime.task.record import record
 
 
 class Unreachable(NoDefinition):
-    """The server gave no answer, or had too much to do: what came from it earlier is the best there is.
+    """The exception for a server that gives no answer or is overloaded, so that a cached answer is the best.
 
-    `answered`: it did answer, so that it may still give something else.
+    `answered` means that it did answer, and may still deliver something else.
     """
 
     def __init__(self, message: str, *, answered: bool = False) -> None:
@@ -29,19 +29,20 @@ class WholeJob(NoDefinition):
 
 
 class Library(Protocol):
-    """Where definitions are found: every source that is configured, under the policy and the lock file."""
+    """The lookup of definitions: in all configured sources, under the policy and the lock file."""
 
     def find(self, reference: Reference, above: DefinitionFile | None, required_by: Position) -> Definition:
-        """The definition that a reference means which stands in the file `above`; None: in the job file.
+        """Return the definition that a reference in the file `above` means; None means the job file.
 
-        `required_by` is where it stands: positions in the definition have it. Raises `NoDefinition`, or
-        `InvalidInput` for a file that is not sound. It may be asked for the same one many times.
+        `required_by` is the position of the reference, which positions in the definition then have. Raises
+        `NoDefinition`, or `InvalidInput` for an invalid file. Repeated calls with the same reference are
+        cheap.
         """
 
 
 @record(frozen=True)
 class Listed:
-    """A definition as a list of a source shows it, with the reference that means it.
+    """A definition as an entry of a source's list, with the reference that means it.
 
     `title` and `description` are searched too, where the source has them.
     """
@@ -57,22 +58,22 @@ class Listed:
 
 
 class DefinitionSource(Protocol):
-    """One place where definitions are published. All methods raise `NoDefinition` or `InvalidInput`.
+    """A place where definitions are published; all methods raise `NoDefinition` or `InvalidInput`.
 
-    `location` is where that is: what a policy decides by, as in `DefinitionFile`.
+    `location` is what policies decide by, as in `DefinitionFile`.
     """
 
     name: str
     location: str
 
     def find(self, reference: Reference) -> Sequence[DefinitionFile]:
-        """Files that may have what a reference of kind ``name`` or ``item`` means; none, if it is not here.
+        """Return the files that may contain what a reference of kind ``name`` or ``item`` means.
 
-        They are not parsed: the library tells which of them, and which definition in it, is meant.
+        They are not parsed: the library decides which of them, and which definition in it, is meant.
         """
 
     def read(self, origin: str) -> DefinitionFile | None:
-        """The file of an origin, which a lock file names; None if it is not one of this source's."""
+        """Return the file of an origin in a lock file; None if it is not one of this source's."""
 
     def list(self, problems: Problems) -> Sequence[Listed]:
-        """All that is published here; what cannot be read is reported in `problems`, and the rest listed."""
+        """List everything that is published here; unreadable parts are reported in `problems`."""

@@ -1,4 +1,4 @@
-"""References to definitions, such as ``marketplace://name/mnist@1.2``, as jobs and definitions write them."""
+"""References to definitions, such as ``marketplace://name/mnist@1.2``, in jobs and definitions."""
 
 import re
 from typing import Final, Literal
@@ -20,12 +20,12 @@ _EXPECTED: Final = (
 
 
 class BadReference(Exception):
-    """A text that is no reference; the message says what was expected."""
+    """The exception for a text that is not a reference; the message says what was expected."""
 
 
 @record(frozen=True)
 class Reference:
-    """What a text refers to.
+    """A parsed reference to a definition.
 
     ``plain`` is a name without more, of something in the same file; ``name`` one that a source is asked for,
     of type `type` if that is not empty; ``item`` the id of an item of a marketplace server; ``url`` and
@@ -42,7 +42,7 @@ class Reference:
 
 
 def parse_reference(text: str) -> Reference:
-    """What a text refers to; raises `BadReference`. The text is a user's, and may hold anything."""
+    """Parse a reference. Raises `BadReference`; the text is a user's, and may be anything."""
     pinned = _DIGEST.search(text)
     digest, rest = (pinned[1], text[: pinned.start()]) if pinned else ("", text)
     if _NAME.fullmatch(rest) and not pinned:
@@ -69,7 +69,7 @@ def is_item_id(text: str) -> bool:
 
 
 def published(reference: Reference) -> Reference:
-    """What a plain name means if nothing in its file has it."""
+    """Return the reference that a plain name means if nothing in its file has it."""
     return parse_reference(f"marketplace://name/{reference.target}")
 
 
@@ -93,7 +93,7 @@ def _in_marketplace(text: str, rest: str, digest: str) -> Reference:
 
 
 def _file_path(text: str) -> str:
-    """The path in a ``file:`` URL: after ``file://`` an absolute one, else whatever follows the colon."""
+    """Return the path in a ``file:`` URL: absolute after ``file://``, else whatever follows the colon."""
     path = text[len("file:") :]
     if path.startswith("//"):
         path = path[2:].removeprefix("localhost")

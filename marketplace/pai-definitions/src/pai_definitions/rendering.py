@@ -1,4 +1,4 @@
-"""Rendering a definition: the prerequisite that it is with the values of its variables.
+"""Rendering of a definition into a prerequisite, with the values of its variables.
 
 Rendering works on the values of the tree, never on the text of the file, so that no value becomes syntax: not
 of YAML, and not of a reference. A text that is one expression without quotes becomes the value itself, of its
@@ -19,9 +19,9 @@ from pai_runtime.task.record import replace
 
 
 def rendered(definition: Definition, variables: Mapping[str, Given], required_by: Position) -> Value:
-    """The definition as a prerequisite: a new tree, whose positions have this `required_by`.
+    """Render a definition as a prerequisite: a new tree, whose positions have this `required_by`.
 
-    `variables` are those that `pai_definitions.variables.completed` gives. Raises `InvalidInput`.
+    `variables` are the result of `pai_runtime.definitions.variables.completed`. Raises `InvalidInput`.
     """
     renderer = _Renderer(definition, variables, required_by)
     value = renderer.prerequisite()
@@ -34,9 +34,10 @@ def rendered(definition: Definition, variables: Mapping[str, Given], required_by
 
 
 class _Renderer:
-    """Renders one definition. Faults go into `problems`, except that what grows too large ends it.
+    """A renderer of one definition; faults are added to `problems`, except that excessive growth ends it.
 
-    It `has_values` that reading it could not check: fields that are templates, or values of variables.
+    `has_values` means that there are values which reading could not check: fields that are templates, or
+    variables.
     """
 
     def __init__(self, definition: Definition, variables: Mapping[str, Given], required_by: Position) -> None:
@@ -49,7 +50,7 @@ class _Renderer:
         self.has_values = False
 
     def prerequisite(self) -> Value:
-        """The whole of it, in the place of the definition."""
+        """Return the whole definition rendered, at its own position."""
         root = self._definition.value
         children: dict[str | int, Node] = {}
         keys: dict[str | int, int] = {}
@@ -85,7 +86,7 @@ class _Renderer:
         return made
 
     def _of_data(self, node: Node, data: Any, text: str, depth: int) -> Node:
-        """A value of a variable in the place of a template: nothing in it is a template again."""
+        """Return the value of a variable in the place of a template; nothing in it is a template again."""
         if depth > MAX_DEPTH:
             raise InvalidInput([self._at(node, "too-deep", f"nested deeper than {MAX_DEPTH} levels")])
         if isinstance(data, (dict, list)):
@@ -127,7 +128,7 @@ class _Renderer:
         return Problem(code, message, self._source.position(node.start))
 
     def _here(self, problem: Problem) -> Problem:
-        """The problem of the definition as that of this rendering of it."""
+        """Return a problem of the definition with the position of this use of it."""
         assert problem.position  # noqa: S101 - it stands in a file
         position = replace(problem.position, required_by=self._source.required_by)
         return replace(problem, position=position)

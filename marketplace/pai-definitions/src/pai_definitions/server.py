@@ -18,7 +18,7 @@ from pai_runtime.task import fast_json
 from pai_runtime.task.record import replace
 
 _NO_DEFINITIONS: Final = ("template", "old")
-"""Types of items that are whole jobs."""
+"""Types of items that are whole jobs, not definitions."""
 _MOST_ITEMS: Final = 10_000
 _LONGEST: Final = 200
 
@@ -41,7 +41,7 @@ class MarketplaceSource:
         self._authors = authors
 
     def find(self, reference: Reference) -> Sequence[DefinitionFile]:
-        """The approved items of the name, or the one of the id."""
+        """Return the approved items of a name, or the one item of an id."""
         if reference.kind == "item":
             item = self._item(reference.target)
             return () if item is None else (self._file(item),)
@@ -55,7 +55,7 @@ class MarketplaceSource:
         return [self._file(item) for item in counting]
 
     def _counts(self, item: Item) -> bool:
-        """Whether an item may be found by its name."""
+        """Return whether an item may be found by its name."""
         return _text(item, "author") in (self._authors or ()) and item.get("status") == "approved"
 
     def _not_by_name(self, name: str, items: Sequence[Item]) -> NoDefinition:
@@ -69,7 +69,7 @@ class MarketplaceSource:
         return NoDefinition("definition-forbidden", message)
 
     def read(self, origin: str) -> DefinitionFile | None:
-        """The item with a URL."""
+        """Return the item at a URL; None if it is not one of this server."""
         id_ = origin.removeprefix(f"{self._items_at}/")
         item = self._item(id_) if id_ != origin else None
         return None if item is None else self._file(item)
@@ -127,7 +127,7 @@ class MarketplaceSource:
         return {**item, "id": id_}
 
     def _items(self, query: str) -> Sequence[Item]:
-        """Those that are no jobs."""
+        """Return the items of a query that are not jobs."""
         items = self._json(query)
         if not isinstance(items, list) or len(items) > _MOST_ITEMS:
             raise self._nonsense()
@@ -152,7 +152,8 @@ class MarketplaceSource:
 def _contents(item: Item) -> tuple[bytes | None, str]:
     """The definition file in an item, None if it has none, and the whole job in it, empty if it is none.
 
-    The server asks for a whole job in each: one with a single prerequisite of type data is that prerequisite.
+    The server requires each item to be a whole job: one with a single prerequisite of type data is that
+    prerequisite.
     """
     protocol = item.get("protocol")
     if not isinstance(protocol, str):

@@ -1,4 +1,4 @@
-"""One definition file, of this machine or at a URL; and such a file as a source of what is in it."""
+"""A source that is one definition file, on this machine or at a URL."""
 
 import os
 from abc import ABC, abstractmethod
@@ -18,7 +18,7 @@ from pai_runtime.task.regular_file import open_regular
 
 
 class SingleFile(ABC):
-    """A source that is one definition file, which is read when it is asked for the first time."""
+    """A source that is one definition file, which is read on first use."""
 
     def __init__(self, name: str, location: str, origin: str) -> None:
         self.name = name
@@ -26,21 +26,21 @@ class SingleFile(ABC):
         self.origin = origin
 
     def find(self, reference: Reference) -> Sequence[DefinitionFile]:
-        """The file, whatever is in it; it has no items."""
+        """Return the file, whatever is in it; it has no items."""
         return (self.file,) if reference.kind == "name" else ()
 
     def read(self, origin: str) -> DefinitionFile | None:
-        """The file, if it is meant."""
+        """Return the file if it has this origin, else None."""
         return self.file if named(origin) == self.origin else None
 
     def list(self, problems: Problems) -> Sequence[Listed]:
-        """All that is in the file."""
+        """List the definitions in the file."""
         return listed_definitions([self.file], problems)
 
     @cached_property
     @abstractmethod
     def file(self) -> DefinitionFile:
-        """The file; raises `NoDefinition`."""
+        """The definition file. Raises `NoDefinition`."""
 
 
 class FileSource(SingleFile):
@@ -52,7 +52,7 @@ class FileSource(SingleFile):
 
     @cached_property
     def file(self) -> DefinitionFile:
-        """See `SingleFile`."""
+        """The definition file at the path. Raises `NoDefinition`."""
         content = local_content(Path(self.location), self._path)  # not what the path means by now
         return DefinitionFile(self.origin, str(self._path), self.location, content)
 
@@ -66,12 +66,15 @@ class UrlSource(SingleFile):
 
     @cached_property
     def file(self) -> DefinitionFile:
-        """See `SingleFile`."""
+        """The definition file at the URL. Raises `NoDefinition`."""
         return file_at(self.location, self._web)
 
 
 def local_content(path: Path, shown: Path) -> bytes:
-    """What is in a definition file of this machine, which messages call `shown`; raises `NoDefinition`."""
+    """Return the content of a definition file of this machine, named `shown` in messages.
+
+    Raises `NoDefinition`.
+    """
     try:
         with open_regular(path) as file:
             return file.read(MAX_BYTES + 1)
@@ -83,5 +86,5 @@ def local_content(path: Path, shown: Path) -> bytes:
 
 
 def file_at(url: str, web: Web, digest: str = "") -> DefinitionFile:
-    """The definition file at a URL, which must have the digest, if one is given; raises as `Web.get`."""
+    """Return the definition file at a URL; if a digest is given, it must match. Raises as `Web.get`."""
     return DefinitionFile(named(url), named(url), url, web.get(url, digest))

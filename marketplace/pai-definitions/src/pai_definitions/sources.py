@@ -1,4 +1,4 @@
-"""The sources of definitions that are configured, and those that come with the runtime."""
+"""The configured sources of definitions, and the embedded one."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -24,10 +24,10 @@ def open_sources(
     fetcher: Fetches,
     kept: Callable[[str, str], bytes | None] = lambda *_: None,
 ) -> tuple[Sequence[DefinitionSource], Web]:
-    """The sources in the order in which they are asked, and what asks servers with their tokens.
+    """Return the sources in the order in which they are asked, and the web client with their tokens.
 
-    Marketplace servers come last: anybody publishes there, under any name. The embedded ones are before them.
-    Nothing of them is read yet. `kept`: see `Web`.
+    Marketplace servers come last, since anybody publishes there under any name; the embedded source comes
+    before them. Nothing is read yet. `kept`: see `Web`.
     """
     tokens = [(_below(each), partial(each.token, secrets)) for each in settings if each.value.get("token")]
     web = Web(fetcher, tokens, kept)
@@ -48,5 +48,5 @@ def _source(settings: SourceSettings, web: Web) -> DefinitionSource:
 
 
 def _below(settings: SourceSettings) -> str:
-    """Where the token of a source is shown: below a server; for a file, where its relative paths lead."""
+    """Return the URL below which a source's token is sent: the server, or the directory of a file."""
     return urljoin(settings.place, ".") if settings.kind == "url" else settings.place

@@ -1,4 +1,4 @@
-"""The template in one text: which variables it needs, and what it becomes with their values."""
+"""The template in one text: the variables that it needs, and its rendering."""
 
 import re
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pai_definitions.expressions import Expressions
 
 LONGEST: Final = 64 * 1024
-"""Characters of a template, and of what it becomes."""
+"""Maximum characters of a template, and of its rendered text."""
 
 _MOST_EXPRESSIONS = 1000
 _LEAST_WORK = 100
@@ -18,15 +18,15 @@ _MARK = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}|\{\{|\{%")
 RESERVED: Final = frozenset(
     ["and", "or", "not", "in", "is", "if", "else", "true", "false", "none", "True", "False", "None", "self"]
 )
-"""Names that mean something else in an expression."""
+"""Names that are keywords in expressions."""
 
 
 class WrongTemplate(Exception):
-    """A text is no template, or cannot be rendered; the message says why, and shows no values."""
+    """The exception for an invalid template, or one that cannot be rendered; the message shows no values."""
 
 
 class Piece(NamedTuple):
-    """A part of a text: as it is written, or as it was `inserted`, then with its value as data."""
+    """A part of a rendered text: literal, or `inserted` with its value as data."""
 
     text: str
     inserted: bool = False
@@ -34,7 +34,7 @@ class Piece(NamedTuple):
 
 
 class Template:
-    """A text with expressions in it; raises `WrongTemplate` for one that is too long.
+    """A text with expressions; raises `WrongTemplate` if it is too long.
 
     One that needs no more than the values of variables is rendered without Jinja2, which takes longer to
     import than most else that is done here. `work` says how much there is to do for any other, in characters.
@@ -52,7 +52,7 @@ class Template:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The variables that it uses, in their order; raises `WrongTemplate`."""
+        """The variables that the template uses, in order. Raises `WrongTemplate`."""
         if self.work:
             return self._expressions.names
         return tuple(dict.fromkeys(mark[1] for mark in self._marks))
@@ -64,7 +64,7 @@ class Template:
         return parsed(self._text)
 
     def pieces(self, variables: Mapping[str, Given]) -> list[Piece]:
-        """What it becomes, part by part; raises `WrongTemplate`."""
+        """Render the template as a list of pieces. Raises `WrongTemplate`."""
         if self.work:
             return self._expressions.pieces(variables)
         pieces, end = [], 0
@@ -79,19 +79,19 @@ class Template:
 
 
 def has_template(data: object) -> bool:
-    """Whether a value is a text with expressions in it."""
+    """Return whether a value is a text with expressions in it."""
     return isinstance(data, str) and ("{{" in data or "{%" in data)
 
 
 def as_text(value: object) -> str:
-    """A single value as it is inserted into a text, if it is not known how it was written."""
+    """Return a single value as inserted into a text, when its written form is unknown."""
     if value is None or isinstance(value, bool):
         return "" if value is None else str(value).lower()
     return "" if isinstance(value, (dict, list)) else str(value)
 
 
 def joined(pieces: list[Piece]) -> tuple[str, list[tuple[int, int]]]:
-    """The text of all parts, and from where to where in it something was inserted."""
+    """Join pieces to a text; return it with the spans of inserted values. Raises `WrongTemplate`."""
     spans: list[tuple[int, int]] = []
     length = 0
     for piece in pieces:

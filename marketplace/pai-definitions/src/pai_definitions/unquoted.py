@@ -1,4 +1,4 @@
-"""YAML in which expressions such as ``{{ path }}`` may stand without quotes, where they would be mappings."""
+"""YAML with unquoted expressions such as ``{{ path }}``, which by themselves would be mappings."""
 
 import re
 from typing import Any
@@ -21,7 +21,7 @@ _HIDDEN_QUOTES = chr(_PLANE + ord("'")) * 2
 
 
 def parse_unquoted(source: Source) -> Value:
-    """The root of a text; raises `InvalidInput`.
+    """Parse a text and return its root. Raises `InvalidInput`.
 
     Where it is no YAML as it is, the characters of its expressions are taken for letters: as many of them, so
     that positions stay what they are. What mends only half of the text shows the fault of the other half.
@@ -46,5 +46,5 @@ def _shown(event: Any) -> Any:
 
 
 def is_bare(node: Node) -> bool:
-    """Whether a text begins with an expression, and no quotes or block begin before it."""
+    """Return whether a text begins with an expression that is not inside quotes or a block."""
     return _BARE.match(node.source.text, node.start) is not None

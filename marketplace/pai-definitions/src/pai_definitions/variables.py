@@ -1,4 +1,4 @@
-"""Template variables: those that a definition declares, and the values that it is given."""
+"""Template variables: their declarations, and the values given to them."""
 
 from collections.abc import Iterator, Mapping
 from itertools import chain
@@ -35,7 +35,7 @@ _FOUND: Final[Mapping[type, str]] = {
 
 
 def completed(definition: Definition, given: Mapping[str, Given], asked: Value) -> Mapping[str, Given]:
-    """The values of all variables of a definition, in its order; raises `InvalidInput`.
+    """Return the values of all variables of a definition, in its order. Raises `InvalidInput`.
 
     `asked` is the reference to the definition: a text, or a mapping with ``template_variables``.
     """
@@ -46,7 +46,7 @@ def completed(definition: Definition, given: Mapping[str, Given], asked: Value) 
 
 
 def type_fault(data: Any, kind: str) -> tuple[str, str] | None:
-    """What a variable of this type expects and what it finds instead, if this data is no value of it."""
+    """Return the expected and the found type if data does not fit a variable's type, else None."""
     if kind not in _TYPES or type(data) in _TYPES[kind]:
         return None
     return _WORDS[kind], _FOUND.get(type(data), "nothing")

@@ -1,4 +1,4 @@
-"""What is asked for over a network, each server with the token that is configured for it."""
+"""The web client for definitions, which sends each server the token configured for it."""
 
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
@@ -6,20 +6,20 @@ from typing import Final, Protocol
 from pai_runtime.host.locations import is_below
 
 MOST_BYTES: Final = 4 << 20
-"""Of a definition file, or of another answer of a server."""
+"""Maximum size of a definition file, or of another answer of a server."""
 
 
 class Fetches(Protocol):
-    """Gets the bytes of a URL; raises `NoDefinition`."""
+    """A function object that gets the bytes at a URL; raises `NoDefinition`."""
 
     def get(self, url: str, *, token: str | None = None) -> bytes:
-        """What is there. `token` is shown to that server and no other."""
+        """Return the content at a URL; `token` is sent to that server and no other."""
 
 
 class Web:
-    """Gets URLs; `tokens` are those for what is below a URL, each read when it is needed.
+    """A client for URLs; `tokens` are those for everything below a URL, each read when it is needed.
 
-    `kept` gives what came from a URL earlier and has a digest, if it is known.
+    `kept` returns earlier content of a URL with a given digest, if it is known.
     """
 
     def __init__(
@@ -33,9 +33,9 @@ class Web:
         self._kept = kept
 
     def get(self, url: str, digest: str = "") -> bytes:
-        """What is at a URL, written as `canonical` does; raises `NoDefinition` or `InvalidInput`.
+        """Return the content at a canonical URL. Raises `NoDefinition` or `InvalidInput`.
 
-        Nobody is asked for what is known to have the digest that it must have.
+        With a digest, known content is returned without a request.
         """
         if digest and (content := self._kept(url, digest)) is not None:
             return content

@@ -14,12 +14,12 @@ EVENTS: dict[str, Event] = {
     "containerExit": "taskExits",
     "containerExits": "taskExits",
 }
-"""The names that a callback's event may have."""
+"""The names of a callback's event, each with the event that it means."""
 
 
 @hookimpl
 def pai_prerequisite(use: Use, task: Task) -> Contribution:  # noqa: ARG001 - pluggy matches by name
-    """One script for each callback; the commands of one are one script."""
+    """Contribute one script for each callback, made of its commands."""
     return Contribution(steps=list(_scripts(use)))
 
 

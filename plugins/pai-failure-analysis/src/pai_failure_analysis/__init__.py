@@ -21,9 +21,9 @@ _MOST_WARNINGS = 20
 
 @hookimpl
 def pai_prerequisite(use: Use, task: Task) -> Contribution | None:  # noqa: ARG001 - hooks match by name
-    """The cluster's rules, and which exit codes mean that a retry is in vain.
+    """Contribute the cluster's rules, and the exit codes after which a retry is useless.
 
-    A job's own rules that make no sense are refused before anything is started.
+    Invalid rules of the job are refused here, before anything is started.
     """
     if not use.parameters.get("enabled", True):
         return None
@@ -47,13 +47,13 @@ def pai_prerequisite(use: Use, task: Task) -> Contribution | None:  # noqa: ARG0
 
 @cache
 def _by_shipped_rules() -> Contribution:
-    """What most tasks get: a job has thousands."""
+    """Return the contribution of uses without own rules, cached for the thousands of tasks of a job."""
     return Contribution(permanent_codes=permanent_codes(()))
 
 
 @hookimpl
 def pai_analyze(use: Use, task: Task, failure: Failure) -> Analysis | None:
-    """The first rule that the evidence fits; None if there is none."""
+    """Return the analysis by the first rule that matches the evidence; None if none does."""
     if not use.parameters.get("enabled", True):
         return None
     # RE2 and YAML are not for every job that only has this plugin beside it.
@@ -82,7 +82,7 @@ def pai_analyze(use: Use, task: Task, failure: Failure) -> Analysis | None:
 
 
 def _rules(use: Use, failure: Failure) -> "list[Rule]":
-    """All rules in the order in which they are tried: the more special their author, the earlier."""
+    """Return all rules in the order in which they are tried: the more specific their author, the earlier."""
     from pai_failure_analysis.rules import read_rules, shipped_rules  # noqa: PLC0415
 
     contributed: dict[str, list[Any]] = {use.plugin: []}
@@ -100,7 +100,7 @@ def _rules(use: Use, failure: Failure) -> "list[Rule]":
 
 
 def _own_rules(use: Use, when: str, *, check: bool) -> "tuple[list[Rule], list[str]]":
-    """Those of the job; their expressions are checked when the plan is made, and not once more."""
+    """Return the job's own rules and their faults; `check`, used in planning, also tests their patterns."""
     entries = use.parameters.get(when)
     if not entries:
         return [], []
@@ -120,7 +120,7 @@ def _changed(path: str) -> tuple[int, int] | None:
 
 @cache
 def _cluster_spec(path: str, changed: tuple[int, int] | None) -> "SpecFile":  # noqa: ARG001 - a part of the key
-    """Read once for all tasks of a job."""
+    """Read the cluster's exit spec, cached for all tasks of a job; a new version has another `changed`."""
     from pai_failure_analysis.spec_file import read_spec_file  # noqa: PLC0415
 
     return read_spec_file(Path(path))

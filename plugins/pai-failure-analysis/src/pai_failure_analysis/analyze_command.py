@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from pai_failure_analysis.spec_file import SpecFile
 
 MOST_NAMED = 5
-"""Entries of a spec that a message names."""
+"""Maximum number of entries of a spec that a message names."""
 
 _TERMINALS = ("/dev/stdin", "/dev/fd/", "/dev/tty", "/dev/pts/", "/proc/self/fd/")
 
 NOT_FOUND = 1
-"""Exit status: no rule matches, or nothing has failed."""
+"""The exit status if no rule matches, or nothing has failed."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command is given."""
+    """Add the arguments of the command."""
     parser.add_argument(
         "what",
         nargs="+",
@@ -55,14 +55,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace, output: Output) -> int:
-    """Exit status 0 if all is explained, 1 if not or if nothing failed, 2 if there is no such log or run."""
+    """Return exit status 0 if all is explained, 1 if not or nothing failed, 2 without such a log or run."""
     rules = _rules(args.spec, output)
     is_run = args.on is not None or _is_run(args.what)
     return _analyze_run(args, rules, output) if is_run else _analyze_logs(args, rules, output)
 
 
 def _is_run(what: Sequence[str]) -> bool:
-    """Whether a run is meant: what is a file, or the like of one, is a log."""
+    """Return whether the argument means a run; an existing file or pipe is a log."""
     # Not by `Path`, which fails for a name that is too long to exist.
     return what[0] != "-" and (os.path.isdir(what[0]) or not os.path.exists(what[0]))  # noqa: PTH110, PTH112
 
@@ -159,7 +159,7 @@ def _read_logs(names: Sequence[str]) -> Logs:
 
 
 def _opened(name: str) -> BinaryIO:
-    """A log; it may be a pipe, but a device such as ``/dev/zero`` has no end."""
+    """Open a log; it may be a pipe, but not a device such as ``/dev/zero``, which has no end."""
     if name == "-":
         return open(0, "rb", closefd=False)
     path = Path(name)

@@ -1,19 +1,19 @@
-"""What is known of a task that did not end well."""
+"""The evidence about a task that did not end well."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 LOG_BYTES = 10 * 1024 * 1024
-"""How much of the end of a log is searched."""
+"""Maximum bytes at the end of a log that are searched."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What rules are held against.
+    """The facts about a failed task that rules are matched against.
 
     `exit_code` is the command's (the task's if it did not run), `plugin` the id of the one that failed the
-    setup, `oom_kills` how many processes the kernel's OOM killer ended (None: not known). `gpu` may have
+    setup, `oom_kills` how many processes the kernel's OOM killer ended (None: unknown). `gpu` may have
     `nvidiaDoubleEccError` and `nvidiaGpuLost`, true, and `nvidiaXid`, a list of numbers.
     """
 

@@ -9,13 +9,13 @@ from pai_failure_analysis.rules import Rule, shipped_rules
 from pai_runtime.plugin import Output
 
 NOT_FOUND = 1
-"""Exit status: no rule gives this code, or has this name."""
+"""The exit status if no rule gives this code, or has this name."""
 
 MOST_SUGGESTED = 5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command is given."""
+    """Add the arguments of the command."""
     parser.add_argument(
         "failure",
         nargs="?",
@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace, output: Output) -> int:
-    """Exit status 0, or 1 if no rule gives this code or has this name."""
+    """Return exit status 0, or 1 if no rule gives this code or has this name."""
     every, wanted = shipped_rules(), args.failure
     rules = [
         rule for rule in every if wanted is None or wanted.lower() in (str(rule.code), rule.phrase.lower())
@@ -45,7 +45,7 @@ def main(args: argparse.Namespace, output: Output) -> int:
 
 
 def by_code(rules: Sequence[Rule]) -> list[Rule]:
-    """The rules as tables have them: those of one code together, in the order in which they are tried."""
+    """Return the rules sorted by code; those of one code stay in the order in which they are tried."""
     return sorted(rules, key=lambda rule: rule.code)
 
 

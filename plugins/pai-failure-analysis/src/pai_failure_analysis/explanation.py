@@ -1,4 +1,4 @@
-"""Why a task or a job failed, as ``pai-runtime analyze`` prints it."""
+"""The explanation of a failure, as ``pai-runtime analyze`` prints it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,14 +18,14 @@ BEHAVIORS = {
 
 @dataclass(frozen=True)
 class Explanation:
-    """What a rule says, how it was found, and what it found in which logs."""
+    """An explanation: the rule, what triggered it, and what it matched in which logs."""
 
     rule: Rule
     trigger: str
     places: Sequence[tuple[Found, Logs]] = ()
 
     def lines(self, output: Output) -> Iterator[str]:
-        """For people."""
+        """Yield the explanation as lines for people."""
         rule = self.rule
         yield f"{rule.code} {rule.phrase}: {BEHAVIORS[rule.behavior]}"
         yield ""
@@ -47,7 +47,7 @@ class Explanation:
         yield f"Found by {self.trigger}"
 
     def document(self, output: Output) -> dict[str, Any]:
-        """For programs."""
+        """Return the explanation as a JSON object for programs."""
         rule = self.rule
         return {
             "code": rule.code,
@@ -74,7 +74,7 @@ class Explanation:
 
 
 def by_match(match: Match, user: Logs, platform: Logs) -> Explanation:
-    """What was found now; the two logs may be one, and a position in it is shown once."""
+    """Return the explanation by a match in two logs; a position found twice in one log is shown once."""
     places = [(match.user, user)] if match.user else []
     if match.platform and not (platform is user and match.platform == match.user):
         places.append((match.platform, platform))
@@ -82,7 +82,7 @@ def by_match(match: Match, user: Logs, platform: Logs) -> Explanation:
 
 
 def by_record(record: Mapping[str, Any]) -> Explanation | None:
-    """What an exit record says, whatever is in it; None if it explains nothing."""
+    """Return the explanation in an untrusted exit record; None if it has none."""
     phrase, code = record.get("phrase"), record.get("exitCode")
     behavior: Any = record.get("behavior")
     if not isinstance(phrase, str) or not isinstance(code, int):

@@ -1,4 +1,4 @@
-"""The tasks of a run that failed: their evidence, as far as it was kept, and how they are explained by it."""
+"""The failed tasks of a run, explained by the evidence that was kept."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,9 +13,10 @@ from pai_runtime.plugin import FailedTask, TaskLog
 
 
 def explain(task: FailedTask, rules: Sequence[Rule]) -> Explanation | None:
-    """By the rules, if they find it in the logs; otherwise as it was explained when it failed.
+    """Explain a failed task: by the rules if they match its logs, otherwise as its exit record does.
 
-    Then more was known: what the kernel, the disk and the GPUs said, and the rules of the job.
+    More was known when that record was made: what the kernel, the disk and the GPUs said, and the job's
+    rules.
     """
     user, platform = _read(task.user_log), _read(task.runtime_log)
     match = first_match(rules, _evidence(task.exit_record, user, platform))
@@ -30,7 +31,7 @@ def explain(task: FailedTask, rules: Sequence[Rule]) -> Explanation | None:
 
 
 def _with_more_advice(found: Explanation, recorded: Explanation) -> Explanation:
-    """With what was advised when it failed, unless the record has only a part of it."""
+    """Return an explanation with the further advice of the exit record, except for truncated lines."""
     known = found.rule.solution
     more = [line for line in recorded.rule.solution if line not in known and not line.endswith("…")]
     return replace(found, rule=replace(found.rule, solution=(*more, *known)))

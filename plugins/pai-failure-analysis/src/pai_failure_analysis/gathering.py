@@ -1,4 +1,4 @@
-"""Gathering the evidence of a failed task, in the container where it ran."""
+"""The collection of evidence about a failed task, in the container where it ran."""
 
 import os
 from pathlib import Path
@@ -8,11 +8,11 @@ from pai_failure_analysis.gpu import find_gpu_faults
 from pai_runtime.plugin import Failure, Task, read_logs
 
 LITTLE = 1024 * 1024
-"""With fewer bytes left, and less than a hundredth, a disk is full: what is written last is often removed."""
+"""A disk with less free space, and less than 1 %, counts as full: the last file is often removed."""
 
 
 def gather_evidence(task: Task, failure: Failure) -> Evidence:
-    """All that can be known of a failed task."""
+    """Collect all evidence about a failed task."""
     user_log, platform_log = read_logs(task, failure, LOG_BYTES)
     return Evidence(
         exit_code=failure.code if failure.user_code is None else failure.user_code,

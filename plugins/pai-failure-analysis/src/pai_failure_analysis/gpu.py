@@ -1,4 +1,4 @@
-"""What the machine's GPUs say of themselves: ECC errors, Xid messages, GPUs that are lost."""
+"""The faults of the machine's GPUs: ECC errors, Xid messages, lost GPUs."""
 
 import os
 import re
@@ -12,10 +12,10 @@ from contextlib import suppress
 from typing import Any
 
 SECONDS = 5.0
-"""How long ``nvidia-smi`` may take; beside a broken driver it may hang for ever."""
+"""Timeout in seconds for ``nvidia-smi``, which may hang for ever with a broken driver."""
 
 MOST_BYTES = 4 * 1024 * 1024
-"""How much of its output is read; it writes some 10 KB for each GPU."""
+"""Maximum bytes of its output that are read; it writes some 10 KB for each GPU."""
 
 _XID = re.compile(rb"NVRM: Xid \([^()\n]{1,60}\): ([0-9]{1,4})")
 _UNCORRECTABLE = re.compile(rb"<[sd]ram_uncorrectable[a-z_]{0,20}>\s{0,20}0*[1-9]")
@@ -24,7 +24,7 @@ _LOST = (b"GPU is lost", b"Unable to determine the device handle", b"GPU has fal
 
 
 def find_gpu_faults(platform_log: bytes) -> Mapping[str, Any]:
-    """What ``nvidia-smi``, if there is one, and a log tell, as exit specs name it; empty if all is well."""
+    """Return the GPU faults that ``nvidia-smi`` and a log report, by their names in exit specs."""
     program = shutil.which("nvidia-smi")
     said = _run([program, "-q", "-x"]) if program else b""
     xids = sorted({int(number) for text in (said, platform_log) for number in _XID.findall(text)})
@@ -37,9 +37,9 @@ def find_gpu_faults(platform_log: bytes) -> Mapping[str, Any]:
 
 
 def _has_double_bit_error(said: bytes) -> bool:
-    """Whether a GPU has had one since the driver was loaded.
+    """Return whether a GPU has had a double-bit error since the driver was loaded.
 
-    Not by an XML parser: a driver in trouble breaks off anywhere, and mixes its complaints with the XML.
+    An XML parser is of no use: a faulty driver breaks off anywhere, and mixes its messages with the XML.
     """
     since_loaded = [part.partition(b"</volatile>")[0] for part in said.split(b"<volatile>")[1:]]
     return any(
@@ -49,7 +49,7 @@ def _has_double_bit_error(said: bytes) -> bool:
 
 
 def _run(argv: Sequence[str]) -> bytes:
-    """What a program says on both streams, as far as it comes in time."""
+    """Return what a program writes to both streams within the timeout."""
     try:
         process = subprocess.Popen(
             argv,

@@ -1,4 +1,4 @@
-"""What a program said last: an error that it lived with is not why it failed.
+"""The last output of a program: an error that it survived is not why it failed.
 
 A script can expect that a command fails, and a program can catch an error, say it and go on. What it prints
 then tells so, as only reports and further errors follow an error that ends a program; and so does an exit
@@ -8,11 +8,11 @@ code that the command which said it never has.
 import re
 
 _MOST_BYTES = 256 * 1024
-"""How much of the end of a log is looked at for what was printed last."""
+"""Maximum bytes at the end of a log that are searched for the last output."""
 
 _FIRST_OF_OTHERS = 3
 _FIRST_OF_SHELLS = 126
-"""Codes from the one to the other are a program's own: common tools end with 1 or 2, shells with more."""
+"""The range of codes of a program's own: common tools end with 1 or 2, shells with 126 and more."""
 
 _NOT_ITS_OWN = re.compile(
     rb"""
@@ -27,19 +27,19 @@ _NOT_ITS_OWN = re.compile(
     """,
     re.VERBOSE,
 )
-"""A line that is hardly one of a program that goes on."""
+"""A line that a program which continues hardly writes."""
 
 _TOOL = re.compile(
     rb"(?:\S*/)?(?:cat|chmod|chown|cp|dd|head|install|ln|mkdir|mktemp|mv|rm|rmdir|tail|tee|touch|truncate"
     rb"|(?:ba|da|a|z)?sh|\S+\.sh): "
 )
-"""A message of a program that ends with 1 or 2 after it, or of a shell, which goes on or ends with these."""
+"""A message of a tool or shell whose exit code after it is 1 or 2, unless a script continues."""
 
 _TRACEBACK = b"Traceback (most recent call last):"
 
 
 def last_words(log: bytes) -> int:
-    """Where the end of a log begins in which the program printed only reports, errors and the like."""
+    """Return the index after which a program printed only reports, errors and the like."""
     start = max(0, len(log) - _MOST_BYTES)
     end = len(log)
     while end > start:
@@ -52,9 +52,10 @@ def last_words(log: bytes) -> int:
 
 
 def lived_with(exit_code: int | None, log: bytes, first: int, last: int | None) -> bool:
-    """Whether a message is not why a program ended with this code.
+    """Return whether a program survived a message, so that it is not why it ended with this exit code.
 
-    `first` is where it begins in the log, `last` where it does in the last words; None if it does not.
+    `first` is the index of the message in the log, `last` its index in the last words; None if it is not
+    there.
     """
     if exit_code == 1 and (_TRACEBACK in log or not _is_of_tool(log, first)):
         return False  # as by an exception that nobody caught

@@ -1,4 +1,4 @@
-"""Which rule explains the evidence: the first in order, found in one pass over each log."""
+"""The search for the first rule that matches the evidence, in one pass over each log."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from pai_failure_analysis.last_words import last_words, lived_with
 from pai_failure_analysis.rules import Pattern, Rule
 
 LONGEST_MATCH = 2048
-"""Bytes of a matched text that are kept."""
+"""Maximum bytes of a matched text that are kept."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """A match: its position in the searchable text, in bytes, and its beginning as text."""
+    """A match in a log: start and end in the searchable text, in bytes, and its beginning as text."""
 
     start: int
     end: int
@@ -24,7 +24,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Match:
-    """The rule that holds, by which of its patterns, and what that found in the logs."""
+    """The matching rule, the pattern by which it matched, and what that found in the logs."""
 
     rule: Rule
     pattern: Pattern
@@ -33,23 +33,23 @@ class Match:
 
     @property
     def trigger(self) -> str:
-        """Which rule this is, and by what it holds, for people."""
+        """The rule and the pattern that matched, for people."""
         rule = self.rule
         return f"rule {rule.phrase} (entry {rule.number} of {rule.source}): {self.pattern}"
 
     @property
     def user_match(self) -> str:
-        """What was found in the user's log."""
+        """The matched text in the user's log."""
         return self.user.text if self.user else ""
 
     @property
     def platform_match(self) -> str:
-        """What was found in the platform's."""
+        """The matched text in the platform's log."""
         return self.platform.text if self.platform else ""
 
 
 def first_match(rules: Sequence[Rule], evidence: Evidence) -> Match | None:
-    """The first rule of which a pattern holds, and the first such pattern of it."""
+    """Return the first rule with a matching pattern, and the first such pattern; None if there is none."""
     patterns = [pattern for rule in rules for pattern in rule.patterns]
     for_user = [each.user_log for each in patterns if each.user_log is not None]
     for_platform = [each.platform_log for each in patterns if each.platform_log is not None]
@@ -74,7 +74,7 @@ def first_match(rules: Sequence[Rule], evidence: Evidence) -> Match | None:
 
 
 def _from(rule: Rule, pattern: Pattern, evidence: Evidence, user: bytes) -> int | None:
-    """Where in the user's log the match is to be looked for; None if that says that it is not the cause."""
+    """Return the index in the user's log where to search for the match; None if it is not the cause."""
     first = regex.span(pattern.user_log, user) if rule.at_end and pattern.user_log is not None else None
     if first is None or pattern.user_log is None:
         return 0
@@ -86,7 +86,7 @@ def _from(rule: Rule, pattern: Pattern, evidence: Evidence, user: bytes) -> int 
 
 
 def searchable(log: bytes) -> bytes:
-    """A log as the expressions see it, which know UTF-8 only: for each other byte stands U+FFFD."""
+    """Return a log as valid UTF-8 for the expressions, with U+FFFD for each invalid byte."""
     return log if log.isascii() else log.decode("utf-8", "replace").encode()
 
 

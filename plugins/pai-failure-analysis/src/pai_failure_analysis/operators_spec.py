@@ -1,4 +1,4 @@
-"""The exit spec that operators edit, ``k8s-job-exit-spec.yaml``, in the form that a runtime reads.
+"""The exit spec that operators edit, ``k8s-job-exit-spec.yaml``, converted to the form that a runtime reads.
 
 It describes all exit codes of a cluster, those of the platform's controller too, which are below 1, and
 patterns that only the controller can match. The platform renders from it what is left for the runtime.
@@ -11,17 +11,17 @@ from typing import Any
 from pai_failure_analysis.rules import Fault
 
 ENTRIES = "spec"
-"""The field of the file that has the entries."""
+"""The name of the field with the entries."""
 
 _RUNTIME, _CONTROLLER = "runtimeContainerPatterns", "controllerPodPatterns"
 
 
 @dataclass(frozen=True)
 class OperatorsSpec:
-    """The `entries` in the form of `rules.read_rules`, each in its place.
+    """The `entries` in the form of `rules.read_rules`, in their order in the file.
 
-    `faults` are about what a runtime has to ignore of an entry that is meant for it. `for_controller` has the
-    phrases of the entries that are not.
+    `faults` are about parts of entries for the runtime that it has to ignore. `for_controller` has the
+    phrases of the entries that are for the controller only.
     """
 
     entries: Any
@@ -30,7 +30,7 @@ class OperatorsSpec:
 
 
 def read_operators_spec(given: Any, source: str) -> OperatorsSpec:
-    """Read what is in the field `ENTRIES`; what is no entry is left as it is, for others to report."""
+    """Convert the content of the field `ENTRIES`; what is not an entry is kept, to be reported later."""
     if not isinstance(given, list):
         return OperatorsSpec(given)
     entries, faults, for_controller = [], [], []
@@ -53,7 +53,7 @@ def read_operators_spec(given: Any, source: str) -> OperatorsSpec:
 
 
 def as_written(fault: Fault) -> Fault:
-    """A fault that was found in the converted entry, at its path in the file."""
+    """Return a fault of a converted entry with its path in the file."""
     match fault.path:
         case ("patterns", *rest):
             return replace(fault, path=("pattern", _RUNTIME, *rest))

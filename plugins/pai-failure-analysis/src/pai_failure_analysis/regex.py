@@ -1,4 +1,4 @@
-"""RE2: regular expressions that take linear time, whatever the pattern and the text."""
+"""RE2: regular expressions in linear time, whatever the pattern and the text."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -7,7 +7,7 @@ from typing import Any
 import re2  # type: ignore[import-untyped]
 
 _MEMORY = 256 * 1024 * 1024
-"""What all patterns of one pass may use at most, in bytes; RE2 takes what it needs."""
+"""Maximum memory in bytes for all patterns of one pass; RE2 takes what it needs."""
 
 _ALWAYS = rb"\z"
 """A pattern that any text matches: RE2's binding does not tell a pass that ran out of memory from one that
@@ -15,7 +15,7 @@ found nothing. At the end of the text, because that costs nothing on the way the
 
 
 def fault(pattern: str) -> str | None:
-    """What is wrong with a pattern, in RE2's words."""
+    """Return what is wrong with a pattern, in RE2's words; None if it is valid."""
     try:
         re2.compile(_encoded(pattern), _options())
     except re2.error as error:
@@ -25,7 +25,7 @@ def fault(pattern: str) -> str | None:
 
 
 def found(patterns: Sequence[str], text: bytes) -> frozenset[str]:
-    """Those of valid patterns that match anywhere in a text, in one pass over it."""
+    """Return the patterns, which must be valid, that match anywhere in a text, in one pass over it."""
     unique = tuple(dict.fromkeys(patterns))
     if not unique:
         return frozenset()
@@ -40,7 +40,10 @@ def found(patterns: Sequence[str], text: bytes) -> frozenset[str]:
 
 @lru_cache(maxsize=4)
 def _automaton(patterns: tuple[str, ...], memory: int) -> Any:
-    """Kept, because to make it takes longer than to search an ordinary log; raises `re2.error`."""
+    """Compile patterns to one automaton, cached, since this takes longer than a search.
+
+    Raises `re2.error`.
+    """
     every = re2.Set.SearchSet(_options(memory))
     for pattern in [*map(_encoded, patterns), _ALWAYS]:
         every.Add(pattern)
@@ -49,7 +52,7 @@ def _automaton(patterns: tuple[str, ...], memory: int) -> Any:
 
 
 def span(pattern: str, text: bytes) -> tuple[int, int] | None:
-    """Where the first match of a valid pattern begins and ends."""
+    """Return start and end of the first match of a valid pattern; None if it does not match."""
     match = re2.compile(_encoded(pattern), _options()).search(text)
     return match.span() if match else None
 

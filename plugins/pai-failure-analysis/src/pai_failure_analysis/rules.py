@@ -1,4 +1,4 @@
-"""The rules of an exit spec: which evidence stands for which reason.
+"""The rules of an exit spec, which map evidence to reasons.
 
 An exit spec is a list of entries, as the platform writes it: which entry is of use is read, what is wrong
 with others is told, and keys that are not known here mean nothing.
@@ -12,7 +12,7 @@ from typing import Any, get_args
 from pai_runtime.plugin import Behavior
 
 SHIPPED = "exit-spec.yaml"
-"""The spec that this distribution ships, and its name in messages."""
+"""The file name of the shipped exit spec, which is also its name in messages."""
 
 MOST_CODE = 255
 OUTCOMES = ("failed", "setup-failed", "timeout")
@@ -31,15 +31,15 @@ _FIELDS: Mapping[str, tuple[str, Any, str]] = {
     "platformLogRegex": ("platform_log", str, "a regular expression"),
     "gpuInfo": ("gpu", Mapping, "a mapping"),
 }
-"""Of each field of a pattern: the attribute, its type or the words that it may have, what is expected."""
+"""The fields of a pattern: attribute, type or allowed words, and description of what is expected."""
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """Evidence that is asked for; all of it has to be there, and what is None is not asked for.
+    """The evidence that a rule requires: all of it has to be present; None matches anything.
 
-    `exit_code` is the command's, `plugin` the id of the one that failed or its last part. The expressions
-    are RE2's. `gpu` has findings as `Evidence.gpu` has them; of a list, one is enough.
+    `exit_code` is the command's, `plugin` the id of the one that failed, or its last part. The expressions
+    are RE2's. `gpu` has findings as in `Evidence.gpu`; of a list, one is enough.
     """
 
     exit_code: int | None = None
@@ -61,9 +61,10 @@ class Pattern:
 
 @dataclass(frozen=True)
 class Rule:
-    """What is concluded if one of the `patterns` holds. `number` counts the entries of `source` from 1.
+    """A rule: what is concluded if one of its `patterns` matches.
 
-    `at_end`: programs can live with it, so what is in the user's log counts at its end only (`last_words`).
+    `number` is the position of its entry in `source`, from 1. `at_end` is for errors that programs may
+    survive: they count in the user's log only at its end (`last_words`).
     """
 
     code: int
@@ -80,7 +81,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Fault:
-    """What is wrong with an entry of an exit spec; `path` leads from the entry to the fault."""
+    """A fault of an entry of an exit spec; `path` leads from the entry to it."""
 
     source: str
     number: int
@@ -101,12 +102,12 @@ class Fault:
 
 
 def shipped_rules() -> list[Rule]:
-    """The rules that this distribution ships; their expressions are not checked again."""
+    """Return the rules of the shipped exit spec; their expressions are not checked again."""
     return list(_Reader(SHIPPED, check=False).rules(shipped_entries()))
 
 
 def shipped_entries() -> list[dict[str, Any]]:
-    """The shipped spec as data."""
+    """Return the entries of the shipped exit spec as data."""
     import yaml  # noqa: PLC0415 - most of the time is the import
 
     text = Path(__file__).with_name(SHIPPED).read_bytes()
@@ -116,19 +117,18 @@ def shipped_entries() -> list[dict[str, Any]]:
 
 
 def read_rules(entries: Any, source: str, *, check: bool = True) -> tuple[list[Rule], list[Fault]]:
-    """The rules in a spec, and what is wrong with it: that pattern, or entry, is left out.
+    """Read the rules of an exit spec; return them and the faults of patterns or entries that are left out.
 
-    `check` False is for entries whose expressions RE2 has accepted before.
-
-    An entry without patterns is the platform's description of a code: what it says holds for the entries
-    with patterns that have the same code and do not say it themselves.
+    `check` False is for entries whose expressions RE2 has accepted before. An entry without patterns
+    describes a code of the platform: what it says applies to the entries with patterns of the same code,
+    unless they say it themselves.
     """
     reader = _Reader(source, check=check)
     return list(reader.rules(entries)), reader.faults
 
 
 class _Bad(Exception):
-    """A value that is not as expected: the path to it below the entry, and what to say."""
+    """The exception for an invalid value, with its path below the entry and a message."""
 
     def __init__(self, path: tuple[str | int, ...], message: str) -> None:
         self.path = path

@@ -1,4 +1,4 @@
-"""The ends of logs as one text to search, and the lines around what was found there."""
+"""The ends of several logs as one text to search, and the lines around a match."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
@@ -11,19 +11,19 @@ from pai_failure_analysis.matching import Found, searchable
 from pai_runtime.plugin import Output, UserError
 
 CONTEXT = 3
-"""Lines that are shown before and after a match."""
+"""Number of lines that are shown before and after a match."""
 
 MOST_LINES = 10
-"""Lines of a match that are shown."""
+"""Maximum number of lines of a match that are shown."""
 
 COLUMNS = 160
 BEFORE_MATCH = 60
-"""Columns of a line that are shown; of a match beyond them, how many bytes are shown before it."""
+"""Maximum columns of a shown line, and the bytes shown before a match that is beyond them."""
 
 
 @dataclass(frozen=True)
 class Log:
-    """The end of one log: where it begins in the text of all, and which of its lines that is, from 1."""
+    """The end of one log: its start in the combined text, and the number, from 1, of its first line."""
 
     name: str
     start: int
@@ -38,12 +38,12 @@ class Logs:
     logs: tuple[Log, ...]
 
     def position(self, index: int) -> tuple[str, int]:
-        """The log and the line, from 1, of a byte in the text."""
+        """Return the name of the log and the line number, from 1, of a byte in the text."""
         log = self.logs[bisect_right([log.start for log in self.logs], index) - 1]
         return log.name, log.first_line + self.text.count(b"\n", log.start, index)
 
     def lines(self, found: Found, output: Output) -> list[tuple[int, bool, str]]:
-        """The lines of a match and those around it: the number, whether it is one of the match, the text."""
+        """Return the lines of a match and around it: line number, whether it is a part of the match, text."""
         log = max((log for log in self.logs if log.start <= found.start), key=lambda log: log.start)
         end = min((log.start for log in self.logs if log.start > found.start), default=len(self.text))
         start = found.start
@@ -66,17 +66,17 @@ class Logs:
 
 
 class Readable(Protocol):
-    """An open file or the like."""
+    """An open file or a similar source of bytes."""
 
     def read(self, most: int, /) -> bytes:
-        """The next bytes, at most so many; none at the end."""
+        """Return the next bytes, at most `most`; empty at the end."""
 
     def close(self) -> None:
-        """Nothing more will be read."""
+        """Close the source."""
 
 
 def read_logs(logs: Iterable[tuple[str, Callable[[], Readable]]]) -> Logs:
-    """Read logs to their ends, each by its name and what opens it; raises `UserError`."""
+    """Read logs, given by name and opener, to their ends. Raises `UserError` if one cannot be read."""
     text, read = b"", []
     for name, opened in logs:
         try:
@@ -92,7 +92,7 @@ def read_logs(logs: Iterable[tuple[str, Callable[[], Readable]]]) -> Logs:
 
 
 def _end_of(log: Readable) -> tuple[bytes, int]:
-    """The last bytes of a log, and how many lines are before them."""
+    """Return the last bytes of a log, and the number of lines before them."""
     end, lines = b"", 0
     while piece := log.read(LOG_BYTES):
         end += piece

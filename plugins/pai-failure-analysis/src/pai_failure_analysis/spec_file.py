@@ -1,4 +1,4 @@
-"""An exit spec in a file: the cluster's, or one that is given by hand."""
+"""An exit spec in a file, the cluster's or one given on a command line."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,10 +12,10 @@ from pai_runtime.plugin import UserError, YamlFile, read_yaml
 
 @dataclass(frozen=True)
 class SpecFile:
-    """What a file holds: its entries as data, the rules in them, and what is wrong with the others.
+    """The content of an exit spec: its entries as data, their rules, and the faults of invalid ones.
 
     `faults` are messages that begin with ``file:line:column``. `for_controller` are the phrases of the
-    entries that are meant for the platform's controller and not for a runtime.
+    entries that are for the platform's controller and not for a runtime.
     """
 
     entries: Sequence[Mapping[str, Any]]
@@ -25,7 +25,7 @@ class SpecFile:
 
 
 def read_spec_file(path: Path) -> SpecFile:
-    """Read a file of either form; one that is not there, or is no YAML, has no entries and a fault."""
+    """Read an exit spec of either form; one that is missing or invalid YAML has no entries and a fault."""
     try:
         file = read_yaml(path)
     except UserError as error:

@@ -1,4 +1,4 @@
-"""The plugin ``com.microsoft.pai.runtimeplugin.git``: a clone of a git repository, before the task starts."""
+"""The plugin ``com.microsoft.pai.runtimeplugin.git``, which clones a git repository before the task."""
 
 import shlex
 import shutil
@@ -16,14 +16,14 @@ from pai_git.retries import Retries
 from pai_runtime.plugin import Contribution, ShellStep, Task, Use, hookimpl
 
 VARIABLE = "PAI_GIT_DIR"
-"""The environment variable with the folder of the clone."""
+"""The name of the environment variable with the path of the clone."""
 OWN_FOLDER = "code"
-"""Where the clone is, in the task's folder, if the use does not say it."""
+"""The default folder of the clone, in the task's folder."""
 
 
 @hookimpl
 def pai_prerequisite(use: Use, task: Task) -> Contribution:
-    """Where the clone will be. That the parameters make sense is checked here, before anything is started."""
+    """Contribute the variable with the path of the clone. Raises `UserError` for invalid parameters."""
     folder = task.folder / OWN_FOLDER if (given := read_request(use.parameters).clone_dir) is None else given
     if folder.is_absolute():
         return Contribution({VARIABLE: str(folder)})
@@ -34,7 +34,7 @@ def pai_prerequisite(use: Use, task: Task) -> Contribution:
 
 @hookimpl
 def pai_init(use: Use, task: Task) -> None:
-    """Clone; to the place itself if that is in the task's folder, which is all that we can reach here."""
+    """Clone to the final place if that is in the task's folder, else to a staging folder there."""
     request = read_request(use.parameters)
     folder = task.folder / OWN_FOLDER if request.clone_dir is None else _staged(use, task)
     with _sigterm_raises():
@@ -43,7 +43,7 @@ def pai_init(use: Use, task: Task) -> None:
 
 @hookimpl
 def pai_task_starts(use: Use, task: Task) -> None:
-    """Set in place what belongs elsewhere in the file system of the task's container."""
+    """Move the clone to its final place in the file system of the task's container."""
     request = read_request(use.parameters)
     if request.clone_dir is None:
         return
@@ -73,13 +73,13 @@ def _clone_once(request: Request, token: str | None, folder: Path, scratch: Path
 
 
 def _staged(use: Use, task: Task) -> Path:
-    """A folder for this use alone, the same one in each of its hooks."""
+    """Return a staging folder for this use alone, the same in each of its hooks."""
     return task.folder / f".git-clone-{sha256(use.source.encode()).hexdigest()[:12]}"
 
 
 @contextmanager
 def _sigterm_raises() -> Iterator[None]:
-    """So that a task that is cancelled leaves nothing half done, nor git running."""
+    """Raise `CloneFailed` on SIGTERM: a cancelled task must leave no unfinished clone and no running git."""
 
     def stop(_number: int, _frame: FrameType | None) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough, and cleaning up must not be cut short

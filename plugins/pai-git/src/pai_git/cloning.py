@@ -1,4 +1,4 @@
-"""Cloning with git's own program."""
+"""Cloning with the program ``git``."""
 
 import os
 import re
@@ -18,7 +18,7 @@ from pai_git.retries import Retries, asked_pause, is_final
 from pai_runtime.plugin import UserError
 
 LONGEST_TRY = 3600.0
-"""Seconds after which git is ended."""
+"""Timeout in seconds for one run of git."""
 
 SETTINGS = {
     # An answer may take its time, but not without a single byte on the way.
@@ -36,7 +36,7 @@ SETTINGS = {
     "maintenance.auto": "false",
 }
 KEPT_VARIABLES = ("GIT_SSL_", "GIT_SSH", "GIT_EXEC_PATH", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM")
-"""Beginnings of the variables for git that belong to the machine, not to what happens to be done on it."""
+"""Prefixes of git's variables that belong to the machine and are kept; all others are removed."""
 
 HINTS = {
     "could not read Username": "a private repository needs a token",
@@ -47,7 +47,7 @@ HINTS = {
 _HTTP = ("http://", "https://")
 _TIMED_OUT = -signal.SIGKILL
 _MOST_OF_TRACE = 1 << 20
-"""Bytes at its end: the last answer with its headers."""
+"""Maximum bytes at the end of the trace that are read, enough for the last answer's headers."""
 
 _URL = re.compile(r"(https?://)(?:[^\s'/?#]*@)?([^\s'?#]*)[^\s']*", re.IGNORECASE)
 """A URL in git's words, such as that of a submodule: without user, password and query it may be shown."""
@@ -56,11 +56,11 @@ _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 class CloneFailed(UserError):
-    """A clone that has failed, in git's own words."""
+    """The exception for a failed clone, with git's own message."""
 
 
 def clone(request: Request, token: str | None, scratch: Path, retries: Retries) -> None:
-    """Clone to the folder ``clone`` in `scratch`, an empty folder; raises `CloneFailed`."""
+    """Clone to the folder ``clone`` in `scratch`, an empty folder. Raises `CloneFailed`."""
     with _access(request.uri, token) as access:
         _clone(request, scratch / "clone", _Git(access, scratch / "trace", retries))
 
@@ -105,9 +105,10 @@ class _Git:
         self._argv = ["git", *(word for setting in settings for word in ("-c", setting))]
 
     def run(self, *args: str, makes: Path | None = None, is_traced: bool = False) -> None:
-        """Run a command until it succeeds; raises `CloneFailed`. A failed try may leave what it `makes`.
+        """Run a git command until it succeeds. Raises `CloneFailed`.
 
-        With `is_traced`, what it asks others for is in the trace, and without a trace it has asked nobody.
+        A failed try may leave what the command `makes`, which is removed. With `is_traced`, its requests to
+        servers are in the trace, and an empty trace means that it made none.
         """
         while True:
             if makes:
@@ -124,15 +125,15 @@ class _Git:
                 raise CloneFailed("; ".join([words, *hints]))
 
     def succeeds(self, *args: str) -> bool:
-        """Whether a command succeeds that only asks."""
+        """Return whether a read-only git command succeeds."""
         return self._try(args)[0] == 0
 
     def output(self, *args: str) -> str:
-        """What a command prints that only asks."""
+        """Return the output of a read-only git command."""
         return self._try(args)[1].strip()
 
     def _try(self, args: tuple[str, ...]) -> tuple[int, str, str]:
-        """Exit code, output, and what it had to say."""
+        """Run git once; return exit code, output and error message."""
         self._trace.unlink(missing_ok=True)
         try:
             process = subprocess.Popen(
@@ -187,7 +188,7 @@ def _environment(trace: Path) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class _Access:
-    """Settings for git, and the open files that they are about."""
+    """Settings for git, and the descriptors that they refer to."""
 
     settings: tuple[str, ...] = ()
     fds: tuple[int, ...] = ()
@@ -195,9 +196,9 @@ class _Access:
 
 @contextmanager
 def _access(uri: str, token: str | None) -> Iterator[_Access]:
-    """Git asks a helper, which reads the token from a file without a name, in memory.
+    """Yield the settings with which git reads the token from an anonymous file by a credential helper.
 
-    It is asked on behalf of the repository's own server, and of no other that it leads to.
+    They apply to the repository's own server, and to no other that it redirects to.
     """
     if token is None:
         yield _Access()

@@ -1,4 +1,4 @@
-"""A clone in its place: there as a whole or not at all, and known again by a mark."""
+"""Placement of a clone: it appears atomically, and is recognised by a mark."""
 
 import errno
 import os
@@ -10,11 +10,11 @@ from pai_runtime.plugin import UserError
 
 
 class PlaceTaken(UserError):
-    """A folder that a clone cannot be set in the place of."""
+    """The exception for a folder that a clone cannot replace."""
 
 
 def holds(folder: Path, identity: str) -> bool:
-    """Whether a folder is a clone that was set in place with this identity."""
+    """Return whether a folder is a clone that was placed with this identity."""
     try:
         return _mark(folder).read_text("utf-8") == identity
     except (OSError, UnicodeDecodeError):
@@ -22,7 +22,7 @@ def holds(folder: Path, identity: str) -> bool:
 
 
 def refuse_what_is_there(folder: Path) -> None:
-    """Raise `PlaceTaken` unless there is nothing, or an empty folder."""
+    """Raise `PlaceTaken` unless the folder is missing or empty."""
     if not os.path.lexists(folder):
         return
     if not folder.is_dir() or folder.is_symlink():
@@ -36,7 +36,7 @@ def refuse_what_is_there(folder: Path) -> None:
 
 
 def place(clone: Path, folder: Path, identity: str) -> bool:
-    """Move a clone to where it belongs; False if the same one is there already. Raises `PlaceTaken`."""
+    """Move a clone to its place; return False if an equal one is already there. Raises `PlaceTaken`."""
     _mark(clone).write_text(identity, "utf-8")
     if not holds(folder, identity):
         refuse_what_is_there(folder)
@@ -56,7 +56,7 @@ def place(clone: Path, folder: Path, identity: str) -> bool:
 
 
 def _rename(clone: Path, folder: Path) -> None:
-    """Rename, on another file system by way of a copy beside `folder`."""
+    """Rename a folder; across file systems, by a copy beside the target."""
     try:
         clone.rename(folder)
     except OSError as error:
@@ -75,6 +75,6 @@ def _rename(clone: Path, folder: Path) -> None:
 
 
 def _mark(folder: Path) -> Path:
-    """In the folder of git's own files, where no checkout sees it."""
+    """Return the path of the mark in git's own folder, where no checkout sees it."""
     own = folder / ".git"
     return (own if own.is_dir() else folder) / "pai-clone.json"

@@ -1,4 +1,4 @@
-"""What a use asks for, checked as far as the parameters' schema cannot."""
+"""The parameters of a use, checked beyond their schema."""
 
 import json
 import shlex
@@ -61,15 +61,15 @@ WITH_VALUE = frozenset(
     }
 )
 WITH_VALUE_OR_NOT = frozenset(["--recurse-submodules", "--recursive"])
-"""These take a value after ``=`` only."""
+"""Options with an optional value, which is given after ``=`` only."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """A clone of `uri`, with `options` for ``git clone``; `ref` None is the repository's own branch.
+    """The request to clone `uri` with `options` of ``git clone``; `ref` None means the default branch.
 
-    `clone_dir` is absolute, or relative to the task's working directory; None: wherever we like. For
-    `retry_seconds` after a first failure that may pass it is tried again.
+    `clone_dir` is absolute, or relative to the task's working directory; None leaves it to the plugin.
+    `retry_seconds` is for how long after a first transient failure the clone is retried.
     """
 
     uri: str
@@ -82,12 +82,15 @@ class Request:
 
     @property
     def identity(self) -> str:
-        """What makes two clones the same one."""
+        """A text that is equal for requests of the same clone."""
         return json.dumps([self.uri, self.options, self.ref, self.depth, self.submodules])
 
 
 def read_request(parameters: Mapping[str, Any]) -> Request:
-    """What parameters that fit the manifest's schema ask for; raises `UserError`."""
+    """Return the request in parameters that match the manifest's schema.
+
+    Raises `UserError` if they are invalid.
+    """
     for name, value in parameters.items():
         # The placeholder of a secret has one; and no program can be given it.
         if name != "token" and any("\0" in text for text in _texts(value)):
@@ -123,7 +126,7 @@ def _check_uri(uri: str, *, with_token: bool) -> None:
 
 
 def _options(given: Sequence[str]) -> tuple[str, ...]:
-    """The words of the options: one item may hold several, as on a command line."""
+    """Return the words of the options; an item may hold several, as on a command line. Raises `UserError`."""
     try:
         words = shlex.split(" ".join(given))
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""When to try again: which failures may pass, and how long to wait."""
+"""Retries of a clone: which failures are transient, and how long to wait."""
 
 import re
 import time
@@ -8,10 +8,10 @@ from pai_runtime.plugin import backoff, retry_after
 
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 60.0
-"""Seconds. The longest pause doubles with every failure, from the first to this."""
+"""Upper limits of the pause in seconds: it doubles with every failure, from the first to the longest."""
 
 _QUOTED = re.compile(r"'[^'\n]*'")
-"""What git quotes: URLs and names."""
+"""Quoted parts of git's messages: URLs and names."""
 _STATUS = re.compile(r"(?:returned error:|\bHTTP) (\d{3})\b")
 _FINAL_STATUS = re.compile(r"4(?!08|29)\d\d")
 _FINAL = re.compile(
@@ -26,31 +26,31 @@ _FINAL = re.compile(
     r"|transport .*not (?:allowed|supported)|find remote helper",
     re.IGNORECASE,
 )
-"""What certainly says that another try ends the same way. All other words differ from version to version."""
+"""Messages that certainly mean a permanent failure; the wording of others depends on git's version."""
 _ANSWER, _QUESTION = "<= Recv header: HTTP/", "=> Send header"
 _RETRY_AFTER = re.compile(r"<= Recv header: retry-after:[ \t]*(.*)", re.IGNORECASE)
 
 
 def is_final(words: str, trace: str) -> bool:
-    """Whether git, with these words and this trace of its requests, would fail again on another try."""
+    """Return whether git would fail again on a retry, by its messages and the trace of its requests."""
     words = _QUOTED.sub("", words)
     statuses = _STATUS.findall(words) or _last_status(trace)
     return any(map(_FINAL_STATUS.fullmatch, statuses)) or bool(_FINAL.search(words))
 
 
 def asked_pause(trace: str, now: float) -> float:
-    """The seconds that the last answer in git's trace asks to wait, at `now` (since the epoch); else 0."""
+    """Return the seconds that the last answer in git's trace asks to wait at `now` (Unix time), else 0."""
     found = _RETRY_AFTER.search(_last_answer(trace))
     return retry_after(found[1], now) if found else 0
 
 
 def _last_answer(trace: str) -> str:
-    """The trace from the last answer on; all of it, if there is none."""
+    """Return the trace from the last answer on, or all of it if there is none."""
     return trace.rpartition(_ANSWER)[2]
 
 
 def _last_status(trace: str) -> list[str]:
-    """The status of the answer after which nothing was asked, if there is one."""
+    """Return the HTTP status of the last answer if no request followed it."""
     before, _, last = trace.rpartition(_ANSWER)
     _, _, status = last.partition("\n")[0].partition(" ")
     return [status[:3]] if before and _QUESTION not in last else []
@@ -59,14 +59,14 @@ def _last_status(trace: str) -> list[str]:
 def pause(
     failures: int, least: float, left: float, draw: Callable[[float, float], float] | None = None
 ) -> float | None:
-    """Seconds to wait after so many failures: `least`, and back-off on top; None if less is `left`."""
+    """Return the seconds to wait: back-off, but not less than `least`; None if less time is `left`."""
     if left <= 0 or least > left:
         return None
     return min(least + backoff(failures, FIRST_PAUSE, LONGEST_PAUSE, draw), left)
 
 
 class Retries:
-    """The tries of one clone, until `budget` seconds after the first failure."""
+    """The retries of one clone, until `budget` seconds after the first failure."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Retries:
         self._until = 0.0
 
     def wait(self, least: float, say: Callable[[str], None]) -> bool:
-        """Wait before the next try, `least` seconds or more; False if the budget does not allow another."""
+        """Wait before the next try, at least `least` seconds; return False if the budget allows no other."""
         now = self._clock()
         if not self._failures:
             self._until = now + self._budget

@@ -1,4 +1,4 @@
-"""Jobs of version 1 of the protocol, which are JSON, and what they are in version 2."""
+"""Jobs of version 1 of the protocol, which are JSON, and their conversion to version 2."""
 
 from pai_job_v1.conversion import converted
 from pai_runtime.plugin import hookimpl

@@ -1,4 +1,4 @@
-"""What a job of version 1 is, and all that is wrong with one, in its own words."""
+"""Recognition and validation of jobs of version 1, with messages in its own terms."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -7,11 +7,11 @@ from pai_job_v1.fields import items
 from pai_runtime.plugin.job_format import Problem, Problems, Severity, Value, check_value, package_schema
 
 _OF_THE_PORTAL = "tmp"
-"""What the portal had on its page when it wrote the job."""
+"""The field with the portal's page state, which it wrote into the job."""
 
 
 def is_version_1(root: Value) -> bool:
-    """Whether a document is meant as a job of version 1, be it right or wrong."""
+    """Return whether a document is meant as a job of version 1, valid or not."""
     others = Problems()
     check_value(root, package_schema("pai_job_v1", "manifest.json")["jobFormat"], others)
     return not others.in_order and "protocolVersion" not in root.data
@@ -45,7 +45,7 @@ def _check_unique(values: Iterable[Value], key: str, what: str, problems: Proble
 
 
 def _check_unknown(values: Iterable[tuple[Value, Any]], problems: Problems) -> None:
-    """Warn of unknown fields: of each that may be a known one, and once of all others."""
+    """Warn of each unknown field that resembles a known one, and once of all others."""
     others = []
     for value, schema in values:
         known = schema["properties"]

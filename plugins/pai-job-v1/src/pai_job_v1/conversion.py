@@ -1,4 +1,4 @@
-"""From a job of version 1 to the same job in version 2: document to document.
+"""Conversion of a job of version 1 to the same job in version 2, document to document.
 
 Every value stands where the one of version 1 is that it was made of, so that what is said of it later points
 there.
@@ -38,14 +38,14 @@ _DEFAULT_FS = re.compile(r"\$(PAI_DEFAULT_FS_URI\b|\{PAI_DEFAULT_FS_URI\})")
 
 @dataclass(frozen=True)
 class Conversion:
-    """A job in version 2, and what was decided, by the paths in it that it is about."""
+    """A job in version 2, with comments on the decisions, by the paths that they are about."""
 
     root: Value
     comments: Mapping[DocumentPath, Sequence[str]]
 
 
 def converted(root: Value, problems: Problems) -> Conversion:
-    """The job in version 2; raises `InvalidInput` for what is wrong in version 1, and reports decisions."""
+    """Return the job in version 2, and report decisions. Raises `InvalidInput` for faults in version 1."""
     if (comment := root.node.source.comment) is not None:
         where = root.node.source.position(comment)
         problems.add(Problem("comments", "its comments are left out", where, severity="note"))
@@ -56,7 +56,7 @@ def converted(root: Value, problems: Problems) -> Conversion:
 
 
 class _Converter:
-    """Makes the document; `given` is what version 1 says of a field, None for nothing."""
+    """A converter of one document; `given` parameters are values of version 1, None if missing."""
 
     def __init__(self, root: Value, problems: Problems) -> None:
         self._root = root
@@ -175,14 +175,14 @@ class _Converter:
         return made
 
     def _ports(self, role: Value) -> dict[str, Value]:
-        """The ports of a role, by the labels that they get."""
+        """Return the ports of a role by their labels in version 2."""
         ports = items(role, "portList")
         labels = [required(port, "label").text for port in ports]
         names = identifiers(labels, str, "port")
         return {names[label]: port for label, port in zip(labels, ports, strict=True)}
 
     def _exports(self) -> list[Node]:
-        """The commands that set the variables of version 1, before the command of each role."""
+        """Return the commands that set the variables of version 1, before the command of each role."""
         made = []
         if data := self._text("dataDir"):
             made.append(self._export(data, "PAI_DATA_DIR", _quoted_folder(data.text)))
@@ -204,7 +204,7 @@ class _Converter:
         return made
 
     def _exported(self, given: Value, name: str) -> Node:
-        """The command that sets a variable of ``jobEnvs``; what is named like a secret becomes one."""
+        """Return the command that sets a variable of ``jobEnvs``, or a secret if it is named like one."""
         if isinstance(given.data, bool) or not given.text or not names_secret(name):
             return self._export(given, name, _quoted(given.text))
         message = "a secret of version 2, as its name says; not shown in plans and logs"
@@ -267,7 +267,7 @@ class _Converter:
         return new_node(kind.node, {"taskRoles": roles})
 
     def _hold(self) -> Node | None:
-        """How long failed tasks are held, if version 1 says that they are."""
+        """Return for how long failed tasks are held; None if version 1 does not ask for it."""
         debug = self._root.get("jobEnvs", "isDebug")
         if debug is None or debug.data is not True:
             return None
@@ -276,7 +276,7 @@ class _Converter:
         return new_node(debug.node, _HELD)
 
     def _code(self) -> Node | None:
-        """The directory with the code, if it is one beside the job file."""
+        """Return the directory of the code; None if it is not one beside the job file."""
         code = self._text("codeDir")
         if code is None:
             return None
@@ -302,7 +302,7 @@ class _Converter:
         return self._without_references(given.node, given, path)
 
     def _without_references(self, node: Node, given: Value, path: DocumentPath) -> Node:
-        """A text as it is, even if it would have references in version 2."""
+        """Return a text with everything escaped that would be a reference in version 2."""
         text, count = _REFERENCE.subn(f"<% $parameters.{_TAG} %>", node.text)
         if not count:
             return node
@@ -312,7 +312,7 @@ class _Converter:
         return node.replaced(text, text)
 
     def _text(self, field: str) -> Value | None:
-        """A field of the job that is a text; the empty one is none."""
+        """Return a field of the job that is a non-empty string; None if it is missing or something else."""
         given = not_null(self._root, field)
         return given if given and given.data else None
 
@@ -332,16 +332,16 @@ class _Converter:
 
 
 def _is_elsewhere(folder: Value) -> bool:
-    """Whether it is a URI, and no directory of this machine."""
+    """Return whether a folder is a URI, or below a variable, and not a directory of this machine."""
     return "://" in folder.text or folder.text.startswith("$")
 
 
 def _quoted(text: str) -> str:
-    """A text as one word of a shell."""
+    """Quote a text as one word of a shell."""
     return "'" + text.replace("'", "'\"'\"'") + "'"
 
 
 def _quoted_folder(text: str) -> str:
-    """The same for a URI, in which version 1 replaces the platform's own variable, and no other one."""
+    """Quote a URI as one word of a shell; the platform's own variable at its start stays a variable."""
     match = _DEFAULT_FS.match(text)
     return f'"$PAI_DEFAULT_FS_URI"{_quoted(text[match.end() :])}' if match else _quoted(text)

@@ -15,7 +15,7 @@ CANNOT_RUN: Final = 2
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
+    """Add the arguments of the command."""
     parser.add_argument("job", type=Path, metavar="JOB", help="a job of version 1 (JSON)")
     parser.add_argument(
         "--out", type=Path, metavar="FILE", help="a new file to write it to, instead of standard output"
@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace, output: Output) -> int:
-    """Exit status 0; 1 if the job is invalid; 2 if it is not of version 1, or cannot be written."""
+    """Return exit status 0; 1 if the job is invalid; 2 if it is not of version 1, or cannot be written."""
     problems = Problems()
     try:
         root = read_document(args.job)

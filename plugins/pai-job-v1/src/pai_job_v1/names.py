@@ -1,4 +1,4 @@
-"""Names that version 2 allows for those of version 1, which may have ``.`` and ``~`` in them."""
+"""Names for version 2 in the place of those of version 1, which may contain ``.`` and ``~``."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -8,14 +8,14 @@ _LONGEST = 240
 
 
 def job_name(name: str) -> str:
-    """The name of the job."""
+    """Return a job's name for version 2."""
     return re.sub("[.~]", "_", name)
 
 
 def identifiers(names: Sequence[str], spelling: Callable[[str], str], usual: str) -> dict[str, str]:
-    """Each name with the one for it: itself if it can be, and no two of the same `spelling`.
+    """Map each name to an identifier: to itself if possible, and no two to the same `spelling`.
 
-    `usual` goes before a name that has no spelling, or begins with a digit.
+    `usual` is the prefix of a name that has no spelling, or begins with a digit.
     """
     found: dict[str, str] = {}
     taken = {""}

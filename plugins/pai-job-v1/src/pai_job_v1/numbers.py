@@ -1,4 +1,4 @@
-"""The numbers of a job of version 1, as OpenPAI's portal reads them: with its defaults, also from strings."""
+"""The numbers of a job of version 1 as OpenPAI's portal reads them: with defaults, and also from strings."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ _WRITTEN = re.compile(r"\s*-?[0-9]{1,15}\s*")
 
 
 def with_numbers(root: Value) -> Value:
-    """The job with these numbers in it."""
+    """Return the job with its numeric fields converted and completed by defaults."""
     roles = _each(root.node.children.get("taskRoles"), _role)
     return Value(_completed(root.node, _JOB, {"taskRoles": roles} if roles else {}))
 
@@ -34,7 +34,7 @@ def _role(role: Node) -> Node:
 
 
 def _each(node: Node | None, completed: Any) -> Node | None:
-    """A list with each mapping in it completed; None if it is no list."""
+    """Return a list with each of its mappings completed; None if it is not a list."""
     if node is None or not isinstance(node.data, list):
         return None
     made = [completed(each) if isinstance(each.data, dict) else each for each in node.children.values()]

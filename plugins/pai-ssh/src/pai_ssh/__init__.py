@@ -1,4 +1,4 @@
-"""The plugin ``com.microsoft.pai.runtimeplugin.ssh``: ssh into tasks and between them."""
+"""The plugin ``com.microsoft.pai.runtimeplugin.ssh``, for ssh into tasks and between them."""
 
 import os
 import sys
@@ -11,12 +11,12 @@ from pai_ssh.request import read_request
 from pai_ssh.scripts import CHECKED, FOLDER, PREPARE, PROBE, SERVE
 
 SECRETS = ("run", "jobSSH", "sshKeys")
-"""What the platform may have to make keys of, or as keys."""
+"""The platform's secrets that are keys, or from which keys are derived."""
 
 
 @hookimpl
 def pai_prerequisite(use: Use, task: Task) -> Contribution:
-    """An sshd beside the command; parameters that make no sense are refused before anything is started."""
+    """Contribute a service with sshd beside the command. Raises `UserError` for invalid parameters."""
     warnings = read_request(use, task).warnings
     service = Service("ssh", SERVE, probe=PROBE, required=use.failure_policy == "fail")
     return Contribution(
@@ -30,7 +30,7 @@ def pai_prerequisite(use: Use, task: Task) -> Contribution:
 
 @hookimpl
 def pai_init(use: Use, task: Task) -> None:
-    """Make the keys, and the files around them."""
+    """Create the keys, and the files around them."""
     from pai_ssh.keys import keys_of_run  # noqa: PLC0415 - cryptography is slow to import
 
     first = _folder(task) / "use"
@@ -55,7 +55,7 @@ def pai_init(use: Use, task: Task) -> None:
 
 @hookimpl
 def pai_task_starts(use: Use, task: Task) -> None:
-    """Wait at the barrier; the services of the use run already."""
+    """Wait at the barrier; the services of the use are running already."""
     request = read_request(use, task)
     if not request.barrier:
         return
@@ -73,7 +73,7 @@ def _folder(task: Task) -> Path:
 
 
 def _hide(private_key: str) -> None:
-    """Have no line of a private key in the logs, should a task print it."""
+    """Mask every line of a private key in the logs, in case the task prints it."""
     lines = [line for line in private_key.splitlines() if "PRIVATE KEY" not in line]
     with Path(os.environ["PAI_MASK"]).open("a") as masks:
         masks.writelines(f"{line}\n" for line in lines)

@@ -1,4 +1,4 @@
-"""The barrier: the tasks of a job wait until every one of them can be reached by ssh.
+"""The barrier, at which the tasks of a job wait until every one of them can be reached by ssh.
 
 1. The first task that waits, the leader, asks every one: it logs in with the job's key, again and again until
    it can.
@@ -28,17 +28,17 @@ from pai_ssh.peers import Peer
 from pai_ssh.scripts import ACCOUNTS, FOLDER
 
 AT_ONCE = 32
-"""How many tasks the leader asks at one time."""
+"""Maximum number of tasks that the leader contacts concurrently."""
 FIRST_PAUSE = 0.2
 LONGEST_PAUSE = 5.0
-"""Seconds between two rounds, at most."""
+"""Maximum seconds between two rounds."""
 LOGIN = 15.0
-"""Seconds after which a login that does not go on is given up, until the next round."""
+"""Timeout in seconds of a login, which is tried again in the next round."""
 LATE = 30.0
-"""Seconds that the others wait longer than the leader does, to hear from it who was missing."""
+"""Seconds that the others wait longer than the leader, to learn from it who was missing."""
 
 VERDICT = "verdict"
-"""The file in which a task is told how it went: the names of the missing, as JSON."""
+"""The file that tells a task the result: the names of missing tasks, as JSON."""
 _TELL = f'cat >"${FOLDER}/{VERDICT}.part" && mv "${FOLDER}/{VERDICT}.part" "${FOLDER}/{VERDICT}"'
 
 Say = Callable[[str], None]
@@ -46,14 +46,14 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Barrier:
-    """All of `peers` have to answer within `seconds`; those of the roles in `waiting` wait for it."""
+    """A barrier: all `peers` have to answer within `seconds`; tasks of the roles in `waiting` wait for it."""
 
     peers: list[Peer]
     waiting: Collection[str]
     seconds: float
 
     def wait(self, own: str, folder: Path, say: Say) -> None:
-        """Wait, in the task called `own`; `folder` has the keys. Raises `UserError` when the time is over."""
+        """Wait in the task `own`; `folder` has the keys. Raises `UserError` at the timeout."""
         # A login that does not succeed yet is no error, and needs no traceback in the log.
         logging.getLogger("paramiko").addHandler(logging.NullHandler())
         leader = next(peer.name for peer in self.peers if peer.role in self.waiting)
@@ -65,7 +65,7 @@ class Barrier:
 
 
 def _lead(barrier: Barrier, folder: Path) -> list[str]:
-    """The names of those who did not answer, after all others that wait have been told."""
+    """Contact all peers, then tell those that wait; return the names of those that did not answer."""
     peers, until = barrier.peers, time.monotonic() + barrier.seconds
     login = _Login(folder)
     rounds = 0
@@ -87,7 +87,7 @@ def _lead(barrier: Barrier, folder: Path) -> list[str]:
 
 
 def _follow(leader: str, folder: Path, seconds: float) -> list[str]:
-    """What the leader tells; itself is missing if it tells nothing."""
+    """Return the missing peers that the leader reports; the leader itself if it reports nothing."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         try:
@@ -101,13 +101,13 @@ def _follow(leader: str, folder: Path, seconds: float) -> list[str]:
 
 @dataclass(frozen=True)
 class _Login:
-    """Logs into tasks as the job does; `clients` are those that let us in, by name."""
+    """Logins into tasks with the job's key; `clients` are the connections by name."""
 
     folder: Path
     clients: dict[str, paramiko.SSHClient] = field(default_factory=dict)
 
     def attempt(self, peer: Peer) -> None:
-        """Try once."""
+        """Try to log in once."""
         client = paramiko.SSHClient()
         kind, encoded = (self.folder / "known_hosts").read_text().removeprefix(HOST).split()
         line = paramiko.hostkeys.HostKeyEntry.from_line(f"[{peer.host}]:{peer.port} {kind} {encoded}")
@@ -133,7 +133,7 @@ class _Login:
 
     @property
     def _user(self) -> str:
-        """The user of the other tasks; where sshd is the bundle's, images need not agree on its name."""
+        """The user of the other tasks; ``root`` with the bundle's sshd, since images may differ in names."""
         return "root" if (self.folder / ACCOUNTS).exists() else pwd.getpwuid(os.geteuid()).pw_name
 
 

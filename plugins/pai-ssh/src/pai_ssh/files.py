@@ -1,4 +1,4 @@
-"""The files that sshd and ssh need, all in one folder of the task's; nothing else is changed anywhere."""
+"""The files for sshd and ssh, all in one folder of the task; nothing else is changed."""
 
 import grp
 import os
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pai_ssh.keys import Keys
 
 HOST = "pai-job"
-"""The one name under which the host key of all tasks is known."""
+"""The host name under which the shared host key of all tasks is known."""
 
 CLIENTS = ("ssh", "scp", "sftp")
 
@@ -26,13 +26,13 @@ SFTP_SERVERS = (
     "/usr/libexec/sftp-server",
     "/usr/lib/sftp-server",
 )
-"""Where the runtime and distributions have it."""
+"""The paths of sftp-server in the runtime and in distributions."""
 
 
 def write_files(
     folder: Path, keys: "Keys", users: Iterable[str], port: int, peers: list[Peer] | None
 ) -> None:
-    """Write all files; `users` are public keys beside the platform's. `peers` None: no way to other tasks."""
+    """Write all files; `users` are further public keys. `peers` None gives no access to other tasks."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.parent.chmod(0o700)
     authorized = [*([keys.job.public] if peers is not None else []), *keys.users, *users]
@@ -59,9 +59,9 @@ def _write(path: Path, text: str, mode: int) -> None:
 
 
 def can_have_terminals() -> bool:
-    """Whether sshd can hand a terminal to its user: not where the group is missing that terminals belong to.
+    """Return whether sshd can give its user a terminal: only if the group ``tty`` is mapped here.
 
-    That is so in the user namespace of an ordinary user's isolated task.
+    It is not in the user namespace of an isolated task of an ordinary user.
     """
     try:
         group = grp.getgrnam("tty").gr_gid
@@ -95,7 +95,7 @@ ForceCommand exec sh {quote(str(folder / "session"))}
 
 
 def _session(folder: Path) -> str:
-    """What every session runs: its own command, with the variables and in the working folder of the task."""
+    """Return the script of every session: its command, with the task's variables and working directory."""
     accounts = use_accounts(quote(str(folder)))
     servers = " ".join(SFTP_SERVERS)
     return f"""\
@@ -143,10 +143,10 @@ Host {" ".join(f"{role}-{peer.index}" for role in spellings(peer.role))}
 
 
 def _client(folder: Path, program: str, peers: list[Peer]) -> str:
-    """A program that knows the tasks of the job, and for all other hosts is the image's own, if there is one.
+    """Return a client script that knows the job's tasks, and runs the image's client for other hosts.
 
-    A configuration with both in it would have to include the machine's, and ssh refuses to if it does not
-    trust the owner, as in a user namespace, where that is nobody.
+    One configuration for both would have to include the machine's, which ssh refuses if it does not trust the
+    owner, as in a user namespace, where that is nobody.
     """
     roles = dict.fromkeys(name for peer in peers for name in spellings(peer.role))
     tasks = " | ".join(f"{role}-[0-9]*" for role in roles) or "-"
@@ -184,5 +184,5 @@ exit 127
 
 
 def _expanded(folder: Path) -> str:
-    """A path where sshd and ssh would put something in the place of a percent sign."""
+    """Return a path with percent signs doubled, for sshd's and ssh's expansion."""
     return str(folder).replace("%", "%%")

@@ -1,4 +1,4 @@
-"""The keys of a run: the same ones in all of its tasks, and nowhere else."""
+"""The keys of a run, which all of its tasks share and nobody else has."""
 
 import hmac
 import json
@@ -13,7 +13,7 @@ from pai_runtime.plugin import UserError
 
 @dataclass(frozen=True)
 class KeyPair:
-    """A private and a public key, in the formats of OpenSSH's files."""
+    """A private and a public key in OpenSSH's file formats."""
 
     private: str = field(repr=False)
     public: str
@@ -21,7 +21,7 @@ class KeyPair:
 
 @dataclass(frozen=True)
 class Keys:
-    """`host` is how every task shows that it is of this job, `job` how it comes into the others."""
+    """The keys of a run: `host` identifies its tasks, `job` logs in to others, `users` are public keys."""
 
     host: KeyPair
     job: KeyPair
@@ -29,11 +29,10 @@ class Keys:
 
 
 def keys_of_run(secrets: Mapping[str, str]) -> Keys:
-    """All keys from the platform's secrets; raises `UserError`.
+    """Return all keys, derived from the platform's secrets. Raises `UserError` if there are none.
 
-    ``jobSSH`` is a key pair, ``sshKeys`` the user's public keys, both as a cluster's users have them there.
-
-    Keys are made of the secret that the tasks share, so that nobody has to hand them from one to the other.
+    ``jobSSH`` is a key pair, ``sshKeys`` the user's public keys, both in the form of the cluster's user
+    profiles. Keys are derived from the secret that the tasks share, so that nobody has to distribute them.
     """
     given = json.loads(secrets["jobSSH"]) if "jobSSH" in secrets else None
     users = tuple(each["value"] for each in json.loads(secrets.get("sshKeys", "[]")))

@@ -1,4 +1,4 @@
-"""Where the tasks of a job are."""
+"""The addresses of the tasks of a job."""
 
 import json
 from collections.abc import Mapping
@@ -19,17 +19,17 @@ class Peer:
 
     @property
     def name(self) -> str:
-        """What other tasks call it."""
+        """The host name of the task for other tasks, such as ``worker-0``."""
         return f"{self.role}-{self.index}"
 
 
 def spellings(role: str) -> list[str]:
-    """The role as the job spells it and, where it differs, as FrameworkController does."""
+    """Return the role as in the job and, where it differs, FrameworkController's form of it."""
     return list(dict.fromkeys([role, framework_name(role)]))
 
 
 def find_peers(task: Task, environment: Mapping[str, str]) -> list[Peer]:
-    """All tasks of the job, in order, as far as the platform knows where they are; this one too."""
+    """Return all tasks of the job, this one included, whose address the platform has told, in order."""
     told = dict(environment)
     if "PAI_TASKS_FILE" in told:  # a large job, whose variables have no room in an environment
         told |= json.loads(Path(told["PAI_TASKS_FILE"]).read_bytes())

@@ -1,4 +1,4 @@
-"""What a use asks for, checked as far as the parameters' schema cannot."""
+"""The parameters of a use, checked beyond their schema."""
 
 import base64
 import binascii
@@ -18,19 +18,19 @@ NUMBERS_IN_A_KEY = {
     "sk-ssh-ed25519@openssh.com": 2,
     "sk-ecdsa-sha2-nistp256@openssh.com": 3,
 }
-"""How many fields follow the name of its type in a public key."""
+"""The number of fields that follow the type in a public key, by type."""
 
 MINUTES = 30.0
-"""How long the barrier waits if nobody says so."""
+"""The default timeout of the barrier in minutes."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What one use wants of ssh in a task.
+    """The request of one use for ssh in a task.
 
-    `job` says whether the tasks reach each other, `keys` whose users come in. `barrier` names the roles that
-    this task waits for, for `seconds` at most, and `waiting` those among them whose tasks wait as it does;
-    both are empty in a task that waits for nobody. `warnings` say what was asked for and is not given.
+    `job` says whether the tasks reach each other; `keys` are the users' that may log in. `barrier` names the
+    roles that this task waits for, for at most `seconds`, and `waiting` those of them whose tasks wait too;
+    both are empty in a task that does not wait. `warnings` say what was asked for and is not given.
     """
 
     job: bool
@@ -42,7 +42,10 @@ class Request:
 
 
 def read_request(use: Use, task: Task) -> Request:
-    """What parameters that fit the manifest's schema ask for; raises `UserError`."""
+    """Return the request in parameters that match the manifest's schema.
+
+    Raises `UserError` if they are invalid.
+    """
     parameters = use.parameters
     asked, barrier = _is_true(parameters, "jobssh"), _is_true(parameters, "sshbarrier")
     named = parameters.get("taskroles", task.instances)
@@ -70,7 +73,10 @@ def read_request(use: Use, task: Task) -> Request:
 
 
 def public_keys(text: str, where: str) -> Iterator[str]:
-    """The public keys in a text, one a line; raises `UserError`, without the text, which may be a secret."""
+    """Yield the public keys in a text, one per line.
+
+    Raises `UserError`, without the text, which may be a secret.
+    """
     for number, line in enumerate(text.splitlines(), 1):
         match line.split():
             case []:
@@ -83,7 +89,7 @@ def public_keys(text: str, where: str) -> Iterator[str]:
 
 
 def _keys(parameters: Mapping[str, Any]) -> Iterator[str]:
-    """The keys of users, as far as they are known: while the plan is made, those in secrets are not."""
+    """Yield the users' keys that are known; while the plan is made, those in secrets are not."""
     user = parameters.get("userssh") or {}
     texts = {f"publicKeys[{number}]": text for number, text in enumerate(parameters.get("publicKeys") or ())}
     if user.get("type") != "none":
@@ -98,7 +104,7 @@ def _is_true(parameters: Mapping[str, Any], name: str) -> bool:
 
 
 def _kind_within(encoded: str) -> str | None:
-    """The type that a key says itself that it has; None if it is not a whole key."""
+    """Return the type that an encoded key contains; None if the key is incomplete."""
     try:
         blob = base64.b64decode(encoded, validate=True)
     except binascii.Error:

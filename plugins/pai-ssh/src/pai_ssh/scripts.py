@@ -1,4 +1,4 @@
-"""The shell scripts of the task, which any image with a shell can run."""
+"""The task's shell scripts, which run in any image with a shell."""
 
 from pathlib import Path
 from shlex import quote
@@ -6,20 +6,20 @@ from shlex import quote
 from pai_runtime.plugin import BUNDLE, port_is_taken
 
 FOLDER = "PAI_SSH_DIR"
-"""The environment variable with the folder of the files."""
+"""The name of the environment variable with the folder of the files."""
 
 CHECKED = "checked"
-"""A file there which says that sshd can be started."""
+"""The file in the folder which says that sshd can be started."""
 
 ACCOUNTS = "passwd"
-"""A file there with the users that the bundle's programs know, in the place of those in ``/etc/passwd``."""
+"""The file in the folder with the bundle's users, in the place of ``/etc/passwd``."""
 
 BUNDLED = f"{BUNDLE}/ssh/bin"
-"""Where the runtime's own OpenSSH is, in a pod. It comes first: it is known to fit, as an image's may not."""
+"""The path of the runtime's own OpenSSH in a pod; it takes precedence, since it is known to fit."""
 
 
 def use_accounts(folder: str) -> str:
-    """The assignments by which the bundle's programs find `ACCOUNTS` in a folder, a word of a shell."""
+    """Return the variable assignments by which bundled programs find `ACCOUNTS` in a folder (shell word)."""
     return f"NSS_WRAPPER_PASSWD={folder}/{ACCOUNTS} NSS_WRAPPER_GROUP={folder}/group"
 
 

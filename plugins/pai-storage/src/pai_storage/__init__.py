@@ -1,1 +1,1 @@
-"""Plugins for storage: each of them adds mounts to a plan, and a check before the task."""
+"""Plugins for storage, which add mounts to a plan, and a check before the task."""

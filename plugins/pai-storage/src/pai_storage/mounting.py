@@ -1,4 +1,4 @@
-"""What all storage plugins contribute: mounts, and for each a script that checks it before the task."""
+"""The shared part of all storage plugins: mounts, and for each a script that checks it before the task."""
 
 import shlex
 from collections.abc import Mapping
@@ -19,11 +19,14 @@ from pai_runtime.plugin import (
 )
 
 SECONDS = 30
-"""How long a storage may take to answer."""
+"""Timeout in seconds for a storage to answer."""
 
 
 def public_parameters(use: Use) -> Mapping[str, Any]:
-    """The parameters of a use; raises `UserError` for a secret in them, because mounts are in the plan."""
+    """Return the parameters of a use.
+
+    Raises `UserError` for a secret in them, since mounts are in the plan.
+    """
     for name, value in use.parameters.items():
         if has_secret(value):
             raise UserError(f"{name} contains a secret, but what is mounted, and where, is in the plan")
@@ -33,18 +36,21 @@ def public_parameters(use: Use) -> Mapping[str, Any]:
 def named_storage(
     task: Task, name: str, path: str | None = None, *, share: bool = True, read_only: bool = False
 ) -> Mount:
-    """A storage of the cluster, by default at ``/mnt/<name>``; of one that is not shared, the user's."""
+    """Return the mount of a cluster's storage at `path`, by default ``/mnt/<name>``.
+
+    Without `share`, only the user's own directory in it is mounted.
+    """
     sub_path = "" if share else _filled("%USER", task)
     return Mount(_path(path or f"/mnt/{name}", task), name, sub_path=sub_path, read_only=read_only)
 
 
 def nfs_export(task: Task, server: str, export: str, path: str, *, read_only: bool) -> Mount:
-    """An export of an NFS server."""
+    """Return the mount of an export of an NFS server."""
     return Mount(_path(path, task), f"{server}:{_filled(export, task)}", "nfs", read_only=read_only)
 
 
 def contribution(*mounts: Mount, options: str = "") -> Contribution:
-    """The mounts, and their checks. `options` are for one that the task's container makes itself."""
+    """Return a contribution of mounts and their checks; `options` are for those that the task mounts."""
     steps = [ShellStep("taskStarts", _check(each, options)) for each in mounts]
     return Contribution(mounts=mounts, steps=steps)
 

@@ -1,4 +1,4 @@
-"""The plugin ``com.microsoft.pai.runtimeplugin.storage``: a storage of the cluster, or an NFS export.
+"""The plugin ``com.microsoft.pai.runtimeplugin.storage``, for a storage of the cluster or an NFS export.
 
 Nobody asks the NFS server for the export before it is mounted: whoever mounts it hears from the server
 itself whether it has it, and the check passes on what ``mount`` says.
@@ -11,7 +11,7 @@ from pai_storage.mounting import contribution, nfs_export, public_parameters
 
 @hookimpl
 def pai_prerequisite(use: Use, task: Task) -> Contribution:
-    """One mount."""
+    """Contribute the mount of an NFS export, or of a storage of the cluster if no server is given."""
     given = public_parameters(use)
     if "server" not in given:
         return pvc_storage.pai_prerequisite(use, task)

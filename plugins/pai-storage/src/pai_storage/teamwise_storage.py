@@ -1,4 +1,4 @@
-"""The plugin ``com.microsoft.pai.runtimeplugin.teamwise_storage``: the older way to ask for storages."""
+"""The plugin ``com.microsoft.pai.runtimeplugin.teamwise_storage``, the older way to request storages."""
 
 from pai_runtime.plugin import Contribution, Task, Use, hookimpl
 from pai_storage.mounting import contribution, named_storage, public_parameters
@@ -10,7 +10,7 @@ _NO_EFFECT = (
 
 @hookimpl
 def pai_prerequisite(use: Use, task: Task) -> Contribution:
-    """Each storage that it names, at its usual place."""
+    """Contribute the mounts of all named storages at their default paths."""
     names = public_parameters(use).get("storageConfigNames")
     if not names:
         return Contribution(warnings=[_NO_EFFECT])

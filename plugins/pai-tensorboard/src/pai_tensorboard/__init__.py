@@ -1,4 +1,4 @@
-"""The plugin ``com.microsoft.pai.runtimeplugin.tensorboard``: TensorBoard beside a task."""
+"""The plugin ``com.microsoft.pai.runtimeplugin.tensorboard``, which runs TensorBoard beside a task."""
 
 import re
 import shlex
@@ -8,14 +8,14 @@ from pai_runtime.plugin import Contribution, Service, ShellStep, Task, Use, User
 from pai_tensorboard import scripts
 
 READY_WITHIN = 600.0
-"""Seconds: with TensorFlow beside it, from a slow file system, TensorBoard takes minutes to start."""
+"""Timeout in seconds for its start, which takes minutes with TensorFlow on a slow file system."""
 
 _VARIABLE = re.compile(r"(\$[A-Za-z_]\w*|\$\{[A-Za-z_]\w*\})", re.ASCII)
 
 
 @hookimpl
 def pai_prerequisite(use: Use, task: Task) -> Contribution | None:
-    """A service of the first task of the first role that the use is for; nothing for all others.
+    """Contribute a service to the first task of the first role of the use; nothing to others.
 
     Nothing that happens in the task is allowed to fail it, whatever the failure policy.
     """
@@ -53,7 +53,7 @@ def _port(given: float | str | None, ports: Mapping[str, tuple[int, ...]]) -> in
 
 
 def _shell_word(path: str) -> str:
-    """A path, in which variables mean their values and nothing else means anything to a shell."""
+    """Return a path as a shell word in which variables are expanded and nothing else is special."""
     if has_secret(path):
         raise UserError("logdir contains a secret, which TensorBoard would show")
     parts = _VARIABLE.split(path)

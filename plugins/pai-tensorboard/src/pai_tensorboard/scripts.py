@@ -1,4 +1,4 @@
-"""The shell scripts, for any image."""
+"""The plugin's shell scripts, for any image."""
 
 import shlex
 from collections.abc import Mapping
@@ -14,14 +14,14 @@ _MISSING = (
 
 
 def make_folder(path: str) -> str:
-    """Make a folder for event files. `path` is a word of a shell, quoted as it has to be."""
+    """Return a script that creates a folder for event files; `path` is a quoted word of a shell."""
     return f"mkdir -p -- {path} || echo TensorBoard cannot show {path} >&2\n"
 
 
 def make_linked_folders(paths: Mapping[str, str], links: str) -> str:
-    """Make folders for event files, and links to them by name in the folder `links`.
+    """Return a script that creates folders for event files, and links to them by name in the folder `links`.
 
-    That is how one TensorBoard shows several folders under names, in every version of it.
+    Thus one TensorBoard shows several folders under names, in every version of it.
     """
     lines = [f"cd {shlex.quote(links)} || exit"]
     for name, path in paths.items():
@@ -33,10 +33,10 @@ def make_linked_folders(paths: Mapping[str, str], links: str) -> str:
 
 
 def serve(logdir: str, port: int, folder: str) -> str:
-    """Be TensorBoard, for `logdir` (a word of a shell): the task's own, else the runtime's.
+    """Return a script that runs TensorBoard for `logdir` (a shell word): the task's, else the runtime's.
 
-    `folder` is for its own files, which it would share with all users of the machine in ``/tmp``; in it is a
-    mark from when it is starting. On one machine, only that machine can reach it.
+    `folder` is for its own files, which it would otherwise share with all users of the machine in ``/tmp``; a
+    mark in it says that it is starting. In a local run, only this machine can reach it.
     """
     mark = _mark(folder)
     return f"""\
@@ -66,7 +66,7 @@ exec "$@" --logdir={logdir} --port={port} --host="$host"
 
 
 def probe(port: int, folder: str) -> str:
-    """Whether it answers: somebody does, and nobody did before it was started."""
+    """Return a script that succeeds once TensorBoard listens, and nothing else did before it was started."""
     return f"[ -e {_mark(folder)} ] && {port_is_taken(port)}"
 
 

@@ -1,1 +1,1 @@
-"""The engine of this machine: tasks are its processes."""
+"""The engine of this machine, whose tasks are processes."""

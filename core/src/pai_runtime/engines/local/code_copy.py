@@ -1,4 +1,4 @@
-"""The copy of a job's code that a run has: what is edited later changes no task, and no other attempt."""
+"""The copy of a job's code in a run, so that later edits change no task and no further attempt."""
 
 import errno
 import os
@@ -8,16 +8,16 @@ from pai_runtime.engines.code import Code, CodeEntry
 from pai_runtime.task.folder import Folder
 
 COPY = ".code"
-"""Its folder in that of the run; no role has such a name."""
+"""The name of the copy in the folder of the run; no role has such a name."""
 
 _UNSUPPORTED = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
 def copy_code(code: Code, to: Folder) -> None:
-    """Copy it into an empty folder, without copying blocks where the file system can share them.
+    """Copy the code into an empty folder, sharing blocks where the file system can.
 
-    The folder gets the mode that the code's has. Links are copied as they are, what is neither file nor
-    folder is left out. Everything belongs to us, who may change and remove it. Raises OSError.
+    The folder gets the mode of the code's folder. Links are copied as they are; what is neither file nor
+    folder is left out. The copy is owned and writable by the current user. Raises OSError.
     """
     os.chmod(".", _mode(code.folder.stat()), dir_fd=to.fd)
     for entry in code.entries(_fail):

@@ -1,4 +1,4 @@
-"""The local engine: every task of a job as processes on this machine."""
+"""The local engine, which runs every task of a job as processes on this machine."""
 
 import contextlib
 import math
@@ -37,7 +37,7 @@ from pai_runtime.task.plan import Plan
 
 
 def _not_given_here(job: Job) -> list[str]:
-    """What the job asks for and this machine does not give its tasks; to be said, not to stop the run."""
+    """Return notes about what the job asks for and this machine does not provide; they stop no run."""
     names = ", ".join(job.docker_images())
     gpus = max(role.gpu for role in job.roles.values())
     missing = [
@@ -53,11 +53,11 @@ def _not_given_here(job: Job) -> list[str]:
 
 
 class LocalRun:
-    """One run of a job. Tasks run at once; the first decision of the completion policies ends the others.
+    """One run of a job: its tasks run concurrently; the first decision about the job ends the others.
 
-    A task that fails is tried again ``taskRetryCount`` times if the job's tasks need not live together, and
-    a job that fails ``jobRetryCount`` times, from its beginning. The first signal to stop ends the job in
-    good order, the second at once.
+    A task that fails is retried ``taskRetryCount`` times if the job's tasks need not start together, and a
+    job that fails ``jobRetryCount`` times, from its start. The first stop signal ends the job gracefully, the
+    second one at once.
     """
 
     def __init__(self, job: Job, wanted: RunRequest) -> None:
@@ -80,7 +80,7 @@ class LocalRun:
         self._ended_at: float | None = None
 
     def place(self) -> Placement:
-        """A placement with ports that are free now; raises `CannotRun`."""
+        """Return a placement with ports that are free now. Raises `CannotRun`."""
         named = named_ports(self._job)
         if taken := taken_ports(named):
             ports = listed([f"{port} ({named[port]})" for port in taken])
@@ -94,13 +94,13 @@ class LocalRun:
         return replace(places, storages=frozenset(self._wanted.storages))
 
     def check(self, plans: Mapping[TaskName, Plan]) -> None:
-        """Check what the tasks need of this machine; raises `CannotRun`."""
+        """Check that this machine provides what the tasks need. Raises `CannotRun`."""
         with self._folder:  # nothing more is to come
             Preparation(self._job, self._folder, self._wanted).check(plans)
         self._note_what_is_missing()
 
     def prepare(self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str]) -> None:
-        """Make all that the tasks need, or nothing; raises `CannotRun`."""
+        """Create all that the tasks need, or nothing. Raises `CannotRun`."""
         try:
             self._prepare(plans, secrets)
         except BaseException:
@@ -141,7 +141,7 @@ class LocalRun:
             raise CannotRun(f"cannot copy the code: {error.filename}: {error.strerror}") from None
 
     def _write_run(self, plan: Plan) -> None:
-        """Before all else of it what others know a run by, even if it is killed before its tasks are made."""
+        """Write first what identifies the run, in case it is killed before its tasks are created."""
         try:
             self._record.write(self._as_run())
             self._folder.write(SHARED, shared_text(plan), sync=False)
@@ -152,7 +152,7 @@ class LocalRun:
             raise CannotRun(message) from None
 
     def run(self) -> tuple[Run, int]:
-        """Run all tasks to their end; the run as it was then, and the exit status of the job."""
+        """Run all tasks to their end; return the final state of the run and the exit status of the job."""
         adopt_orphans()  # of a supervisor that is killed
         keep_to_ourselves()
         with contextlib.closing(WakePipe()) as wake:
@@ -178,7 +178,7 @@ class LocalRun:
         return run, self._decision.code if self._decision else killed_by(self._cancelled_by or 0)
 
     def _turn(self, wake: WakePipe, seconds: float) -> None:
-        """Wait for tasks to end, for so many seconds at most; see what that decides, and show it."""
+        """Wait for tasks to end, for at most `seconds`; handle what that decides, and show it."""
         for task, status in self._supervisors.wait(wake, seconds):
             self._has_ended(task, status)
         self._record.show(self._as_run())
@@ -218,14 +218,14 @@ class LocalRun:
         self._stop_all()
 
     def _blame(self) -> None:
-        """Of the tasks that have failed, name the one that was first, with its code."""
+        """Set the failed task of the decision to the one that failed first, with its exit code."""
         if self._decision and self._decision.failed_task:
             records = {name: task.record() for name, task in self._tasks.items() if task.code}
             first = first_failure(records, self._decision.failed_task)
             self._decision = Decision(self._tasks[first].code or self._decision.code, first)
 
     def _is_retried(self) -> bool:
-        """Whether the whole job, which has failed, is made ready for another attempt."""
+        """Prepare another attempt of a failed job if it is to be retried; return whether it is."""
         decided = self._decision
         if decided is None or decided.failed_task is None or self._cancelled_by is not None:
             return False
@@ -252,7 +252,7 @@ class LocalRun:
             task.stop(at_once=at_once)
 
     def _as_run(self) -> Run:
-        """The current state of the run."""
+        """Return the current state of the run."""
         failed = self._decision.failed_task if self._decision and self._ended_at else None
         return Run(
             job=self._job.name,

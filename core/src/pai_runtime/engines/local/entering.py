@@ -1,4 +1,4 @@
-"""A program in a task of this machine, on the terminal or the pipes of whoever runs it."""
+"""Programs that people run in a task of this machine, on their own terminal or pipes."""
 
 import contextlib
 import json
@@ -26,13 +26,13 @@ _FORWARDED = (signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 _PASSED_ON = (*STOP_SIGNALS, *_FORWARDED)
 _PIECE = 65536
 _MOST_KEYS = 4096
-"""Bytes of input that wait for the program to take them."""
+"""Maximum bytes of input that wait for the program to read them."""
 _LAST_OUTPUT = 2000
-"""Milliseconds without output after which the terminal of an ended program is given up."""
+"""Milliseconds without output after which the terminal of an ended program is closed."""
 
 
 def enter(task: Folder, argv: Sequence[str]) -> int:
-    """Run a program in a task, or a shell, with our standard streams; its exit status.
+    """Run a program or, without one, a shell in a task with our standard streams; return its exit status.
 
     If they are a terminal it gets one of its own, which ours shows; if only one of them is, a pipe in its
     place. Signals that we get are passed on. Raises `CannotEnter`.
@@ -121,7 +121,10 @@ def _answer(connection: socket.socket) -> bytes:
 
 
 def _status(answer: bytes) -> int:
-    """The exit status that is answered, by whom a task may have put in its supervisor's place."""
+    """Return the exit status in an answer, which the task may have forged.
+
+    Raises `CannotEnter` if it is invalid.
+    """
     if not answer:
         return killed_by(signal.SIGKILL)  # with all that is left of a task when it ends
     try:
@@ -146,14 +149,14 @@ def _forward_signals(connection: socket.socket) -> None:
 
 
 class _HangUp(BaseException):
-    """We have got a signal to end."""
+    """The exception by which a stop signal ends the session."""
 
     def __init__(self, number: int) -> None:
         self.number = number
 
 
 def _with_terminal(connection: socket.socket, argv: Sequence[str]) -> bytes:
-    """The same with a terminal of the program's own; what is answered in the end."""
+    """Run a program with a terminal of its own; return the final answer."""
     ours, its = os.openpty()
 
     def resize(_number: int, _frame: FrameType | None) -> None:
@@ -183,7 +186,7 @@ def _with_terminal(connection: socket.socket, argv: Sequence[str]) -> bytes:
 
 
 class _Proxy:
-    """Passes on keys to a program's terminal, and what it writes to ours, until it has ended."""
+    """A proxy that copies keys to a program's terminal, and its output to ours, until it has ended."""
 
     def __init__(self, connection: socket.socket, terminal: int) -> None:
         self._connection = connection
@@ -197,7 +200,7 @@ class _Proxy:
         os.set_blocking(terminal, False)
 
     def run(self) -> bytes:
-        """What is answered in the end."""
+        """Copy until the program has ended, and return the final answer."""
         while self._answer is None or self._is_open:
             ready = self._poll.poll(None if self._answer is None else _LAST_OUTPUT)
             if not ready:

@@ -1,4 +1,4 @@
-"""The variables that local tasks inherit from the environment of the user.
+"""The variables that local tasks inherit from the user's environment.
 
 What programs need, and what is asked for. All else stays outside: people have keys and tokens there.
 """
@@ -31,18 +31,18 @@ PASSED = (
     "SSL_CERT_DIR",
     "SSL_CERT_FILE",
 )
-"""With all ``LC_*``, and the proxies that need no password."""
+"""Variables that are always passed on, like all ``LC_*`` and proxies without a password."""
 
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
 
 def is_name(text: str) -> bool:
-    """Whether a variable may be asked for by this."""
+    """Return whether a text is the name of a variable."""
     return re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", text) is not None
 
 
 def local_environment(asked: Iterable[str]) -> dict[str, str]:
-    """The variables of this process that its tasks have too."""
+    """Return the variables of this process that its tasks inherit, including those `asked` for."""
     names = {*PASSED, *asked}
     return {name: value for name, value in os.environ.items() if name in names or _is_harmless(name, value)}
 
@@ -52,10 +52,10 @@ def _is_harmless(name: str, value: str) -> bool:
 
 
 def not_set(asked: Iterable[str]) -> list[str]:
-    """Those that are asked for and unset here."""
+    """Return the variables that are asked for and unset here."""
     return [name for name in dict.fromkeys(asked) if name not in os.environ]
 
 
 def secrets_among(asked: Iterable[str]) -> dict[str, str]:
-    """The values to hide, by the names of what was asked for."""
+    """Return the values that have to be masked among the variables asked for, by name."""
     return {name: os.environ[name] for name in asked if names_secret(name) and name in os.environ}

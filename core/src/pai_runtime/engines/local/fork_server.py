@@ -1,4 +1,4 @@
-"""The process that every supervisor of a run is forked from.
+"""The fork server: the process from which every supervisor of a run is forked.
 
 It is started by a `Launcher`, has loaded what a supervisor needs, and has one thread, no secret, and no open
 file but its connection. Whatever it forks has all of that for itself: nothing of a task ever comes back.
@@ -34,13 +34,13 @@ from pai_runtime.task.own_process import keep_to_ourselves
 
 _STANDARD = (0, 1, 2)
 _REQUEST = 64
-"""Bytes of a request; what it is about is in the files that come with it."""
+"""Maximum bytes of a request; its content is in the files that come with it."""
 _FILES = 3
 _FAILED = 1
 
 
 def main() -> int:
-    """Serve until the engine closes the connection; the arguments are descriptors: it, and of the engine."""
+    """Serve until the engine closes the connection; the arguments are descriptors of it and the engine."""
     connection, *engine = map(int, sys.argv[1:])
     end_with_parent()
     keep_to_ourselves()
@@ -75,7 +75,7 @@ def _serve(connection: socket.socket, engine: list[int], namespaces: int, fds: l
 
 
 def _become(connection: socket.socket, engine: list[int], *fds: int) -> NoReturn:
-    """Whatever goes wrong, this process never goes on as the fork server."""
+    """Turn a forked child into a supervisor; never return into the code of the fork server."""
     code = _FAILED
     try:
         with contextlib.suppress(PermissionError):  # it leads one already
@@ -93,7 +93,7 @@ def _become(connection: socket.socket, engine: list[int], *fds: int) -> NoReturn
 
 
 def _is_told(connection: socket.socket) -> bool:
-    """Tell the engine of this process: as it does so itself, none runs unknown, whoever is killed now."""
+    """Register this process with the engine; doing so itself leaves no moment in which it runs unknown."""
     with connection:
         try:
             connection.send(b"{}")
@@ -137,7 +137,7 @@ def _supervise(request: int, folder: int, secrets: int) -> int:
 
 
 def _close_all_but(*fds: int) -> None:
-    """What our caller has left open is not the tasks'."""
+    """Close all descriptors but these: what our caller has left open is not for the tasks."""
     for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - fewer objects in each supervisor
         if int(name) not in fds:
             with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""Isolation: a writable layer of a task's own over this machine's files, so a local run changes nothing else.
+"""Isolation: a writable layer per task over this machine's files, so that a local run changes nothing else.
 
 A process in namespaces of its own (for an ordinary user a user namespace too, with the same user) gets a
 new root:
@@ -47,7 +47,7 @@ from pai_runtime.task.layout import ATTEMPTS, FILES, LOGS, PRIVATE, RUNTIME, WOR
 from pai_runtime.task.paths import VOLUME
 
 PLATFORM = Path(VOLUME)
-"""Where a task finds its own folder, whatever that is called outside."""
+"""The path at which a task finds its own folder, whatever its path is outside."""
 _MACHINE = ("proc", "sys", "dev")
 _OWN = (WORK, LOGS, PRIVATE, RUNTIME)
 
@@ -59,9 +59,9 @@ _MOST_PRIVATE = "64m"
 
 @dataclass(frozen=True)
 class Bind:
-    """A real directory or file of this machine, and its path in a task.
+    """A bind mount: a directory or file of this machine, and its path in a task.
 
-    `below` is a folder in `source`, which others may write: no link is followed on the way to it.
+    `below` is a folder in `source`, which others may write to: no link is followed on the way to it.
     """
 
     source: str
@@ -72,11 +72,11 @@ class Bind:
 
 @dataclass(frozen=True)
 class Isolated:
-    """What a task is isolated by: its kinds of namespaces, where what it writes is kept, and its storage.
+    """The isolation of a task: its namespaces, where its writes are kept, and its storages.
 
-    `run` and `layers` are the folders of the run, and of what the kernel needs for this task; `code` is the
-    folder, if any, over which its working directory is a layer; `user` is the user and the group, which can
-    only be told outside of the namespaces.
+    `run` and `layers` are the folders of the run, and of the kernel's files for this task; `code` is the
+    folder, if any, over which its working directory is a layer; `user` is the user and the group, which are
+    known only outside of the namespaces.
     """
 
     namespaces: int
@@ -88,13 +88,13 @@ class Isolated:
 
 
 def make_folders(task: Folder) -> None:
-    """Make what `Isolation` shows of a task's folder."""
+    """Create the parts of a task's folder that `Isolation` shows."""
     for name in (WORK, LOGS, *(f"{FILES}/{own}" for own in _OWN)):
         task.make(name)
 
 
 def clean_up(run: Folder, task: str, layers: str) -> None:
-    """Remove what only the kernel needed, and the directories to which the task has written nothing.
+    """Remove the kernel's files, and the directories to which the task has written nothing.
 
     `task` and `layers` are the names of their folders in that of the run.
     """
@@ -111,7 +111,7 @@ def clean_up(run: Folder, task: str, layers: str) -> None:
 
 
 def _take_out(files: Folder, own: Folder) -> None:
-    """Move what the task wrote to where it would be without isolation, unless that exists."""
+    """Move what the task wrote to its folder to where it would be without isolation, unless that exists."""
     for name in files.names():
         with contextlib.suppress(OSError):
             if name in _OWN:
@@ -121,7 +121,7 @@ def _take_out(files: Folder, own: Folder) -> None:
 
 
 def _take_in(run: Folder, layers: str, written: Folder) -> None:
-    """The layers that had to be elsewhere belong to what was written; the kernel's placeholders do not."""
+    """Move layers kept elsewhere to the task's written files, and remove the kernel's placeholders."""
     placeholders, uppers = [], []
     with contextlib.suppress(OSError, ValueError):
         placeholders, uppers = json.loads(run.read(f"{layers}/{_MADE}", _MOST_MADE))
@@ -162,7 +162,7 @@ class Isolation:
         self.read_only: list[str] = []
 
     def enter(self) -> None:
-        """Make the root and go into it, in new namespaces; raises OSError with the path in question."""
+        """Build the root and enter it, in new namespaces. Raises OSError with the path in question."""
         if self._in_user_namespace:
             keep_user(*self._user)
         for folder in (self._root, self._layers):
@@ -194,7 +194,7 @@ class Isolation:
         (self._layers / _MADE).write_text(json.dumps([self._placeholders, self._uppers]))
 
     def _layer_over_all(self) -> bool:
-        """Mount one overlay over all directories; whether the kernel allows it (for root only)."""
+        """Mount one overlay over all directories; return whether the kernel allows it (for root only)."""
         if self._in_user_namespace:
             return False
         try:
@@ -210,7 +210,7 @@ class Isolation:
         return True
 
     def _each_below(self, folder: Path) -> None:
-        """Make a folder anew, entry by entry."""
+        """Rebuild a folder entry by entry."""
         for entry in os.scandir(folder):
             if folder == Path("/") and entry.name in _MACHINE:
                 continue
@@ -233,7 +233,7 @@ class Isolation:
             self._bind(Bind(str(path), str(path), read_only=True))
 
     def _layer(self, path: Path, *, on_another: bool = False) -> None:
-        """Mount an overlay over a folder, and what is mounted below it on top."""
+        """Mount an overlay over a folder, and layers of what is mounted below it on top."""
         below = self._outermost_below(path)
         try:
             self._overlay(path, on_another=on_another)
@@ -253,7 +253,7 @@ class Isolation:
         self._layers_on_top(below)
 
     def _layers_on_top(self, mount_points: list[Path]) -> None:
-        """Layers of what is mounted inside of a folder that has one."""
+        """Mount layers of what is mounted inside a folder that has a layer."""
         for mounted in mount_points:
             if not os.access(mounted, os.F_OK):
                 continue  # nor can the task get there
@@ -274,7 +274,7 @@ class Isolation:
         self._mount_layer(path, upper, work, str(self._inside(path)))
 
     def _new_workdir(self) -> Path:
-        """A new folder, in which the kernel works on a layer."""
+        """Create an empty work directory for an overlay."""
         self._overlays += 1
         work = self._layers / str(self._overlays)
         work.mkdir()
@@ -310,7 +310,7 @@ class Isolation:
             mount("tmpfs", str(shared), "tmpfs", 0, "mode=1777")
 
     def _own_folder(self) -> None:
-        """Hide the directory of the run behind one that contains only the task's own."""
+        """Hide the folder of the run, except for the task's own part of it."""
         inside = self._task_inside
         self._memory(self._run_inside, "mode=755,size=1m")
         self._bind(Bind(str(self._task / FILES), str(inside)))
@@ -351,7 +351,7 @@ class Isolation:
                 make_read_only(mount_point.descriptor)
 
     def _bind_file(self, source: str, target: Path) -> None:
-        """A file of the machine's, read-only."""
+        """Bind a file of the machine, read-only."""
         inside = self._inside(target)
         if not inside.exists():
             inside.touch()
@@ -360,7 +360,7 @@ class Isolation:
         make_read_only(str(inside))
 
     def _make(self, path: Path) -> Folder:
-        """A folder of the new root, with the permissions of the machine's, if it has one there."""
+        """Open a folder of the new root; missing ones are created with the permissions of the machine's."""
         folder = self._new.folder("")
         for known in (*reversed(path.parents[:-1]), path):
             with folder:
@@ -387,5 +387,5 @@ def _like(folder: Folder, known: Path) -> None:
 
 
 def _escaped(path: Path) -> str:
-    """A path in the options of an overlay, where comma and colon separate."""
+    """Escape a path for the options of an overlay, where comma and colon separate."""
     return "".join(f"\\{letter}" if letter in "\\,:" else letter for letter in str(path))

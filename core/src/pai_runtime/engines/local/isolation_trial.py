@@ -1,4 +1,4 @@
-"""Whether this machine can isolate tasks, tried out with a process that does nothing."""
+"""A test whether this machine can isolate tasks, with a process that does nothing."""
 
 import errno
 import json
@@ -14,7 +14,7 @@ from pai_runtime.task.folder import Folder
 
 @dataclass(frozen=True)
 class Trial:
-    """The namespaces that isolation needs, and the directories that are then read-only; or the refusal."""
+    """The result of a trial: the namespaces that isolation needs and read-only directories, or a refusal."""
 
     refusal: str | None
     namespaces: int = 0
@@ -22,9 +22,9 @@ class Trial:
 
 
 def try_out(scratch: Path) -> Trial:
-    """Isolate a process; `scratch` is made and removed.
+    """Isolate a process for a trial; `scratch` is created and removed.
 
-    Raises OSError where it is not the kernel that refuses, but something goes wrong.
+    Raises OSError for errors other than a refusal of the kernel.
     """
     scratch.mkdir()
     with Folder.at(scratch.parent) as above, Folder.at(scratch) as run:
@@ -62,7 +62,7 @@ def _try(run: Folder, namespaces: int) -> Trial:
 
 
 def _answer_of(isolation: Isolation, namespaces: int) -> str:
-    """What comes of entering it, in a process of its own; nothing if that does not come to its end."""
+    """Return what entering an isolation gives, in a process of its own; empty if that process dies."""
     read, write = os.pipe()
     with os.fdopen(read, encoding="utf-8") as answer:
         try:
@@ -80,7 +80,7 @@ def _answer_of(isolation: Isolation, namespaces: int) -> str:
 
 
 def _enter(isolation: Isolation) -> dict[str, Any]:
-    """The read-only directories; or why the kernel refuses isolation; or another error."""
+    """Return the read-only directories of an isolation, the kernel's refusal, or another error."""
     try:
         isolation.enter()
     except Refused as error:

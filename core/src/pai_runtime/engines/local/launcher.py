@@ -1,4 +1,4 @@
-"""Starting tasks' supervisors: launch options, and the requests to the fork server.
+"""Start of tasks' supervisors by requests to a fork server.
 
 A supervisor is forked from a *fork server*, a process of its own that has all of its code loaded and nothing
 else: that costs a tenth of the start of an interpreter, in time as in memory. The fork server makes it a
@@ -25,11 +25,11 @@ from pai_runtime.task.folder import Folder
 from pai_runtime.task.interpreter import python_argv
 
 MOST_ANSWER = 4096
-"""Bytes of what a fork server says."""
+"""Maximum bytes of an answer of the fork server."""
 
 _FORK_SERVER = "pai_runtime.engines.local.fork_server"
 _LOWEST_FD = 10
-"""What is inherited keeps clear of the standard streams, and of where the supervisor has its script."""
+"""The lowest inherited descriptor, above the standard streams and that of the supervisor's script."""
 _ANSWERS_WITHIN = 60.0
 _CREDENTIALS = Struct("3i")
 """Process, user and group of who sends a message."""
@@ -38,9 +38,9 @@ _IS_GONE = "the process that starts tasks has died"
 
 @dataclass(frozen=True)
 class Launch:
-    """A supervisor of the task in `folder`, with its launch options and the variables that it begins with.
+    """The start of a supervisor for the task in `folder`: its launch options and environment.
 
-    `silent`: what the task says goes to its logs only.
+    With `silent`, the task's output goes to its logs only.
     """
 
     folder: str
@@ -51,7 +51,7 @@ class Launch:
 
     @classmethod
     def from_json(cls, text: bytes) -> "Launch":
-        """What `asdict` has made of one."""
+        """Parse the JSON of a launch's `asdict`."""
         given = json.loads(text)
         if isolated := given["isolated"]:
             storage = [Bind(**bind) for bind in isolated["storage"]]
@@ -60,10 +60,10 @@ class Launch:
 
 
 class Launcher:
-    """Starts supervisors, by a fork server that is started in time, and anew if it is gone.
+    """A launcher of supervisors by a fork server, which is started early, and again if it is gone.
 
-    Where the kernel knows no way to make them the engine's children, a fork server becomes a supervisor
-    itself, once.
+    On kernels that cannot make supervisors the engine's children, each fork server becomes one supervisor
+    itself.
     """
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ class Launcher:
         self._connection: socket.socket | None = None
 
     def start(self) -> None:
-        """Start the fork server, which takes a moment to be ready, unless it is there; raises OSError."""
+        """Start the fork server unless it runs; it takes a moment to be ready. Raises OSError."""
         if self._connection is not None:
             return
         ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -93,7 +93,7 @@ class Launcher:
         self._connection = ours
 
     def launch(self, what: Launch, folder: Folder, secrets: Mapping[str, str]) -> int:
-        """Start a supervisor; its process id. Raises OSError."""
+        """Start a supervisor, and return its process id. Raises OSError."""
         with _in_memory(asdict(what)) as request, _in_memory(dict(secrets)) as values:
             namespaces = what.isolated.namespaces if what.isolated else 0
             pid, answer = self._ask(namespaces, [request, folder.fd, values])
@@ -112,7 +112,7 @@ class Launcher:
                 os.waitpid(pid, 0)
 
     def _ask(self, namespaces: int, fds: list[int]) -> tuple[int, dict[str, Any]]:
-        """What is answered, and the process that answers: the supervisor, or the fork server if it cannot."""
+        """Return the answer and its sender's process id: the supervisor's, on failure the fork server's."""
         try:
             return self._ask_once(namespaces, fds)
         except (BrokenPipeError, ConnectionResetError):  # somebody has ended it: nothing has begun
@@ -132,7 +132,7 @@ class Launcher:
         return pid, given
 
     def _receive(self) -> tuple[bytes, int]:
-        """An answer, and who gives it, as the kernel says in numbers of our own namespace."""
+        """Return an answer, and its sender's process id as the kernel gives it in our namespace."""
         if self._connection is not None:
             answer, (*credentials,), _, _ = self._connection.recvmsg(
                 MOST_ANSWER, socket.CMSG_SPACE(_CREDENTIALS.size)
@@ -161,7 +161,7 @@ class Launcher:
 
 @contextlib.contextmanager
 def _ourselves() -> Iterator[list[int]]:
-    """A descriptor that can be read once this process is gone; none where the kernel has no such thing."""
+    """Yield a pidfd of this process, which is readable once it is gone; none if the kernel has no pidfds."""
     try:
         fds = [os.pidfd_open(os.getpid())]
     except OSError:
@@ -175,7 +175,7 @@ def _ourselves() -> Iterator[list[int]]:
 
 @contextlib.contextmanager
 def _in_memory(document: Any) -> Iterator[int]:
-    """A file without a name that has a JSON document."""
+    """Yield the descriptor of an anonymous file that contains a JSON document."""
     fd = os.memfd_create("pai-runtime")
     try:
         with os.fdopen(fd, "w", encoding="utf-8", closefd=False) as file:

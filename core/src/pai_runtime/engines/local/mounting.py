@@ -21,13 +21,13 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def mount(source: str | None, target: str, kind: str | None, flags: int, options: str = "") -> None:
-    """Mount something at `target`; raises `Refused` or OSError with it."""
+    """Mount something at `target`. Raises `Refused` or OSError with that path."""
     given = [None if text is None else os.fsencode(text) for text in (source, target, kind)]
     _check(_libc.mount(*given, ctypes.c_ulong(flags), os.fsencode(options)), target)
 
 
 def make_read_only(path: str, *, below: bool = True) -> None:
-    """Make what is mounted at `path` read-only, with what is mounted `below` it (Linux 5.12)."""
+    """Make a mount read-only, and with `below` all mounts below it (Linux 5.12)."""
     attributes = (ctypes.c_uint64 * 4)(_MOUNT_ATTR_RDONLY)
     flags, size = _AT_RECURSIVE if below else 0, ctypes.sizeof(attributes)
     given = (_AT_FDCWD, os.fsencode(path), flags, attributes, ctypes.c_size_t(size))
@@ -35,14 +35,14 @@ def make_read_only(path: str, *, below: bool = True) -> None:
 
 
 def enter_root() -> None:
-    """Make the working directory, which is a mount, the root, and let go of the old one."""
+    """Make the working directory, which is a mount, the root, and detach the old one."""
     _check(_libc.pivot_root(b".", b"."), "pivot_root")
     _check(_libc.umount2(b".", _MNT_DETACH), "umount")
     os.chdir("/")
 
 
 def mount_points() -> list[Path]:
-    """Where anything is mounted."""
+    """Return the paths of all mount points."""
     lines = Path("/proc/self/mountinfo").read_bytes().splitlines()
     return [Path(os.fsdecode(line.split()[4].decode("unicode_escape").encode("latin-1"))) for line in lines]
 

@@ -1,4 +1,4 @@
-"""Starting a process in its own namespaces, with its user and without privileges that it does not need."""
+"""Processes in namespaces of their own, with their user and without unneeded privileges."""
 
 import ctypes
 import errno
@@ -34,13 +34,13 @@ _libc = ctypes.PyDLL(None, use_errno=True)
 
 
 class Refused(OSError):
-    """The kernel, or the container that we are in, does not give us what isolates tasks."""
+    """The exception for a kernel, or a container around us, that does not allow isolation."""
 
 
 def clone(flags: int) -> int:
-    """As `os.fork`, with `CLONE_…` flags of Linux; raises `Refused`, or OSError.
+    """Fork as `os.fork` does, with Linux's ``CLONE_…`` flags. Raises `Refused` or OSError.
 
-    With `CLONE_PARENT` the new process is a child of our parent's.
+    With `CLONE_PARENT`, the new process is a child of our parent.
     """
     exit_signal = 0 if flags & CLONE_PARENT else signal.SIGCHLD  # that one is as ours
     arguments = (ctypes.c_uint64 * _CLONE_ARGS)(flags, 0, 0, 0, exit_signal)
@@ -58,7 +58,7 @@ def clone(flags: int) -> int:
 
 
 def keep_user(user: int, group: int) -> None:
-    """In a new user namespace, be the user and the group that we are outside of it; raises `Refused`."""
+    """Map the user and the group from outside into this new user namespace. Raises `Refused`."""
     prctl(PR_SET_DUMPABLE, 1)  # else these files are root's
     for name, text in (
         ("setgroups", "deny"),
@@ -73,5 +73,5 @@ def keep_user(user: int, group: int) -> None:
 
 
 def give_up_tracing() -> None:
-    """Let no program that is executed from here on look into processes that are not its own user's."""
+    """Drop the capability by which programs executed from here on could trace other users' processes."""
     prctl(PR_CAPBSET_DROP, _CAP_SYS_PTRACE)

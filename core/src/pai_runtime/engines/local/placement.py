@@ -14,7 +14,7 @@ LOCALHOST = "127.0.0.1"
 
 
 def placement(job: Job, framework: str, user: str, folder: Path, ports: Iterable[int]) -> Placement:
-    """All tasks on this machine, with `ports` given out in order where the job does not say which."""
+    """Return the placement of all tasks on this machine; `ports` are used where the job names none."""
     left = iter(ports)
     places = {}
     for role in job.roles.values():
@@ -25,7 +25,7 @@ def placement(job: Job, framework: str, user: str, folder: Path, ports: Iterable
 
 
 def named_ports(job: Job) -> dict[int, str]:
-    """The ports that the job names, with the field that does; no other task may have them."""
+    """Return the ports that the job names, each with the name of its field; no other task may have them."""
     return {
         port: f"extras.firstPorts.{role.name}.{label}"
         for role in (job.roles.values() if job.first_ports else ())
@@ -36,13 +36,13 @@ def named_ports(job: Job) -> dict[int, str]:
 
 
 def ports_needed(job: Job) -> int:
-    """How many ports all tasks together have that the job does not name."""
+    """Return how many ports all tasks need that the job does not name."""
     return sum(sum(port_counts(role).values()) * role.instances for role in job.roles.values()) - len(
         named_ports(job)
     )
 
 
 def example_placement(job: Job, user: str) -> Placement:
-    """A placement to look at a plan in: the same each time, and no port of it is looked for or held."""
+    """Return a deterministic placement for looking at plans; its ports are neither probed nor reserved."""
     named = named_ports(job)
     return placement(job, job.name, user, Path(VOLUME), (port for port in count(FIRST) if port not in named))

@@ -4,18 +4,18 @@ import os
 from collections.abc import Container, Iterable
 
 FIRST, END = 15000, 32768
-"""The platform's range, as far as the system does not give its ports to outgoing connections."""
+"""The platform's port range, below the ports that the system uses for outgoing connections."""
 
 
 class NoFreePorts(Exception):
-    """The machine has fewer free ports than the job needs."""
+    """The exception for a machine with fewer free ports than the job needs."""
 
 
 def free_ports(count: int, apart: Container[int] = ()) -> list[int]:
-    """`count` different ports that nobody uses, and none of those `apart`; raises `NoFreePorts`.
+    """Return `count` different free ports, none of them in `apart`. Raises `NoFreePorts`.
 
-    Looked for from a number on that depends on our process id, so that runs side by side seldom want the same
-    ones.
+    The search starts at a number derived from our process id, so that concurrent runs seldom want the same
+    ports.
     """
     start = os.getpid() * 131
     ports: list[int] = []
@@ -29,7 +29,7 @@ def free_ports(count: int, apart: Container[int] = ()) -> list[int]:
 
 
 def taken_ports(ports: Iterable[int]) -> list[int]:
-    """Those that a server could not listen on now, which is one that can follow another at once."""
+    """Return the ports on which a server could not listen now, with address reuse."""
     return [port for port in ports if not _is_free(port, follows=True)]
 
 

@@ -1,4 +1,4 @@
-"""What all tasks of a run share: isolation, storage, variables and secrets."""
+"""What all tasks of a run share: isolation, storages, variables and secrets."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,14 +21,14 @@ from pai_runtime.task.plan import Plan
 
 @dataclass(frozen=True)
 class Preparation:
-    """Of a run of `job` in `folder`; what may surprise people is told to its view."""
+    """The preparation of a run of `job` in `folder`; what may surprise people is shown in its view."""
 
     job: Job
     folder: Folder
     wanted: RunRequest
 
     def check(self, plans: Mapping[TaskName, Plan]) -> int:
-        """Check what `settings` needs; the namespaces by which the tasks are isolated, 0 if they are not.
+        """Check that this machine allows what `settings` needs; return the namespaces, 0 without isolation.
 
         Raises `CannotRun`.
         """
@@ -44,7 +44,7 @@ class Preparation:
     def settings(
         self, plans: Mapping[TaskName, Plan], secrets: Mapping[str, str], launcher: Launcher
     ) -> TaskSettings:
-        """What the tasks with these plans have in common; raises `CannotRun`."""
+        """Return the settings that the tasks with these plans share. Raises `CannotRun`."""
         namespaces = self.check(plans)
         hidden = {platform_path(name): value for name, value in secrets_among(self._asked).items()}
         return TaskSettings(
@@ -64,7 +64,7 @@ class Preparation:
         return (*self.job.environment, *self.wanted.environment)
 
     def _namespaces(self, plans: Mapping[TaskName, Plan]) -> int:
-        """Those by which tasks are isolated; 0 if they are not."""
+        """Return the namespaces that isolate tasks; 0 if they are not isolated."""
         mode = self.wanted.isolation
         try:
             trial = Trial("--isolation none") if mode == "none" else try_out(self.folder.path / ".isolation")
@@ -94,6 +94,6 @@ class Preparation:
 
 
 def _platform_secrets(plans: Mapping[TaskName, Plan]) -> dict[str, str]:
-    """What a machine of one's own has of what the uses of plugins ask for."""
+    """Return the secrets that uses of plugins request, as far as a machine of one's own has them."""
     asked = {name for plan in plans.values() for use in plan.uses for name in use.secrets}
     return {platform_path("run"): token_hex(32)} if "run" in asked else {}

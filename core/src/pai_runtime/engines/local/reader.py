@@ -1,4 +1,4 @@
-"""Reading local runs: all data is in the directory of the run."""
+"""A reader of local runs, from the directory of the run."""
 
 import errno
 import os
@@ -22,11 +22,11 @@ from pai_runtime.task.layout import ATTEMPTS, RUNTIME_LOG, USER_LOG, USER_LOG_TI
 _LOGS = {"user": USER_LOG, "runtime": RUNTIME_LOG}
 _TIMES = {"user": USER_LOG_TIMES.rpartition("/")[2], "runtime": None}
 _MOST_BYTES = 8 * 1024 * 1024
-"""Of ``variables.json``. A kernel takes at most 6 MiB of an environment; a task of 10,000 has half a MiB."""
+"""Maximum size of ``variables.json``; the kernel allows 6 MiB, a task of 10,000 has half a MiB."""
 
 
 class LocalRunReader:
-    """The run in a folder, which is or was one of this machine."""
+    """A run in a directory, which runs or ran on this machine."""
 
     options: tuple[str, ...] = ()
 
@@ -35,7 +35,7 @@ class LocalRunReader:
         self.named = str(folder)
 
     def run(self) -> Run | Unreadable:
-        """As ``run.json`` says; lost if its engine is gone before its end."""
+        """Return the run as in ``run.json``; it is lost if its engine died before its end."""
         run = read_run(self.folder)
         if isinstance(run, Unreadable) or run.ended is not None or not is_unlocked(self.folder):
             return run
@@ -43,7 +43,7 @@ class LocalRunReader:
         return replace(run, lost=run.ended is None) if isinstance(run, Run) else run
 
     def progress(self, task: RunTask) -> Progress | None:
-        """From its ``state.json``."""
+        """Return the progress of a task from its ``state.json``; None if unknown."""
         try:
             with self._folder_of(task) as own:
                 return read_progress(own)
@@ -51,7 +51,7 @@ class LocalRunReader:
             return None
 
     def exit_record(self, task: RunTask) -> Mapping[str, Any]:
-        """From its ``exit.yaml``."""
+        """Return the exit record of a task; empty if there is none, or it is unreadable."""
         try:
             with self._folder_of(task) as own:
                 return read_exit_record(own)
@@ -59,12 +59,12 @@ class LocalRunReader:
             return {}
 
     def log(self, task: RunTask, log: LogName, attempt: int | None = None) -> LogFollower:
-        """From its ``logs``, or those of an attempt."""
+        """Return a reader of a task's log, or of the log of an earlier attempt."""
         folder = task.name if attempt is None else f"{task.name}/{ATTEMPTS}/{attempt}"
         return LogFollower(self.folder, f"{folder}/{_LOGS[log]}", _TIMES[log])
 
     def variables(self, task: RunTask) -> TaskVariables:
-        """From its ``variables.json``."""
+        """Return the content of a task's ``variables.json``. Raises OSError or ValueError."""
         with self._folder_of(task) as own:
             variables = loads_untrusted(own.read(VARIABLES, _MOST_BYTES))
         if not isinstance(variables, dict):
@@ -72,7 +72,7 @@ class LocalRunReader:
         return TaskVariables(variables)
 
     def cancel(self) -> str:
-        """Interrupt the process that goes on with it."""
+        """Interrupt the process that runs the job, and return what people can do besides waiting."""
         pid = lock_holder(self.folder)
         if pid is None:
             raise ProcessLookupError(errno.ESRCH, "no process here holds its lock", str(self.folder))
@@ -80,13 +80,13 @@ class LocalRunReader:
         return "run this again to kill all tasks now"
 
     def remove(self) -> None:
-        """Remove its folder."""
+        """Remove the directory of the run. Raises `CannotRemove` if that fails."""
         from pai_runtime.engines.local.run_removal import remove_run  # noqa: PLC0415 - as below
 
         remove_run(self.folder)
 
     def exec(self, task: RunTask, argv: Sequence[str]) -> int:
-        """By way of its supervisor."""
+        """Run a program in a task by its supervisor, and return its exit status. Raises `CannotEnter`."""
         from pai_runtime.engines.local.entering import enter  # noqa: PLC0415 - other commands start faster
 
         try:
@@ -102,7 +102,7 @@ class LocalRunReader:
 
 
 def _interrupt(holder: int, folder: Path) -> None:
-    """Interrupt the process if it still holds the lock: while it is open, no other gets its number."""
+    """Interrupt the process if it still holds the lock; while it is open, its number is not reused."""
     try:
         fd = os.pidfd_open(holder)
     except OSError as error:

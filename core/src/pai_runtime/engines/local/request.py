@@ -1,4 +1,4 @@
-"""How a job is to be run on this machine."""
+"""The request to run a job on this machine."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,12 +13,12 @@ IsolationMode = Literal["auto", "none", "required"]
 
 @record(frozen=True)
 class RunRequest:
-    """How a job is to be run.
+    """The way in which a job is to be run on this machine.
 
-    `folder` is that of the run, and empty; `timeout` in seconds, for the whole run. `storages`: directories
-    of this machine by storage name; `environment`: names of variables of ours that tasks are to have, beside
-    those that the job asks for. `code`: what is in the working directory of each task when it starts.
-    `definitions`: a lock file that carries all definitions which the job requires, for the directory of the
+    `folder` is the empty directory of the run; `timeout` is in seconds, for the whole run. `storages` maps
+    names of storages to directories of this machine; `environment` names variables of ours that tasks are to
+    have, besides those that the job asks for. `code` is the content of each task's working directory when it
+    starts. `definitions` is a lock file with all definitions that the job requires, for the directory of the
     run and for pods; empty if it requires none.
     """
 

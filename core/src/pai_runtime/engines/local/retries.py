@@ -1,4 +1,4 @@
-"""Further attempts of a task that failed, or of a whole job that failed."""
+"""Retries of failed tasks, and of whole failed jobs."""
 
 import time
 from collections.abc import Collection
@@ -12,10 +12,10 @@ from pai_runtime.runs.summary import NOT_RETRIED
 
 
 class Retries:
-    """The retries of a run, until `deadline` (monotonic clock); `of_job` counts those of the job.
+    """The retries of a run until `deadline` (monotonic clock); `of_job` counts those of the job.
 
-    A task is tried again only if the job's tasks need not live together. A failure that is known to be
-    permanent is not retried, unless the job says so.
+    A task is retried only if the job's tasks need not start together. A failure that is known to be permanent
+    is not retried, unless the job says so.
     """
 
     def __init__(self, job: Job, deadline: float, events: RunEvents, view: View) -> None:
@@ -26,7 +26,7 @@ class Retries:
         self._view = view
 
     def retry_task(self, task: LocalTask, code: int) -> bool:
-        """Make a task that failed with `code` ready for another attempt; whether there is to be one."""
+        """Prepare a task that failed with `code` for another attempt; return whether there is one."""
         most = 0 if self._job.gang else self._job.roles[task.name[0]].retries
         number = task.attempt.of_task + 1
         if number > most or time.monotonic() >= self._deadline or self._is_permanent(task, code):
@@ -42,7 +42,7 @@ class Retries:
         return True
 
     def retry_job(self, tasks: Collection[LocalTask], failed: LocalTask, code: int) -> bool:
-        """The same for all tasks of the job, which `failed` has failed with `code`."""
+        """Prepare a retry of all tasks after `failed` has failed the job; return whether there is one."""
         if self.of_job == self._job.retries or time.monotonic() >= self._deadline:
             return False
         if self._is_permanent(failed, code):
@@ -59,7 +59,7 @@ class Retries:
         return True
 
     def _is_permanent(self, task: LocalTask, code: int) -> bool:
-        """Whether a failure is not retried because of what it is; said once, of the task and the job."""
+        """Return whether a failure is not retried because it is permanent, and say so once per task."""
         if self._job.retry_on == "always" or task.record().get("behavior") != "PERMANENT":
             return False
         if not task.not_retried:

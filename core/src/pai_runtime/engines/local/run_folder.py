@@ -13,9 +13,9 @@ from pai_runtime.task.folder import Folder
 
 
 class RunFolder:
-    """The directory of a new run: `out`, which must be empty or not exist, or ``.pai-runs/<job>-<n>``.
+    """The directory of a new run: `out`, which must be empty or missing, or ``.pai-runs/<job>-<n>``.
 
-    No other run has it until `unlock`. Other users cannot look into it unless it is `shared`.
+    It is locked until `unlock`. Other users cannot look into it unless it is `shared`.
     """
 
     def __init__(self, job: Job, out: Path | None, *, shared: bool = False) -> None:
@@ -34,14 +34,14 @@ class RunFolder:
             raise CannotRun(message) from None
 
     def discard(self) -> None:
-        """Take back what was made, as far as nothing is in it."""
+        """Remove the directories that were created, as far as they are empty."""
         with contextlib.suppress(OSError):
             (self.path / LOCK).unlink(missing_ok=True)
         self.unlock()
         self._take_back()
 
     def unlock(self) -> None:
-        """Let others have the directory, such as to remove it."""
+        """Release the lock, so that others may remove the directory."""
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1

@@ -1,4 +1,4 @@
-"""Whether the engine of a run lives: while it does, it holds a lock on a file in the directory of the run.
+"""The lock on the directory of a run, which its engine holds as long as it lives.
 
 The file is its owner's alone, since whoever can open a file can lock it.
 """
@@ -12,9 +12,9 @@ from pai_runtime.task.folder import Folder
 
 
 def lock(folder: Folder) -> int:
-    """Lock the directory of a run; closing the descriptor unlocks it.
+    """Lock the directory of a run; closing the returned descriptor unlocks it.
 
-    Raises `BlockingIOError` if somebody else has locked it, and OSError if that cannot be tried.
+    Raises `BlockingIOError` if it is locked, OSError if that cannot be tried.
     """
     fd = folder.append(LOCK, 0o600)
     try:
@@ -31,7 +31,7 @@ def lock(folder: Folder) -> int:
 
 
 def is_unlocked(folder: Path) -> bool:
-    """Whether nobody holds it; False if that cannot be found out."""
+    """Return whether nobody holds the lock; False if that is unknown."""
     try:
         with Folder.at(folder) as run:
             fd = run.open(LOCK)
@@ -81,7 +81,7 @@ def _is_same(entry: "os.DirEntry[str]", file: os.stat_result) -> bool:
 
 
 def _is_there(fd: int, folder: Folder) -> bool:
-    """Whether the file has not been removed between opening and locking it."""
+    """Return whether the lock file is still in place, and was not removed between opening and locking it."""
     try:
         return os.path.samestat(os.fstat(fd), folder.stat(LOCK))
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""A run as others see it while it lasts: ``run.json`` in its folder, and its view."""
+"""The published state of a run while it lasts: ``run.json`` in its folder, and its view."""
 
 import json
 import time
@@ -8,14 +8,14 @@ from pai_runtime.runs.state import RUN, Run
 from pai_runtime.task.folder import Folder
 
 SHOW_EVERY = 0.25
-"""Seconds between two looks of the view, and at least between two versions of ``run.json``."""
+"""Seconds between two updates of the view, and minimum between two versions of ``run.json``."""
 
 _MORE, _MORE_OF_TASK = 1024, 256
-"""Bytes by which the last version is longer than the first at most: times, codes and counts."""
+"""Maximum growth of ``run.json`` from its first to its last version: times, codes and counts."""
 
 
 class RunRecord:
-    """Shows a run; the file is written if it was told that the run has `changed` since the last time."""
+    """A publisher of the state of a run; ``run.json`` is written only after `changed`."""
 
     def __init__(self, folder: Folder, view: View) -> None:
         self._folder = folder
@@ -25,11 +25,11 @@ class RunRecord:
         self._is_reserved = False
 
     def changed(self) -> None:
-        """Something in it is not as it was."""
+        """Mark the state as changed."""
         self._has_changed = True
 
     def show(self, run: Run) -> None:
-        """Show how it is now."""
+        """Show the current state in the view."""
         is_over = run.ended is not None
         if self._has_changed and (is_over or time.monotonic() >= self._write_at):
             self._has_changed = False
@@ -41,9 +41,9 @@ class RunRecord:
         self._view.show(run)
 
     def write(self, run: Run, *, is_over: bool = False) -> None:
-        """Write how it is now; the last time with what is reserved for that, should the disk be full by then.
+        """Write the current state to ``run.json``. Raises OSError.
 
-        Raises OSError.
+        With `is_over` it uses the space that was reserved in case the disk is full.
         """
         text = json.dumps(run.to_json()) + "\n"
         if is_over:

@@ -1,4 +1,4 @@
-"""Removing the directory of a run of this machine, once nothing of it lives and nothing is mounted in it."""
+"""Removal of a local run's directory, once none of its processes lives and nothing is mounted in it."""
 
 import contextlib
 import errno
@@ -17,7 +17,7 @@ from pai_runtime.task.folder import Folder
 
 
 def remove_run(folder: Path) -> None:
-    """Remove a run that is over, with all that is in its directory; raises `CannotRemove`."""
+    """Remove the directory of a run that is over. Raises `CannotRemove` if it is not, or that fails."""
     where = folder.resolve()
     try:
         # Not by its path any more: others may be able to rename what is on the way.
@@ -62,7 +62,7 @@ def _check(folder: Path) -> None:
 
 
 def _tasks(folder: Path) -> Iterator[str]:
-    """The names of its tasks, as those of their folders."""
+    """Yield the names of the run's tasks, from its folders."""
     for role in os.scandir(folder):
         if role.is_dir(follow_symlinks=False):
             with contextlib.suppress(OSError):
@@ -70,7 +70,7 @@ def _tasks(folder: Path) -> Iterator[str]:
 
 
 def _processes(folder: Path) -> Iterator[int]:
-    """Those that were started in its tasks, as far as we may look into them."""
+    """Yield the ids of processes that were started in its tasks, as far as we may look into them."""
     mark = b"\0PAI_WORK_DIR=" + os.fsencode(folder) + b"/"
     for name in os.listdir("/proc"):  # noqa: PTH208 - names are all that is wanted
         if name.isdecimal():

@@ -14,11 +14,11 @@ from pai_runtime.task.interpreter import search_path
 from pai_runtime.task.layout import RUNTIME
 
 SEEN = PLATFORM / RUNTIME
-"""Where a task has the copy: by this name, for no Python starts in a folder with a colon in its own."""
+"""The path of the copy in a task, without a colon, with which no Python would start."""
 
 
 def runtime_binds(target: Path) -> list[Bind]:
-    """This interpreter with its modules, each by its own path below `target`, which is a task's `RUNTIME`."""
+    """Return the binds of this interpreter and its modules, each at its own path below `target`."""
     return [Bind(path, f"{target}{path}", read_only=True) for path in _roots()]
 
 
@@ -31,7 +31,7 @@ def _roots() -> tuple[str, ...]:
 
 
 def run_from_copy() -> None:
-    """Have this process, which is isolated, take from its copy whatever it still loads or starts."""
+    """Make this isolated process load and start everything else from its copy."""
     sys.executable = f"{SEEN}{os.path.realpath(sys.executable)}"
     sys.path[:] = [f"{SEEN}{entry}" for entry in _own_search_path()]
     for module in list(sys.modules.values()):

@@ -1,4 +1,4 @@
-"""The socket by which the supervisor of a task of this machine is asked to run a program there."""
+"""The socket by which a local task's supervisor is asked to run a program in the task."""
 
 import contextlib
 import os
@@ -8,11 +8,11 @@ from pai_runtime.task.folder import Folder
 from pai_runtime.task.session import SESSIONS
 
 _WAITING = 128
-"""Callers that are not heard yet."""
+"""Maximum number of waiting connections."""
 
 
 def listen(task: Folder) -> int | None:
-    """A descriptor of the socket of a task, for its supervisor; None on a file system that has no sockets."""
+    """Listen on the socket of a task, and return its descriptor; None if the file system has no sockets."""
     # By way of the descriptor: a socket's path must be short.
     path = f"{task.descriptor}/{SESSIONS}"
     with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)) as listening:
@@ -29,9 +29,9 @@ def listen(task: Folder) -> int | None:
 
 
 def connect(task: Folder) -> socket.socket:
-    """A connection to the supervisor of a task.
+    """Connect to the supervisor of a task.
 
-    Raises OSError: ECONNREFUSED if there is none, EAGAIN if it does not listen to those who wait already.
+    Raises OSError: ECONNREFUSED if there is none, EAGAIN if too many callers are waiting.
     """
     # A link that a task has put there leads nowhere.
     fd = os.open(SESSIONS, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=task.fd)
@@ -49,7 +49,7 @@ def connect(task: Folder) -> socket.socket:
 
 
 def is_alive(task: Folder) -> bool:
-    """Whether the supervisor of a task runs."""
+    """Return whether the supervisor of a task runs."""
     try:
         connect(task).close()
     except BlockingIOError:

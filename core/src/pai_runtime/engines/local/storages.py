@@ -1,4 +1,4 @@
-"""The mounts of a plan, as directories on this machine."""
+"""The mounts of a plan as directories on this machine."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,9 +15,9 @@ from pai_runtime.task.plan import Mount, Plan, UseRecord
 
 
 def read_storages(path: Path) -> dict[str, Path]:
-    """The directories in a file, a mapping from names of storages; raises `InvalidInput`.
+    """Read a file that maps names of storages to directories. Raises `InvalidInput`.
 
-    Relative ones are below the folder of the file.
+    Relative paths are resolved against the folder of the file.
     """
     root = read_document(path)
     if not isinstance(root.data, dict):
@@ -35,10 +35,9 @@ def read_storages(path: Path) -> dict[str, Path]:
 
 
 def check_storages(plans: Iterable[Plan], storages: Mapping[str, Path]) -> list[str]:
-    """Notes for the user about optional storages that have no directory here.
+    """Return notes about optional storages that have no directory here. Raises `CannotRun` for required ones.
 
-    Raises `CannotRun` for what may not. An NFS export that is not given is left to the task, which mounts it
-    itself or says why it cannot.
+    An NFS export that is not given is left to the task, which mounts it itself or says why it cannot.
     """
     faults: dict[str, str] = {}
     missing: dict[str, str] = {}
@@ -64,9 +63,9 @@ def check_storages(plans: Iterable[Plan], storages: Mapping[str, Path]) -> list[
 
 
 def not_mounted(plans: Iterable[Plan], reason: str) -> list[str]:
-    """Notes for the user about mounts that are skipped where tasks are not isolated, for this reason.
+    """Return notes about mounts that are skipped because tasks are not isolated, for this `reason`.
 
-    Raises `CannotRun` for what may not be left out.
+    Raises `CannotRun` for a mount that must not be skipped.
     """
     mounts = {planned.mount.path: plan.uses[planned.use] for plan in plans for planned in plan.mounts}
     for path, use in mounts.items():
@@ -79,12 +78,12 @@ def not_mounted(plans: Iterable[Plan], reason: str) -> list[str]:
 
 
 def binds(plan: Plan, storages: Mapping[str, Path], run: Path, *, make: bool) -> list[Bind]:
-    """The bind mounts of a task, outer ones before those inside them; `make` creates missing directories.
+    """Return the bind mounts of a task, outer ones first; `make` creates missing directories.
 
-    Their targets are without links, as this machine has them now. Raises `CannotRun` for one inside of a
-    storage that is read-only and has no place for it, for a conflict that only the links show, for one that
-    would hide or show the folder of the `run`, and OSError, also where a link is in the way, as anybody may
-    put it.
+    Links in their targets are resolved, as they are now. Raises `CannotRun` for a mount inside a read-only
+    storage without a place for it, for a conflict that only resolving the links shows, and for one that would
+    hide or show the folder of the `run`; OSError for a failed operation, also where a link is in the way, as
+    anybody may put it.
     """
     found: list[Bind] = []
     before: list[tuple[Mount, UseRecord]] = []

@@ -1,4 +1,4 @@
-"""The supervisors of a run's tasks that are running, and whatever a killed one has left behind."""
+"""The running supervisors of a run's tasks, and the processes that a killed one has left behind."""
 
 import contextlib
 import os
@@ -12,11 +12,11 @@ from pai_runtime.supervisor.wake_pipe import WakePipe
 
 _GONE_EVERY = 0.01
 _GONE_WITHIN = 10.0
-"""Seconds between two looks for what a killed supervisor has left, and until it is given up."""
+"""Seconds between two checks for what a killed supervisor has left, and the timeout for it."""
 
 
 class Supervisors:
-    """Those that are running, by their process ids. The processes of the `launcher` are not among them."""
+    """The running supervisors by process id; the processes of the `launcher` are not among them."""
 
     def __init__(self, launcher: Launcher) -> None:
         self._launcher = launcher
@@ -27,11 +27,11 @@ class Supervisors:
         return bool(self._running or self._killed)
 
     def start(self, task: LocalTask, seconds: float | None) -> None:
-        """Start the one of a task, with a time limit; raises OSError."""
+        """Start the supervisor of a task with a timeout. Raises OSError."""
         self._running[task.start(seconds)] = task
 
     def wait(self, wake: WakePipe, seconds: float) -> list[tuple[LocalTask, int]]:
-        """Wait, at most `seconds`, until one ends; the tasks of all that have ended, with wait statuses."""
+        """Wait at most `seconds` for one to end; return the tasks of all that have, with wait statuses."""
         woken = select.poll()
         woken.register(wake.fd, select.POLLIN)
         woken.poll((min(seconds, _GONE_EVERY) if self._killed else seconds) * 1000)
@@ -56,7 +56,7 @@ class Supervisors:
         return ended
 
     def _cleared_up(self) -> list[tuple[LocalTask, int]]:
-        """The tasks whose supervisor was killed, once nothing is left of what it would have ended.
+        """Return the tasks of killed supervisors, after killing all processes that these would have ended.
 
         These processes come to us, and what they leave comes to us in turn.
         """

@@ -31,23 +31,24 @@ from pai_runtime.task.state import read_state
 from pai_runtime.task.vocabulary import Outcome, Phase
 
 LAYERS = ".layers"
-"""The folder in that of a run with what the kernel needs while tasks are isolated."""
+"""The folder in the run's for the kernel's files while tasks are isolated."""
 
 _OVERDUE = LaunchOptions.exit_budget + 6 * LaunchOptions.grace
-"""Seconds that a supervisor takes at most once it has been told to stop, all of its own bounds used up."""
+"""Maximum seconds that a supervisor takes to stop, when it uses up all of its own timeouts."""
 _AT_ONCE = LaunchOptions.grace
 _ROOM = 256 * 1024
-"""Bytes that another attempt takes at least, for its records and the beginning of its logs."""
+"""Minimum bytes of disk for another attempt, for its records and the beginning of its logs."""
 _NOT_HEARD = "the supervisor was killed before its exit callbacks had finished"
 
 
 @dataclass(frozen=True)
 class TaskSettings:
-    """How the tasks of a run are run.
+    """The settings that the tasks of a run share.
 
-    `environment` is what all of them begin with. `namespaces` 0: not isolated. `storage` is what each task is
-    to see where. `has_code`: the folder of the run has a copy of the job's code. With `shown_elsewhere` a
-    task's output goes to its logs only; `prefixed`: each line that is passed on says whose it is.
+    `environment` is what all of them start with. `namespaces` 0 means no isolation. `storage` has the binds
+    of each task. With `has_code`, the folder of the run has a copy of the job's code. With `shown_elsewhere`,
+    a task's output goes to its logs only; with `prefixed`, each line that is passed on starts with the task's
+    name.
     """
 
     secrets: Mapping[str, str] = field(repr=False)
@@ -61,12 +62,12 @@ class TaskSettings:
 
 
 def shared_text(plan: Plan) -> str:
-    """The file with what the plans of all tasks of a run share."""
+    """Return the content of the file with what the plans of all tasks share."""
     return json.dumps(plan.shared.to_json(), ensure_ascii=False) + "\n"
 
 
 class LocalTask:
-    """One task of a run called `framework`, below the run's folder."""
+    """One task of the run `framework`, in a folder below the run's."""
 
     def __init__(self, plan: Plan, framework: str, run: Folder, options: TaskSettings) -> None:
         self.name: TaskName = (plan.role, plan.index)
@@ -88,7 +89,7 @@ class LocalTask:
         self._is_overdue = self._is_told = False
 
     def as_run_task(self) -> RunTask:
-        """What ``run.json`` says of it."""
+        """Return the task as in ``run.json``."""
         role, index = self.name
         return RunTask(
             role=role,
@@ -103,12 +104,12 @@ class LocalTask:
         )
 
     def prepare(self) -> None:
-        """Write what the supervisor needs; raises OSError."""
+        """Write the files that the supervisor needs. Raises OSError."""
         with self._run.folder(self.label, make=True) as own:
             self._write(own)
 
     def prepare_retry(self, attempt: Attempt) -> None:
-        """Set aside what the last attempt left, and make ready for the next; raises OSError."""
+        """Move the files of the last attempt aside, and prepare the next one. Raises OSError."""
         with self._run.folder(self.label) as own, own.folder(ATTEMPTS, make=True) as attempts:
             attempts.remove("next")  # half of it, where an earlier try has failed
             with attempts.folder("next", make=True) as fresh:
@@ -147,7 +148,7 @@ class LocalTask:
             folder.write(SHARED, shared_text(self._plan), sync=False)
 
     def start(self, seconds: float | None) -> int:
-        """Start the supervisor, with a time limit; its process id. Raises OSError."""
+        """Start the supervisor with a timeout, and return its process id. Raises OSError."""
         with self._run.folder(self.label) as own:
             self._pid = self._options.launcher.launch(self._launch(seconds), own, self._options.secrets)
         self.state, self._started = "running", time.time()
@@ -156,13 +157,14 @@ class LocalTask:
         return self._pid
 
     def forget_process(self) -> None:
-        """It is gone, and its number may be another's."""
+        """Forget the process id of an ended supervisor, which may be reused."""
         self._pid = None
 
     def has_ended(self, status: int, *, stopped: bool) -> int:
-        """Its process has this wait status; the task's exit code. `stopped`: it was told to end.
+        """Handle the end of the supervisor with this wait status, and return the task's exit code.
 
-        One that had ended by itself before that, and only lingered, has succeeded or failed all the same.
+        `stopped` means that it was told to end; a task that had ended by itself before, and only lingered,
+        has succeeded or failed all the same.
         """
         code = os.waitstatus_to_exitcode(status)
         self._ended = time.time()
@@ -178,7 +180,7 @@ class LocalTask:
         return self.code
 
     def cannot_start(self, code: int) -> None:
-        """The supervisor could not be started."""
+        """Mark the task as failed with `code`, because its supervisor could not be started."""
         self.state, self.code, self._ended = "failed", code, time.time()
 
     def stop(self, *, at_once: bool = False) -> None:
@@ -197,13 +199,13 @@ class LocalTask:
             self.state = "stopped"
 
     def end_if_overdue(self) -> None:
-        """Kill a supervisor that does not end in time."""
+        """Kill a supervisor that has not ended in time."""
         if self.state == "running" and time.monotonic() >= self._overdue_at:
             self._is_overdue = True
             self._tell(signal.SIGKILL)
 
     def record(self) -> Mapping[str, Any]:
-        """Its exit record; empty if there is none that can be read."""
+        """Return the exit record of the task; empty if there is none, or it is unreadable."""
         try:
             with self._run.folder(self.label) as own:
                 return read_exit_record(own)
@@ -212,7 +214,7 @@ class LocalTask:
 
     @property
     def label(self) -> str:
-        """The task as people write it, which is also the name of its folder in that of the run."""
+        """The task's name, such as ``worker/0``, which is also the path of its folder in the run's."""
         return f"{self.name[0]}/{self.name[1]}"
 
     def _tell(self, number: signal.Signals) -> None:
@@ -241,7 +243,7 @@ class LocalTask:
         )
 
     def _code_of_killed(self, number: int) -> int:
-        """The exit code of a task whose supervisor was killed: what had been decided by then counts."""
+        """Return the exit code of a task whose supervisor was killed; what it had recorded before counts."""
         record = self.record()
         code = record.get("exitCode")
         if isinstance(code, int) and 0 <= code <= MOST_CODE:
@@ -256,14 +258,14 @@ class LocalTask:
         return TIMEOUT if self._is_overdue and not self._is_told else killed_by(number)
 
     def _had_ended(self, code: int) -> bool:
-        """Whether a task that was told to end had a result by then."""
+        """Return whether a task already had a result when it was told to end."""
         if code == killed_by(signal.SIGTERM):  # as most, and reading all of their records takes time
             return False
         record = self.record()
         return record.get("exitCode") == code and record.get("outcome") != "cancelled"
 
     def _leave_record(self, code: int) -> None:
-        """For a supervisor that was killed, or told to stop before it could listen: do its last duties."""
+        """Do the last duties of a killed supervisor: remove private files and write the exit record."""
         with self._run.folder(self.label) as own:
             with contextlib.suppress(OSError):
                 own.remove(PRIVATE)
@@ -279,7 +281,7 @@ class LocalTask:
 
 
 def _phase(own: Folder) -> Phase:
-    """The one that it was in when its supervisor was killed."""
+    """Return the phase in which a task was when its supervisor was killed."""
     phase: Any = read_state(own).get("phase")
     known: Phase = phase if phase in get_args(Phase) else "init"
     return known

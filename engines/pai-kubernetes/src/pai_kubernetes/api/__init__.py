@@ -1,1 +1,1 @@
-"""What asks the Kubernetes API."""
+"""The client of the Kubernetes API."""

@@ -1,4 +1,4 @@
-"""How a cluster is reached: its server, whom it trusts, and who asks."""
+"""Access to a cluster: its server, the trusted certificates, and the credentials."""
 
 import ssl
 from collections.abc import Iterator
@@ -14,9 +14,9 @@ from pai_runtime.task.record import field, record
 
 @record(frozen=True)
 class Login:
-    """What a request shows of who asks: a header, a client certificate (with its key, both PEM), or both.
+    """The proof of identity of a request: a header, a client certificate with its key (both PEM), or both.
 
-    None of it is shown by ``repr``. `expires`: seconds since 1970, if that is known.
+    ``repr`` shows none of it. `expires` is in seconds since 1970; None if unknown.
     """
 
     authorization: str = field(default_factory=str, repr=False)
@@ -26,38 +26,38 @@ class Login:
 
 
 class Credentials(Protocol):
-    """Where a login comes from. Many threads may ask at once."""
+    """A source of logins, which many threads may use at once."""
 
     def login(self) -> Login:
-        """One that is valid by now, as far as that is known; raises `ClusterError`."""
+        """Return a login that is valid now, as far as that is known. Raises `ClusterError`."""
 
     def renewed(self, refused: Login) -> Login:
-        """Another one, after the server has refused this; the same if there is no other."""
+        """Return another login after the server has refused this one; the same one if there is no other."""
 
 
 @record(frozen=True)
 class Fixed:
-    """A login that stays."""
+    """A login that never changes."""
 
     fixed: Login = field(default_factory=Login)
 
     def login(self) -> Login:
-        """As `Credentials.login`."""
+        """Return the login; see `Credentials.login`."""
         return self.fixed
 
     def renewed(self, refused: Login) -> Login:  # noqa: ARG002 - there is no other
-        """As `Credentials.renewed`."""
+        """Return the same login; see `Credentials.renewed`."""
         return self.fixed
 
 
 @record(frozen=True)
 class Access:
-    """A cluster's server, by its URL, and how it is asked.
+    """The URL of a cluster's server, and how to connect to it.
 
-    `origin` says where all this is written, for messages. `authority`: the certificates (PEM) that are
-    trusted, those of the system if there are none; with `insecure`, any is. `server_name`: the name in the
-    server's certificate, if that is not the host of the URL. `proxy`: the URL of an HTTP proxy; empty: as
-    the environment says.
+    `origin` says where all this is configured, for messages. `authority` has the trusted certificates (PEM);
+    empty means those of the system, and with `insecure` all are trusted. `server_name` is the name in the
+    server's certificate if it differs from the URL's host. `proxy` is the URL of an HTTP proxy; empty means
+    as in the environment.
     """
 
     server: str
@@ -72,7 +72,10 @@ class Access:
 
 
 def tls_context(access: Access, login: Login) -> ssl.SSLContext:
-    """What connections to the server are made with; raises `ClusterError` for certificates of no use."""
+    """Return the TLS context for connections to the server.
+
+    Raises `ClusterError` for unusable certificates.
+    """
     if not (access.authority or access.insecure or login.certificate):
         return system_trust()
     try:
@@ -103,14 +106,14 @@ def tls_context(access: Access, login: Login) -> ssl.SSLContext:
 
 @contextmanager
 def _in_memory(data: bytes) -> Iterator[Path]:
-    """A path for what takes paths only; the data is on no disk, and gone afterwards."""
+    """Yield a path for functions that take only paths; the data is on no disk, and gone afterwards."""
     with closing(ScratchFile()) as file:
         file.write(data)
         yield Path(f"/proc/self/fd/{file.fd}")
 
 
 class _Encrypted(Exception):
-    """A key needs a password, which nobody is to be asked for."""
+    """The exception for an encrypted key, for whose password nobody is to be asked."""
 
 
 def _no_password() -> str:

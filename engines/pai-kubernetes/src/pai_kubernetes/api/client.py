@@ -1,4 +1,4 @@
-"""A client of the Kubernetes API: requests that are answered at once, and answers that go on."""
+"""A client of the Kubernetes API, for requests with complete answers and for streams."""
 
 import json
 import threading
@@ -29,34 +29,33 @@ from pai_runtime.plugin.backoff import backoff
 from pai_runtime.task.record import record
 
 SECONDS: Final = 30
-"""In which a request is answered; as long again may pass with retries of it."""
+"""Timeout of a request in seconds; with retries, twice as much in all."""
 MOST_BYTES: Final = 64 << 20
 MOST_ITEMS: Final = 100_000
 SILENCE: Final = 600
-"""Seconds after which an open answer that says nothing is taken to be broken."""
+"""Seconds without data after which a stream is considered broken."""
 
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 8
 _PAGE: Final = 500
 _MOST_PAGES: Final = 1000
-"""A server may send shorter ones than it was asked for, but not without end."""
+"""Maximum number of pages; a server may send shorter ones than requested."""
 _MOST_WARNINGS: Final = 20
 
 
 @record(frozen=True)
 class Listing:
-    """Objects, and the version of the collection that they are of."""
+    """The objects of a collection, with the version of the collection."""
 
     items: list[dict[str, Any]]
     version: str
 
 
 class Api:
-    """The API of a cluster, as somebody may use it in a namespace.
+    """The API of a cluster, as one user may use it in a namespace.
 
-    `label` names the cluster in messages: it is the name of the profile. `requests` is how many were sent,
-    `warnings` what the server has warned of, each once.
-    Many threads may use it. All methods raise `ApiError`.
+    `label` names the cluster in messages: it is the name of the profile. `requests` counts the requests sent,
+    `warnings` has the server's warnings, each once. Many threads may use it. All methods raise `ApiError`.
     """
 
     def __init__(self, access: Access, namespace: str, label: str) -> None:
@@ -69,15 +68,15 @@ class Api:
         self._lock = threading.Lock()
 
     def get(self, path: str, **query: str | int) -> dict[str, Any]:
-        """The object at a path."""
+        """Return the object at a path."""
         return self._ask("get", "GET", path, query)
 
     def list(
         self, path: str, *, selector: str = "", fields: str = "", limit: int = _PAGE, retry: bool = True
     ) -> Listing:
-        """All objects of a collection, read in pages of at most `limit`.
+        """Return all objects of a collection, read in pages of at most `limit`.
 
-        Without `retry`, whoever asks tries again themselves.
+        Without `retry`, the caller retries.
         """
         try:
             return self._list(path, selector, fields, limit, retry=retry)
@@ -87,10 +86,9 @@ class Api:
         return self._list(path, selector, fields, limit, retry=retry)
 
     def create(self, path: str, document: Mapping[str, Any], *, dry_run: bool = False) -> dict[str, Any]:
-        """Create an object in the collection at a path; the object as it is then.
+        """Create an object in the collection at a path, and return it as the server has it.
 
-        A field that the server does not know is an error. With `dry_run` nothing is created, and all is
-        checked.
+        An unknown field is an error. With `dry_run`, everything is checked and nothing is created.
         """
         query = {"fieldValidation": "Strict"} | ({"dryRun": "All"} if dry_run else {})
         return self._ask("create", "POST", path, query, document)
@@ -105,10 +103,9 @@ class Api:
         self._ask("delete", "DELETE", path, {}, document)
 
     def open(self, path: str, silence: float = SILENCE, /, **query: str | int) -> "Stream":
-        """An answer that goes on: a watch, or a log that is followed.
+        """Open a stream: a watch, or a log that is followed.
 
-        It breaks off when nothing comes for the seconds of `silence`. It is not retried, except with another
-        login.
+        It fails when nothing comes for `silence` seconds. It is not retried, except with another login.
         """
         asked = self.asked("watch" if "watch" in query else "get", path)
         # A connection that others use next is none that somebody may end.
@@ -123,7 +120,7 @@ class Api:
         return Stream(answer, asked)
 
     def asked(self, verb: str, path: str) -> Asked:
-        """A request, for messages; `verb` is that of RBAC."""
+        """Return a description of a request for messages; `verb` is that of RBAC."""
         access = self._access
         return Asked(self.label, access.server, access.user, access.origin, verb, target_of(path))
 
@@ -155,7 +152,7 @@ class Api:
         *,
         retry: bool = True,
     ) -> dict[str, Any]:
-        """What comes of a request, which is repeated as far as that helps and does no harm."""
+        """Return the result of a request, which is repeated as far as that helps and is safe."""
         asked = self.asked(verb, path)
         content = "application/merge-patch+json" if verb == "patch" else "application/json"
         body = b"" if document is None else json.dumps(document).encode()
@@ -208,7 +205,7 @@ class Api:
             raise ApiError(f"{asked.label}: {error}", sent=False) from None
 
     def _renewed(self, asked: Asked, login: Login, answer: Answer) -> Login:
-        """Another login than one that was refused, if there is one."""
+        """Return another login than the refused one. Raises `ApiError` if there is none."""
         try:
             other = self._access.credentials.renewed(login)
         except ClusterError as error:
@@ -218,7 +215,7 @@ class Api:
         return other
 
     def _sent(self, request: HttpRequest, login: Login) -> HttpRequest:
-        """The request with its login; it counts."""
+        """Return the request with its login, and count it."""
         with self._lock:
             self.requests += 1
         if not login.authorization:
@@ -229,7 +226,7 @@ class Api:
 
 
 class Stream:
-    """An answer that goes on. One thread reads it, and any may close it, which ends a read at once."""
+    """A streamed answer; one thread reads it, and any thread may close it, which ends a read at once."""
 
     def __init__(self, answer: OpenAnswer, asked: Asked) -> None:
         self._answer = answer
@@ -242,9 +239,9 @@ class Stream:
         self.close()
 
     def read(self, most: int) -> bytes:
-        """The next bytes, at most so many, as soon as there are any; nothing at the end, or once closed.
+        """Return the next bytes, at most `most`, as soon as there are any; empty at the end, or once closed.
 
-        Raises `ApiError` where it breaks off.
+        Raises `ApiError` if the stream breaks.
         """
         try:
             return self._answer.read(most)
@@ -252,12 +249,12 @@ class Stream:
             raise unreachable(self._asked, str(error), may_pass=True) from None
 
     def close(self) -> None:
-        """End it."""
+        """Close the stream."""
         self._answer.close()
 
 
 def is_object(value: Any) -> bool:
-    """Whether a value out of an answer is an object of the API, with a name."""
+    """Return whether a value in an answer is an object of the API with a name."""
     metadata = value.get("metadata") if isinstance(value, dict) else None
     return isinstance(metadata, dict) and isinstance(metadata.get("name"), str)
 

@@ -13,7 +13,7 @@ _MOST_OF_REFUSAL = 1 << 20
 
 
 class Connections:
-    """Those to one server. Many threads may use them."""
+    """The connections to one server, which many threads may use."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
@@ -21,13 +21,14 @@ class Connections:
         self._clients: dict[tuple[bytes, bytes], Client] = {}
 
     def ask(self, request: HttpRequest, login: Login, seconds: float, most: int) -> Answer:
-        """The whole answer, of at most `most` bytes; raises `NoAnswer`."""
+        """Return the whole answer to a request, of at most `most` bytes. Raises `NoAnswer`."""
         return self._client(login).ask(request, Bounds(seconds, most, _MOST_OF_REFUSAL))
 
     def open(self, request: HttpRequest, login: Login, seconds: float, silence: float) -> Answer | OpenAnswer:
-        """The answer, whose body is still to come if its status is 200; raises `NoAnswer`.
+        """Return the answer to a request, whose body is still to be read if its status is 200.
 
-        It begins within so many `seconds`; a read of it fails when nothing comes for the time of `silence`.
+        Raises `NoAnswer`. It has to begin within `seconds`; a read fails when nothing comes for `silence`
+        seconds.
         """
         return self._client(login).open(request, Bounds(seconds, 0, _MOST_OF_REFUSAL), silence)
 

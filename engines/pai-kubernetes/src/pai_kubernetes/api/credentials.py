@@ -1,4 +1,4 @@
-"""Logins out of files that change: the token of a service account, or of a ``tokenFile``."""
+"""Logins from files that change: the token of a service account, or of a ``tokenFile``."""
 
 import threading
 import time
@@ -14,13 +14,13 @@ from pai_runtime.task.regular_file import open_regular
 
 MOST_OF_FILE: Final = 1 << 20
 _FRESH_SECONDS: Final = 60
-"""For which a token that was read is used; kubelet replaces one long before it expires."""
+"""Seconds for which a token is cached; kubelet replaces one long before it expires."""
 
 
 class TokenFile:
-    """The token in a file, which is read anew each minute, and when it was refused.
+    """A login by the token in a file, which is read again each minute and after a refusal.
 
-    `other`: what else a request shows; `origin` says where the file is named.
+    `other` is what else a request shows; `origin` says where the file is configured.
     """
 
     def __init__(self, path: Path, origin: str, other: Login | None = None) -> None:
@@ -32,14 +32,14 @@ class TokenFile:
         self._login: Login | None = None
 
     def login(self) -> Login:
-        """As `Credentials.login`."""
+        """Return the login, from a file read within the last minute; see `Credentials.login`."""
         with self._lock:
             if self._login and time.monotonic() - self._read_at < _FRESH_SECONDS:
                 return self._login
             return self._read()
 
     def renewed(self, refused: Login) -> Login:  # noqa: ARG002 - the file may have the same one
-        """As `Credentials.renewed`."""
+        """Return the login after reading the file again; see `Credentials.renewed`."""
         with self._lock:
             return self._read()
 
@@ -57,7 +57,7 @@ class TokenFile:
 
 
 def read_file(path: Path) -> bytes:
-    """A file of a bounded size; raises `OSError`."""
+    """Read a file of bounded size. Raises `OSError`."""
     with open_regular(path) as opened:
         data = opened.read(MOST_OF_FILE + 1)
     if len(data) > MOST_OF_FILE:

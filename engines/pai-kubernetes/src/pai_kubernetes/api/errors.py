@@ -1,4 +1,4 @@
-"""What went wrong with a request to an API server."""
+"""Errors of requests to an API server."""
 
 from collections.abc import Sequence
 
@@ -8,18 +8,18 @@ from pai_runtime.task.record import record
 
 @record(frozen=True)
 class Cause:
-    """One cause in a ``Status``: what is wrong with a field, such as ``spec.replicatedJobs[0].name``."""
+    """One cause in a ``Status``: the fault of a field, such as ``spec.replicatedJobs[0].name``."""
 
     field: str
     message: str
 
 
 class ApiError(ClusterError):
-    """The server refused, or could not be asked. The text is for people.
+    """The exception for a request that the server refused, or that could not be made; the text is for people.
 
-    `status` is that of HTTP, 0 if no answer came; `reason` as in the ``Status``, such as ``AlreadyExists``.
-    Unless it was `sent`, nothing can come of the request: there was no login, or no connection.
-    `may_pass`: another try may not meet it; `pause` is how many seconds the server asks to wait before that.
+    `status` is the HTTP status, 0 without an answer; `reason` is as in the ``Status``, such as
+    ``AlreadyExists``. Unless it was `sent`, the request had no effect: there was no login, or no connection.
+    `may_pass` means that a retry may succeed; `pause` is how many seconds the server asks to wait before it.
     """
 
     def __init__(

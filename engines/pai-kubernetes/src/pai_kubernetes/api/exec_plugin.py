@@ -1,4 +1,4 @@
-"""Logins by a command of the user's: an exec plugin (``client.authentication.k8s.io``)."""
+"""Logins from a command of the user's, an exec plugin (``client.authentication.k8s.io``)."""
 
 import json
 import os
@@ -22,11 +22,11 @@ from pai_runtime.task.record import field, record
 from pai_runtime.terminal.output import report
 
 SECONDS: Final = 180
-"""A login at a web page takes a person a minute or two."""
+"""Timeout of the command in seconds; a login on a web page takes a person a minute or two."""
 MOST_BYTES: Final = 1 << 20
 
 _MARGIN: Final = 10
-"""Seconds before its end at which a login counts as expired: it must last until the server has seen it."""
+"""Seconds before its expiry at which a login counts as expired, so that it lasts for a request."""
 _MOST_SAID: Final = 1000
 _MOST_REPORTED: Final = 1 << 16
 _PIECE: Final = 1 << 12
@@ -34,9 +34,9 @@ _PIECE: Final = 1 << 12
 
 @record(frozen=True)
 class ExecConfig:
-    """A command that gives logins, as the kubeconfig has it; `origin` says where.
+    """The configuration of an exec plugin from a kubeconfig; `origin` says where.
 
-    `env`, `args` and the rest are not shown by ``repr``. `cluster`: what it is told of the cluster, if it
+    ``repr`` does not show `env`, `args` and the rest. `cluster` is what it is told of the cluster, if it
     wants to know.
     """
 
@@ -51,7 +51,7 @@ class ExecConfig:
 
 
 class ExecPlugin:
-    """Asks the command when a login is needed, has expired, or was refused."""
+    """A source of logins that runs the command when a login is needed, has expired or was refused."""
 
     def __init__(self, config: ExecConfig) -> None:
         self._config = config
@@ -59,7 +59,7 @@ class ExecPlugin:
         self._login: Login | None = None
 
     def login(self) -> Login:
-        """As `Credentials.login`."""
+        """Return a valid login; see `Credentials.login`."""
         with self._lock:
             login = self._login
             if login is None or (login.expires is not None and login.expires < time.time() + _MARGIN):
@@ -67,7 +67,7 @@ class ExecPlugin:
             return login
 
     def renewed(self, refused: Login) -> Login:
-        """As `Credentials.renewed`. Of threads that were refused the same login, one asks."""
+        """Return a new login; of several threads with the same refused one, only one runs the command."""
         with self._lock:
             login = self._login
             if login is None or login == refused:
@@ -76,7 +76,10 @@ class ExecPlugin:
 
 
 def ask(config: ExecConfig) -> Login:
-    """A login by the command, at most within `SECONDS`; raises `ClusterError` with what it says."""
+    """Run the command, and return its login.
+
+    Raises `ClusterError` with its output after `SECONDS` or a failure.
+    """
     is_terminal = sys.stdin is not None and sys.stdin.isatty()
     if config.mode == "Always" and not is_terminal:
         raise _failed(config, "it needs a terminal to ask at, and there is none")
@@ -125,7 +128,7 @@ def _start(config: ExecConfig, *, interactive: bool) -> subprocess.Popen[bytes]:
 
 
 class _Reader:
-    """Reads all that comes, and keeps no more than it may; what is `shown` people see as it comes."""
+    """A reader of a stream that keeps a limited part of it; if `shown`, people see it as it comes."""
 
     def __init__(self, stream: IO[bytes], *, shown: bool = False) -> None:
         self.data = bytearray()
@@ -140,7 +143,7 @@ class _Reader:
         return self.data.decode("utf-8", "replace")
 
     def close(self) -> None:
-        """Let go of the stream, if it has ended: a process that got away may keep it open."""
+        """Close the stream if it has ended; a stray process may keep it open."""
         self.thread.join(1)
         if not self.thread.is_alive():
             self._stream.close()
@@ -157,7 +160,7 @@ class _Reader:
 
 
 def _finish(process: subprocess.Popen[bytes], deadline: Deadline, *readers: _Reader) -> int | None:
-    """Its exit code, when all that it printed is read; None if that is too much. Raises `TimeoutExpired`."""
+    """Return the exit code once all output is read; None if it is too much. Raises `TimeoutExpired`."""
     for reader in readers:  # first: one that prints without end is not waited for
         reader.thread.join(deadline.left())
         if reader.is_too_large:
@@ -176,7 +179,7 @@ def _kill(process: subprocess.Popen[bytes], *, is_group: bool) -> None:
 
 
 def _login(config: ExecConfig, output: bytes, words: str) -> Login:
-    """The login in an ``ExecCredential``. No message repeats any of it."""
+    """Return the login in an ``ExecCredential``. Raises `ClusterError`, without any of it."""
     try:
         document = json.loads(output)
     except (ValueError, RecursionError):

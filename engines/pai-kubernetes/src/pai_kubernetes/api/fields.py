@@ -1,4 +1,4 @@
-"""Fields of objects that a server, or whoever may write them there, has given any shape."""
+"""Typed access to fields of objects whose content is untrusted."""
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -9,39 +9,39 @@ from pai_kubernetes.api.hidden import cut, told
 from pai_runtime.document.printable import printable
 
 LONGEST: Final = 300
-"""Characters of a text that are shown."""
+"""Maximum characters of a text that are shown."""
 
 _MOST_DIGITS = 9
 _TOO_LARGE = 2**63
-"""The API has no larger number, and not every calculation takes one."""
+"""The exclusive upper limit of numbers, as in the API."""
 _NOTHING: Final[Mapping[str, Any]] = {}
 
 
 def mapping(document: Any, *path: str) -> Mapping[str, Any]:
-    """The mapping at a path; empty if there is none."""
+    """Return the mapping at a path; empty if there is none."""
     found = _at(document, path)
     return found if isinstance(found, dict) else _NOTHING
 
 
 def mappings(document: Any, *path: str) -> list[Mapping[str, Any]]:
-    """The mappings in the list at a path; none if there is no list."""
+    """Return the mappings in the list at a path; empty if there is no list."""
     found = _at(document, path)
     return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 
 def string(document: Any, *path: str) -> str:
-    """The string at a path, as it is; empty if there is none."""
+    """Return the string at a path, unchanged; empty if there is none."""
     found = _at(document, path)
     return found if isinstance(found, str) else ""
 
 
 def words(document: Any, *path: str) -> str:
-    """The string at a path, as one line to be shown: bounded, and printable."""
+    """Return the string at a path as one bounded, printable line."""
     return shown(string(document, *path))
 
 
 def whole(document: Any, *path: str) -> int:
-    """The number at a path, which labels have as text; 0 if there is none, it is negative, or too large."""
+    """Return the number at a path, which labels have as text; 0 if it is missing, negative or too large."""
     found = _at(document, path)
     if isinstance(found, str) and len(found) <= _MOST_DIGITS and found.isascii() and found.isdigit():
         return int(found)
@@ -49,43 +49,43 @@ def whole(document: Any, *path: str) -> int:
 
 
 def moment(document: Any, *path: str) -> float | None:
-    """The time at a path, in seconds since 1970; None if there is none."""
+    """Return the time at a path, in seconds since 1970; None if there is none."""
     return seconds(string(document, *path))
 
 
 def condition(document: Any, kind: str) -> Mapping[str, Any]:
-    """A condition in the status of an object; empty if there is none."""
+    """Return a condition in the status of an object; empty if there is none."""
     found = (each for each in mappings(document, "status", "conditions") if each.get("type") == kind)
     return next(found, _NOTHING)
 
 
 def holds(document: Any, kind: str) -> bool:
-    """Whether a condition of an object is there, and true."""
+    """Return whether a condition of an object exists and is true."""
     return condition(document, kind).get("status") == "True"
 
 
 def name_of(document: Any) -> str:
-    """The name of an object."""
+    """Return the name of an object."""
     return string(document, "metadata", "name")
 
 
 def label(document: Any, name: str) -> str:
-    """A label of an object; empty if it has none of this name."""
+    """Return a label of an object; empty if it has none of this name."""
     return string(document, "metadata", "labels", name)
 
 
 def annotation(document: Any, name: str) -> str:
-    """An annotation of an object; empty if it has none of this name."""
+    """Return an annotation of an object; empty if it has none of this name."""
     return string(document, "metadata", "annotations", name)
 
 
 def shown(text: str) -> str:
-    """A text as one line of bounded length in which all can be seen."""
+    """Return a text as one bounded, printable line."""
     return cut(printable(" ".join(told(text, 4 * LONGEST).split())), LONGEST)
 
 
 seconds = lru_cache(maxsize=8192)(times.seconds)
-"""A time as in RFC 3339, in seconds since 1970; None if it is none. Thousands of pods have few of them."""
+"""Parses a time (RFC 3339) into seconds since 1970, None if invalid; cached, as pods share few times."""
 
 
 def _at(document: Any, path: Iterable[str]) -> Any:

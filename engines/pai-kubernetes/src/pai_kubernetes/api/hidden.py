@@ -1,4 +1,4 @@
-"""What no text of a server may show: it can repeat all that it was sent, and so can its webhooks."""
+"""Secrets that no text of a server may show: it can repeat all that it was sent, and so can its webhooks."""
 
 import threading
 from base64 import b64decode
@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from pai_runtime.task.masking import Masker, Masks
 
 _CONTEXT = 16
-"""Times the length that is shown is looked at: what is masked gets shorter."""
+"""How many times more characters are masked than shown, since masking shortens a text."""
 
 
 class _Hidden:
-    """Values that are secret, for all of this process: which answer repeats which of them, nobody knows."""
+    """The secret values of this process; which answer may repeat which of them is unknown."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -29,12 +29,12 @@ _HIDDEN = _Hidden()
 
 
 def hide(values: Iterable[str]) -> None:
-    """Show these values in no text of a server from now on."""
+    """Mask these values in all texts of servers from now on."""
     _HIDDEN.add(values)
 
 
 def hide_authorization(header: str) -> None:
-    """The same for a header that says who asks: a token, or a user with a password."""
+    """Mask the secret in an ``Authorization`` header: a token, or a password with its user."""
     scheme, _, value = header.partition(" ")
     hide([value])
     if scheme == "Basic":
@@ -42,7 +42,7 @@ def hide_authorization(header: str) -> None:
 
 
 def told(text: str, most: int) -> str:
-    """The beginning of what a server says, of at most so many characters, without what is hidden."""
+    """Return the first `most` characters of a server's text, with secrets masked."""
     begin = text[: _CONTEXT * most]
     masker = Masker(_HIDDEN.masks)
     data = masker.feed(begin.encode("utf-8", "surrogatepass"))
@@ -52,7 +52,7 @@ def told(text: str, most: int) -> str:
 
 
 def cut(text: str, most: int) -> str:
-    """At most so many characters of a text, without a part of a word, as long as words are short."""
+    """Cut a text to `most` characters, at a word boundary if words are short."""
     if len(text) <= most:
         return text
     start = text[: most - 1]

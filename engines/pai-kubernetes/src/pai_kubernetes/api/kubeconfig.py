@@ -1,4 +1,4 @@
-"""Kubeconfigs: which cluster is asked, and as whom. Where there is none, a pod's service account."""
+"""Kubeconfigs, which say which cluster to use and as whom; without one, a pod's service account."""
 
 import base64
 import binascii
@@ -26,11 +26,11 @@ _MOST_OF_NAMESPACE: Final = 253
 
 
 def read_kubeconfig(path: str, context: str) -> Access:
-    """How a cluster is reached, by a context; empty: the current one.
+    """Return the access to a cluster by a context; an empty name is the current one.
 
-    `path` empty: by the files in ``$KUBECONFIG``, merged as kubectl does, or ``~/.kube/config``; if there are
-    none, by the service account of the pod that this runs in. Raises `InvalidInput`, each problem with its
-    file and line, and `ClusterError` if there is nothing of it.
+    An empty `path` means the files in ``$KUBECONFIG``, merged as kubectl does, or ``~/.kube/config``; without
+    any, the service account of the pod that this runs in. Raises `InvalidInput`, each problem with its file
+    and line, and `ClusterError` if there is nothing of it.
     """
     files = _files(path)
     if not files:
@@ -44,7 +44,7 @@ def read_kubeconfig(path: str, context: str) -> Access:
 
 
 def _files(path: str) -> Sequence[Path]:
-    """Those that there are; only one that is named itself has to be."""
+    """Return the kubeconfigs that exist; one that was named explicitly has to."""
     if path:
         return [Path(path).expanduser()]
     named = [each for each in os.environ.get("KUBECONFIG", "").split(os.pathsep) if each]
@@ -59,7 +59,7 @@ def _read(file: Path, problems: Problems) -> Value:
 
 
 class _Config:
-    """Kubeconfigs as one: of what several files have, that of the first counts."""
+    """Several kubeconfigs merged; the first one takes precedence."""
 
     def __init__(self, roots: Sequence[Value], problems: Problems) -> None:
         self._roots = roots
@@ -67,7 +67,7 @@ class _Config:
         self._position = Position(roots[0].node.source.file)
 
     def access(self, name: str) -> Access:
-        """What a context says; what is wrong with it is reported. Raises `InvalidInput`."""
+        """Return the access that a context describes; its faults are reported. Raises `InvalidInput`."""
         context = self._context(name)
         cluster = self._named_in(context, "cluster")
         user = self._named_in(context, "user") if _text(context, "user") else None
@@ -99,7 +99,7 @@ class _Config:
         return context
 
     def _named_in(self, context: Value, kind: str) -> Value:
-        """The cluster, or the user, that a context names."""
+        """Return the cluster or the user that a context names. Raises `InvalidInput`."""
         name = _text(context, kind)
         found = self._find(f"{kind}s", kind, name)
         if found is None:
@@ -187,7 +187,7 @@ class _Config:
         )
 
     def _cluster_info(self, cluster: Value) -> Mapping[str, Any]:
-        """What an exec plugin may be told of the cluster."""
+        """Return what an exec plugin may be told of the cluster."""
         authority = base64.b64encode(self._data(cluster, "certificate-authority")).decode()
         extensions = cluster.data.get("extensions") or ()
         own = [each.get("extension") for each in extensions if each.get("name") == _EXTENSION]
@@ -200,7 +200,7 @@ class _Config:
         return {key: value for key, value in told.items() if value}
 
     def _data(self, entry: Value, key: str) -> bytes:
-        """What is in a field itself, or in the file that another names; empty if there is neither."""
+        """Return the content of a ``-data`` field, or of the file that another field names, or nothing."""
         data, file = entry.get(f"{key}-data"), entry.get(key)
         if data is not None and data.data:
             try:
@@ -218,7 +218,7 @@ class _Config:
 
 
 def _context_name(context: Value) -> str:
-    """The name that a context is called by."""
+    """Return the name of a context."""
     return str(context.above.data.get("name")) if context.above else ""
 
 
@@ -228,7 +228,7 @@ def _text(value: Value, key: str) -> str:
 
 
 def _beside(value: Value, path: str) -> Path:
-    """A path as a kubeconfig has it: relative to its directory."""
+    """Return a path in a kubeconfig, resolved against its directory."""
     return Path(value.position.file).absolute().parent / path
 
 

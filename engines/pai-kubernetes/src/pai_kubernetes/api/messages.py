@@ -1,4 +1,4 @@
-"""What an answer that is an error means, for people: who was refused what, and what to do."""
+"""Explanations of error answers for people: who was refused what, and what to do."""
 
 import json
 import re
@@ -19,16 +19,16 @@ _MOST_CAUSES: Final = 200
 _MOST_WARNINGS: Final = 20
 _MOST_OF_HEADER: Final = 1 << 16
 _WARNING: Final = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)', re.DOTALL)
-"""RFC 7234, 5.5; the text may be cut off."""
+"""The format of a warning (RFC 7234, 5.5), whose text may be cut off."""
 _MOST_OF_FIELD: Final = 300
 _NO_WEBHOOK: Final = "failed calling webhook"
 
 
 @record(frozen=True)
 class Asked:
-    """A request, as messages name it.
+    """A request as messages describe it.
 
-    `label` names the cluster, `user` who asks, `origin` where that is written, and `verb` is that of RBAC.
+    `label` names the cluster, `user` who asks, `origin` where that is configured, and `verb` is that of RBAC.
     """
 
     label: str
@@ -40,7 +40,7 @@ class Asked:
 
 
 def refusal(asked: Asked, answer: Answer) -> ApiError:
-    """The error that an answer with another status than 2xx is."""
+    """Return the error for an answer with a status other than 2xx."""
     status = _status_document(answer.body)
     said = _text(status.get("message"), _MOST_SAID)
     return ApiError(
@@ -54,7 +54,7 @@ def refusal(asked: Asked, answer: Answer) -> ApiError:
 
 
 def event_error(asked: Asked, document: Any) -> ApiError:
-    """The error that an event ``ERROR`` of a watch is; its `Status` has the code."""
+    """Return the error for an event ``ERROR`` of a watch, whose `Status` has the code."""
     status = document if isinstance(document, dict) else {}
     code, said = status.get("code"), _text(status.get("message"), _MOST_SAID)
     number = code if isinstance(code, int) else 0
@@ -67,14 +67,14 @@ def event_error(asked: Asked, document: Any) -> ApiError:
 
 
 def unreachable(asked: Asked, why: str, *, may_pass: bool, sent: bool = True) -> ApiError:
-    """The error that no answer came."""
+    """Return the error for a request without an answer."""
     return ApiError(
         f"{asked.label}: the API server {asked.server} cannot be reached: {why}", sent=sent, may_pass=may_pass
     )
 
 
 def not_json(asked: Asked, what: str) -> ApiError:
-    """The error that an answer is no JSON object."""
+    """Return the error for an answer that is not a JSON object."""
     return ApiError(
         f"{asked.label}: {asked.server} does not answer as an API server: {what}; "
         f"check the server's URL in {asked.origin}, and the proxy",
@@ -82,19 +82,19 @@ def not_json(asked: Asked, what: str) -> ApiError:
 
 
 def too_many(asked: Asked, most: int) -> ApiError:
-    """The error that a collection is larger than what is taken."""
+    """Return the error for a collection larger than the limit."""
     return ApiError(f"{asked.label}: more than {most} {asked.target.full_resource}")
 
 
 def warnings_of(answer: Answer) -> Iterator[str]:
-    """What a server warns of, as deprecations and admission policies do: headers ``299 - "text"``."""
+    """Yield the warnings in an answer's headers (``299 - "text"``), as of deprecations or policies."""
     for header in (answer.headers.get_all("Warning") or ())[:_MOST_WARNINGS]:
         if found := _WARNING.match(str(header)[:_MOST_OF_HEADER]):
             yield _text(re.sub(r"\\(.)", r"\1", found[1]), _MOST_SAID)
 
 
 def is_without_webhook(answer: Answer) -> bool:
-    """Whether an object was not admitted because a webhook is away, such as while its pods start anew."""
+    """Return whether an object was not admitted for lack of a webhook, as while that one's pods restart."""
     return answer.status == HTTPStatus.INTERNAL_SERVER_ERROR and _NO_WEBHOOK in _text(
         _status_document(answer.body).get("message"), _MOST_SAID
     )
@@ -139,7 +139,7 @@ def _says(said: str) -> str:
 
 
 def _status_document(body: bytes) -> dict[str, Any]:
-    """The ``Status`` in a body, if it is one."""
+    """Return the ``Status`` in a body; empty if it is not one."""
     try:
         document = json.loads(body)
     except (ValueError, RecursionError):
@@ -158,5 +158,5 @@ def _causes(status: dict[str, Any]) -> list[Cause]:
 
 
 def _text(value: Any, most: int) -> str:
-    """What a server says, as a terminal may show it."""
+    """Return a text of the server, bounded and printable."""
     return printable(told(value, most)) if isinstance(value, str) else ""

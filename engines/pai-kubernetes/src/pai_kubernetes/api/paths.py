@@ -1,4 +1,4 @@
-"""Paths of the Kubernetes API. Without a name they are those of the collection."""
+"""Paths of the Kubernetes API; without a name they are those of the collection."""
 
 from typing import Final
 from urllib.parse import quote, unquote
@@ -11,72 +11,72 @@ KUEUE_GROUP = "kueue.x-k8s.io"
 
 
 def jobsets(namespace: str, name: str = "") -> str:
-    """JobSets."""
+    """Return the path of a JobSet; without a name, of the collection."""
     return _path(f"/apis/{JOBSET_API}", namespace, "jobsets", name)
 
 
 def jobs(namespace: str, name: str = "") -> str:
-    """Jobs."""
+    """Return the path of a Job; without a name, of the collection."""
     return _path("/apis/batch/v1", namespace, "jobs", name)
 
 
 def pods(namespace: str, name: str = "") -> str:
-    """Pods."""
+    """Return the path of a pod; without a name, of the collection."""
     return _path("/api/v1", namespace, "pods", name)
 
 
 def pod_log(namespace: str, name: str) -> str:
-    """The log of a pod."""
+    """Return the path of the log of a pod."""
     return f"{pods(namespace, name)}/log"
 
 
 def config_maps(namespace: str, name: str = "") -> str:
-    """ConfigMaps."""
+    """Return the path of a ConfigMap; without a name, of the collection."""
     return _path("/api/v1", namespace, "configmaps", name)
 
 
 def secrets(namespace: str, name: str = "") -> str:
-    """Secrets."""
+    """Return the path of a Secret; without a name, of the collection."""
     return _path("/api/v1", namespace, "secrets", name)
 
 
 def events(namespace: str) -> str:
-    """Events, of the core group, which has those of the scheduler and of kubelets."""
+    """Return the path of events in the core group, where those of the scheduler and kubelets are."""
     return _path("/api/v1", namespace, "events")
 
 
 def persistent_volume_claims(namespace: str, name: str = "") -> str:
-    """Claims of persistent volumes."""
+    """Return the path of a claim of a persistent volume; without a name, of the collection."""
     return _path("/api/v1", namespace, "persistentvolumeclaims", name)
 
 
 def resource_quotas(namespace: str) -> str:
-    """Quotas of a namespace."""
+    """Return the path of the quotas of a namespace."""
     return _path("/api/v1", namespace, "resourcequotas")
 
 
 def nodes(name: str = "") -> str:
-    """Nodes."""
+    """Return the path of a node; without a name, of the collection."""
     return _path("/api/v1", "", "nodes", name)
 
 
 def priority_classes(name: str = "") -> str:
-    """Priority classes."""
+    """Return the path of a priority class; without a name, of the collection."""
     return _path("/apis/scheduling.k8s.io/v1", "", "priorityclasses", name)
 
 
 def local_queues(namespace: str, version: str, name: str = "") -> str:
-    """Local queues of Kueue, in a version of its API such as ``v1beta1``."""
+    """Return the path of a local queue of Kueue, in a version of its API such as ``v1beta1``."""
     return _path(f"/apis/{KUEUE_GROUP}/{version}", namespace, "localqueues", name)
 
 
 def workloads(namespace: str, version: str, name: str = "") -> str:
-    """Workloads of Kueue, in a version of its API such as ``v1beta1``."""
+    """Return the path of a Workload of Kueue, in a version of its API such as ``v1beta1``."""
     return _path(f"/apis/{KUEUE_GROUP}/{version}", namespace, "workloads", name)
 
 
 def api_group(group: str) -> str:
-    """The versions of an API group; 404 if it is not installed."""
+    """Return the path of the versions of an API group; 404 means that it is not installed."""
     return f"/apis/{quote(group, safe='')}"
 
 
@@ -86,12 +86,12 @@ def _path(root: str, namespace: str, resource: str, name: str = "") -> str:
 
 
 OF_KIND: Final = {"JobSet": jobsets, "ConfigMap": config_maps, "Secret": secrets}
-"""Where the objects of a run are, by their kinds."""
+"""The functions for the paths of a run's objects, by kind."""
 
 
 @record(frozen=True)
 class Target:
-    """What a path leads to, for messages."""
+    """The parts of a path, for messages."""
 
     group: str
     version: str
@@ -101,7 +101,7 @@ class Target:
 
     @property
     def full_resource(self) -> str:
-        """As RBAC and kubectl name it: ``jobsets.jobset.x-k8s.io``, ``pods/log``."""
+        """The resource as RBAC and kubectl name it: ``jobsets.jobset.x-k8s.io``, ``pods/log``."""
         return f"{self.resource}.{self.group}" if self.group else self.resource
 
     def __str__(self) -> str:
@@ -110,7 +110,7 @@ class Target:
 
 
 def target_of(path: str) -> Target:
-    """What one of these paths leads to."""
+    """Parse one of these paths."""
     parts = [unquote(part) for part in path.split("/")[1:]]
     if len(parts) == 1:  # such as /version
         return Target("", "", "", parts[0], "")

@@ -1,4 +1,4 @@
-"""The log of one container, with the times at which its lines were written, over connections that break."""
+"""The log of one container with the times of its lines, over connections that may break."""
 
 import re
 import threading
@@ -15,18 +15,18 @@ from pai_runtime.plugin.backoff import backoff
 from pai_runtime.runs.log_times import Piece
 
 MOST_BUFFERED: Final = 1 << 20
-"""Bytes of memory for what nobody has read yet; then the node has to wait."""
+"""Maximum memory in bytes for unread data, above which the node has to wait."""
 
 NO_LOG: Final = (400, 404)
-"""The pod is gone, or has no such container that has started."""
+"""Statuses if the pod is gone, or has no such container that has started."""
 
 _PIECE: Final = 1 << 16
 _OF_A_PIECE: Final = 128
-"""Bytes of memory that a piece takes beside its text: a log may be of empty lines."""
+"""Memory in bytes that a piece takes beside its text: a log may consist of empty lines."""
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 30
 _TROUBLE_AFTER: Final = 3
-"""Failures in a row, after which people are told."""
+"""Number of consecutive failures after which people are told."""
 _SECOND: Final = 10**9
 _LONGEST_TIME: Final = 40
 _NO_CONTAINER: Final = b"unable to retrieve container logs for "
@@ -38,14 +38,13 @@ _TIME: Final = re.compile(
 
 
 class LogStream:
-    """Reads the log from its beginning on, in a thread of its own.
+    """A reader of a log from its beginning, in a thread of its own.
 
-    With `follow` until the container has ended; where a connection breaks, another one goes on. Then nothing
-    is given twice, and nothing is lost but what the node no longer has: what it has rotated away meanwhile,
-    or, with that, lines of the very time of one that was given. A node can also end the log of a container
-    that runs, such as when it starts anew: while the container `goes_on`, it is asked again.
-
-    `trouble` is why nothing comes at present, if so; it goes on trying. `is_lost`: the cluster no longer had
+    With `follow`, it reads until the container has ended, and reconnects if a connection breaks. Nothing is
+    returned twice, and nothing is lost but what the node no longer has: what it has rotated away meanwhile,
+    or, with that, lines with the very time of one that was returned. A node can also end the log of a running
+    container, such as when it restarts: as long as the container `goes_on`, it is asked again. `trouble` is
+    why nothing comes at present, if so, while it keeps trying. `is_lost` means that the cluster no longer had
     the log, or what was left of it.
     """
 
@@ -76,16 +75,19 @@ class LogStream:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more comes, and all was read."""
+        """Whether nothing more comes, and everything was read."""
         with self._changed:
             return self._is_over and not self._pieces and self._error is None
 
     def follow(self) -> None:
-        """Go on with what was written since it was over."""
+        """Continue with what was written since the end of the log."""
         self._start(follow=True)
 
     def read(self, most: int, *, wait: bool) -> list[Piece]:
-        """What has come, about so many bytes; `wait`: for something, or the end. Raises `ApiError`."""
+        """Return about `most` bytes of what has come; with `wait`, wait for data or the end.
+
+        Raises `ApiError`.
+        """
         with self._changed:
             while wait and not (self._pieces or self._is_over):
                 self._changed.wait()
@@ -101,7 +103,7 @@ class LogStream:
             return taken
 
     def close(self) -> None:
-        """End it; what was not read is lost."""
+        """End the stream; unread data is lost."""
         with self._changed:
             self._is_closed = self._is_over = True
             self._changed.notify_all()
@@ -143,7 +145,7 @@ class LogStream:
             self._changed.notify_all()
 
     def _read_once(self, *, follow: bool) -> None:
-        """Read to the end of a connection; raises `ApiError` if it breaks off."""
+        """Read to the end of a connection. Raises `ApiError` if it breaks."""
         query = {"container": self.container, "timestamps": "true"}
         query |= {"follow": "true"} if follow else {}
         query |= {"sinceTime": self._lines.since} if self._lines.since else {}
@@ -168,7 +170,7 @@ class LogStream:
 
 
 def read_log(api: Api, pod: str, container: str, *, lines: int, most: int) -> bytes:
-    """The last lines of a log, about so many bytes of them; raises `ApiError`."""
+    """Return the last lines of a log, about `most` bytes of them. Raises `ApiError`."""
     path, read, data, left = pod_log(api.namespace, pod), _Lines(), b"", most
     with api.open(path, container=container, timestamps="true", tailLines=lines, limitBytes=most) as stream:
         while left > 0 and (piece := stream.read(left)):
@@ -179,11 +181,11 @@ def read_log(api: Api, pod: str, container: str, *, lines: int, most: int) -> by
 
 
 class _Lines:
-    """Takes the times off the lines of a log, and leaves out what an earlier connection gave.
+    """A parser that removes the times of a log's lines, and lines that an earlier connection delivered.
 
-    A node is told whole seconds only: it gives the lines of the last second again, in the same order. So many
-    of them are left out as had come, but none that is later than all of these: then the log was rotated.
-    Without a time, which no task can leave out, a line is of the node.
+    A node accepts whole seconds only: it repeats the lines of the last second in the same order. As many of
+    them are skipped as had come, but none that is later than all of these: then the log was rotated. A line
+    without a time, which no task can leave out, is the node's own.
     """
 
     def __init__(self) -> None:
@@ -197,16 +199,16 @@ class _Lines:
 
     @property
     def since(self) -> str:
-        """From when on lines are to be asked for; empty: from the beginning."""
+        """The time from which lines are to be requested; empty for the beginning."""
         return as_text(self._newest // _SECOND) if self._newest else ""
 
     @property
     def position(self) -> tuple[int, int, int]:
-        """Another one after each line, and part of a line, that is new."""
+        """A value that differs after each new line, or part of a line."""
         return self._newest, self._whole, self._part
 
     def begin(self) -> None:
-        """Another connection begins."""
+        """Prepare for another connection."""
         self._rest = b""
         self._in_line = False
         self._is_removed = False
@@ -215,7 +217,7 @@ class _Lines:
         self._part_to_leave_out = self._part
 
     def feed(self, data: bytes) -> Iterator[Piece]:
-        """The pieces that are new in the next bytes."""
+        """Yield the new pieces in the next bytes."""
         data, self._rest = self._rest + data, b""
         while data:
             if not self._in_line:
@@ -235,19 +237,19 @@ class _Lines:
                 yield None if self._time is None else self._time / _SECOND, new
 
     def finish(self) -> Iterator[Piece]:
-        """What was held back at the end."""
+        """Yield what was held back at the end."""
         if self._rest:
             yield None, self._rest
         self._rest = b""
 
     def check(self) -> None:
-        """At the end of a connection; raises `ApiError` if all that came is that there is no log."""
+        """Raise `ApiError` at the end of a connection if all that came is that there is no log."""
         if self._is_removed or self._rest.startswith(_NO_CONTAINER):
             self._rest = b""
             raise ApiError("the node has removed the container", status=HTTPStatus.NOT_FOUND)
 
     def _begin_line(self, time: int | None) -> None:
-        """A line begins: one that came, or a part of it, or a new one. Without a time: a node's own words."""
+        """Handle the start of a line: known, continued or new; one without a time is the node's own."""
         self._is_known = time is not None and self._to_leave_out > 0 and time <= self._newest
         if self._is_known:
             self._to_leave_out -= 1
@@ -262,7 +264,7 @@ class _Lines:
             self._newest = time
 
     def _new_part(self, piece: bytes) -> bytes:
-        """What is new in a piece of the line that is being read."""
+        """Return what is new in a piece of the current line."""
         if self._is_known:
             return b""
         known = min(self._part_to_leave_out, len(piece))

@@ -10,7 +10,7 @@ _TIME: Final = re.compile(
 
 
 def nanoseconds(text: str) -> int | None:
-    """A time in nanoseconds since 1970; None for what is none."""
+    """Parse a time into nanoseconds since 1970; None if it is invalid."""
     found = _TIME.fullmatch(text)
     if found is None:
         return None
@@ -23,11 +23,11 @@ def nanoseconds(text: str) -> int | None:
 
 
 def seconds(text: str) -> float | None:
-    """A time in seconds since 1970; None for what is none."""
+    """Parse a time into seconds since 1970; None if it is invalid."""
     moment = nanoseconds(text)
     return None if moment is None else moment / 1e9
 
 
 def as_text(moment: float) -> str:
-    """A time in seconds since 1970, to the second before it."""
+    """Format a time in seconds since 1970, rounded down to the second."""
     return datetime.fromtimestamp(int(moment), timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")

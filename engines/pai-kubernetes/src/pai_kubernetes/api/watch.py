@@ -1,4 +1,4 @@
-"""Watching a collection: all its objects as they are now, and each change as it comes."""
+"""Watches of a collection: all its objects as they are now, and each change as it comes."""
 
 import json
 import random
@@ -20,15 +20,15 @@ DELETED: Final = "DELETED"
 FAILED: Final = "FAILED"
 
 MOST_OF_EVENT: Final = 16 << 20
-"""Bytes; etcd keeps no object of more than 1.5 MiB by default."""
+"""Maximum size of an event; etcd keeps no object of more than 1.5 MiB by default."""
 
 _LONGEST: Final = (240, 300)
-"""Seconds, at random, after which the server is to end a watch: not all of them at the same time."""
+"""Bounds in seconds of the random time after which the server ends a watch, so that not all end at once."""
 _SILENCE: Final = 120
-"""Seconds; servers send a bookmark each minute."""
+"""Seconds without data after which a watch is broken; servers send a bookmark each minute."""
 _SOON: Final = 5
 _MOST_FAILURES: Final = 3
-"""In a row, after which all is listed again: what a watch sends there may be what is wrong."""
+"""Number of consecutive failures after which all objects are listed again, in case of a bad event."""
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 30
 _LONGEST_ASKED: Final = 120
@@ -38,11 +38,10 @@ _PIECE: Final = 1 << 16
 class Watch:
     """A collection that is listed, and then watched in a thread of its own until it is closed.
 
-    `objects` may have no ``kind`` if they come out of a list, and none has ``managedFields``.
-    `on_change` is called in the thread, with the kind of change and the object: ``SYNCED`` (object empty)
-    when all of `objects` is new, ``ADDED``, ``MODIFIED``, ``DELETED``, and ``FAILED`` with which it ends, as
-    `error` says: what no other try gets over, such as 403. `trouble` is why it is not up to date at present,
-    if so; it goes on trying.
+    `objects` may have no ``kind`` if they come from a list, and none has ``managedFields``. `on_change` is
+    called in the thread with the kind of change and the object: ``SYNCED`` (empty object) when all of
+    `objects` is new, ``ADDED``, ``MODIFIED``, ``DELETED``, and finally ``FAILED`` for a permanent `error`,
+    such as 403. `trouble` is why it is not up to date at present, if so, while it keeps trying.
     """
 
     def __init__(
@@ -71,25 +70,25 @@ class Watch:
 
     @property
     def objects(self) -> Mapping[str, dict[str, Any]]:
-        """All of them by name, as they are now: a mapping that never changes, the same one until they do."""
+        """All objects by name, as an immutable mapping that is replaced when they change."""
         with self._lock:
             if self._taken is None:
                 self._taken = dict(self._objects)
             return self._taken
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         threading.Thread(target=self._run, name=f"watch {self._path}", daemon=True).start()
 
     def wait(self, seconds: float) -> None:
-        """Wait, at most so long, until all has been listed once; raises `ApiError`."""
+        """Wait at most `seconds` until all objects have been listed once. Raises `ApiError`."""
         if not self._has_begun.wait(seconds) and self.error is None:
             raise ApiError(f"{self._api.label}: the cluster does not answer", may_pass=True)
         if self.error is not None:
             raise self.error
 
     def close(self) -> None:
-        """End it, without waiting for the thread, which makes no further call."""
+        """End the watch without waiting for its thread, which makes no further call."""
         self._closed.set()
         if self._stream:
             self._stream.close()
@@ -114,7 +113,7 @@ class Watch:
                 self._pause(error)
 
     def _follow(self, version: str) -> None:
-        """Watch from a version on, until all has to be listed again; raises `ApiError`."""
+        """Watch from a version on, until all has to be listed again. Raises `ApiError`."""
         while not self._closed.is_set():
             began, seen = time.monotonic(), version
             try:
@@ -152,7 +151,10 @@ class Watch:
             yield from _parsed(stream, self._api, self._path)
 
     def _apply(self, event: dict[str, Any]) -> str:
-        """Take up an event; the version after it. Raises `ApiError` for one that is an error."""
+        """Apply an event, and return the version after it.
+
+        Raises `ApiError` for an event that is an error.
+        """
         kind, document = event.get("type"), event.get("object")
         if kind == "ERROR":
             raise event_error(self._api.asked("watch", self._path), document)
@@ -185,13 +187,13 @@ class Watch:
 
 
 def _kept(document: dict[str, Any]) -> dict[str, Any]:
-    """An object without who has set which of its fields: that is half of a pod, and they may be thousands."""
+    """Return an object without ``managedFields``, which are half of the size of a pod."""
     document["metadata"].pop("managedFields", None)
     return document
 
 
 def _parsed(stream: Stream, api: Api, path: str) -> Iterator[dict[str, Any]]:
-    """The events in a stream, without one that is cut off at its end; raises `ApiError`."""
+    """Yield the events in a stream, without one that is cut off at its end. Raises `ApiError`."""
     line = bytearray()
     while piece := stream.read(_PIECE):
         *ended, rest = piece.split(b"\n")

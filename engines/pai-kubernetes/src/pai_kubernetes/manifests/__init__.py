@@ -1,1 +1,1 @@
-"""What a job is on Kubernetes: from the job, its plans and the profile to objects."""
+"""The rendering of a job for Kubernetes: from the job, its plans and the profile to objects."""

@@ -1,4 +1,4 @@
-"""The code of a job as an archive, for a ConfigMap: the same bytes for the same files."""
+"""The code of a job as a reproducible archive, for a ConfigMap."""
 
 import gzip
 import io
@@ -14,14 +14,14 @@ from pai_runtime.pod.code import MOST_BYTES, MOST_ENTRIES
 from pai_runtime.runs.errors import CannotRun
 
 _TIME: Final = 315_532_800
-"""1980, the first year of a ZIP file: a checkout, and a copy, have other times for the same content."""
+"""The time of all files (1980), since checkouts and copies of the same content differ in their times."""
 _MOST_NAMED: Final = 5
 
 
 def code_archive(code: Code) -> bytes:
-    """The files, directories and links, as ``tar.gz``; raises `CannotRun`.
+    """Pack files, directories and links as ``tar.gz``. Raises `CannotRun`.
 
-    Nothing of who packs it is in it: owners are root, modes as in git, 755 or 644, and all times the same.
+    It contains nothing of who packs it: owners are root, modes as in git, 755 or 644, and all times the same.
     """
     faults: list[OSError] = []
     sizes: dict[str, int] = {}
@@ -47,7 +47,7 @@ def code_archive(code: Code) -> bytes:
 
 
 def _add(archive: tarfile.TarFile, entry: CodeEntry, sizes: dict[str, int]) -> None:
-    """Sockets, FIFOs and devices are left out, as they are locally."""
+    """Add an entry; sockets, FIFOs and devices are left out, as in local runs."""
     info = tarfile.TarInfo(entry.path)
     info.mtime = _TIME
     kind = stat.S_IFMT(entry.status.st_mode)

@@ -1,4 +1,4 @@
-"""The ConfigMaps of a run: its job, and its code."""
+"""The ConfigMaps of a run, with its job and its code."""
 
 import json
 from base64 import b64encode
@@ -19,7 +19,7 @@ from pai_runtime.task.masking import Masks
 
 
 def job_config_map(run: RunObjects) -> dict[str, Any]:
-    """What the init containers read."""
+    """Return the ConfigMap that the init containers read."""
     request = run.request
     _check_overrides(run)
     peers = run_peers(run.job, run.name, run.roles, request.user)
@@ -34,7 +34,7 @@ def job_config_map(run: RunObjects) -> dict[str, Any]:
 
 
 def _check_overrides(run: RunObjects) -> None:
-    """Raise `CannotRun` for a parameter of the command line that has the value of a secret."""
+    """Raise `CannotRun` if a parameter of the command line contains the value of a secret."""
     secrets = secret_values(run.job.secrets)
     for parameter, text in run.request.overrides.parameters.items():
         if name := next((each for each, value in secrets.items() if Masks([value]).is_in(text)), None):
@@ -45,7 +45,7 @@ def _check_overrides(run: RunObjects) -> None:
 
 
 def code_config_map(run: RunObjects, code: Code) -> dict[str, Any]:
-    """What the init containers unpack; raises `CannotRun`."""
+    """Return the ConfigMap with the code, which the init containers unpack. Raises `CannotRun`."""
     archive = b64encode(code_archive(code)).decode()
     return run.object("v1", "ConfigMap", run.code_config, binaryData={ARCHIVE: archive})
 

@@ -1,4 +1,4 @@
-"""The images of a job's tasks, and with which login they are pulled."""
+"""The images of a job's tasks, and the credentials to pull them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +15,7 @@ from pai_runtime.task.record import record
 
 @record(frozen=True)
 class TaskImage:
-    """An image as the job writes it, where it does, and who may pull it, if not everybody."""
+    """An image as the job writes it, its location there, and the credentials for it, if it needs any."""
 
     uri: str
     where: Location
@@ -24,7 +24,7 @@ class TaskImage:
 
 
 def task_images(job: Job, secrets: Mapping[str, str]) -> dict[str, TaskImage]:
-    """The image of each task role; `secrets` are values by their paths. Raises `InvalidInput`."""
+    """Return the image of each task role; `secrets` are values by their paths. Raises `InvalidInput`."""
     problems = Problems()
     references, made = References(job, problems), dict[str, TaskImage]()
     images = {}

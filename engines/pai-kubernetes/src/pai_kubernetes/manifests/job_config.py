@@ -1,4 +1,4 @@
-"""The text of a job as pods get it: without its secrets, which anybody could read who may read ConfigMaps."""
+"""The job file for pods, without its secrets, which everybody with access to ConfigMaps could read."""
 
 import json
 import re
@@ -15,7 +15,7 @@ from pai_runtime.task.masking import Masks
 from pai_runtime.task.record import record
 
 _MASK: Final = "******"
-"""What the platform writes in the place of the section, too."""
+"""The mask in the place of the section, which is also the platform's."""
 _SECTION: Final = "secrets"
 _REFERENCE: Final = re.compile("<%.*?%>")
 _LINE_BREAK: Final = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
@@ -23,11 +23,11 @@ _LINE_BREAK: Final = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 
 @record(frozen=True)
 class JobFile:
-    """The file of a job with its section of secrets hidden, each of the other lines with its number.
+    """A job file with its section of secrets masked; all other lines keep their numbers.
 
-    `is_secret`: the value of a secret, or a line of it, stands elsewhere in it too, in any form in which logs
-    mask it, such as a user's name in a path; or the password of an image, which is no secret of the job.
-    `digest` stands for all of it but for values of secrets.
+    `is_secret` means that the value of a secret, or a line of it, is elsewhere in it too, in any form in
+    which logs mask it, such as a user's name in a path; or that it has the password of an image in the open.
+    `digest` is over all of it but the values of secrets.
     """
 
     text: str
@@ -36,7 +36,7 @@ class JobFile:
 
 
 def job_config(job: Job) -> JobFile:
-    """The file for the pods of a job; raises `InvalidInput` if the secrets cannot be taken out of it."""
+    """Return the job file for the pods. Raises `InvalidInput` if the secrets cannot be removed from it."""
     root = parse_document(job.text, job.file)
     text = _without_section(root)
     masks = Masks(secret_values(job.secrets).values())
@@ -50,7 +50,7 @@ def job_config(job: Job) -> JobFile:
 
 
 def _texts(key: str | int, node: Node) -> Iterator[str]:
-    """A key, and all keys and scalars below it: the file may have them escaped, or over several lines."""
+    """Yield a key and all keys and scalars below it, which the file may have escaped or on several lines."""
     if isinstance(key, str):
         yield key
     if not isinstance(node.data, (dict, list)):
@@ -60,7 +60,7 @@ def _texts(key: str | int, node: Node) -> Iterator[str]:
 
 
 def _has_password(root: Value) -> bool:
-    """Whether a password for an image stands in the open."""
+    """Return whether a password for an image is in the open."""
     prerequisites = root.get("prerequisites")
     passwords = (each.get("auth", "password") for each in prerequisites.values()) if prerequisites else ()
     return any(each is not None and each.text and not _REFERENCE.search(each.text) for each in passwords)

@@ -1,4 +1,4 @@
-"""The JobSet of a run: an Indexed Job for each task role, whose completion indexes are those of its tasks."""
+"""The JobSet of a run, with an Indexed Job for each task role, whose completion indexes are its tasks'."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from pai_kubernetes.manifests.run_objects import RunObjects
 
 
 def job_set(run: RunObjects, policies: Policies, pods: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """The JobSet; `pods` are the templates of the pods by role."""
+    """Return the JobSet; `pods` are the templates of the pods by role."""
     spec = {
         # Names count before a pod is ready: the tasks of a gang wait for each other's.
         "network": {"enableDNSHostnames": True, "publishNotReadyAddresses": True, "subdomain": run.name},
@@ -33,9 +33,9 @@ def job_set(run: RunObjects, policies: Policies, pods: Mapping[str, Mapping[str,
 
 
 def first_pod(jobset: Mapping[str, Any], number: int) -> dict[str, Any]:
-    """The first pod of the replicated job with this number, as the controllers of JobSet and Job make it.
+    """Return the first pod of a replicated job, by number, as the controllers of JobSet and Job make it.
 
-    It names no owner, as there is none yet: webhooks such as Kueue's look for it.
+    It has no owner, since there is none yet: webhooks such as Kueue's look for it.
     """
     run, replicated = jobset["metadata"]["name"], jobset["spec"]["replicatedJobs"][number]
     template, name = replicated["template"]["spec"]["template"], f"{run}-{replicated['name']}-0-0"
@@ -68,7 +68,7 @@ def _replicated_job(run: RunObjects, role: str, policies: Policies, pod: Mapping
 
 
 def _file(run: RunObjects) -> str:
-    """The name of the job file; one that is not UTF-8 cannot be in JSON."""
+    """Return the name of the job file, with invalid UTF-8 replaced for JSON."""
     return os.fsencode(Path(run.job.file).name).decode("utf-8", "replace")
 
 

@@ -1,4 +1,4 @@
-"""A run as objects of Kubernetes: pure, and the same bytes for the same job."""
+"""A run as objects of Kubernetes: pure, and reproducible for the same job."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -29,9 +29,9 @@ from pai_runtime.task.record import record
 
 @record(frozen=True)
 class Rendered:
-    """The objects of a run. See `Manifests` for `objects`, of which the JobSet is the first, and `secrets`.
+    """The objects of a run; see `Manifests` for `objects`, which start with the JobSet, and `secrets`.
 
-    `origins` are those of the JobSet's fields, `job_digest` that of the job file.
+    `origins` are those of the JobSet's fields, `job_digest` is that of the job file.
     """
 
     objects: Sequence[Mapping[str, Any]]
@@ -41,7 +41,7 @@ class Rendered:
 
     @property
     def digest(self) -> str:
-        """Eight hexadecimal digits that stand for all that is rendered, but for what is secret."""
+        """Eight hexadecimal digits of a digest over everything rendered, except for secrets."""
         return sha256(json.dumps([self.objects, self.job_digest], sort_keys=True).encode()).hexdigest()[:8]
 
 
@@ -56,10 +56,10 @@ def render(  # noqa: PLR0913 - all that a run is made of
     run_secret: str,
     secrets: Mapping[str, str],
 ) -> Rendered:
-    """The objects of the run `name`.
+    """Return the objects of the run `name`.
 
     `run_secret` is what its tasks share and nobody else knows: 64 hexadecimal digits. `secrets` are the
-    values of the job's, by their paths. Raises `InvalidInput` for what is wrong in the job, and `CannotRun`.
+    values of the job's, by their paths. Raises `InvalidInput` for faults of the job, and `CannotRun`.
     """
     if not is_run_name(name):
         raise CannotRun(
@@ -95,7 +95,10 @@ def render(  # noqa: PLR0913 - all that a run is made of
 
 
 def _plan(role: str, plans: Mapping[TaskName, Plan]) -> Plan:
-    """That of a role's first task; raises `CannotRun` if others mount something else: pods are all alike."""
+    """Return the plan of a role's first task.
+
+    Raises `CannotRun` if others have other mounts: pods are all alike.
+    """
     first = plans[role, 0]
     for (other, index), plan in plans.items():
         if other == role and plan.mounts != first.mounts:

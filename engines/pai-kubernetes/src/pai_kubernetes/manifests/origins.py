@@ -1,4 +1,4 @@
-"""Which field of a job a field of its JobSet comes from, so that an API server's words lead to the job."""
+"""The origins in a job of its JobSet's fields, so that the API server's errors lead to the job."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -13,7 +13,7 @@ from pai_runtime.task.plan import Plan
 from pai_runtime.task.record import record
 
 POD_TEMPLATE: Final = "spec.replicatedJobs[{}].template.spec.template"
-"""The path of the template of a role's pods, by the number of the role."""
+"""The path of the template of a role's pods, to be formatted with the number of the role."""
 _ROLE: Final = re.compile(r"spec\.replicatedJobs\[\d+\]")
 _PART: Final = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
 _OF_JOB: Final[Mapping[str, DocumentPath]] = {
@@ -32,17 +32,17 @@ _OF_CONTAINER: Final[Mapping[str, DocumentPath]] = {
     "resources.requests.memory": ("resourcePerInstance", "memoryMB"),
     "resources.requests": ("resourcePerInstance", "gpu"),
 }
-"""What is in the limits beside CPU and memory are GPUs."""
+"""The fields of resources; limits other than CPU and memory are GPUs."""
 
 
 @record(frozen=True)
 class Origins:
-    """Where what is at paths of a JobSet is written in the job."""
+    """The locations in the job of what is at paths of its JobSet."""
 
     locations: Mapping[str, Location]
 
     def of(self, field_path: str) -> Location | None:
-        """By the longest path that leads to the field or to what it is in; None if there is none.
+        """Return the location for the longest known path that contains a field; None if there is none.
 
         The path is as an API server writes it: ``spec.replicatedJobs[0].template.spec.completions``.
         """
@@ -53,7 +53,7 @@ class Origins:
         return None
 
     def of_pods(self, field_path: str) -> Location | None:
-        """Of a field of pods, such as ``spec.containers[0].image``, if it has one origin in all roles."""
+        """Return the location for a pod field, as ``spec.containers[0].image``, if all roles share it."""
         roles = sum(_ROLE.fullmatch(path) is not None for path in self.locations)
         found = {self.of(f"{POD_TEMPLATE.format(number)}.{field_path}") for number in range(roles)}
         return found.pop() if len(found) == 1 else None
@@ -71,7 +71,7 @@ def job_set_origins(
     pods: Mapping[str, Mapping[str, Any]],
     runtime_image: Location | None = None,
 ) -> Origins:
-    """The origins of a JobSet with these pods; all but the job and the runtime's image is by task role."""
+    """Return the origins of a JobSet with these pods; most arguments are by task role."""
     whole = Position(job.file)
     locations = {
         path: Location(whole, whole, field)
@@ -109,7 +109,7 @@ def _of_role(role: TaskRole) -> dict[str, Location]:
 
 
 def _volumes(pod: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The path of each volume in the spec of a pod, and of each mount of one, with the volume's name."""
+    """Yield the path of each volume in a pod's spec, and of each mount of one, with the volume's name."""
     spec = pod["spec"]
     holders = {"volumes": spec["volumes"]} | {
         f"{kind}[{index}].volumeMounts": container["volumeMounts"]

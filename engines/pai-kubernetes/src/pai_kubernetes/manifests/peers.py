@@ -1,4 +1,4 @@
-"""By which names the tasks of a run are reached: JobSet gives their pods these."""
+"""The host names of the tasks of a run, which JobSet gives to their pods."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,16 +9,16 @@ from pai_runtime.job.model import Job
 from pai_runtime.pod.peers import Peers
 
 BARRIER_SECONDS: Final = 600.0
-"""For how long the tasks of a gang wait for each other, as on OpenPAI."""
+"""Seconds for which the tasks of a gang wait for each other, as on OpenPAI."""
 
 
 def run_roles(job: Job, run: str) -> dict[str, str]:
-    """The names of the replicated jobs of a run, by role."""
+    """Return the names of a run's replicated jobs, by role."""
     return role_names(job.roles, run, {name: role.instances for name, role in job.roles.items()})
 
 
 def run_peers(job: Job, run: str, roles: Mapping[str, str], user: str) -> Peers:
-    """The peers of the tasks of a run, whose `roles` are those of `run_roles`."""
+    """Return the peers of the tasks of a run; `roles` is the result of `run_roles`."""
     hosts = {role: f"{run}-{name}-0-{{index}}.{run}" for role, name in roles.items()}
     called = Path(job.file).name
     return Peers(

@@ -1,4 +1,4 @@
-"""The pod of a task: the init container with the runtime, what prints its log, and the user's container."""
+"""The pod of a task: the init container with the runtime, the sidecar for its log, the user's container."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -21,12 +21,12 @@ _SHM: Final = "/dev/shm"  # noqa: S108 - a volume of its own
 
 _VOLUME_NAME: Final = "pai-vol"
 _GRACE_SECONDS: Final = 60
-"""The supervisor gives processes 10 s, and exit callbacks 30 s; the rest is a margin."""
+"""Grace period in seconds: 10 for processes, 30 for exit callbacks, and a margin."""
 _NOBODY: Final = 65534
 _OWNERS_ONLY: Final = 0o400
 
 _OF_A_ROOT_SHELL: Final = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID")
-"""What root needs to install packages; a user who is not root has none of them."""
+"""Capabilities that root needs to install packages; other users have none of them."""
 
 _BY_DOWNWARD_API: Final = {
     "PAI_TASK_INDEX": f"metadata.annotations['{labels.COMPLETION_INDEX}']",
@@ -46,7 +46,7 @@ Mounts = Sequence[Mapping[str, Any]]
 def pod_template(
     run: RunObjects, role: TaskRole, plan: Plan, image: str, storages: StorageVolumes
 ) -> dict[str, Any]:
-    """The template of a role's pods; the plan is that of any of its tasks."""
+    """Return the template of a role's pods; the plan is that of any of its tasks."""
     return {
         "metadata": {
             "labels": run.labels(**{labels.ROLE: role.name}),
@@ -102,7 +102,7 @@ def _bundle(run: RunObjects) -> Mounts:
 
 
 def _init(run: RunObjects, role: TaskRole, storages: Mounts) -> dict[str, Any]:
-    """Init steps may use the storages too."""
+    """Return the init container, whose steps may use the storages too."""
     code = [{"name": "pai-code", "mountPath": paths.CODE, "readOnly": True}] if run.code_config else []
     given = {
         "PAI_SECRET_DIR": SECRETS,

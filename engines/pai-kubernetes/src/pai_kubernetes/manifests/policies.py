@@ -1,4 +1,4 @@
-"""Completion and retries of a job, as fields of the Jobs of its roles and of their JobSet. Pure.
+"""Completion and retries of a job as fields of its roles' Jobs and of their JobSet. Pure.
 
 What is decided is what `pai_runtime.runs.completion` and the local engine decide for the same ends of tasks,
 in the same order. Jobs cannot decide all that roles can: one of which all indexes have finished, and any has
@@ -20,11 +20,11 @@ from pai_runtime.task.exit_codes import PERMANENT_INIT_CODES
 from pai_runtime.task.record import record
 
 _MOST: Final = 2**31 - 1
-"""Counts are of 32 bits."""
+"""The maximum of the API's 32-bit counts."""
 
 _BY_CODE: Final = r"^Container .* failed with exit code \d+ matching FailJob rule at index \d+$"
 _BY_DISRUPTION: Final = r"^Pod .* has condition DisruptionTarget matching FailJob rule at index \d+$"
-"""The messages of Jobs that failed by their `podFailurePolicy`, which is the reason of both."""
+"""Messages of Jobs that failed by their `podFailurePolicy`, which is the reason of both."""
 
 # The permanent ones are first: a JobSet that does not know of patterns would restart them for ever.
 _PERMANENT: Final = {
@@ -43,7 +43,10 @@ _DISRUPTED: Final = {
 
 @record(frozen=True)
 class Policies:
-    """`jobs` are fields of the spec of each role's Job, by role, `jobset` those of the JobSet's spec."""
+    """The policies of a job as fields of Kubernetes' objects.
+
+    `jobs` has fields of the spec of each role's Job, by role, `jobset` those of the JobSet's spec.
+    """
 
     jobs: Mapping[str, Mapping[str, Any]]
     jobset: Mapping[str, Any]
@@ -52,10 +55,10 @@ class Policies:
 def policies(
     job: Job, names: Mapping[str, str], permanent: Mapping[str, Collection[int]], problems: Problems
 ) -> Policies:
-    """The policies of a job; what cannot be expressed is reported, and then they are of no use.
+    """Return the policies of a job; what cannot be expressed is reported, and then the result is of no use.
 
     `names` are those of the replicated jobs, by role. `permanent` has by role the exit codes after which a
-    retry is in vain; they do not count if the job wants all failures to be retried.
+    retry is useless; they are ignored if the job wants all failures to be retried.
     """
     if job.retry_on == "always":
         permanent = {}
@@ -105,7 +108,7 @@ def _job(job: Job, role: TaskRole, permanent: Collection[int]) -> Mapping[str, A
 
 
 def _pod_failures(permanent: Collection[int], *, gang: bool, first_fails: bool) -> list[dict[str, Any]]:
-    """The rules for failed pods; the first that fits one counts."""
+    """Return the rules for failed pods; the first match takes precedence."""
     # Peers know each other's addresses, which a pod that takes the place of another does not have.
     disrupted = "FailJob" if gang else "Ignore"
     # The reason of a Job that failed by its indexes would not tell that a retry is in vain.
@@ -135,7 +138,7 @@ def _success(job: Job, names: Mapping[str, str]) -> Mapping[str, Any]:
 
 
 def _undecided(role: TaskRole) -> Iterator[Problem]:
-    """The problem of a role all of whose tasks can end, some failed, without having decided the job."""
+    """Yield the problem of a role whose tasks may all end, some failed, without deciding the job."""
     failing, completing = failing_count(role), completing_count(role)
     most = max(role.instances - completing if completing else 0, 1)
     if failing is not None and failing <= most:
@@ -151,7 +154,7 @@ def _undecided(role: TaskRole) -> Iterator[Problem]:
 
 
 def _unknown_cause(role: TaskRole) -> Iterator[Problem]:
-    """The problem of a role in which tasks fail, permanently or not, before the failure that decides."""
+    """Yield the problem of a role whose tasks may fail, permanently or not, before the deciding failure."""
     if (failing_count(role) or 1) == 1:
         return
     message = (

@@ -1,4 +1,4 @@
-"""What all objects of a run have in common."""
+"""The common parts of all objects of a run."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +14,7 @@ from pai_runtime.task.record import record
 
 @record(frozen=True)
 class RunObjects:
-    """A run that is rendered: its name, those of its replicated jobs by role, and what it is made of."""
+    """A run that is being rendered: its name, those of its replicated jobs by role, and its inputs."""
 
     name: str
     roles: Mapping[str, str]
@@ -26,41 +26,41 @@ class RunObjects:
 
     @property
     def job_config(self) -> str:
-        """The ConfigMap with the job."""
+        """The name of the ConfigMap with the job."""
         return job_config_name(self.name)
 
     @property
     def code_config(self) -> str:
-        """The ConfigMap with the code; empty if there is none."""
+        """The name of the ConfigMap with the code; empty if there is none."""
         return f"{self.name}-code" if self.request.code else ""
 
     @property
     def secrets(self) -> str:
-        """The Secret with the values of the job's secrets."""
+        """The name of the Secret with the values of the job's secrets."""
         return f"{self.name}-secrets"
 
     @property
     def pull_secret(self) -> str:
-        """The Secret with the logins for the job's images; there is one only if they need any."""
+        """The name of the Secret with credentials for the job's images, which exists if they need any."""
         return f"{self.name}-pull"
 
     @property
     def pull_secrets(self) -> list[str]:
-        """The Secrets with which images are pulled."""
+        """The names of the Secrets with which images are pulled."""
         own = [self.pull_secret] if self.has_pull_secret else []
         return [*self.profile.image_pull_secrets, *own]
 
     def labels(self, **more: str) -> dict[str, str]:
-        """Labels of an object, by which others find it."""
+        """Return the labels of an object, by which it is selected."""
         given = {labels.JOB: self.job.name, labels.USER: self.request.user, **more}
         return {labels.RUN: self.name, **{key: label_value(text) for key, text in given.items()}}
 
     def annotations(self, **more: str) -> dict[str, str]:
-        """The same with all texts as they were written."""
+        """Return the annotations of an object, which have the texts of its labels unchanged."""
         return {labels.JOB: self.job.name, labels.USER: self.request.user, **more}
 
     def object(self, version: str, kind: str, name: str, **fields: Any) -> dict[str, Any]:
-        """An object of the run."""
+        """Return an object of the run."""
         namespace = {"namespace": self.profile.namespace} if self.profile.namespace else {}
         return {
             "apiVersion": version,

@@ -1,4 +1,4 @@
-"""The Secrets of a run: what its tasks are not told in the open, and the logins for its images."""
+"""The Secrets of a run: the secret inputs of its tasks, and the credentials for its images."""
 
 import json
 from base64 import b64encode
@@ -16,7 +16,7 @@ _DOCKER_HUB: Final = "https://index.docker.io/v1/"
 
 
 def job_secret(run: RunObjects, run_secret: str) -> dict[str, Any]:
-    """The values of the job's secrets, what all tasks of a run share, and a job file that has such values."""
+    """Return the Secret with the job's secrets, the run's own, and a job file that contains secrets."""
     data = {"userExtensionSecrets.yaml": {"run": run_secret}}
     if run.job.secrets:
         data["secrets.yaml"] = {name: _texts(value) for name, value in run.job.secrets.items()}
@@ -27,7 +27,7 @@ def job_secret(run: RunObjects, run_secret: str) -> dict[str, Any]:
 
 
 def _texts(value: Value) -> Any:
-    """A secret in its structure, each value as text: as the file has it, not as YAML reads it."""
+    """Return a secret in its structure, with each value as written in the file, not as YAML interprets it."""
     if isinstance(value.data, dict):
         return {str(each.key): _texts(each) for each in value.values()}
     if isinstance(value.data, list):
@@ -36,9 +36,9 @@ def _texts(value: Value) -> Any:
 
 
 def pull_secret(run: RunObjects, images: Collection[TaskImage]) -> dict[str, Any] | None:
-    """The logins for the images of a job, each for its own image; None if there are none.
+    """Return the Secret with the credentials for the images of a job; None if there are none.
 
-    Raises `CannotRun` for two logins at Docker Hub, which has but one place for them.
+    Raises `CannotRun` for two logins at Docker Hub, which has only one place for them.
     """
     logins: dict[str, dict[str, str]] = {}
     for image in images:

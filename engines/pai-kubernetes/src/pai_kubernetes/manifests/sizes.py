@@ -1,4 +1,4 @@
-"""What Kubernetes takes of an object, at most."""
+"""Kubernetes' limits on the size of objects."""
 
 import json
 from base64 import b64decode
@@ -9,17 +9,17 @@ from pai_runtime.document.amounts import size_text
 from pai_runtime.runs.errors import CannotRun
 
 MOST_DATA: Final = 1024 * 1024
-"""Bytes of all values of a ConfigMap or Secret."""
+"""Maximum bytes of all values of a ConfigMap or Secret."""
 MOST_ANNOTATIONS: Final = 256 * 1024
-"""Bytes of all keys and values of annotations."""
+"""Maximum bytes of all keys and values of annotations."""
 MOST_OBJECT: Final = 1536 * 1024 - 256 * 1024
-"""Bytes that etcd takes of an object, less what controllers write into it."""
+"""Maximum bytes of an object in etcd, less a reserve for what controllers add."""
 LEAST_OF_ROLE: Final = 3 * 1024
-"""Bytes that a task role takes of the JobSet, whatever it is."""
+"""Minimum bytes that any task role takes in the JobSet."""
 
 
 def check_sizes(objects: Iterable[Mapping[str, Any]]) -> None:
-    """Raise `CannotRun` if an object is too large, for all that are."""
+    """Raise `CannotRun` that names all objects which are too large."""
     if faults := [fault for each in objects for fault in _faults(each)]:
         raise CannotRun(f"too large for Kubernetes: {'; '.join(faults)}")
 

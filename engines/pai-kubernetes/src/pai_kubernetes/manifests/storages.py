@@ -1,4 +1,4 @@
-"""The mounts of a task, as volumes of its pod."""
+"""The mounts of a task as volumes of its pod."""
 
 from collections.abc import Mapping, Sequence
 from posixpath import normpath
@@ -13,7 +13,7 @@ from pai_runtime.task.record import record
 
 @record(frozen=True)
 class StorageVolumes:
-    """Volumes of a pod and where its containers mount them; `uses` are those of the plan, by volume."""
+    """The volumes of a pod and their mounts; `uses` has the index of the use for each volume."""
 
     volumes: Sequence[Mapping[str, Any]]
     mounts: Sequence[Mapping[str, Any]]
@@ -21,7 +21,10 @@ class StorageVolumes:
 
 
 def storage_volumes(plan: Plan, job: str, user: str, profile: KubernetesProfile) -> StorageVolumes:
-    """The storages of a task; raises `CannotRun` for one that is unknown, unless its use allows that."""
+    """Return the storages of a task.
+
+    Raises `CannotRun` for an unknown one, unless its use ignores failures.
+    """
     names: dict[Storage, str] = {}
     volumes, uses = [], []
     mounts: dict[str, dict[str, Any]] = {}
@@ -43,7 +46,7 @@ def storage_volumes(plan: Plan, job: str, user: str, profile: KubernetesProfile)
 
 
 def _storage(mount: Mount, profile: KubernetesProfile) -> Storage | None:
-    """What a mount means here; an NFS export that the profile does not name is mounted as it is."""
+    """Return the storage of a mount; an NFS export that the profile does not name is mounted as it is."""
     if mount.source in profile.storages:
         return profile.storages[mount.source]
     if mount.kind != "nfs":

@@ -1,1 +1,1 @@
-"""A run on Kubernetes: what its objects say, and following it."""
+"""A run on Kubernetes: its submission, its state from its objects, and its logs."""

@@ -1,4 +1,4 @@
-"""How a pod has ended: the exit code of its task, when, and its exit record. Pure."""
+"""The end of a pod: the exit code of its task, its time, and its exit record. Pure."""
 
 import time
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ _DISRUPTIONS: Final = {
     "DeletionByPodGC": "the cluster deleted its pod, whose node is gone",
     "TerminationByKubelet": "its node ended its pod",
 }
-"""By the reasons of the condition ``DisruptionTarget``."""
+"""Messages by the reason of the condition ``DisruptionTarget``."""
 _OUT_OF_MEMORY: Final = {
     "phrase": "HostOutOfMemory",
     "reason": "The task used more main memory than its limit, and the kernel killed its whole container.",
@@ -26,16 +26,17 @@ _OUT_OF_MEMORY: Final = {
         "Give /dev/shm (shmMB) no more than it needs; what is stored there counts towards memoryMB",
     ],
 }
-"""What failure analysis would say, if a kernel that kills all of a container had left anybody to say it."""
+"""The analysis of a task that ran out of memory, whose whole container the kernel killed."""
 
 
 @record(frozen=True)
 class End:
-    """The end of a pod: that of `container`, or of the pod as a whole where that is empty.
+    """The end of a pod: of its `container`, or of the pod as a whole if that is empty.
 
-    `code` is the task's, None if nobody knows it; `record` its exit record, or what stands for it if it left
-    none. `disrupted`: the cluster took the pod away (eviction, preemption, loss of its node); `stopped`: the
-    pod was told to end, which was `told` at that time. `removal`: how, in a few words; empty if it was not.
+    `code` is the task's exit code, None if unknown; `record` is its exit record, or a substitute if it left
+    none. `disrupted` means that the cluster removed the pod (eviction, preemption, loss of its node),
+    `stopped` that the pod was told to end, at the time `told`. `removal` describes how it was removed; empty
+    if it was not.
     """
 
     code: int | None
@@ -55,7 +56,7 @@ class End:
 
 
 def end_of(pod: Mapping[str, Any]) -> End | None:
-    """How a pod has ended; None: it has not."""
+    """Return how a pod has ended; None if it has not."""
     phase = string(pod, "status", "phase")
     app = mapping(container_status(pod, APP), "terminated")
     init = mapping(container_status(pod, INIT), "terminated")
@@ -93,7 +94,10 @@ def _end(pod: Mapping[str, Any], container: str, terminated: Mapping[str, Any]) 
 
 
 def _removal(pod: Mapping[str, Any]) -> str:
-    """How the pod was taken away, if it was; a deletion without a condition is anybody's."""
+    """Describe how the pod was removed; empty if it was not.
+
+    Anybody may have deleted it without a condition.
+    """
     if holds(pod, "DisruptionTarget"):
         found = condition(pod, "DisruptionTarget")
         reason = string(found, "reason")
@@ -106,13 +110,13 @@ def _removal(pod: Mapping[str, Any]) -> str:
 
 
 def _told_to_end(pod: Mapping[str, Any]) -> float | None:
-    """When its deletion was asked for; the time of deletion is when that is enforced."""
+    """Return when the deletion was requested; the deletion timestamp is when it is enforced."""
     enforced = moment(pod, "metadata", "deletionTimestamp")
     return None if enforced is None else enforced - whole(pod, "metadata", "deletionGracePeriodSeconds")
 
 
 def _last_change(pod: Mapping[str, Any]) -> float:
-    """The best that is known where no container says when it has ended."""
+    """Return the best known time of the end, if no container says when it ended."""
     disrupted = moment(condition(pod, "DisruptionTarget"), "lastTransitionTime")
     changes = (moment(each, "lastTransitionTime") for each in mappings(pod, "status", "conditions"))
     created = moment(pod, "metadata", "creationTimestamp") or 0.0
@@ -123,7 +127,7 @@ def _last_change(pod: Mapping[str, Any]) -> float:
 def _stand_in(
     pod: Mapping[str, Any], container: str, terminated: Mapping[str, Any], code: int | None, ended: float
 ) -> dict[str, Any]:
-    """A record of an end of which the task could leave none, in the words of the cluster."""
+    """Return a substitute for the exit record of a task that could leave none, in the cluster's words."""
     in_init = container == INIT
     return {
         "exitCode": code,

@@ -1,4 +1,4 @@
-"""Following a run on a cluster until it is over, or until somebody has seen enough of it."""
+"""Following a run on a cluster until it is over, or until the user interrupts."""
 
 import shlex
 import time
@@ -17,25 +17,25 @@ from pai_runtime.task.exit_codes import INTERRUPTED, MOST_CODE
 
 _SHOW_EVERY: Final = 0.25
 _REST: Final = 9
-"""Times what a look has cost, so that following a large run takes about a tenth of a processor."""
+"""The pause as a multiple of an update's cost, so that a large run takes a tenth of a processor."""
 _LONGEST_REST: Final = 1.0
-"""Seconds; Ctrl-C has to wait for it."""
+"""Maximum pause in seconds, for which Ctrl-C has to wait."""
 _AWAY: Final = 30.0
-"""Seconds without an answer after which people are told."""
+"""Seconds without an answer after which that is reported."""
 _REST_OF_LOGS: Final = 15.0
-"""Seconds in which what the tasks wrote last has come, once the run is over."""
+"""Seconds to wait for the last output of the tasks once the run is over."""
 _REST_OF_PODS: Final = 2.0
-"""Seconds after that, in which the node says how their containers ended."""
+"""Further seconds to wait for the nodes to say how containers ended."""
 """A larger one would be cut to its last eight bits, and so may be 0."""
 
 Command = Callable[..., str]
-"""A command line about the run, by its first words and its last ones."""
+"""A function that returns a command line about the run, from its first and last words."""
 
 
 class Follower:
-    """Shows a run to `view`: what `read` returns at each look.
+    """A follower of a run, which shows in `view` what `read` returns.
 
-    `options`: the words of a command line that say where the run is.
+    `options` are the words of a command line that say where the run is.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Follower:
         self._spent = time.thread_time()
 
     def follow(self) -> tuple[Run, int]:
-        """The run as it was at last, and the exit status; raises `ClusterError`."""
+        """Follow the run; return its last state and the exit status. Raises `ClusterError`."""
         run = self._run()
         with stop_signals(self._interrupt):
             while not (self._interrupted or run.over):
@@ -78,7 +78,7 @@ class Follower:
         return run, INTERRUPTED if self._interrupted else exit_status(run)
 
     def _wait(self) -> None:
-        """Until there may be something new to see."""
+        """Wait until there may be something new to see."""
         before, self._spent = self._spent, time.thread_time()
         time.sleep(min(_REST * (self._spent - before), _LONGEST_REST))
         self._watched.changed.wait(_SHOW_EVERY)
@@ -91,9 +91,9 @@ class Follower:
         return run
 
     def _show_rest(self, run: Run) -> Run:
-        """Go on until the logs of all tasks have come to their ends, within bounds; the run as it is then.
+        """Continue, for a limited time, until the logs of all tasks have ended; return the run as it is then.
 
-        Then it is known soon how the tasks ended that were stopped.
+        By that time it is known how the stopped tasks ended.
         """
         end = time.monotonic() + _REST_OF_LOGS
         self._view.show(run)
@@ -149,7 +149,7 @@ class Follower:
 
 
 def exit_status(run: Run) -> int:
-    """That of a job that has ended, as that of a local run."""
+    """Return the exit status for a finished job, as for a local run."""
     if run.outcome == "succeeded":
         return 0
     if run.outcome == "cancelled":

@@ -1,4 +1,4 @@
-"""Which tasks have ended, as the Indexed Jobs of a run say. Pure."""
+"""The tasks that have ended, according to the Indexed Jobs of a run. Pure."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -9,11 +9,11 @@ from pai_kubernetes.labels import REPLICATED_JOB
 from pai_kubernetes.run.roles import MOST_TASKS
 
 _POD: Final = re.compile(r" pod \S+-([0-9]{1,6})-[a-z0-9]{5} ", re.IGNORECASE)
-"""As in ``Container app for pod team-a/demo-worker-0-1-x7k2p failed with exit code 3 matching …``."""
+"""The index of a pod in messages such as ``Container app for pod team-a/demo-worker-0-1-x7k2p failed …``."""
 
 
 def ended_indexes(jobs: Iterable[Mapping[str, Any]]) -> dict[tuple[str, int], bool]:
-    """Whether each task that has ended has succeeded, by its replicated job and index."""
+    """Return for each task that has ended, by replicated job and index, whether it succeeded."""
     ended: dict[tuple[str, int], bool] = {}
     for job in jobs:
         name = label(job, REPLICATED_JOB)
@@ -27,7 +27,7 @@ def ended_indexes(jobs: Iterable[Mapping[str, Any]]) -> dict[tuple[str, int], bo
 
 
 def expanded(text: str) -> Iterator[int]:
-    """The numbers in a text such as ``0-2,5``; of what is not like that, none."""
+    """Yield the numbers in a text such as ``0-2,5``; invalid parts are skipped."""
     left = MOST_TASKS
     for part in text.split(","):
         found = re.fullmatch(r"([0-9]{1,6})(?:-([0-9]{1,6}))?", part)

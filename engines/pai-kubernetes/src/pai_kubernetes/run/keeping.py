@@ -1,4 +1,4 @@
-"""Keeping what a run has written while it is followed, and of each task that has ended what tells of it."""
+"""Recording of a followed run: its output, and the records of tasks that have ended."""
 
 import queue
 import threading
@@ -20,11 +20,11 @@ from pai_runtime.runs.told_variables import read_told, without_told
 _LINES: Final = 10_000
 _MOST_BYTES: Final = 4 << 20
 _WAIT: Final = 2.0
-"""Seconds at the end for what is being read; its pods are about to be deleted."""
+"""Seconds to wait at the end for logs that are being read, before pods are deleted."""
 
 
 class Keeper:
-    """Keeps a run that is followed. What cannot be kept is said once, by `say`, and then nothing is."""
+    """A recorder of a followed run; the first error is reported by `say`, and ends the recording."""
 
     def __init__(
         self,
@@ -45,12 +45,12 @@ class Keeper:
         threading.Thread(target=self._read_ended, daemon=True, name=f"keeper {kept.path.name}").start()
 
     def output(self, pod: TaskPod, log: LogName, data: bytes) -> None:
-        """Something was read of a log."""
+        """Record output that was read from a log."""
         if log == "user":
             self._try(lambda kept: kept.append(f"{pod.task[0]}/{pod.task[1]}", pod.attempt, log, data))
 
     def look(self, run: Run, uid: str) -> None:
-        """The run is so now."""
+        """Record the current state of the run."""
         states = [(task.name, task.retries, task.state) for task in run.tasks]
         if states == self._states:
             return
@@ -65,7 +65,7 @@ class Keeper:
                     self._ended.put((task, pod))
 
     def end(self, run: Run, uid: str) -> None:
-        """The run is not followed any more."""
+        """Record the final state, and stop."""
         self._states = ()
         self.look(run, uid)
         with self._ended.all_tasks_done:
@@ -84,7 +84,7 @@ class Keeper:
             self._ended.task_done()
 
     def _read(self, task: RunTask, pod: TaskPod) -> None:
-        """Take the runtime's log, and the variables, from a pod that is still there."""
+        """Record the runtime's log and the variables from a pod that still exists."""
         for container in (INIT, RUNTIME_LOG):
             if has_started(pod.document, container):
                 log = read_log(self._api, pod.name, container, lines=_LINES, most=_MOST_BYTES)

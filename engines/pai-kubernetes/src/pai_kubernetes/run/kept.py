@@ -1,4 +1,4 @@
-"""What was read of a run while it was followed, on this machine: the cluster removes pods with their logs.
+"""The local copy of what was read of a followed run, since the cluster removes pods with their logs.
 
 A directory, by default in the user's state directory, for nobody else: ``kept.json`` with the run as it was
 last, and for each task its exit record, its variables, and the logs of its attempts.
@@ -25,7 +25,7 @@ from pai_runtime.task.record import record
 NOTE: Final = "its pod is gone; this is what was read of it while the run was followed"
 
 MOST_AGE: Final = 30 * 86400.0
-"""Seconds after which a run that was followed is not kept any more, once another one is."""
+"""Seconds after which a kept run is removed, when another one is kept."""
 
 _RUN: Final = "kept.json"
 _RECORD: Final = "record.json"
@@ -36,7 +36,7 @@ _PROFILE: Final = re.compile(r"(?!\.)[A-Za-z0-9._-]+")
 
 
 def kept_at(profile: str, run: str) -> Path | None:
-    """Where a run is kept, which may be a link to another directory; None: nowhere."""
+    """Return the path at which a run is kept, which may be a link; None if it cannot be kept."""
     state = user_directory("XDG_STATE_HOME", ".local/state")
     if state is None or not (_PROFILE.fullmatch(profile) and is_run_name(run)):
         return None
@@ -45,21 +45,21 @@ def kept_at(profile: str, run: str) -> Path | None:
 
 @record(frozen=True)
 class Seen:
-    """A run as it was seen last, and the UID of its JobSet."""
+    """The last seen state of a run, with the UID of its JobSet."""
 
     run: Run
     uid: str
 
 
 class Kept:
-    """The directory at a path, be there one or not. What cannot be written is lost, and said once."""
+    """The directory of a kept run, existing or not; only the first write error is reported."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._files: dict[tuple[str, int, LogName], LogFile] = {}
 
     def begin(self, elsewhere: Path | None) -> None:
-        """Make it anew: `elsewhere`, an empty directory, or here; raises OSError."""
+        """Create the directory anew, or use `elsewhere`, an empty one. Raises OSError."""
         self.remove()
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         for other in self.path.parent.iterdir():
@@ -72,7 +72,7 @@ class Kept:
             self.path.symlink_to(elsewhere.absolute())
 
     def append(self, task: str, attempt: int, log: LogName, data: bytes) -> None:
-        """Something was read of a log."""
+        """Append output that was read from a log."""
         key = task, attempt, log
         if key not in self._files:
             above = self.path / task
@@ -81,19 +81,19 @@ class Kept:
         self._files[key].write(data)
 
     def keep(self, seen: Seen) -> None:
-        """The run is so now."""
+        """Write the state of the run."""
         self._write(_RUN, {"uid": seen.uid, "run": seen.run.to_json()})
 
     def keep_record(self, task: str, found: Mapping[str, Any]) -> None:
-        """A task has ended so."""
+        """Write the exit record of a task."""
         self._write(f"{task}/{_RECORD}", found)
 
     def keep_variables(self, task: str, found: Mapping[str, Any]) -> None:
-        """A task has had these."""
+        """Write the variables of a task."""
         self._write(f"{task}/{_VARIABLES}", found)
 
     def seen(self) -> Seen | None:
-        """The run as it was last; None if none is kept."""
+        """Return the last state of the run; None if none is kept."""
         document = self._read(_RUN)
         try:
             return Seen(Run.from_json(document["run"]), str(document["uid"]))
@@ -101,20 +101,20 @@ class Kept:
             return None
 
     def record(self, task: str) -> Mapping[str, Any]:
-        """The exit record of a task; empty if none is kept."""
+        """Return the exit record of a task; empty if none is kept."""
         return self._read(f"{task}/{_RECORD}")
 
     def variables(self, task: str) -> Mapping[str, Any]:
-        """The variables of a task; empty if none are kept."""
+        """Return the variables of a task; empty if none are kept."""
         return self._read(f"{task}/{_VARIABLES}")
 
     def log(self, task: RunTask, log: LogName, attempt: int | None) -> LogFollower | None:
-        """A log of a task, if any of it is kept."""
+        """Return a reader of a task's log; None if nothing of it is kept."""
         name = f"{task.name}/{_log(log, task.retries if attempt is None else attempt)}"
         return LogFollower(self.path, name) if (self.path / name).is_file() else None
 
     def remove(self) -> None:
-        """Remove it with all that is in it, but not a directory that somebody has chosen for another run."""
+        """Remove the directory with its content, but not one that was chosen for another run."""
         if self.path.is_symlink():
             if self.seen() is not None:
                 shutil.rmtree(self.path.resolve(), ignore_errors=True)

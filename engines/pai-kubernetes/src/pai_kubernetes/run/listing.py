@@ -1,4 +1,4 @@
-"""A run as its JobSet and its Jobs alone say it is: enough for a list, without asking for its pods. Pure."""
+"""A run according to its JobSet and Jobs alone, which is enough for a list. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -14,9 +14,9 @@ from pai_runtime.task.record import replace
 
 
 def listed_run(jobset: Mapping[str, Any], jobs: Iterable[Mapping[str, Any]]) -> Run:
-    """The run; raises `ValueError`.
+    """Return the run that its JobSet and Jobs describe. Raises `ValueError`.
 
-    How many tasks of a role run is right, which ones is not known; nor which were tried again.
+    The number of running tasks of a role is right, but not which ones they are, nor which were retried.
     """
     by_role = {label(job, REPLICATED_JOB): job for job in jobs}
     run = run_of(jobset, (), jobs=by_role.values())
@@ -38,7 +38,7 @@ def listed_run(jobset: Mapping[str, Any], jobs: Iterable[Mapping[str, Any]]) -> 
 def _with_counts(
     tasks: list[RunTask], role: Role, job: Mapping[str, Any], *, is_over: bool
 ) -> Iterable[RunTask]:
-    """The tasks of a role; of those that its Job lists by number only, the first ones stand for all."""
+    """Yield the tasks of a role; those that its Job only counts are represented by the first ones."""
     counted = {state: sum(task.state == state for task in tasks) for state in ("failed", "succeeded")}
     left: dict[TaskStatus, int] = {
         "failed": whole(job, "status", "failed") if not _lists_failures(job) and is_over else 0,
@@ -55,7 +55,7 @@ def _with_counts(
 
 
 def _retries(tasks: list[RunTask], job: Mapping[str, Any], *, is_over: bool) -> int:
-    """How often tasks of a role were tried again, at least: a Job that is over counts what it stopped too."""
+    """Return the minimum number of retries of a role's tasks; a finished Job also counts those it stopped."""
     ended = Counter(task.state for task in tasks)
     last = ended["failed"] + (len(tasks) - ended["failed"] - ended["succeeded"] if is_over else 0)
     most = whole(job, "spec", "backoffLimitPerIndex") * len(tasks)

@@ -1,4 +1,4 @@
-"""The logs of a run's tasks, as the nodes of their pods have them."""
+"""The logs of a run's tasks, read from the nodes of their pods."""
 
 import errno
 from collections import deque
@@ -17,9 +17,9 @@ from pai_runtime.runs.state import RunTask
 from pai_runtime.runs.told_variables import ToldFilter
 
 MOST_FOLLOWED: Final = 50
-"""Streams at once: each is a connection, and a thread."""
+"""Maximum number of concurrent streams, each a connection and a thread."""
 MOST_TAILS: Final = 20
-"""Requests for the ends of logs that are not followed, in the life of a reader."""
+"""Maximum number of requests for the ends of logs that are not followed, per reader."""
 _CONTAINERS: Final = {"user": (APP,), "runtime": (INIT, RUNTIME_LOG)}
 _TAIL_BYTES = 8192
 _TAIL_LINES = 50
@@ -27,11 +27,11 @@ _MOST_TAIL = 1 << 18
 _PIECE = 1 << 16
 _GONE: Final = "some or all of it is gone: the cluster has removed the pod, or the node its container"
 _HUGE: Final = 1 << 62
-"""More bytes than a node keeps of a log, whose size nobody tells."""
+"""A size larger than that of any log; the real one is unknown."""
 
 
 class Logs:
-    """Opens the logs of tasks by their pods. `is_live`: they are followed, and a read does not wait."""
+    """The logs of tasks by their pods; if `is_live`, they are followed, and reading does not block."""
 
     def __init__(self, api: Api, pods: Callable[[], Mapping[str, Sequence[TaskPod]]]) -> None:
         self.api = api
@@ -44,29 +44,32 @@ class Logs:
         self._ends: dict[tuple[str, LogName], bytes] = {}
 
     def log(self, task: RunTask, log: LogName, attempt: int | None) -> "TaskLog":
-        """A log of a task from its beginning."""
+        """Return a log of a task, from its beginning."""
         return TaskLog(self, task, log, attempt)
 
     def close(self) -> None:
-        """End all that is followed."""
+        """Close all logs that are followed."""
         for log in list(self._followed):
             log.close()
 
     def left_out(self) -> int:
-        """How many tasks have logs that are not followed, because others are."""
+        """Return how many tasks have logs that are not followed because of the limit."""
         return len(self._left_out)
 
     def is_more_to_come(self) -> bool:
-        """Whether what is followed has not come to its end, and can be read."""
+        """Return whether a followed log has not ended, and is readable."""
         return any(not (log.is_at_end() or log.is_in_trouble()) for log in self._followed)
 
     def pods_of(self, task: str, attempt: int | None) -> list[TaskPod]:
-        """The pods of a task, or of one attempt of it, the first one first."""
+        """Return the pods of a task, or of one attempt of it, oldest first."""
         found = self._pods().get(task, ())
         return [pod for pod in found if attempt in (None, pod.attempt) and not pod.is_gone]
 
     def may_follow(self, log: "TaskLog") -> bool:
-        """Whether one more may be read now; raises OSError where nobody would be told that it may not."""
+        """Return whether one more log may be read now.
+
+        Raises OSError if nobody would learn that it may not.
+        """
         if len(self._followed) < MOST_FOLLOWED or log in self._followed:
             self._left_out.discard(log.name)
             self._followed.add(log)
@@ -78,11 +81,11 @@ class Logs:
         return False
 
     def has_ended(self, log: "TaskLog") -> None:
-        """It is not followed any more."""
+        """Stop following a log."""
         self._followed.discard(log)
 
     def tail(self, task: str, log: LogName, most: int) -> bytes:
-        """The end of a log: out of what was read of it, or asked for if that was not too often."""
+        """Return the end of a log: of what was read of it, or requested, a limited number of times."""
         pods = self.pods_of(task, None)
         if not pods:
             return b""
@@ -96,7 +99,7 @@ class Logs:
         return self._ends[key][-most:]
 
     def keep_tail(self, pod: TaskPod, log: LogName, data: bytes) -> None:
-        """Something was read of a log."""
+        """Record data that was read from a log."""
         self.on_read(pod, log, data)
         key = pod.uid, log
         self._ends[key] = (self._ends.get(key, b"") + data)[-_TAIL_BYTES:]
@@ -134,7 +137,7 @@ class TaskLog:
         self._pieces: deque[Piece] = deque()
 
     def read(self, most: int) -> bytes:
-        """The next bytes; none if nothing has come."""
+        """Return the next bytes, at most `most`; empty if there is nothing new."""
         data = b""
         try:
             while len(data) < most and (pieces := self.read_timed(most - len(data))):
@@ -146,7 +149,7 @@ class TaskLog:
         return data
 
     def read_timed(self, most: int) -> Sequence[Piece]:
-        """As `read`, in pieces that were written at different times."""
+        """Return the next bytes as `read` does, split into pieces by the time at which they were written."""
         if self._error is not None:
             error, self._error = self._error, None
             raise error
@@ -170,37 +173,37 @@ class TaskLog:
         return taken
 
     def _check_lost(self) -> None:
-        """Say once, at the end of what is left, that some is not."""
+        """Raise OSError once, at the end of what is left, if some of the log is lost."""
         if self._is_lost:
             self._is_lost = False
             raise OSError(errno.ENODATA, _GONE, self.name)
 
     def is_in_trouble(self) -> bool:
-        """Whether the cluster cannot be asked for it at present."""
+        """Return whether the log cannot be read from the cluster at present."""
         return self._stream is not None and self._stream.trouble is not None
 
     def size(self) -> int:
-        """More than there can be, since nobody tells it."""
+        """Return a size larger than any log's, since the real one is unknown."""
         return _HUGE
 
     def tail(self, most: int) -> bytes:
-        """Its last bytes, as far as they may be asked for."""
+        """Return the last bytes of the log, as far as they may be requested."""
         return self._logs.tail(self._task, self._log, most)
 
     def close(self) -> None:
-        """It is not followed any more."""
+        """Close the log."""
         self._logs.has_ended(self)
         if self._stream is not None:
             self._stream.close()
             self._stream = None
 
     def is_at_end(self) -> bool:
-        """Whether all was read that there is of containers that have ended."""
+        """Return whether everything was read of containers that have ended."""
         is_read = not (self._pieces or self._is_lost or self._error)
         return is_read and self._stream is None and not self._next()
 
     def _read_stream(self) -> bool:
-        """Take what has come; whether that was anything, or something else may be read now."""
+        """Take what has come; return whether that was anything, or whether something else may be read now."""
         stream, pod = self._stream, self._pod
         if stream is None or pod is None:
             return False
@@ -234,7 +237,7 @@ class TaskLog:
                 self._pieces.append((moment, kept))
 
     def _is_running(self, pod: TaskPod, container: str) -> bool:
-        """Whether a container of a pod has not ended."""
+        """Return whether a container of a pod has not ended."""
         now = (each for each in self._logs.pods_of(self._task, self._attempt) if each.uid == pod.uid)
         return any("running" in container_status(each.document, container) for each in now)
 
@@ -245,7 +248,7 @@ class TaskLog:
         self._logs.has_ended(self)
 
     def _open_next(self) -> bool:
-        """Open what comes next, if it is there and there is room for it."""
+        """Open the next container's log, if started and within the limit; return whether it was opened."""
         found = self._next()
         if found is None or not self._logs.may_follow(self):
             return False
@@ -264,7 +267,7 @@ class TaskLog:
         return True
 
     def _next(self) -> tuple[TaskPod, str] | None:
-        """The pod and the container to read next, if that has started."""
+        """Return the pod and the container to read next; None if that has not started."""
         pods = self._logs.pods_of(self._task, self._attempt)
         while self._left or self._go_on(pods):
             uid, container = self._left[0]
@@ -277,7 +280,7 @@ class TaskLog:
         return None
 
     def _go_on(self, pods: Sequence[TaskPod]) -> bool:
-        """Turn to the last pod, or then to the one after it, if there is one."""
+        """Switch to the last pod, or after it to the next one; return whether there is one."""
         passed = self._passed
         later = [pod for pod in pods if passed is None or pod.order() > passed.order()]
         if not later:

@@ -1,4 +1,4 @@
-"""What has happened to a run that is followed and is worth a line: restarts, of it and of its tasks. Pure."""
+"""Events of a followed run that are worth a line: restarts, of it and of its tasks. Pure."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ _MOST_NAMED = 10
 
 
 def news(before: Run, now: Run) -> Iterator[str]:
-    """What has happened since `before`."""
+    """Yield a line for each event since `before`."""
     if now.retries > before.retries:
         failed = [task for task in before.tasks if task.state == "failed"]
         first = min(failed, key=lambda task: task.ended or 0.0, default=None)

@@ -1,4 +1,4 @@
-"""The variables about its peers that all tasks of a run have, made again from what its pods were given."""
+"""The variables about peers that all tasks of a run share, reconstructed from its ConfigMap."""
 
 import json
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ _NO_PLUGINS = JobPlugins(
 
 
 def shared_variables(api: Api, run: str, addresses: Mapping[TaskName, str]) -> SharedVariables:
-    """Those of a run, with the addresses that are known; raises `ApiError`, or `ValueError` with a reason."""
+    """Return the shared variables of a run, with the known addresses. Raises `ApiError`, or `ValueError`."""
     name = job_config_name(run)
     data = mapping(api.get(config_maps(api.namespace, name)), "data")
     try:

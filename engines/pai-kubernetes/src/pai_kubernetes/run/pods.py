@@ -1,4 +1,4 @@
-"""The pods of a run: of which task each is, and in which attempt of it."""
+"""The pods of a run, with the task and attempt that each belongs to."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -20,9 +20,10 @@ from pai_runtime.task.record import record
 
 @record(frozen=True)
 class TaskPod:
-    """A pod of a task. `of_job` counts the restarts of the job before it, `attempt` all of the task.
+    """A pod of a task.
 
-    `failures` are those of the task since the job was restarted. `is_gone`: it is no longer on the cluster.
+    `of_job` counts the restarts of the job before it, `attempt` all those of the task. `failures` counts the
+    task's since the job was restarted. `is_gone` means that it is no longer on the cluster.
     """
 
     task: TaskName
@@ -35,24 +36,24 @@ class TaskPod:
 
     @property
     def name(self) -> str:
-        """That of the pod."""
+        """The name of the pod."""
         return name_of(self.document)
 
     @property
     def uid(self) -> str:
-        """What tells it from another pod of the same name."""
+        """The UID of the pod, which distinguishes it from others of the same name."""
         return string(self.document, "metadata", "uid")
 
     def order(self) -> tuple[int, int, float]:
-        """By which the latest pod of a task is the greatest."""
+        """Return a sort key by which the latest pod of a task is the greatest."""
         return self.of_job, self.attempt, self.created
 
 
 def of_run(name: str) -> str:
-    """The selector of the Jobs and pods of a run.
+    """Return the selector of the Jobs and pods of a run.
 
-    By the label that the controller of JobSets gives them, whatever their templates have: with any other one,
-    people could pass off the pods of their own JobSet as those of another run.
+    It uses the label that the controller of JobSets sets, whatever their templates contain: with any other
+    one, people could pass off the pods of their own JobSet as those of another run.
     """
     return f"{JOBSET_NAME}={name}"
 
@@ -60,13 +61,13 @@ def of_run(name: str) -> str:
 def task_pods(
     roles: Iterable[Role], pods: Iterable[Mapping[str, Any]], *, gone: bool = False
 ) -> list[TaskPod]:
-    """The pods that are tasks of these roles."""
+    """Return the pods that are tasks of these roles."""
     by_job = {role.job: role for role in roles}
     return [found for pod in pods if (found := _task_pod(by_job, pod, gone=gone))]
 
 
 def latest_pods(pods: Iterable[TaskPod]) -> dict[TaskName, TaskPod]:
-    """The last pod of each task."""
+    """Return the last pod of each task."""
     latest: dict[TaskName, TaskPod] = {}
     for pod in pods:
         if pod.task not in latest or pod.order() >= latest[pod.task].order():
@@ -75,7 +76,7 @@ def latest_pods(pods: Iterable[TaskPod]) -> dict[TaskName, TaskPod]:
 
 
 def by_task(pods: Iterable[TaskPod]) -> dict[str, list[TaskPod]]:
-    """The pods of each task, such as ``worker/0``, the last one last."""
+    """Return the pods of each task, by names such as ``worker/0``, the last one last."""
     found: dict[str, list[TaskPod]] = {}
     for pod in sorted(pods, key=TaskPod.order):
         found.setdefault(f"{pod.task[0]}/{pod.task[1]}", []).append(pod)
@@ -83,7 +84,7 @@ def by_task(pods: Iterable[TaskPod]) -> dict[str, list[TaskPod]]:
 
 
 def container_status(pod: Mapping[str, Any], name: str = APP) -> Mapping[str, Any]:
-    """The ``state`` of a container; empty if nothing is known of it."""
+    """Return the ``state`` of a container; empty if unknown."""
     for kind in ("containerStatuses", "initContainerStatuses"):
         for status in mappings(pod, "status", kind):
             if status.get("name") == name:
@@ -92,13 +93,13 @@ def container_status(pod: Mapping[str, Any], name: str = APP) -> Mapping[str, An
 
 
 def has_started(pod: Mapping[str, Any], container: str) -> bool:
-    """Whether there is a log of a container."""
+    """Return whether a container has started, so that it has a log."""
     state = container_status(pod, container)
     return "running" in state or "terminated" in state
 
 
 def addresses(pods: Iterable[TaskPod]) -> dict[TaskName, str]:
-    """The addresses of the tasks, as far as they are known."""
+    """Return the known addresses of tasks."""
     found = ((pod.task, string(pod.document, "status", "podIP")) for pod in latest_pods(pods).values())
     return {task: address for task, address in found if address}
 

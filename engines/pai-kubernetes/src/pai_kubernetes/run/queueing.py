@@ -1,4 +1,4 @@
-"""What Kueue has of a run: its Workload, by which it is admitted, evicted, and deactivated."""
+"""The Workload of a run in Kueue, by which it is admitted, evicted and deactivated."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -9,11 +9,11 @@ from pai_kubernetes.api.paths import KUEUE_GROUP, api_group, workloads
 from pai_kubernetes.labels import QUEUE
 
 _VERSIONS: Final = ("v1beta2", "v1beta1")
-"""Those that are understood here; what is read of a Workload is the same in them."""
+"""The supported versions, in which the used fields of a Workload are the same."""
 
 
 def kueue_version(api: Api) -> str:
-    """The version of Kueue's API to ask for; raises `ApiError`, with status 404 if it is not installed."""
+    """Return the version of Kueue's API to use. Raises `ApiError`, with status 404 if it is not installed."""
     group = api.get(api_group(KUEUE_GROUP))
     served = group.get("versions")
     names = [string(each, "version") for each in served] if isinstance(served, list) else []
@@ -21,19 +21,19 @@ def kueue_version(api: Api) -> str:
 
 
 def job_uid_selector(jobset: Mapping[str, Any]) -> str:
-    """The label selector of the Workload of a JobSet."""
+    """Return the label selector of the Workload of a JobSet."""
     return f"kueue.x-k8s.io/job-uid={string(jobset, 'metadata', 'uid')}"
 
 
 def find_workload(api: Api, jobset: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The Workload of a JobSet, if it is in a queue and has one yet; raises `ApiError`."""
+    """Return the Workload of a JobSet; None if it is in no queue, or has none yet. Raises `ApiError`."""
     return _find_workload(api, jobset, kueue_version(api)) if label(jobset, QUEUE) else None
 
 
 def deactivate(api: Api, jobset: Mapping[str, Any]) -> bool:
-    """Have Kueue evict a run for good, which else resumes what is suspended; raises `ApiError`.
+    """Make Kueue evict a run for good, since otherwise it resumes what is suspended. Raises `ApiError`.
 
-    False: it has a queue, and Kueue has no Workload of it yet.
+    Returns False if the run has a queue, but Kueue has no Workload of it yet.
     """
     if not label(jobset, QUEUE):
         return True

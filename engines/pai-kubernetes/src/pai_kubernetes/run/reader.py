@@ -45,15 +45,15 @@ from pai_runtime.runs.told_variables import read_told, with_peers
 from pai_runtime.task.record import replace
 
 _LINES: Final = 200
-"""Of the end of a sidecar's log, among which it tells the variables last."""
+"""Number of last lines of a sidecar's log, among which it prints the variables."""
 _MOST_BYTES: Final = 1 << 20
 
 
 class Reader:
-    """The run that is called `named`. `kubectl`: the words with which a command line of kubectl begins.
+    """The run `named`; `kubectl` has the first words of a command line of kubectl.
 
-    It is asked for when somebody wants it; who wants it again gets what watches have by then, so that
-    somebody who looks each second asks the cluster no more than once.
+    The first request asks the cluster; further ones use watches, so that polling each second does not ask it
+    again.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Reader:
         self._keeper: Keeper | None = None
 
     def run(self) -> Run | Unreadable:
-        """As it is now; raises `ClusterError`."""
+        """Return the current state of the run. Raises `ClusterError`."""
         if self._watched is None and self._was_asked:
             self._watch()
         self._was_asked = True
@@ -92,7 +92,7 @@ class Reader:
         return self._sayings.noted(run, may_hold=may_hold, wait=watched is None)
 
     def follow(self, view: View, keep: Path | None = None) -> tuple[Run, int]:
-        """Show it until it is over, or until Ctrl-C."""
+        """Show the run until it is over, or until Ctrl-C; return it and the exit status."""
         watched = self._watched or self._watch()
         self._begin_to_keep(view, keep)
         try:
@@ -116,7 +116,7 @@ class Reader:
         self._logs.on_read = self._keeper.output
 
     def _with_kept(self, run: Run | Unreadable) -> Run | Unreadable:
-        """The run with what is kept here of tasks whose pods are gone, or of all of it if it is gone."""
+        """Complete the run with what is kept of tasks whose pods are gone, or of all of it if it is gone."""
         seen = self._kept.seen() if self._kept is not None else None
         if seen is None or (isinstance(run, Run) and seen.uid != self._uid):
             return run
@@ -131,13 +131,13 @@ class Reader:
         return replace(run, tasks=tuple(tasks), failed_task=failed or run.failed_task)
 
     def close(self) -> None:
-        """End all that is watched and followed."""
+        """End all watches and streams."""
         if self._watched is not None:
             self._watched.close()
         self._logs.close()
 
     def progress(self, task: RunTask) -> Progress | None:
-        """What the state of its pod tells: that it is in its init container, or in its command."""
+        """Return the progress of a task by the state of its pod: in its init container, or in its command."""
         pod = self._pod(task)
         if pod is None or task.over:
             return None
@@ -150,7 +150,7 @@ class Reader:
         return None
 
     def exit_record(self, task: RunTask) -> Mapping[str, Any]:
-        """Out of the termination message of its last pod, or what stands for it."""
+        """Return the exit record of a task from the termination message of its last pod, or a substitute."""
         pod = self._pod(task)
         if pod is None and self._kept is not None and self._seen is not None:
             return self._kept.record(task.name)
@@ -158,13 +158,16 @@ class Reader:
         return end.record if end is not None else {}
 
     def log(self, task: RunTask, log: LogName, attempt: int | None = None) -> LogReader:
-        """As the node of its pod has it; of attempts whose pods are gone, as it is kept here."""
+        """Return a log from the node of the task's pod; from the local copy if the pods are gone."""
         is_gone = self._seen is not None and not self._logs.pods_of(task.name, attempt)
         kept = self._kept.log(task, log, attempt) if self._kept is not None and is_gone else None
         return kept or self._logs.log(task, log, attempt)
 
     def variables(self, task: RunTask) -> TaskVariables:
-        """As its sidecar tells them, with those of its peers; raises OSError, ValueError, `ClusterError`."""
+        """Return the variables that the sidecar prints, with peers'.
+
+        Raises OSError, ValueError, `ClusterError`.
+        """
         pod = self._pod(task)
         if pod is None and self._kept and self._seen and (kept := self._kept.variables(task.name)):
             return TaskVariables(kept, f"the variables of {task.name} about its peers are not kept")
@@ -185,7 +188,7 @@ class Reader:
             return TaskVariables(told, f"the variables of {task.name} about its peers are not known: {error}")
 
     def cancel(self) -> str:
-        """Have it suspended for good, by whom it may be resumed."""
+        """Suspend the run for good, and return advice if Kueue might resume it."""
         path = jobsets(self._api.namespace, self.named)
         now = as_text(time.time())
         patch = {"metadata": {"annotations": {CANCELLED: now}}, "spec": {"suspend": True}}
@@ -194,7 +197,7 @@ class Reader:
         return "Kueue has no Workload of it yet; run this again if it starts nonetheless"
 
     def remove(self) -> None:
-        """Have the JobSet deleted, with all that it owns."""
+        """Delete the JobSet, with all that it owns. Raises `CannotRemove`."""
         run = self._ask()
         if isinstance(run, Run) and run.stopping:
             raise CannotRemove("it is being stopped; remove it once its tasks have ended")
@@ -213,7 +216,7 @@ class Reader:
             self._kept.remove()
 
     def exec(self, task: RunTask, argv: Sequence[str]) -> int:
-        """Not from here."""
+        """Raise `CannotEnter` with the command line of kubectl that enters the task."""
         pod = self._pod(task)
         if pod is None:
             raise CannotEnter(f"there is no pod of {task.name}")
@@ -237,7 +240,7 @@ class Reader:
         return readable(lambda: self._read(jobset))
 
     def _read(self, jobset: Mapping[str, Any]) -> Run:
-        """The run of a JobSet, with no more requests than its state needs; raises `ValueError`."""
+        """Return the run of a JobSet, with no more requests than its state needs. Raises `ValueError`."""
         namespace, self._may_hold = self._api.namespace, bool(annotation(jobset, HOLD))
         found = self._api.list(pods(namespace), selector=of_run(self.named)).items
         self._pods = by_task(task_pods(read_roles(jobset), found))
@@ -250,7 +253,7 @@ class Reader:
         return run
 
     def _events(self) -> Sequence[Mapping[str, Any]]:
-        """The warnings, as far as they may be seen."""
+        """Return the warnings, if they may be read."""
         try:
             return self._api.list(events(self._api.namespace), fields="type=Warning").items
         except ApiError:
@@ -273,12 +276,12 @@ class Reader:
         return self._watched.task_pods() if self._watched is not None else self._pods
 
     def _pod(self, task: RunTask) -> TaskPod | None:
-        """The last one of a task."""
+        """Return the last pod of a task; None if there is none."""
         return next(reversed(self._task_pods().get(task.name, ())), None)
 
 
 def _newer(now: RunTask | None, kept: RunTask, pod: TaskPod | None) -> RunTask:
-    """A task as the cluster has it, or as it was seen before its pod was removed."""
+    """Return a task as the cluster has it, or as it was seen before its pod was removed."""
     if now is not None and (pod is not None or not now.over or not kept.over or kept.retries < now.retries):
         return now
     return replace(kept, note=NOTE)

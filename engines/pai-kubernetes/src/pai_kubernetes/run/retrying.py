@@ -1,4 +1,4 @@
-"""Whether a pod that has failed is followed by another one, as the policies of its JobSet say. Pure."""
+"""The decision whether a failed pod is followed by another one, by the policies of its JobSet. Pure."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -8,11 +8,11 @@ from pai_kubernetes.run.ends import End
 from pai_kubernetes.run.pods import TaskPod
 
 Followed = Literal["again", "never", "permanent"]
-"""`permanent`: it would be, but for its exit code."""
+"""Whether a failed pod is followed by another; `permanent`: it would be, but for its exit code."""
 
 
 def is_followed(jobset: Mapping[str, Any], role_job: str, pod: TaskPod, end: End) -> Followed:
-    """Whether the task of a pod that ended badly is tried again by itself."""
+    """Return whether the task of a pod that ended badly is retried on its own."""
     spec = job_spec(jobset, role_job)
     action, by_code = _matching_rule(spec, pod, end)
     if action == "Ignore":
@@ -24,19 +24,19 @@ def is_followed(jobset: Mapping[str, Any], role_job: str, pod: TaskPod, end: End
 
 
 def job_spec(jobset: Mapping[str, Any], role_job: str) -> Mapping[str, Any]:
-    """The spec of a replicated job's Jobs."""
+    """Return the spec of a replicated job's Jobs; empty if there is none."""
     jobs = mappings(jobset, "spec", "replicatedJobs")
     return next((mapping(each, "template", "spec") for each in jobs if each.get("name") == role_job), {})
 
 
 def restarts_left(jobset: Mapping[str, Any]) -> bool:
-    """Whether the job as a whole may be restarted once more. A JobSet leaves out a count of 0."""
+    """Return whether the whole job may be restarted once more; a JobSet omits a count of 0."""
     used = whole(jobset, "status", "restartsCountTowardsMax")
     return used < whole(jobset, "spec", "failurePolicy", "maxRestarts")
 
 
 def _matching_rule(spec: Mapping[str, Any], pod: TaskPod, end: End) -> tuple[str, bool]:
-    """The action of the first rule that matches, and whether that is because of an exit code."""
+    """Return the action of the first rule that matches, and whether it matches by an exit code."""
     for rule in mappings(spec, "podFailurePolicy", "rules"):
         action = string(rule, "action")
         codes = mapping(rule, "onExitCodes")
@@ -62,16 +62,16 @@ def _has_condition(pattern: Mapping[str, Any], pod: TaskPod) -> bool:
 
 
 def role_is_over(jobset: Mapping[str, Any], role_job: str) -> bool:
-    """Whether the Job of a role has succeeded, so that no more pods of it come, though the run goes on.
+    """Return whether the Job of a role has succeeded, so that it gets no more pods, though the run continues.
 
-    Of a run that goes on, a JobSet counts a failed Job only in the update with which it restarts all of them:
-    the numbers are then those of the last attempt.
+    In a run that continues, a JobSet counts a failed Job only in the update with which it restarts all of
+    them: the numbers are then those of the last attempt.
     """
     statuses = mappings(jobset, "status", "replicatedJobsStatus")
     return not any(whole(each, "failed") for each in statuses) and role_has_succeeded(jobset, role_job)
 
 
 def role_has_succeeded(jobset: Mapping[str, Any], role_job: str) -> bool:
-    """Whether the Job of a role has succeeded, by what the JobSet has counted last."""
+    """Return whether the Job of a role has succeeded, by the last counts of the JobSet."""
     statuses = mappings(jobset, "status", "replicatedJobsStatus")
     return any(string(each, "name") == role_job and whole(each, "succeeded") > 0 for each in statuses)

@@ -1,4 +1,4 @@
-"""The task roles of a run, as the annotation of its JobSet says, which anybody may have changed."""
+"""The task roles of a run, from the annotation of its JobSet, which is untrusted."""
 
 import json
 import re
@@ -11,12 +11,12 @@ from pai_runtime.task.record import record
 
 _ROLE, _REPLICATED_JOB = "[A-Za-z_][A-Za-z0-9_]*", "[a-z0-9-]+"
 MOST_TASKS = 100_000
-"""As many completions as an Indexed Job can have."""
+"""The maximum number of completions of an Indexed Job."""
 
 
 @record(frozen=True)
 class Role:
-    """A task role: its name as written, that of its replicated job, and how many tasks it has."""
+    """A task role: its name as written, that of its replicated job, and its number of tasks."""
 
     name: str
     job: str
@@ -24,7 +24,7 @@ class Role:
 
 
 def read_roles(jobset: Mapping[str, Any]) -> tuple[Role, ...]:
-    """The roles of a run, in the order of the job; raises `ValueError`."""
+    """Return the roles of a run, in the order of the job. Raises `ValueError`."""
     try:
         document = json.loads(annotation(jobset, ROLES))
         roles = tuple(

@@ -1,4 +1,4 @@
-"""All runs in a namespace, by two requests for who looks once, and by two watches for who looks again."""
+"""All runs in a namespace, by two requests for the first look, and by two watches for further ones."""
 
 import time
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ _Objects = Iterable[Mapping[str, Any]]
 
 
 class Runs:
-    """The runs in the namespace of `api`."""
+    """A reader of all runs in the namespace of `api`."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
@@ -27,14 +27,14 @@ class Runs:
         self._watches: tuple[Watch, Watch] | None = None
 
     def read(self) -> dict[str, Run | Unreadable]:
-        """All of them by name, the latest first; raises `ApiError`."""
+        """Return all runs by name, newest first. Raises `ApiError`."""
         if self._was_asked and self._watches is None:
             self._watches = self._watch()
         self._was_asked = True
         return _runs(*(self._list() if self._watches is None else _objects(self._watches)))
 
     def close(self) -> None:
-        """End the watches."""
+        """Close the watches."""
         _close(self._watches or ())
 
     def _list(self) -> tuple[_Objects, _Objects]:
@@ -64,7 +64,7 @@ def _close(watches: Iterable[Watch]) -> None:
 
 
 def _nobody_waits(_kind: str, _document: Mapping[str, Any]) -> None:
-    """Who looks again sees what has changed."""
+    """Ignore a change, which the next call of `read` will show."""
 
 
 def _objects(watches: Iterable[Watch]) -> Iterable[_Objects]:

@@ -1,4 +1,4 @@
-"""What only the runtime's log of a task tells: why it waits in its init container, and that it is held."""
+"""What only the runtime's log of a task says: why it waits in its init container, and that it is held."""
 
 import threading
 import time
@@ -18,17 +18,17 @@ from pai_runtime.task.record import replace
 from pai_runtime.task.runtime_log import text_of
 
 LONG: Final = 20.0
-"""Seconds in the init container, after which people want to know why."""
+"""Seconds in the init container after which the reason is read."""
 _EVERY: Final = 10.0
 _MOST_WAITING: Final = 3
-"""Tasks that are asked why they wait: most wait for the same."""
+"""Maximum number of tasks whose reason to wait is read; most wait for the same."""
 _MOST_HELD: Final = 20
 _LINES: Final = 20
 _MOST_BYTES: Final = 1 << 16
 
 
 class Sayings:
-    """Asks the nodes of a few tasks for the ends of these logs, now and then; in a thread, or at once."""
+    """A reader of the ends of these logs, of a few tasks and now and then, in a thread or at once."""
 
     def __init__(self, api: Api, pods: Callable[[], Mapping[str, Sequence[TaskPod]]]) -> None:
         self._api = api
@@ -39,7 +39,7 @@ class Sayings:
         self._kept: dict[str, Progress] = {}
 
     def noted(self, run: Run, *, may_hold: bool, wait: bool) -> Run:
-        """The run with what its tasks have said; `may_hold`: those that run may be held."""
+        """Return the run with what its tasks have said; with `may_hold`, running ones may be held."""
         if not run.over and time.monotonic() >= self._next and not (self._asking and self._asking.is_alive()):
             self._next = time.monotonic() + _EVERY
             wanted = [*self._long_in_init(run), *(self._running(run) if may_hold else ())]
@@ -50,7 +50,7 @@ class Sayings:
         return replace(run, tasks=tuple(map(self._noted, run.tasks))) if self._waiting else run
 
     def progress(self, task: RunTask) -> Progress | None:
-        """That a task is held, if it has said so."""
+        """Return that a task is held, if it has said so; else None."""
         pod = self._last(task)
         return self._kept.get(pod.uid) if pod and task.state == "running" else None
 
@@ -92,7 +92,7 @@ class Sayings:
 
 
 def _in_init(pod: TaskPod) -> float | None:
-    """Since when its init container runs."""
+    """Return since when the init container runs; None if it does not."""
     return moment(container_status(pod.document, INIT), "running", "startedAt")
 
 

@@ -1,4 +1,4 @@
-"""Signals that tell a command to stop, while it does what must not end just anywhere."""
+"""Stop signals during work that must not be interrupted anywhere."""
 
 import signal
 import threading
@@ -11,7 +11,7 @@ from pai_runtime.supervisor.stop import STOP_SIGNALS, on_stop_signals
 
 @contextmanager
 def stop_signals(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Meanwhile `handler` is called for each of `STOP_SIGNALS`, of which only the main thread is told."""
+    """Call `handler` for each of `STOP_SIGNALS` during the block; no effect outside the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

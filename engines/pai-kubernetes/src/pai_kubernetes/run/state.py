@@ -1,4 +1,4 @@
-"""A run as its JobSet, its pods, and what the cluster warns of say it is. Pure.
+"""A run according to its JobSet, its pods, and the cluster's warnings. Pure.
 
 Whatever is in these objects, texts come out printable and bounded, and no task too many.
 """
@@ -46,7 +46,7 @@ _Object = Mapping[str, Any]
 
 @record(frozen=True)
 class _Objects:
-    """What is known of a run, and of how it is as a whole."""
+    """What is known of a run, and its state as a whole."""
 
     jobset: _Object
     warnings: Warnings
@@ -58,16 +58,16 @@ class _Objects:
     indexes: Mapping[tuple[str, int], bool]
 
     def is_done(self, role: Role) -> bool:
-        """Whether no more pods of a role come."""
+        """Return whether a role gets no more pods."""
         return self.over or self.cancelled or role_is_over(self.jobset, role.job)
 
     def is_put_back(self, end: End) -> bool:
-        """Whether a pod ended because a queue has suspended the run: its Job does not count that."""
+        """Return whether a pod ended because a queue suspended the run, which its Job does not count."""
         return end.stopped and _is_suspended(self.jobset) and not (self.over or self.cancelled)
 
 
 def readable(read: Callable[[], Run]) -> Run | Unreadable:
-    """The run that `read` returns, or why it cannot be read: what `read` says with a `ValueError`."""
+    """Return the run that `read` returns, or the reason of its `ValueError` as `Unreadable`."""
     try:
         return read()
     except ValueError as error:
@@ -84,10 +84,10 @@ def run_of(
     jobs: Iterable[_Object] = (),
     gone: float | None = None,
 ) -> Run:
-    """The run; raises `ValueError` if the JobSet is none of a run.
+    """Return the run that its objects describe. Raises `ValueError` if the JobSet is not one of a run.
 
-    `ended` are pods as they were when they were last seen, `jobs` the Jobs as far as they were asked for.
-    `gone`: when the JobSet was seen to be deleted (seconds since 1970).
+    `ended` are pods as they were last seen, `jobs` the Jobs as far as they were requested. `gone` is when the
+    JobSet was seen to be deleted (seconds since 1970).
     """
     roles = read_roles(jobset)
     found = [*task_pods(roles, ended, gone=True), *task_pods(roles, pods)]
@@ -130,7 +130,7 @@ def run_of(
 def _tasks(
     objects: _Objects, roles: Iterable[Role], latest: Mapping[TaskName, TaskPod]
 ) -> tuple[list[RunTask], dict[TaskName, End]]:
-    """All tasks, and how the pods of those ended that have not succeeded."""
+    """Return all tasks, and the ends of those whose pods have not succeeded."""
     tasks: list[RunTask] = []
     ends: dict[TaskName, End] = {}
     for role in roles:
@@ -148,7 +148,7 @@ def _tasks(
 
 
 def _why_it_failed(jobset: _Object) -> str:
-    """The words of the JobSet about its failure; empty if it has not failed."""
+    """Return the JobSet's message about its failure; empty if it has not failed."""
     return words(condition(jobset, "Failed"), "message") if holds(jobset, "Failed") else ""
 
 
@@ -159,7 +159,7 @@ def _cancelled_at(jobset: _Object) -> float | None:
 def _outcome(
     jobset: _Object, latest: Mapping[TaskName, TaskPod], gone: float | None
 ) -> tuple[RunOutcome | None, float | None]:
-    """How the run has ended, and when."""
+    """Return the outcome of the run and its time; None if it has not ended."""
     cancelled = _cancelled_at(jobset)
     if holds(jobset, "Completed"):
         return "succeeded", _since(jobset, "Completed")
@@ -242,10 +242,10 @@ def _ended(objects: _Objects, role: Role, pod: TaskPod, end: End) -> RunTask:
 def _removed_before(
     objects: _Objects, roles: Iterable[Role], tasks: Iterable[RunTask], ends: Mapping[TaskName, End]
 ) -> RunTask | None:
-    """The task whose pod was removed before anything else had failed, if that has failed the run.
+    """Return the task that failed the run because its pod was removed, before anything else failed; or None.
 
-    Controllers delete pods only once the failure has happened because of which they do. `failedIndexes` has
-    the task too, unless its Job failed by a rule for disruptions; and it may have those that were stopped.
+    Controllers delete pods only after the failure that makes them do so. `failedIndexes` has the task too,
+    unless its Job failed by a rule for disruptions; and it may have those that were stopped.
     """
     over = {role.name for role in roles if role_has_succeeded(objects.jobset, role.job)}
     jobs = {role.name: role.job for role in roles}
@@ -263,7 +263,7 @@ def _removed_before(
 
 
 def _failed_task(tasks: Iterable[RunTask], ends: Mapping[TaskName, End]) -> str | None:
-    """The task that failed first, of those that have failed."""
+    """Return the name of the failed task that failed first; None if none has failed."""
     failed = [task for task in tasks if task.state == "failed"]
     if not failed:
         return None

@@ -1,4 +1,4 @@
-"""Creating the objects of a run, all or none."""
+"""Creation of the objects of a run, all or none."""
 
 import secrets
 import shlex
@@ -17,30 +17,30 @@ from pai_runtime.network.deadline import Deadline
 from pai_runtime.runs.errors import CannotRun, MayBeLeft
 
 SUFFIX_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
-"""Without vowels and what looks alike: a suffix is no word, and can be read out."""
+"""Letters of suffixes, without vowels and similar ones: a suffix is no word, and easy to read out."""
 
 _SUFFIX_LENGTH = 5
 _TRIES = 5
 _LATE: Final = 10.0
-"""Seconds for which an admission webhook may hold up a request, unless it is configured otherwise."""
+"""Default timeout in seconds of an admission webhook, for which it may delay a request."""
 _PAUSE: Final = 0.5
 _NO_ANSWER: Final = (0, HTTPStatus.BAD_GATEWAY, HTTPStatus.GATEWAY_TIMEOUT)
 """Statuses after which a request may still be carried out."""
 
 Render = Callable[[str], Manifests]
-"""The objects of a run by the suffix of its name."""
+"""A function that returns the objects of a run for the suffix of its name."""
 
 
 def random_suffix() -> str:
-    """A suffix that hardly another run has."""
+    """Return a random suffix, which hardly any other run has."""
     return "".join(secrets.choice(SUFFIX_LETTERS) for _ in range(_SUFFIX_LENGTH))
 
 
 def submit(api: Api, render: Render) -> str:
-    """Create the objects of a run, with a name that none has yet; the name.
+    """Create the objects of a run, with an unused name, and return the name.
 
-    First the JobSet, so that it owns all others, and they are gone with it: its pods wait for their volumes
-    meanwhile. Raises `CannotRun`: then nothing is left; and `MayBeLeft`.
+    The JobSet is created first, so that it owns all others and they are deleted with it; its pods wait for
+    their volumes meanwhile. Raises `CannotRun` if nothing is left, else `MayBeLeft`.
     """
     taken = ""
     for _ in range(_TRIES):
@@ -65,7 +65,7 @@ def _jobset(rendered: Manifests) -> Mapping[str, Any]:
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    """Any of the signals ends it in an orderly way, so that nothing is left that is half made."""
+    """Raise KeyboardInterrupt for any stop signal, so that nothing is left half made."""
     raise KeyboardInterrupt
 
 
@@ -87,7 +87,7 @@ def _create_all(api: Api, rendered: Manifests, jobset: Mapping[str, Any]) -> Non
 
 
 def _is_refused(error: BaseException) -> bool:
-    """Whether nothing has come of the request, nor will."""
+    """Return whether a request has had, and will have, no effect."""
     refused = range(400, 500)  # HTTP's class of the requests that are not carried out
     return isinstance(error, ApiError) and (not error.sent or error.status in refused)
 
@@ -105,9 +105,9 @@ def _owned(document: Mapping[str, Any], owner: Mapping[str, Any]) -> dict[str, A
 
 
 def _undo(api: Api, name: str, *, may_come: bool) -> str:
-    """Delete what was created, which the JobSet owns; why it may be left, empty if it is not.
+    """Delete what was created, which the JobSet owns; return why it may be left, empty if it is not.
 
-    `may_come`: the JobSet may be created yet, by a request of which nobody knows what has become.
+    `may_come` means that a request without a known result may still create the JobSet.
     """
     deadline = Deadline(_LATE if may_come else 0)
     try:

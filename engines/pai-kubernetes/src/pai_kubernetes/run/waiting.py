@@ -1,4 +1,4 @@
-"""Why a task does not start: in the words of the scheduler, registry, kubelet, quota or queue. Pure.
+"""The reason why a task does not start, from scheduler, registry, kubelet, quota or queue. Pure.
 
 The shapes are those of Kubernetes 1.29 to 1.36 and Kueue 0.6 to 0.19. From Kubernetes 1.32 on the status of a
 container has the registry's words during the back-off, too; before, only the event ``Failed`` has them then.
@@ -27,7 +27,7 @@ from pai_runtime.task.record import record
 Event = Mapping[str, Any]
 
 _NOT_YET: Final = ("", "PodInitializing", "ContainerCreating")
-"""Reasons of containers that wait for no fault of theirs."""
+"""Reasons of containers that wait normally."""
 _PULLING: Final = (
     "ErrImagePull",
     "ImagePullBackOff",
@@ -40,18 +40,18 @@ _PULLING: Final = (
 _ON_THE_NODE: Final = ("FailedMount", "FailedAttachVolume", "FailedMapVolume", "FailedCreatePodSandBox")
 _OF_A_POD: Final = re.compile(r'^(?:Error creating: )?(?:pods "[^"]*" is forbidden: )?')
 _OF_THE_PAST: Final = ("FailurePolicyAction", "FailedJobs", "ReachedMaxRestarts")
-"""Ends of the reasons with which a JobSet says what it did after a failure: nothing waits for that."""
+"""Suffixes of the reasons for what a JobSet did after a failure, for which nothing waits."""
 
 
 @record(frozen=True)
 class Warnings:
-    """The warnings of a cluster about what hinders objects, the latest last."""
+    """The warnings of a cluster about what hinders objects, latest last."""
 
     events: Mapping[tuple[str, str], Sequence[Event]]
 
     @staticmethod
     def of(events: Iterable[Event]) -> "Warnings":
-        """Out of events of any objects."""
+        """Return the warnings among events about any objects."""
         found: dict[tuple[str, str], list[Event]] = {}
         for event in sorted(events, key=_time):
             about = mapping(event, "involvedObject")
@@ -60,7 +60,7 @@ class Warnings:
         return Warnings(found)
 
     def last(self, kind: str, name: str, *reasons: str) -> str:
-        """The words of the last one about an object, with one of these reasons if any are given."""
+        """Return the message of the last warning about an object, of one of these reasons if given."""
         for event in reversed(self.events.get((kind, name), ())):
             if not reasons or event.get("reason") in reasons:
                 return words(event, "message")
@@ -70,7 +70,7 @@ class Warnings:
 def why_no_pod(
     jobset: Mapping[str, Any], job: str, warnings: Warnings, workload: Mapping[str, Any] | None
 ) -> str:
-    """Why there is no pod of a task of the Job `job`."""
+    """Return why there is no pod of a task of the Job `job`."""
     run = string(jobset, "metadata", "name")
     if mapping(jobset, "spec").get("suspend") is True:
         queue = label(jobset, QUEUE)
@@ -108,7 +108,7 @@ def _why_queued(queue: str, workload: Mapping[str, Any] | None) -> str:
 
 
 def why_pending(pod: Mapping[str, Any], warnings: Warnings, *, alone: bool) -> str:
-    """Why the task of a pod has not started. `alone`: other tasks of its job have no address yet."""
+    """Return why the task of a pod has not started; `alone` means that other tasks have no address yet."""
     name = string(pod, "metadata", "name")
     if not string(pod, "spec", "nodeName"):
         return _why_unscheduled(pod, warnings.last("Pod", name, "FailedScheduling"))
@@ -127,9 +127,9 @@ def why_pending(pod: Mapping[str, Any], warnings: Warnings, *, alone: bool) -> s
 
 
 def why_unknown(pod: Mapping[str, Any]) -> str:
-    """That the cluster does not hear of a pod whose task runs, as far as it knows.
+    """Return that the cluster does not hear of a pod whose task runs as far as it knows; empty if it does.
 
-    Then it says that the pod is not ready, where by the last words of its node all containers are.
+    In that case it says that the pod is not ready, although by its node's last words all containers are.
     """
     ready = condition(pod, "Ready").get("status")
     if ready in ("False", "Unknown") and all(
@@ -160,7 +160,7 @@ def _why_container_waits(pod: Mapping[str, Any], container: str, reason: str, wa
 
 
 def _registry_words(pod: Mapping[str, Any], warnings: Warnings) -> str:
-    """Those of the event ``Failed``, of which there is one that says only that it has failed."""
+    """Return the message of the event ``Failed`` that has the registry's words; empty without one."""
     events = warnings.events.get(("Pod", string(pod, "metadata", "name")), ())
     for event in reversed(events):
         message = words(event, "message")

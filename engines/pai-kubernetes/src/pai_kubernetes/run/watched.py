@@ -1,4 +1,4 @@
-"""A run as the watches of a cluster have it at each moment: one request for each kind of objects."""
+"""A run as the watches of a cluster have it at each moment, with one request for each kind of object."""
 
 import threading
 import time
@@ -20,17 +20,17 @@ from pai_runtime.plan.environment import TaskName
 from pai_runtime.runs.state import Run, Unreadable
 
 FIRST_LISTS: Final = 60
-"""Seconds in which they have come, or the cluster is told to be away."""
+"""Timeout in seconds of the first lists, after which the cluster counts as unavailable."""
 _MOST_EVENTS: Final = 10_000
 _MOST_DIGITS: Final = 20
-"""Of a version, which is a number of 64 bits."""
+"""Maximum digits of a version, which is a number of 64 bits."""
 
 
 class Watched:
-    """The objects of a run, watched in threads until it is closed. `changed` is set whenever one has changed.
+    """The objects of a run, watched in threads until it is closed; `changed` is set whenever one changes.
 
-    Raises `ApiError` where the cluster cannot be asked for the JobSet or its pods. Without the right to see
-    events or workloads it goes on, and `missing` has what cannot be seen.
+    Raises `ApiError` if the JobSet or its pods cannot be watched. Without the right to read events or
+    workloads it continues, and `missing` says what cannot be seen.
     """
 
     def __init__(self, api: Api, name: str) -> None:
@@ -57,7 +57,7 @@ class Watched:
         self._watches = [self._jobsets, self._pods, self._warnings]
 
     def start(self) -> None:
-        """Begin, and wait until there is something to see; where that fails, nothing is watched any more."""
+        """Start the watches, and wait until there is something to see; on failure, none is left running."""
         try:
             self._start()
         except BaseException:
@@ -73,12 +73,12 @@ class Watched:
         self._watch_workload()
 
     def close(self) -> None:
-        """End the watches."""
+        """Close the watches."""
         for watch in self._watches:
             watch.close()
 
     def run(self) -> Run | Unreadable:
-        """The run as it is now."""
+        """Return the current state of the run."""
         self._check()
         run = self._read()
         if isinstance(run, Run) and run.over and self._settled is None:
@@ -97,7 +97,7 @@ class Watched:
         return readable(lambda: run_of(jobset, now, warned, workload, gone, jobs=self._jobs, gone=gone_at))
 
     def _settle(self) -> None:
-        """Ask once more for all pods: the watch of the JobSet may be ahead of that of its pods."""
+        """List all pods once more, since the watch of the JobSet may be ahead of theirs."""
         namespace = self._api.namespace
         try:
             found = self._api.list(pods(namespace), selector=of_run(self._name)).items
@@ -109,9 +109,9 @@ class Watched:
             self._by_task = None
 
     def _settled_changed(self, kind: str, document: Mapping[str, Any]) -> None:
-        """Take up what happens after the end, such as the end of a pod that is still there.
+        """Apply changes after the end, such as the end of a pod that still existed.
 
-        Of what the watch tells late, nothing: it was in the list.
+        Late events of the watch are ignored, since the list contained them.
         """
         if self._settled is None:
             return
@@ -129,11 +129,11 @@ class Watched:
         return list((self._pods.objects if self._settled is None else self._settled).values())
 
     def jobset(self) -> Mapping[str, Any]:
-        """The JobSet as it was seen last; empty if there is none."""
+        """Return the JobSet as last seen; empty if there is none."""
         return self._jobset or {}
 
     def task_pods(self) -> Mapping[str, Sequence[TaskPod]]:
-        """The pods of each task, and those that are gone of which one was its last."""
+        """Return the pods of each task, including one that is gone if it was the task's last."""
         with self._lock:
             if self._by_task is None:
                 self._by_task = self._read_task_pods()
@@ -143,7 +143,7 @@ class Watched:
         return by_task([*self._gone.values(), *task_pods(self._roles, self._pods_now())])
 
     def is_ending(self) -> bool:
-        """Whether a pod was told to end, and has not."""
+        """Return whether a pod was told to end and has not ended."""
         pods = (each[-1] for each in self.task_pods().values())
         return any(
             not pod.is_gone
@@ -153,7 +153,7 @@ class Watched:
         )
 
     def is_away(self) -> bool:
-        """Whether the cluster does not answer at present."""
+        """Return whether the cluster does not answer at present."""
         return any(watch.trouble is not None for watch in (self._jobsets, self._pods))
 
     def _check(self) -> None:
@@ -205,7 +205,7 @@ class Watched:
         self.changed.set()
 
     def _take(self, pod: TaskPod) -> None:
-        """Take up one pod: to read all of them for each that changes would be quadratic.
+        """Add one pod, since reading all of them at each change would be quadratic.
 
         Of pods that are gone only the last one of each task is kept.
         """
@@ -238,7 +238,7 @@ class Watched:
 
 
 def no_such_run(name: str, api: Api) -> Unreadable:
-    """That there is none."""
+    """Return the error that there is no run of this name."""
     return Unreadable(f"there is no run {name} in namespace {api.namespace} of {api.label}")
 
 
@@ -247,6 +247,6 @@ def _uid(document: Mapping[str, Any]) -> str:
 
 
 def _version(document: Mapping[str, Any]) -> int:
-    """By which the later of two states of an object is the greater."""
+    """Return a number by which the later of two states of an object is the greater."""
     text = string(document, "metadata", "resourceVersion")
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else 0

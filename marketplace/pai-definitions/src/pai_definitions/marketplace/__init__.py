@@ -1,4 +1,4 @@
-"""``pai-runtime marketplace``: shared definitions, for who looks for them, uses them and writes them."""
+"""``pai-runtime marketplace``: shared definitions, for their users and authors."""
 
 import argparse
 from importlib import import_module
@@ -15,7 +15,7 @@ _REFERENCE = "a name, or a reference such as marketplace://name/mnist@1.2, a URL
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes: a command of its own."""
+    """Add the commands of the command, with their arguments."""
     commands = parser.add_subparsers(prog=parser.prog, metavar="COMMAND", required=True, dest="action")
     list_ = commands.add_parser("list", help="list the definitions of all sources")
     search = commands.add_parser("search", help="list the definitions with all of these words")
@@ -61,7 +61,7 @@ def _add_arguments_of_add(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace, _output: Output) -> int:
-    """Exit status 0; 1 if a definition is not sound, or asked for wrongly; 2 if there is no such thing."""
+    """Return exit status 0; 1 if a definition or its use is invalid; 2 if there is none such."""
     module = import_module(f"{__name__}.{_MODULES[args.action]}")
     try:
         status: int = module.main(args)

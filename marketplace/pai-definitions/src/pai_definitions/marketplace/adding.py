@@ -1,4 +1,4 @@
-"""``pai-runtime marketplace add``: a source more in the user's ``marketplace.yaml``."""
+"""``pai-runtime marketplace add``: adds a source to the user's ``marketplace.yaml``."""
 
 import argparse
 import fcntl
@@ -38,7 +38,10 @@ _NOT_IN_NAMES = re.compile("[^a-zA-Z0-9_-]+")
 
 
 def main(args: argparse.Namespace) -> int:
-    """Exit status 0; 1 if it is a source already, or a broken one; raises `NoDefinition` if it is nowhere."""
+    """Return exit status 0, or 1 if the source is a duplicate or invalid.
+
+    Raises `NoDefinition` if it does not exist.
+    """
     path = user_configuration()
     if path is None:
         raise NoDefinition(
@@ -69,7 +72,7 @@ def _add(entry: Entry, path: Path, host: Host) -> int:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Nobody else adds a source meanwhile to the configuration in this directory, which is made."""
+    """Lock the directory of the configuration, which is created if missing, against concurrent additions."""
     folder.mkdir(parents=True, exist_ok=True)
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -80,7 +83,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _listed(root: Value, host: Host, problems: Problems) -> Sequence[Listed]:
-    """What the last source of a file has; raises if it is no source, or one of the others."""
+    """Return what the last source of a file lists. Raises if it is not a source, or a duplicate."""
     *others, added = sources_in(root)
     configured = {each.place: each for each in (*others, *read_sources([MACHINE_CONFIGURATION]))}
     if same := configured.get(added.place):
@@ -102,12 +105,12 @@ def _listed(root: Value, host: Host, problems: Problems) -> Sequence[Listed]:
 
 
 def _text(path: Path) -> str:
-    """The configuration as it is; empty if there is none."""
+    """Return the text of the configuration; empty if it does not exist."""
     return read_text(path) if path.exists() else ""
 
 
 def _write(path: Path, text: str) -> None:
-    """Write the configuration; if it is a link, what that leads to."""
+    """Write the configuration; through a link, its target."""
     path = path.resolve()
     mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o644
     holder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
@@ -118,7 +121,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _entry(args: argparse.Namespace) -> Entry:
-    """What is to be added; raises `NoDefinition` if the location is none."""
+    """Return the entry to be added. Raises `NoDefinition` if the location is invalid."""
     kind, place = _place(args.location)
     name = args.name or _name(place)
     entry: dict[str, object] = {"name": name, kind: place}
@@ -128,7 +131,7 @@ def _entry(args: argparse.Namespace) -> Entry:
 
 
 def _place(location: str) -> tuple[str, str]:
-    """The kind of source that a location is, and the location as it is written down."""
+    """Return the kind of source at a location, and the location as it is written."""
     try:
         is_url = location.lower().startswith(_SCHEMES) and parse_reference(location).kind == "url"
     except BadReference as error:
@@ -148,6 +151,6 @@ def _place(location: str) -> tuple[str, str]:
 
 
 def _name(place: str) -> str:
-    """A name after the last part of a path, or the host of a URL."""
+    """Derive a name from the last part of a path, or the host of a URL."""
     text = urlsplit(place).hostname if "://" in place else Path(place).name
     return _NOT_IN_NAMES.sub("-", (text or "").removesuffix(".yaml").removesuffix(".yml")).strip("-")[:100]

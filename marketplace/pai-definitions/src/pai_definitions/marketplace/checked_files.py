@@ -1,4 +1,4 @@
-"""The files that an author has checked, and what finds the definitions that they require."""
+"""The definition files that an author has checked, as sources for the definitions that they require."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ from pai_runtime.task.record import replace
 
 
 class CheckedFiles:
-    """Definition files, and all of those in directories. `sources` has each path as a source."""
+    """Definition files, given directly or by directory; `sources` has each path as a source."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self._folders = {path: FolderSource(_name(path), path) for path in paths if path.is_dir()}
@@ -21,7 +21,7 @@ class CheckedFiles:
         self.sources: Sequence[DefinitionSource] = [*self._folders.values(), *self._files.values()]
 
     def files(self, problems: Problems) -> Sequence[DefinitionFile]:
-        """All of them, each once; raises `NoDefinition` where there is none."""
+        """Return all files, without duplicates. Raises `NoDefinition` if there is none."""
         found: dict[str, DefinitionFile] = {}
         for path, folder in self._folders.items():
             files = folder.files(problems)
@@ -37,5 +37,5 @@ class CheckedFiles:
 
 
 def _name(path: Path) -> str:
-    """What messages call it as a source; a colon ends the name of one."""
+    """Return the name of a path as a source in messages, without colons, which end the name of a source."""
     return str(path).replace(":", "_")

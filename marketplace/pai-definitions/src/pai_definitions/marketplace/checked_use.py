@@ -1,4 +1,4 @@
-"""What shows of a definition when a job uses it: what it requires, and the parameters of plugins."""
+"""A check of definitions in use, by an example job: what they require, and the parameters of plugins."""
 
 from collections.abc import Iterator, Sequence
 
@@ -17,12 +17,12 @@ from pai_runtime.plan.planning import job_plugins, planned_roles
 from pai_runtime.task.record import replace
 
 _JOB = "a job that uses it"
-"""In the place of a file: that of the job that is made up."""
+"""The name of the example job in the place of a file."""
 _OF_VALUES = ("wrong-type", "wrong-value")
 
 
 class CheckedUse:
-    """Has a made-up job use each of the definitions, with made-up values where it has no default."""
+    """A check of each definition in an example job, with example values for variables without a default."""
 
     def __init__(self, definitions: Sequence[Definition], library: Library, host: Host) -> None:
         self._library = library
@@ -32,7 +32,7 @@ class CheckedUse:
         self._made_up = {position for each in definitions for position in _made_up(each)}
 
     def problems(self, definition: Definition) -> Iterator[Problem]:
-        """Those of the definition and of what it requires, but for what only made-up values have."""
+        """Yield the problems of a definition and of what it requires, except those of example values."""
         found = Problems()
         with found.caught():
             text = "\n".join(job_lines(definition, f"marketplace://name/{definition.name}", {}))
@@ -51,7 +51,7 @@ class CheckedUse:
                 yield placed
 
     def _placed(self, problem: Problem, definition: Definition) -> Problem | None:
-        """The problem where the author sees it, however the job came to it; None if it is of the job only."""
+        """Return a problem at the position that the author knows; None if it is about the example job."""
         at = problem.position
         if at is None or at.file == _JOB:
             here = replace(problem, position=definition.value.position, field="")
@@ -60,7 +60,7 @@ class CheckedUse:
 
 
 class _Using:
-    """The library of a job in which all means one definition, and in definitions all means what it does."""
+    """A library for a job in which every reference means one definition; in definitions it is as usual."""
 
     def __init__(self, definition: Definition, library: Library) -> None:
         self._definition = definition
@@ -73,7 +73,7 @@ class _Using:
 
 
 def _made_up(definition: Definition) -> Iterator[Position]:
-    """Where values are inserted for which there is no default."""
+    """Yield the positions at which example values are inserted."""
     required = {each.name for each in definition.variables.values() if each.default is None}
     for value in templates(definition):
         if required.intersection(Template(value.text).names):

@@ -1,4 +1,4 @@
-"""``pai-runtime marketplace check``: definition files, for their authors."""
+"""``pai-runtime marketplace check``: checks definition files, for their authors."""
 
 import argparse
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,10 @@ from pai_runtime.terminal.output import report, report_problems, write_json, wri
 
 
 def main(args: argparse.Namespace) -> int:
-    """Exit status 0 if all are valid, 1 if one is not; raises `NoDefinition` if there is none."""
+    """Return exit status 0 if all files are valid, 1 if one is not.
+
+    Raises `NoDefinition` if there is none.
+    """
     sources, problems = given_sources(args), Problems()
     checked = CheckedFiles(args.paths)
     files = checked.files(problems)
@@ -55,7 +58,7 @@ def _definitions(files: Sequence[DefinitionFile], problems: Problems) -> Iterato
 
 
 def _seconds(definitions: Sequence[Definition]) -> Iterator[Problem]:
-    """Those of which another file has the same; in one file that is an error of the file."""
+    """Yield a problem for each definition that another file has too; in one file it is an error already."""
     first: dict[tuple[str, str, str], Definition] = {}
     for each in definitions:
         other = first.setdefault((each.name, each.kind, each.version), each)
@@ -68,7 +71,7 @@ def _seconds(definitions: Sequence[Definition]) -> Iterator[Problem]:
 
 
 def _misspelt(definition: Definition) -> Iterator[Problem]:
-    """Fields that look like known ones; others are allowed, for `this` and for plugins."""
+    """Warn of fields that look like known ones; other fields are allowed, for `this` and for plugins."""
     known = package_schema("pai_definitions", "definition.schema.json")["properties"]
     for field in definition.value.values():
         name = str(field.key)

@@ -1,4 +1,4 @@
-"""What the sources of definitions list, one after the other."""
+"""The definitions that the sources list, together."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,10 @@ from pai_runtime.task.record import record
 
 @record(frozen=True)
 class Found:
-    """A definition that a source lists. `hidden_by` is an earlier source, which has its name and type too."""
+    """A definition that a source lists.
+
+    `hidden_by` is an earlier source, which has its name and type too.
+    """
 
     listed: Listed
     source: str
@@ -20,9 +23,9 @@ class Found:
 
 
 def found_in(sources: Sources, name: str | None, problems: Problems) -> list[Found]:
-    """All that they list, or the one with this name, by the names of the definitions.
+    """Return the definitions of all sources, or of the source `name`, sorted by name.
 
-    What cannot be had is reported, as warnings: the others have been asked.
+    A source that fails is reported as a warning, and the others are listed.
     """
     first: dict[tuple[str, str], str] = {}
     found = []

@@ -1,4 +1,4 @@
-"""A job that uses a definition, as a person would write it."""
+"""The text of a job that uses a definition, as a person would write it."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -21,7 +21,7 @@ _URL = re.compile("ur[il]$", re.IGNORECASE)
 
 
 def job_lines(definition: Definition, reference: str, given: Mapping[str, str]) -> Iterator[str]:
-    """The lines of the job; `given` are values of variables as YAML, on one line each."""
+    """Yield the lines of the job; `given` are values of variables as YAML on one line each."""
     required = [each for each in definition.variables.values() if each.default is None]
     secrets = [each for each in required if names_secret(each.name)]
     parameters = [each for each in required if each not in secrets]
@@ -44,7 +44,7 @@ def job_lines(definition: Definition, reference: str, given: Mapping[str, str]) 
 
 
 def example(variable: Variable) -> Any:
-    """A value for a variable that has to be given, such as a plugin hardly refuses."""
+    """Return an example value for a required variable that a plugin hardly refuses."""
     if variable.type in _EXAMPLES:
         return _EXAMPLES[variable.type]
     if _URL.search(variable.name):

@@ -14,7 +14,7 @@ _TITLES = ("NAME", "TYPE", "VERSION", "SOURCE", "SUMMARY")
 
 
 def main(args: argparse.Namespace) -> int:
-    """Exit status 0: sources that cannot be asked are reported, and the others listed."""
+    """Return exit status 0; sources that fail are reported, and the others listed."""
     problems, words = Problems(), getattr(args, "words", ())
     everything = found_in(given_sources(args), args.source, problems)
     found = [each for each in everything if args.type in (None, each.listed.kind) and _has(each, words)]
@@ -41,7 +41,7 @@ def _none(words: Sequence[str], everything: Sequence[Found]) -> str:
 
 
 def reference_table(found: Sequence[Found]) -> list[str]:
-    """Definitions of one name as lines, each with what tells it apart."""
+    """Return the lines of a table of definitions of one name, with their references."""
     titles = ("REFERENCE", *_TITLES[1:])
     return table([titles, *((each.listed.reference, *_row(each)[1:]) for each in found)], columns())
 
@@ -53,7 +53,7 @@ def _row(found: Found) -> tuple[str, ...]:
 
 
 def as_json(found: Found) -> dict[str, Any]:
-    """A definition in a list for programs."""
+    """Return a definition of a list as a JSON object."""
     listed = found.listed
     return {
         "reference": listed.reference,
@@ -73,6 +73,6 @@ _LONGEST = 200
 
 
 def short(text: str) -> str:
-    """The beginning of a text, on one line."""
+    """Return the beginning of a text, on one line."""
     line = " ".join(text[: 10 * _LONGEST].split())
     return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"

@@ -1,4 +1,4 @@
-"""What a definition requires, and what that requires."""
+"""The tree of what a definition requires."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -13,15 +13,14 @@ from pai_runtime.task.record import record
 
 _DEEPEST: Final = 50
 _MOST: Final = 1000
-"""How deep the tree is followed, and how many of it are looked for: it is only shown."""
+"""Maximum depth and number of nodes of the tree, which is only shown."""
 
 
 @record(frozen=True)
 class Required:
-    """One entry of a definition's ``require``, with what the definition that it means requires itself.
+    """One entry of a definition's ``require``, with what that definition requires in turn.
 
-    `variables` are given to that one, as they are written. `problem` says why it cannot be had, or that it is
-    not followed further.
+    `variables` are given to it, as written. `problem` says why it is not available, or not followed further.
     """
 
     reference: str
@@ -31,7 +30,7 @@ class Required:
 
 
 class RequiredTree:
-    """Follows what definitions require, each definition once."""
+    """A tree of what definitions require; each definition is followed once."""
 
     def __init__(self, library: Library) -> None:
         self._library = library
@@ -39,7 +38,7 @@ class RequiredTree:
         self._left = _MOST
 
     def of(self, definition: Definition, depth: int = 0) -> list[Required]:
-        """What the definition requires."""
+        """Return what a definition requires."""
         self._seen.add(_key(definition))
         entries = definition.value.get("require")
         return [self._entry(each, definition, depth) for each in entries.values()] if entries else []
@@ -67,7 +66,7 @@ def _key(definition: Definition) -> tuple[str, str, str]:
 
 
 def tree_lines(tree: Sequence[Required], indent: str) -> Iterator[str]:
-    """The tree as text."""
+    """Yield the tree as lines of text."""
     for each in tree:
         given = each.variables.items() if isinstance(each.variables, dict) else ()
         variables = ", ".join(f"{name}: {value}" for name, value in given)
@@ -78,7 +77,7 @@ def tree_lines(tree: Sequence[Required], indent: str) -> Iterator[str]:
 
 
 def tree_json(tree: Sequence[Required]) -> list[dict[str, Any]]:
-    """The tree for programs."""
+    """Return the tree as JSON objects."""
     return [
         {
             "reference": each.reference,

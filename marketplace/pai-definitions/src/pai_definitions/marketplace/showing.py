@@ -1,4 +1,4 @@
-"""``pai-runtime marketplace show``: all that a person has to know of a definition to use it."""
+"""``pai-runtime marketplace show``: all that is needed to use a definition."""
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ from pai_runtime.terminal.output import report_problems, write_json, write_lines
 
 
 def main(args: argparse.Namespace) -> int:
-    """Exit status 0; raises `NoDefinition` if there is no such definition."""
+    """Return exit status 0. Raises `NoDefinition` if the definition does not exist."""
     reference, sources, problems = given_reference(args.reference), given_sources(args), Problems()
     definition = sources.find(reference, args.source)
     tree = RequiredTree(sources.library()).of(definition)
@@ -68,7 +68,7 @@ def _sections(definition: Definition, tree: Sequence[Required]) -> Iterator[tupl
 
 
 def _plugin(definition: Definition, host: Host) -> str:
-    """The plugin, and why it cannot be used here."""
+    """Return the name of the definition's plugin, and why it cannot be used here; empty without a plugin."""
     if not (name := _text(definition, "plugin")):
         return ""
     try:
@@ -107,7 +107,7 @@ def _storages(definition: Definition) -> list[Any]:
 
 
 def _document(definition: Definition, reference: Reference, tree: Sequence[Required]) -> dict[str, Any]:
-    """The definition for programs."""
+    """Return the definition as a JSON object."""
     variables = [
         {
             "name": each.name,

@@ -15,14 +15,14 @@ Entry = Mapping[str, Any]
 
 
 def entry_lines(entry: Entry, indent: str = "  ") -> Iterator[str]:
-    """An item of the list, on lines of its own."""
+    """Yield the lines of an item of the list."""
     return (indent + line for line in yaml_lines([entry], indents_lists=False))
 
 
 def with_source(text: str, file: str, entry: Entry) -> str | None:
-    """The text with another source at the end of its list; None where a person has to write it.
+    """Return the text with a source appended to its list; None if a person has to write it.
 
-    Raises `InvalidInput` for what is no sound document; messages call it `file`.
+    Raises `InvalidInput` if the text is invalid; messages call it `file`.
     """
     if not _has_content(text):
         return _inserted(text, len(text), ["sources:", *entry_lines(entry)])
@@ -45,7 +45,7 @@ def _listed(root: Value) -> Sequence[Any]:
 
 
 def _appended(text: str, root: Value, entry: Entry) -> str:
-    """The text with the entry after the last one, if each stands on lines of its own."""
+    """Return the text with the entry after the last one, if each entry is on lines of its own."""
     sources = root.get("sources")
     if sources is None:
         return text

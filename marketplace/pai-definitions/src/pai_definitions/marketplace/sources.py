@@ -1,4 +1,4 @@
-"""The sources that the commands ask: those that are configured, under the policies in force."""
+"""The configured sources of definitions, under the policies in force."""
 
 import argparse
 from collections.abc import Sequence
@@ -18,14 +18,14 @@ _HERE = Position("the command line")
 
 
 class Sources:
-    """All sources, in order."""
+    """All sources of definitions, in the order in which they are asked."""
 
     def __init__(self, host: Host) -> None:
         self.host = host
         self.all, self._web = opened_sources(read_sources(configurations()), {}, host.location_refusal)
 
     def chosen(self, name: str | None) -> Sequence[DefinitionSource]:
-        """All of them, or the one with this name; raises `NoDefinition` if there is none."""
+        """Return all sources, or the one with this name. Raises `NoDefinition` if there is none."""
         found = [source for source in self.all if name in (None, source.name)]
         if not found:
             names = [source.name for source in self.all]
@@ -35,7 +35,7 @@ class Sources:
         return found
 
     def library(self, first: Sequence[DefinitionSource] = ()) -> Library:
-        """What finds definitions in `first`, and then as a job in the current directory does."""
+        """Return a library that searches `first`, then as for a job in the current directory."""
         locations = {source.location for source in first}
 
         def refusal(location: str) -> str | None:
@@ -44,7 +44,10 @@ class Sources:
         return SourceLibrary([*first, *self.all], self._web, refusal, Path.cwd() / "job.yaml")
 
     def find(self, reference: Reference, name: str | None = None) -> Definition:
-        """What a reference means, or what it means in the source with this name; raises as `Library.find`."""
+        """Return the definition that a reference means, in all sources or in one.
+
+        Raises as `Library.find`.
+        """
         library = SourceLibrary(
             self.chosen(name), self._web, self.host.location_refusal, Path.cwd() / "job.yaml"
         )
@@ -57,12 +60,12 @@ class Sources:
 
 
 def given_sources(args: argparse.Namespace) -> Sources:
-    """The sources for a command line."""
+    """Return the sources for a command line."""
     return Sources(given_host(args.policy))
 
 
 def given_reference(text: str) -> Reference:
-    """What a command line asks for; a name alone is one in any source."""
+    """Parse the reference of a command line; a bare name means one in any source. Raises `NoDefinition`."""
     try:
         reference = parse_reference(text)
     except BadReference as error:

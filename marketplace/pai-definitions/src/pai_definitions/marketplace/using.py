@@ -20,7 +20,7 @@ from pai_runtime.terminal.output import report_problems, write_lines
 
 
 def main(args: argparse.Namespace) -> int:
-    """Exit status 0; 1 if a variable is given that the definition does not have, or of another type."""
+    """Return exit status 0, or 1 if a given variable is unknown or of the wrong type."""
     reference, sources = given_reference(args.reference), given_sources(args)
     try:
         definition = sources.find(reference)
@@ -51,7 +51,7 @@ def _print_job(file: DefinitionFile, given: Sequence[tuple[str, str]], *about: s
 
 
 def _checked(definition: Definition, texts: Mapping[str, str]) -> dict[str, str]:
-    """The values in YAML; raises `InvalidInput` if the definition does not take them."""
+    """Return the given values as YAML. Raises `InvalidInput` if the definition does not accept them."""
     problems, values = Problems(), dict[str, Value]()
     for name, text in texts.items():
         with problems.caught():
@@ -71,7 +71,7 @@ def _checked(definition: Definition, texts: Mapping[str, str]) -> dict[str, str]
 
 
 def _value(text: str, where: str) -> Value:
-    """A value typed as YAML does; only what is in quotes or brackets is read as such."""
+    """Parse a value as a YAML scalar; only in quotes or brackets it is parsed as a document."""
     if text[:1] in ("'", '"', "[", "{"):
         return parse_document(text, where)
     value = parse_document(json.dumps(text, ensure_ascii=False), where)
