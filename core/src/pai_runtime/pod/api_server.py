@@ -1,6 +1,6 @@
 """A small client of the Kubernetes API, which reads one object with a pod's credentials.
 
-The official client does the same, and its import takes some ten times as long (``./dev bench kubernetes``).
+The official client does the same; its import alone takes almost three times as long (./dev bench kubernetes).
 """
 
 from __future__ import annotations
