@@ -29,7 +29,14 @@ MOST_BYTES = 60_000_000
 MOST_SECONDS = 0.5
 SMALLEST_PART = 500_000
 WITHOUT_SSH = "without ssh"
-PLACE, CP = "place_bundle", "cp -a"
+_PLACE = """
+import sys
+from pathlib import Path
+from pai_runtime.pod.bundle_copy import bundle_on_its_way
+with bundle_on_its_way(*map(Path, sys.argv[1:])) as place:
+    place()
+"""
+PLACE, CP = "init's copy", "cp -a"
 
 
 def main() -> list[str]:
@@ -119,9 +126,7 @@ def _shown(size: int | None) -> str:
 
 def _placing(source: str, volume: Path) -> Thing:
     """What the init container does, in a process of its own."""
-    code = "import sys; from pathlib import Path; from pai_runtime.pod.bundle_copy import place_bundle; "
-    argv = [sys.executable, "-c", f"{code}place_bundle(*map(Path, sys.argv[1:]))", source, str(volume)]
-    return process(argv)
+    return process([sys.executable, "-c", _PLACE, source, str(volume)])
 
 
 def _fresh(volume: Path, thing: Thing) -> Thing:

@@ -16,7 +16,7 @@ from tests.fault_server import FaultServer, Reply
 RUNS = 5
 TASKS = 10_000
 OURS, OFFICIAL = f"import and GET, {TASKS} tasks", "import of the official client"
-MOST_TIMES = 8
+MOST_TIMES = 12
 READ = """
 import sys, time
 from pathlib import Path

@@ -46,14 +46,18 @@ def in_turn(runs: int, things: Mapping[str, Thing]) -> dict[str, Timing]:
     """The timings of all things, one run of each in turn, after one that does not count."""
     for thing in things.values():
         thing()
-    rounds = [{name: thing() for name, thing in things.items()} for _ in range(runs)]
+    return timings([{name: thing() for name, thing in things.items()} for _ in range(runs)])
+
+
+def timings(rounds: Sequence[Mapping[str, Sample]]) -> dict[str, Timing]:
+    """Of rounds that have all the same things."""
     return {
         name: Timing(
             statistics.median(each[name].clock for each in rounds),
             min(each[name].cpu for each in rounds),
             min(each[name].memory for each in rounds),
         )
-        for name in things
+        for name in rounds[0]
     }
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pai_runtime.bundle.interpreter import SEARCH_PATH
 from pai_runtime.bundle.launcher import launcher
-from pai_runtime.task.bundle import LAUNCHER, PREFIX
+from pai_runtime.task.paths import BUNDLE, LAUNCHER
 from tests.needs import MOUNT_NAMESPACE
 
 _MOUNT = """
@@ -79,10 +79,10 @@ class Image:
 
     def run(self, *argv: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
         """Run a program with this environment and no more."""
-        (self.root / PREFIX[1:]).mkdir(parents=True, exist_ok=True)
+        (self.root / BUNDLE[1:]).mkdir(parents=True, exist_ok=True)
         (self.root / "proc").mkdir(exist_ok=True)
         entering = json.dumps([str(self.root), self.user, argv, env or {}])
-        options = [PREFIX, "proc" if self.has_proc else "", "ro" if self.is_read_only else ""]
+        options = [BUNDLE, "proc" if self.has_proc else "", "ro" if self.is_read_only else ""]
         mounting = ["sh", "-c", _MOUNT, "sh", str(self.root), str(self.bundle), *options]
         return subprocess.run(
             [*MOUNT_NAMESPACE, *mounting, sys.executable, "-I", "-S", "-c", _ENTER, entering],
@@ -97,7 +97,7 @@ class Image:
         """Run the launcher, with a probe in the place of what a task runs; `work` is more that it does."""
         probe = self.root / "probe"
         probe.mkdir(exist_ok=True)
-        (probe / "probe.py").write_text(_PROBE.format(site=f"{PREFIX}/site"))
+        (probe / "probe.py").write_text(_PROBE.format(site=f"{BUNDLE}/site"))
         (probe / "work.py").write_text(work)
         path = self.root / LAUNCHER[1:]
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -10,7 +10,7 @@ import pytest
 from pai_runtime import cli as command_line
 from pai_runtime.supervisor.stop import STOP_SIGNALS
 from pai_runtime.terminal import view as view_module
-from tests.small_cluster import SmallCluster, engine, install_engine, write_profiles
+from tests.small_cluster import OPENS, Engine, SmallCluster, find_plugins_in, install_engine, write_profiles
 from tests.support import job
 
 NO_GPU = job(worker={"resourcePerInstance": {"cpu": 1, "memoryMB": 100, "gpu": 8}})
@@ -20,15 +20,15 @@ NO_GPU = job(worker={"resourcePerInstance": {"cpu": 1, "memoryMB": 100, "gpu": 8
 @pytest.fixture(autouse=True)
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SmallCluster:
     """The cluster of the user's profile ``lab``; who looks is ``ada``."""
-    monkeypatch.syspath_prepend(tmp_path / "site")
-    install_engine(tmp_path / "site", "small = tests.small_cluster:engine")
+    install_engine(tmp_path, OPENS)
+    find_plugins_in(tmp_path / "site", monkeypatch)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    write_profiles(tmp_path / "config", "  lab:\n    engine: small\n")
+    write_profiles(tmp_path / "config", "  lab:\n    engine: cluster\n")
     monkeypatch.setenv("LOGNAME", "ada")
     monkeypatch.setattr(view_module, "_LOOK_EVERY", 0.0)
     monkeypatch.chdir(tmp_path)
     made = SmallCluster()
-    monkeypatch.setattr(engine, "cluster", made)
+    monkeypatch.setattr(Engine, "cluster", made)
     return made
 
 

@@ -82,9 +82,9 @@ class Site:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "site"
-        self.folder.mkdir(parents=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
         self._seen = folder / "imports-seen"
-        self._seen.mkdir()
+        self._seen.mkdir(exist_ok=True)
 
     def add(
         self,

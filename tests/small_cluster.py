@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from pai_runtime.document.problems import Problem, Problems
 from pai_runtime.engines.cluster import ClusterError, ClusterRequest, Manifests
-from pai_runtime.engines.finding import GROUP
 from pai_runtime.engines.local.placement import example_placement
-from pai_runtime.engines.profiles import Profile
 from pai_runtime.engines.view import View
+from pai_runtime.host import own_modules
 from pai_runtime.job.model import Job
 from pai_runtime.plan.environment import Placement, TaskName
-from pai_runtime.runs.cannot_enter import CannotEnter
-from pai_runtime.runs.cannot_remove import CannotRemove
+from pai_runtime.runs.errors import CannotEnter, CannotRemove
 from pai_runtime.runs.log_times import Piece
 from pai_runtime.runs.progress import Progress
 from pai_runtime.runs.reader import LogName, TaskVariables
 from pai_runtime.runs.state import Run, RunTask, Unreadable
 from pai_runtime.task.plan import Plan
+from tests.plugin_factory import Site
 
 
 class SmallLog:
@@ -172,24 +174,35 @@ class SmallCluster:
         return [(self.open_run(name), run) for name, run in self.known.items()]
 
 
-class _Engine:
-    """What the entry point leads to; its cluster is the one that was made last."""
+class Engine:
+    """What opens a cluster: the one that was made last."""
 
     cluster = SmallCluster()
 
-    def open_cluster(self, _profile: Profile) -> SmallCluster:
-        return self.cluster
+
+OPENS = """
+@hookimpl
+def pai_engine(profile):
+    from tests.small_cluster import Engine
+    return Engine.cluster
+"""
+"""The code of an engine for it."""
 
 
-engine = _Engine()
+def install_engine(
+    folder: Path, code: str, name: str = "some-cluster", id_: str = "org.example.cluster"
+) -> None:
+    """Have the site in a folder bring an engine, which profiles call ``cluster``."""
+    Site(folder).add(id_, code, distribution=name, hooks=["pai_engine"], engine="cluster")
 
 
-def install_engine(site: Path, entry: str, name: str = "some-cluster", version: str = "1.0") -> None:
-    """Have a folder in which distributions are found bring an engine."""
-    info = site / f"{name.replace('-', '_')}-{version}.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-    (info / "entry_points.txt").write_text(f"[{GROUP}]\n{entry}\n")
+def find_plugins_in(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have this process find the distributions in a folder too, and no module that others have imported."""
+    monkeypatch.syspath_prepend(site)
+    monkeypatch.setattr(sys, "meta_path", [each for each in sys.meta_path if each is not own_modules._FINDER])
+    monkeypatch.setattr(own_modules, "_FINDER", own_modules._OwnModules())
+    for module in ("one_cluster", "other_cluster", "some_cluster"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
 
 
 def write_profiles(home: Path, text: str) -> Path:

@@ -32,14 +32,14 @@ def test_all_built_in_plugins_take_part_in_one_job(tmp_path: Path) -> None:
     (tmp_path / "results").mkdir()
     ended = cli("run", job, "--storage", f"results={tmp_path / 'results'}", "--out", tmp_path / "run")
     assert ended.returncode == 0, ended.stderr
-    line = "2 workers together: distance = 3.95 * speed -17.74\n"
+    line = "2 workers together: distance = 4.09 * speed -16.44\n"
     assert f"worker/0 | {line}" in ended.stdout, "code from git, data over ssh"
     assert (tmp_path / "results" / "line.txt").read_text().startswith(line), "the storage"
     assert "worker/0 | TensorBoard shows fit" in ended.stdout
-    assert "check/0 failed, exit code 70, WrongGuess: The guess does not fit" in ended.stderr
-    record = yaml.safe_load((tmp_path / "run" / "check" / "0" / "exit.yaml").read_text())
-    assert record["matchedUserLogString"] == "the guess misses 9 of 50 measurements"
-    for task in ("worker/0", "worker/1", "check/0"):
+    assert "worker/2 failed, exit code 70, Diverged: The rate is too high" in ended.stderr
+    record = yaml.safe_load((tmp_path / "run" / "worker" / "2" / "exit.yaml").read_text())
+    assert record["matchedUserLogString"] == "the fit diverges in round 6"
+    for task in ("worker/0", "worker/1", "worker/2"):
         folder = tmp_path / "run" / task
         used = {use["plugin"] for use in json.loads((folder / "plan.json").read_text())["uses"]}
         assert used == {name for name in InstalledPlugins() if name.rpartition(".")[2] in _ALL}

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from pai_runtime.plugin import Analysis
-from pai_runtime.runs.first_failure import first_failure
+from pai_runtime.runs.completion import first_failure
 from pai_runtime.supervisor.lifecycle import run_task as run_lifecycle
 from pai_runtime.task.exit_codes import CALLBACK_FAILED, SETUP_FAILED, TIMEOUT, UNEXPLAINED
 from pai_runtime.task.launch import LaunchOptions

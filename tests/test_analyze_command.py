@@ -14,7 +14,7 @@ import yaml
 from pai_failure_analysis import evidence
 from pai_failure_analysis.rules import shipped_rules
 from pai_runtime import cli as command_line
-from pai_runtime.cli.policy import POLICY_VARIABLE
+from pai_runtime.host.policies_in_force import POLICY_VARIABLE
 from tests.plugin_factory import Site, policy_rule, write_policy
 from tests.support import PROGRAM, cli
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pai_runtime import cli as command_line
-from pai_runtime.cli.policy import POLICY_VARIABLE
+from pai_runtime.host.policies_in_force import POLICY_VARIABLE
 from tests.played_run import PlayedRun
 
 OUT_OF_MEMORY = b"epoch 1\nRuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB\n"

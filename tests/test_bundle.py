@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from pai_runtime.bundle.launcher import launcher_for
-from pai_runtime.task.bundle import PREFIX, image_environment
+from pai_runtime.task.bundle import image_environment
 from pai_runtime.task.exit_codes import RUNTIME_ERROR
+from pai_runtime.task.paths import BUNDLE
 from tests.bundle_harness import Image
 
 pytestmark = pytest.mark.needs("mounts", "bash-static", "busybox-static")
@@ -35,7 +36,7 @@ try:
     __import__("pwd").getpwuid(4711)
 except KeyError:
     pass
-told["work"] = subprocess.run(["{PREFIX}/bin/busybox", "echo", "é"], capture_output=True, text=True).stdout
+told["work"] = subprocess.run(["{BUNDLE}/bin/busybox", "echo", "é"], capture_output=True, text=True).stdout
 """
 """Loads what is loaded late: libraries of extension modules, of ending threads, and to look up names."""
 
@@ -119,7 +120,7 @@ def test_it_needs_no_file_of_an_image(scratch: Image) -> None:
 def test_it_needs_no_right(scratch: Image) -> None:
     scratch.launch()
     image = Image(scratch.root, scratch.bundle, user=USER, is_read_only=True)
-    assert image.run(f"{PREFIX}/bin/python3", "-I", "-S", "-c", "import ssl").returncode == 0
+    assert image.run(f"{BUNDLE}/bin/python3", "-I", "-S", "-c", "import ssl").returncode == 0
 
 
 @pytest.fixture
@@ -191,7 +192,7 @@ def test_nothing_of_it_opens_an_images_locales_and_times(scratch: Image, env: di
     work = "import time; told['work'] = time.strftime('%Y', time.gmtime(0))"
     assert scratch.launch(env=env, work=work).work == "1970"
     for shell in ("bash", "sh"):
-        done = scratch.run(f"{PREFIX}/applets/{shell}", "-c", "x=é; echo ran", env=env)
+        done = scratch.run(f"{BUNDLE}/applets/{shell}", "-c", "x=é; echo ran", env=env)
         assert (done.returncode, done.stdout, done.stderr) == (0, "ran\n", "")
 
 
@@ -221,4 +222,4 @@ def test_no_file_of_an_image_gets_into_it(hostile: Image) -> None:
     told = hostile.launch(env=HOSTILE["preloaded library"] | HOSTILE["library path"], work=USES_ALL)
     assert told.work == "é\n"
     assert told.mapped
-    assert [path for path in told.mapped if not path.startswith(f"{PREFIX}/")] == []
+    assert [path for path in told.mapped if not path.startswith(f"{BUNDLE}/")] == []

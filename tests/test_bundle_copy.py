@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -11,15 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from pai_runtime.pod.bundle_copy import place_bundle
+from pai_runtime.pod.bundle_copy import bundle_on_its_way
+from pai_runtime.pod.init_failed import InitFailed
 from tests.needs import MOUNT_NAMESPACE
 
 _PLACE = """
 import sys
 from pathlib import Path
-from pai_runtime.pod.bundle_copy import place_bundle
+from pai_runtime.pod.bundle_copy import bundle_on_its_way
 try:
-    place_bundle(Path(sys.argv[1]), Path(sys.argv[2]))
+    with bundle_on_its_way(Path(sys.argv[1]), Path(sys.argv[2])) as place:
+        place()
 except OSError as error:
     print(error.errno, error.filename)
 """
@@ -50,6 +53,11 @@ def make_source(folder: Path, digest: str) -> Path:
     return folder
 
 
+def place_bundle(source: Path, volume: Path) -> None:
+    with bundle_on_its_way(source, volume) as place:
+        place()
+
+
 def tree(folder: Path) -> dict[str, object]:
     """All that is in a directory: modes, links and contents."""
     found: dict[str, object] = {}
@@ -64,7 +72,7 @@ def names(folder: Path) -> set[str]:
 
 
 def placed_after(mount: str, source: Path, volume: Path) -> str:
-    """What `place_bundle` does after a mount, made in the folder of the volume: nothing, or its error."""
+    """What placing the bundle does after a mount, made in the folder of the volume: nothing, or its error."""
     script = f'cd "$0"/..; {mount}\n"$@"'
     argv = ["sh", "-ec", script, str(volume), sys.executable, "-c", _PLACE, str(source), str(volume)]
     return subprocess.run(
@@ -72,8 +80,9 @@ def placed_after(mount: str, source: Path, volume: Path) -> str:
     ).stdout.strip()
 
 
-def test_it_is_copied_with_its_launcher(source: Path, volume: Path) -> None:
-    before = os.umask(0o077)
+@pytest.mark.parametrize("mask", [0, 0o027, 0o077, 0o777], ids=oct)
+def test_it_is_copied_with_its_launcher(source: Path, volume: Path, mask: int) -> None:
+    before = os.umask(mask)
     try:
         place_bundle(source, volume)
     finally:
@@ -82,6 +91,34 @@ def test_it_is_copied_with_its_launcher(source: Path, volume: Path) -> None:
     assert (volume / "runtime").read_text() == "#!launcher\n"
     assert stat.S_IMODE((volume / "runtime").stat().st_mode) == 0o755
     assert names(volume) == {"bundle", "runtime"}
+
+
+def _fail(volume: Path) -> None:
+    assert not names(volume) & {"bundle", "runtime"}
+    raise InitFailed(1, "the job is wrong")
+
+
+def test_it_is_not_there_until_all_else_is_and_nothing_is_left_of_it_if_that_fails(
+    source: Path, volume: Path
+) -> None:
+    with pytest.raises(InitFailed), bundle_on_its_way(source, volume):
+        _fail(volume)
+    assert names(volume) == set()
+
+
+def _kill_children() -> None:
+    for child in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split():
+        os.kill(int(child), signal.SIGKILL)
+
+
+def test_that_who_copies_it_was_killed_is_an_error(source: Path, volume: Path) -> None:
+    (source / "waits").mkdir()
+    os.mkfifo(source / "waits/for ever")
+    with bundle_on_its_way(source, volume) as place:
+        _kill_children()
+        with pytest.raises(OSError, match="-9"):
+            place()
+    assert names(volume) == set()
 
 
 def _link_elsewhere(volume: Path) -> None:
@@ -187,10 +224,12 @@ def test_a_crash_leaves_all_of_it_or_nothing(source: Path, volume: Path) -> None
     make_source(volume / "bundle", "sha256:0")
     for name in range(2000):
         (source / "bin" / str(name)).write_text("")
-    with subprocess.Popen([sys.executable, "-c", _PLACE, source, volume]) as process:
+    argv = [sys.executable, "-c", _PLACE, str(source), str(volume)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as process:
         while not (volume / ".bundle.part").exists() and process.poll() is None:
             pass
         process.kill()
+        process.communicate()  # until who copies it has noticed
     assert not (volume / "bundle").exists() or tree(volume / "bundle") == tree(source)
     place_bundle(source, volume)
     assert tree(volume / "bundle") == tree(source)

@@ -21,9 +21,11 @@ from pai_runtime.host.code import Code
 from pai_runtime.host.host import Host
 from pai_runtime.host.metadata import Distribution
 from pai_runtime.host.policy import NO_POLICY, read_policy
+from pai_runtime.task import paths
 from tests.plugin_factory import Site, policy_rule, write_policy
 from tests.support import cli
 
+_ROOT = Path(__file__).resolve().parents[1]
 PYTHON = Path(os.path.realpath(sys.executable))
 
 
@@ -136,9 +138,16 @@ def test_plugins_are_what_they_were(bundle: Path) -> None:
 def test_it_has_nothing_that_runs_at_a_start_or_was_not_compiled_for_it(bundle: Path) -> None:
     assert list(bundle.rglob("*.pth")) == []
     assert list(bundle.rglob("*customize.py")) == []
-    unchecked = {path.read_bytes()[4] for path in bundle.rglob("*.pyc") if "__pycache__" in path.parts}
-    assert unchecked == {0b01}
+    assert {path.read_bytes()[4] for path in bundle.rglob("*.pyc")} == {0b01}
     assert list((bundle / "site/pai_cmd").rglob("*.pyc")) == []
+
+
+def test_a_module_is_there_once(bundle: Path) -> None:
+    """As its source, if it is a plugin's, which plans pin; else as byte code: each pod gets a copy of it."""
+    assert list(bundle.rglob("__pycache__")) == []
+    with_sources = {path.relative_to(bundle).parts[1] for path in bundle.rglob("*.py")}
+    plugins = json.loads((bundle / "bundle.json").read_text())["plugins"]
+    assert with_sources == {each["distribution"].replace("-", "_") for each in plugins}
 
 
 def test_everybody_can_read_it(bundle: Path) -> None:
@@ -213,3 +222,11 @@ def test_no_file_breaks_the_reading_of_elf(junk: bytes, at: int) -> None:
             assert isinstance(elf.is_static, bool)
         except ValueError:
             pass
+
+
+def test_a_path_that_containers_and_images_agree_on_stands_in_one_module() -> None:
+    agreed = (paths.VOLUME, paths.IMAGE, paths.IMAGE_SCRIPTS, paths.MACHINE, paths.TERMINATION_LOG)
+    modules = [*_ROOT.glob("core/src/**/*.py"), *_ROOT.glob("*/*/src/**/*.py")]
+    sources = {module: module.read_text("utf-8") for module in modules}
+    found = {path.name for path, text in sources.items() for each in agreed if f'"{each}' in text}
+    assert found == {"paths.py"}

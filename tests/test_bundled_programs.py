@@ -13,7 +13,7 @@ from pai_runtime.bundle.errors import CannotBundle
 from pai_runtime.bundle.libraries import Libraries
 from pai_runtime.bundle.programs import add_programs
 from pai_runtime.bundle.static_programs import add_static_programs
-from pai_runtime.task.bundle import PREFIX
+from pai_runtime.task.paths import BUNDLE
 from tests.bundle_harness import Image
 from tests.git_server import GitServer, git, make_repository
 from tests.support import made_once
@@ -80,7 +80,7 @@ def test_a_program_runs_whatever_the_image_is(
     accounts = image.root / "passwd"
     accounts.write_text(f"me:x:{USER}:{USER}::/:/bin/sh\n")
     env = {**environment, "NSS_WRAPPER_PASSWD": "/passwd", "NSS_WRAPPER_GROUP": "/passwd"}
-    ended = image.run(f"{PREFIX}/{argv[0]}", *argv[1:], env=env)
+    ended = image.run(f"{BUNDLE}/{argv[0]}", *argv[1:], env=env)
     assert (ended.returncode, words in ended.stdout + ended.stderr) == (code, True), ended
 
 
@@ -90,9 +90,9 @@ def test_git_clones_a_repository_with_its_submodules(tmp_path: Path, image: Imag
     with GitServer(tmp_path / "served") as server:
         git(tmp_path / "served/outer", "submodule", "--quiet", "add", f"{server.url}/inner/.git", "inner")
         git(tmp_path / "served/outer", "commit", "--quiet", "--message", "inner")
-        env = {"PATH": f"{PREFIX}/applets", "HOME": "/tmp"}
+        env = {"PATH": f"{BUNDLE}/applets", "HOME": "/tmp"}
         argv = ["clone", "--quiet", "--recurse-submodules", f"{server.url}/outer/.git", "/tmp/clone"]
-        ended = image.run(f"{PREFIX}/git/bin/git", *argv, env=env)
+        ended = image.run(f"{BUNDLE}/git/bin/git", *argv, env=env)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert (image.root / "tmp/clone/inner/version").read_text() == "3\n"
     assert (image.root / "tmp/clone/.git/info/exclude").exists()  # of the templates

@@ -16,8 +16,8 @@ from pai_kubernetes.manifests.code_archive import code_archive
 from pai_runtime.engines.code import Code
 from pai_runtime.pod import code
 from pai_runtime.pod.code import MOST_BYTES, unpack_code
-from pai_runtime.pod.init_failed import InitFailed
-from pai_runtime.runs.cannot_run import CannotRun
+from pai_runtime.pod.errors import InitFailed
+from pai_runtime.runs.errors import CannotRun
 from pai_runtime.task.folder import Folder
 
 Add = Callable[[tarfile.TarFile], None]

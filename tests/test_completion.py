@@ -14,6 +14,22 @@ def _decide(completion: dict[str, int | None], instances: int, codes: list[int])
 
 
 @pytest.mark.parametrize(
+    ("completion", "expected"),
+    [
+        ({}, (1, 3)),
+        ({"minFailedInstances": 0, "minSucceededInstances": None}, (1, 3)),
+        ({"minFailedInstances": -1, "minSucceededInstances": -1}, (-1, -1)),
+        ({"minFailedInstances": 2, "minSucceededInstances": 4}, (2, 4)),
+    ],
+)
+def test_one_failed_task_and_all_that_succeed_decide_unless_the_role_says_otherwise(
+    completion: dict[str, int | None], expected: tuple[int, int]
+) -> None:
+    role = build(job(worker={"instances": 3, "completion": completion})).roles["worker"]
+    assert (role.fails_at, role.completes_at) == expected
+
+
+@pytest.mark.parametrize(
     ("completion", "instances", "codes", "expected"),
     [
         ({}, 2, [], None),

@@ -21,7 +21,8 @@ import yaml
 
 from pai_runtime.document.schemas import package_schema
 from pai_runtime.plan.attempt_variables import Attempt, attempt_variables
-from pai_runtime.task.exit_codes import CALLBACK_FAILED, RUNTIME_ERROR, SETUP_FAILED, TIMEOUT
+from pai_runtime.task import exit_codes
+from pai_runtime.task.exit_codes import CALLBACK_FAILED, CANNOT_RUN, RUNTIME_ERROR, SETUP_FAILED, TIMEOUT
 from pai_runtime.task.launch import LaunchOptions
 from tests.forked_command import forked_command
 from tests.support import JOBS, PROGRAM, callback, cli, cli_each, job, made_once, write_job
@@ -280,6 +281,13 @@ def test_every_module_of_the_runtime_that_a_document_names_is_there() -> None:
 def test_the_exit_codes_that_are_told_are_those_of_the_runtime() -> None:
     told = re.findall(r"^\| (\d{3}) \|", (ROOT / "docs/writing-jobs.md").read_text("utf-8"), re.MULTILINE)
     assert set(map(int, told)) == {SETUP_FAILED, RUNTIME_ERROR, TIMEOUT, CALLBACK_FAILED}
+
+
+def test_the_exit_codes_of_init_that_are_told_are_those_of_the_runtime() -> None:
+    section = (ROOT / "docs/runtime-image.md").read_text("utf-8").split("## When init fails")[1]
+    told = re.findall(r"^\| (\d+) \|", section.split("\n## ")[0], re.MULTILINE)
+    own = {code for name, code in vars(exit_codes).items() if name.startswith("INIT_")}
+    assert set(map(int, told)) == {0, CANNOT_RUN, *own}
 
 
 def test_the_launch_options_that_are_told_are_all_there_are() -> None:

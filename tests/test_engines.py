@@ -1,4 +1,4 @@
-"""An engine profile leads to the engine of whatever distribution brings it."""
+"""An engine profile leads to the engine of whatever distribution brings it, if the policies allow it."""
 
 import sys
 from collections.abc import Callable
@@ -8,78 +8,74 @@ import pytest
 
 from pai_runtime.document.problems import InvalidInput
 from pai_runtime.engines.finding import open_cluster
-from tests.small_cluster import install_engine, write_profiles
+from pai_runtime.host.host import Host
+from pai_runtime.host.policy import NO_POLICY, read_policy
+from tests.small_cluster import find_plugins_in, install_engine, write_profiles
 
-CLUSTER = """
-class Engine:
-    def open_cluster(self, profile):
-        return profile.name, profile.value.data
-
-engine = Engine()
+ID = "org.example.cluster"
+OPENS = """
+@hookimpl
+def pai_engine(profile):
+    return profile.name, profile.value.data
 """
 
 
 @pytest.fixture(autouse=True)
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where distributions are found. The user has a profile for the engine ``cluster``."""
-    folder = tmp_path / "site"
-    folder.mkdir()
-    monkeypatch.syspath_prepend(folder)
-    monkeypatch.delitem(sys.modules, "some_cluster", raising=False)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where distributions are found, in ``site``. The user has a profile for the engine ``cluster``."""
+    find_plugins_in(tmp_path / "site", monkeypatch)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     write_profiles(tmp_path / "config", "  lab:\n    engine: cluster\n    queue: fast\n")
-    return folder
+    return tmp_path
 
 
-def _installed(site: Path) -> None:
-    install_engine(site, "cluster = some_cluster:engine", "some-cluster")
-    (site / "some_cluster.py").write_text(CLUSTER)
+def _opened(name: str = "lab", policy: Path | None = None) -> object:
+    return open_cluster(name, Host(NO_POLICY, *([read_policy(policy)] if policy else [])))
 
 
-def test_the_engine_is_given_the_profile_with_all_that_is_written_there(site: Path) -> None:
-    _installed(site)
-    cluster: object = open_cluster("lab")
-    assert cluster == ("lab", {"engine": "cluster", "queue": "fast"})
+def test_the_engine_is_given_the_profile_with_all_that_is_written_there(folder: Path) -> None:
+    install_engine(folder, OPENS, "one-cluster")
+    assert _opened() == ("lab", {"engine": "cluster", "queue": "fast"})
 
 
-def _broken(site: Path) -> None:
-    install_engine(site, "cluster = no_such_module", "broken-cluster")
+def _broken(folder: Path) -> None:
+    install_engine(folder, "import no_such_module\n", "one-cluster")
 
 
-def _twice(site: Path) -> None:
-    install_engine(site, "cluster = json", "one-cluster")
-    install_engine(site, "cluster = json", "other-cluster")
+def _twice(folder: Path) -> None:
+    install_engine(folder, OPENS, "one-cluster")
+    install_engine(folder, OPENS, "other-cluster", id_="org.example.other")
 
 
-def _twice_by_one_name(site: Path) -> None:
-    install_engine(site, "cluster = json", "one-cluster")
-    install_engine(site, "cluster = json", "one-cluster", version="2.0")
+def _twice_by_one_id(folder: Path) -> None:
+    install_engine(folder, OPENS, "one-cluster")
+    install_engine(folder, OPENS, "other-cluster")
 
 
-def _no_engine(site: Path) -> None:
-    install_engine(site, "cluster = json", "no-cluster")
+def _no_engine(folder: Path) -> None:
+    install_engine(folder, "", "one-cluster")
 
 
-def _none(_: Path) -> None:
-    pass
+def _none(folder: Path) -> None:
+    (folder / "site").mkdir()
 
 
 @pytest.mark.parametrize(
     ("install", "words"),
     [
-        (_none, ["'cluster'", "not installed"]),
-        (_no_engine, ["'cluster'", "open_cluster"]),
-        (_broken, ["'cluster'", "broken-cluster", "no_such_module"]),
+        (_none, ["'cluster'", "not installed", "kubernetes"]),
+        (_no_engine, [ID, "one-cluster 1.0", "pai_engine"]),
+        (_broken, [ID, "one-cluster 1.0", "no_such_module"]),
         (_twice, ["'cluster'", "one-cluster, other-cluster"]),
-        (_twice_by_one_name, ["'cluster'", "one-cluster, one-cluster"]),
+        (_twice_by_one_id, ["'cluster'", "one-cluster, other-cluster"]),
     ],
 )
 def test_an_engine_that_cannot_be_had_is_told_where_it_is_named(
-    site: Path, install: Callable[[Path], None], words: list[str]
+    folder: Path, install: Callable[[Path], None], words: list[str]
 ) -> None:
-    install(site)
+    install(folder)
     with pytest.raises(InvalidInput) as raised:
-        open_cluster("lab")
+        _opened()
     (problem,) = raised.value.problems
     assert (problem.code, problem.field) == ("no-engine", "engines.lab.engine")
     assert problem.position is not None
@@ -87,12 +83,28 @@ def test_an_engine_that_cannot_be_had_is_told_where_it_is_named(
     assert all(word in problem.message for word in words)
 
 
-def test_an_engine_is_imported_only_when_a_profile_of_it_is_named(site: Path, tmp_path: Path) -> None:
-    _installed(site)
+def test_an_engine_that_the_policy_does_not_list_is_refused_before_it_is_imported(folder: Path) -> None:
+    install_engine(folder, OPENS, "one-cluster")
+    policy = folder / "policy.yaml"
+    policy.write_text("policyVersion: 1\nplugins: []\n")
+    with pytest.raises(InvalidInput) as raised:
+        _opened(policy=policy)
+    (problem,) = raised.value.problems
+    assert problem.code == "no-engine"
+    assert str(policy) in problem.message
+    assert "one_cluster" not in sys.modules
+    policy.write_text(
+        f"policyVersion: 1\nplugins: [{{id: {ID}, distribution: one-cluster, versions: '*'}}]\n"
+    )
+    assert _opened(policy=policy)
+
+
+def test_an_engine_is_imported_only_when_a_profile_of_it_is_named(folder: Path) -> None:
+    install_engine(folder, OPENS, "one-cluster")
     text = "  lab:\n    engine: cluster\n  other:\n    engine: no-such-engine\n"
-    write_profiles(tmp_path / "config", text)
+    write_profiles(folder / "config", text)
     with pytest.raises(InvalidInput):
-        open_cluster("other")
-    assert "some_cluster" not in sys.modules
-    open_cluster("lab")
-    assert "some_cluster" in sys.modules
+        _opened("other")
+    assert "one_cluster" not in sys.modules
+    _opened("lab")
+    assert "one_cluster" in sys.modules

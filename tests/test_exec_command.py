@@ -232,6 +232,32 @@ def test_the_callers_terminal_is_as_it_was_afterwards(run: Path) -> None:
     assert before == after
 
 
+@pytest.mark.parametrize("piped", [0, 1])
+def test_with_only_one_stream_a_terminal_it_has_none_of_the_callers(run: Path, piped: int) -> None:
+    ours, its = os.openpty()
+    script = (
+        "read line; echo got-$line; for fd in 0 1 2; do test -t $fd && echo terminal-$fd; done >&2; exit 5"
+    )
+    stdin, stdout = (its, subprocess.PIPE) if piped else (subprocess.PIPE, its)
+    argv: list[str | Path] = [PROGRAM, "exec", run, "worker/0", "--", "sh", "-c", script]
+    with subprocess.Popen(argv, stdin=stdin, stdout=stdout, stderr=its) as process:
+        os.close(its)
+        if process.stdin:
+            process.stdin.write(b"keys\n")
+            process.stdin.flush()
+        else:
+            os.write(ours, b"keys\n")
+        shown = b""
+        with contextlib.suppress(OSError):  # nobody has the terminal open any more
+            while piece := os.read(ours, 65536):
+                shown += piece
+        os.close(ours)
+        said = shown + (process.stdout.read() if process.stdout else b"")
+        assert process.wait(60) == 5
+    assert b"got-keys" in said
+    assert b"terminal-" not in said
+
+
 def test_a_task_that_is_held_can_be_entered(tmp_path: Path) -> None:
     commands = ["echo kept > file; exit 9"]
     path = write_job(tmp_path, job(worker={"commands": commands}, extras={"holdOnFailure": "1h"}))

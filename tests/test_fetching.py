@@ -20,12 +20,12 @@ from hypothesis import strategies as st
 from urllib3.util import connection
 
 from pai_definitions.fetching import Fetcher
-from pai_definitions.guarded_get import get
 from pai_definitions.model import Unreachable
 from pai_runtime import __version__
 from pai_runtime.definitions import NoDefinition
 from pai_runtime.network import tls
 from pai_runtime.network.answer import NoAnswer
+from pai_runtime.network.client import Bounds, Client, HttpRequest
 from pai_runtime.network.url import shown_url, split_url
 from tests.certificates import authority, server_certificate
 from tests.fault_server import FaultServer, Reply
@@ -221,6 +221,7 @@ MEBI = 1 << 20
     [
         Reply(headers={"Content-Length": str(1 << 30)}, endless=MEBI * b"x"),
         Reply(raw=CHUNKED, endless=b"100000\r\n" + MEBI * b"x" + b"\r\n"),
+        Reply(raw=CHUNKED + b"-1\r\n", endless=MEBI * b"x"),
     ],
 )
 def test_a_body_of_a_gigabyte_costs_no_more_than_the_limit(reply: Reply) -> None:
@@ -594,7 +595,7 @@ def ask_a_link_local_server() -> None:
     with FaultServer(GOOD, host=LINK_LOCAL) as server:
         socket.getaddrinfo = leads_to(LINK_LOCAL)  # type: ignore[assignment]
         with pytest.raises(NoAnswer) as caught:
-            get(f"http://{NAME}:{server.port}/", {}, lambda: 60, 100)
+            Client(f"http://{NAME}:{server.port}", guarded=True).ask(HttpRequest("GET", "/"), Bounds(60, 100))
         assert caught.value.permanent
         assert not server.requests
 

@@ -156,6 +156,7 @@ def test_a_token_that_is_a_secret_is_no_mistake() -> None:
     ("parameters", "words"),
     [
         ({"repo_uri": "https://me:pass@git.example/a"}, "repo_uri contains a password"),
+        ({"repo_uri": "https://git.example/a?key=value"}, "repo_uri contains a query"),
         ({"repo_uri": f"https://{placeholder('t')}@git.example/a"}, "repo_uri contains a secret"),
         ({"repo_uri": "u", "options": [f"-b {placeholder('t')}"]}, "options contains a secret"),
         ({"repo_uri": "u", "clone_dir": placeholder("t")}, "clone_dir contains a secret"),
@@ -567,6 +568,26 @@ def test_what_will_not_pass_fails_at_once_in_gits_own_words(
     assert words in str(failed.value)
     assert TOKEN not in str(failed.value)
     assert not clock.pauses
+
+
+def test_what_may_be_secret_in_the_url_of_a_submodule_is_in_no_message(
+    server: GitServer, repositories: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    outer, url = (
+        repositories / "secretive",
+        f"http://me:hunter2@{server.url.partition('//')[2]}/none?key=hunter2",
+    )
+    make_repository(outer, commits=1)
+    git(outer, "config", "--file", ".gitmodules", "submodule.inner.path", "inner")
+    git(outer, "config", "--file", ".gitmodules", "submodule.inner.url", url)
+    git(outer, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},inner")
+    git(outer, "add", ".gitmodules")
+    git(outer, "commit", "--quiet", "--message", "Add inner")
+    with pytest.raises(CloneFailed) as failed:
+        cloned(tmp_path, f"{server.url}/{outer.name}", submodules=True, retry_minutes=0)
+    said = f"{failed.value}{capfd.readouterr().err}"
+    assert f"{server.url}/none" in said
+    assert "hunter2" not in said
 
 
 def test_a_machine_without_git_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ import pytest
 from tests.certificates import authority, server_certificate
 from tests.fault_server import FaultServer, Reply
 from tests.init_harness import PodFolder, framework, framework_variables
-from tests.support import PROGRAM, job
+from tests.support import PROGRAM, job, until
 
 JOB = job(worker={"instances": 3})
 COMPLETE = Reply(body=json.dumps(framework(JOB)).encode())
@@ -41,9 +41,10 @@ def test_a_signal_while_it_waits_ends_init_and_it_can_run_again(
         process = pod.start()
         assert process.stderr is not None
         assert any("3 of 3" in line for line in process.stderr)
+        until((pod.volume / ".bundle.part/bundle.json").exists)  # copied meanwhile
         assert _end(process, number) == 128 + number
         assert len(server.requests) == 1
-        assert not (pod.volume / "runtime").exists()
+        assert not {path.name for path in pod.volume.iterdir()} & {".bundle.part", "bundle", "runtime"}
         server.replies = [COMPLETE]
         assert pod.init().returncode == 0, pod.log
     assert pod.plan["role"] == "worker"

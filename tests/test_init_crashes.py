@@ -18,7 +18,11 @@ import pai_runtime.cli, pai_runtime.cli.init
 def init(calls):
     '''Run init, which is killed before one of the calls that change anything; its exit code.'''
     fork = os.fork
+    alive, of_init = os.pipe()
     if pid := fork():
+        os.close(of_init)
+        os.read(alive, 1)  # until nothing that it has started is at work any more
+        os.close(alive)
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     null = os.open(os.devnull, os.O_RDWR)
     for fd in (1, 2):

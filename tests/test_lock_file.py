@@ -32,7 +32,7 @@ definitions:
   digest: sha256:{DIGEST}
 files:
 - digest: sha256:{DIGEST}
-  content: |2+
+  content: |
     name: mnist
     type: data
 """

@@ -10,6 +10,7 @@ import yaml
 
 from pai_definitions.sources import EMBEDDED_FOLDER
 from pai_runtime import cli as command_line
+from pai_runtime.task.exit_codes import CANNOT_RUN
 
 
 @pytest.fixture(autouse=True)
@@ -181,7 +182,7 @@ def test_where_there_is_nothing_to_check_it_says_so(
     Path("empty").mkdir()
     write("job/job.yaml", "protocolVersion: 2\ntype: job\n")
     monkeypatch.setattr(sys, "argv", ["pai-runtime", "marketplace", "check", path])
-    assert command_line.main() == command_line.CANNOT_RUN
+    assert command_line.main() == CANNOT_RUN
     printed = capsys.readouterr()
     assert printed.out == ""
     assert path in printed.err

@@ -21,7 +21,7 @@ from pai_runtime.document.document import parse_document
 from pai_runtime.document.yaml_line import yaml_line
 from tests.fault_server import FaultServer, Reply
 from tests.marketplace_server import MarketplaceServer, item
-from tests.support import PROGRAM, until
+from tests.support import PROGRAM, job, until
 
 
 def script(name: str, command: str = "true", **fields: Any) -> dict[str, Any]:
@@ -369,7 +369,7 @@ def test_a_value_written_in_yaml_is_read_as_itself(data: Any) -> None:
 
 
 ENTRY = {"name": "new", "folder": "/a b"}
-ADDED = '  - name: new\n    folder: "/a b"\n'
+ADDED = "  - name: new\n    folder: /a b\n"
 
 
 @pytest.mark.parametrize(
@@ -384,7 +384,7 @@ ADDED = '  - name: new\n    folder: "/a b"\n'
             f"sources:\n  - name: a  # mine\n    url: b\n{ADDED}  # the end\n",
         ),
         ("sources:\n  - {name: a}", f"sources:\n  - {{name: a}}\n{ADDED}"),
-        ("sources:\n- name: a\n", 'sources:\n- name: a\n- name: new\n  folder: "/a b"\n'),
+        ("sources:\n- name: a\n", "sources:\n- name: a\n- name: new\n  folder: /a b\n"),
         ("sources: [{name: a}]\n", None),
         ("- name: a\n", None),
         ("other: 1\n", None),
@@ -412,6 +412,28 @@ def test_a_server_is_added_with_what_it_has(capsys: pytest.CaptureFixture[str]) 
         ran = marketplace(capsys, "add", server.url, "--name", "pai", "--token-file", "token")
         assert (ran.status, ran.err) == (0, "")
         assert "with 1 definition," in ran.out
+
+
+@pytest.mark.parametrize(("type_", "data"), [("template", 2), ("data", 1), ("data", 2)])
+def test_use_prints_the_whole_job_that_an_item_is(
+    capsys: pytest.CaptureFixture[str], type_: str, data: int
+) -> None:
+    Path("token").write_text("alice-token")
+    some = [{"name": f"part{number}", "type": "data", "uri": ["x"]} for number in range(data)]
+    published = item("My job", yaml.safe_dump(job(prerequisites=some)), type=type_, author="mal\nlory\x1b[1m")
+    with MarketplaceServer(published) as server:
+        marketplace(capsys, "add", server.url, "--name", "pai", "--token-file", "token")
+        reference = f"marketplace://prerequisites/itemId/{published['id']}"
+        ran = marketplace(capsys, "use", reference)
+        assert (ran.status, ran.err) == (0, "")
+        assert yaml.safe_load(ran.out) == job(prerequisites=some)
+        assert f"{server.url}/api/items/{published['id']} by mal lory" in ran.out
+        assert "\x1b" not in ran.out
+        assert (reference in ran.out) == (data == 1), "how to use its data alone"
+        given = marketplace(capsys, "use", reference, "--var", "path=/x")
+        assert (given.status, given.out) == (1, "")
+        shown = marketplace(capsys, "show", reference)
+        assert shown.status == (0 if data == 1 else 2)
 
 
 def test_a_link_to_the_configuration_stays_one(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

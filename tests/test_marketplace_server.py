@@ -2,8 +2,9 @@
 
 import hashlib
 import json
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import closing, suppress
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,9 @@ from tests.support import job
 
 _ALICE = "alice-token"
 
+AUTHORS = ("alice", "bob", "carol")
+"""Whose items are found by their names."""
+
 
 @pytest.fixture
 def server() -> Iterator[MarketplaceServer]:
@@ -39,7 +43,13 @@ def _web(server: MarketplaceServer, token: str | None) -> Web:
 
 def _library(server: MarketplaceServer, token: str | None = _ALICE) -> SourceLibrary:
     web = _web(server, token)
-    return SourceLibrary([MarketplaceSource("pai", server.url, web)], web, lambda _: None)
+    return SourceLibrary([_source(server, web)], web, lambda _: None)
+
+
+def _source(
+    server: MarketplaceServer, web: Web, authors: Sequence[str] | None = AUTHORS
+) -> MarketplaceSource:
+    return MarketplaceSource("pai", server.url, web, authors)
 
 
 def _of(published: dict[str, Any]) -> str:
@@ -48,7 +58,7 @@ def _of(published: dict[str, Any]) -> str:
 
 def test_an_item_is_found_by_its_name_and_by_its_id(server: MarketplaceServer) -> None:
     published = item("mnist", text("mnist", type="data"), type="data")
-    server.items = [item("other", text("other")), published]
+    server.publish(item("other", text("other")), published)
     origin = f"{server.url}/api/items/{published['id']}"
     for reference in ("marketplace://name/mnist", "marketplace://data/mnist", _of(published)):
         definition = find(_library(server), reference)
@@ -57,7 +67,7 @@ def test_an_item_is_found_by_its_name_and_by_its_id(server: MarketplaceServer) -
 
 
 def test_an_item_is_asked_for_by_its_exact_name_and_with_the_token(server: MarketplaceServer) -> None:
-    server.items = [item("mnist", text("mnist"))]
+    server.publish(item("mnist", text("mnist")))
     find(_library(server), "marketplace://name/mnist")
     assert server.requests == [("/marketplace/api/items?name=mnist", "alice-token")]
 
@@ -65,32 +75,34 @@ def test_an_item_is_asked_for_by_its_exact_name_and_with_the_token(server: Marke
 @pytest.mark.parametrize("token", [None, "wrong-token"])
 def test_without_a_valid_token_there_is_no_right(server: MarketplaceServer, token: str | None) -> None:
     published = item("mnist", text("mnist"))
-    server.items = [published]
+    server.publish(published)
     for reference in ("marketplace://name/mnist", _of(published)):
         assert code_of(_library(server, token), reference) == "definition-forbidden"
 
 
 @pytest.mark.parametrize(
-    ("fields", "who"),
+    ("fields", "who", "by_name"),
     [
-        ({}, {"alice", "bob", "admin"}),
-        ({"isPublic": False, "isPrivate": True}, {"alice", "admin"}),
-        ({"isPublic": False, "groupList": ["vision"], "author": "carol"}, {"alice", "admin"}),
-        ({"isPublic": False, "isPrivate": True, "author": "bob"}, {"bob", "admin"}),
+        ({}, {"alice", "bob", "admin"}, {"alice", "bob", "admin"}),
+        ({"isPublic": False, "isPrivate": True}, {"alice", "admin"}, {"alice", "admin"}),
+        ({"isPublic": False, "groupList": ["vision"], "author": "carol"}, {"alice", "admin"}, {"admin"}),
+        ({"isPublic": False, "isPrivate": True, "author": "bob"}, {"bob", "admin"}, {"bob", "admin"}),
     ],
 )
 def test_an_item_is_for_those_who_may_see_it(
-    server: MarketplaceServer, fields: dict[str, Any], who: set[str]
+    server: MarketplaceServer, fields: dict[str, Any], who: set[str], by_name: set[str]
 ) -> None:
     published = item("mnist", text("mnist"), **fields)
-    server.items = [published]
+    server.publish(published)
     for user in ("alice", "bob", "admin"):
         found = _library(server, f"{user}-token")
         if user in who:
             assert find(found, _of(published)).name == "mnist"
-            assert find(found, "marketplace://name/mnist").name == "mnist"
         else:
             assert code_of(found, _of(published)) == "definition-forbidden"
+        if user in by_name:
+            assert find(found, "marketplace://name/mnist").name == "mnist"
+        else:
             assert code_of(found, "marketplace://name/mnist") == "no-such-definition"
 
 
@@ -98,7 +110,8 @@ def test_an_item_that_is_not_there_may_be_on_the_next_server(server: Marketplace
     published = item("mnist", text("mnist"))
     with MarketplaceServer(published) as other:
         sources = [
-            MarketplaceSource(each.url[7:], each.url, _web(each, "bob-token")) for each in (server, other)
+            MarketplaceSource(each.url[7:], each.url, _web(each, "bob-token"), AUTHORS)
+            for each in (server, other)
         ]
         found = library(*sources)
         assert find(found, _of(published)).file.origin.startswith(other.url)
@@ -107,7 +120,7 @@ def test_an_item_that_is_not_there_may_be_on_the_next_server(server: Marketplace
 
 def test_items_of_equal_names_are_told_apart_by_their_ids(server: MarketplaceServer) -> None:
     same = [item("mnist", text("mnist"), author=author) for author in ("alice", "bob")]
-    server.items = list(same)
+    server.publish(*same)
     with pytest.raises(NoDefinition) as raised:
         find(_library(server), "marketplace://name/mnist")
     assert raised.value.code == "ambiguous-definition"
@@ -118,11 +131,11 @@ def test_items_of_equal_names_are_told_apart_by_their_ids(server: MarketplaceSer
 
 
 def test_items_of_equal_names_are_told_apart_by_type_and_version(server: MarketplaceServer) -> None:
-    server.items = [
+    server.publish(
         item("mnist", text("mnist", type="data", version="'1'"), type="data"),
         item("mnist", text("mnist", type="script", version="'1'")),
         item("mnist", text("mnist", type="script", version="'2'")),
-    ]
+    )
     found = _library(server)
     assert find(found, "marketplace://data/mnist").kind == "data"
     assert find(found, "marketplace://script/mnist").version == "2"
@@ -132,7 +145,7 @@ def test_items_of_equal_names_are_told_apart_by_type_and_version(server: Marketp
 @pytest.mark.parametrize(("status", "by_id"), [("pending", ""), ("rejected", "definition-forbidden")])
 def test_by_name_only_what_is_approved_is_meant(server: MarketplaceServer, status: str, by_id: str) -> None:
     published = item("mnist", text("mnist"), status=status)
-    server.items = [published]
+    server.publish(published)
     with pytest.raises(NoDefinition) as raised:
         find(_library(server), "marketplace://name/mnist")
     assert raised.value.code == "definition-forbidden"
@@ -141,7 +154,7 @@ def test_by_name_only_what_is_approved_is_meant(server: MarketplaceServer, statu
     else:
         assert find(_library(server), _of(published)).name == "mnist"
     approved = item("mnist", text("mnist", title="approved"))
-    server.items = [published, approved]
+    server.publish(published, approved)
     assert find(_library(server), "marketplace://name/mnist").title == "approved"
 
 
@@ -152,16 +165,35 @@ def test_by_name_only_those_authors_count_that_the_source_lists_unless_a_digest_
     ours, others = (item("mnist", text("mnist", title=who), author=who) for who in ("alice", "mallory"))
     web = _web(server, _ALICE)
     listed = library(MarketplaceSource("pai", server.url, web, authors=("alice",)))
-    server.items = [others, ours]
+    server.publish(others, ours)
     pin = hashlib.sha256(others["protocol"].encode()).hexdigest()
     reference = f"marketplace://name/mnist@sha256:{pin}" if digest else "marketplace://name/mnist"
     assert find(listed, reference).title == ("mallory" if digest else "alice")
     assert find(listed, _of(others)).title == "mallory"
     source = MarketplaceSource("pai", server.url, web, authors=("alice",))
     assert [each.title for each in source.list(Problems())] == ["alice"]
-    server.items = [others]
+    server.publish(others)
     alone = library(MarketplaceSource("pai", server.url, web, authors=("alice",)))
     assert code_of(alone, "marketplace://name/mnist") == "definition-forbidden"
+
+
+@pytest.mark.parametrize("authors", [None, ()])
+def test_without_authors_nothing_is_found_by_its_name_alone(
+    server: MarketplaceServer, authors: Sequence[str] | None
+) -> None:
+    published = item("mnist", text("mnist"))
+    server.publish(published)
+    source = _source(server, _web(server, _ALICE), authors)
+    with pytest.raises(NoDefinition) as raised:
+        find(library(source), "marketplace://name/mnist")
+    assert raised.value.code == "definition-forbidden"
+    assert _of(published) in str(raised.value)
+    assert "authors" in str(raised.value)
+    pin = hashlib.sha256(published["protocol"].encode()).hexdigest()
+    for reference in (_of(published), f"marketplace://name/mnist@sha256:{pin}"):
+        assert find(library(source), reference).name == "mnist"
+    listed = [each.reference for each in source.list(Problems())]
+    assert listed == ([_of(published)] if authors is None else [])
 
 
 def test_what_is_on_a_server_takes_no_name_of_what_comes_from_elsewhere(
@@ -174,14 +206,13 @@ def test_what_is_on_a_server_takes_no_name_of_what_comes_from_elsewhere(
     assert [source.name for source in opened] == ["own", "embedded", "pai"]
 
 
-@pytest.mark.parametrize("fields", [{"type": "template"}, {"type": "old"}, {"protocol": None}])
-def test_a_job_is_no_definition(server: MarketplaceServer, fields: dict[str, Any]) -> None:
-    published = {**item("mnist", "protocolVersion: 2\n"), **fields}
-    server.items = [published]
+@pytest.mark.parametrize("type_", ["template", "old"])
+def test_a_job_is_no_definition(server: MarketplaceServer, type_: str) -> None:
+    published = item("mnist", _job_of(_DATA), type=type_)
+    server.publish(published)
     assert code_of(_library(server), _of(published)) == "wrong-reference"
-    server.items.append(item("mnist", text("mnist")))
-    if "type" in fields:
-        assert find(_library(server), "marketplace://name/mnist").name == "mnist"
+    server.publish(published, item("mnist", text("mnist")))
+    assert find(_library(server), "marketplace://name/mnist").name == "mnist"
 
 
 def _job_of(*prerequisites: dict[str, Any]) -> str:
@@ -196,11 +227,11 @@ _DATA = {"name": "mnist", "type": "data", "uri": ["https://example.org/mnist.zip
 def test_a_job_with_one_data_prerequisite_is_that_prerequisite(server: MarketplaceServer) -> None:
     published = item("mnist", _job_of(_DATA), type="data")
     named = item("Hand written digits", _job_of({**_DATA, "name": "digits"}), type="data")
-    server.items = [published, named]
+    server.publish(published, named)
     for reference in ("marketplace://name/mnist", "marketplace://data/mnist", _of(published)):
         assert find(_library(server), reference).value.data == _DATA
     assert find(_library(server), _of(named)).name == "digits"
-    source = MarketplaceSource("pai", server.url, _web(server, _ALICE))
+    source = _source(server, _web(server, _ALICE))
     listed = {each.name: each.reference for each in source.list(Problems())}
     assert listed == {"mnist": "marketplace://name/mnist", "digits": _of(named)}
 
@@ -209,21 +240,22 @@ def test_items_that_are_something_else_are_counted_and_in_nobodys_way(server: Ma
     others = [
         item("none", _job_of(), type="data"),
         item("two", _job_of(_DATA, {**_DATA, "name": "other"}), type="data"),
+        item("odd", _job_of(_DATA), type="data", id="authors choose it"),
         item("mnist", text("mnist")),
     ]
-    server.items = list(others)
-    source, problems = MarketplaceSource("pai", server.url, _web(server, _ALICE)), Problems()
+    server.publish(*others)
+    source, problems = _source(server, _web(server, _ALICE)), Problems()
     assert [each.name for each in source.list(problems)] == ["mnist"]
     (problem,) = problems.in_order
     assert (problem.severity, problem.code) == ("note", "no-definitions")
-    assert "2 items" in problem.message
+    assert "3 items" in problem.message
     for each in others[:2]:
         assert code_of(_library(server), _of(each)) == "wrong-reference"
 
 
 def test_an_item_that_is_not_sound_is_an_error_in_it(server: MarketplaceServer) -> None:
     published = item("mnist", "name: mnist\nplugin: [\n")
-    server.items = [published]
+    server.publish(published)
     for reference in ("marketplace://name/mnist", _of(published)):
         with pytest.raises(InvalidInput) as raised:
             find(_library(server), reference)
@@ -233,20 +265,73 @@ def test_an_item_that_is_not_sound_is_an_error_in_it(server: MarketplaceServer) 
 
 def test_a_list_has_all_that_is_approved_and_no_jobs(server: MarketplaceServer) -> None:
     same = [item("mnist", text("mnist", type="data"), author=author, summary="S") for author in ("a", "b")]
-    server.items = [
+    server.publish(
         *same,
         item("other", text("other", summary="own")),
         item("new", text("new"), status="pending"),
         item("job", "protocolVersion: 2\n", type="template"),
         item("broken", "plugin: ["),
-    ]
-    source, problems = MarketplaceSource("pai", server.url, _web(server, "bob-token")), Problems()
+    )
+    source, problems = _source(server, _web(server, "bob-token"), ("a", "b", "alice")), Problems()
     assert [(each.reference, each.name, each.summary, each.author) for each in source.list(problems)] == [
         (_of(same[0]), "mnist", "S", "a"),
         (_of(same[1]), "mnist", "S", "b"),
         ("marketplace://name/other", "other", "own", "alice"),
     ]
     assert len({each.position.file for each in problems.in_order if each.position}) == 1
+
+
+def _job(**fields: Any) -> dict[str, Any]:
+    return {"author": "alice", "protocol": json.dumps({**job(), **fields})}
+
+
+@pytest.mark.parametrize(
+    ("published", "status"),
+    [
+        (_job(), 201),
+        (_job(extras={}), 201),
+        (_job(prerequisites=[{"name": "x", "type": "script", "plugin": "cmd", "callbacks": []}]), 201),
+        ({"author": "alice", "protocol": text("mnist", type="data")}, 400),
+        (_job(own=1), 400),
+        (_job(prerequisites=[]), 400),
+        (_job(prerequisites=[{"name": "x", "type": "storage"}]), 400),
+        (_job(prerequisites=[{"name": "x", "type": "data", "uri": "x"}]), 400),
+        ({"author": "alice", "protocol": "a: ["}, 400),
+        ({"author": "alice", "protocol": ""}, 400),
+        ({"protocol": json.dumps(job())}, 400),
+        ({**_job(), "author": "bob"}, 403),
+        ({**_job(), "status": "great"}, 500),
+    ],
+)
+def test_the_stand_in_takes_a_new_item_if_the_real_server_did(
+    server: MarketplaceServer, published: dict[str, Any], status: int
+) -> None:
+    assert _sent(server, "POST", "", published)[0] == status
+
+
+def test_the_stand_in_takes_any_protocol_and_author_in_a_change_as_the_real_server_did(
+    server: MarketplaceServer,
+) -> None:
+    _, created = _sent(server, "POST", "", _job())
+    at = f"/{json.loads(created)['id']}"
+    assert server.items[0]["status"] is None
+    for fields, status in (
+        ({"protocol": None}, 400),
+        ({"status": "great"}, 500),
+        ({"protocol": text("mnist"), "author": "bob"}, 200),
+        ({"protocol": ""}, 403),
+    ):
+        assert _sent(server, "PUT", at, fields)[0] == status
+    assert (server.items[0]["author"], server.items[0]["protocol"]) == ("bob", text("mnist"))
+
+
+def _sent(server: MarketplaceServer, method: str, path: str, body: dict[str, Any]) -> tuple[int, str]:
+    connection = HTTPConnection(server.host, server.port, timeout=30)
+    with closing(connection):
+        headers = {"Authorization": f"Bearer {_ALICE}"}
+        connection.request(method, f"/marketplace/api/items{path}", json.dumps(body), headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
 
 
 def test_a_folder_before_the_server_spares_asking_it(server: MarketplaceServer, tmp_path: Path) -> None:

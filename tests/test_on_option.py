@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pai_runtime.runs.cannot_run import MayBeLeft
+from pai_runtime.runs.errors import MayBeLeft
 from pai_runtime.runs.state import Run, RunTask, Unreadable
 from tests.cluster_commands import NO_GPU, Command, cluster, shown
 from tests.small_cluster import SmallCluster

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from pai_runtime.network.deadline import Deadline
 from pai_runtime.pod import peer_barrier
-from pai_runtime.pod.barrier import GANG_TIMEOUT, BarrierFailed
+from pai_runtime.pod.barrier import BarrierFailed
 from pai_runtime.pod.peer_barrier import (
     LONGEST_PAUSE,
     MOST_MISSED,
@@ -29,6 +29,7 @@ from pai_runtime.pod.peer_barrier import (
     resolve,
 )
 from pai_runtime.pod.peers import Peers
+from pai_runtime.task.exit_codes import INIT_GANG_TIMEOUT
 from tests.git_server import Clock
 
 OWN = ("worker", 1)
@@ -104,7 +105,7 @@ def test_where_our_own_name_is_not_known_no_other_is_asked_for() -> None:
     clock, said = Clock(), list[str]()
     server = NameServer(clock, addresses(), {"worker-1.run": 1e9})
     _, code = wait(server, clock, said=said)
-    assert code == GANG_TIMEOUT
+    assert code == INIT_GANG_TIMEOUT
     assert set(server.asked) == {"worker-1.run"}
     assert "CoreDNS" in said[-1]
 
@@ -114,7 +115,7 @@ def test_at_the_deadline_the_missing_are_named() -> None:
     began = clock.now
     server = NameServer(clock, addresses(ps_0=[]))
     _, code = wait(server, clock, said=said)
-    assert code == GANG_TIMEOUT
+    assert code == INIT_GANG_TIMEOUT
     assert "1 of 3 tasks" in said[-1]
     assert "ps/0" in said[-1]
     assert 600 - LONGEST_PAUSE - 1 <= clock.now - began <= 600

@@ -28,3 +28,10 @@ def test_a_secret_that_is_not_given_is_named() -> None:
 
 def test_people_see_the_reference() -> None:
     assert show(f"login {placeholder('user.name')}") == "login <% $secrets.user.name %>"
+
+
+@pytest.mark.parametrize("space", ["", " ", "\t "])
+def test_what_only_looks_like_a_reference_is_not_shown_as_one(space: str) -> None:
+    text = f"<%{space}$secrets.s %> <% $parameters.p %>"
+    assert show(text) == text.replace("<%", r"\x3c%", 1)
+    assert show(text + placeholder("s")) == show(text) + "<% $secrets.s %>"

@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from pai_runtime.task.plan import Plan
+from pai_runtime.document.problems import Problems
+from pai_runtime.engines.local.placement import example_placement
+from pai_runtime.host.host import Host
+from pai_runtime.host.policy import NO_POLICY
+from pai_runtime.plan.planning import JobFiles, plan_job
+from pai_runtime.task.plan import PLATFORM, Command, Plan, Variable
+from pai_runtime.task.record import replace
 from tests.plugin_factory import Site, uses
 from tests.support import JOBS, PROGRAM, callback, cli, job, write_job
 
@@ -132,3 +138,47 @@ def test_tasks_to_which_a_plugin_adds_something_else_are_shown_apart(tmp_path: P
     heads = [line for line in shown.splitlines() if line.startswith("task")]
     assert heads == [f"tasks worker/{first} to worker/{first + 1} of job test" for first in (0, 2, 4)]
     assert len(json.loads(site.cli("plan", tmp_path / "job.yaml", "--json").stdout)["plans"]) == 6
+
+
+@pytest.mark.parametrize(("written", "policy"), [(None, "ignore"), ("ignore", "ignore"), ("fail", "fail")])
+def test_what_the_place_of_a_task_decides_is_an_input_of_its_plan(
+    written: str | None, policy: str, tmp_path: Path
+) -> None:
+    """Nobody adds to a plan once it is made: not the platform's command, nor what its containers are told."""
+    use = {"plugin": "pvc_storage", "parameters": {"name": "data"}}
+    path = write_job(
+        tmp_path,
+        job(
+            extras={
+                "com.microsoft.pai.runtimeplugin": [
+                    {**use, **({"failurePolicy": written} if written else {})}
+                ]
+            }
+        ),
+    )
+    attempt, left, command = (
+        Variable("FC_TASK_ATTEMPT_ID", "1", PLATFORM),
+        Variable("LEFT", "2", PLATFORM),
+        Command("platform\n", "USER_CMD", nounset=False),
+    )
+    own = ("worker", 0)
+    planner = plan_job(
+        JobFiles(path),
+        Host(NO_POLICY),
+        lambda job: replace(
+            (placement := example_placement(job, "alice")),
+            places={own: replace(placement.places[own], variables=(attempt,))},
+            listed_codes=(250, 255),
+            optional_storages=True,
+        ),
+        Problems(),
+    )
+    made = planner.draft(own).plan(command, [left])
+    assert (made.command, made.listed_codes) == (command, (250, 255))
+    assert made.environment[-2:] == (attempt, left)
+    assert [each.failure_policy for each in made.uses if each.name == "pvc_storage"] == [policy]
+    assert {step.failure_policy for step in made.steps if made.uses[step.use].name == "pvc_storage"} == {
+        policy
+    }
+    whole = planner.plans()[own]
+    assert whole == replace(made, command=whole.command, environment=made.environment[:-1])

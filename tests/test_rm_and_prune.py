@@ -15,7 +15,7 @@ import pytest
 from pai_runtime.cli import main, removing
 from pai_runtime.engines.local.engine import LocalRun
 from pai_runtime.engines.local.run_removal import remove_run
-from pai_runtime.runs.cannot_remove import CannotRemove
+from pai_runtime.runs.errors import CannotRemove
 from pai_runtime.task.folder import Folder
 from tests.played_run import PlayedRun, timestamp
 from tests.support import PROGRAM, callback, cli, cli_each, job, write_job

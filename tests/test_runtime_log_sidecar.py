@@ -1,10 +1,12 @@
 """``pai-runtime init --print-logs``: the sidecar that prints the runtime's log of a task."""
 
+import itertools
 import json
 import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,22 +16,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pai_runtime.pod.runtime_log import DECIDING_VARIABLE, KEPT, MOST_LOOKS_AFTER_END, print_runtime_log
+from pai_runtime.pod.runtime_log import (
+    DECIDING_VARIABLE,
+    KEPT,
+    MOST_LOOKS_AFTER_END,
+    PORT_VARIABLE,
+    print_runtime_log,
+)
 from pai_runtime.runs.told_variables import (
     MOST_BYTES,
     PREFIX,
     STATE_PREFIX,
+    ToldFilter,
     is_told,
     read_told,
     state_line,
     told_line,
     with_peers,
+    without_told,
 )
 from pai_runtime.supervisor.log_file import LogFile
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.launch import Rotation
 from pai_runtime.task.plan import PEERS, SharedVariables
 from tests.support import PROGRAM
+from tests.test_passed_barrier import address
 
 OWN = {"A": {"source": "platform", "value": "1"}, "PATH": {"source": "image"}}
 
@@ -46,9 +57,14 @@ class Sidecar:
         """So many bytes, waited for."""
         return self._out.read(size)
 
-    def end(self, number: int = signal.SIGTERM) -> bytes:
-        """What it prints after a signal; it has ended well."""
+    def stop(self, number: int = signal.SIGTERM) -> None:
+        """Tell it to end."""
         self._process.send_signal(number)
+
+    def end(self, number: int | None = signal.SIGTERM) -> bytes:
+        """What it prints after a signal, if one is given; it has ended well."""
+        if number is not None:
+            self.stop(number)
         rest, _ = self._process.communicate()
         assert self._process.returncode == 0
         return rest
@@ -77,8 +93,8 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 @contextmanager
-def sidecar(volume: Path) -> Iterator[Sidecar]:
-    environment = {**os.environ, "PAI_WORK_DIR": str(volume)}
+def sidecar(volume: Path, **more: str) -> Iterator[Sidecar]:
+    environment = {**os.environ, "PAI_WORK_DIR": str(volume), **more}
     command = [str(PROGRAM), "init", "--print-logs"]
     with subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL
@@ -191,9 +207,6 @@ def test_the_pod_of_a_gangs_task_is_there_for_those_who_look_for_it(
         (volume / "runtime.d" / "plan.json").write_text(json.dumps(plan))
     assert print_runtime_log({"PAI_WORK_DIR": str(volume)}) == 0
     assert sum(pauses[1:]) == pytest.approx(seconds, abs=KEPT / 2)
-    pauses.clear()
-    assert print_runtime_log({"PAI_WORK_DIR": str(volume), "PAI_POD_KEPT": "0"}) == 0
-    assert sum(pauses[1:]) == 0
 
 
 @pytest.mark.parametrize(
@@ -220,6 +233,29 @@ def test_the_pod_of_a_cancelled_task_or_of_one_that_decides_its_job_is_not_kept(
         (runtime / "exit.yaml").write_text(f'exitCode: 1\noutcome: "{outcome}"\n')
     assert print_runtime_log({"PAI_WORK_DIR": str(volume), DECIDING_VARIABLE: deciding}) == 0
     assert (sum(pauses[1:]) > 0) == is_kept
+
+
+def test_the_pods_of_a_gang_are_there_until_all_of_it_have_passed_the_barrier(tmp_path: Path) -> None:
+    hosts = {f"PAI_HOST_IP_worker_{index}": address(20 + index) for index in (0, 1)}
+    attempt = {"name": "FC_FRAMEWORK_ATTEMPT_INSTANCE_UID", "value": "0_1", "source": "platform"}
+    volumes = [tmp_path / str(index) for index in (0, 1)]
+    for index, volume in enumerate(volumes):
+        (volume / "logs" / "pod").mkdir(parents=True)
+        (volume / "runtime.d").mkdir()
+        plan = {"role": "worker", "index": index, "instances": {"worker": 2}, "gang": True}
+        (volume / "runtime.d" / "plan.json").write_text(json.dumps({**plan, "environment": [attempt]}))
+        (volume / "runtime.d" / "shared.json").write_text(json.dumps({"peers": hosts}))
+        log(volume, b"over\n")
+    port = {PORT_VARIABLE: "14999"}
+    with sidecar(volumes[0], **port) as first:
+        first.read(5)
+        first.stop()
+        with sidecar(volumes[1], **port) as last:
+            last.read(5)
+            began = time.monotonic()
+            assert last.end() == b""
+        assert first.end(None) == b""
+    assert time.monotonic() - began < KEPT / 2
 
 
 def test_a_task_that_ended_before_it_could_be_told_so_is_the_end(
@@ -313,3 +349,19 @@ def test_a_line_that_is_none_of_ours_is_refused(text: bytes) -> None:
 
 def test_a_log_without_the_line_tells_nothing() -> None:
     assert read_told(b"log\n") == {}
+
+
+@given(
+    lines=st.lists(st.sampled_from([b"[pai-run", b"said\n", b"\n", told_line({}), state_line({})])),
+    sizes=st.lists(st.integers(1, 40), min_size=1),
+)
+def test_what_is_told_is_left_out_of_a_log_wherever_that_is_cut(lines: list[bytes], sizes: list[int]) -> None:
+    log = b"".join(lines)
+    expected = b"".join(line for line in log.splitlines(keepends=True) if not is_told(line))
+    told, kept, start = ToldFilter(), b"", 0
+    for size in itertools.cycle(sizes):
+        if start >= len(log):
+            break
+        kept += told.feed(log[start : start + size])
+        start += size
+    assert kept + told.flush() == without_told(log) == expected

@@ -1,11 +1,13 @@
 """What a command imports before it does its work: people wait for that each time."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.init_harness import PodFolder, config
 from tests.played_run import PlayedRun
 from tests.support import job, write_job
 
@@ -16,11 +18,15 @@ atexit.register(lambda: print(*sys.modules, file=sys.stderr))
 main()
 """
 
+CLIENT = {"http.client", "pai_runtime.network.client", "ssl", "urllib3"}
+"""What asks servers."""
 
-def loaded(*args: str | Path) -> set[str]:
+
+def loaded(*args: str | Path, **environment: str) -> set[str]:
     """The modules that are loaded when a command ends."""
     argv = [sys.executable, "-I", "-S", "-c", f"import sys; sys.path[:] = {sys.path!r}\n{_LOADED}", *args]
-    ended = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60)
+    env = {**os.environ, **environment}
+    ended = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60, env=env)
     return set(ended.stderr.split())
 
 
@@ -30,7 +36,15 @@ def test_a_valid_job_is_checked_without_what_only_explains_mistakes(tmp_path: Pa
     assert "pai_runtime.job.load" in modules
     mistakes = "pai_runtime.document.mistakes"
     slow = {"dataclasses", "difflib", "jsonschema", mistakes, "pai_runtime.engines.ignoring", "subprocess"}
-    assert not slow & modules
+    assert not (slow | CLIENT | {"ruamel.yaml"}) & modules
+
+
+def test_an_init_that_asks_no_server_loads_no_client(tmp_path: Path) -> None:
+    pod = PodFolder(tmp_path, RUNTIME_CONFIG=config("true"))
+    loaded("init", **pod.environment)
+    modules = set(pod.log.split())  # in which init has all that is said
+    assert "pai_runtime.pod.built_in" in modules
+    assert not CLIENT & modules
 
 
 @pytest.mark.parametrize("command", ["ps", "logs"])

@@ -1,11 +1,14 @@
 """``pai-runtime stop`` cancels a run of this machine from another terminal."""
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
 import yaml
 
+from pai_runtime.engines.local.run_lock import is_unlocked, lock, lock_holder
+from pai_runtime.task.folder import Folder
 from tests.support import PROGRAM, callback, cli, job, write_job
 
 
@@ -34,6 +37,18 @@ def test_a_run_that_is_over_stays_as_it_is(tmp_path: Path) -> None:
     before = (folder / "run.json").read_text()
     assert cli("stop", folder).returncode == 0
     assert (folder / "run.json").read_text() == before
+
+
+def test_a_process_that_has_not_the_lock_open_is_not_its_holder(tmp_path: Path) -> None:
+    """As one that got the number of the process that had locked it, and has left it to a child."""
+    with Folder.at(tmp_path) as folder:
+        fd = lock(folder)
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, pass_fds=[fd]) as child:
+        assert lock_holder(tmp_path) == os.getpid()
+        os.close(fd)
+        assert not is_unlocked(tmp_path)
+        assert lock_holder(tmp_path) is None
+        child.communicate()
 
 
 def test_what_is_no_run_is_not_stopped(tmp_path: Path) -> None:

@@ -1,11 +1,21 @@
 """What programs write is shown in one line each, whatever is in it."""
 
+import re
+import unicodedata
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pai_runtime.terminal.table import table
 from pai_runtime.terminal.text import columns_of, cut, shown_line
+
+NEWER_OR_JOINED = re.compile(
+    "[\u1160-\u11ff\ud7b0-\ud7fb\u302e\u302f\u3164\uffa0\U00016ff0-\U00016ff1]"  # parts, and fillers
+    "|[\u2630-\u2637\u268a-\u268f\u4dc0-\u4dff\U0001d300-\U0001d376]"  # wide since Unicode 16
+    "|[\U0001f1e6-\U0001f1ff]"  # two of them are a flag
+)
+"""Of these, Unicode's tables do not say it, or those of older Pythons."""
 
 
 @pytest.mark.parametrize(
@@ -54,12 +64,25 @@ def test_nothing_but_printable_text_comes_out(line: bytes) -> None:
         ("e\u0301e\u0301e", 2, "e\u0301e\u0301"),
         ("\u1112\u1161\u11ab!", 2, "\u1112\u1161\u11ab"),
         ("\u4dc0\u4dc1", 3, "\u4dc0"),
+        ("🇩🇪🇫🇷", 3, "🇩🇪"),
         ("abc", 0, ""),
     ],
 )
 def test_a_text_is_cut_to_the_columns_that_it_takes(text: str, columns: int, shown: str) -> None:
     assert cut(text, columns) == shown
     assert columns_of(shown) <= columns
+
+
+def test_each_character_takes_the_columns_that_unicode_says() -> None:
+    """Of what Python's own tables know since long; a sample, as there are 150,000."""
+    for code in (*range(0x20, 0x3100), *range(0x3100, 0x20000, 7)):
+        character = chr(code)
+        kind = unicodedata.category(character)
+        if kind == "Mc" or not character.isprintable() or NEWER_OR_JOINED.match(character):
+            continue
+        wide = unicodedata.east_asian_width(character) in "WF"
+        expected = 0 if kind in ("Me", "Mn") else 2 if wide else 1
+        assert columns_of(character) == expected, hex(code)
 
 
 def test_a_table_is_straight_whatever_is_in_its_cells() -> None:

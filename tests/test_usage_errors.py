@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from pai_runtime import cli
+from pai_runtime.task.exit_codes import CANNOT_RUN
 
 
 @pytest.mark.parametrize(
@@ -28,7 +29,7 @@ def test_an_error_in_a_command_line_shows_that_commands_usage(
     with pytest.raises(SystemExit) as refused:
         cli.main()
     lines = capsys.readouterr().err.splitlines()
-    assert refused.value.code == cli.CANNOT_RUN
+    assert refused.value.code == CANNOT_RUN
     assert lines[0].startswith(f"usage: {refusing} [-h]")
     assert lines[-1].startswith(f"{refusing}: error: ")
 

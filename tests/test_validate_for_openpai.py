@@ -18,7 +18,6 @@ EXAMPLES = JOBS.parents[1] / "examples"
 NO_INSTANCES = "missing field 'instances'"
 
 OURS: Mapping[str, list[str]] = {
-    "all-plugins": ["prerequisites[2].type"],
     "references": ["prerequisites[1].type"],
     "shared": ["taskRoles.worker.prerequisites[0]", "taskRoles.worker.prerequisites[1]"],
 }

@@ -8,6 +8,7 @@ import argparse
 import ast
 import inspect
 import re
+import signal
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
@@ -30,9 +31,9 @@ from pai_runtime.host.policy import NO_POLICY
 from pai_runtime.job.model import PLUGIN_PREFIX
 from pai_runtime.plan.attempt_variables import Attempt, attempt_variables
 from pai_runtime.plan.planning import JobFiles, plan_job
-from pai_runtime.plugin import API_VERSION
+from pai_runtime.plugin import API_VERSION, job_format
 from pai_runtime.task import exit_codes as own_exit_codes
-from pai_runtime.task.framework_name import framework_name
+from pai_runtime.task.names import framework_name
 from pai_runtime.task.vocabulary import Outcome, Phase
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -342,8 +343,10 @@ def _arguments(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
 def _exit_codes() -> Iterator[str]:
     yield "Of a task, and so of `pai-runtime run`, which exits with the code of the task that failed the job:"
     yield ""
-    own = sorted(_constants(own_exit_codes, re.compile("[A-Z_]+")))
-    codes = [(str(code), meaning) for code, meaning in own]
+    own = sorted(_constants(own_exit_codes, re.compile("(?!INIT_|MOST_)[A-Z_]+")))
+    codes = [
+        (str(code), meaning) for code, meaning in own if code > own_exit_codes.killed_by(signal.SIGRTMAX)
+    ]
     yield from _table(
         ("code", "meaning"),
         [("0", "The command succeeded."), *codes, ("128 + n", "The task was killed by signal n.")],
@@ -482,8 +485,14 @@ def _plugin_api() -> Iterator[str]:
     for node in _definitions(hooks, ast.FunctionDef):
         yield from ("", f"### {node.name}", "", f"`{_signature(node)}`", "")
         yield _prose(ast.get_docstring(node))
-    for name in plugin.__all__:
-        thing = getattr(plugin, name)
+    yield from _names(plugin)
+    yield from ("", "### Job formats", "", _doc(job_format))
+    yield from _names(job_format)
+
+
+def _names(module: ModuleType) -> Iterator[str]:
+    for name in module.__all__:
+        thing = getattr(module, name)
         if inspect.isclass(thing) or inspect.isfunction(thing):
             yield from ("", f"### {name}", "", *_api_entry(thing))
 

@@ -1,7 +1,8 @@
-"""Averages the fits of all workers, once they are there, and looks what TensorBoard shows."""
+"""Averages the fits of the workers, once enough are there, and looks what TensorBoard shows."""
 
 import json
 import os
+import sys
 import time
 import urllib.request
 from pathlib import Path
@@ -12,13 +13,11 @@ PATIENCE = 60
 
 def main() -> None:
     folder = Path(os.environ["PAI_WORK_DIR"])
-    wanted = [
-        folder / f"fit-{index}.json" for index in range(int(os.environ["PAI_TASK_ROLE_TASK_COUNT_worker"]))
-    ]
+    enough = int(sys.argv[1])
     until = time.monotonic() + PATIENCE
-    while not all(fit.exists() for fit in wanted) and time.monotonic() < until:
+    while len(found := sorted(folder.glob("fit-*.json"))) < enough and time.monotonic() < until:
         time.sleep(0.1)
-    fits = [json.loads(fit.read_text("utf-8")) for fit in wanted if fit.exists()]
+    fits = [json.loads(fit.read_text("utf-8")) for fit in found]
     slope, intercept = (sum(column) / len(fits) for column in zip(*fits, strict=True))
     print(f"{len(fits)} workers together: distance = {slope:.2f} * speed {intercept:+.2f}")
     print(f"TensorBoard shows {', '.join(tensorboard_runs()) or 'nothing'}")

@@ -3,11 +3,12 @@
 import json
 import os
 import struct
+import sys
 import time
 from pathlib import Path
 
-ROUNDS, RATE = 20000, 0.003
-EVERY = 500
+ROUNDS, EVERY = 20000, 500
+LIMIT = 1e6
 
 
 def measurements() -> list[tuple[float, float]]:
@@ -55,14 +56,17 @@ def _checksum(data: bytes) -> bytes:
 
 
 def main() -> None:
+    rate = float(sys.argv[1])
     index, workers = int(os.environ["PAI_TASK_INDEX"]), int(os.environ["PAI_TASK_ROLE_TASK_COUNT_worker"])
     mine = measurements()[index::workers]
     events = Events(Path(os.environ["PAI_WORK_DIR"], "events"))
     slope = intercept = 0.0
     for step in range(ROUNDS):
         errors = [(slope * x + intercept - y, x) for x, y in mine]
-        slope -= RATE * sum(error * x for error, x in errors) / len(mine)
-        intercept -= RATE * sum(error for error, _ in errors) / len(mine)
+        slope -= rate * sum(error * x for error, x in errors) / len(mine)
+        intercept -= rate * sum(error for error, _ in errors) / len(mine)
+        if abs(slope) > LIMIT:
+            raise ValueError(f"the fit diverges in round {step} with the rate {rate}")
         if step % EVERY == 0:
             events.write(step, "loss", sum(error * error for error, _ in errors) / len(mine))
     print(f"from {len(mine)} measurements: distance = {slope:.2f} * speed {intercept:+.2f}", flush=True)

@@ -9,7 +9,7 @@ import pytest
 from pai_runtime.document.problems import InvalidInput
 from pai_runtime.engines.cluster import ClusterRequest
 from pai_runtime.job.overrides import Overrides
-from pai_runtime.runs.cannot_run import CannotRun
+from pai_runtime.runs.errors import CannotRun
 from tests.job_harness import planned
 from tests.kubernetes.rendering import container, render_job
 from tests.support import job, write_job

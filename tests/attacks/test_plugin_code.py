@@ -7,6 +7,7 @@ import marshal
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -15,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import ruamel.yaml
 from packaging.requirements import Requirement
 
-from pai_runtime.cli import policy as policies
 from pai_runtime.document.problems import InvalidInput
+from pai_runtime.host import policies_in_force as policies
 from pai_runtime.host.code import GROUP
 from pai_runtime.host.core_imports import OWN
 from pai_runtime.host.host import Host, Unavailable
@@ -39,7 +41,7 @@ from tests.plugin_factory import (
     uses,
     write_policy,
 )
-from tests.support import PROGRAM, cli, job, write_job
+from tests.support import JOBS, PROGRAM, cli, job, write_job
 
 EVIL = f"""\
 import os, pathlib
@@ -381,6 +383,17 @@ def test_libraries_of_the_runtime_import_nothing_that_they_do_not_require(
     assert "no such file (404)" in ended.stderr  # asked by urllib3
     assert "instances: expected" in ended.stderr  # found by jsonschema
     assert ended.returncode == 1
+    assert site.imported == set()
+
+
+def test_what_writes_yaml_imports_no_extension_that_others_have_put_into_its_package(site: Site) -> None:
+    package = site.folder / "ruamel" / "yaml"
+    shutil.copytree(Path(ruamel.yaml.__file__).parent, package)
+    (package / "evil").mkdir()
+    for name in ("__init__.py", "__plug_in__.py"):
+        (package / "evil" / name).write_text(EVIL)
+    argv: list[str | Path] = [PROGRAM, "convert", next(JOBS.glob("legacy/*.json"))]
+    subprocess.run(argv, env={**os.environ, **site.environment()}, capture_output=True, check=True)
     assert site.imported == set()
 
 

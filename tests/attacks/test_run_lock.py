@@ -13,7 +13,7 @@ import pytest
 from pai_runtime.engines.local import reader
 from pai_runtime.engines.local.reader import LocalRunReader
 from pai_runtime.engines.local.run_folder import RunFolder
-from pai_runtime.runs.cannot_run import CannotRun
+from pai_runtime.runs.errors import CannotRun
 from pai_runtime.runs.state import Run
 from pai_runtime.task.removal import remove
 from tests.job_harness import build

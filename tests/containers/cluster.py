@@ -54,11 +54,11 @@ class Cluster:
         self.pods: dict[tuple[str, int], Pod] = {}
 
     def create(self, objects: Iterable[Object]) -> None:
-        """Keep the objects."""
+        """Keep the objects, each with a UID."""
         for each in objects:
             key = each["kind"], each["metadata"]["name"]
             assert key not in self._objects, f"409: {key} exists"
-            self._objects[key] = each
+            self._objects[key] = {**each, "metadata": {**each["metadata"], "uid": str(uuid4())}}
 
     def start(self, *roles: str) -> None:
         """Start the pods of these task roles (of the JobSet's replicated jobs); without any, all."""
@@ -92,10 +92,9 @@ def guard(folder: Path) -> subprocess.Popen[bytes]:
 def _pods(jobset: Object) -> Iterator[tuple[str, int, dict[str, Any]]]:
     """The pods of a JobSet, with their replicated job and index, as the controllers make them at first."""
     assert jobset["apiVersion"] == f"{_JOBSET.replace('sigs.k8s', 'x-k8s')}/v1alpha2"
-    given = {**jobset, "metadata": {**jobset["metadata"], "uid": str(uuid4())}}
     for replicated in jobset["spec"]["replicatedJobs"]:
         for index in range(replicated["template"]["spec"]["completions"]):
-            yield replicated["name"], index, pod_of(given, replicated, index)
+            yield replicated["name"], index, pod_of(jobset, replicated, index)
 
 
 def labels_of_job(jobset: Object, name: str, restarts: int = 0) -> dict[str, str]:

@@ -63,8 +63,6 @@ _SERVICE = {
 """Every container has these, with or without `enableServiceLinks`."""
 _MESSAGE_BYTES = 4096
 _KILLED = 128 + signal.SIGKILL
-_KEPT = "5"
-"""Seconds for which a sidecar keeps the pod of a gang's task: this name server caches no answer."""
 
 
 class Pod:
@@ -224,7 +222,6 @@ class Pod:
                 "HOSTNAME": self.spec["hostname"],
                 **image.environment,
                 **_SERVICE,
-                **({"PAI_POD_KEPT": _KEPT} if "restartPolicy" in spec else {}),
                 **self._environment(spec),
             },
             self._mounts(spec, image),

@@ -10,8 +10,8 @@ from uuid import uuid4
 import yaml
 
 from pai_runtime.pod.handover import Handover, hand_over
-from pai_runtime.task.bundle import LAUNCHER, PREFIX, VOLUME
 from pai_runtime.task.folder import Folder
+from pai_runtime.task.paths import BUNDLE, LAUNCHER, VOLUME
 from pai_runtime.task.plan import Plan
 from tests import pods
 from tests.containers.runc import Container, Ended, Mount, Running, run
@@ -104,7 +104,7 @@ class Pod:
         if has_termination_log:
             all_mounts.append(Mount(self._termination_log, _TERMINATION_LOG))
         if not (self.volume / "bundle" / "bundle.json").exists():
-            all_mounts.append(Mount(self.bundle, PREFIX, read_only=True))
+            all_mounts.append(Mount(self.bundle, BUNDLE, read_only=True))
         environment = {"PATH": PATH, **spec.environment, **self._own, **(env or {})}
         more = {"host_network": self._pod.host_network, **more}
         return Running(Container(image, [LAUNCHER], environment, all_mounts, **more), self._folder)

@@ -12,8 +12,9 @@ import yaml
 from pai_kubernetes.profile import Delivery, KubernetesProfile, Storage
 from pai_runtime.engines.cluster import ClusterRequest
 from pai_runtime.engines.code import Code
-from pai_runtime.pod.barrier import GANG_TIMEOUT
+from pai_runtime.pod.runtime_log import KEPT
 from pai_runtime.runs.told_variables import is_told, read_told
+from pai_runtime.task.exit_codes import INIT_GANG_TIMEOUT
 from tests.containers.cluster import Cluster, started_cluster
 from tests.containers.kubelet import Pod
 from tests.containers.pod import PATH
@@ -106,6 +107,7 @@ def test_the_tasks_of_a_job_wait_for_each_other_and_talk_over_the_network(cluste
         assert "the task ended as ok with exit code 0\n" in _runtime_log(worker)
         assert _record(worker)["exitCode"] == 0
         assert read_told(worker.log("runtime-log").encode())["CARS"]["value"].endswith("cars.csv")
+        assert worker.ended["runtime-log"] - worker.ended["app"] < KEPT / 2, "all have passed the barrier"
     _check_no_secret("an-open-secret", list(cluster.pods.values()))
 
 
@@ -186,7 +188,7 @@ def test_a_gang_that_is_not_complete_does_not_start(cluster: Cluster, tmp_path: 
     cluster.create(rendered)
     cluster.start("worker")
     pod = cluster.pods["worker", 0]
-    assert pod.wait() == {"init": GANG_TIMEOUT}
+    assert pod.wait() == {"init": INIT_GANG_TIMEOUT}
     last = pod.log("init").splitlines()[-1]
     assert "[ERROR]" in last
     assert "server/0, server/1" in last

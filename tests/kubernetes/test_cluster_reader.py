@@ -20,14 +20,14 @@ from pai_kubernetes.run.runs import Runs
 from pai_runtime.document.document import parse_document
 from pai_runtime.engines.cluster import ClusterError
 from pai_runtime.engines.profiles import Profile
-from pai_runtime.runs.cannot_enter import CannotEnter
-from pai_runtime.runs.cannot_remove import CannotRemove
+from pai_runtime.runs.errors import CannotEnter, CannotRemove
 from pai_runtime.runs.state import Run, Unreadable
 from pai_runtime.runs.told_variables import state_line, told_line
 from pai_runtime.terminal.words import retries
 from tests.kubernetes.api_server import ApiServer
 from tests.kubernetes.played_cluster import NAMESPACE, PlayedCluster, api_of
 from tests.kubernetes.run_objects import LATER, NAME, ended, job, jobset, record, running, terminated, warning
+from tests.legacy_jobs import legacy_job, port, role
 from tests.support import until
 
 
@@ -211,6 +211,15 @@ def test_a_job_that_requires_definitions_tells_of_its_peers_too(server: ApiServe
     server.change(paths.config_maps(NAMESPACE, f"{NAME}-job"), {"data": {"job_config.yaml": text}})
     variables = reader.variables(_run(reader).tasks[0]).known
     assert variables["PAI_HOST_IP_worker_0"]["value"] == "10.0.0.1"
+    assert "PAI_worker_1_api_PORT" in variables
+
+
+def test_a_job_of_version_1_tells_of_its_peers_too(server: ApiServer) -> None:
+    reader = _told(PlayedCluster(server))
+    text = json.dumps(legacy_job(role(taskNumber=2, portList=[port("api")])))
+    server.change(paths.config_maps(NAMESPACE, f"{NAME}-job"), {"data": {"job_config.yaml": text}})
+    variables = reader.variables(_run(reader).tasks[0]).known
+    assert variables["PAI_HOST_IP_worker_1"]["value"] == f"{NAME}-worker-0-1.{NAME}"
     assert "PAI_worker_1_api_PORT" in variables
 
 

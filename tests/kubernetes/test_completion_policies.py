@@ -10,8 +10,9 @@ from kubeflow_trainer_api.models import (  # type: ignore[import-untyped]
     JobsetV1alpha2SuccessPolicy,
 )
 
-from pai_kubernetes.manifests.policies import HOPELESS_INITS, Policies, policies
+from pai_kubernetes.manifests.policies import Policies, policies
 from pai_runtime.document.problems import Problem, Problems
+from pai_runtime.task.exit_codes import PERMANENT_INIT_CODES
 from tests.job_harness import build
 from tests.kubernetes.both_places import Both, TaskName, job_of
 from tests.kubernetes.jobset_model import End, JobSet
@@ -179,15 +180,15 @@ def test_disruptions_of_other_tasks_give_them_a_new_pod_and_do_not_count() -> No
 
 
 @pytest.mark.parametrize("gang", [True, False])
-@pytest.mark.parametrize("code", [*HOPELESS_INITS, 250, 251, 137])
+@pytest.mark.parametrize("code", [*PERMANENT_INIT_CODES, 250, 251, 137])
 def test_an_init_container_is_not_tried_again_where_its_input_is_wrong(code: int, *, gang: bool) -> None:
     # The code means something else there than the same one of a task.
     model = cluster(roles={W: role(2)}, retries=1, gang=gang, permanent=(250, 251, 137))
     model.pod_ended((W, 0), End(code, "init"))
-    assert (model.outcome, model.restarts) == (("failed", 0) if code in HOPELESS_INITS else (None, 1))
+    assert (model.outcome, model.restarts) == (("failed", 0) if code in PERMANENT_INIT_CODES else (None, 1))
 
 
-@pytest.mark.parametrize("code", HOPELESS_INITS)
+@pytest.mark.parametrize("code", PERMANENT_INIT_CODES)
 def test_a_task_may_end_with_a_code_that_means_something_else_of_the_init_container(code: int) -> None:
     model = cluster(roles={W: role()}, retries=1)
     model.pod_ended((W, 0), End(code))

@@ -9,7 +9,7 @@ import pytest
 
 from pai_kubernetes.api import paths
 from pai_kubernetes.run.reader import Reader
-from pai_runtime.runs.cannot_remove import CannotRemove
+from pai_runtime.runs.errors import CannotRemove
 from pai_runtime.runs.reader import LogReader
 from pai_runtime.runs.state import Run, Unreadable
 from pai_runtime.runs.told_variables import told_line

@@ -20,7 +20,7 @@ from pai_runtime.engines.cluster import ClusterRequest
 from pai_runtime.engines.code import Code
 from pai_runtime.job.overrides import Overrides
 from pai_runtime.pod.peers import Peers
-from pai_runtime.runs.cannot_run import CannotRun
+from pai_runtime.runs.errors import CannotRun
 from pai_runtime.task.record import replace
 from tests.kubernetes.rendering import PROFILE, RUN, RUN_SECRET, job_set, named, render_file, render_job
 from tests.support import job, write_job

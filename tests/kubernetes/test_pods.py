@@ -9,7 +9,7 @@ from pai_kubernetes.profile import SkuType, VirtualCluster
 from pai_runtime.engines.cluster import ClusterRequest
 from pai_runtime.engines.code import Code
 from pai_runtime.plan.mounts import conflict
-from pai_runtime.runs.cannot_run import CannotRun
+from pai_runtime.runs.errors import CannotRun
 from pai_runtime.task.plan import Mount
 from pai_runtime.task.record import replace
 from tests.kubernetes.rendering import PROFILE, RUN, container, pod, render_job
@@ -153,6 +153,19 @@ def test_it_is_told_which_ends_of_its_task_end_a_gang(
     rendered = render_job(tmp_path, job(worker=worker, extras={"gangAllocation": gang}))
     found = {each["name"]: each["value"] for each in container(rendered, "runtime-log").get("env", ())}
     assert found.get("PAI_DECIDING_ENDS") == deciding
+
+
+@pytest.mark.parametrize(
+    ("gang", "first", "port"),
+    [(True, {}, "14999"), (True, {"ssh": 14997}, "14996"), (True, {"ssh": 1000}, "14999"), (False, {}, None)],
+)
+def test_the_tasks_of_a_gang_tell_each_other_at_a_port_that_is_none_of_theirs(
+    tmp_path: Path, first: Any, port: str | None, *, gang: bool
+) -> None:
+    extras = {"gangAllocation": gang, "firstPorts": {"worker": first}}
+    rendered = render_job(tmp_path, job(worker={"instances": 3}, extras=extras))
+    found = {each["name"]: each["value"] for each in container(rendered, "runtime-log").get("env", ())}
+    assert found.get("PAI_BARRIER_PORT") == port
 
 
 def test_code_is_where_the_task_starts(tmp_path: Path) -> None:

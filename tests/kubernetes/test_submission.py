@@ -14,7 +14,7 @@ from pai_kubernetes.api.client import Api
 from pai_kubernetes.run import submission
 from pai_kubernetes.run.submission import SUFFIX_LETTERS, submit
 from pai_runtime.engines.cluster import ClusterError, Manifests
-from pai_runtime.runs.cannot_run import CannotRun, MayBeLeft
+from pai_runtime.runs.errors import CannotRun, MayBeLeft
 from tests.kubernetes import run_objects
 from tests.kubernetes.api_objects import Target
 from tests.kubernetes.api_server import ApiServer, Fault

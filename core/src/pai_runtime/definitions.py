@@ -16,13 +16,14 @@ from pai_runtime.task.record import record
 
 @record(frozen=True)
 class DefinitionFile:
-    """The bytes of a definition file, and where they came from.
+    """Bytes in which definitions are written, and where they came from.
 
-    `origin` is its name in a lock file: its URL, without a query that may be secret, ``SOURCE:PATH`` for a
-    file of a folder, or ``file:PATH`` for one named by its path. `shown` is its name in messages. `location`
-    is what policies decide by: its URL, or its absolute path. `author` is its publisher, if a server says so.
-    A file that is `own` belongs to the job, beside the job file: policies for shared definitions do not apply
-    to it, nor to the plugins that it uses.
+    `origin` is what a lock file calls it: its URL, without a query that may be secret, or ``SOURCE:PATH`` for
+    a file of a folder, or ``file:PATH`` for one that is named by its path. `shown` is what messages call it.
+    `location` is what a policy decides by: its URL, or its absolute path. `author` is who has published it,
+    where a server says so. What is `own` is a file of the job itself, next to the job file: a policy for
+    shared definitions does not apply to it, nor to the plugins that it uses. `job` is the whole job that it
+    is from, on a server of jobs.
     """
 
     origin: str
@@ -31,6 +32,7 @@ class DefinitionFile:
     content: bytes
     author: str = ""
     own: bool = False
+    job: str = ""
 
     @cached_property
     def digest(self) -> str:

@@ -11,12 +11,18 @@ A hook declares only the arguments that it needs.
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pluggy
 
 from pai_runtime.definitions import Definitions
+from pai_runtime.document.problems import Problems
 from pai_runtime.document.value import Value
 from pai_runtime.plugin import PROJECT, Analysis, Contribution, Failure, InitContainer, Task, Use
+
+if TYPE_CHECKING:
+    from pai_runtime.engines.cluster import Cluster
+    from pai_runtime.engines.profiles import Profile
 
 hookspec = pluggy.HookspecMarker(PROJECT)
 
@@ -49,6 +55,35 @@ def pai_definitions(
 
     Called in the process of the command. Raises `pai_runtime.document.problems.InvalidInput` for an invalid
     configuration.
+    """
+
+
+@hookspec(firstresult=True)
+def pai_read_job(document: Value, problems: Problems) -> Value:
+    """Return the job in `document`, which is in the format of the plugin, as one of protocol version 2.
+
+    Called for a job file without ``protocolVersion`` that fits ``jobFormat`` in the plugin's manifest, before
+    anything else is known of the job, in a process that makes nothing else: as for `pai_prerequisite`, equal
+    arguments must give an equal result, and it times out after a minute. The arguments are copies.
+
+    A value of the result stands where the one does that it was made of. What was decided, or has no effect,
+    is reported in `problems` as notes and warnings. For a job that is invalid, raise `InvalidInput`, such as
+    by ``problems.check()``. These types are in `pai_runtime.plugin.job_format`.
+    """
+    raise NotImplementedError
+
+
+@hookspec(firstresult=True)
+def pai_engine(profile: "Profile") -> "Cluster | None":
+    """Return the cluster that an engine profile describes, which is not asked yet; None if there is none.
+
+    The profile is one whose ``engine`` is that of the plugin's manifest; its other fields are for the
+    engine to
+    check. Called in the process of the command, if ``--on`` names the profile. What it returns has the
+    methods
+    of `pai_runtime.engines.cluster.Cluster`. Raises `pai_runtime.document.problems.InvalidInput` for a
+    profile
+    that is wrong.
     """
 
 

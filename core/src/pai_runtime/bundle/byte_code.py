@@ -1,4 +1,4 @@
-"""Byte code of a bundle, valid without a look at its sources, whose modification times are arbitrary."""
+"""Byte code for a bundle, in the place of the source."""
 
 import subprocess
 import sys
@@ -6,33 +6,30 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from pai_runtime.bundle.errors import CannotBundle
-from pai_runtime.bundle.interpreter import STANDARD_LIBRARY
-from pai_runtime.task.bundle import PREFIX
+from pai_runtime.task.paths import BUNDLE
 
 _COMPILE = """
 import os, sys
 from py_compile import PycInvalidationMode, PyCompileError, compile
-target, prefix, library = sys.argv[1:]
+target, prefix = sys.argv[1:]
 for line in sys.stdin:
     path = line.removesuffix("\\n")
-    instead = path.startswith(library)
     try:
-        compile(path, cfile=f"{path}c" if instead else None, dfile=prefix + path[len(target):], doraise=True,
+        compile(path, cfile=f"{path}c", dfile=prefix + path[len(target):], doraise=True,
                 invalidation_mode=PycInvalidationMode.UNCHECKED_HASH)
     except (PyCompileError, UnicodeDecodeError):
         continue  # an example of bad code, or a template
-    if instead:
-        os.unlink(path)
+    os.unlink(path)
 """
 
 
 def add_byte_code(target: Path, sources: Iterable[Path]) -> None:
-    """Compile sources reproducibly: in a new process, and in the order given.
+    """Compile sources, always in the same order in a new process: the same sources give the same bytes.
 
-    The standard library's byte code replaces its sources, which nobody reads in a task.
+    It takes the place of the sources: nobody reads them in a task, and each pod would get a copy.
     """
     ended = subprocess.run(
-        [sys.executable, "-S", "-c", _COMPILE, target, PREFIX, f"{target / STANDARD_LIBRARY}/"],
+        [sys.executable, "-S", "-c", _COMPILE, target, BUNDLE],
         input="".join(f"{path}\n" for path in sources),
         env={"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"},
         umask=0o022,

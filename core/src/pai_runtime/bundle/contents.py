@@ -9,13 +9,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from pai_runtime.bundle.distributions import Bundled
+from pai_runtime.bundle.distributions import Bundled, bundled_plugins
 from pai_runtime.bundle.files import files_below
 from pai_runtime.bundle.interpreter import STANDARD_LIBRARY
 from pai_runtime.bundle.site import SITE
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.host import Host
-from pai_runtime.task.bundle import PREFIX
+from pai_runtime.task.paths import BUNDLE
 
 
 def contents(target: Path, host: Host, distributions: Iterable[Bundled]) -> dict[str, Any]:
@@ -32,12 +32,12 @@ def contents(target: Path, host: Host, distributions: Iterable[Bundled]) -> dict
         sizes[_part(name)] += len(data)
     return {
         "digest": f"sha256:{hashes.hexdigest()}",
-        "prefix": PREFIX,
+        "prefix": BUNDLE,
         "machine": platform.machine(),
         "libc": os.confstr("CS_GNU_LIBC_VERSION"),
         "python": platform.python_version(),
         "policies": list(host.policy_files),
-        "plugins": [_plugin(plugin) for plugin in host.usable],
+        "plugins": [_plugin(plugin) for plugin in bundled_plugins(host)],
         "distributions": {each.code.distribution: each.code.version for each in distributions},
         "size": sum(sizes.values()),
         "sizes": dict(sorted(sizes.items())),

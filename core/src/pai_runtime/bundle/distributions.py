@@ -6,11 +6,14 @@ from packaging.requirements import Requirement
 
 from pai_runtime.bundle.errors import CannotBundle
 from pai_runtime.host.code import Code, installed_code
+from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.host import Host
 from pai_runtime.host.metadata import normalized, text
 from pai_runtime.task.record import record
 
 RUNTIME = "pai-runtime"
+_NOT_IN_TASKS = frozenset({"pai_definitions", "pai_engine"})
+"""Hooks that are called where jobs are planned or submitted."""
 
 
 @record(frozen=True)
@@ -24,13 +27,18 @@ class Bundled:
     is_plugin: bool
 
 
+def bundled_plugins(host: Host) -> Iterator[Plugin]:
+    """Return the plugins that may be used, but for those that no task needs."""
+    return (plugin for plugin in host.usable if not _NOT_IN_TASKS.issuperset(plugin.manifest.hooks))
+
+
 def bundled_distributions(host: Host) -> list[Bundled]:
     """Return the distributions by name.
 
     Raises `CannotBundle` if one is missing, or has plugins but none allowed.
     """
-    allowed = {_key(plugin.code): plugin.code for plugin in host.usable}
-    refused = {_key(code) for code in host.installed.codes} - allowed.keys()
+    allowed = {_key(plugin.code): plugin.code for plugin in bundled_plugins(host)}
+    refused = {_key(code) for code in host.installed.codes} - {_key(each.code) for each in host.usable}
     found = {RUNTIME: _installed(RUNTIME, "the runtime itself"), **allowed}
     wanted = [(key, "") for key in found]
     seen = set(wanted)

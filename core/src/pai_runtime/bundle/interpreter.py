@@ -9,12 +9,12 @@ from pai_runtime.bundle.elf import is_elf, read_elf
 from pai_runtime.bundle.errors import CannotBundle
 from pai_runtime.bundle.files import copy_file, files_below, write_file
 from pai_runtime.bundle.libraries import LIBRARIES, Libraries
-from pai_runtime.task.bundle import PREFIX
+from pai_runtime.task.paths import BUNDLE
 
 _VERSION = f"python{sys.version_info[0]}.{sys.version_info[1]}"
 STANDARD_LIBRARY = f"{LIBRARIES}/{_VERSION}"
 """The path of the standard library, relative to the directory above that of the program."""
-SEARCH_PATH = (f"{PREFIX}/{STANDARD_LIBRARY}", f"{PREFIX}/{STANDARD_LIBRARY}/lib-dynload")
+SEARCH_PATH = (f"{BUNDLE}/{STANDARD_LIBRARY}", f"{BUNDLE}/{STANDARD_LIBRARY}/lib-dynload")
 
 PROGRAM = "bin/python3"
 

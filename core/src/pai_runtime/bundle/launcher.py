@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterable, Sequence
 from pai_runtime.bundle.errors import CannotBundle
 from pai_runtime.bundle.interpreter import PROGRAM, SEARCH_PATH
 from pai_runtime.bundle.site import SITE
-from pai_runtime.task.bundle import HIDING, OWN_VARIABLES, PREFIX
+from pai_runtime.task.bundle import HIDING, OWN_VARIABLES
 from pai_runtime.task.exit_codes import RUNTIME_ERROR
 from pai_runtime.task.interpreter import argv_of
+from pai_runtime.task.paths import BUNDLE
 
 ENTRY = "pai_runtime.pod.entry"
 
@@ -26,7 +27,7 @@ _LOAD, _STACK = 1, 0x6474E551
 _READ, _WRITE, _EXECUTE = 4, 2, 1
 
 
-def launcher(search_path: Iterable[str] = (f"{PREFIX}/{SITE}", *SEARCH_PATH), entry: str = ENTRY) -> bytes:
+def launcher(search_path: Iterable[str] = (f"{BUNDLE}/{SITE}", *SEARCH_PATH), entry: str = ENTRY) -> bytes:
     """Return the launcher as an ELF program for this type of machine.
 
     Raises `CannotBundle` if it is not supported.
@@ -34,7 +35,7 @@ def launcher(search_path: Iterable[str] = (f"{PREFIX}/{SITE}", *SEARCH_PATH), en
     machine = platform.machine()
     if machine not in _MACHINES:
         raise CannotBundle(f"expected a machine of one of the kinds {', '.join(_MACHINES)}, found {machine}")
-    return launcher_for(machine, argv_of(f"{PREFIX}/{PROGRAM}", list(search_path), entry))
+    return launcher_for(machine, argv_of(f"{BUNDLE}/{PROGRAM}", list(search_path), entry))
 
 
 def launcher_for(machine: str, argv: Sequence[str]) -> bytes:

@@ -11,7 +11,7 @@ from pathlib import Path
 from pai_runtime.bundle.elf import read_elf
 from pai_runtime.bundle.errors import CannotBundle
 from pai_runtime.bundle.files import copy_file, write_file
-from pai_runtime.task.bundle import PREFIX
+from pai_runtime.task.paths import BUNDLE
 
 LIBRARIES = "lib"
 """The directory of the libraries in the bundle."""
@@ -35,7 +35,7 @@ class Libraries:
         self._loader = loader
         self._copied: dict[str, Path] = {}
         name = Path(loader).name
-        self.loader = f"{PREFIX}/{LIBRARIES}/{name}"
+        self.loader = f"{BUNDLE}/{LIBRARIES}/{name}"
         write_file(self._folder / name, self._own_loader(), 0o755)
 
     def add_those_of(self, file: Path, own: Path | None = None) -> None:
@@ -66,7 +66,7 @@ class Libraries:
         for name in preloaded:
             _run([_patchelf(), "--add-needed", name, str(path)], source)
         self.add_those_of(path)
-        options = ["--set-interpreter", self.loader, "--force-rpath", "--set-rpath", f"{PREFIX}/{LIBRARIES}"]
+        options = ["--set-interpreter", self.loader, "--force-rpath", "--set-rpath", f"{BUNDLE}/{LIBRARIES}"]
         _run([_patchelf(), *options, str(path)], source)
 
     def _copy(self, name: str, path: Path) -> None:

@@ -6,24 +6,24 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from pai_runtime.bundle.byte_code import add_byte_code
-from pai_runtime.bundle.certificates import add_certificates
 from pai_runtime.bundle.contents import contents
-from pai_runtime.bundle.distributions import Bundled, bundled_distributions
+from pai_runtime.bundle.distributions import Bundled, bundled_distributions, bundled_plugins
 from pai_runtime.bundle.errors import CannotBundle
 from pai_runtime.bundle.files import files_below, write_file
 from pai_runtime.bundle.interpreter import add_interpreter
 from pai_runtime.bundle.launcher import launcher
-from pai_runtime.bundle.programs import add_programs
+from pai_runtime.bundle.programs import add_certificates, add_programs
 from pai_runtime.bundle.site import SITE, add_distribution
 from pai_runtime.bundle.static_programs import add_static_programs
 from pai_runtime.host.host import Host
-from pai_runtime.task.bundle import CONTENTS, LAUNCHER
+from pai_runtime.task.bundle import CONTENTS
+from pai_runtime.task.paths import LAUNCHER
 
 
 def make_bundle(target: Path, host: Host, say: Callable[[str], None]) -> None:
-    """Make a bundle in `target`, which must be empty or missing.
+    """Make a bundle in `target`, which must be empty or not exist.
 
-    It works at `pai_runtime.task.bundle.PREFIX` only, and contains the running interpreter. Raises
+    It is to be at `pai_runtime.task.paths.BUNDLE`, and has the interpreter that runs this. Raises
     `CannotBundle` and OSError.
     """
     target.mkdir(parents=True, exist_ok=True)
@@ -35,7 +35,7 @@ def make_bundle(target: Path, host: Host, say: Callable[[str], None]) -> None:
     distributions = bundled_distributions(host)
     for each in distributions:
         add_distribution(target, each, libraries)
-    asked = [program for plugin in host.usable for program in plugin.manifest.programs]
+    asked = [program for plugin in bundled_plugins(host) for program in plugin.manifest.programs]
     add_programs(target, asked, libraries, say)
     add_certificates(target)
     add_byte_code(target, _compiled(target, distributions))

@@ -5,6 +5,7 @@ each that starts it with no library, module or locale of the image.
 """
 
 import shutil
+import ssl
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,8 @@ from pai_runtime.bundle.elf import is_elf
 from pai_runtime.bundle.errors import CannotBundle
 from pai_runtime.bundle.files import copy_file, files_below, write_file
 from pai_runtime.bundle.libraries import Libraries
-from pai_runtime.task.bundle import BUNDLED_CERTIFICATES, CERTIFICATES, OBEYED_NAMES, PREFIX
+from pai_runtime.task.bundle import OBEYED_NAMES
+from pai_runtime.task.paths import BUNDLE, BUNDLED_CERTIFICATES, CERTIFICATES, TOOLS
 
 _FOLDERS = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/lib/openssh:/usr/lib/git-core"
 _GIT_CORE, _GIT_TEMPLATES = Path("/usr/lib/git-core"), Path("/usr/share/git-core/templates")
@@ -45,7 +47,7 @@ export LC_ALL=C.UTF-8 OPENSSL_CONF=/dev/null
 """
 
 _GIT_SETTINGS = f"""\
-export GIT_EXEC_PATH={PREFIX}/git/libexec GIT_TEMPLATE_DIR={PREFIX}/git/templates
+export GIT_EXEC_PATH={BUNDLE}/git/libexec GIT_TEMPLATE_DIR={BUNDLE}/git/templates
 for file in {" ".join(CERTIFICATES)} {BUNDLED_CERTIFICATES}; do
     [ ! -e $file ] || break
 done
@@ -116,7 +118,7 @@ def _add_set(target: Path, each: ProgramSet, libraries: Libraries) -> None:
     names = [*OBEYED_NAMES, *(f"LD_{name}" for name in _LOADERS)]
     for name in each.programs:
         script = _SCRIPT.format(
-            prefix=PREFIX, folder=each.name, name=name, names=" ".join(names), settings=each.settings
+            prefix=BUNDLE, folder=each.name, name=name, names=" ".join(names), settings=each.settings
         )
         write_file(target / each.name / "bin" / name, script.encode(), 0o755)
 
@@ -138,7 +140,7 @@ def _add_git_core(folder: Path) -> None:
     (folder / "libexec/git-remote-https").symlink_to("git-remote-http")
     for name in ("git-sh-setup", "git-sh-i18n", "git-submodule"):  # the image may have no shell
         _, _, script = (_GIT_CORE / name).read_bytes().partition(b"\n")
-        write_file(folder / "libexec" / name, f"#!{PREFIX}/applets/sh\n".encode() + script, 0o755)
+        write_file(folder / "libexec" / name, f"#!{TOOLS}/sh\n".encode() + script, 0o755)
     for path in files_below(_GIT_TEMPLATES):
         copy_file(path, folder / "templates" / path.relative_to(_GIT_TEMPLATES))
 
@@ -146,3 +148,12 @@ def _add_git_core(folder: Path) -> None:
 def _found(name: str) -> Path | None:
     found = shutil.which(name, path=_FOLDERS)
     return Path(found) if found and is_elf(Path(found)) else None
+
+
+def add_certificates(target: Path) -> None:
+    """Copy this machine's CA certificates, for images that have none; raises `CannotBundle`."""
+    places = [ssl.get_default_verify_paths().cafile, *CERTIFICATES]
+    found = next((Path(place) for place in places if place and Path(place).is_file()), None)
+    if found is None:
+        raise CannotBundle("this machine has no CA certificates; on Debian: apt-get install ca-certificates")
+    copy_file(found, target / BUNDLED_CERTIFICATES.removeprefix(f"{BUNDLE}/"))

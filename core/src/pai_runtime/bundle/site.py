@@ -14,7 +14,7 @@ from pai_runtime.bundle.files import copy_file, files_below, write_file
 from pai_runtime.bundle.interpreter import add_module
 from pai_runtime.bundle.libraries import Libraries
 from pai_runtime.host.code import Code
-from pai_runtime.task.bundle import PREFIX
+from pai_runtime.task.paths import BUNDLE
 
 SITE = "site"
 """The directory of installed distributions in the bundle."""
@@ -48,9 +48,10 @@ def add_distribution(target: Path, each: Bundled, libraries: Libraries) -> None:
             add_module(path, site / name, libraries, Path(code.folder))
     info = site / code.installed.info
     if code.origin == "editable":
-        direct = {"url": f"file://{PREFIX}/{SITE}", "dir_info": {"editable": True}}
+        direct = {"url": f"file://{BUNDLE}/{SITE}", "dir_info": {"editable": True}}
         write_file(info / "direct_url.json", json.dumps(direct).encode())
-    rows = [_row(site, name) for name in sorted(files)]
+    # Byte code will take the place of other sources.
+    rows = [_row(site, name) for name in sorted(files) if each.is_plugin or not name.endswith(".py")]
     write_file(info / "RECORD", "".join([*rows, f"{info.name}/RECORD,,\n"]).encode())
 
 

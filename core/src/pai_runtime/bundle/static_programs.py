@@ -11,7 +11,7 @@ from pathlib import Path
 from pai_runtime.bundle.elf import read_elf
 from pai_runtime.bundle.errors import CannotBundle
 from pai_runtime.bundle.files import write_file
-from pai_runtime.task.bundle import TOOLS
+from pai_runtime.task.paths import BUNDLE, TOOLS
 
 PROGRAMS = {
     "bash": ("bash-static", ("/bin/bash-static", "/usr/bin/bash-static")),
@@ -34,10 +34,11 @@ def add_static_programs(target: Path) -> None:
             raise CannotBundle(f"{what}; on Debian: apt-get install {package}")
         write_file(target / "bin" / name, without_locales(found[0].read_bytes()), 0o755)
     listed = subprocess.run([target / "bin/busybox", "--list"], env={}, stdout=subprocess.PIPE, check=True)
-    (target / TOOLS).mkdir()
-    (target / TOOLS / "bash").symlink_to("../bin/bash")
+    tools = target / Path(TOOLS).relative_to(BUNDLE)
+    tools.mkdir()
+    (tools / "bash").symlink_to("../bin/bash")
     for applet in listed.stdout.decode().split():
-        (target / TOOLS / applet).symlink_to("../bin/busybox")
+        (tools / applet).symlink_to("../bin/busybox")
 
 
 def without_locales(program: bytes) -> bytes:

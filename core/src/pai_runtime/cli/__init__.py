@@ -19,7 +19,8 @@ from typing import Any, NoReturn
 from pai_runtime import __version__
 from pai_runtime.document.problems import InvalidInput
 from pai_runtime.host.core_imports import core_imports_only
-from pai_runtime.runs.cluster_error import ClusterError
+from pai_runtime.runs.errors import ClusterError
+from pai_runtime.task.exit_codes import CANNOT_RUN, INTERRUPTED
 from pai_runtime.task.own_process import keep_to_ourselves
 from pai_runtime.terminal.output import (
     CannotWrite,
@@ -35,7 +36,6 @@ from pai_runtime.terminal.output import (
 
 COMMANDS = {
     "validate": "check a job file",
-    "convert": "turn a job of version 1 (JSON) into one of version 2 (YAML)",
     "plan": "show what each task will do",
     "run": "run all tasks of a job, on this machine or a cluster",
     "render": "show what a job is on a cluster, for kubectl and GitOps",
@@ -52,9 +52,6 @@ COMMANDS = {
 }
 """The names of the commands and their summaries, so that help is shown without importing a command."""
 
-INVALID = 1
-CANNOT_RUN = 2
-"""Exit statuses: the input is invalid; the command cannot be executed."""
 _MOST_DIGITS = 4
 """Maximum digits of a terminal's width, which anybody may have set to anything."""
 _WIDTH = 80
@@ -92,7 +89,7 @@ def main() -> int:
         say(f"cannot continue: {where}{error.strerror or error}")
         return CANNOT_RUN
     except KeyboardInterrupt:
-        return 130
+        return INTERRUPTED
     finally:
         drop_unwritten()
 

@@ -4,7 +4,7 @@ import argparse
 import re
 from pathlib import Path
 
-from pai_runtime.document import duration
+from pai_runtime.document.amounts import seconds
 
 _JOB = "a job file (OpenPAI job protocol 2, YAML; or version 1, JSON)"
 RUN_HELP = "a run: its name in .pai-runs, or on the cluster with --on; the path of its directory; or 'latest'"
@@ -67,10 +67,10 @@ def add_on(parser: argparse.ArgumentParser, help_: str, *, required: bool = Fals
 
 def time_span(text: str) -> float:
     """Parse a duration, and return it in seconds."""
-    seconds = duration.seconds(text)
-    if seconds is None:
+    span = seconds(text)
+    if span is None:
         raise argparse.ArgumentTypeError(f"expected a time, such as 90, 90s, 15m, 2h or 7d, found {text!r}")
-    return seconds
+    return span
 
 
 def task_or_role(text: str) -> tuple[str, int | None]:

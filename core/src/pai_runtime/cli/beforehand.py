@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 
-from pai_runtime.cli import CANNOT_RUN
 from pai_runtime.document.problems import InvalidInput
+from pai_runtime.task.exit_codes import CANNOT_RUN
 from pai_runtime.task.masking import SHORTEST
 from pai_runtime.task.secret_forms import is_too_short
 from pai_runtime.terminal.output import report_problems, say

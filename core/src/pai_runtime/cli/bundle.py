@@ -5,10 +5,10 @@ from pathlib import Path
 
 from pai_runtime.bundle.errors import CannotBundle
 from pai_runtime.bundle.make import make_bundle
-from pai_runtime.cli import CANNOT_RUN
 from pai_runtime.cli.arguments import add_policy
-from pai_runtime.cli.policy import given_host
-from pai_runtime.task.bundle import PREFIX
+from pai_runtime.host.policies_in_force import given_host
+from pai_runtime.task.exit_codes import CANNOT_RUN
+from pai_runtime.task.paths import BUNDLE
 from pai_runtime.terminal.output import say
 
 
@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "folder",
         type=Path,
         metavar="DIR",
-        help=f"a new or empty directory; what is made in it runs from {PREFIX}",
+        help=f"a new or empty directory; what is made in it runs from {BUNDLE}",
     )
     add_policy(parser)
 

@@ -4,11 +4,11 @@ import argparse
 from pathlib import Path
 
 from pai_runtime.cli.overrides import given_overrides
-from pai_runtime.cli.policy import given_host
 from pai_runtime.cli.user import user_name
 from pai_runtime.document.problems import Problems
 from pai_runtime.engines.cluster import Cluster, ClusterRequest, NewClusterRun
 from pai_runtime.engines.code import Code, find_code
+from pai_runtime.host.policies_in_force import given_host
 from pai_runtime.job.model import Job
 from pai_runtime.plan.definitions import JobDefinitions
 from pai_runtime.plan.environment import Placement, TaskName

@@ -2,10 +2,10 @@
 
 import argparse
 
-from pai_runtime.cli import CANNOT_RUN
 from pai_runtime.cli.arguments import add_run, task_name
 from pai_runtime.cli.given_run import NotThere, given_run, given_task
-from pai_runtime.runs.cannot_enter import CannotEnter
+from pai_runtime.runs.errors import CannotEnter
+from pai_runtime.task.exit_codes import CANNOT_RUN
 from pai_runtime.terminal.output import say
 
 

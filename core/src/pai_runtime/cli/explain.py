@@ -4,11 +4,11 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from pai_runtime.cli import CANNOT_RUN
 from pai_runtime.cli.arguments import add_run, task_name
 from pai_runtime.cli.given_run import NotThere, given_run, given_task
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.state import RunTask
+from pai_runtime.task.exit_codes import CANNOT_RUN
 from pai_runtime.terminal.output import say, write_lines
 from pai_runtime.terminal.table import table
 

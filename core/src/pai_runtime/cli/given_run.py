@@ -46,9 +46,9 @@ def given_run_on_cluster(name: str, on: str) -> "tuple[ClusterRunReader, Run]":
 
 def reader_on_cluster(name: str, on: str) -> "ClusterRunReader":
     """Return a reader of a run on a cluster, whether it exists or not. Raises as `given_run_on_cluster`."""
-    from pai_runtime.engines.finding import open_cluster  # noqa: PLC0415 - local runs need none
+    from pai_runtime.cli.given_cluster import given_cluster  # noqa: PLC0415 - local runs need none
 
-    cluster = open_cluster(on)
+    cluster = given_cluster(on)
     return _latest(cluster, on) if name == LATEST else cluster.open_run(name)
 
 

@@ -21,16 +21,16 @@ def main(args: argparse.Namespace) -> int:
     """Return the exit code of the init container; with --print-logs 0, or 2 if that is not possible."""
     if args.print_logs:
         return _print_logs()
-    from pai_runtime.cli.policy import given_host
+    from pai_runtime.host.policies_in_force import given_host
     from pai_runtime.pod.init import run_init
 
     return run_init(os.environ, lambda: given_host(None))
 
 
 def _print_logs() -> int:
-    from pai_runtime.cli import CANNOT_RUN
     from pai_runtime.pod.directories import BadDirectory
     from pai_runtime.pod.runtime_log import print_runtime_log
+    from pai_runtime.task.exit_codes import CANNOT_RUN
     from pai_runtime.terminal.output import say
 
     try:

@@ -7,11 +7,11 @@ import time
 from collections.abc import Sequence
 from datetime import datetime
 
-from pai_runtime.cli import CANNOT_RUN
 from pai_runtime.cli.arguments import add_run, task_name
 from pai_runtime.cli.given_run import NotThere, given_run, given_task
-from pai_runtime.document.duration import seconds
+from pai_runtime.document.amounts import seconds
 from pai_runtime.runs.state import RunTask
+from pai_runtime.task.exit_codes import CANNOT_RUN
 from pai_runtime.terminal.output import say
 from pai_runtime.terminal.task_logs import CannotReadLog, WantedLogs, print_logs
 from pai_runtime.terminal.words import note_lines

@@ -7,12 +7,12 @@ from typing import Any, get_args
 
 from pai_runtime.cli.arguments import task_name
 from pai_runtime.cli.given_run import NotThere, given_run, given_task
-from pai_runtime.cli.policy import given_host
 from pai_runtime.document.problems import InvalidInput, Problem
 from pai_runtime.host.blame import PluginError, blamed, stdout_is_stderr
 from pai_runtime.host.discovery import Plugin, PluginCommand, declared_commands, read_manifest
 from pai_runtime.host.host import Host
 from pai_runtime.host.own_modules import import_own
+from pai_runtime.host.policies_in_force import given_host
 from pai_runtime.plugin import FailedTask, Output, UserError
 from pai_runtime.task.vocabulary import FailedOutcome
 from pai_runtime.terminal import output

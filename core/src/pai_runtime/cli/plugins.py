@@ -7,15 +7,15 @@ from typing import Any
 
 import yaml
 
-from pai_runtime.cli import CANNOT_RUN, INVALID
 from pai_runtime.cli.arguments import add_json, add_policy
-from pai_runtime.cli.policy import given_host
 from pai_runtime.document.schemas import expectation
 from pai_runtime.host.discovery import Plugin, distribution_code
 from pai_runtime.host.host import Host, Unavailable
 from pai_runtime.host.plugin_check import manifest_mismatches
+from pai_runtime.host.policies_in_force import given_host
 from pai_runtime.host.policy import freeze
 from pai_runtime.job.model import plugin_id
+from pai_runtime.task.exit_codes import CANNOT_RUN, INVALID
 from pai_runtime.terminal.output import report, report_problems, say, write_json, write_lines
 
 

@@ -6,15 +6,15 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from pai_runtime.cli import CANNOT_RUN
 from pai_runtime.cli.arguments import add_on, time_span
 from pai_runtime.cli.found_run import find_run
 from pai_runtime.cli.given_run import NotThere
 from pai_runtime.cli.removing import remove, remove_on_cluster
 from pai_runtime.document.amounts import counted, size_text
-from pai_runtime.runs.cannot_remove import CannotRemove
+from pai_runtime.runs.errors import CannotRemove
 from pai_runtime.runs.names import has_traces, run_folders
 from pai_runtime.runs.state import RUN, Run, Unreadable
+from pai_runtime.task.exit_codes import CANNOT_RUN
 from pai_runtime.terminal.output import say, write_lines
 
 
@@ -49,11 +49,11 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _prune_on_cluster(on: str, moment: float) -> int:
+    from pai_runtime.cli.given_cluster import given_cluster  # noqa: PLC0415 - as above
     from pai_runtime.cli.user import user_name  # noqa: PLC0415 - local runs need none
-    from pai_runtime.engines.finding import open_cluster  # noqa: PLC0415 - as above
 
     status, removed, user = 0, 0, user_name()
-    for reader, run in open_cluster(on).runs():
+    for reader, run in given_cluster(on).runs():
         if isinstance(run, Unreadable) or run.user != user or not run.over or (run.ended or moment) >= moment:
             continue
         if remove_on_cluster(reader, on):

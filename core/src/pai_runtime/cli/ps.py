@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from pai_runtime.cli import CANNOT_RUN, run_json
+from pai_runtime.cli import run_json
 from pai_runtime.cli.arguments import add_json, add_on
 from pai_runtime.cli.found_run import FoundRun, find_run
 from pai_runtime.cli.given_run import NotThere, given_run_on_cluster
 from pai_runtime.runs.names import RUNS, NoSuchRun, has_traces, named_run
 from pai_runtime.runs.reader import activity
 from pai_runtime.runs.state import RUN, Run, Unreadable
+from pai_runtime.task.exit_codes import CANNOT_RUN
 from pai_runtime.task.record import record
 from pai_runtime.terminal.block import Block, can_redraw
 from pai_runtime.terminal.live_frame import frame
@@ -90,9 +91,9 @@ def _on_cluster(name: str | None, on: str) -> _Shown:
         reader, run = given_run_on_cluster(name, on)
         first = [run]
         return _Shown(name, lambda: FoundRun(reader, first.pop() if first else reader.run()))
-    from pai_runtime.engines.finding import open_cluster  # noqa: PLC0415 - local runs need none
+    from pai_runtime.cli.given_cluster import given_cluster  # noqa: PLC0415 - local runs need none
 
-    cluster = open_cluster(on)
+    cluster = given_cluster(on)
     return _Shown(on, lambda: sorted((FoundRun(*each) for each in cluster.runs()), key=_order))
 
 

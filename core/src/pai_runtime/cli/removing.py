@@ -6,8 +6,7 @@ from pathlib import Path
 
 from pai_runtime.cli.found_run import find_run
 from pai_runtime.cli.given_run import NotThere
-from pai_runtime.runs.cannot_remove import CannotRemove
-from pai_runtime.runs.cluster_error import ClusterError
+from pai_runtime.runs.errors import CannotRemove, ClusterError
 from pai_runtime.runs.names import has_traces, is_among_runs
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.state import Run, Unreadable

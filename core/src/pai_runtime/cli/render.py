@@ -4,16 +4,16 @@ import argparse
 import os
 from pathlib import Path
 
-from pai_runtime.cli import CANNOT_RUN, INVALID
 from pai_runtime.cli.arguments import add_code, add_job, add_on, add_policy
 from pai_runtime.cli.cluster_job import ClusterJob
+from pai_runtime.cli.given_cluster import given_cluster
 from pai_runtime.cli.manifest_text import manifest_text
 from pai_runtime.cli.overrides import add_overrides
 from pai_runtime.document.problems import InvalidInput, Problems
 from pai_runtime.engines.cluster import Manifests
-from pai_runtime.engines.finding import open_cluster
 from pai_runtime.job.secrets import secret_values
-from pai_runtime.runs.cannot_run import CannotRun
+from pai_runtime.runs.errors import CannotRun
+from pai_runtime.task.exit_codes import CANNOT_RUN, INVALID
 from pai_runtime.terminal.output import report_problems, say, write_lines
 
 
@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Return exit status 0; 1 if the job is invalid or this cluster cannot run it; 2 for an existing file."""
     problems = Problems()
-    cluster = open_cluster(args.on)
+    cluster = given_cluster(args.on, args.policy)
     try:
         job = ClusterJob(args.job, args, cluster, problems)
         job.run.check(job.plans, problems, ask=False)

@@ -4,13 +4,13 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from pai_runtime.cli import CANNOT_RUN
 from pai_runtime.cli.arguments import RUN_HELP, add_on
 from pai_runtime.cli.given_run import NotThere, reader_on_cluster
 from pai_runtime.cli.removing import remove, remove_on_cluster
 from pai_runtime.document.amounts import size_text
-from pai_runtime.runs.cannot_remove import CannotRemove
+from pai_runtime.runs.errors import CannotRemove
 from pai_runtime.runs.names import LATEST, NoSuchRun, named_run
+from pai_runtime.task.exit_codes import CANNOT_RUN
 from pai_runtime.terminal.output import say, write_lines
 
 

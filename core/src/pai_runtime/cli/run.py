@@ -5,12 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import get_args
 
-from pai_runtime.cli import CANNOT_RUN
 from pai_runtime.cli.arguments import add_code, add_job, add_on, add_policy, task_or_role, time_span
 from pai_runtime.cli.beforehand import refused, short_secrets
 from pai_runtime.cli.chosen_tasks import NoSuchTask, chosen_tasks
 from pai_runtime.cli.overrides import add_overrides, given_overrides
-from pai_runtime.cli.policy import given_host
 from pai_runtime.cli.user import user_name
 from pai_runtime.document.amounts import counted
 from pai_runtime.document.problems import InvalidInput, Problems
@@ -22,14 +20,16 @@ from pai_runtime.engines.local.request import IsolationMode, RunRequest
 from pai_runtime.engines.local.run_folder import RunFolder
 from pai_runtime.engines.local.storages import read_storages
 from pai_runtime.engines.view import View
+from pai_runtime.host.policies_in_force import given_host
 from pai_runtime.job.model import Job
 from pai_runtime.job.secrets import secret_values
 from pai_runtime.plan.definitions import JobDefinitions
 from pai_runtime.plan.environment import Placement, TaskName
 from pai_runtime.plan.planning import JobFiles, plan_job
-from pai_runtime.runs.cannot_run import CannotRun
+from pai_runtime.runs.errors import CannotRun
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.summary import summarise
+from pai_runtime.task.exit_codes import CANNOT_RUN
 from pai_runtime.task.plan import Plan
 from pai_runtime.terminal.output import report_problems, say
 from pai_runtime.terminal.summary import summary_lines

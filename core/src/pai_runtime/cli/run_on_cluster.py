@@ -2,18 +2,18 @@
 
 import argparse
 
-from pai_runtime.cli import CANNOT_RUN
 from pai_runtime.cli.beforehand import refused, short_secrets
 from pai_runtime.cli.cluster_job import ClusterJob
+from pai_runtime.cli.given_cluster import given_cluster
 from pai_runtime.document.amounts import counted
 from pai_runtime.document.problems import InvalidInput, Problems
 from pai_runtime.engines.cluster import Cluster, ClusterError
 from pai_runtime.engines.code import check_code
-from pai_runtime.engines.finding import open_cluster
 from pai_runtime.engines.local.run_folder import RunFolder
 from pai_runtime.job.secrets import secret_values
-from pai_runtime.runs.cannot_run import CannotRun, MayBeLeft
+from pai_runtime.runs.errors import CannotRun, MayBeLeft
 from pai_runtime.runs.summary import summarise
+from pai_runtime.task.exit_codes import CANNOT_RUN, INTERRUPTED
 from pai_runtime.terminal.output import report_problems, say, write_lines
 from pai_runtime.terminal.summary import summary_lines
 from pai_runtime.terminal.view import choose_view
@@ -29,7 +29,6 @@ _NOT_THERE = {
     "storage_config": "the storages of a cluster are in its engine profile",
 }
 """Options for local runs only, with what to use instead."""
-_INTERRUPTED = 130
 
 
 def run_on_cluster(args: argparse.Namespace) -> int:
@@ -40,7 +39,7 @@ def run_on_cluster(args: argparse.Namespace) -> int:
         say("nothing was submitted")
         return CANNOT_RUN
     try:
-        cluster = open_cluster(args.on)
+        cluster = given_cluster(args.on, args.policy)
         job = _checked(args, cluster)
         if args.dry_run:
             tasks = counted(len(job.plans), "task", "tasks")
@@ -55,7 +54,7 @@ def run_on_cluster(args: argparse.Namespace) -> int:
             raise
     except MayBeLeft as error:
         say(f"{error}")
-        return _INTERRUPTED if error.interrupted else CANNOT_RUN
+        return INTERRUPTED if error.interrupted else CANNOT_RUN
     except (InvalidInput, CannotRun, ClusterError) as error:
         return refused(error, "nothing was submitted")
     return _detached(cluster, name) if args.detach else _followed(args, cluster, job.job.name, name)

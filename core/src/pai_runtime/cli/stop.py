@@ -2,9 +2,9 @@
 
 import argparse
 
-from pai_runtime.cli import CANNOT_RUN
 from pai_runtime.cli.arguments import add_run
 from pai_runtime.cli.given_run import NotThere, given_run
+from pai_runtime.task.exit_codes import CANNOT_RUN
 from pai_runtime.terminal.output import say
 
 

@@ -5,10 +5,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from pai_runtime.cli import CANNOT_RUN, INVALID
 from pai_runtime.cli.arguments import add_jobs, add_json, add_on, add_policy
 from pai_runtime.cli.overrides import add_overrides, given_overrides
-from pai_runtime.cli.policy import given_host
 from pai_runtime.cli.user import user_name
 from pai_runtime.document.amounts import counted
 from pai_runtime.document.document import read_document
@@ -16,11 +14,13 @@ from pai_runtime.document.problems import MOST_SHOWN, Problem, Problems, errors
 from pai_runtime.document.value import Value
 from pai_runtime.engines.code import find_code
 from pai_runtime.engines.local.placement import example_placement
+from pai_runtime.host.policies_in_force import given_host
 from pai_runtime.job.openpai import check_for_openpai
 from pai_runtime.job.secrets import masks
 from pai_runtime.plan.definitions import JobDefinitions
 from pai_runtime.plan.planning import JobFiles, plan_job
-from pai_runtime.runs.cannot_run import CannotRun
+from pai_runtime.runs.errors import CannotRun
+from pai_runtime.task.exit_codes import CANNOT_RUN, INVALID
 from pai_runtime.task.record import replace
 from pai_runtime.terminal.output import report, report_problems, say, write_json, write_lines
 
@@ -112,9 +112,9 @@ def _on_cluster(args: argparse.Namespace) -> Callable[[Path], Sequence[Problem]]
     It raises `ClusterError` if that cannot be asked.
     """
     from pai_runtime.cli.cluster_job import ClusterJob  # noqa: PLC0415 - not without a cluster
-    from pai_runtime.engines.finding import open_cluster  # noqa: PLC0415 - as above
+    from pai_runtime.cli.given_cluster import given_cluster  # noqa: PLC0415 - as above
 
-    cluster = open_cluster(args.on)
+    cluster = given_cluster(args.on, args.policy)
 
     def checked(path: Path) -> Sequence[Problem]:
         problems = Problems()

@@ -1,4 +1,9 @@
-"""Numbers and sizes formatted for people."""
+"""Amounts as people read them, and times as they write them."""
+
+import re
+
+_TIME = r"(\d+(?:\.\d+)?)([smhd]?)"
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def counted(number: int, one: str, many: str) -> str:
@@ -15,3 +20,9 @@ def size_text(size: float) -> str:
         if size < 1024:  # noqa: PLR2004 - as above
             return f"{size:.1f} {unit}"
     return f"{size / 1024:.1f} TiB"
+
+
+def seconds(text: str) -> float | None:
+    """Return a time such as 90, 90s, 15m, 2h or 7d in seconds; None if it is not one."""
+    match = re.fullmatch(_TIME, text, re.ASCII)
+    return float(match[1]) * _UNITS[match[2]] if match else None

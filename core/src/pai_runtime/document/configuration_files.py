@@ -1,12 +1,12 @@
-"""Configuration files of which the user and the machine have one each; the user's takes precedence."""
+"""Configuration files, the user's before the machine's, and the paths that stand in them."""
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 from pai_runtime.document.document import read_document
 from pai_runtime.document.problems import Problems
-from pai_runtime.document.user_directory import user_directory
 from pai_runtime.document.value import Value
 
 
@@ -49,3 +49,22 @@ def read_named(paths: Iterable[Path], named_in: Callable[[Value], Iterable[_N]])
                     found.setdefault(each.name, each)
     problems.check()
     return found
+
+
+def user_directory(variable: str, usual: str) -> Path | None:
+    """Return ``pai-runtime`` below the directory in `variable`, or below ``~/usual``; None without a home."""
+    base = Path(os.environ.get(variable, ""))
+    try:
+        base = base if base.is_absolute() else Path.home() / usual
+    except RuntimeError:
+        return None
+    return base / "pai-runtime"
+
+
+def written_path(value: Value) -> Path:
+    """Return the path in a value, resolved against the directory of its file; ``~`` is expanded."""
+    try:
+        path = Path(value.text).expanduser()
+    except RuntimeError:  # there is no such user
+        path = Path(value.text)
+    return Path(value.position.file).absolute().parent / path

@@ -3,6 +3,9 @@
 Most of what is checked is valid, and jsonschema, which says what is wrong with the rest, takes longer to
 import than all that is then done with it. Only what is in plain words of JSON Schema 2020-12 is judged here;
 at anything else, and at any fault, the answer is that it is not known.
+
+jsonschema-rs was tried in its place: for examples/all-plugins.yaml it takes 15 ms, most of it for the import,
+where this takes 1 ms, and its patterns are not Python's (digits and ends of lines mean less).
 """
 
 import re

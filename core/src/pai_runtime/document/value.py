@@ -201,6 +201,27 @@ class Value:
         return Problem(code, message, self.position, self.field, found=found, expected=expected)
 
 
+def new_node(where: Node, content: Any) -> Node:
+    """Return a new value at the position of another node; nodes inside it keep their own positions."""
+    if isinstance(content, Node):
+        return content
+    children: dict[str | int, Node] = {}
+    data = content
+    if isinstance(content, dict):
+        children = {key: new_node(where, each) for key, each in content.items()}
+        data = {key: child.data for key, child in children.items()}
+    elif isinstance(content, list):
+        children = {index: new_node(where, each) for index, each in enumerate(content)}
+        data = [child.data for child in children.values()]
+    is_scalar = not isinstance(content, (dict, list))
+    node = Node(where.source, where.start, where.end, data, str(content) if is_scalar else "")
+    if isinstance(content, dict):
+        node.keys = {key: child.start for key, child in children.items()}
+    node.children = children
+    node.size += sum(child.size for child in children.values())
+    return node
+
+
 def walk(node: Node, path: DocumentPath = ()) -> Iterator[tuple[DocumentPath, Node]]:
     """Yield every scalar below `node` with its path."""
     if isinstance(node.data, (dict, list)):

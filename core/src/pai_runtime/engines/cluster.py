@@ -1,8 +1,8 @@
-"""The interface of engines that run jobs on a cluster, as an engine profile describes its use.
+"""The interface of engines that run jobs elsewhere: on a cluster, as an engine profile says how it is used.
 
-An engine is an entry point in the group ``pai_runtime.engines`` of any distribution: its name is what
-profiles call it, its value a module, or an object in one, that is an `Engine`. It is imported when a
-profile of it is named. A run is named by the profile and a name of its own; all that is known of it is on
+An engine is a plugin whose manifest has a name for it, which profiles call it by, and whose hook `pai_engine`
+opens a `Cluster`. It is imported when a profile of it is named, if the policies in force allow it. A run is
+named by the profile and a name of its own; all that is known of it is on
 the cluster.
 """
 
@@ -12,12 +12,11 @@ from typing import Any, Protocol
 
 from pai_runtime.document.problems import Problems
 from pai_runtime.engines.code import Code
-from pai_runtime.engines.profiles import Profile
 from pai_runtime.engines.view import View
 from pai_runtime.job.model import Job
 from pai_runtime.job.overrides import NO_OVERRIDES, Overrides
 from pai_runtime.plan.environment import Placement, TaskName
-from pai_runtime.runs.cluster_error import ClusterError
+from pai_runtime.runs.errors import ClusterError
 from pai_runtime.runs.reader import RunReader
 from pai_runtime.runs.state import Run, Unreadable
 from pai_runtime.task.plan import Plan
@@ -28,7 +27,6 @@ __all__ = [
     "ClusterError",
     "ClusterRequest",
     "ClusterRunReader",
-    "Engine",
     "Manifests",
     "NewClusterRun",
 ]
@@ -58,13 +56,6 @@ class Manifests:
 
     objects: Sequence[Mapping[str, Any]]
     secrets: Sequence[Mapping[str, Any]]
-
-
-class Engine(Protocol):
-    """The object that an entry point of an engine names."""
-
-    def open_cluster(self, profile: Profile) -> "Cluster":
-        """Return the cluster that a profile describes, without contacting it. Raises `InvalidInput`."""
 
 
 class Cluster(Protocol):

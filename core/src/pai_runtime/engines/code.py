@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from pai_runtime.document.amounts import counted, size_text
 from pai_runtime.document.problems import InvalidInput, Position, Problem, unexpected
 from pai_runtime.job.model import Job
-from pai_runtime.runs.cannot_run import CannotRun
+from pai_runtime.runs.errors import CannotRun
 from pai_runtime.task.folder import MOST_LEVELS, Folder
 from pai_runtime.task.record import record
 

@@ -1,67 +1,54 @@
-"""Lookup of the engine of a profile."""
+"""How the engine of a profile is found: as a plugin, under the policies in force."""
 
 from collections.abc import Iterator
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from pai_runtime.document.problems import InvalidInput
 from pai_runtime.engines.profiles import Profile, find_profile
-from pai_runtime.host.core_imports import OWN, lift
-from pai_runtime.host.metadata import distributions_with, entry_points, name_and_version
+from pai_runtime.host.blame import PluginError
+from pai_runtime.host.discovery import Plugin
+from pai_runtime.host.host import Host
 
 if TYPE_CHECKING:  # the commands that only look at runs start faster without
-    from pai_runtime.engines.cluster import Cluster, Engine
-
-GROUP: Final = "pai_runtime.engines"
+    from pai_runtime.engines.cluster import Cluster
 
 
-def open_cluster(name: str) -> "Cluster":
+def open_cluster(name: str, host: Host) -> "Cluster":
     """Return the cluster that the profile of this name describes, without contacting it.
 
     Raises `InvalidInput`.
     """
     profile = find_profile(name)
-    return find_engine(profile).open_cluster(profile)
+    plugin = _engine(profile, host)
+    try:
+        cluster: Any = host.load(plugin).manager.hook.pai_engine(profile=profile)
+    except PluginError as error:
+        raise _fault(profile, str(error)) from error
+    if cluster is None:
+        raise _fault(profile, f"{plugin.label} opens no cluster: its hook pai_engine returned nothing")
+    opened: Cluster = cluster
+    return opened
 
 
-def find_engine(profile: Profile) -> "Engine":
-    """Import the installed engine of a profile. Raises `InvalidInput` if there is none, or several."""
+def _engine(profile: Profile, host: Host) -> Plugin:
+    """Return the installed engine that a profile is for, which may be used; raises `InvalidInput`."""
     name = profile.engine
-    found = list(_claims(name))
+    found = [plugin for plugin in _engines(host) if plugin.manifest.engine == name]
     if not found:
-        known = ", ".join(sorted({each for each, _, _ in _engines()})) or "none"
+        known = ", ".join(sorted({plugin.manifest.engine for plugin in _engines(host)})) or "none"
         raise _fault(profile, f"the engine '{name}' is not installed here; installed: {known}")
     if len(found) > 1:
-        owners = ", ".join(sorted(owner for owner, _ in found))
+        owners = ", ".join(sorted(plugin.distribution for plugin in found))
         raise _fault(profile, f"the engine '{name}' is provided by several distributions: {owners}")
-    ((distribution, value),) = found
-    module, _, attribute = value.partition(":")
-    if module.strip().partition(".")[0] not in OWN:
-        lift()
-    try:
-        engine: Any = import_module(module.strip())
-        for part in filter(None, attribute.strip().split(".")):
-            engine = getattr(engine, part)
-        engine.open_cluster  # noqa: B018 - what has none is no engine
-    except Exception as error:
-        what = f"{type(error).__name__}: {error}"
-        message = f"the engine '{name}' of {distribution} cannot be imported: {what}"
-        raise _fault(profile, message) from error
-    checked: Engine = engine
-    return checked
+    (plugin,) = found
+    if reason := host.refusal(plugin.id):
+        raise _fault(profile, f"the engine '{name}', {plugin.label}, is refused: {reason}")
+    return plugin
 
 
 def _fault(profile: Profile, message: str) -> InvalidInput:
     return InvalidInput([(profile.value.get("engine") or profile.value).problem("no-engine", message)])
 
 
-def _claims(name: str) -> Iterator[tuple[str, str]]:
-    """Yield the distributions with an engine of this name, each with the value of its entry point."""
-    return ((owner, value) for each, owner, value in _engines() if each == name)
-
-
-def _engines() -> Iterator[tuple[str, str, str]]:
-    """Yield name, distribution and entry point value of all engines."""
-    for distribution in distributions_with(GROUP):
-        owner, _ = name_and_version(distribution)
-        yield from ((name, owner, value) for name, value in entry_points(distribution, GROUP))
+def _engines(host: Host) -> Iterator[Plugin]:
+    return (plugin for each in host.installed.values() for plugin in each if plugin.manifest.engine)

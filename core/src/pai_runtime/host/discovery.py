@@ -42,11 +42,12 @@ class StorageManifest:
 
 @record(frozen=True)
 class Manifest:
-    """The manifest of a plugin: what it declares without being imported.
+    """What a plugin says of itself, without being imported.
 
-    With `default`, every job uses the plugin that does not name it; with `callbacks`, it is the plugin of
-    prerequisites that have callbacks and name no plugin. `capabilities` are the kernel's that it needs in a
-    task that runs as root, without ``CAP_``.
+    `default` says that every job uses it that does not name it, `callbacks` that it is the plugin of
+    prerequisites that have callbacks and name no plugin. `capabilities` are those of the kernel that it needs
+    in a task of root's, without ``CAP_``. `job_format` is the schema of the documents that it reads as jobs,
+    None if there are none. `engine` is what engine profiles call it; empty if it is none.
     """
 
     api: int
@@ -58,6 +59,8 @@ class Manifest:
     callbacks: bool = False
     storage: StorageManifest | None = None
     capabilities: tuple[str, ...] = ()
+    job_format: Mapping[str, Any] | None = None
+    engine: str = ""
 
 
 UNREADABLE: Final = Manifest(0, "", (), (), {})
@@ -210,6 +213,8 @@ def read_manifest(location: Path, id_: str) -> tuple[Manifest, str | None]:
         storage=storage
         and StorageManifest(storage["name"], storage["mountPath"], storage.get("forExtras", False)),
         capabilities=tuple(data.get("capabilities", ())),
+        job_format=data.get("jobFormat"),
+        engine=data.get("engine", ""),
     )
     if manifest.api not in APIS:
         known = " and ".join(map(str, APIS))
@@ -226,16 +231,21 @@ def manifest_fault(data: Any, path: Path, id_: str) -> str | None:
         ids = [data["id"]] if isinstance(data["id"], str) else data["id"]
         if id_ not in ids:
             faults.append(f"id: expected {id_}, as the entry point is named, found {', '.join(ids)}")
-        if error := schema_error(data["parameters"]):
-            faults.append(f"parameters: invalid JSON Schema: {error}")
-        faults += [
-            f"parameters: refers to {reference}, but references to other documents are not allowed"
-            for reference in _references(data["parameters"])
-            if not reference.startswith("#")
-        ]
+        if ("jobFormat" in data) != ("pai_read_job" in data["hooks"]):
+            faults.append("jobFormat: expected together with the hook pai_read_job")
+        for field in ("parameters", "jobFormat"):
+            faults += _schema_faults(field, data.get(field, {}))
     if len(faults) > _MOST_FAULTS:
         faults[_MOST_FAULTS:] = [f"and {len(faults) - _MOST_FAULTS} more"]
     return f"its manifest {path} is invalid: " + "; ".join(faults) if faults else None
+
+
+def _schema_faults(field: str, schema: Any) -> Iterator[str]:
+    if error := schema_error(schema):
+        yield f"{field}: invalid JSON Schema: {error}"
+    for reference in _references(schema):
+        if not reference.startswith("#"):
+            yield f"{field}: refers to {reference}, but references to other documents are not allowed"
 
 
 def _references(schema: Any) -> Iterator[str]:

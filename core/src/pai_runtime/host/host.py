@@ -146,9 +146,23 @@ def check_parameters(
 
     `locate` maps a path in the parameters to its location in the job file.
     """
+    check_by_manifest(plugin, parameters, plugin.manifest.parameters, problems, locate)
+
+
+def check_by_manifest(
+    plugin: Plugin,
+    data: Any,
+    schema: Mapping[str, Any],
+    problems: Problems,
+    locate: Callable[[DocumentPath], Location],
+) -> None:
+    """Report what is wrong with data by a schema of a plugin's manifest, or with that schema.
+
+    `locate` says where what is at a path in the data is written.
+    """
     try:
         with _time_limit(LONGEST_CHECK):
-            check(parameters, plugin.manifest.parameters, problems, locate)
+            check(data, schema, problems, locate)
     except Exception as error:  # noqa: BLE001 - a reference to nothing, or to itself: only using it shows
         message = f"the manifest of {plugin.label} cannot be used to check parameters: {error}"
         problems.add(Problem("unusable-manifest", message, locate(()).position))

@@ -63,10 +63,10 @@ def is_url(location: str) -> bool:
 
 
 def is_below(location: str, prefix: str) -> bool:
-    """Return whether a location equals another one, or is below it by whole segments of its path.
+    """Whether a location is another one, or is below it by whole segments of its path.
 
-    Both are absolute paths, or URLs as `canonical` or `named` writes them. A URL that a server could
-    interpret as another one, because it hides a dot segment or a slash, is below nothing.
+    Both are absolute paths, or URLs as `canonical` or `named` writes them. A URL that a server could take
+    for another one, because it hides a dot segment (also as ``..;``) or a slash, is below nothing.
     """
     if is_url(location) != is_url(prefix):
         return False
@@ -82,7 +82,7 @@ def is_below(location: str, prefix: str) -> bool:
 
 def _hides(segment: str) -> bool:
     plain = unquote(segment)
-    return plain in (".", "..") or "/" in plain or "\\" in plain
+    return plain.partition(";")[0] in (".", "..") or "/" in plain or "\\" in plain
 
 
 def _without_dots(path: str) -> str:

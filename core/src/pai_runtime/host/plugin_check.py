@@ -11,6 +11,7 @@ from pai_runtime.host.discovery import Plugin
 from pai_runtime.host.host import Host, check_parameters
 from pai_runtime.host.planning import Answer, Question, ask
 from pai_runtime.plugin import Task, Use
+from pai_runtime.task.paths import VOLUME
 
 _TASK = Task(
     job="example",
@@ -18,7 +19,7 @@ _TASK = Task(
     index=0,
     instances={"worker": 1},
     ports={"ssh": (15000,), "http": (15001,)},
-    folder=Path("/usr/local/pai"),
+    folder=Path(VOLUME),
     user="me",
     run="example",
 )

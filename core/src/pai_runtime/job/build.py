@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from pai_runtime.document import duration
+from pai_runtime.document.amounts import seconds
 from pai_runtime.document.problems import Problems
 from pai_runtime.document.value import Value
 from pai_runtime.job.model import (
@@ -17,7 +17,7 @@ from pai_runtime.job.model import (
     TaskRole,
     plugin_id,
 )
-from pai_runtime.job.plugins import JobPlugins
+from pai_runtime.job.plugins import JobPlugins, with_mount_path
 from pai_runtime.job.reading import (
     children,
     mapping,
@@ -29,7 +29,6 @@ from pai_runtime.job.reading import (
     text,
     whole,
 )
-from pai_runtime.job.storages import with_mount_path
 from pai_runtime.task.record import replace
 from pai_runtime.task.vocabulary import FailurePolicy
 
@@ -83,7 +82,7 @@ def build_job(root: Value, secrets: Mapping[str, Value], plugins: JobPlugins, pr
         storages=_storages(extras, "storages"),
         environment=tuple(name.text for name in strings(extras, "environment")),
         gang=gang is None or gang.data is not False,
-        hold=duration.seconds(text(extras, "holdOnFailure") or "0") or 0,
+        hold=seconds(text(extras, "holdOnFailure") or "0") or 0,
         code=string(extras, "code"),
         nounset=_is_on(extras, "nounset"),
         strict_callbacks=_is_on(extras, "strictCallbacks"),

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pai_runtime.document.document import read_document
-from pai_runtime.document.problems import InvalidInput, Position, Problem, Problems
+from pai_runtime.document.problems import InvalidInput, Position, Problems
 from pai_runtime.document.schemas import check_value, package_schema
 from pai_runtime.document.value import Value
 from pai_runtime.job.build import build_job, build_task
@@ -44,7 +44,7 @@ def load_job(
         message = "expected a job: a mapping that starts with protocolVersion: 2"
         raise InvalidInput([root.problem("not-a-mapping", message)])
     if "protocolVersion" not in root.data:
-        root = _of_version_2(root, problems)
+        root = plugins.in_version_2(root, problems)
     root = overridden(root, overrides, problems)
     job = build_job(root, _read_secrets(secrets), plugins, problems)
     if overrides.strict_callbacks:
@@ -58,18 +58,6 @@ def load_job(
     warn_of_folded_commands(root, problems)
     in_job = root.at(("secrets",)).position
     return _completed(job, _position(secrets) or in_job, plugins, problems)
-
-
-def _of_version_2(root: Value, problems: Problems) -> Value:
-    """Convert a job of version 1 to version 2; return any other document unchanged. Raises `InvalidInput`."""
-    from pai_runtime.legacy.check import is_version_1  # noqa: PLC0415 - most jobs are of version 2
-    from pai_runtime.legacy.conversion import converted  # noqa: PLC0415 - as above
-
-    if not is_version_1(root.data):
-        return root
-    message = "a job of version 1, read as one of version 2; pai-runtime convert shows it as such"
-    problems.add(Problem("version-1", message, root.position, severity="note"))
-    return converted(root, problems).root
 
 
 def load_task(

@@ -128,6 +128,16 @@ class TaskRole:
     sku_number: int | None = None
 
     @property
+    def fails_at(self) -> int:
+        """How many failed tasks fail the job, by default one; -1, or more than there are: no number does."""
+        return self.min_failed or 1
+
+    @property
+    def completes_at(self) -> int:
+        """How many succeeded tasks complete the job, by default all; -1, or more: no number does."""
+        return self.min_succeeded or self.instances
+
+    @property
     def names(self) -> Iterator[tuple[Value, str]]:
         """The role's names of prerequisites, in the order in which they start, with the expected types."""
         yield from ((name, key[1:]) for key, name in self.refers.items())

@@ -40,6 +40,13 @@ def task_ports(job: Job, role: TaskRole, index: int, free: Iterator[int]) -> dic
     }
 
 
+def unnamed_port(job: Job, below: int) -> int | None:
+    """Return the highest port below another one that no task has by `extras.firstPorts`."""
+    named = [range(each.first, each.end) for role in job.roles for each in _ranges(job, role)]
+    ports = reversed(range(1024, below))
+    return next((port for port in ports if not any(port in each for each in named)), None)
+
+
 def check_first_ports(job: Job, problems: Problems) -> None:
     """Report unknown roles and labels in ``extras.firstPorts``, ports above 65535, and overlapping ranges."""
     for named in job.first_ports.values() if job.first_ports else ():

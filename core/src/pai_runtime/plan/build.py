@@ -27,7 +27,7 @@ from pai_runtime.task.plan import (
     UseRecord,
     Variable,
 )
-from pai_runtime.task.record import record
+from pai_runtime.task.record import record, replace
 from pai_runtime.task.vocabulary import Event
 
 LEFT_OUT: Final = "it is left out, as its failurePolicy says"
@@ -89,7 +89,11 @@ class Planner:
     def plans(self, *only: TaskName) -> dict[TaskName, Plan]:
         """Return the plans of the tasks in `only`, or of all tasks."""
         answers = self._ask([self._task(name) for name in only or self._placement.places])
-        return {name: self._plan(name, own) for name, own in answers.items()}
+        return {name: self._draft(name, own).plan() for name, own in answers.items()}
+
+    def draft(self, name: TaskName) -> "Draft":
+        """Return the parts of a task's plan while not everything is known when its plugins are asked."""
+        return self._draft(name, self._ask([self._task(name)])[name])
 
     def groups(self) -> list[tuple[int, Plan]]:
         """Return groups of tasks that differ only in index and ports: their size and the first one's plan."""
@@ -100,7 +104,7 @@ class Planner:
             if first is None or first[0] != name[0] or answers[first] != own:
                 first = name
             sizes[first] = sizes.get(first, 0) + 1
-        return [(size, self._plan(name, answers[name])) for name, size in sizes.items()]
+        return [(size, self._draft(name, answers[name]).plan()) for name, size in sizes.items()]
 
     def _task(self, name: TaskName) -> Task:
         place = self._placement.places[name]
@@ -132,9 +136,9 @@ class Planner:
                 answers[task.role, task.index].append(_for_task(answer, number))
         return answers
 
-    def _plan(self, name: TaskName, answers: Sequence[_UseAnswer]) -> Plan:
-        role, place = self._roles[name[0]], self._placement.places[name]
-        draft = _Draft(self._environment.own(role.role, name[1]))
+    def _draft(self, name: TaskName, answers: Sequence[_UseAnswer]) -> "Draft":
+        role = self._roles[name[0]]
+        draft = Draft(self._environment, role, name[1], self._instances)
         found: list[Problem] = []
         for (use, plugin), answer in zip(role.uses, answers, strict=True):
             if isinstance(answer, PluginError):
@@ -153,29 +157,9 @@ class Planner:
                 if fault := draft.add_mount(mount):
                     found.append(use_problem(use, "mount-conflict", fault, None))
         self._problems.add(*found)
-        draft.tell_folders(self._placement.storages)
-        warnings = [problem for problem in (*self._warnings, *found) if problem.severity == "warning"]
-        return Plan(
-            job=self.job.name,
-            role=role.role.name,
-            index=name[1],
-            folder=place.folder,
-            instances=self._instances,
-            ports=place.ports,
-            environment=tuple(draft.variables.values()),
-            uses=tuple(draft.uses),
-            steps=tuple(draft.steps),
-            services=tuple(draft.services),
-            mounts=tuple(draft.mounts),
-            exit_rules=tuple(draft.exit_rules),
-            permanent_codes=tuple(sorted(draft.permanent_codes)),
-            hold=self.job.hold,
-            gang=self.job.gang,
-            strict_callbacks=self.job.strict_callbacks,
-            command=role.command,
-            warnings=tuple(problem_lines(warnings)),
-            shared=self._environment.shared,
-        )
+        draft.complete()
+        draft.warnings = [problem for problem in (*self._warnings, *found) if problem.severity == "warning"]
+        return draft
 
     def _shown(self, text: str) -> str:
         """Return a plugin's text printable and without secrets."""
@@ -210,49 +194,99 @@ class Planner:
         )
 
 
-class _Draft:
-    """An accumulator of what the uses of one task add to its plan."""
+class Draft:
+    """What the uses of one task add up to, one after the other; `plan` makes its plan of it, once."""
 
-    def __init__(self, variables: Iterable[Variable]) -> None:
-        self.variables = {variable.name: variable for variable in variables}
+    def __init__(
+        self, environment: JobEnvironment, planned: PlannedRole, index: int, instances: Mapping[str, int]
+    ) -> None:
+        self.role, self.index = planned.role.name, index
+        self.place = environment.placement.places[self.role, index]
         self.uses: list[UseRecord] = []
-        self.steps: list[Step] = []
-        self.services: list[PlannedService] = []
-        self.mounts: list[PlannedMount] = []
-        self.exit_rules: list[PlannedRule] = []
-        self.permanent_codes: set[int] = set()
+        self.warnings: list[Problem] = []
+        self._environment = environment
+        self._command = planned.command
+        self._instances = instances
+        self._variables = {variable.name: variable for variable in environment.own(planned.role, index)}
+        self._steps: list[Step] = []
+        self._services: list[PlannedService] = []
+        self._mounts: list[PlannedMount] = []
+        self._exit_rules: list[PlannedRule] = []
+        self._permanent_codes: set[int] = set()
+
+    def plan(self, command: Command | None = None, variables: Iterable[Variable] = ()) -> Plan:
+        """Return the plan, whole. A command that is given stands for the job's; the variables come last."""
+        job = self._environment.job
+        return Plan(
+            job=job.name,
+            role=self.role,
+            index=self.index,
+            folder=self.place.folder,
+            instances=self._instances,
+            ports=self.place.ports,
+            environment=(*self._variables.values(), *self.place.variables, *variables),
+            uses=tuple(self.uses),
+            steps=tuple(self._steps),
+            services=tuple(self._services),
+            mounts=tuple(self._mounts),
+            exit_rules=tuple(self._exit_rules),
+            permanent_codes=tuple(sorted(self._permanent_codes)),
+            listed_codes=self._environment.placement.listed_codes,
+            hold=job.hold,
+            gang=job.gang,
+            strict_callbacks=job.strict_callbacks,
+            command=command or self._command,
+            warnings=tuple(problem_lines(self.warnings)),
+            shared=self._environment.shared,
+        )
 
     def add(self, use: UseRecord, hooks: frozenset[str], contribution: Contribution) -> None:
         """Add a use and its contribution, except for its mounts."""
         number = len(self.uses)
         self.uses.append(use)
         for name, value in contribution.environment.items():
-            self.variables[name] = Variable(name, value, use.name)
-        self.steps += _steps(use, hooks, contribution, number)
-        self.services += [PlannedService(number, service) for service in contribution.services]
-        self.exit_rules += [PlannedRule(number, rule) for rule in contribution.exit_rules]
-        self.permanent_codes.update(contribution.permanent_codes)
+            self._variables[name] = Variable(name, value, use.name)
+        self._steps += _steps(use, hooks, contribution, number)
+        self._services += [PlannedService(number, service) for service in contribution.services]
+        self._exit_rules += [PlannedRule(number, rule) for rule in contribution.exit_rules]
+        self._permanent_codes.update(contribution.permanent_codes)
 
     def add_mount(self, mount: Mount) -> str | None:
         """Add a mount of the last use, unless it is a duplicate.
 
         Returns the reason if it is not possible, else None.
         """
-        others = [(planned.mount, self.uses[planned.use]) for planned in self.mounts]
+        others = [(planned.mount, self.uses[planned.use]) for planned in self._mounts]
         fault = conflict(mount, others)
         if fault is None and all(mount != other for other, _ in others):
-            self.mounts.append(PlannedMount(len(self.uses) - 1, mount))
+            self._mounts.append(PlannedMount(len(self.uses) - 1, mount))
         return fault
 
-    def tell_folders(self, storages: Collection[str]) -> None:
+    def complete(self) -> None:
+        """Take in what the place means for the storages, once all uses have been added."""
+        self._tell_folders(self._environment.placement.storages)
+        if self._environment.placement.optional_storages:
+            self._let_storages_be_missing()
+
+    def _tell_folders(self, storages: Collection[str]) -> None:
         """Set the variable that tells the task which NFS exports its engine provides as directories."""
         paths = [
             each.mount.path
-            for each in self.mounts
+            for each in self._mounts
             if each.mount.kind == "nfs" and each.mount.source in storages
         ]
         if paths:
-            self.variables[FOLDERS_VARIABLE] = Variable(FOLDERS_VARIABLE, "\n".join(paths), PLATFORM)
+            self._variables[FOLDERS_VARIABLE] = Variable(FOLDERS_VARIABLE, "\n".join(paths), PLATFORM)
+
+    def _let_storages_be_missing(self) -> None:
+        extras = self._environment.job.extras
+        strict = {extra.plugin for extra in extras if extra.value.get("failurePolicy") is not None}
+        optional = {each.use for each in self._mounts if self.uses[each.use].plugin not in strict}
+        for number in optional:
+            self.uses[number] = replace(self.uses[number], failure_policy="ignore")
+        self._steps = [
+            replace(step, failure_policy="ignore") if step.use in optional else step for step in self._steps
+        ]
 
 
 def _roles_by(

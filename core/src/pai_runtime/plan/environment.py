@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 
 from pai_runtime.job.model import Job, TaskRole
-from pai_runtime.task.framework_name import framework_name
+from pai_runtime.task.names import framework_name
 from pai_runtime.task.plan import PLATFORM, SharedVariables, Variable
 from pai_runtime.task.record import record
 
@@ -20,23 +20,27 @@ Ports = Mapping[str, tuple[int, ...]]
 
 @record(frozen=True)
 class TaskPlace:
-    """The place of a task, as its engine decides: address, ports by label, and its folder in the container.
+    """Where a task runs, as its engine decides: ports by label, and its folder in the container.
 
     `host` is the address at which others reach it; None if that is not known before it runs. `ports` lacks
-    what is not known of another task.
+    what is not known of another task. `variables` are those of this attempt.
     """
 
     host: str | None
     ports: Ports
     folder: str
+    variables: tuple[Variable, ...] = ()
 
 
 @record(frozen=True)
 class Placement:
-    """The places of all tasks of a job; `framework` is the name of the run.
+    """Where all tasks of a job run. `framework` is the name of this run of the job.
 
-    `storages` names those that the engine provides as directories. With `told_by_platform`, the containers
-    already have the variables about job and task; a plan then adds only those about the places of tasks.
+    `storages` names those of which the engine has a folder for the tasks. `told_by_platform` says that the
+    tasks' containers have the variables about the job and about which task they are from the platform that
+    made them: a plan then adds those about where the tasks are only. `listed_codes` are the exit codes that
+    the platform knows; None: it takes any. `optional_storages`: nobody has mounted what the storages are, and
+    one that is missing fails its task only if its use has a `failurePolicy` of its own that says so.
     """
 
     framework: str
@@ -44,6 +48,8 @@ class Placement:
     places: Mapping[TaskName, TaskPlace]
     storages: Collection[str] = ()
     told_by_platform: bool = False
+    listed_codes: tuple[int, ...] | None = None
+    optional_storages: bool = False
 
 
 @record(frozen=True)
@@ -104,8 +110,8 @@ class JobEnvironment:
                 variables |= {
                     f"PAI_TASK_ROLE_TASK_COUNT_{name}": str(role.instances),
                     f"PAI_RESOURCE_{name}": resource,
-                    f"PAI_MIN_FAILED_TASK_COUNT_{name}": str(role.min_failed or 1),
-                    f"PAI_MIN_SUCCEEDED_TASK_COUNT_{name}": str(role.min_succeeded or role.instances),
+                    f"PAI_MIN_FAILED_TASK_COUNT_{name}": str(role.fails_at),
+                    f"PAI_MIN_SUCCEEDED_TASK_COUNT_{name}": str(role.completes_at),
                 }
         return variables
 

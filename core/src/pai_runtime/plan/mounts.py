@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import PurePosixPath
 from typing import Final
 
-from pai_runtime.task.bundle import VOLUME
+from pai_runtime.task.paths import CODE, CONFIG, IMAGE, IMAGE_SCRIPTS, MACHINE, SECRETS, VOLUME
 from pai_runtime.task.plan import Mount, UseRecord
 from pai_runtime.task.record import replace
 
@@ -15,8 +15,8 @@ FOLDERS_VARIABLE = "PAI_LOCAL_FOLDERS"
 """The variable that lists, one path per line, the NFS exports that the engine provides as directories."""
 
 _PLATFORM: Final = (
-    *(VOLUME, f"{VOLUME}-config", f"{VOLUME}-code", f"{VOLUME}-secrets"),
-    *("/opt/pai-runtime", "/etc/pai-runtime", "/user/local/pai"),
+    *(VOLUME, CONFIG, CODE, SECRETS),
+    *(IMAGE, MACHINE, IMAGE_SCRIPTS),
     *("/dev", "/proc", "/sys"),
 )
 """The task's folder, its pod's volumes, the runtime's code, policy and init scripts, kernel file systems."""

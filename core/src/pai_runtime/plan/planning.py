@@ -74,11 +74,17 @@ def job_plugins(host: Host) -> JobPlugins:
         short = (id_.rpartition(".")[2] for id_ in host.installed)
         return next((each for each in short if each.lower() == name.lower()), None)
 
+    def in_version_2(root: Value, problems: Problems) -> Value:
+        from pai_runtime.host import job_formats  # noqa: PLC0415 - most jobs are of version 2
+
+        return job_formats.in_version_2(root, host, problems)
+
     return JobPlugins(
         storage_fields,
         for_storages=lambda: first("for extras.storages and requireStorages", _is_for_storages),
         for_callbacks=lambda: first("for callbacks", _is_for_callbacks),
         namesake=namesake,
+        in_version_2=in_version_2,
     )
 
 

@@ -6,8 +6,8 @@ from posixpath import normpath
 from typing import Any, Final, get_args
 
 from pai_runtime.plugin.contribution import Contribution, ShellStep
-from pai_runtime.plugin.user_error import UserError
-from pai_runtime.task.analysis import MOST_CODE
+from pai_runtime.plugin.errors import UserError
+from pai_runtime.task.exit_codes import MOST_CODE
 from pai_runtime.task.placeholders import has_secret, show
 from pai_runtime.task.plan import EVENTS, Mount, Service
 from pai_runtime.task.vocabulary import FailurePolicy, MountKind, Restart

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from pai_runtime.plugin.user_error import UserError
+from pai_runtime.plugin.errors import UserError
 from pai_runtime.task.layout import LOGS, RUNTIME_LOG, USER_LOG
 
 TYPE_CHECKING = False

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pai_runtime.task.bundle import PREFIX, TOOLS
+from pai_runtime.task import paths
 
-BUNDLE = PREFIX
+BUNDLE = paths.BUNDLE
 """The directory with the runtime's programs for any image; it exists in pods only.
 
 ``applets`` has the usual programs (busybox), for what an image lacks; ``bin/bash`` is a shell; what a
@@ -19,4 +19,4 @@ def port_is_taken(port: int | str) -> str:
     bundle, and no program that connects: the kernel's tables tell (``0A``: it listens).
     """
     pattern = f"""$(printf ':%04X 0*:0000 0A ' {port})"""
-    return f"""PATH=$PATH:{BUNDLE}/{TOOLS} grep -qs "{pattern}" /proc/net/tcp /proc/net/tcp6"""
+    return f"""PATH=$PATH:{paths.TOOLS} grep -qs "{pattern}" /proc/net/tcp /proc/net/tcp6"""

@@ -6,17 +6,17 @@ The official client does the same, and its import takes some ten times as long (
 from __future__ import annotations
 
 import ssl
-from http.client import HTTPConnection, HTTPException, HTTPSConnection, responses
+from contextlib import closing
+from http.client import responses
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from pai_runtime.document.printable import printable
 from pai_runtime.network.answer import NoAnswer
+from pai_runtime.network.client import Bounds, Client, HttpRequest
 from pai_runtime.network.tls import client_context
-from pai_runtime.pod.http_get import get
 from pai_runtime.task import fast_json
-from pai_runtime.task.record import record
 from pai_runtime.task.regular_file import open_regular
 
 if TYPE_CHECKING:
@@ -70,27 +70,17 @@ def get_object(
     certificates = service_account / "ca.crt"
     # A token goes to the cluster's own server only.
     trusted = certificates if token is not None or certificates.exists() else None
-    connection = _connection(address, trusted)
     try:
-        answer = get(connection, address.prefix + path, headers, left, MOST_BYTES)
+        client = Client(address, trust=lambda: _context(trusted))
+        with closing(client):
+            answer = client.ask(HttpRequest("GET", path, headers), Bounds(left(), MOST_BYTES, MOST_BYTES))
     except NoAnswer as error:
-        raise ApiError(f"API server {address.text}: {error}", permanent=error.permanent) from None
+        raise ApiError(f"API server {address}: {error}", permanent=error.permanent) from None
     if answer.status != 200:  # noqa: PLR2004 - OK
-        raise _refusal(address.text, answer, token)
+        raise _refusal(address, answer, token)
     if not answer.body:  # what http.client makes of headers that end in the middle
-        raise ApiError(f"API server {address.text}: the response is empty", permanent=False)
+        raise ApiError(f"API server {address}: the response is empty", permanent=False)
     return answer.body
-
-
-@record(frozen=True)
-class _Address:
-    """The address of an API server; `prefix` precedes each path."""
-
-    text: str
-    tls: bool
-    host: str
-    port: int
-    prefix: str
 
 
 def _token(file: Path) -> str | None:
@@ -107,7 +97,7 @@ def _token(file: Path) -> str | None:
     return text
 
 
-def _address(environment: Mapping[str, str], *, has_token: bool) -> _Address:
+def _address(environment: Mapping[str, str], *, has_token: bool) -> str:
     if not has_token:
         return _parsed("KUBE_APISERVER_ADDRESS", environment.get("KUBE_APISERVER_ADDRESS", ""))
     host = environment.get("KUBERNETES_SERVICE_HOST", "")
@@ -116,7 +106,7 @@ def _address(environment: Mapping[str, str], *, has_token: bool) -> _Address:
     return _parsed(name, f"https://{f'[{host}]' if ':' in host else host}:{port}" if host and port else "")
 
 
-def _parsed(variable: str, value: str) -> _Address:
+def _parsed(variable: str, value: str) -> str:
     """Parse an address as client-go does; without a scheme it is http. Raises `ApiError`."""
     if not value:
         raise ApiError(
@@ -126,25 +116,13 @@ def _parsed(variable: str, value: str) -> _Address:
     expected = f"{variable}: expected a URL such as https://10.0.0.1:6443"
     try:
         parts = urlsplit(value if "://" in value else f"http://{value}")
-        port = parts.port
+        bad_port = parts.port == 0
     except ValueError:
         raise ApiError(expected) from None
-    odd = parts.username is not None or parts.query or parts.fragment or not value.isprintable()
+    odd = bad_port or parts.username is not None or parts.query or parts.fragment or not value.isprintable()
     if parts.scheme not in ("http", "https") or not parts.hostname or odd:
         raise ApiError(expected)
-    tls = parts.scheme == "https"
-    prefix = parts.path.rstrip("/")
-    text = f"{parts.scheme}://{parts.netloc}{prefix}"
-    return _Address(text, tls, parts.hostname, port or (443 if tls else 80), prefix)
-
-
-def _connection(address: _Address, certificates: Path | None) -> HTTPConnection:
-    try:
-        if address.tls:
-            return HTTPSConnection(address.host, address.port, context=_context(certificates))
-        return HTTPConnection(address.host, address.port)
-    except (HTTPException, ValueError):
-        raise ApiError(f"{address.text}: expected the URL of an API server") from None
+    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
 
 
 def _context(certificates: Path | None) -> ssl.SSLContext:

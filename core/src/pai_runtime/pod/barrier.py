@@ -13,13 +13,11 @@ from pai_runtime.document.printable import printable
 from pai_runtime.network.deadline import Deadline
 from pai_runtime.plugin.backoff import backoff
 from pai_runtime.pod.api_server import SERVICE_ACCOUNT, ApiError, get_object
+from pai_runtime.task.exit_codes import INIT_GANG_TIMEOUT, INIT_REFUSED, INIT_UNREACHABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
-
-TRANSIENT, GANG_TIMEOUT, PERMANENT = 250, 251, 252
-"""Exit codes: API server unreachable, timeout while other tasks have no address, retry useless."""
 
 SECONDS = 600.0
 """Timeout of the barrier in seconds, whatever fails."""
@@ -33,8 +31,8 @@ REQUEST_SECONDS = 30.0
 _MOST_UNREADABLE = 3
 """Number of responses without a valid Framework after which the failure is permanent."""
 _HINTS = {
-    TRANSIENT: "",
-    GANG_TIMEOUT: ". The cluster may have no room for all tasks of the job at once",
+    INIT_UNREACHABLE: "",
+    INIT_GANG_TIMEOUT: ". The cluster may have no room for all tasks of the job at once",
 }
 _MOST_NAMES = 5
 _RESOURCE = "frameworks.frameworkcontroller.microsoft.com"
@@ -79,15 +77,15 @@ def wait_for_framework(
             document, waiting = look.once(min(REQUEST_SECONDS, deadline.left()))
         except ApiError as error:
             failures += 1
-            code, text = TRANSIENT, f"{error}{look.advice(error)}"
+            code, text = INIT_UNREACHABLE, f"{error}{look.advice(error)}"
             if error.permanent:
-                raise BarrierFailed(PERMANENT, text) from None
+                raise BarrierFailed(INIT_REFUSED, text) from None
             pause = error.pause + backoff(failures, FIRST_PAUSE, LONGEST_PAUSE, draw)
         else:
             if not waiting:
                 return document
             failures = 0
-            code, text = GANG_TIMEOUT, look.progress(waiting)
+            code, text = INIT_GANG_TIMEOUT, look.progress(waiting)
             pause = draw(*INTERVAL)
         if text != last:
             say(text)

@@ -16,22 +16,22 @@ from pai_runtime.job.model import Job
 from pai_runtime.job.overrides import NO_OVERRIDES
 from pai_runtime.job.references import References, Renderer
 from pai_runtime.job.secrets import secret_values
-from pai_runtime.plan.build import PlannedRole, Planner
+from pai_runtime.plan.build import Draft, PlannedRole, Planner
 from pai_runtime.plan.definitions import JobDefinitions
 from pai_runtime.plan.environment import Placement, TaskName
 from pai_runtime.plan.planning import job_plugins, planned_roles
 from pai_runtime.pod.config_files import find_file, given_document, read_text
 from pai_runtime.pod.directories import Directories
+from pai_runtime.pod.errors import InitFailed
 from pai_runtime.pod.exit_spec import listed_codes
 from pai_runtime.pod.given_run import JOB_FILE, engine_variables, given_job, given_overrides
-from pai_runtime.pod.init_failed import InitFailed
 from pai_runtime.pod.init_log import InitLog
-from pai_runtime.pod.optional_storages import with_optional_storages
 from pai_runtime.pod.peers import Peers
 from pai_runtime.pod.pod_secrets import job_secrets
+from pai_runtime.task.exit_codes import INIT_FAILED, INIT_NO_IMAGE, INIT_PORT_TAKEN
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.placeholders import fill
-from pai_runtime.task.plan import Plan
+from pai_runtime.task.plan import Command
 from pai_runtime.task.record import field, record, replace
 
 # What not every pod needs is imported where it is.
@@ -46,9 +46,6 @@ FRAMEWORK_FILE: Final = "framework.json"
 
 RENDERER: Final = "userCommandRender"
 """The name of the init plugin that takes the command from the platform."""
-
-PORT_TAKEN, NO_IMAGE = 253, 254
-"""Exit codes of the init container."""
 
 _T = TypeVar("_T")
 
@@ -84,13 +81,17 @@ class Pod:
 
 @record(frozen=True)
 class Made:
-    """The results of the init plugins so far."""
+    """What the init plugins have made so far: at last all that the plan of the task is made of.
+
+    `command` is the platform's, which stands for that of the job.
+    """
 
     framework: "Framework | None" = None
     job: Job | None = None
     addresses: Mapping[TaskName, str] = field(default_factory=dict)
     roles: tuple[PlannedRole, ...] = ()
-    plan: Plan | None = None
+    draft: Draft | None = None
+    command: Command | None = None
 
     @property
     def secrets(self) -> dict[str, str]:
@@ -129,7 +130,7 @@ def parse_framework(pod: Pod, made: Made) -> Made:
     try:
         return replace(made, framework=read_framework(document, pod.framework_uid))
     except BadFramework as error:
-        raise InitFailed(1, f"the Framework object: {error}") from None
+        raise InitFailed(INIT_FAILED, f"the Framework object: {error}") from None
 
 
 def load_config(pod: Pod, made: Made) -> Made:
@@ -170,7 +171,7 @@ def _tolerate(pod: Pod, job: Job) -> None:
     try:
         role, _ = own_task(job, pod.environment)
     except UnknownTask as error:
-        raise InitFailed(1, str(error)) from None
+        raise InitFailed(INIT_FAILED, str(error)) from None
     tolerate_what_is_not_used(job, job.roles[role], pod.host, pod.problems)
 
 
@@ -187,43 +188,39 @@ def find_peers(pod: Pod, made: Made) -> Made:
         own, names = own_task(job, pod.environment), peer_names(job, pod.peers)
         addresses = find_addresses(pod.peers, names, own, pod.environment, pod.log.say)
     except UnknownTask as error:
-        raise InitFailed(1, str(error)) from None
+        raise InitFailed(INIT_FAILED, str(error)) from None
     except BarrierFailed as error:
         raise InitFailed(error.code, str(error)) from None
     return replace(made, addresses=addresses)
 
 
 def plan_task(pod: Pod, made: Made) -> Made:
-    """Make the plan of this pod's task, to which each use of a plugin contributes."""
+    """Ask each use of a plugin for what it contributes to the plan of this pod's task."""
     from pai_runtime.pod.framework_field import BadFramework
     from pai_runtime.pod.placement import UnknownTask, own_task
 
     job = _needed(made.job, "the job", "jobConfig")
     try:
         own = own_task(job, pod.environment)
-        placement = _placement(pod, made, job)
-        variables = engine_variables(pod.peers, own, pod.environment) if pod.peers else ()
+        placement = _placement(pod, made, job, own)
     except (BadFramework, UnknownTask) as error:
-        raise InitFailed(1, str(error)) from None
-    plan = Planner(job, pod.host, made.roles, placement, pod.problems).plans(own)[own]
+        raise InitFailed(INIT_FAILED, str(error)) from None
+    draft = Planner(job, pod.host, made.roles, placement, pod.problems).draft(own)
     pod.problems.check()
-    plan = replace(plan, environment=(*plan.environment, *variables))
-    if pod.has_framework:
-        plan = replace(plan, listed_codes=listed_codes(pod.directories))
-    elif pod.peers is None:
-        plan = with_optional_storages(plan, job)
-    pod.log.say(f"the task is {plan.role}-{plan.index}; plugins: {_plugins(plan)}")
-    return replace(made, plan=plan)
+    pod.log.say(f"the task is {draft.role}-{draft.index}; plugins: {_plugins(draft)}")
+    return replace(made, draft=draft)
 
 
-def _placement(pod: Pod, made: Made, job: Job) -> Placement:
+def _placement(pod: Pod, made: Made, job: Job, own: TaskName) -> Placement:
     from pai_runtime.pod.placement import framework_placement, peers_placement, single_placement
 
     folder = str(pod.directories.runtime)
     if pod.peers:
-        return peers_placement(job, pod.peers, made.addresses, folder)
+        variables = engine_variables(pod.peers, own, pod.environment)
+        return peers_placement(job, pod.peers, made.addresses, folder, {own: variables})
     if made.framework:
-        return framework_placement(made.framework, job, pod.environment, folder)
+        codes = listed_codes(pod.directories)
+        return framework_placement(made.framework, job, pod.environment, folder, codes)
     return single_placement(job, pod.environment, folder)
 
 
@@ -231,8 +228,8 @@ def check_ports(pod: Pod, made: Made) -> Made:
     """Raise `InitFailed` if another process has a port of this task."""
     from pai_runtime.pod.port_check import taken_ports
 
-    if taken := taken_ports(_needed(made.plan, "the ports of the task", "runtimePlugins").ports):
-        raise InitFailed(PORT_TAKEN, *taken)
+    if taken := taken_ports(_needed(made.draft, "the ports of the task", "runtimePlugins").place.ports):
+        raise InitFailed(INIT_PORT_TAKEN, *taken)
     pod.log.say("all ports of the task are free")
     return made
 
@@ -240,8 +237,8 @@ def check_ports(pod: Pod, made: Made) -> Made:
 def check_images(pod: Pod, made: Made) -> Made:
     """Raise `InitFailed` if the image of the task certainly does not exist."""
     job = _needed(made.job, "the job", "jobConfig")
-    plan = _needed(made.plan, "the task", "runtimePlugins")
-    name = job.roles[plan.role].docker_image
+    draft = _needed(made.draft, "the task", "runtimePlugins")
+    name = job.roles[draft.role].docker_image
     if name is None:
         pod.log.say("the image is not checked: the job does not name one")
         return made
@@ -259,7 +256,7 @@ def check_images(pod: Pod, made: Made) -> Made:
     image = fill({key: image.get(key) for key in ("uri", "auth")}, made.secrets)
     verdict = check_image(image["uri"], image["auth"], Deadline(SECONDS), pod.log.say)
     if verdict.outcome == "missing":
-        raise InitFailed(NO_IMAGE, verdict.message)
+        raise InitFailed(INIT_NO_IMAGE, verdict.message)
     pod.log.say(f"[WARNING] {verdict.message}" if verdict.outcome == "unknown" else verdict.message)
     return made
 
@@ -269,11 +266,11 @@ def render_command(pod: Pod, made: Made) -> Made:
     from pai_runtime.pod.user_command import VARIABLE, user_command
 
     job = _needed(made.job, "the job", "jobConfig")
-    plan = _needed(made.plan, "the plan", "runtimePlugins")
+    draft = _needed(made.draft, "the plan", "runtimePlugins")
     script = pod.environment.get(VARIABLE)
     if not script:
         return made
-    return replace(made, plan=replace(plan, command=user_command(script, job, plan.role, pod.problems)))
+    return replace(made, command=user_command(script, job, draft.role, pod.problems))
 
 
 INIT_PLUGINS: Final[Mapping[str, Callable[[Pod, Made], Made]]] = {
@@ -299,7 +296,7 @@ OF_FRAMEWORKS: Final = frozenset({"frameworkBarrier", "frameworkParser"})
 
 def _needed(made: _T | None, what: str, maker: str) -> _T:
     if made is None:
-        raise InitFailed(1, f"{what} is missing; list {maker} before this init plugin")
+        raise InitFailed(INIT_FAILED, f"{what} is missing; list {maker} before this init plugin")
     return made
 
 
@@ -310,10 +307,11 @@ def _runtime_config(pod: Pod) -> Value:
         found = "a Framework without that annotation" if pod.has_framework else "no Framework"
         expected = f"a Framework with the job in its annotation 'config', RUNTIME_CONFIG, or {where}"
         raise InitFailed(
-            1, f"cannot tell what the task runs: expected {expected}, found {found} and none of the others"
+            INIT_FAILED,
+            f"cannot tell what the task runs: expected {expected}, found {found} and none of the others",
         )
     return root
 
 
-def _plugins(plan: Plan) -> str:
-    return ", ".join(f"{use.name} ({use.distribution} {use.version})" for use in plan.uses) or "none"
+def _plugins(draft: Draft) -> str:
+    return ", ".join(f"{use.name} ({use.distribution} {use.version})" for use in draft.uses) or "none"

@@ -1,30 +1,38 @@
-"""Placement of the bundle and its launcher on the volume that both containers of a pod share.
+"""Putting the bundle and its launcher on the volume that both containers of a pod share.
 
 It is copied aside and renamed, so that a crash leaves all of it or nothing. What an earlier execution has
 left there is replaced, since a task could have changed it; only a bundle that is mounted is used as it is.
+Copying is most of what init has to do, and needs nothing of the rest: a process of its own does it meanwhile.
 """
 
 import errno
 import json
 import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
-from pai_runtime.task.bundle import CONTENTS, LAUNCHER, PREFIX
+from pai_runtime.supervisor.stop import STOP_SIGNALS
+from pai_runtime.task.bundle import CONTENTS
 from pai_runtime.task.folder import Folder
+from pai_runtime.task.paths import BUNDLE, LAUNCHER
 
 # With pathlib, copying thousands of files would take twice as long.
-# ruff: noqa: PTH101, PTH102, PTH112, PTH114, PTH115, PTH119, PTH208, PTH211
+# ruff: noqa: PTH101, PTH102, PTH115, PTH116, PTH119, PTH211
 
-_BUNDLE, _LAUNCHER = (os.path.basename(path) for path in (PREFIX, LAUNCHER))
+_BUNDLE, _LAUNCHER = (os.path.basename(path) for path in (BUNDLE, LAUNCHER))
 _ASIDE: Final = ".bundle.part"
 _MOST_BYTES: Final = 1024 * 1024
 
 
-def place_bundle(source: Path, volume: Path) -> None:
-    """Copy the bundle in `source` to the volume, with its launcher beside it. Raises OSError.
+@contextmanager
+def bundle_on_its_way(source: Path, volume: Path) -> Iterator[Callable[[], None]]:
+    """Have the bundle in `source` copied meanwhile; what this gives puts it on the volume, with its launcher.
 
-    If a bundle is mounted there, it has to be the same one.
+    Where a bundle is mounted there, it has to be the same one. Both raise OSError. Without the call, nothing
+    is left of the bundle.
     """
     with Folder.at(source) as bundle, Folder.at(volume) as folder:
         expected = _digest(bundle)
@@ -38,9 +46,21 @@ def place_bundle(source: Path, volume: Path) -> None:
                         f"expected the bundle of {source}, found another one mounted; use one image for both",
                         mounted.where,
                     )
-        else:
-            _replace(source, folder, _BUNDLE)
-        _replace(source / _LAUNCHER, folder, _LAUNCHER)
+            yield lambda: _replace(source / _LAUNCHER, folder, _LAUNCHER)
+            return
+        _make_room(folder, _BUNDLE)
+        copy = _Copy(source, folder)
+
+        def place() -> None:
+            copy.finish()
+            folder.move(_ASIDE, folder, _BUNDLE)
+            _replace(source / _LAUNCHER, folder, _LAUNCHER)
+
+        try:
+            yield place
+        finally:
+            copy.end()
+            folder.remove(_ASIDE)
 
 
 def _digest(bundle: Folder) -> str:
@@ -89,45 +109,111 @@ def _is_mounted(volume: Folder) -> bool:
         return False
 
 
-def _replace(source: Path, volume: Folder, name: str) -> None:
-    """Copy a file or directory to a name that always has all of it or nothing."""
+def _make_room(volume: Folder, name: str) -> None:
+    """Have nothing at a name, which at each moment has all of what was there or nothing, nor aside."""
     volume.remove(_ASIDE)
     if volume.exists(name):
         volume.move(name, volume, _ASIDE)
         volume.remove(_ASIDE)
+
+
+def _replace(source: Path, volume: Folder, name: str) -> None:
+    """Copy a file to a name that has, at each moment, all of it or nothing."""
+    _make_room(volume, name)
     try:
-        _copy(os.fspath(source), f"{volume.where}/{_ASIDE}")
+        _copy_file(os.fspath(source), f"{volume.where}/{_ASIDE}")
         volume.move(_ASIDE, volume, name)
     except OSError:
         volume.remove(_ASIDE)
         raise
 
 
-def _copy(source: str, target: str) -> None:
-    """Copy installed files to a new name, with their permissions."""
-    if os.path.islink(source):
+class _Copy:
+    """A process that copies a bundle aside, and ends when this one does.
+
+    It also has what this one has locked, so no other init container is at work there before it has ended.
+    """
+
+    def __init__(self, source: Path, volume: Folder) -> None:
+        self._where = f"{volume.where}/{_ASIDE}"
+        read, write = os.pipe()
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
         try:
-            os.symlink(os.readlink(source), target)
-        except OSError as error:
-            error.filename = target  # not where it leads to
-            raise
-    elif os.path.isdir(source):
-        os.mkdir(target)
-        os.chmod(target, 0o755)  # noqa: S103 - the task is any user
-        for name in os.listdir(source):
-            _copy(f"{source}/{name}", f"{target}/{name}")
-    else:
-        _copy_file(source, target)
+            parent = os.getpid()
+            self._pid = os.fork()
+            if self._pid == 0:
+                _copy_for(parent, os.fspath(source), self._where, write)
+        finally:
+            os.close(write)
+            self._said = os.fdopen(read, "rb")
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def finish(self) -> None:
+        """Wait until all is there; raises OSError."""
+        said = self._said.read()  # until it has ended
+        if said:
+            raise OSError(*json.loads(said))
+        if status := self._reap():
+            code = os.waitstatus_to_exitcode(status)
+            raise OSError(errno.EIO, f"the process that copies the bundle has ended with {code}", self._where)
+
+    def end(self) -> None:
+        """Have it no longer, whatever it has done."""
+        self._said.close()
+        if self._pid:
+            os.kill(self._pid, signal.SIGKILL)
+            self._reap()
+
+    def _reap(self) -> int:
+        _, status = os.waitpid(self._pid, 0)
+        self._pid = 0
+        return status
+
+
+def _copy_for(parent: int, source: str, target: str, told: int) -> NoReturn:
+    """Do the work of the separate process; whatever goes wrong, it never goes on as init."""
+    code = 1
+    try:
+        for number in STOP_SIGNALS:
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
+        _copy_folder(source, target, parent)
+        code = 0
+    except OSError as error:
+        os.write(told, json.dumps([error.errno, error.strerror, error.filename]).encode())
+    finally:
+        os._exit(code)
+
+
+def _copy_folder(source: str, target: str, parent: int) -> None:
+    """Copy installed files to a new name, with their permissions."""
+    if os.getppid() != parent:
+        raise OSError(errno.ESRCH, "init has ended", target)
+    os.mkdir(target, 0o755)
+    _check_mode(os.stat(target).st_mode, 0o755, target)
+    with os.scandir(source) as entries:
+        for entry in entries:
+            name = f"{target}/{entry.name}"
+            if entry.is_symlink():
+                try:
+                    os.symlink(os.readlink(entry.path), name)
+                except OSError as error:
+                    error.filename = name  # not where it leads to
+                    raise
+            elif entry.is_dir():
+                _copy_folder(entry.path, name, parent)
+            else:
+                _copy_file(entry.path, name)
 
 
 def _copy_file(source: str, target: str) -> None:
     read = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
     try:
         status = os.fstat(read)
-        written = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC)
+        mode, left = status.st_mode & 0o755, status.st_size
+        written = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
         try:
-            os.fchmod(written, status.st_mode & 0o755)
-            left = status.st_size
+            _check_mode(os.fstat(written).st_mode, mode, written)
             while left > 0 and (count := os.sendfile(written, read, None, left)):
                 left -= count
         except OSError as error:
@@ -137,3 +223,9 @@ def _copy_file(source: str, target: str) -> None:
             os.close(written)
     finally:
         os.close(read)
+
+
+def _check_mode(found: int, wanted: int, place: str | int) -> None:
+    """Have the mode that is wanted, whatever the umask: on a disk, to change one takes as long as a file."""
+    if found & 0o777 != wanted:
+        os.chmod(place, wanted)

@@ -15,7 +15,7 @@ from pai_runtime.document.amounts import size_text
 from pai_runtime.document.printable import printable
 from pai_runtime.pod.config_files import find_file
 from pai_runtime.pod.directories import Directories
-from pai_runtime.pod.init_failed import InitFailed
+from pai_runtime.pod.errors import InitFailed
 from pai_runtime.task.folder import MOST_LEVELS, Folder
 from pai_runtime.task.regular_file import open_regular
 

@@ -6,8 +6,8 @@ import re
 import sys
 from pathlib import Path
 
-from pai_runtime.task.bundle import LAUNCHER, PREFIX, VOLUME
 from pai_runtime.task.interpreter import search_path
+from pai_runtime.task.paths import BUNDLE, CODE, CONFIG, LAUNCHER, TASK_FOLDER, VOLUME
 from pai_runtime.task.record import record
 
 TYPE_CHECKING = False
@@ -65,7 +65,7 @@ _VARIABLES = {
 }
 
 _WRITTEN = ("PAI_INIT_DIR", "PAI_RUNTIME_DIR", "PAI_LOG_DIR")
-_FIXED = tuple(Path(path).name for path in (PREFIX, LAUNCHER))
+_FIXED = tuple(Path(path).name for path in (BUNDLE, LAUNCHER))
 
 
 def pod_directories(environment: Mapping[str, str]) -> Directories:
@@ -86,14 +86,14 @@ def pod_directories(environment: Mapping[str, str]) -> Directories:
     volume = named("PAI_WORK_DIR", Path(VOLUME))
     found = Directories(
         volume=volume,
-        config=named("PAI_CONFIG_DIR", Path("/usr/local/pai-config")),
+        config=named("PAI_CONFIG_DIR", Path(CONFIG)),
         init=named("PAI_INIT_DIR", volume / "init.d"),
-        runtime=named("PAI_RUNTIME_DIR", volume / "runtime.d"),
+        runtime=named("PAI_RUNTIME_DIR", volume / Path(TASK_FOLDER).name),
         logs=named("PAI_LOG_DIR", volume / "logs" / uid),
         secrets=named("PAI_SECRET_DIR", volume / "secrets"),
         user_secrets=named("PAI_USER_EXTENSION_SECRET_DIR", volume / "user-extension-secrets"),
         token=named("PAI_TOKEN_SECRET_DIR", volume / "token-secrets"),
-        packed_code=named("PAI_CODE_DIR", Path("/usr/local/pai-code")),
+        packed_code=named("PAI_CODE_DIR", Path(CODE)),
     )
     _check(found)
     return found

@@ -13,21 +13,14 @@ from pai_runtime.pod.handover import Handover, take_over
 from pai_runtime.supervisor.spawning import has_null, open_standard_streams
 from pai_runtime.supervisor.stop import STOP_SIGNALS
 from pai_runtime.supervisor.supervisor import supervise
-from pai_runtime.task.bundle import (
-    BUNDLED_CERTIFICATES,
-    CERTIFICATES,
-    OWN_VARIABLES,
-    PREFIX,
-    TOOLS,
-    VOLUME,
-    image_environment,
-)
-from pai_runtime.task.exit_codes import RUNTIME_ERROR
+from pai_runtime.task.bundle import OWN_VARIABLES, image_environment
+from pai_runtime.task.exit_codes import MOST_CODE, RUNTIME_ERROR
 from pai_runtime.task.fast_json import dumps
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.interpreter import hook_argv
 from pai_runtime.task.launch import LaunchOptions, Rotation
 from pai_runtime.task.memfd import ScratchFile
+from pai_runtime.task.paths import BUNDLED_CERTIFICATES, CERTIFICATES, TASK_FOLDER, TERMINATION_LOG, TOOLS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,8 +34,6 @@ else:
 
 RUNTIME_DIR = "PAI_RUNTIME_DIR"
 """The variable that names the task's folder if it is not at the platform's default path."""
-
-TERMINATION_LOG = "/tmp/pai-termination-log"  # noqa: S108 - the platform's name for it
 
 # What only a task needs that cannot run is imported there.
 # ruff: noqa: PLC0415
@@ -62,7 +53,7 @@ def main() -> int:
         umask=umask,
         rotation=Rotation(tai64n="FC_FRAMEWORK_NAME" in os.environ),
     )
-    path = os.environ.get(RUNTIME_DIR) or f"{VOLUME}/runtime.d"
+    path = os.environ.get(RUNTIME_DIR) or TASK_FOLDER
     try:
         folder = Folder.at(path)
     except OSError as error:
@@ -112,7 +103,7 @@ def _with_handover(options: LaunchOptions, handover: Handover) -> LaunchOptions:
         secrets_fd=secrets.fd,
         hook_argv=hook_argv(),
         certificates=next(filter(os.path.exists, CERTIFICATES), BUNDLED_CERTIFICATES),
-        tools=f"{PREFIX}/{TOOLS}",
+        tools=TOOLS,
     )
 
 
@@ -123,7 +114,7 @@ def _start_again(folder: Folder, options: LaunchOptions) -> int:
 
     record = read_exit_record(folder)
     code = record.get("exitCode")
-    if type(code) is not int or not 0 <= code <= 255:  # noqa: PLR2004 - what a process can end with
+    if type(code) is not int or not 0 <= code <= MOST_CODE:
         why = "it has been started before, or the init container did not finish"
         return _cannot_run(folder, f"the init container left nothing for this container: {why}", options)
     sys.stderr.write(

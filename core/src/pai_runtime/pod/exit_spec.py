@@ -6,8 +6,7 @@ from pai_runtime.document.document import read_document
 from pai_runtime.document.problems import InvalidInput
 from pai_runtime.pod.config_files import find_file, read_text
 from pai_runtime.pod.directories import Directories
-from pai_runtime.task.analysis import MOST_CODE
-from pai_runtime.task.exit_codes import UNEXPLAINED
+from pai_runtime.task.exit_codes import MOST_CODE, UNEXPLAINED
 from pai_runtime.task.folder import Folder
 
 NAME = "runtime-exit-spec.yaml"

@@ -46,7 +46,7 @@ _UNKNOWN = FrameworkTask()
 
 @record(frozen=True)
 class FrameworkRole:
-    """A task role by its converted name (`pai_runtime.task.framework_name`), with its tasks by index."""
+    """A task role, by its converted name (`pai_runtime.task.names`), with its tasks by index."""
 
     name: str
     ports: PortSpec

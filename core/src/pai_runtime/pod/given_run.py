@@ -52,7 +52,7 @@ def given_overrides(directories: Directories) -> Overrides:
     return _given(directories, OVERRIDES_FILE, Overrides.from_json) or NO_OVERRIDES
 
 
-def engine_variables(peers: Peers, own: TaskName, environment: Mapping[str, str]) -> list[Variable]:
+def engine_variables(peers: Peers, own: TaskName, environment: Mapping[str, str]) -> tuple[Variable, ...]:
     """Return FrameworkController's variables, from what the environment says of the pod.
 
     Raises `UnknownTask`.
@@ -67,7 +67,7 @@ def engine_variables(peers: Peers, own: TaskName, environment: Mapping[str, str]
         pod_uid=environment.get("PAI_POD_UID", ""),
     )
     found = attempt_variables(peers.framework, *own, attempt)
-    return [Variable(name, value, PLATFORM) for name, value in found.items()]
+    return tuple(Variable(name, value, PLATFORM) for name, value in found.items())
 
 
 def _given(directories: Directories, name: str, read: Callable[[Any], _Read]) -> _Read | None:

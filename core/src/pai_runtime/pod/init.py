@@ -1,9 +1,10 @@
-"""The init container, which leaves what a pod's task needs on the volume that both containers share.
+"""The init container: it leaves what a pod's task needs on the volume that both containers share.
 
 1. The logs of an earlier execution are set aside, and all else that it has left is removed.
 2. The init plugins run, in order, and make the plan of the task.
 3. The plan is written, and its init steps run.
-4. What the task container takes over is left to it, and at last the bundle and the launcher.
+4. What the task container takes over is left to it, and at last the launcher and the bundle, which is copied
+   meanwhile.
 
 Everything is made anew each time, so all of it can be repeated wherever it was interrupted.
 """
@@ -24,26 +25,26 @@ from pai_runtime.document.printable import printable
 from pai_runtime.document.problems import InvalidInput, Problems, problem_lines
 from pai_runtime.host.host import Host
 from pai_runtime.pod.built_in import RENDERER, Made, Pod
+from pai_runtime.pod.bundle_copy import bundle_on_its_way
 from pai_runtime.pod.directories import BadDirectory, Directories, pod_directories
+from pai_runtime.pod.errors import InitFailed
 from pai_runtime.pod.exit_spec import leave_exit_spec
 from pai_runtime.pod.given_run import given_peers
-from pai_runtime.pod.handing_over import hand_over_task
+from pai_runtime.pod.handing_over import hand_over_task, left_variables
 from pai_runtime.pod.init_config import read_init_plugins
-from pai_runtime.pod.init_failed import InitFailed
 from pai_runtime.pod.init_log import InitLog
 from pai_runtime.pod.init_plugins import run_init_plugin
 from pai_runtime.pod.stopping import Stopped, check_stopped, raise_stopped
 from pai_runtime.pod.user_command import VARIABLE as GIVEN_COMMAND
 from pai_runtime.pod.volume import keep_from_others, open_to_all, remove_leftovers
+from pai_runtime.task.exit_codes import INIT_FAILED
 from pai_runtime.task.folder import Folder
+from pai_runtime.task.paths import INIT_SCRIPTS
 
 LOGS: Final = "logs"
 """The directory of logs on the volume, at which the platform mounts a directory of the host."""
 BEFORE: Final = "prelog_"
 """Prefix of the names of directories with the logs of earlier executions."""
-
-_SCRIPTS: Final = (Path("/opt/pai-runtime/init.d"), Path("/user/local/pai/init.d"))
-"""Directories of an image with commands of its init plugins, outside of where the volume hides files."""
 
 
 def run_init(environment: MutableMapping[str, str], host: Callable[[], Host]) -> int:
@@ -71,7 +72,7 @@ def run_init(environment: MutableMapping[str, str], host: Callable[[], Host]) ->
     except (BadDirectory, OSError) as error:
         reason = _reason(error) if isinstance(error, OSError) else error
         os.write(2, f"pai-runtime: {printable(str(reason))}\n".encode())
-        return 1
+        return INIT_FAILED
     return code
 
 
@@ -96,7 +97,7 @@ def _logged(log: InitLog, work: Callable[[], None]) -> int:
         log.say("[ERROR] internal error of the runtime", *traceback.format_exc().splitlines())
     else:
         return 0
-    return 1
+    return INIT_FAILED
 
 
 def _reason(error: OSError) -> str:
@@ -114,6 +115,8 @@ def _init(
     keep_from_others(volume)
     remove_leftovers(volume, [LOGS, *_on(volume, directories.logs)])
     with ExitStack() as opened:
+        bundle = Path(environment.get("PAI_RUNTIMEIMAGE_BUNDLE") or _BUNDLE)
+        place_bundle = opened.enter_context(bundle_on_its_way(bundle, directories.volume))
         runtime = opened.enter_context(_made(directories.runtime, volume))
         remove_leftovers(runtime)
         init = opened.enter_context(_made(directories.init, volume))
@@ -130,12 +133,14 @@ def _init(
         made = Made()
         for plugin in plugins:
             made = run_init_plugin(plugin, pod, made)
-        if made.plan is None:
+        if made.draft is None:
             names = ", ".join(plugin.name for plugin in plugins) or "none"
             raise InitFailed(
-                1, f"the task has no plan: expected runtimePlugins in the list of init plugins, found {names}"
+                INIT_FAILED,
+                f"the task has no plan: expected runtimePlugins in the list of init plugins, found {names}",
             )
-        hand_over_task(pod, made.plan, made.secrets)
+        hand_over_task(pod, made.draft.plan(made.command, left_variables(pod)), made.secrets)
+        place_bundle()
         log.say("init has succeeded: the task can start")
 
 
@@ -189,7 +194,7 @@ def _set_aside(logs: Folder) -> None:
 
 
 def _copy_scripts(folder: Path) -> None:
-    for scripts in _SCRIPTS:
+    for scripts in map(Path, INIT_SCRIPTS):
         if scripts.is_dir():
             import shutil  # noqa: PLC0415 - most images have none
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from pai_runtime.pod.init_log import InitLog
 from pai_runtime.pod.stopping import Stopped, end, has_ended
 from pai_runtime.supervisor.stop import STOP_SIGNALS
+from pai_runtime.task.exit_codes import killed_by
 
 _SHELL = "/bin/sh"
 _IN_FOLDER = 'cd -- "$1" && eval "$2"'
@@ -49,4 +50,4 @@ def run_command(command: str, folder: Path, environment: Mapping[str, str], log:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _HELD_BACK)
     os.killpg(pid, signal.SIGKILL)  # what it has left running
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    return code if code >= 0 else 128 - code
+    return code if code >= 0 else killed_by(-code)

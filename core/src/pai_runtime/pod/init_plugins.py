@@ -4,9 +4,10 @@ from pai_runtime.host.blame import PluginError, blamed
 from pai_runtime.host.discovery import Plugin
 from pai_runtime.plugin import InitContainer
 from pai_runtime.pod.built_in import INIT_PLUGINS, OF_FRAMEWORKS, Made, Pod
+from pai_runtime.pod.errors import InitFailed
 from pai_runtime.pod.init_config import HOOK, InitPlugin
-from pai_runtime.pod.init_failed import InitFailed
 from pai_runtime.pod.peers import FILE
+from pai_runtime.task.exit_codes import INIT_FAILED
 
 
 def run_init_plugin(plugin: InitPlugin, pod: Pod, made: Made) -> Made:
@@ -51,6 +52,6 @@ def _call(plugin: Plugin, configured: InitPlugin, pod: Pod) -> None:
         with blamed(plugin, f"hook {HOOK}"):
             getattr(loaded.manager.hook, HOOK)(container=container)
     except PluginError as error:
-        raise InitFailed(1, str(error)) from None
+        raise InitFailed(INIT_FAILED, str(error)) from None
     finally:
         pod.log.pass_on()

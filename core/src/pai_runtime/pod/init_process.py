@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pai_runtime.pod.built_in import Pod
-from pai_runtime.pod.init_failed import InitFailed
+from pai_runtime.pod.errors import InitFailed
 from pai_runtime.pod.stopping import Stopped, end
 from pai_runtime.supervisor.stop import STOP_SIGNALS
 from pai_runtime.supervisor.supervisor import supervise
-from pai_runtime.task.exit_codes import RUNTIME_ERROR
+from pai_runtime.task.exit_codes import INIT_FAILED, RUNTIME_ERROR
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.interpreter import hook_argv
 from pai_runtime.task.launch import LaunchOptions
@@ -50,7 +50,7 @@ def run_init_steps(pod: Pod, secrets: Mapping[str, str], work: Path | None) -> N
     finally:
         pod.log.pass_on()
     if code < 0 or code == RUNTIME_ERROR:
-        raise InitFailed(1, "the init steps of the plan could not be run; see runtime.log")
+        raise InitFailed(INIT_FAILED, "the init steps of the plan could not be run; see runtime.log")
     if code:
         pod.log.say(
             "[ERROR] an init step has failed, and so the task will fail when it starts; see runtime.log"

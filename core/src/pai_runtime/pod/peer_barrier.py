@@ -20,8 +20,9 @@ from pathlib import Path
 from pai_runtime.document.printable import printable
 from pai_runtime.network.deadline import Deadline, within
 from pai_runtime.plugin.backoff import backoff
-from pai_runtime.pod.barrier import GANG_TIMEOUT, BarrierFailed
+from pai_runtime.pod.barrier import BarrierFailed
 from pai_runtime.pod.framework import is_address
+from pai_runtime.task.exit_codes import INIT_GANG_TIMEOUT
 from pai_runtime.task.regular_file import open_regular
 
 TYPE_CHECKING = False
@@ -138,7 +139,7 @@ class PeerSearch:
                 said = len(self.found)
             rounds += 1
             if not deadline.wait(backoff(rounds, FIRST_PAUSE, LONGEST_PAUSE, self._draw)):
-                raise BarrierFailed(GANG_TIMEOUT, f"{self.progress()}{self._advice()}")
+                raise BarrierFailed(INIT_GANG_TIMEOUT, f"{self.progress()}{self._advice()}")
 
     def progress(self) -> str:
         """Describe how many tasks are not found yet, and name some of them."""

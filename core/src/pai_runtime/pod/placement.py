@@ -12,7 +12,7 @@ from pai_runtime.plan.environment import Placement, TaskPlace
 from pai_runtime.pod.framework import BadFramework, is_address
 from pai_runtime.pod.peers import FILE
 from pai_runtime.pod.port_spec import END, FIRST, hashed_port
-from pai_runtime.task.framework_name import framework_name
+from pai_runtime.task.names import framework_name
 from pai_runtime.task.record import replace
 
 TYPE_CHECKING = False
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pai_runtime.plan.environment import TaskName
     from pai_runtime.pod.framework import Framework, FrameworkRole, FrameworkTask
     from pai_runtime.pod.peers import Peers
+    from pai_runtime.task.plan import Variable
 
 _ROLE = ("FC_TASKROLE_NAME", "PAI_CURRENT_TASK_ROLE_NAME")
 _INDEX = ("FC_TASK_INDEX", "PAI_TASK_INDEX", "PAI_CURRENT_TASK_ROLE_CURRENT_TASK_INDEX")
@@ -55,7 +56,11 @@ def own_task(job: Job, environment: Mapping[str, str]) -> TaskName:
 
 
 def framework_placement(
-    framework: Framework, job: Job, environment: Mapping[str, str], folder: str
+    framework: Framework,
+    job: Job,
+    environment: Mapping[str, str],
+    folder: str,
+    listed_codes: tuple[int, ...] | None = None,
 ) -> Placement:
     """Return the placement of all tasks for which FrameworkController has made pods. Raises `UnknownTask`.
 
@@ -72,7 +77,7 @@ def framework_placement(
             if name == own and len(ports) < len(of_framework.ports.labels):
                 raise UnknownTask("FC_POD_UID: expected the UID of this pod, found nothing")
             places[name] = TaskPlace(known.host, ports, folder)
-    return _placement(environment, places)
+    return replace(_placement(environment, places), listed_codes=listed_codes)
 
 
 def single_placement(job: Job, environment: Mapping[str, str], folder: str) -> Placement:
@@ -90,7 +95,8 @@ def single_placement(job: Job, environment: Mapping[str, str], folder: str) -> P
     pod = environment.get("POD_NAME") or os.uname().nodename
     start = hashed_port(pod, "", 0, FIRST, END - sum(port_counts(role).values()))
     ports = task_ports(job, role, 0, iter(range(start, END)))
-    return _placement(environment, {own: TaskPlace(_pod_address(environment), ports, folder)})
+    place = TaskPlace(_pod_address(environment), ports, folder)
+    return replace(_placement(environment, {own: place}), optional_storages=True)
 
 
 def peer_names(job: Job, peers: Peers) -> dict[TaskName, str]:
@@ -105,17 +111,24 @@ def peer_names(job: Job, peers: Peers) -> dict[TaskName, str]:
     }
 
 
-def peers_placement(job: Job, peers: Peers, addresses: Mapping[TaskName, str], folder: str) -> Placement:
+def peers_placement(
+    job: Job,
+    peers: Peers,
+    addresses: Mapping[TaskName, str],
+    folder: str,
+    variables: Mapping[TaskName, tuple[Variable, ...]] | None = None,
+) -> Placement:
     """Return the placement of all tasks of a run whose pods each have a network of their own.
 
-    Ports that the job does not name are consecutive in each pod, from the first one of the platform's range.
-    A host is the address of the task, or its name if that is unknown. Raises as `peer_names`.
+    Nobody schedules their ports: in each pod, those that the job does not name are consecutive, from the
+    first one of the platform's range. A host is the address of the task, or its name if that is not known.
+    `variables` are those of the attempts of tasks. Raises as `peer_names`.
     """
     places = {}
     for name, host in peer_names(job, peers).items():
         role = job.roles[name[0]]
         ports = task_ports(job, role, name[1], count(FIRST))
-        places[name] = TaskPlace(addresses.get(name) or host, ports, folder)
+        places[name] = TaskPlace(addresses.get(name) or host, ports, folder, (variables or {}).get(name, ()))
     return Placement(peers.framework, peers.user, places)
 
 

@@ -1,13 +1,14 @@
-"""The sidecar that prints the runtime's log of a task, so that the cluster's own tools show it.
+"""Printing the runtime's log of a task: what a sidecar does, so that a cluster's own tools show it.
 
 It runs beside the task, as a user of its own, on the pod volume that it can only read. The task can write the
 files there, so they are read as such. It goes on until a signal ends it, which the kubelet sends once the
 task has ended, and then prints what is left.
 
-A task of a gang that ends soon keeps its pod for a while: those of others that look for it by its name,
-since they started later or are in a pause, would never find it otherwise (`pai_runtime.pod.peer_barrier`).
-One that was cancelled does not, since its job is being stopped or restarted, nor one that has decided its job
-(`DECIDING_VARIABLE`).
+A task of a gang that ends soon keeps its pod until all others have passed the barrier: those that look for it
+by its name, since they started later or are in a pause, would never find it otherwise
+(`pai_runtime.pod.peer_barrier`). Where that cannot be learned (`pai_runtime.pod.passed`), it keeps it for a
+while. One that was cancelled does not, since its job is being stopped or restarted, nor one that has decided
+its job (`DECIDING_VARIABLE`).
 
 Between the lines of the log it tells the variables of the task (`pai_runtime.runs.told_variables`), whenever
 they have changed and at the end; and that it is held for debugging, or lingers, when that begins and ends.
@@ -23,6 +24,7 @@ from pathlib import Path
 
 from pai_runtime.document.printable import printable
 from pai_runtime.pod.directories import pod_directories
+from pai_runtime.pod.passed import passed_barrier
 from pai_runtime.runs.log_follower import LogFollower
 from pai_runtime.runs.told_variables import state_line, told_line
 from pai_runtime.supervisor.stop import STOP_SIGNALS
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from pai_runtime.pod.directories import Directories
+    from pai_runtime.pod.passed import PassedBarrier
 
 POLL = 0.5
 """Seconds between two checks of the log."""
@@ -44,9 +47,12 @@ MOST_TOLD = 50
 """Maximum number of times that the variables are printed while the task runs."""
 
 KEPT = 40.0
-"""Minimum seconds for which the pod of a gang's task exists: a name server may cache for 30 that it does not
-know a name, and then a barrier may be in its longest pause. `KEPT_VARIABLE` overrides it."""
-KEPT_VARIABLE = "PAI_POD_KEPT"
+"""Seconds for which the pod of a gang's task is there, unless all are known to have passed the barrier.
+
+A name server may say for 30 that it does not know a name, and then a barrier may be in its longest pause.
+"""
+PORT_VARIABLE = "PAI_BARRIER_PORT"
+"""The port (UDP) at which tasks tell each other so, where pods have networks of their own."""
 DECIDING_VARIABLE = "PAI_DECIDING_ENDS"
 SUCCESS, FAILURE = "success", "failure"
 """Words in that variable: the job has ended as soon as this task has ended so."""
@@ -72,17 +78,19 @@ def print_runtime_log(environment: Mapping[str, str]) -> int:
     # The first process of a container does not get those that it neither handles nor blocks.
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     started = time.monotonic()
-    printer = _Printer(pod_directories(environment))
+    directories = pod_directories(environment)
+    printer = _Printer(directories)
+    passed = passed_barrier(directories.runtime, environment.get(PORT_VARIABLE, ""), KEPT)
     deciding = environment.get(DECIDING_VARIABLE, "").split()
     is_told_to_stop, looks_after_end, stop_at = False, 0, math.inf
     while True:
+        if passed:
+            passed.look()
         has_printed = printer.pass_on()
         if is_told_to_stop and (not has_printed or time.monotonic() > stop_at):
             printer.end(is_all=not has_printed)
-            told = environment.get(KEPT_VARIABLE, "")
-            kept = float(told) if told.isdecimal() else KEPT
-            if printer.is_looked_for(deciding) and (left := started + kept - time.monotonic()) > 0:
-                signal.sigtimedwait(STOP_SIGNALS, left)
+            if printer.is_looked_for(deciding):
+                _keep_pod(passed, started + KEPT)
             return 0
         pause = 0 if has_printed or is_told_to_stop else POLL
         looks_after_end += not has_printed and printer.task_has_ended()
@@ -90,6 +98,15 @@ def print_runtime_log(environment: Mapping[str, str]) -> int:
         is_told_to_stop |= signal.sigtimedwait(STOP_SIGNALS, pause) is not None
         if is_told_to_stop:
             stop_at = min(stop_at, time.monotonic() + _TO_THE_END)
+
+
+def _keep_pod(passed: PassedBarrier | None, until: float) -> None:
+    """Wait until all have passed the barrier, or a signal comes."""
+    while not (passed and passed.by_all) and (left := until - time.monotonic()) > 0:
+        if signal.sigtimedwait(STOP_SIGNALS, min(left, POLL) if passed else left) is not None:
+            return
+        if passed:
+            passed.look()
 
 
 class _Printer:

@@ -6,6 +6,7 @@ import time
 from types import FrameType
 
 from pai_runtime.supervisor.stop import on_stop_signals
+from pai_runtime.task.exit_codes import killed_by
 
 GRACE = 20.0
 """Seconds that a process has to end after the signal; Kubernetes' default for the whole pod is 30."""
@@ -25,7 +26,7 @@ class Stopped(KeyboardInterrupt):
     @property
     def code(self) -> int:
         """The exit code for the signal."""
-        return 128 + self.number
+        return killed_by(self.number)
 
 
 def raise_stopped() -> None:
@@ -49,7 +50,7 @@ def _stop(number: int, _frame: FrameType | None) -> None:
 
 
 def _leave(number: int, _frame: FrameType | None) -> None:
-    os._exit(128 + number)
+    os._exit(killed_by(number))
 
 
 def end(pid: int, number: int, *, group: bool) -> None:

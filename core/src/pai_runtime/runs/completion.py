@@ -1,4 +1,4 @@
-"""Completion policies: when and how the tasks that have ended decide a job. Pure.
+"""When and how the completion policies of the task roles decide a job, and which task failed first. Pure.
 
 As FrameworkController does: a role with `minFailedInstances` failed tasks fails the job; one with
 `minSucceededInstances` succeeded tasks completes it; -1 turns either off; and a job all of whose tasks are
@@ -8,9 +8,12 @@ completed without either has succeeded.
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any, get_args
 
 from pai_runtime.job.model import TaskRole
+from pai_runtime.plan.environment import TaskName
 from pai_runtime.task.record import replace
+from pai_runtime.task.vocabulary import FailedOutcome
 
 
 @dataclass(frozen=True)
@@ -45,10 +48,27 @@ def decision(roles: Mapping[str, TaskRole], ended: Mapping[tuple[str, int], int]
         role = roles[name]
         if code:
             failed[name] += 1
-            if failed[name] == (role.min_failed or 1):
+            if failed[name] == role.fails_at:
                 return Decision(code, (name, index))
         else:
             succeeded[name] += 1
-            if succeeded[name] == (role.min_succeeded or role.instances):
+            if succeeded[name] == role.completes_at:
                 return Decision(0)
     return Decision(0) if len(ended) == sum(role.instances for role in roles.values()) else None
+
+
+def first_failure(records: Mapping[TaskName, Mapping[str, Any]], reported: TaskName) -> TaskName:
+    """Return the first of several failed tasks, by the exit records of those that ended badly; else
+    `reported`.
+
+    One that failed because of a peer comes after all that did not, whatever the clock says: it may have ended
+    sooner than the one whose exit callbacks still ran.
+    """
+    failed = {
+        name: record for name, record in records.items() if record.get("outcome") in get_args(FailedOutcome)
+    }
+    return min(
+        failed,
+        key=lambda name: (bool(failed[name].get("becauseOfPeer")), str(failed[name].get("decidedAt"))),
+        default=reported,
+    )

@@ -6,6 +6,7 @@ The line has what ``variables.json`` has of the task's own; what all tasks share
 whoever reads the line can make it from the job.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -43,9 +44,39 @@ def is_told(line: bytes) -> bool:
     return line.startswith((PREFIX, STATE_PREFIX))
 
 
-def may_be_told(start: bytes) -> bool:
-    """Return whether a log line that begins with `start` can be one of these."""
-    return any(prefix.startswith(start[: len(prefix)]) for prefix in (PREFIX, STATE_PREFIX))
+class ToldFilter:
+    """Leaves these lines out of a log that is read in pieces; only the beginning of a line is held back."""
+
+    def __init__(self) -> None:
+        self._start = b""
+        self._is_kept: bool | None = None  # of the line that has begun; None: not known yet
+
+    def feed(self, data: bytes) -> bytes:
+        """Return what is to be shown of the next bytes, and of what was held back."""
+        kept = b""
+        for line in re.split(rb"(?<=\n)", data):
+            self._start += line
+            if self._is_kept is None and not _may_be_told(self._start):
+                self._is_kept = True
+            elif self._is_kept is None and is_told(self._start):
+                self._is_kept = False
+            if self._is_kept is not None:
+                kept += self._start if self._is_kept else b""
+                self._start = b""
+            if line.endswith(b"\n"):
+                kept, self._start, self._is_kept = kept + self._start, b"", None
+        return kept
+
+    def flush(self) -> bytes:
+        """Return what was held back, at the end of the log."""
+        kept, self._start, self._is_kept = self._start, b"", None
+        return kept
+
+
+def without_told(log: bytes) -> bytes:
+    """Return a log without these lines."""
+    lines = ToldFilter()
+    return lines.feed(log) + lines.flush()
 
 
 def read_told(log: bytes, prefix: bytes = PREFIX) -> dict[str, Any]:
@@ -80,3 +111,8 @@ def _that_fit(own: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         if total <= MOST_BYTES:
             fit.add(name)
     return ((name, each) for name, each in own.items() if name in fit)
+
+
+def _may_be_told(start: bytes) -> bool:
+    """Return whether a log line that begins with `start` can be one of these."""
+    return any(prefix.startswith(start[: len(prefix)]) for prefix in (PREFIX, STATE_PREFIX))

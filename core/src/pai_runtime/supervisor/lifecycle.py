@@ -16,7 +16,14 @@ with `UNEXPLAINED`: a platform takes a code of the user's for one of its own.
 
 from __future__ import annotations
 
-from pai_runtime.task.exit_codes import CALLBACK_FAILED, RUNTIME_ERROR, SETUP_FAILED, TIMEOUT, UNEXPLAINED
+from pai_runtime.task.exit_codes import (
+    CALLBACK_FAILED,
+    RUNTIME_ERROR,
+    SETUP_FAILED,
+    TIMEOUT,
+    UNEXPLAINED,
+    killed_by,
+)
 from pai_runtime.task.outcome import CallbackFailure, Result, how_it_failed
 from pai_runtime.task.runtime_log import EXPLAINED
 
@@ -231,7 +238,7 @@ def _stopped(runner: Runner, phase: Phase, ended: ExitStatus | None = None) -> R
         return Result("timeout", TIMEOUT, phase, user_code, message=f"the task timed out in {phase}")
     return Result(
         "cancelled",
-        128 + (number or 0),
+        killed_by(number or 0),
         phase,
         user_code,
         number,

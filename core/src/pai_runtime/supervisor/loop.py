@@ -16,6 +16,7 @@ from pai_runtime.supervisor.process_tree import adopt_orphans, kill_all_others, 
 from pai_runtime.supervisor.spawning import CannotStart, Program, spawn
 from pai_runtime.supervisor.stop import FOREVER
 from pai_runtime.supervisor.wake_pipe import WakePipe
+from pai_runtime.task.exit_codes import NOT_EXECUTED, killed_by
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class ExitStatus:
     cut_short: CutShort | None = None
 
 
-CANNOT_START = ExitStatus(126)
+CANNOT_START = ExitStatus(NOT_EXECUTED)
 """The exit status of a step that could not be started, with the code that a shell uses."""
 
 
@@ -220,7 +221,7 @@ class Loop:
             if child is None:
                 continue
             code = os.waitstatus_to_exitcode(status)
-            child.ended = ExitStatus(code) if code >= 0 else ExitStatus(128 - code, -code)
+            child.ended = ExitStatus(code) if code >= 0 else ExitStatus(killed_by(-code), -code)
             if child.on_end:
                 child.on_end(child.ended)
 

@@ -7,6 +7,7 @@ import time
 
 from pai_runtime.supervisor.loop import ExitStatus
 from pai_runtime.supervisor.mask_requests import MaskRequests
+from pai_runtime.task.exit_codes import killed_by
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class Processes:
     ) -> ExitStatus:
         """Run a step. Raises `CannotStart`. If its time is over before it starts, it ends as by SIGTERM."""
         if time.monotonic() >= stop_at():
-            return ExitStatus(128 + signal.SIGTERM, signal.SIGTERM, "skipped")
+            return ExitStatus(killed_by(signal.SIGTERM), signal.SIGTERM, "skipped")
         child = self._start(program, self._steps_pipe, self._steps_pipe)
         on_start()
         ended = self._wait(child, stop_at)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from pai_runtime.supervisor.lifecycle import SetUp
-from pai_runtime.task.analysis import MOST_CODE
 from pai_runtime.task.events import read_events
-from pai_runtime.task.exit_codes import SETUP_FAILED
+from pai_runtime.task.exit_codes import MOST_CODE, SETUP_FAILED
 from pai_runtime.task.outcome import Result
 from pai_runtime.task.plan import PlanError
 

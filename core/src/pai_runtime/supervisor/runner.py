@@ -8,6 +8,7 @@ from pai_runtime.supervisor.environment import Environment
 from pai_runtime.supervisor.hooks import hook_program
 from pai_runtime.supervisor.loop import CANNOT_START, ExitStatus
 from pai_runtime.supervisor.spawning import CannotStart, Program
+from pai_runtime.task.exit_codes import killed_by
 from pai_runtime.task.layout import RECORD
 
 TYPE_CHECKING = False
@@ -47,7 +48,7 @@ class TaskRunner:
     def step(self, step: Step, use: UseRecord, result: Result | None) -> ExitStatus:
         """Run a script, or the plugin's hook in an interpreter of its own, and return its exit status."""
         if self._task.stop.at_once:
-            return ExitStatus(128 + signal.SIGKILL, signal.SIGKILL, "skipped")
+            return ExitStatus(killed_by(signal.SIGKILL), signal.SIGKILL, "skipped")
         where = self._begin(step, use)
         self._environment.before_step()
         stop = self._task.stop

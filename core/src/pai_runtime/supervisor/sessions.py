@@ -12,8 +12,9 @@ from _socket import CMSG_SPACE, MSG_CMSG_CLOEXEC, MSG_CTRUNC, MSG_TRUNC, socket
 
 from pai_runtime.supervisor.shell import which
 from pai_runtime.supervisor.spawning import CannotStart, Program
+from pai_runtime.task.exit_codes import NOT_EXECUTED, NOT_FOUND
 from pai_runtime.task.fast_json import dumps, loads
-from pai_runtime.task.session import MOST_MESSAGE, NOT_EXECUTED, NOT_FOUND, STREAMS
+from pai_runtime.task.session import MOST_MESSAGE, STREAMS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

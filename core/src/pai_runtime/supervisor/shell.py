@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from pai_runtime.task.exit_codes import NOT_EXECUTED
 from pai_runtime.task.memfd import SCRIPT_END, SCRIPT_FD
 
 TYPE_CHECKING = False
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 
     Files = Mapping[str, int]
     """Descriptors that a process is started with, by the variables that tell it where what they are is."""
-
-_NOT_READ = 126
 
 
 class NoShell(Exception):
@@ -87,7 +86,7 @@ def _run(cat: str) -> str:
     # Not in the argument of eval, where a failure counts for nothing: the script would be empty.
     return (
         f"__pai_script=$({cat} <&{SCRIPT_FD}) || __pai_script=; case $__pai_script in *{SCRIPT_END}) ;; "
-        f"*) echo pai-runtime: {quoted(f'{cat} cannot read the script')} >&2; exit {_NOT_READ}; esac; "
+        f"*) echo pai-runtime: {quoted(f'{cat} cannot read the script')} >&2; exit {NOT_EXECUTED}; esac; "
         # Not for eval alone: a shell that may not open enough files to take it back says so for ever.
         f"exec {SCRIPT_FD}<&-; "
         f'eval "unset __pai_script; ${{__pai_script%{SCRIPT_END}}}"'

@@ -10,6 +10,7 @@ import os
 import stat
 
 from pai_runtime.supervisor.process_tree import end_with_parent
+from pai_runtime.task.exit_codes import NOT_EXECUTED
 from pai_runtime.task.memfd import SCRIPT_FD, hand_over_script
 
 TYPE_CHECKING = False
@@ -23,7 +24,6 @@ else:
 
     from pai_runtime.task.record import record
 
-_CANNOT_EXECUTE = 126
 _STANDARD = (0, 1, 2)
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 
@@ -113,7 +113,7 @@ def _become(program: Program, output: tuple[int, int], tell: int, parent: int, u
         if parent != 1:  # else it is the first of a namespace, which ends with it anyway
             end_with_parent()
             if os.getppid() != parent:  # it was gone before the kernel knew
-                os._exit(_CANNOT_EXECUTE)
+                os._exit(NOT_EXECUTED)
         for number in _IGNORED_BY_PYTHON:
             signal.signal(number, signal.SIG_DFL)
         os.dup2(os.open(os.devnull, os.O_RDONLY) if program.stdin is None else program.stdin, 0)
@@ -130,7 +130,7 @@ def _become(program: Program, output: tuple[int, int], tell: int, parent: int, u
     except ValueError:  # a NUL in the environment
         os.write(tell, b"%d" % errno.EINVAL)
     finally:
-        os._exit(_CANNOT_EXECUTE)
+        os._exit(NOT_EXECUTED)
 
 
 def _take_terminal() -> None:

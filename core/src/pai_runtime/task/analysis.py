@@ -5,6 +5,8 @@ from __future__ import annotations
 # Not from `collections.abc`: a hook's process has this one loaded.
 from _collections_abc import Mapping
 
+from pai_runtime.task.exit_codes import MOST_CODE
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +19,6 @@ else:
     from pai_runtime.task.record import field, record
 
 BEHAVIORS = ("TRANSIENT", "PERMANENT", "UNKNOWN")
-MOST_CODE = 255
 
 
 @record(frozen=True)

@@ -1,4 +1,4 @@
-"""The bundle as both containers of a pod know it: its path, and the variables that its launcher sets."""
+"""The bundle as the two containers of a pod know it: what is in it, and what its launcher hands over."""
 
 from __future__ import annotations
 
@@ -8,31 +8,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-VOLUME = "/usr/local/pai"
-"""The path at which the pod's volume is mounted in both containers."""
-
-PREFIX = f"{VOLUME}/bundle"
-"""The path of the bundle, by which its programs and libraries find each other."""
-
-TOOLS = "applets"
-"""The directory in the bundle with a shell and the usual programs."""
-
-LAUNCHER = f"{VOLUME}/runtime"
-"""The command of the task container."""
-
-CERTIFICATES = (
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/ca-bundle.pem",
-    "/etc/ssl/cert.pem",
-)
-"""The paths of CA certificates in images: Debian and Alpine, Red Hat, SUSE, others."""
-
 CONTENTS = "bundle.json"
 """The name of the file in the bundle that lists its content."""
-
-BUNDLED_CERTIFICATES = f"{PREFIX}/ssl/cert.pem"
-"""The bundle's CA certificates, for images that have none."""
 
 OBEYED_NAMES = (
     "GCONV_PATH",

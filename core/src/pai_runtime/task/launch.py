@@ -20,40 +20,26 @@ else:
 
 PHASES: tuple[Phases, ...] = ("all", "init", "rest")
 
-_NUMBER = (int, float)
-_NONE = type(None)
-_KINDS: Mapping[str, tuple[type, ...]] = {
-    "timeout": (*_NUMBER, _NONE),
-    "grace": _NUMBER,
-    "exit_budget": _NUMBER,
-    "prefix": (str,),
-    "rotation": (dict,),
-    "termination_log": (str, _NONE),
-    "folder_fd": (int, _NONE),
-    "secrets_fd": (int, _NONE),
-    "sessions_fd": (int, _NONE),
-    "pid": (int, _NONE),
-    "python": (str, _NONE),
-    "hook_argv": (list,),
-    "certificates": (str, _NONE),
-    "variables": (dict,),
-    "phases": (str,),
-    "logs": (str, _NONE),
-    "work": (str, _NONE),
-    "tools": (str, _NONE),
-    "umask": (int, _NONE),
-}
+AbsolutePath = str
+"""A path that is made absolute when it is read."""
 
-_PATHS = ("termination_log", "logs", "work", "tools")
+# What JSON has for a value of each type that an option is annotated with.
+_KINDS: Mapping[str, tuple[type, ...]] = {
+    "None": (type(None),),
+    "int": (int,),
+    "float": (int, float),
+    "str": (str,),
+    "AbsolutePath": (str,),
+    "Phases": (str,),
+    "Rotation": (dict,),
+    "Mapping[str, str]": (dict,),
+    "tuple[str, ...]": (list,),
+}
 
 
 def _camel(name: str) -> str:
     first, *rest = name.split("_")
     return first + "".join(map(str.capitalize, rest))
-
-
-_KEYS = {name: _camel(name) for name in _KINDS}
-"""The names of the options in JSON."""
 
 
 @record(frozen=True)
@@ -71,53 +57,49 @@ class Rotation:
 
 @record(frozen=True)
 class LaunchOptions:
-    """The options of one start of a supervisor, set by the engine; times are in seconds.
-
-    - `timeout`: until the task is ended; None: never.
-    - `grace`: between SIGTERM and SIGKILL.
-    - `exit_budget`: what exit callbacks may take in all once the task has been told to stop.
-    - `prefix`: stands before each line that is passed on to standard output and standard error.
-    - `termination_log`: a file for the exit record, where the platform looks for it, such as
-      ``/tmp/pai-termination-log``.
-    - `folder_fd`: a descriptor of the task's folder, where the task cannot see it.
-    - `secrets_fd`: a descriptor of a JSON object, the value of each secret by its path.
-    - `sessions_fd`: a descriptor of a listening socket by which people run programs in the task
-      (`pai_runtime.task.session`).
-    - `pid`: the supervisor's process id as others see it; None: as it sees itself.
-    - `python`: an interpreter for services; None: the supervisor's own.
-    - `hook_argv`: the program that calls a plugin's hook; the hook's name is added. Empty: no plan with hooks
-      can run.
-    - `certificates`: a file with those of authorities, for hooks, unless the environment names others.
-    - `variables`: the platform's variables of this attempt, which take precedence over the plan's.
-    - `phases`: ``init`` runs the init steps and nothing else, ``rest`` all but these, in a later process over
-      the same folder, ``all`` both. What init steps set in the environment reaches later steps with ``all``
-      only, since it may be secret and is not written down.
-    - `logs`: the directory of the logs, in which a copy of the exit record is left too; None: ``logs`` in the
-      task's folder, and no copy.
-    - `work`: the working directory of the command; None: ``work`` in the task's folder.
-    - `tools`: a directory with a shell and the usual programs, for images without.
-    - `umask`: that of the task's processes; None: the supervisor's own.
-    """
+    """What an engine decides of one start of a supervisor; times in seconds."""
 
     timeout: float | None = None
+    """Until the task is ended; None: never."""
     grace: float = 10
+    """Between SIGTERM and SIGKILL."""
     exit_budget: float = 30
+    """What exit callbacks may take in all once the task has been told to stop."""
     prefix: str = ""
+    """Stands before each line that is passed on to standard output and standard error."""
     rotation: Rotation = Rotation()
-    termination_log: str | None = None
+    """How much of each log is kept."""
+    termination_log: AbsolutePath | None = None
+    """A file for the exit record, where the platform looks for it; see `pai_runtime.task.paths`."""
     folder_fd: int | None = None
+    """A descriptor of the task's folder, where the task cannot see it."""
     secrets_fd: int | None = None
+    """A descriptor of a JSON object, the value of each secret by its path."""
     sessions_fd: int | None = None
+    """A descriptor of a listening socket by which people run programs in the task; see `task.session`."""
     pid: int | None = None
+    """The supervisor's process id as others see it; None: as it sees itself."""
     python: str | None = None
+    """An interpreter for services; None: the supervisor's own."""
     hook_argv: tuple[str, ...] = ()
+    """The program that calls a plugin's hook; the hook's name is added. Empty: no plan with hooks can run."""
     certificates: str | None = None
+    """A file with those of authorities, for hooks, unless the environment names others."""
     variables: Mapping[str, str] = field(default_factory=dict)
+    """The platform's variables of this attempt, which take precedence over the plan's."""
     phases: Phases = "all"
-    logs: str | None = None
-    work: str | None = None
-    tools: str | None = None
+    """``init`` runs the init steps and nothing else, ``rest`` all but these, in a later process over the same
+    folder, ``all`` both. What init steps set in the environment reaches later steps with ``all`` only, since
+    it may be secret and is not written down."""
+    logs: AbsolutePath | None = None
+    """The directory of the logs, in which a copy of the exit record is left too; None: ``logs`` in the task's
+    folder, and no copy."""
+    work: AbsolutePath | None = None
+    """The working directory of the command; None: ``work`` in the task's folder."""
+    tools: AbsolutePath | None = None
+    """A directory with a shell and the usual programs, for images without."""
     umask: int | None = None
+    """That of the task's processes; None: the supervisor's own."""
 
     def to_argument(self) -> str:
         """Return the options as JSON, without those that have their default value."""
@@ -137,14 +119,15 @@ class LaunchOptions:
             unknown = ", ".join(map(repr, document))
             raise ValueError(f"no launch option is named {unknown}; known: {', '.join(_KEYS.values())}")
         for name, value in fields.items():
-            if not isinstance(value, _KINDS[name]) or isinstance(value, bool):
-                raise ValueError(f"the launch option {_KEYS[name]} is {value!r}, which is of the wrong type")  # noqa: TRY004 - as above
+            kinds = (_KINDS[each] for each in _TYPES[name])
+            if not any(isinstance(value, kind) for kind in kinds) or isinstance(value, bool):
+                raise ValueError(f"the launch option {_KEYS[name]} is {value!r}, which is of the wrong type")
         if "phases" in fields and fields["phases"] not in PHASES:
             raise ValueError(f"the launch option phases is {fields['phases']!r}; known: {', '.join(PHASES)}")
         if "rotation" in fields:
             fields["rotation"] = _rotation(fields["rotation"])
-        for name in _PATHS:
-            if fields.get(name) is not None:
+        for name, types in _TYPES.items():
+            if "AbsolutePath" in types and fields.get(name) is not None:
                 fields[name] = os.path.abspath(fields[name])
         if "hook_argv" in fields:
             fields["hook_argv"] = tuple(fields["hook_argv"])
@@ -157,5 +140,9 @@ def _rotation(given: Mapping[str, Any]) -> Rotation:
     except TypeError as error:
         raise ValueError(f"the launch option rotation: {error}") from None
 
+
+_TYPES = {name: str(text).split(" | ") for name, text in LaunchOptions.__annotations__.items()}
+_KEYS = {name: _camel(name) for name in _TYPES}
+"""The names of the options in JSON."""
 
 DEFAULT = LaunchOptions()

@@ -55,8 +55,21 @@ def fill(value: Any, secrets: Mapping[str, str]) -> Any:
 
 
 def show(text: str) -> str:
-    """Replace each placeholder in a text by ``<% $secrets.path %>``, as a person writes it."""
-    return _replaced(text, lambda path: f"<% $secrets.{path} %>")
+    r"""`text` as a person wrote it: each placeholder as ``<% $secrets.path %>``.
+
+    What only looks like one begins with ``\x3c%``.
+    """
+    parts = _split(text) if "\0" in text else [text]
+    parts[::2] = map(_literal, parts[::2])
+    parts[1::2] = (f"<% $secrets.{path} %>" for path in parts[1::2])
+    return "".join(parts)
+
+
+def _literal(text: str) -> str:
+    first, *others = text.split("<%")
+    return first + "".join(
+        (r"\x3c%" if each.lstrip().startswith("$secrets") else "<%") + each for each in others
+    )
 
 
 def _replaced(text: str, value_of: Callable[[str], str]) -> str:

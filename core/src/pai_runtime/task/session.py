@@ -16,5 +16,3 @@ SESSIONS = "exec.sock"
 MOST_MESSAGE = 128 * 1024
 """Maximum size of one message."""
 STREAMS = 3
-NOT_EXECUTED, NOT_FOUND = 126, 127
-"""Exit codes for a program that cannot be started, as those of a shell."""

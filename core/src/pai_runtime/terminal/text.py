@@ -1,7 +1,6 @@
 """Output of programs, made safe to show on one line of a terminal."""
 
 import re
-import unicodedata
 
 _SEQUENCE = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]"  # control sequences: colours, but also moves of the cursor
@@ -10,11 +9,6 @@ _SEQUENCE = re.compile(
 )
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
 _TAB = 8
-
-_JOINED = re.compile("[\u1160-\u11ff\ud7b0-\ud7fb]")
-"""Vowels and finals of Korean syllables, which take no column: they join the character before them."""
-_WIDE = re.compile("[\u2630-\u2637\u268a-\u268f\u4dc0-\u4dff\U0001d300-\U0001d376]")
-"""Characters that are wide since Unicode 16, which is newer than the tables of most Pythons."""
 
 
 def shown_line(line: bytes, *, colours: bool = False) -> str:
@@ -36,18 +30,20 @@ def shown_line(line: bytes, *, colours: bool = False) -> str:
 
 def columns_of(text: str) -> int:
     """Return the number of terminal columns that a printable text takes."""
-    return len(text) if text.isascii() else sum(map(_columns, text))
+    if text.isascii():
+        return len(text)
+    from wcwidth import wcswidth  # noqa: PLC0415 - slow, and most text is ASCII
+
+    return wcswidth(text)
 
 
 def cut(text: str, columns: int) -> str:
     """Cut a printable text to a number of terminal columns."""
     if text.isascii():
         return text[:columns]
-    for number, character in enumerate(text):
-        columns -= _columns(character)
-        if columns < 0:
-            return text[:number]
-    return text
+    from wcwidth import clip  # noqa: PLC0415 - as above
+
+    return clip(text, 0, columns, fillchar="")
 
 
 def _between(text: str) -> list[tuple[int, int]]:
@@ -60,9 +56,3 @@ def _between(text: str) -> list[tuple[int, int]]:
 
 def _printable(text: str) -> str:
     return "".join(each for each in text.expandtabs(_TAB) if each.isprintable())
-
-
-def _columns(character: str) -> int:
-    if unicodedata.category(character) in ("Me", "Mn") or _JOINED.match(character):
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" or _WIDE.match(character) else 1

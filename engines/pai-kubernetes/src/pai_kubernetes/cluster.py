@@ -26,9 +26,9 @@ from pai_runtime.job.model import Job
 from pai_runtime.job.secrets import secret_values
 from pai_runtime.plan.environment import Placement, TaskName
 from pai_runtime.pod.placement import peers_placement
-from pai_runtime.runs.cannot_run import CannotRun
+from pai_runtime.runs.errors import CannotRun
 from pai_runtime.runs.state import Run, Unreadable
-from pai_runtime.task.bundle import VOLUME
+from pai_runtime.task.paths import VOLUME
 from pai_runtime.task.plan import Plan
 
 _NO_SUFFIX = "0" * 8

@@ -6,18 +6,18 @@ from typing import Final, Literal
 
 from pai_definitions.reference import BadReference, parse_reference
 from pai_runtime.definitions import NoDefinition
-from pai_runtime.document.configuration_files import configuration_files, read_named, user_file
+from pai_runtime.document.configuration_files import configuration_files, read_named, user_file, written_path
 from pai_runtime.document.problems import InvalidInput, Problems
 from pai_runtime.document.schemas import check_value, package_schema
 from pai_runtime.document.value import Value
-from pai_runtime.document.written_path import written_path
 from pai_runtime.host.locations import canonical
 from pai_runtime.network.authorization import is_token
 from pai_runtime.network.url import shown_text
+from pai_runtime.task.paths import MACHINE
 from pai_runtime.task.record import record
 from pai_runtime.task.regular_file import open_regular
 
-MACHINE_CONFIGURATION: Final = Path("/etc/pai-runtime/marketplace.yaml")
+MACHINE_CONFIGURATION: Final = Path(MACHINE, "marketplace.yaml")
 """The cluster's configuration; the user's own sources are asked first."""
 
 SourceKind = Literal["folder", "file", "url", "marketplace"]

@@ -1,5 +1,6 @@
 """Fetching of definition files from servers, with retries, and errors that say what to do."""
 
+import re
 import time
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
@@ -13,6 +14,7 @@ from pai_runtime.host.locations import canonical
 from pai_runtime.network.answer import Answer, NoAnswer
 from pai_runtime.network.authorization import bearer
 from pai_runtime.network.deadline import Deadline
+from pai_runtime.network.proxies import proxy_for
 from pai_runtime.network.redirects import Received, followed
 from pai_runtime.network.url import origin, shown_url, split_url
 from pai_runtime.plugin.backoff import backoff
@@ -20,6 +22,7 @@ from pai_runtime.plugin.backoff import backoff
 _TRIES: Final = 4
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 10.0
+_LENGTH: Final = re.compile("[0-9]{1,18}")
 
 
 class Fetcher:
@@ -85,17 +88,37 @@ def _headers(url: str, token: str | None) -> dict[str, str]:
 
 
 def _received(url: str, headers: Mapping[str, str], deadline: Deadline, most: int) -> Received:
-    from pai_definitions.guarded_get import get  # noqa: PLC0415 - urllib3 is slow to import
-
     def ask(target: str, headers: Mapping[str, str]) -> Answer:
         try:
-            return get(target, headers, deadline.left, most)
+            return _answer(target, headers, deadline.left(), most)
         except NoAnswer as error:
             if target == url:
                 raise
             raise NoAnswer(f"redirected to {shown_url(target)}: {error}", permanent=error.permanent) from None
 
     return followed(url, headers, ask, _may_lead)
+
+
+def _answer(text: str, headers: Mapping[str, str], seconds: float, most: int) -> Answer:
+    """One answer, and the whole of it if its status is 200; raises `NoAnswer`."""
+    from pai_runtime.network.client import Bounds, HttpRequest, ask_once, target_of  # noqa: PLC0415 - slow
+
+    url = split_url(text)
+    if url is None:
+        raise NoAnswer("it has no valid address", permanent=True)
+    request = HttpRequest("GET", target_of(url), headers)
+    answer = ask_once(url, request, Bounds(seconds, most), proxy=proxy_for(url), guarded=True)
+    coding, transfer = (
+        answer.headers.get(f"{name}-Encoding", "").lower() for name in ("Content", "Transfer")
+    )
+    if answer.status != HTTPStatus.OK:
+        return answer
+    if coding not in ("", "identity") or transfer not in ("", "chunked"):
+        raise NoAnswer("its response is compressed, which was not asked for", permanent=True)
+    if not transfer and not _LENGTH.fullmatch(answer.headers.get("Content-Length", "")):
+        # It may have been cut.
+        raise NoAnswer("its response does not say how long it is", permanent=True)
+    return answer
 
 
 def _may_lead(source: str, target: str) -> bool:

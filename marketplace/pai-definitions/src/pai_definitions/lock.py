@@ -19,14 +19,13 @@ from pai_runtime.document.document import parse_document, read_text
 from pai_runtime.document.problems import InvalidInput, Problems
 from pai_runtime.document.schemas import check_value, package_schema
 from pai_runtime.document.value import Value
-from pai_runtime.document.yaml_line import yaml_line
 from pai_runtime.host.locations import named
 from pai_runtime.task.record import record
 
 VERSION: Final = 1
 _PREFIX: Final = "sha256:"
 _HEADER: Final = "# Which bytes the references of the job mean. Written by pai-runtime lock."
-_NOT_IN_A_BLOCK: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+_NOT_IN_YAML: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 Key = tuple[str, str]
 """A reference as written, and the origin of the definition file that it is relative to, or empty."""
@@ -104,11 +103,16 @@ def read_lock(path: Path) -> Lock:
 
 def lock_text(pins: Iterable[Pin], contents: Iterable[bytes] = ()) -> str:
     """Return the text of a lock file, the same for the same pins in any order."""
+    from pai_runtime.document.yaml_text import yaml_lines  # noqa: PLC0415 - slow, and most only read one
+
+    document: dict[str, Any] = {
+        "lockVersion": VERSION,
+        "definitions": [_written(pin) for pin in sorted(pins, key=lambda pin: pin.key)],
+    }
     files = {sha256(content).hexdigest(): content for content in contents}
-    lines = [_HEADER, f"lockVersion: {VERSION}", *_definitions(sorted(pins, key=lambda pin: pin.key))]
     if files:
-        lines += ["files:", *(line for digest in sorted(files) for line in _file(digest, files[digest]))]
-    return "\n".join(lines) + "\n"
+        document["files"] = [_file(digest, files[digest]) for digest in sorted(files)]
+    return "".join(f"{line}\n" for line in (_HEADER, *yaml_lines(document, indents_lists=False)))
 
 
 def _check_version(root: Value) -> None:
@@ -151,38 +155,27 @@ def _content(entry: Mapping[str, Any]) -> bytes | None:
         return None
 
 
-def _definitions(pins: list[Pin]) -> Iterator[str]:
-    yield "definitions:" if pins else "definitions: []"
-    for pin in pins:
-        fields = {
-            "reference": pin.reference,
-            "in": pin.within,
-            "origin": pin.origin,
-            "name": pin.name,
-            "version": pin.version,
-            "digest": _PREFIX + pin.digest,
-            "location": pin.location,
-        }
-        written = [f"{name}: {yaml_line(value)}" for name, value in fields.items() if value]
-        written += ["own: true"] if pin.own else []
-        yield from (f"{'  ' if number else '- '}{line}" for number, line in enumerate(written))
+def _written(pin: Pin) -> dict[str, Any]:
+    fields = {
+        "reference": pin.reference,
+        "in": pin.within,
+        "origin": pin.origin,
+        "name": pin.name,
+        "version": pin.version,
+        "digest": _PREFIX + pin.digest,
+        "location": pin.location,
+        "own": pin.own,
+    }
+    return {name: value for name, value in fields.items() if value}
 
 
-def _file(digest: str, content: bytes) -> Iterator[str]:
-    yield f"- digest: {_PREFIX}{digest}"
-    text = _block_text(content)
-    if text is None:
-        yield f"  base64: {yaml_line(b64encode(content).decode())}"
-        return
-    # The indentation and the line breaks at the end are given, so that a block keeps every character.
-    yield "  content: |2+" if text.endswith("\n") else "  content: |2-"
-    yield from (line and f"    {line}" for line in text.removesuffix("\n").split("\n"))
-
-
-def _block_text(content: bytes) -> str | None:
-    """Return content as text if a literal block of YAML preserves it, else None."""
+def _file(digest: str, content: bytes) -> dict[str, str]:
     try:
         text = content.decode()
     except UnicodeDecodeError:
-        return None
-    return None if not text.strip() or _NOT_IN_A_BLOCK.search(text) else text
+        text = ""
+    kept = text and not _NOT_IN_YAML.search(text)
+    return {
+        "digest": _PREFIX + digest,
+        **({"content": text} if kept else {"base64": b64encode(content).decode()}),
+    }

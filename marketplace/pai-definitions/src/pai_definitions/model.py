@@ -20,6 +20,14 @@ class Unreachable(NoDefinition):
         self.answered = answered
 
 
+class WholeJob(NoDefinition):
+    """What a server has is a whole job, and no definition: `file` has no content, and the job."""
+
+    def __init__(self, message: str, file: DefinitionFile) -> None:
+        super().__init__("wrong-reference", message)
+        self.file = file
+
+
 class Library(Protocol):
     """The lookup of definitions: in all configured sources, under the policy and the lock file."""
 

@@ -63,6 +63,11 @@ def parse_reference(text: str) -> Reference:
     return Reference(text, "path", path, digest=digest)
 
 
+def is_item_id(text: str) -> bool:
+    """Whether a reference can have it as the id of an item."""
+    return _ITEM.fullmatch(text) is not None
+
+
 def published(reference: Reference) -> Reference:
     """Return the reference that a plain name means if nothing in its file has it."""
     return parse_reference(f"marketplace://name/{reference.target}")
@@ -77,7 +82,7 @@ def _in_marketplace(text: str, rest: str, digest: str) -> Reference:
         )
     if kind == "prerequisites":
         name, is_item = name.removeprefix("itemId/"), name.startswith("itemId/")
-        if is_item and _ITEM.fullmatch(name) and not version:
+        if is_item and is_item_id(name) and not version:
             return Reference(text, "item", name, digest=digest)
     elif kind in ("name", "data", "script") and _NAME.fullmatch(name):
         wanted = "" if kind == "name" else kind

@@ -1,4 +1,4 @@
-"""OpenPAI's marketplace server, whose items have names, ids and a definition file as ``protocol``."""
+"""OpenPAI's marketplace server: items by name and id, whose ``protocol`` is a job, or a definition file."""
 
 import json
 from collections import Counter
@@ -7,8 +7,8 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from pai_definitions.listing import listed_definitions
-from pai_definitions.model import Listed
-from pai_definitions.reference import Reference
+from pai_definitions.model import Listed, WholeJob
+from pai_definitions.reference import Reference, is_item_id
 from pai_definitions.web import Web
 from pai_runtime.definitions import DefinitionFile, NoDefinition
 from pai_runtime.document.amounts import counted
@@ -28,9 +28,9 @@ Item = Mapping[str, Any]
 class MarketplaceSource:
     """A server at a URL, on which anybody may publish an item of any name.
 
-    By name, only approved items are found, and of `authors` only if these are given. What approval is worth
-    depends on the server: OpenPAI's accepts the status that an author sends. An item that is requested by its
-    digest needs neither.
+    By name only approved items of `authors` are found; without these, none. What that is worth depends on
+    the server: OpenPAI's takes any status that an author sends, and another author's name in a change. An
+    item whose digest is asked for needs neither. If `authors` are given, nobody else's items are listed.
     """
 
     def __init__(self, name: str, url: str, web: Web, authors: Collection[str] | None = None) -> None:
@@ -51,19 +51,22 @@ class MarketplaceSource:
             return [self._file(item) for item in named if item.get("status") != "rejected"]
         counting = list(filter(self._counts, named))
         if named and not counting:
-            ids = ", ".join(f"{_reference(item)} by {_text(item, 'author')}" for item in named[:10])
-            by = "" if self._authors is None else f", or by nobody of {listed(sorted(self._authors))}"
-            message = (
-                f"'{reference.target}' is not approved on the server of '{self.name}'{by};"
-                f" if you trust it, ask for it by its id: {ids}"
-            )
-            raise NoDefinition("definition-forbidden", message)
+            raise self._not_by_name(reference.target, named)
         return [self._file(item) for item in counting]
 
     def _counts(self, item: Item) -> bool:
         """Return whether an item may be found by its name."""
-        is_listed = self._authors is None or _text(item, "author") in self._authors
-        return is_listed and item.get("status") == "approved"
+        return _text(item, "author") in (self._authors or ()) and item.get("status") == "approved"
+
+    def _not_by_name(self, name: str, items: Sequence[Item]) -> NoDefinition:
+        ids = ", ".join(f"{_reference(item)} by {_text(item, 'author')}" for item in items[:10])
+        server = f"on the server of '{self.name}'"
+        if self._authors:
+            why = f"is not approved {server}, or by nobody of {listed(sorted(self._authors))}"
+        else:
+            why = f"may be anybody's {server}: the source lists no 'authors' whose items are found by name"
+        message = f"'{name}' {why}; if you trust it, ask for it by its id: {ids}"
+        return NoDefinition("definition-forbidden", message)
 
     def read(self, origin: str) -> DefinitionFile | None:
         """Return the item at a URL; None if it is not one of this server."""
@@ -72,18 +75,23 @@ class MarketplaceSource:
         return None if item is None else self._file(item)
 
     def list(self, problems: Problems) -> Sequence[Listed]:
-        """List everything that is found by name; items that share a name are listed by their ids."""
-        items = list(filter(self._counts, self._items("")))
+        """All that is approved; by their ids what is not found by name, or has the name of another one."""
+        items = [
+            item
+            for item in self._items("")
+            if item.get("status") == "approved"
+            and (self._authors is None or _text(item, "author") in self._authors)
+        ]
         names = Counter(_text(item, "name") for item in items)
         found: list[Listed] = []
         others = 0
         for item in items:
-            if _content(item) is None:
+            if _contents(item)[0] is None or not is_item_id(_text(item, "id")):
                 others += 1
                 continue
             for each in listed_definitions([self._file(item)], problems):
                 is_alone = names[_text(item, "name")] == 1 and each.name == _text(item, "name")
-                reference = each.reference if is_alone else _reference(item)
+                reference = each.reference if is_alone and self._counts(item) else _reference(item)
                 summary = each.summary or _text(item, "summary")
                 description = each.description or _text(item, "description")
                 found.append(replace(each, reference=reference, summary=summary, description=description))
@@ -93,14 +101,19 @@ class MarketplaceSource:
         return found
 
     def _file(self, item: Item) -> DefinitionFile:
-        at, content = f"{self._items_at}/{quote(_text(item, 'id'), safe='')}", _content(item)
+        at = f"{self._items_at}/{quote(_text(item, 'id'), safe='')}"
+        content, job = _contents(item)
         if item.get("status") == "rejected":
             raise NoDefinition(
                 "definition-forbidden", f"{at} has been rejected by the server's administrators"
             )
-        if item.get("type") in _NO_DEFINITIONS or content is None:
-            raise NoDefinition("wrong-reference", f"{at} is a job, and no shared prerequisite")
-        return DefinitionFile(at, at, at, content, author=_text(item, "author"))
+        file = DefinitionFile(at, at, at, content or b"", author=_text(item, "author"), job=job)
+        if content is not None and item.get("type") not in _NO_DEFINITIONS:
+            return file
+        if not job:
+            raise NoDefinition("wrong-reference", f"{at} is no shared prerequisite")
+        command = f"pai-runtime marketplace use {_reference(item)}"
+        raise WholeJob(f"{at} is a job, and no shared prerequisite; {command} prints it", file)
 
     def _item(self, id_: str) -> Item | None:
         try:
@@ -136,26 +149,26 @@ class MarketplaceSource:
         )
 
 
-def _content(item: Item) -> bytes | None:
-    """Return the definition file in an item; None if it has none.
+def _contents(item: Item) -> tuple[bytes | None, str]:
+    """Return the definition file in an item, None if it has none, and the whole job in it, empty if it is
+    none.
 
-    The server requires each item to be a whole job: one with a single prerequisite of type data is that
-    prerequisite.
+    The server asks for a whole job in each: one with a single prerequisite of type data is that prerequisite.
     """
     protocol = item.get("protocol")
     if not isinstance(protocol, str):
-        return None
+        return None, ""
     content = protocol.encode("utf-8", "surrogatepass")
     try:
         document = parse_document(protocol, "protocol").data
     except InvalidInput:  # said to whoever uses it
-        return content
+        return content, ""
     if not isinstance(document, dict) or document.get("type") != "job":
-        return content
+        return content, ""
     found = document.get("prerequisites")
     mappings = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
     data = [each for each in mappings if each.get("type") == "data"]
-    return json.dumps(data[0], indent=1).encode() if len(data) == 1 else None
+    return json.dumps(data[0], indent=1).encode() if len(data) == 1 else None, protocol
 
 
 def _reference(item: Item) -> str:

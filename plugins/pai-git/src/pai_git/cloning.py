@@ -49,6 +49,9 @@ _TIMED_OUT = -signal.SIGKILL
 _MOST_OF_TRACE = 1 << 20
 """Maximum bytes at the end of the trace that are read, enough for the last answer's headers."""
 
+_URL = re.compile(r"(https?://)(?:[^\s'/?#]*@)?([^\s'?#]*)[^\s']*", re.IGNORECASE)
+"""A URL in git's words, such as that of a submodule: without user, password and query it may be shown."""
+
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
@@ -154,6 +157,7 @@ class _Git:
                 if not isinstance(error, subprocess.TimeoutExpired):
                     raise
                 return _TIMED_OUT, "", f"git timed out after {LONGEST_TRY:.0f} seconds"
+        words = _URL.sub(r"\1\2", words)
         return process.returncode, output, words.strip() or f"git ended with exit code {process.returncode}"
 
     def _read_trace(self) -> str:

@@ -119,6 +119,8 @@ def _check_uri(uri: str, *, with_token: bool) -> None:
         raise UserError(f"repo_uri is not a URL: {error}") from None
     if password is not None:
         raise UserError("repo_uri contains a password, which other processes would see; use token")
+    if parts.query and parts.scheme in ("http", "https"):
+        raise UserError("repo_uri contains a query, which other processes would see; use token")
     if with_token and parts.scheme not in ("http", "https"):
         raise UserError("token is for repositories at https:// (or http://), and repo_uri is not")
 

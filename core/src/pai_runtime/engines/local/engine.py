@@ -22,15 +22,14 @@ from pai_runtime.engines.local.supervisors import Supervisors
 from pai_runtime.engines.local.task import LAYERS, LocalTask, shared_text
 from pai_runtime.job.model import Job, TaskRole
 from pai_runtime.plan.environment import Placement, TaskName
-from pai_runtime.runs.cannot_run import CannotRun
-from pai_runtime.runs.completion import Decision, decision, roles_of
+from pai_runtime.runs.completion import Decision, decision, first_failure, roles_of
+from pai_runtime.runs.errors import CannotRun
 from pai_runtime.runs.events import RunEvents
-from pai_runtime.runs.first_failure import first_failure
 from pai_runtime.runs.state import LOCAL, Run, RunOutcome
 from pai_runtime.supervisor.process_tree import adopt_orphans
 from pai_runtime.supervisor.stop import on_stop_signals
 from pai_runtime.supervisor.wake_pipe import WakePipe
-from pai_runtime.task.exit_codes import RUNTIME_ERROR
+from pai_runtime.task.exit_codes import RUNTIME_ERROR, killed_by
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.layout import SHARED
 from pai_runtime.task.own_process import keep_to_ourselves
@@ -176,7 +175,7 @@ class LocalRun:
             self._record.changed()
             self._record.show(run)
             self._view.end()
-        return run, self._decision.code if self._decision else 128 + (self._cancelled_by or 0)
+        return run, self._decision.code if self._decision else killed_by(self._cancelled_by or 0)
 
     def _turn(self, wake: WakePipe, seconds: float) -> None:
         """Wait for tasks to end, for at most `seconds`; handle what that decides, and show it."""

@@ -7,15 +7,17 @@ import select
 import signal
 import socket
 import termios
+import threading
 import tty
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fcntl import ioctl
 from types import FrameType
 from typing import Any, NoReturn
 
 from pai_runtime.engines.local.sessions import connect
-from pai_runtime.runs.cannot_enter import CannotEnter
+from pai_runtime.runs.errors import CannotEnter
 from pai_runtime.supervisor.stop import STOP_SIGNALS, on_stop_signals
+from pai_runtime.task.exit_codes import MOST_CODE, killed_by
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.session import MOST_MESSAGE
 
@@ -27,15 +29,13 @@ _MOST_KEYS = 4096
 """Maximum bytes of input that wait for the program to read them."""
 _LAST_OUTPUT = 2000
 """Milliseconds without output after which the terminal of an ended program is closed."""
-_MOST_STATUS = 255
-_KILLED = 128 + signal.SIGKILL
 
 
 def enter(task: Folder, argv: Sequence[str]) -> int:
-    """Run a program or, without one, a shell in a task with our standard streams; return its exit status.
+    """Run a program in a task, or a shell, with our standard streams; its exit status.
 
-    If the streams are a terminal, the program gets one of its own, which ours shows. Signals are forwarded to
-    it. Raises `CannotEnter`.
+    If they are a terminal it gets one of its own, which ours shows; if only one of them is, a pipe in its
+    place. Signals that we get are passed on. Raises `CannotEnter`.
     """
     try:
         with connect(task) as connection:
@@ -43,16 +43,66 @@ def enter(task: Folder, argv: Sequence[str]) -> int:
                 return _status(_with_terminal(connection, argv))
             # One that comes when the program has begun, and we do not listen yet, would end us without it.
             signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
-            _ask(connection, argv, _STANDARD, terminal=False)
-            _forward_signals(connection)
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
-            return _status(_answer(connection))
+            with _without_terminal() as streams:
+                _ask(connection, argv, streams.given, terminal=False)
+                _forward_signals(connection)
+                streams.pass_on()
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
+                return _status(_answer(connection))
     except (FileNotFoundError, ConnectionRefusedError):
         raise CannotEnter("it is not running; exec needs a task that is running or held") from None
     except PermissionError:
         raise CannotEnter("only the user who started the run can use exec in its tasks") from None
     except OSError as error:
         raise CannotEnter(f"cannot reach its supervisor: {error.strerror}") from None
+
+
+class _Streams:
+    """Our standard streams, for a program; pipes for what are a terminal, which it could read or change."""
+
+    def __init__(self) -> None:
+        self.given: list[int] = []
+        self._copies: list[tuple[int, int]] = []
+        for fd in _STANDARD:
+            if not os.isatty(fd):
+                self.given.append(os.dup(fd))
+                continue
+            reads, writes = os.pipe()
+            self.given.append(writes if fd else reads)
+            self._copies.append((reads, fd) if fd else (fd, writes))
+        self._outputs: list[threading.Thread] = []
+
+    def pass_on(self) -> None:
+        """Begin to, once the program has its streams, which are closed here."""
+        for fd in self.given:
+            os.close(fd)
+        for source, target in self._copies:
+            thread = threading.Thread(target=_copy, args=(source, target), daemon=True)
+            thread.start()
+            if source:
+                self._outputs.append(thread)
+
+    def finish(self) -> None:
+        """Pass on the last output, unless something goes on to hold it open."""
+        for thread in self._outputs:
+            thread.join(_LAST_OUTPUT / 1000)
+
+
+@contextlib.contextmanager
+def _without_terminal() -> Iterator[_Streams]:
+    streams = _Streams()
+    yield streams
+    streams.finish()
+
+
+def _copy(source: int, target: int) -> None:
+    """Pass on all of a stream; the target is closed then, if it is no standard stream."""
+    with contextlib.suppress(OSError):
+        while piece := os.read(source, _PIECE):
+            while piece:
+                piece = piece[os.write(target, piece) :]
+    if target not in _STANDARD:
+        os.close(target)
 
 
 def _ask(connection: socket.socket, argv: Sequence[str], streams: Sequence[int], *, terminal: bool) -> None:
@@ -76,10 +126,10 @@ def _status(answer: bytes) -> int:
     Raises `CannotEnter` if it is invalid.
     """
     if not answer:
-        return _KILLED  # with all that is left of a task when it ends
+        return killed_by(signal.SIGKILL)  # with all that is left of a task when it ends
     try:
         said: dict[str, Any] = json.loads(answer)
-        code = int(said["exitCode"]) & _MOST_STATUS
+        code = int(said["exitCode"]) & MOST_CODE
         message = said.get("message")
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         raise CannotEnter("its supervisor gave an invalid answer") from None
@@ -129,7 +179,7 @@ def _with_terminal(connection: socket.socket, argv: Sequence[str]) -> bytes:
             tty.setraw(0, termios.TCSADRAIN)  # what has been typed by now is for the program
             return _Proxy(connection, ours).run()
         except _HangUp as told:
-            return json.dumps({"exitCode": 128 + told.number}).encode()
+            return json.dumps({"exitCode": killed_by(told.number)}).encode()
         finally:
             with contextlib.suppress(termios.error):  # it is gone
                 termios.tcsetattr(0, termios.TCSADRAIN, before)

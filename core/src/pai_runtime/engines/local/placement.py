@@ -8,6 +8,7 @@ from pai_runtime.engines.local.ports import FIRST
 from pai_runtime.job.model import Job
 from pai_runtime.job.ports import fixed_ports, port_counts, task_ports
 from pai_runtime.plan.environment import Placement, TaskPlace
+from pai_runtime.task.paths import VOLUME
 
 LOCALHOST = "127.0.0.1"
 
@@ -44,6 +45,4 @@ def ports_needed(job: Job) -> int:
 def example_placement(job: Job, user: str) -> Placement:
     """Return a deterministic placement for looking at plans; its ports are neither probed nor reserved."""
     named = named_ports(job)
-    return placement(
-        job, job.name, user, Path("/usr/local/pai"), (port for port in count(FIRST) if port not in named)
-    )
+    return placement(job, job.name, user, Path(VOLUME), (port for port in count(FIRST) if port not in named))

@@ -13,7 +13,7 @@ from pai_runtime.engines.local.storages import binds, check_storages, not_mounte
 from pai_runtime.engines.local.task import TaskSettings
 from pai_runtime.job.model import Job
 from pai_runtime.plan.environment import TaskName
-from pai_runtime.runs.cannot_run import CannotRun
+from pai_runtime.runs.errors import CannotRun
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.placeholders import platform_path
 from pai_runtime.task.plan import Plan

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pai_runtime.engines.local.run_lock import is_unlocked, lock_holder
-from pai_runtime.runs.cannot_enter import CannotEnter
+from pai_runtime.runs.errors import CannotEnter
 from pai_runtime.runs.log_follower import LogFollower
 from pai_runtime.runs.progress import Progress, read_progress
 from pai_runtime.runs.reader import LogName, TaskVariables

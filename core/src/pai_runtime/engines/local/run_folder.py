@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pai_runtime.engines.local.run_lock import lock
 from pai_runtime.job.model import Job
-from pai_runtime.runs.cannot_run import CannotRun
+from pai_runtime.runs.errors import CannotRun
 from pai_runtime.runs.names import LOCK, RUNS
 from pai_runtime.task.folder import Folder
 

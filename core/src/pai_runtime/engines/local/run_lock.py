@@ -49,14 +49,36 @@ def is_unlocked(folder: Path) -> bool:
 
 
 def lock_holder(folder: Path) -> int | None:
-    """Return the process that holds the lock, by the kernel's list: tasks may write to the directory."""
+    """Return the process that holds it, as the kernel says: nothing in the folder does, where tasks may
+    write.
+
+    The kernel names the one that has locked it: that may have ended, and its number be that of any other.
+    """
     found = (folder / LOCK).stat(follow_symlinks=False)
     wanted = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
     for line in Path("/proc/locks").read_text("ascii").splitlines():
         _, kind, _, _, pid, locked, *_ = line.replace(" -> ", " ").split()
-        if kind == "FLOCK" and locked == wanted and int(pid) > 0:
+        if kind == "FLOCK" and locked == wanted and int(pid) > 0 and _has_open(int(pid), found):
             return int(pid)
     return None
+
+
+def _has_open(pid: int, file: os.stat_result) -> bool:
+    """Whether a process has a file open; True if we may not know, as of an engine with secrets."""
+    try:
+        with os.scandir(f"/proc/{pid}/fd") as opened:
+            return any(_is_same(each, file) for each in opened)
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+
+
+def _is_same(entry: "os.DirEntry[str]", file: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(entry.stat(), file)
+    except OSError:  # it is closed meanwhile
+        return False
 
 
 def _is_there(fd: int, folder: Folder) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 from pai_runtime.engines.local.mounting import mount_points
 from pai_runtime.engines.local.run_lock import lock
 from pai_runtime.engines.local.sessions import is_alive
-from pai_runtime.runs.cannot_remove import CannotRemove
+from pai_runtime.runs.errors import CannotRemove
 from pai_runtime.runs.names import LOCK
 from pai_runtime.runs.state import RUN
 from pai_runtime.task.folder import Folder

@@ -19,7 +19,7 @@ from pai_runtime.plan.attempt_variables import Attempt, attempt_variables
 from pai_runtime.plan.environment import TaskName
 from pai_runtime.runs.failed_callbacks import count_failed_callbacks
 from pai_runtime.runs.state import RunTask, TaskStatus
-from pai_runtime.task.exit_codes import CALLBACK_FAILED, TIMEOUT
+from pai_runtime.task.exit_codes import CALLBACK_FAILED, MOST_CODE, TIMEOUT, killed_by
 from pai_runtime.task.exit_record import exit_record, noted, read_exit_record
 from pai_runtime.task.folder import Folder
 from pai_runtime.task.launch import LaunchOptions
@@ -36,7 +36,6 @@ LAYERS = ".layers"
 _OVERDUE = LaunchOptions.exit_budget + 6 * LaunchOptions.grace
 """Maximum seconds that a supervisor takes to stop, when it uses up all of its own timeouts."""
 _AT_ONCE = LaunchOptions.grace
-_MOST_CODE = 255
 _ROOM = 256 * 1024
 """Minimum bytes of disk for another attempt, for its records and the beginning of its logs."""
 _NOT_HEARD = "the supervisor was killed before its exit callbacks had finished"
@@ -242,7 +241,7 @@ class LocalTask:
         """Return the exit code of a task whose supervisor was killed; what it had recorded before counts."""
         record = self.record()
         code = record.get("exitCode")
-        if isinstance(code, int) and 0 <= code <= _MOST_CODE:
+        if isinstance(code, int) and 0 <= code <= MOST_CODE:
             with contextlib.suppress(OSError), self._run.folder(self.label) as own:
                 if read_state(own).get("phase") in EXIT_EVENTS:
                     record = {**record, "callbackFailureCount": 1}
@@ -251,11 +250,11 @@ class LocalTask:
                         record = {**record, "exitCode": code, "outcome": "failed"}
                 own.write(RECORD, noted(record, _NOT_HEARD))
             return code
-        return TIMEOUT if self._is_overdue and not self._is_told else 128 + number
+        return TIMEOUT if self._is_overdue and not self._is_told else killed_by(number)
 
     def _had_ended(self, code: int) -> bool:
         """Return whether a task already had a result when it was told to end."""
-        if code == 128 + signal.SIGTERM:  # as most, and reading all of their records takes time
+        if code == killed_by(signal.SIGTERM):  # as most, and reading all of their records takes time
             return False
         record = self.record()
         return record.get("exitCode") == code and record.get("outcome") != "cancelled"

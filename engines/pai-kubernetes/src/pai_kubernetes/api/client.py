@@ -8,7 +8,7 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from pai_kubernetes.api.access import Access, Login
-from pai_kubernetes.api.connections import Connections, HttpRequest, NotConnected, OpenAnswer
+from pai_kubernetes.api.connections import Connections
 from pai_kubernetes.api.errors import ApiError
 from pai_kubernetes.api.hidden import hide_authorization
 from pai_kubernetes.api.messages import (
@@ -23,6 +23,7 @@ from pai_kubernetes.api.messages import (
 from pai_kubernetes.api.paths import target_of
 from pai_runtime.engines.cluster import ClusterError
 from pai_runtime.network.answer import Answer, NoAnswer
+from pai_runtime.network.client import HttpRequest, NotConnected, OpenAnswer
 from pai_runtime.network.deadline import Deadline
 from pai_runtime.plugin.backoff import backoff
 from pai_runtime.task.record import record

@@ -14,7 +14,7 @@ from pai_runtime.job.secrets import secret_values
 from pai_runtime.pod.code import ARCHIVE
 from pai_runtime.pod.given_run import JOB_FILE, OVERRIDES_FILE
 from pai_runtime.pod.peers import FILE as PEERS
-from pai_runtime.runs.cannot_run import CannotRun
+from pai_runtime.runs.errors import CannotRun
 from pai_runtime.task.masking import Masks
 
 

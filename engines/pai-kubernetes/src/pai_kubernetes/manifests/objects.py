@@ -22,7 +22,7 @@ from pai_kubernetes.profile import KubernetesProfile
 from pai_runtime.engines.cluster import ClusterRequest
 from pai_runtime.job.model import Job
 from pai_runtime.plan.environment import TaskName
-from pai_runtime.runs.cannot_run import CannotRun
+from pai_runtime.runs.errors import CannotRun
 from pai_runtime.task.plan import Plan
 from pai_runtime.task.record import record
 

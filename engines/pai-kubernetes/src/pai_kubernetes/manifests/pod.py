@@ -4,21 +4,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pai_kubernetes import labels
-from pai_kubernetes.manifests.policies import completes_at, fails_at
+from pai_kubernetes.manifests.policies import completing_count, failing_count
 from pai_kubernetes.manifests.resources import RUNTIME_LOG, init_resources, scheduling, task_resources
 from pai_kubernetes.manifests.run_objects import RunObjects
 from pai_kubernetes.manifests.storages import StorageVolumes
 from pai_runtime.job.model import TaskRole
+from pai_runtime.job.ports import unnamed_port
 from pai_runtime.pod.code import CODE
-from pai_runtime.pod.runtime_log import DECIDING_VARIABLE, FAILURE, SUCCESS
-from pai_runtime.task.bundle import LAUNCHER, PREFIX, VOLUME
+from pai_runtime.pod.port_spec import FIRST
+from pai_runtime.pod.runtime_log import DECIDING_VARIABLE, FAILURE, PORT_VARIABLE, SUCCESS
+from pai_runtime.task import paths
+from pai_runtime.task.paths import BUNDLE, CONFIG, IMAGE_BUNDLE, LAUNCHER, SECRETS, TERMINATION_LOG, VOLUME
 from pai_runtime.task.plan import Plan
 
-_CONFIG, _CODE, _SECRETS = f"{VOLUME}-config", f"{VOLUME}-code", f"{VOLUME}-secrets"
 _SHM: Final = "/dev/shm"  # noqa: S108 - a volume of its own
 
 _VOLUME_NAME: Final = "pai-vol"
-_TERMINATION_LOG: Final = "/tmp/pai-termination-log"  # noqa: S108 - the platform's contract
 _GRACE_SECONDS: Final = 60
 """Grace period in seconds: 10 for processes, 30 for exit callbacks, and a margin."""
 _NOBODY: Final = 65534
@@ -93,8 +94,8 @@ def _bundle(run: RunObjects) -> Mounts:
     return [
         {
             "name": "runtime-bundle",
-            "mountPath": PREFIX,
-            "subPath": "opt/pai-runtime/bundle",
+            "mountPath": BUNDLE,
+            "subPath": IMAGE_BUNDLE.removeprefix("/"),
             "readOnly": True,
         }
     ]
@@ -102,10 +103,10 @@ def _bundle(run: RunObjects) -> Mounts:
 
 def _init(run: RunObjects, role: TaskRole, storages: Mounts) -> dict[str, Any]:
     """Return the init container, whose steps may use the storages too."""
-    code = [{"name": "pai-code", "mountPath": _CODE, "readOnly": True}] if run.code_config else []
+    code = [{"name": "pai-code", "mountPath": paths.CODE, "readOnly": True}] if run.code_config else []
     given = {
-        "PAI_SECRET_DIR": _SECRETS,
-        "PAI_USER_EXTENSION_SECRET_DIR": _SECRETS,
+        "PAI_SECRET_DIR": SECRETS,
+        "PAI_USER_EXTENSION_SECRET_DIR": SECRETS,
         "PAI_CURRENT_TASK_ROLE_NAME": role.name,
     }
     told = {name: {"fieldRef": {"fieldPath": path}} for name, path in _BY_DOWNWARD_API.items()}
@@ -121,8 +122,8 @@ def _init(run: RunObjects, role: TaskRole, storages: Mounts) -> dict[str, Any]:
         "securityContext": {"runAsUser": 0, **_without_capabilities()},
         "volumeMounts": [
             {"name": _VOLUME_NAME, "mountPath": VOLUME},
-            {"name": "pai-config", "mountPath": _CONFIG, "readOnly": True},
-            {"name": "pai-secrets", "mountPath": _SECRETS, "readOnly": True},
+            {"name": "pai-config", "mountPath": CONFIG, "readOnly": True},
+            {"name": "pai-secrets", "mountPath": SECRETS, "readOnly": True},
             *code,
             *_bundle(run),
             *storages,
@@ -131,14 +132,17 @@ def _init(run: RunObjects, role: TaskRole, storages: Mounts) -> dict[str, Any]:
 
 
 def _runtime_log(run: RunObjects, role: TaskRole) -> dict[str, Any]:
-    ends = {SUCCESS: completes_at(role), FAILURE: fails_at(role)}
+    ends = {SUCCESS: completing_count(role), FAILURE: failing_count(role)}
     deciding = " ".join(end for end, count in ends.items() if count == 1)
+    port = unnamed_port(run.job, FIRST)
+    told = {DECIDING_VARIABLE: deciding, PORT_VARIABLE: str(port or "")} if run.job.gang else {}
+    env = [{"name": name, "value": value} for name, value in told.items() if value]
     return {
         "name": labels.RUNTIME_LOG,
         "image": run.profile.runtime_image,
         "imagePullPolicy": run.profile.image_pull_policy,
         "args": ["init", "--print-logs"],
-        **({"env": [{"name": DECIDING_VARIABLE, "value": deciding}]} if run.job.gang and deciding else {}),
+        **({"env": env} if env else {}),
         "restartPolicy": "Always",
         "resources": RUNTIME_LOG,
         "securityContext": {
@@ -163,7 +167,7 @@ def _app(run: RunObjects, role: TaskRole, plan: Plan, image: str, storages: Moun
         **({"workingDir": f"{VOLUME}/{CODE}"} if run.code_config else {}),
         "resources": task_resources(role, run.profile),
         "securityContext": _without_capabilities(*sorted(capabilities)),
-        "terminationMessagePath": _TERMINATION_LOG,
+        "terminationMessagePath": TERMINATION_LOG,
         "volumeMounts": [{"name": _VOLUME_NAME, "mountPath": VOLUME}, *shm, *_bundle(run), *storages],
     }
 

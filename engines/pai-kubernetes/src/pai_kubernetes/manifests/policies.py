@@ -16,10 +16,8 @@ from typing import Any, Final
 from pai_kubernetes.labels import APP, INIT
 from pai_runtime.document.problems import Problem, Problems
 from pai_runtime.job.model import Job, TaskRole
+from pai_runtime.task.exit_codes import PERMANENT_INIT_CODES
 from pai_runtime.task.record import record
-
-HOPELESS_INITS: Final = (1, 2, 252, 254)
-"""Exit codes of the init container that mean wrong input, so that a retry is useless."""
 
 _MOST: Final = 2**31 - 1
 """The maximum of the API's 32-bit counts."""
@@ -83,20 +81,18 @@ def policies(
     )
 
 
-def fails_at(role: TaskRole) -> int | None:
-    """Return how many failed tasks of a role fail the job; None if no number does."""
-    count = role.min_failed or 1
-    return count if 1 <= count <= role.instances else None
+def failing_count(role: TaskRole) -> int | None:
+    """How many failed tasks fail the job; None: no number of them does."""
+    return role.fails_at if 1 <= role.fails_at <= role.instances else None
 
 
-def completes_at(role: TaskRole) -> int | None:
-    """Return how many succeeded tasks of a role complete the job; None if no number does."""
-    count = role.min_succeeded or role.instances
-    return count if 1 <= count <= role.instances else None
+def completing_count(role: TaskRole) -> int | None:
+    """How many succeeded tasks complete the job; None: no number of them does."""
+    return role.completes_at if 1 <= role.completes_at <= role.instances else None
 
 
 def _job(job: Job, role: TaskRole, permanent: Collection[int]) -> Mapping[str, Any]:
-    failing, completing = fails_at(role) or role.instances, completes_at(role)
+    failing, completing = failing_count(role) or role.instances, completing_count(role)
     spec: dict[str, Any] = {
         "completionMode": "Indexed",
         "completions": role.instances,
@@ -119,7 +115,7 @@ def _pod_failures(permanent: Collection[int], *, gang: bool, first_fails: bool) 
     hopeless = "FailJob" if first_fails else "FailIndex"
     rules = [
         {"action": disrupted, "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
-        _on_exit(hopeless, INIT, HOPELESS_INITS),
+        _on_exit(hopeless, INIT, PERMANENT_INIT_CODES),
     ]
     if permanent:
         rules.append(_on_exit(hopeless, APP, permanent))
@@ -135,7 +131,7 @@ def _on_exit(action: str, container: str, codes: Collection[int]) -> dict[str, A
 
 
 def _success(job: Job, names: Mapping[str, str]) -> Mapping[str, Any]:
-    completing = [names[role.name] for role in job.roles.values() if completes_at(role) is not None]
+    completing = [names[role.name] for role in job.roles.values() if completing_count(role) is not None]
     if not completing:
         return {"operator": "All"}
     return {"operator": "Any", "targetReplicatedJobs": completing}
@@ -143,16 +139,15 @@ def _success(job: Job, names: Mapping[str, str]) -> Mapping[str, Any]:
 
 def _undecided(role: TaskRole) -> Iterator[Problem]:
     """Yield the problem of a role whose tasks may all end, some failed, without deciding the job."""
-    failing, completing = fails_at(role), completes_at(role)
+    failing, completing = failing_count(role), completing_count(role)
     most = max(role.instances - completing if completing else 0, 1)
     if failing is not None and failing <= most:
         return
     expected = f"1 to {most}" if most > 1 else "1"
-    wanted = role.min_succeeded or role.instances
     message = (
         "on Kubernetes, a role has failed if all of its tasks have ended and one of them has failed; with"
-        f" {role.instances} instances and minSucceededInstances {wanted}, expected {expected},"
-        f" found {role.min_failed}; to have tasks that may fail, let their commands end with 0 anyway, as in:"
+        f" {role.instances} instances and minSucceededInstances {role.completes_at}, expected {expected},"
+        f" found {role.fails_at}; to have tasks that may fail, let their commands end with 0 anyway, as in:"
         " python train.py || echo failed"
     )
     yield _problem(role, "undecided-on-kubernetes", message, expected)
@@ -160,15 +155,15 @@ def _undecided(role: TaskRole) -> Iterator[Problem]:
 
 def _unknown_cause(role: TaskRole) -> Iterator[Problem]:
     """Yield the problem of a role whose tasks may fail, permanently or not, before the deciding failure."""
-    if (fails_at(role) or 1) == 1:
+    if (failing_count(role) or 1) == 1:
         return
     message = (
         "on Kubernetes, it is not known which of several failures was permanent, so whether to retry the job;"
-        f" expected 1, found {role.min_failed}; or set jobRetryCount to 0, or extras.retryOn to always"
+        f" expected 1, found {role.fails_at}; or set jobRetryCount to 0, or extras.retryOn to always"
     )
     yield _problem(role, "unknown-failure-on-kubernetes", message, "1")
 
 
 def _problem(role: TaskRole, code: str, message: str, expected: str) -> Problem:
     place = role.value.at(("completion", "minFailedInstances"))
-    return place.problem(code, message, found=str(role.min_failed), expected=expected)
+    return place.problem(code, message, found=str(role.fails_at), expected=expected)

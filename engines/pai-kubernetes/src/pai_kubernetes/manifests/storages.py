@@ -5,10 +5,10 @@ from posixpath import normpath
 from typing import Any
 
 from pai_kubernetes.profile import KubernetesProfile, Storage
-from pai_runtime.runs.cannot_run import CannotRun
+from pai_runtime.runs.errors import CannotRun
+from pai_runtime.task.names import with_user_and_job
 from pai_runtime.task.plan import Mount, Plan
 from pai_runtime.task.record import record
-from pai_runtime.task.user_and_job import with_user_and_job
 
 
 @record(frozen=True)

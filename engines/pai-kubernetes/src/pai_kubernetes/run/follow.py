@@ -13,6 +13,7 @@ from pai_kubernetes.run.watched import Watched
 from pai_runtime.engines.cluster import ClusterError
 from pai_runtime.engines.view import View
 from pai_runtime.runs.state import Run, Unreadable
+from pai_runtime.task.exit_codes import INTERRUPTED, MOST_CODE
 
 _SHOW_EVERY: Final = 0.25
 _REST: Final = 9
@@ -25,8 +26,6 @@ _REST_OF_LOGS: Final = 15.0
 """Seconds to wait for the last output of the tasks once the run is over."""
 _REST_OF_PODS: Final = 2.0
 """Further seconds to wait for the nodes to say how containers ended."""
-_INTERRUPTED: Final = 130
-_MOST_STATUS: Final = 255
 """The maximum exit status; a larger one would be cut to eight bits, and might be 0."""
 
 Command = Callable[..., str]
@@ -76,7 +75,7 @@ class Follower:
             self._view.say(f"to stop it: {self._command('stop')}")
         self._view.show(run)
         self._view.end()
-        return run, _INTERRUPTED if self._interrupted else exit_status(run)
+        return run, INTERRUPTED if self._interrupted else exit_status(run)
 
     def _wait(self) -> None:
         """Wait until there may be something new to see."""
@@ -144,7 +143,7 @@ class Follower:
 
     def _interrupt(self, _number: int, _frame: FrameType | None) -> None:
         if self._interrupted:
-            raise SystemExit(_INTERRUPTED)
+            raise SystemExit(INTERRUPTED)
         # No more than that: what was interrupted may hold the lock of an event, or of a stream.
         self._interrupted = True
 
@@ -154,7 +153,7 @@ def exit_status(run: Run) -> int:
     if run.outcome == "succeeded":
         return 0
     if run.outcome == "cancelled":
-        return _INTERRUPTED
+        return INTERRUPTED
     failed = next((task for task in run.tasks if task.name == run.failed_task), None)
     code = failed.exit_code if failed else None
-    return code if code and code <= _MOST_STATUS else 1
+    return code if code and code <= MOST_CODE else 1

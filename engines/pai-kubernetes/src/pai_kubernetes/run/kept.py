@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pai_kubernetes.names import is_run_name
-from pai_runtime.document.user_directory import user_directory
+from pai_runtime.document.configuration_files import user_directory
 from pai_runtime.runs.log_follower import LogFollower
 from pai_runtime.runs.reader import LogName
 from pai_runtime.runs.state import Run, RunTask

@@ -1,7 +1,6 @@
 """The logs of a run's tasks, read from the nodes of their pods."""
 
 import errno
-import re
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
@@ -15,7 +14,7 @@ from pai_kubernetes.run.pods import TaskPod, container_status, has_started
 from pai_runtime.runs.log_times import Piece
 from pai_runtime.runs.reader import LogName
 from pai_runtime.runs.state import RunTask
-from pai_runtime.runs.told_variables import is_told, may_be_told
+from pai_runtime.runs.told_variables import ToldFilter
 
 MOST_FOLLOWED: Final = 50
 """Maximum number of concurrent streams, each a connection and a thread."""
@@ -109,48 +108,13 @@ class Logs:
         containers = [each for each in reversed(_CONTAINERS[log]) if has_started(pod.document, each)]
         try:
             for container in containers:
-                lines = _WithoutVariables()
+                lines = ToldFilter()
                 data = read_log(self.api, pod.name, container, lines=_TAIL_LINES, most=_MOST_TAIL)
                 if kept := lines.feed(data) + lines.flush():
                     return kept
         except ApiError:
             pass
         return b""
-
-
-class _WithoutVariables:
-    """A filter that removes the runtime's own lines from a log, and holds back only the start of a line."""
-
-    def __init__(self) -> None:
-        self._start = b""
-        self._is_kept: bool | None = None  # of the line that has begun; None: not known yet
-
-    def feed(self, data: bytes) -> bytes:
-        """Return what is to be shown of the next bytes, and of what was held back."""
-        kept = b""
-        for line in re.split(rb"(?<=\n)", data):
-            self._start += line
-            if self._is_kept is None and not may_be_told(self._start):
-                self._is_kept = True
-            elif self._is_kept is None and is_told(self._start):
-                self._is_kept = False
-            if self._is_kept is not None:
-                kept += self._start if self._is_kept else b""
-                self._start = b""
-            if line.endswith(b"\n"):
-                kept, self._start, self._is_kept = kept + self._start, b"", None
-        return kept
-
-    def flush(self) -> bytes:
-        """Return what was held back, at the end of the log."""
-        kept, self._start, self._is_kept = self._start, b"", None
-        return kept
-
-
-def without_told(log: bytes) -> bytes:
-    """Return a log without the runtime's own lines."""
-    lines = _WithoutVariables()
-    return lines.feed(log) + lines.flush()
 
 
 class TaskLog:
@@ -169,7 +133,7 @@ class TaskLog:
         self._is_followed = False
         self._is_lost = False
         self._error: OSError | None = None
-        self._filter = _WithoutVariables()
+        self._filter = ToldFilter()
         self._pieces: deque[Piece] = deque()
 
     def read(self, most: int) -> bytes:
@@ -290,7 +254,7 @@ class TaskLog:
             return False
         self._pod, container = found
         self._left.popleft()
-        self._filter = _WithoutVariables()
+        self._filter = ToldFilter()
         self._is_followed = self._logs.is_live
         pod = self._pod
         self._stream = LogStream(

@@ -9,6 +9,8 @@ from pai_kubernetes.api.paths import config_maps
 from pai_kubernetes.names import job_config_name
 from pai_runtime.document.document import parse_document
 from pai_runtime.document.problems import InvalidInput, Problems
+from pai_runtime.host.job_formats import in_version_2
+from pai_runtime.host.policies_in_force import given_host
 from pai_runtime.job.load import load_job
 from pai_runtime.job.overrides import NO_OVERRIDES, Overrides
 from pai_runtime.job.plugins import JobPlugins
@@ -17,11 +19,17 @@ from pai_runtime.pod.given_run import JOB_FILE, OVERRIDES_FILE
 from pai_runtime.pod.peers import FILE as PEERS
 from pai_runtime.pod.peers import Peers
 from pai_runtime.pod.placement import peers_placement
-from pai_runtime.task.bundle import VOLUME
+from pai_runtime.task.paths import VOLUME
 from pai_runtime.task.plan import SharedVariables
 
-_NO_PLUGINS = JobPlugins(lambda _: None, lambda: "storage", lambda: "callbacks", lambda _: None)
-"""Plugins of a job in which none matters, since uses do not affect where tasks are."""
+_NO_PLUGINS = JobPlugins(
+    lambda _: None,
+    lambda: "storage",
+    lambda: "callbacks",
+    lambda _: None,
+    lambda root, problems: in_version_2(root, given_host(None), problems),
+)
+"""What a job uses makes no difference to where its tasks are; its format may."""
 
 
 def shared_variables(api: Api, run: str, addresses: Mapping[TaskName, str]) -> SharedVariables:

@@ -37,8 +37,7 @@ from pai_kubernetes.run.sayings import Sayings
 from pai_kubernetes.run.state import readable, run_of
 from pai_kubernetes.run.watched import Watched, no_such_run
 from pai_runtime.engines.view import View
-from pai_runtime.runs.cannot_enter import CannotEnter
-from pai_runtime.runs.cannot_remove import CannotRemove
+from pai_runtime.runs.errors import CannotEnter, CannotRemove
 from pai_runtime.runs.progress import Progress
 from pai_runtime.runs.reader import LogName, LogReader, TaskVariables
 from pai_runtime.runs.state import Run, RunTask, Unreadable

@@ -32,8 +32,8 @@ from pai_kubernetes.run.retrying import (
 from pai_kubernetes.run.roles import Role, read_roles
 from pai_kubernetes.run.waiting import Warnings, why_no_pod, why_pending, why_unknown
 from pai_runtime.plan.environment import TaskName
+from pai_runtime.runs.completion import first_failure
 from pai_runtime.runs.failed_callbacks import count_failed_callbacks
-from pai_runtime.runs.first_failure import first_failure
 from pai_runtime.runs.state import Run, RunOutcome, RunTask, TaskStatus, Unreadable
 from pai_runtime.task.record import record, replace
 

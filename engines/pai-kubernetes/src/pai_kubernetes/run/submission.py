@@ -14,7 +14,7 @@ from pai_kubernetes.api.paths import OF_KIND, jobsets
 from pai_kubernetes.run.signals import stop_signals
 from pai_runtime.engines.cluster import Manifests
 from pai_runtime.network.deadline import Deadline
-from pai_runtime.runs.cannot_run import CannotRun, MayBeLeft
+from pai_runtime.runs.errors import CannotRun, MayBeLeft
 
 SUFFIX_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 """Letters of suffixes, without vowels and similar ones: a suffix is no word, and easy to read out."""

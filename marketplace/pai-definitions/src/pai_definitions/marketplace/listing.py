@@ -6,7 +6,6 @@ from typing import Any
 
 from pai_definitions.marketplace.found import Found, found_in
 from pai_definitions.marketplace.sources import given_sources
-from pai_definitions.marketplace.texts import short
 from pai_runtime.document.problems import Problems, near_miss
 from pai_runtime.terminal.output import columns, report_problems, write_json, write_lines
 from pai_runtime.terminal.table import table
@@ -68,3 +67,12 @@ def as_json(found: Found) -> dict[str, Any]:
         "summary": listed.summary,
         "description": listed.description,
     }
+
+
+_LONGEST = 200
+
+
+def short(text: str) -> str:
+    """Return the beginning of a text, on one line."""
+    line = " ".join(text[: 10 * _LONGEST].split())
+    return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"

@@ -1,4 +1,7 @@
-"""Insertion of a source into the text of a ``marketplace.yaml``, which otherwise stays unchanged."""
+"""A source added to the text of a ``marketplace.yaml``, of which everything else stays as it is.
+
+It is put in at its place: read and written again by ruamel.yaml, the rest would be indented and spaced anew.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -6,15 +9,14 @@ from typing import Any
 from pai_runtime.document.document import parse_document
 from pai_runtime.document.problems import InvalidInput
 from pai_runtime.document.value import Value, walk
-from pai_runtime.document.yaml_line import yaml_line
+from pai_runtime.document.yaml_text import yaml_lines
 
 Entry = Mapping[str, Any]
 
 
 def entry_lines(entry: Entry, indent: str = "  ") -> Iterator[str]:
     """Yield the lines of an item of the list."""
-    for number, (key, value) in enumerate(entry.items()):
-        yield f"{indent}{'  ' if number else '- '}{key}: {yaml_line(value)}"
+    return (indent + line for line in yaml_lines([entry], indents_lists=False))
 
 
 def with_source(text: str, file: str, entry: Entry) -> str | None:

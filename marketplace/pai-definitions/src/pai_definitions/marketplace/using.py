@@ -1,31 +1,52 @@
-"""``pai-runtime marketplace use``: prints a job that uses a definition."""
+"""``pai-runtime marketplace use``: prints a job that uses a definition, or the job that an item is."""
 
 import argparse
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pai_definitions.marketplace.job_text import example, job_lines
+from pai_definitions.marketplace.listing import short
 from pai_definitions.marketplace.sources import given_reference, given_sources
+from pai_definitions.model import WholeJob
 from pai_definitions.variables import completed
-from pai_runtime.cli import INVALID
-from pai_runtime.definitions import Definition, Given
+from pai_runtime.definitions import Definition, DefinitionFile, Given
 from pai_runtime.document.document import parse_document, plain_scalar
-from pai_runtime.document.problems import InvalidInput, Problems
+from pai_runtime.document.problems import InvalidInput, Position, Problem, Problems
 from pai_runtime.document.value import Value
 from pai_runtime.document.yaml_line import yaml_line
+from pai_runtime.host.locations import named
+from pai_runtime.task.exit_codes import INVALID
 from pai_runtime.terminal.output import report_problems, write_lines
 
 
 def main(args: argparse.Namespace) -> int:
     """Return exit status 0, or 1 if a given variable is unknown or of the wrong type."""
-    reference = given_reference(args.reference)
-    definition = given_sources(args).find(reference)
+    reference, sources = given_reference(args.reference), given_sources(args)
+    try:
+        definition = sources.find(reference)
+    except WholeJob as error:
+        return _print_job(error.file, args.var)
+    if definition.file.job:
+        return _print_job(definition.file, args.var, f"its data alone is {named(reference.text)}")
     try:
         given = _checked(definition, dict(args.var))
     except InvalidInput as error:
         report_problems(error.problems)
         return INVALID
     write_lines(job_lines(definition, reference.text, given))
+    return 0
+
+
+def _print_job(file: DefinitionFile, given: Sequence[tuple[str, str]], *about: str) -> int:
+    """Print the whole job in an item, with what it is about."""
+    if given:
+        message = (
+            "this is a whole job, and has no variables; expected none, and --set of run for its parameters"
+        )
+        report_problems([Problem("wrong-variable", message, Position(f"--var {given[0][0]}"))])
+        return INVALID
+    heading = [f"the job of {file.shown}" + (f" by {short(file.author)}" if file.author else ""), *about]
+    write_lines([*(f"# {line}" for line in heading), *file.job.splitlines()])
     return 0
 
 

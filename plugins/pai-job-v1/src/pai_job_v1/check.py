@@ -3,25 +3,23 @@
 from collections.abc import Iterable
 from typing import Any
 
-from pai_runtime.document.problems import Problem, Problems, Severity
-from pai_runtime.document.schemas import check_value, package_schema
-from pai_runtime.document.value import Value
-from pai_runtime.legacy.nodes import items
+from pai_job_v1.fields import items
+from pai_runtime.plugin.job_format import Problem, Problems, Severity, Value, check_value, package_schema
 
 _OF_THE_PORTAL = "tmp"
 """The field with the portal's page state, which it wrote into the job."""
 
 
-def is_version_1(data: Any) -> bool:
+def is_version_1(root: Value) -> bool:
     """Return whether a document is meant as a job of version 1, valid or not."""
-    if not isinstance(data, dict) or "protocolVersion" in data:
-        return False
-    return "jobName" in data or (isinstance(data.get("taskRoles"), list) and "image" in data)
+    others = Problems()
+    check_value(root, package_schema("pai_job_v1", "manifest.json")["jobFormat"], others)
+    return not others.in_order and "protocolVersion" not in root.data
 
 
 def check_version_1(root: Value, problems: Problems) -> None:
     """Report all that is wrong with a job of version 1, and what of it has no effect."""
-    schema = package_schema("pai_runtime.legacy", "job.schema.json")
+    schema = package_schema("pai_job_v1", "job.schema.json")
     check_value(root, schema, problems)
     roles = items(root, "taskRoles")
     _check_unique(roles, "name", "task role", problems)

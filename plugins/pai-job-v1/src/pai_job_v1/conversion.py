@@ -6,19 +6,27 @@ there.
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from pai_runtime.document.document import MAX_NODES
-from pai_runtime.document.problems import DocumentPath, InvalidInput, Problem, Problems, Severity
-from pai_runtime.document.secret_names import names_secret
-from pai_runtime.document.value import Node, Value
-from pai_runtime.legacy.check import check_version_1
-from pai_runtime.legacy.names import identifiers, job_name
-from pai_runtime.legacy.nodes import items, new_node, not_null, required
-from pai_runtime.legacy.numbers import with_numbers
-from pai_runtime.task.framework_name import framework_name
-from pai_runtime.task.record import record
+from pai_job_v1.check import check_version_1
+from pai_job_v1.fields import items, not_null, required
+from pai_job_v1.names import identifiers, job_name
+from pai_job_v1.numbers import with_numbers
+from pai_runtime.plugin import framework_name
+from pai_runtime.plugin.job_format import (
+    MAX_NODES,
+    DocumentPath,
+    InvalidInput,
+    Node,
+    Problem,
+    Problems,
+    Severity,
+    Value,
+    names_secret,
+    new_node,
+)
 
 _IMAGE: Final = "docker_image_0"
 _HELD: Final = "24h"
@@ -28,7 +36,7 @@ _REFERENCE = re.compile(r"<%(?=\s*(\$|this\b|parameters\b|secrets\b))")
 _DEFAULT_FS = re.compile(r"\$(PAI_DEFAULT_FS_URI\b|\{PAI_DEFAULT_FS_URI\})")
 
 
-@record(frozen=True)
+@dataclass(frozen=True)
 class Conversion:
     """A job in version 2, with comments on the decisions, by the paths that they are about."""
 

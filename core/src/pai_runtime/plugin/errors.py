@@ -1,4 +1,4 @@
-"""The exception by which a plugin reports an error that the user can fix."""
+"""What a plugin raises to report an error to the user."""
 
 
 class UserError(Exception):

@@ -2,14 +2,16 @@
 
 import argparse
 from pathlib import Path
+from typing import Final
 
-from pai_runtime.cli import CANNOT_RUN, INVALID
-from pai_runtime.document.document import read_document
-from pai_runtime.document.problems import InvalidInput, Problems
-from pai_runtime.legacy.check import is_version_1
-from pai_runtime.legacy.conversion import converted
-from pai_runtime.legacy.yaml_text import yaml_lines
-from pai_runtime.terminal.output import report_problems, say, write_lines
+from pai_job_v1.check import is_version_1
+from pai_job_v1.conversion import converted
+from pai_runtime.plugin import Output
+from pai_runtime.plugin.job_format import InvalidInput, Problems, problem_lines, read_document, yaml_lines
+
+INVALID: Final = 1
+CANNOT_RUN: Final = 2
+"""Exit statuses, as of other commands: the job is invalid; the command cannot be executed."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,30 +22,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def main(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace, output: Output) -> int:
     """Return exit status 0; 1 if the job is invalid; 2 if it is not of version 1, or cannot be written."""
     problems = Problems()
     try:
         root = read_document(args.job)
-        if not is_version_1(root.data):
-            say(f"{args.job} is not a job of version 1, which has jobName, image and a list of taskRoles")
+        if not is_version_1(root):
+            what = "a job of version 1, which has jobName, image and a list of taskRoles"
+            output.report(f"pai-runtime: {args.job} is not {what}")
             return CANNOT_RUN
         made = converted(root, problems)
     except InvalidInput as error:
-        report_problems(error.problems)
+        output.report(*problem_lines(error.problems))
         return INVALID
     lines = [
         f"# Converted from {args.job.name}, a job of version 1.",
         *yaml_lines(made.root.data, made.comments),
     ]
     if args.out is None:
-        write_lines(lines)
+        output.write_lines(lines)
         return 0
     try:
         with args.out.open("x", encoding="utf-8") as file:
             file.writelines(f"{line}\n" for line in lines)
     except OSError as error:
-        say(f"cannot write {args.out}: {error.strerror}")
+        output.report(f"pai-runtime: cannot write {args.out}: {error.strerror}")
         return CANNOT_RUN
-    report_problems(problems.in_order)
+    output.report(*problem_lines(problems.in_order))
     return 0

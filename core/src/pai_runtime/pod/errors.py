@@ -1,4 +1,4 @@
-"""The exception for a failed init container."""
+"""Why init fails."""
 
 
 class InitFailed(Exception):

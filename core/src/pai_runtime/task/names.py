@@ -1,6 +1,11 @@
-"""Paths that contain the names of the user and the job, for a directory of their own in a storage."""
+"""Names of users, jobs and task roles, as they stand in paths and variables."""
 
 from __future__ import annotations
+
+
+def framework_name(role: str) -> str:
+    """Return a task role's name for FrameworkController, which allows neither capitals nor ``_``."""
+    return "".join(letter for letter in role.lower() if letter.isascii() and letter.isalnum())
 
 
 def with_user_and_job(text: str, user: str, job: str) -> str:

@@ -4,8 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from pai_runtime.document.value import Node, Value
-from pai_runtime.legacy.nodes import new_node
+from pai_runtime.plugin.job_format import Node, Value, new_node
 
 _JOB: Final[Mapping[str, int | None]] = {"retryCount": None}
 _ROLE: Final[Mapping[str, int | None]] = {
