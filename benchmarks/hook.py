@@ -56,7 +56,8 @@ def _hook(folder: Path, path: list[str]) -> Thing:
     given = folder / "given.json"
     document = {"environment": {}, "secrets": {}, "use": _install(folder).to_json(), "failure": None}
     task = {"job": "job", "role": "worker", "index": 0, "instances": {"worker": 1}, "ports": {}, "gang": True}
-    given.write_text(json.dumps({**document, "task": {**task, "folder": str(folder)}, "rules": []}))
+    document |= {"task": {**task, "folder": str(folder)}, "refused": [], "rules": []}
+    given.write_text(json.dumps(document))
     hook = argv_of(sys.executable, path, "pai_runtime.host.hook_runner", "pai_init")
     # Its input is at descriptor 3, where the supervisor leaves it.
     return first_byte(["bash", "-c", 'exec 3<"$0" "$@" 2>&1', str(given), *hook])

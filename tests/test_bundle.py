@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from pai_runtime.bundle.launcher import launcher_for
+from pai_runtime.supervisor.stop import STOP_SIGNALS
 from pai_runtime.task.bundle import image_environment
 from pai_runtime.task.exit_codes import RUNTIME_ERROR
 from pai_runtime.task.paths import BUNDLE
@@ -121,6 +122,12 @@ def test_it_needs_no_right(scratch: Image) -> None:
     scratch.launch()
     image = Image(scratch.root, scratch.bundle, user=USER, is_read_only=True)
     assert image.run(f"{BUNDLE}/bin/python3", "-I", "-S", "-c", "import ssl").returncode == 0
+
+
+def test_no_signal_that_ends_a_task_gets_lost_while_the_interpreter_starts(scratch: Image) -> None:
+    """Nor does one show where it was, as SIGINT would."""
+    work = "import signal; told['work'] = sorted(signal.pthread_sigmask(signal.SIG_BLOCK, []))"
+    assert scratch.launch(work=work).work == sorted(STOP_SIGNALS)
 
 
 @pytest.fixture

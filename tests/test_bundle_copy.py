@@ -11,9 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from pai_runtime.pod.init_failed import InitFailed
 
 from pai_runtime.pod.bundle_copy import bundle_on_its_way
-from pai_runtime.pod.init_failed import InitFailed
 from tests.needs import MOUNT_NAMESPACE
 
 _PLACE = """

@@ -59,6 +59,7 @@ _WHOLE = Plan(
     shared=SharedVariables({"B": "2"}, {"C": "3"}),
     permanent_codes=(226,),
     listed_codes=(226, 255),
+    refused=("pai-y",),
 )
 """A plan in which nothing has its default value."""
 
@@ -156,7 +157,7 @@ def test_nothing_in_the_whole_plan_has_its_default_value() -> None:
     smallest = Plan("", "", 0, "", {}, {}, (), (), (), Command("", ""))
     defaults = (
         *("services", "mounts", "exit_rules", "hold", "gang", "warnings", "shared"),
-        *("permanent_codes", "listed_codes"),
+        *("permanent_codes", "listed_codes", "refused"),
     )
     assert not [name for name in defaults if getattr(_WHOLE, name) == getattr(smallest, name)]
 

@@ -216,9 +216,28 @@ def test_ctrl_c_while_the_command_starts_shows_no_traceback() -> None:
     start = "import os, signal, sys; os.kill(os.getpid(), signal.SIGINT)"
     started = f"{start}; sys.path[:] = {sys.path!r}; from pai_runtime.cli import main; sys.exit(main())"
     code = (
-        f"import sys; sys.path[:] = {sys.path!r}\nimport pai_runtime.console_script as script\n"
-        f"script.python_argv = lambda *args: [sys.executable, '-c', {started!r}, *args[1:]]\nscript.main()\n"
+        f"import sys; sys.path[:] = {sys.path!r}\nfrom pai_runtime import console_script as script\n"
+        "from pai_runtime.task import interpreter\n"
+        f"interpreter.python_argv = lambda *args: [sys.executable, '-c', {started!r}, *args[1:]]\n"
+        "script.main()\n"
     )
+    argv = [sys.executable, "-c", code, "plan", "no-such-file"]
+    ended = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (130, "")
+
+
+def test_nor_does_it_while_the_console_script_imports_what_it_needs() -> None:
+    code = f"""
+import os, signal, sys
+sys.path[:] = {sys.path!r}
+class Finder:
+    def find_spec(name, path, target=None):
+        if name.startswith("pai_runtime.task"):
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Finder)
+from pai_runtime.console_script import main
+main()
+"""
     argv = [sys.executable, "-c", code, "plan", "no-such-file"]
     ended = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stderr) == (130, "")

@@ -41,7 +41,7 @@ from tests.plugin_factory import (
     uses,
     write_policy,
 )
-from tests.support import JOBS, PROGRAM, cli, job, write_job
+from tests.support import JOBS, PROGRAM, cli, job, runtime_log, write_job
 
 EVIL = f"""\
 import os, pathlib
@@ -409,6 +409,33 @@ def test_no_plugin_imports_a_module_of_a_distribution_whose_plugins_are_refused(
     policy = pinned(tmp_path, made, other)
     assert site.cli("plan", write_job(tmp_path, job(**uses("org.one"))), "--policy", policy).returncode == 0
     assert "evil" in site.imported  # that of an allowed one is as ever
+
+
+_HOOK_IMPORTS = """
+@hookimpl
+def pai_task_starts(use, task):
+    for name in ("brotli", "library"):
+        try:
+            __import__(name)
+        except ImportError as error:
+            print(f"not imported: {error}")
+"""
+
+
+@pytest.mark.parametrize("mode", ["auto", "none"])
+def test_nor_does_a_hook_in_a_task(site: Site, tmp_path: Path, mode: str) -> None:
+    made = site.add("org.one", _HOOK_IMPORTS, hooks=["pai_task_starts"])
+    site.add("org.evil", files={"brotli.py": EVIL})
+    other = site.add("org.two", files={"library.py": "print('allowed')"})
+    run = tmp_path / "run"
+    options = ["--policy", pinned(tmp_path, made, other), "--out", run, "--isolation", mode]
+    assert site.cli("run", write_job(tmp_path, job(**uses("org.one"))), *options).returncode == 0
+    said = runtime_log(run / "worker/0")
+    assert "evil" not in site.imported
+    assert [line.split(": ", 1)[-1] for line in said if "org-evil" in line] == [
+        "the module brotli belongs to org-evil, whose plugins are refused"
+    ]
+    assert "allowed" in said
 
 
 def test_the_modules_of_the_runtime_and_of_what_it_requires_are_named_as_they_are_installed() -> None:

@@ -16,7 +16,7 @@ import yaml
 from pai_runtime.task.launch import LaunchOptions
 from tests.attacks.test_task_folder import make_odd
 from tests.played_run import PlayedRun
-from tests.support import PROGRAM, callback, cli, job, until, write_job
+from tests.support import PROGRAM, callback, cli, content, exit_record, job, until, write_job
 from tests.task_harness import TaskRun, make_fifo, plan, run_task, shell
 
 OF_A_TASK = (
@@ -138,6 +138,59 @@ def test_and_when_the_run_is_cancelled(tmp_path: Path, times: int) -> None:
             engine.send_signal(signal.SIGINT)
         assert engine.wait(60) == 130
     assert json.loads((tmp_path / "run/run.json").read_text())["outcome"] == "cancelled"
+
+
+_ORDERS = {
+    "first the job's end": ("exit 7", ""),
+    "first the caller": ("exit 7", "wait_for left"),
+}
+"""What the other task ends with, and what its exit callback does."""
+
+
+@pytest.mark.parametrize("order", _ORDERS)
+def test_a_task_that_has_to_end_for_two_reasons_runs_its_exit_callbacks(tmp_path: Path, order: str) -> None:
+    """Only the second signal of a person means at once."""
+    end, callback_of_other = _ORDERS[order]
+    for name in ("up", "told", "go", "exits", "left"):
+        os.mkfifo(tmp_path / name)
+    where = shlex.quote(str(tmp_path))
+    waits = f"wait_for() {{ read -r line < {where}/$1; }}; say() {{ echo > {where}/$1; }}"
+    exits = f"{waits}; if [ $PAI_TASK_INDEX = 0 ]; then say exits; {callback_of_other or ':'}; fi"
+    tidy = {"name": "tidy", "callbacks": [callback("taskExits", exits, "echo tidied > tidied")]}
+    first = f"wait_for go; {end}"
+    second = "trap 'say told; wait_for go; exit 0' TERM; say up; while :; do sleep 0.01; done"
+    commands = [waits, f"if [ $PAI_TASK_INDEX = 0 ]; then {first}; else {second}; fi"]
+    worker = {"instances": 2, "prerequisites": ["tidy"], "commands": commands}
+    path = write_job(tmp_path, job(prerequisites=[tidy], worker=worker))
+    argv = [PROGRAM, "run", path, "--plain", "--out", tmp_path / "run", "--isolation", "none"]
+
+    def take(name: str) -> None:
+        (tmp_path / name).read_text()
+
+    def give(name: str) -> None:
+        (tmp_path / name).write_text("\n")
+
+    with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as engine:
+        take("up")
+        give("go")
+        take("exits")
+        if order == "first the caller":
+            engine.send_signal(signal.SIGTERM)
+        take("told")
+        if order == "first the caller":
+            give("left")
+            events = tmp_path / "run/events.jsonl"
+            until(lambda: b"decided" in content(events))
+        else:
+            engine.send_signal(signal.SIGTERM)
+            assert engine.stderr
+            next(line for line in engine.stderr if "Ctrl-C" in line)
+        give("go")
+        engine.communicate()
+    assert engine.returncode == 7
+    for index in (0, 1):
+        assert (tmp_path / f"run/worker/{index}/work/tidied").exists()
+        assert "callbackFailures" not in exit_record(tmp_path / f"run/worker/{index}")
 
 
 def test_inside_of_its_namespace_a_task_cannot_stop_its_supervisor(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ MAKERS: dict[str, Callable[[Path], None]] = {
     "scratch": images.scratch,
     "musl": images.musl,
     "bullseye": images.bullseye,
+    "empty": images.empty,
 }
 
 

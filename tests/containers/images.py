@@ -31,6 +31,11 @@ def busybox(folder: Path) -> None:
     (folder / "tmp").chmod(0o1777)
 
 
+def empty(folder: Path) -> None:
+    """Nothing at all."""
+    del folder
+
+
 def scratch(folder: Path) -> None:
     """One static program, and not even an empty folder beside it."""
     shutil.copy(_BUSYBOX, folder / "busybox")
@@ -51,20 +56,27 @@ def musl(folder: Path) -> None:
 
 
 def bullseye(folder: Path) -> None:
-    """Debian 11, which has an older C library than we have: kept from one run of the tests to the next."""
+    """Debian 11, which has an older C library than we have."""
+    made = kept("bullseye", "bullseye", "?essential")
+    folder.rmdir()
+    folder.symlink_to(made)
+
+
+def kept(suite: str, name: str, *packages: str) -> Path:
+    """A release of Debian with some packages, by a name of its own, made once."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pai-runtime-tests"
-    made = cache / "bullseye"
+    made = cache / name
     if not made.exists():
         cache.mkdir(parents=True, exist_ok=True)
-        new = cache / f"bullseye.{os.getpid()}"
+        new = cache / f"{name}.{os.getpid()}"
         # Its packages are unpacked and not configured, which is enough.
-        argv = ["mmdebstrap", "--quiet", "--variant=extract", "--include=?essential", "bullseye", str(new)]
+        included = (f"--include={each}" for each in packages)
+        argv = ["mmdebstrap", "--quiet", "--variant=extract", *included, suite, str(new)]
         subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)
         for unused in ("usr/share/doc", "usr/share/locale"):
             shutil.rmtree(new / unused)
         new.rename(made)
-    folder.rmdir()
-    folder.symlink_to(made)
+    return made
 
 
 def _make(folder: Path, *names: str) -> None:

@@ -14,7 +14,7 @@ from pai_runtime.task.folder import Folder
 from pai_runtime.task.paths import BUNDLE, LAUNCHER, VOLUME
 from pai_runtime.task.plan import Plan
 from tests import pods
-from tests.containers.runc import Container, Ended, Mount, Running, run
+from tests.containers.runc import Container, Ended, Mount, Running
 from tests.support import PROGRAM
 
 RUNTIME_DIR = f"{VOLUME}/runtime.d"
@@ -81,13 +81,22 @@ class Pod:
 
     def init(self, **environment: str) -> Ended:
         """The init container from its start to its end; `environment` is added to the pod's own."""
+        return self.start_init(environment).end()
+
+    def start_init(self, environment: Mapping[str, str], umask: int | None = None) -> Running:
+        """Start the init container."""
         spec = self._pod.init
         env = {"PATH": PATH, **spec.environment, **self._own, **environment}
         mounts = [*elsewhere(), Mount(self.bundle, _BUNDLE, read_only=True), *self._mounts(spec)]
         container = Container(
-            RUNTIME_IMAGE, [str(PROGRAM), "init"], env, mounts, host_network=self._pod.host_network
+            RUNTIME_IMAGE,
+            [str(PROGRAM), "init"],
+            env,
+            mounts,
+            host_network=self._pod.host_network,
+            umask=umask,
         )
-        return run(container, self._folder)
+        return Running(container, self._folder)
 
     def task(
         self,

@@ -61,9 +61,10 @@ class Mount:
 class Container:
     """What a container is made of.
 
-    `group` is the user's own unless it is given. `memory`: how many bytes it may use; `shm`: how many its
-    ``/dev/shm`` holds, None: it has none. `network` is the network namespace of its pod. One that is not
-    `is_confined` is like a machine of its own: no system call is filtered, nothing of ``/proc`` hidden.
+    `group` is the user's own unless it is given, `umask` the container runtime's. `memory`: how many bytes it
+    may use; `shm`: how many its ``/dev/shm`` holds, None: it has none. `network` is the network namespace of
+    its pod. One that is not `is_confined` is like a machine of its own: no call is filtered, and nothing of
+    ``/proc`` hidden.
     """
 
     image: Path
@@ -72,6 +73,7 @@ class Container:
     mounts: Sequence[Mount] = ()
     user: int = 0
     group: int | None = None
+    umask: int | None = None
     work: str = "/"
     capabilities: Sequence[str] = DOCKERS_CAPABILITIES
     read_only: bool = False
@@ -97,7 +99,11 @@ class Container:
         return {
             "ociVersion": "1.0.2",
             "process": {
-                "user": {"uid": self.user, "gid": self.user if self.group is None else self.group},
+                "user": {
+                    "uid": self.user,
+                    "gid": self.user if self.group is None else self.group,
+                    **({} if self.umask is None else {"umask": self.umask}),
+                },
                 "args": list(self.argv),
                 "env": [f"{name}={value}" for name, value in self.env.items()],
                 "cwd": self.work,
@@ -196,7 +202,8 @@ class Running:
 
     def send(self, number: signal.Signals) -> None:
         """Send its first process a signal, as the kubelet does."""
-        subprocess.run([*self._runc, "kill", self._id, str(number.value)], check=True)
+        argv = [*self._runc, "kill", self._id, str(number.value)]
+        subprocess.run(argv, check=True, capture_output=True)
 
     def exec(self, *argv: str) -> str:
         """Run a program in it; its output."""

@@ -8,6 +8,7 @@ import pytest
 
 from tests.containers.pod import RUNTIME_DIR, Pod
 from tests.task_harness import plan, shell
+from tools.images import Conditions, faults, init
 
 _STEPS = [
     shell("taskStarts", 0, 'echo "starts: $GREETING"; export CARRIED=over'),
@@ -70,6 +71,18 @@ def test_a_task_is_the_same_in_every_image(pod: Pod, image: Callable[[str], Path
     assert (pod.logs / "user-all/current").read_text() == "hello, ****** over\nerr\n"
     everything = [path for path in pod.volume.parent.rglob("*") if path.is_file()]
     assert not [path for path in everything if b"w0rld-s3cret" in path.read_bytes()]
+
+
+@pytest.mark.parametrize(
+    ("name", "user", "umask"), [("scratch", 12345, 0o77), ("busybox", 0, 0o27), ("empty", 12345, 0o27)]
+)
+def test_neither_the_umask_of_the_containers_nor_a_locale_that_is_missing_changes_it(
+    tmp_path: Path, bundle: Path, image: Callable[[str], Path], name: str, user: int, umask: int
+) -> None:
+    """Three of the combinations that ``python -m tools.images`` tries."""
+    conditions = Conditions(name, user, read_only=True, umask=umask, locale="not installed")
+    prepared = init(tmp_path / "init", bundle, umask)
+    assert list(faults(conditions, image(name), prepared, bundle, tmp_path / "pod")) == []
 
 
 @pytest.mark.parametrize("name", ["busybox", "scratch"], ids=["a directory for it that is read-only", "none"])

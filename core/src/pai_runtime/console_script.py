@@ -7,8 +7,6 @@ imports next to nothing, for all that it does is time lost.
 import os
 import sys
 
-from pai_runtime.task.interpreter import python_argv
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
@@ -18,8 +16,11 @@ else:
 
 def main() -> None:
     """Replace this process with the command line, with its search path but without the script's directory."""
-    # Until there is somebody who handles it: Ctrl-C would show where Python was.
+    # Until there is somebody who handles it: Ctrl-C would show where Python was. Before this line it does,
+    # while Python starts and runs `site`: no script has a say there.
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    from pai_runtime.task.interpreter import python_argv  # noqa: PLC0415 - not before that
+
     if "--print-logs" in sys.argv:  # the first process of a container loses a signal that comes too early
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGHUP])
     if sys.path[0] == os.path.dirname(os.path.realpath(sys.argv[0])):  # noqa: PTH120 - pathlib takes too long

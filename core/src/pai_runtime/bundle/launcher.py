@@ -1,11 +1,13 @@
 """The launcher: the command of the task container, which starts the bundle's interpreter in any image.
 
 A static program without a C library: it obeys no variable and opens no file of the image, where the
-interpreter and its loader, or a shell, would load locales and libraries. It hides all variables, whose names
-`pai_runtime.task.bundle.image_environment` gives back, and executes the interpreter.
+interpreter and its loader, or a shell, would load locales and libraries. It blocks the signals that end a
+task, which the interpreter would lose while it starts, or show where it was. It hides all variables, whose
+names `pai_runtime.task.bundle.image_environment` gives back, and executes the interpreter.
 """
 
 import platform
+import signal
 import struct
 from collections.abc import Callable, Iterable, Sequence
 
@@ -25,6 +27,8 @@ _HEADERS = struct.Struct("<16sHHIQQQIHHHHHH"), struct.Struct("<IIQQQQQQ")
 _EXECUTABLE, _NO_FLAGS, _VERSION = 2, 0, 1
 _LOAD, _STACK = 1, 0x6474E551
 _READ, _WRITE, _EXECUTE = 4, 2, 1
+_BLOCKED = sum(1 << number - 1 for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM))
+"""Those that end a task, until its supervisor listens; as the kernel writes a set of signals."""
 
 
 def launcher(search_path: Iterable[str] = (f"{BUNDLE}/{SITE}", *SEARCH_PATH), entry: str = ENTRY) -> bytes:
@@ -75,6 +79,14 @@ def _x86_64(table: int, count: int, variables: Sequence[int], message: int, leng
     first, second = variables
     return b"".join(
         (
+            b"\x68" + _32(_BLOCKED),  # push _BLOCKED
+            b"\xbf" + _32(0),  # mov edi, SIG_BLOCK
+            b"\x48\x89\xe6",  # mov rsi, rsp: the set
+            b"\xba" + _32(0),  # mov edx, 0: the old one is not wanted
+            b"\x41\xba" + _32(8),  # mov r10d, the size of a set
+            b"\xb8" + _32(14),  # mov eax, rt_sigprocmask
+            b"\x0f\x05",  # syscall
+            b"\x58",  # pop rax
             b"\x4c\x8b\x04\x24",  # mov r8, [rsp]: argc
             b"\x4c\x8d\x4c\x24\x08",  # lea r9, [rsp+8]: argv
             b"\x4f\x8d\x14\xc1",  # lea r10, [r9+r8*8]: the NULL after argv
@@ -119,6 +131,15 @@ def _aarch64(table: int, count: int, variables: Sequence[int], message: int, len
     first, second = variables
     return b"".join(
         (
+            _set(1, _BLOCKED),
+            _32(0xF81F0FE1),  # str x1, [sp, #-16]!
+            _set(0, 0),  # SIG_BLOCK
+            _32(0x910003E1),  # mov x1, sp: the set
+            _set(2, 0),  # the old one is not wanted
+            _set(3, 8),  # the size of a set
+            _set(8, 135),  # rt_sigprocmask
+            _32(0xD4000001),  # svc #0
+            _32(0x910043FF),  # add sp, sp, #16
             _32(0xF94003E8),  # ldr x8, [sp]: argc
             _32(0x910023E9),  # add x9, sp, #8: argv
             _32(0x8B080D2A),  # add x10, x9, x8, lsl #3: the NULL after argv

@@ -2,8 +2,8 @@
 
 The supervisor starts it for a plan's hook steps, and hands over in an open file what it needs to know: the
 use, with no secrets but its own, and the task. Nothing is read from the task's folder, which the task can
-write. The plan was made under the cluster's policy; the plugin must still be the very distribution, version
-and code that it names.
+write. The plan was made under the cluster's policy: the plugin must still be the very distribution, version
+and code that it names, and nobody imports a module of a distribution that the policy refuses.
 
 Nothing of the host is imported that serves to choose plugins: people wait for each hook of a task.
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 from pai_runtime.host.blame import PluginError, blamed, plugin_label, stdout_is_stderr
 from pai_runtime.host.code import GROUP, Code, installed_code
 from pai_runtime.host.metadata import distributions_with, entry_points
-from pai_runtime.host.own_modules import import_entry, register_when_needed
+from pai_runtime.host.own_modules import import_entry, refuse, register_when_needed
 from pai_runtime.plugin import Analysis, ContributedRule, Failure, Task, Use
 from pai_runtime.task.fast_json import dumps, loads
 from pai_runtime.task.memfd import SCRIPT_FD
@@ -71,6 +71,7 @@ def main() -> None:
         if given["failure"]:
             arguments["failure"] = _failure(given)
         with stdout_is_stderr():
+            refuse(given["refused"])
             register_when_needed(
                 lambda: map(Code, distributions_with(GROUP))
             )  # one plugin may import another

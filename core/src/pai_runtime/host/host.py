@@ -10,10 +10,8 @@ from typing import Any
 from pai_runtime.document.problems import DocumentPath, Location, Problem, Problems, Suggestions, near_miss
 from pai_runtime.document.schemas import check
 from pai_runtime.host.blame import PluginError
-from pai_runtime.host.code import GROUP, Code
 from pai_runtime.host.discovery import InstalledPlugins, Plugin
 from pai_runtime.host.loading import LoadedPlugin, load
-from pai_runtime.host.metadata import entry_points
 from pai_runtime.host.own_modules import refuse, register
 from pai_runtime.host.policy import Policy, refusal, unmatched
 
@@ -117,15 +115,17 @@ class Host:
             if self.refusal(id_) is None:
                 yield self.installed[id_][0]
 
-    def _is_refused(self, code: Code) -> bool:
-        """Return whether none of the plugins of a distribution may be used."""
-        return all(self.refusal(id_) for id_, _ in entry_points(code.installed, GROUP))
+    @cached_property
+    def refused(self) -> tuple[str, ...]:
+        """The names of the distributions that bring plugins of which none may be used."""
+        usable = {plugin.distribution for plugin in self.usable}
+        return tuple(sorted({code.distribution for code in self.installed.codes} - usable))
 
     def load(self, plugin: Plugin) -> LoadedPlugin:
         """Import a plugin, once. Raises `PluginError` if that fails, the same one each time."""
         if plugin.id not in self._loaded:
             register(self.installed.codes)  # one plugin may import another
-            refuse(self._is_refused)
+            refuse(self.refused)
             try:
                 self._loaded[plugin.id] = load(plugin)
             except PluginError as error:

@@ -37,9 +37,9 @@ def register(codes: Iterable[Code]) -> None:
     _FINDER.be_first()
 
 
-def refuse(is_refused: Callable[[Code], bool]) -> None:
-    """Refuse, from now on, every import of a module of a registered distribution that `is_refused`."""
-    _FINDER.is_refused = is_refused
+def refuse(names: Iterable[str]) -> None:
+    """From now on, import no module of the registered distributions of these names, whoever asks for it."""
+    _FINDER.refused = frozenset(names)
 
 
 def register_when_needed(codes: Callable[[], Iterable[Code]]) -> None:
@@ -88,7 +88,7 @@ class _OwnModules:
         self._by_top: dict[str, list[Code]] = {}
         self._guarded: list[Code] = []
         self.others: Callable[[], Iterable[Code]] | None = None
-        self.is_refused: Callable[[Code], bool] = lambda _code: False
+        self.refused: frozenset[str] = frozenset()
 
     def add(self, code: Code) -> None:
         for top in code.tops:
@@ -126,7 +126,7 @@ class _OwnModules:
         own = next((code for code in known if _is_own(code, fullname, found)), None)
         if own is None:
             return found
-        if self.is_refused(own):
+        if own.distribution in self.refused:
             why = f"the module {fullname} belongs to {own.distribution}, whose plugins are refused"
             return not_imported(found, why)
         return _from_source(own, fullname, found)

@@ -159,6 +159,7 @@ class Planner:
         self._problems.add(*found)
         draft.complete()
         draft.warnings = [problem for problem in (*self._warnings, *found) if problem.severity == "warning"]
+        draft.refused = self._host.refused
         return draft
 
     def _shown(self, text: str) -> str:
@@ -204,6 +205,7 @@ class Draft:
         self.place = environment.placement.places[self.role, index]
         self.uses: list[UseRecord] = []
         self.warnings: list[Problem] = []
+        self.refused: tuple[str, ...] = ()
         self._environment = environment
         self._command = planned.command
         self._instances = instances
@@ -238,6 +240,7 @@ class Draft:
             command=command or self._command,
             warnings=tuple(problem_lines(self.warnings)),
             shared=self._environment.shared,
+            refused=self.refused,
         )
 
     def add(self, use: UseRecord, hooks: frozenset[str], contribution: Contribution) -> None:

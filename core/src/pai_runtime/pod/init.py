@@ -39,7 +39,7 @@ from pai_runtime.pod.user_command import VARIABLE as GIVEN_COMMAND
 from pai_runtime.pod.volume import keep_from_others, open_to_all, remove_leftovers
 from pai_runtime.task.exit_codes import INIT_FAILED
 from pai_runtime.task.folder import Folder
-from pai_runtime.task.paths import INIT_SCRIPTS
+from pai_runtime.task.paths import IMAGE_BUNDLE, INIT_SCRIPTS
 
 LOGS: Final = "logs"
 """The directory of logs on the volume, at which the platform mounts a directory of the host."""
@@ -115,7 +115,7 @@ def _init(
     keep_from_others(volume)
     remove_leftovers(volume, [LOGS, *_on(volume, directories.logs)])
     with ExitStack() as opened:
-        bundle = Path(environment.get("PAI_RUNTIMEIMAGE_BUNDLE") or _BUNDLE)
+        bundle = Path(environment.get("PAI_RUNTIME_BUNDLE") or IMAGE_BUNDLE)
         place_bundle = opened.enter_context(bundle_on_its_way(bundle, directories.volume))
         runtime = opened.enter_context(_made(directories.runtime, volume))
         remove_leftovers(runtime)

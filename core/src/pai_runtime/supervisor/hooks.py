@@ -86,5 +86,6 @@ def _given(task: Task, step: Step) -> dict[str, Any]:
             "folder": plan.folder,
             "gang": plan.gang,
         },
+        "refused": list(plan.refused),
         "rules": [{"plugin": plan.uses[each.use].plugin, "rule": each.rule} for each in plan.exit_rules],
     }

@@ -213,11 +213,13 @@ class Command:
 class Plan:
     """The plan of one task; `folder` is the directory of its plan, logs and record in its container.
 
-    `environment` has the variables of this task alone; they follow those that are `shared`. With `gang`, all
-    tasks of the job start together. `hold` is for how many seconds a failed task is kept as it is, for
-    somebody to look at it. With `strict_callbacks`, a callback that fails after the command fails the task.
-    `permanent_codes` are the exit codes of the task after which a retry is useless, in order. `listed_codes`
-    are those that the platform knows, if it misreads all others; None allows all.
+    `environment` is what this task alone has, and comes after what is `shared`.
+    `gang` says that all tasks of the job live together.
+    `hold` says for how many seconds a task that failed is kept as it is, for somebody to look at it.
+    `strict_callbacks` says that a callback that fails after the command fails the task.
+    `permanent_codes` are the exit codes of the task after which a retry is in vain, in order.
+    `listed_codes` are those that its platform knows, if it misreads all others; None: any may be told.
+    `refused` are distributions with plugins of which none may be used: hooks import no module of theirs.
     """
 
     job: str
@@ -240,6 +242,7 @@ class Plan:
     shared: SharedVariables = field(default_factory=SharedVariables)
     permanent_codes: tuple[int, ...] = ()
     listed_codes: tuple[int, ...] | None = None
+    refused: tuple[str, ...] = ()
 
     def variables(self) -> Iterator[Variable]:
         """Yield the variables that are set before the first step; the last one of a name takes precedence."""
@@ -294,6 +297,7 @@ class Plan:
             "warnings": list(self.warnings),
             **({"permanentCodes": list(self.permanent_codes)} if self.permanent_codes else {}),
             **({} if self.listed_codes is None else {"listedCodes": list(self.listed_codes)}),
+            **({"refused": list(self.refused)} if self.refused else {}),
         }
 
     @classmethod
@@ -328,6 +332,7 @@ class Plan:
                 shared=SharedVariables(**document["shared"]),
                 permanent_codes=tuple(document.get("permanentCodes", ())),
                 listed_codes=tuple(document["listedCodes"]) if "listedCodes" in document else None,
+                refused=tuple(document.get("refused", ())),
             )
         except (KeyError, TypeError) as error:
             raise PlanError(f"not a plan: {error!r}") from error
@@ -379,6 +384,7 @@ _SHAPE: Any = {
     "shared": {"platform": {_EACH: _TEXT}, "peers": {_EACH: _TEXT}},
     "permanentCodes": [_NUMBER],
     "listedCodes": [_NUMBER],
+    "refused": _TEXTS,
 }
 """The types in the document, as in its schema; missing fields are found when it is read."""
 

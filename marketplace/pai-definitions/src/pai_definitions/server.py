@@ -153,7 +153,8 @@ def _contents(item: Item) -> tuple[bytes | None, str]:
     """Return the definition file in an item, None if it has none, and the whole job in it, empty if it is
     none.
 
-    The server asks for a whole job in each: one with a single prerequisite of type data is that prerequisite.
+    The server requires each item to be a whole job: one with a single prerequisite of type data is that
+    prerequisite.
     """
     protocol = item.get("protocol")
     if not isinstance(protocol, str):

@@ -241,14 +241,15 @@ class LocalRun:
         return self._cancelled_by is not None or self._decision is not None
 
     def _cancel(self, number: int, _frame: FrameType | None) -> None:
-        if self._cancelled_by is None:
+        is_second = self._cancelled_by is not None
+        if not is_second:
             self._cancelled_by = number
             self._view.say("stopping; press Ctrl-C again to kill all tasks now")
-        self._stop_all()
+        self._stop_all(at_once=is_second)
 
-    def _stop_all(self) -> None:
+    def _stop_all(self, *, at_once: bool = False) -> None:
         for task in self._tasks.values():
-            task.stop()
+            task.stop(at_once=at_once)
 
     def _as_run(self) -> Run:
         """Return the current state of the run."""

@@ -183,13 +183,18 @@ class LocalTask:
         """Mark the task as failed with `code`, because its supervisor could not be started."""
         self.state, self.code, self._ended = "failed", code, time.time()
 
-    def stop(self) -> None:
-        """Tell the supervisor to end, or never start it; if it does not end in time, it is killed later."""
+    def stop(self, *, at_once: bool = False) -> None:
+        """Tell it to end, or never to begin; what does not heed that is ended a while later.
+
+        Told again, it would skip its exit callbacks: it is so only to end `at_once`.
+        """
         if self.state == "running":
-            self._tell(signal.SIGTERM)
+            if self._is_told and not at_once:
+                return
             seconds = _AT_ONCE if self._is_told else _OVERDUE
+            self._is_told = True  # before a signal to us comes in between
+            self._tell(signal.SIGTERM)
             self._overdue_at = min(self._overdue_at, time.monotonic() + seconds)
-            self._is_told = True
         elif self.state == "waiting":
             self.state = "stopped"
 
