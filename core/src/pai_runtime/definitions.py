@@ -16,7 +16,7 @@ from pai_runtime.task.record import record
 
 @record(frozen=True)
 class DefinitionFile:
-    """The bytes of a definition file, and where they came from.
+    """Bytes in which definitions are written, and where they came from.
 
     `origin` is what a lock file calls it: its URL, without a query that may be secret, or ``SOURCE:PATH`` for
     a file of a folder, or ``file:PATH`` for one that is named by its path. `shown` is what messages call it.

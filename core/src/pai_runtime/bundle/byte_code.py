@@ -24,7 +24,7 @@ for line in sys.stdin:
 
 
 def add_byte_code(target: Path, sources: Iterable[Path]) -> None:
-    """Compile sources reproducibly: in a new process, and in the order given.
+    """Compile sources, always in the same order in a new process: the same sources give the same bytes.
 
     It takes the place of the sources: nobody reads them in a task, and each pod would get a copy.
     """

@@ -21,7 +21,7 @@ from pai_runtime.task.paths import LAUNCHER
 
 
 def make_bundle(target: Path, host: Host, say: Callable[[str], None]) -> None:
-    """Make a bundle in `target`, which must be empty or missing.
+    """Make a bundle in `target`, which must be empty or not exist.
 
     It is to be at `pai_runtime.task.paths.BUNDLE`, and has the interpreter that runs this. Raises
     `CannotBundle` and OSError.

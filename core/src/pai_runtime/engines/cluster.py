@@ -1,4 +1,4 @@
-"""The interface of engines that run jobs on a cluster, as an engine profile describes its use.
+"""The interface of engines that run jobs elsewhere: on a cluster, as an engine profile says how it is used.
 
 An engine is a plugin whose manifest has a name for it, which profiles call it by, and whose hook `pai_engine`
 opens a `Cluster`. It is imported when a profile of it is named, if the policies in force allow it. A run is

@@ -42,7 +42,7 @@ class StorageManifest:
 
 @record(frozen=True)
 class Manifest:
-    """The manifest of a plugin: what it declares without being imported.
+    """What a plugin says of itself, without being imported.
 
     `default` says that every job uses it that does not name it, `callbacks` that it is the plugin of
     prerequisites that have callbacks and name no plugin. `capabilities` are those of the kernel that it needs

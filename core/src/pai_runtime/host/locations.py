@@ -63,7 +63,7 @@ def is_url(location: str) -> bool:
 
 
 def is_below(location: str, prefix: str) -> bool:
-    """Return whether a location equals another one, or is below it by whole segments of its path.
+    """Whether a location is another one, or is below it by whole segments of its path.
 
     Both are absolute paths, or URLs as `canonical` or `named` writes them. A URL that a server could take
     for another one, because it hides a dot segment (also as ``..;``) or a slash, is below nothing.

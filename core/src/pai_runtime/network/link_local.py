@@ -12,7 +12,7 @@ _REFUSED: Final = [
 
 
 def is_link_local(host: str) -> bool:
-    """Whether a host is a link-local address, in whatever spelling the system's resolver knows."""
+    """Return whether a host is a link-local address, in any spelling that the system's resolver accepts."""
     address: IPv4Address | IPv6Address
     try:
         address = ip_address(host.partition("%")[0])

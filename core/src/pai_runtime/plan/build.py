@@ -272,7 +272,7 @@ class Draft:
             self._let_storages_be_missing()
 
     def _tell_folders(self, storages: Collection[str]) -> None:
-        """Tell the task which of its NFS exports are directories that its engine provides."""
+        """Set the variable that tells the task which NFS exports its engine provides as directories."""
         paths = [
             each.mount.path
             for each in self._mounts

@@ -20,7 +20,7 @@ Ports = Mapping[str, tuple[int, ...]]
 
 @record(frozen=True)
 class TaskPlace:
-    """The place of a task, as its engine decides: address, ports by label, and its folder in the container.
+    """Where a task runs, as its engine decides: ports by label, and its folder in the container.
 
     `host` is the address at which others reach it; None if that is not known before it runs. `ports` lacks
     what is not known of another task. `variables` are those of this attempt.
@@ -34,7 +34,7 @@ class TaskPlace:
 
 @record(frozen=True)
 class Placement:
-    """The places of all tasks of a job; `framework` is the name of the run.
+    """Where all tasks of a job run. `framework` is the name of this run of the job.
 
     `storages` names those of which the engine has a folder for the tasks. `told_by_platform` says that the
     tasks' containers have the variables about the job and about which task they are from the platform that

@@ -1,4 +1,4 @@
-"""Placement of the bundle and its launcher on the volume that both containers of a pod share.
+"""Putting the bundle and its launcher on the volume that both containers of a pod share.
 
 It is copied aside and renamed, so that a crash leaves all of it or nothing. What an earlier execution has
 left there is replaced, since a task could have changed it; only a bundle that is mounted is used as it is.
@@ -186,7 +186,7 @@ def _copy_for(parent: int, source: str, target: str, told: int) -> NoReturn:
 
 
 def _copy_folder(source: str, target: str, parent: int) -> None:
-    """Copy what an installer has left to a name that is new; it gets the same permissions."""
+    """Copy installed files to a new name, with their permissions."""
     if os.getppid() != parent:
         raise OSError(errno.ESRCH, "init has ended", target)
     os.mkdir(target, 0o755)

@@ -1,4 +1,4 @@
-"""The init container, which leaves what a pod's task needs on the volume that both containers share.
+"""The init container: it leaves what a pod's task needs on the volume that both containers share.
 
 1. The logs of an earlier execution are set aside, and all else that it has left is removed.
 2. The init plugins run, in order, and make the plan of the task.

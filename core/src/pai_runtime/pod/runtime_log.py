@@ -1,4 +1,4 @@
-"""The sidecar that prints the runtime's log of a task, so that the cluster's own tools show it.
+"""Printing the runtime's log of a task: what a sidecar does, so that a cluster's own tools show it.
 
 It runs beside the task, as a user of its own, on the pod volume that it can only read. The task can write the
 files there, so they are read as such. It goes on until a signal ends it, which the kubelet sends once the

@@ -114,5 +114,5 @@ def _that_fit(own: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _may_be_told(start: bytes) -> bool:
-    """Whether a line that begins so can be one of these."""
+    """Return whether a log line that begins with `start` can be one of these."""
     return any(prefix.startswith(start[: len(prefix)]) for prefix in (PREFIX, STATE_PREFIX))

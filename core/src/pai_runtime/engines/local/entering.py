@@ -32,7 +32,7 @@ _LAST_OUTPUT = 2000
 
 
 def enter(task: Folder, argv: Sequence[str]) -> int:
-    """Run a program or, without one, a shell in a task with our standard streams; return its exit status.
+    """Run a program in a task, or a shell, with our standard streams; its exit status.
 
     If they are a terminal it gets one of its own, which ours shows; if only one of them is, a pipe in its
     place. Signals that we get are passed on. Raises `CannotEnter`.

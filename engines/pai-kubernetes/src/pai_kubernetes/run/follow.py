@@ -26,7 +26,7 @@ _REST_OF_LOGS: Final = 15.0
 """Seconds to wait for the last output of the tasks once the run is over."""
 _REST_OF_PODS: Final = 2.0
 """Further seconds to wait for the nodes to say how containers ended."""
-"""A larger one would be cut to its last eight bits, and so may be 0."""
+"""The maximum exit status; a larger one would be cut to eight bits, and might be 0."""
 
 Command = Callable[..., str]
 """A function that returns a command line about the run, from its first and last words."""
