@@ -32,12 +32,11 @@ def in_version_2(root: Value, host: Host, problems: Problems) -> Value:
     Nothing is imported for a document that is in no format, or in one whose plugin may not be used. Raises
     `InvalidInput`, also for a job of version 1 if its plugin is not installed.
     """
-    ids = _of_format(root, host)
-    if not ids:
+    id_ = host.first(partial(_is_in_format, root)) or _not_installed(root, host)
+    if id_ is None:
         return root
-    usable = (id_ for id_ in ids if id_ in host.installed and host.refusal(id_) is None)
     try:
-        plugin = host.find(next(usable, ids[0]))
+        plugin = host.find(id_)
     except Unavailable as error:
         code, install = "plugin-refused", ""
         if not error.installed:
@@ -49,11 +48,10 @@ def in_version_2(root: Value, host: Host, problems: Problems) -> Value:
         raise InvalidInput([root.problem("plugin-error", str(error))]) from None
 
 
-def _of_format(root: Value, host: Host) -> list[str]:
-    """Return the ids of the plugins for a document's format; for version 1 also if it is not installed."""
-    ids = [id_ for id_, plugins in host.installed.items() if _is_in_format(root, plugins[0])]
+def _not_installed(root: Value, host: Host) -> str | None:
+    """Return the id of the plugin for version 1 if the document looks like that and it is not installed."""
     is_version_1 = "jobName" in root.data or isinstance(root.data.get("taskRoles"), list)
-    return ids or ([_VERSION_1] if is_version_1 and _VERSION_1 not in host.installed else [])
+    return _VERSION_1 if is_version_1 and _VERSION_1 not in host.installed else None
 
 
 def _is_in_format(root: Value, plugin: Plugin) -> bool:
