@@ -53,7 +53,9 @@ def blamed(plugin: Blamed, phase: str, *passing: type[Exception]) -> Iterator[No
     """
     try:
         yield
-    except (PluginError, KeyboardInterrupt, *passing):
+    except (PluginError, KeyboardInterrupt):
+        raise
+    except passing:
         raise
     except SystemExit as error:
         raise PluginError(plugin, phase, f"called sys.exit({_one_line(error.code)})") from None
