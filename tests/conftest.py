@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -53,7 +53,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(autouse=True)
-def _nothing_stays_refused() -> Generator[None]:
+def _nothing_stays_refused() -> Iterator[None]:
     """What the policy of one test refuses, another test of the same process may import."""
     yield
     own_modules.refuse(())
