@@ -20,6 +20,15 @@ from pai_runtime.terminal import output
 from pai_runtime.terminal.output import CannotWrite
 from pai_runtime.terminal.text import cut, shown_line
 
+DISTRIBUTIONS: Final = {
+    "analyze": "pai-failure-analysis",
+    "convert": "pai-job-v1",
+    "exit-codes": "pai-failure-analysis",
+    "lock": "pai-definitions",
+    "marketplace": "pai-definitions",
+}
+"""The commands of the built-in plugins, each with what brings it, to name that where it is missing."""
+
 _NOT_ITS_FAULTS: Final = (UserError, InvalidInput, ClusterError, CannotWrite, BrokenPipeError)
 """Exceptions that pass through a plugin's command from what it calls, or say themselves what is wrong."""
 
