@@ -349,7 +349,7 @@ def test_prune_asks_on_a_terminal_before_it_removes_runs(
 ) -> None:
     played(".pai-runs/old", ago=7200)
     controller, terminal = os.openpty()
-    argv = [PROGRAM, "prune", "--older-than", "1h", *options]
+    argv: list[str | Path] = [PROGRAM, "prune", "--older-than", "1h", *options]
     with subprocess.Popen(argv, stdin=terminal, stdout=subprocess.PIPE, stderr=terminal) as asking:
         if answer is not None:
             shown = b""

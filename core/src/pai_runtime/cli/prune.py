@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,7 +15,7 @@ from pai_runtime.runs.errors import CannotRemove
 from pai_runtime.runs.names import has_traces, run_folders
 from pai_runtime.runs.state import RUN, Run
 from pai_runtime.task.exit_codes import CANNOT_RUN
-from pai_runtime.terminal.output import say, write_lines
+from pai_runtime.terminal.output import can_ask, confirmed, say, write_lines
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -78,19 +77,12 @@ def _prune_on_cluster(args: argparse.Namespace, moment: float) -> int:
 
 def _is_wanted(args: argparse.Namespace, names: Sequence[str]) -> bool:
     """Return whether runs are to be removed; on a terminal, ask unless there is none or it was said."""
-    asks = (
-        bool(names) and not args.yes and sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
-    )
+    asks = bool(names) and not args.yes and can_ask()
     if not args.dry_run and not asks:
         return True
     runs = counted(len(names), "run", "runs")
     write_lines([*(f"would remove {name}" for name in names), f"would remove {runs}"])
-    if args.dry_run:
-        return False
-    sys.stdout.flush()
-    sys.stderr.write(f"Remove {runs}? [y/N] ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    return not args.dry_run and confirmed(f"Remove {runs}?")
 
 
 def _ended_before(moment: float) -> Iterator[Path]:
