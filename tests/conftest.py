@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, settings
 
 from pai_kubernetes.api import hidden
 from pai_runtime.bundle.make import make_bundle
+from pai_runtime.host import own_modules
 from pai_runtime.host.host import Host
 from pai_runtime.host.policy import NO_POLICY
 from tests import needs
@@ -49,6 +50,13 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if file := config.getoption("--not-passed-in"):
         deselect_passed(config, items, file)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_stays_refused() -> Iterator[None]:
+    """What the policy of one test refuses, another test of the same process may import."""
+    yield
+    own_modules.refuse(())
 
 
 @pytest.hookimpl(wrapper=True)

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
+from pai_runtime.cli.plugin_commands import DISTRIBUTIONS
+from pai_runtime.host.discovery import InstalledPlugins, declared_commands
 from pai_runtime.plugin import Analysis
 from pai_runtime.runs.completion import first_failure
 from pai_runtime.supervisor.lifecycle import run_task as run_lifecycle
@@ -362,3 +364,11 @@ def test_a_command_of_a_plugin_that_is_broken_or_refused_is_said(tmp_path: Path)
     policy.write_text("policyVersion: 1\nplugins: []\n")
     refused = site.cli("greet", env={"PAI_RUNTIME_POLICY": str(policy)})
     assert (refused.returncode, "invalid choice: 'greet'" in refused.stderr) == (2, True)
+    built_in = site.cli("marketplace", "list", env={"PAI_RUNTIME_POLICY": str(policy)})
+    assert (built_in.returncode, "pai-definitions" in built_in.stderr) == (2, True)
+
+
+def test_each_command_of_a_built_in_plugin_is_known_to_be_brought_by_it() -> None:
+    installed = (plugin for claimants in InstalledPlugins().values() for plugin in claimants)
+    brought = {each.name: plugin.distribution for plugin in installed for each in declared_commands(plugin)}
+    assert brought == DISTRIBUTIONS

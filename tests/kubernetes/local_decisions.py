@@ -57,7 +57,7 @@ class _Task:
         self.code, self.state = status, "failed" if status else "succeeded"
         return status
 
-    def stop(self) -> None:
+    def stop(self, *, at_once: bool = False) -> None:  # noqa: ARG002 - as the engine calls it
         if self.state in ("waiting", "running"):
             self.state, self.code, self._record = "stopped", 143, {"outcome": "cancelled"}
 

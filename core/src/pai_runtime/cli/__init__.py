@@ -169,9 +169,15 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     wanted = argv[0] if argv else None
     parser, commands = make_parser([wanted] if wanted in COMMANDS else [])
     if wanted not in COMMANDS and wanted != "--version":
-        from pai_runtime.cli.plugin_commands import add_plugin_commands  # noqa: PLC0415 - looks for plugins
+        from pai_runtime.cli.plugin_commands import (  # noqa: PLC0415 - looks for plugins
+            DISTRIBUTIONS,
+            add_plugin_commands,
+        )
 
         add_plugin_commands(commands, wanted)
+        if wanted in DISTRIBUTIONS and wanted not in commands.choices:
+            brings = f"the command {wanted} comes with the distribution {DISTRIBUTIONS[wanted]}"
+            parser.error(f"{brings}, which is not installed here, or which the policy refuses")
     return parser.parse_args(argv)
 
 

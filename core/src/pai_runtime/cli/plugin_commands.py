@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Final, get_args
 
 from pai_runtime.cli.arguments import task_name
 from pai_runtime.cli.given_run import NotThere, given_run, given_task
@@ -18,6 +18,15 @@ from pai_runtime.task.vocabulary import FailedOutcome
 from pai_runtime.terminal import output
 from pai_runtime.terminal.output import CannotWrite
 from pai_runtime.terminal.text import cut, shown_line
+
+DISTRIBUTIONS: Final = {
+    "analyze": "pai-failure-analysis",
+    "convert": "pai-job-v1",
+    "exit-codes": "pai-failure-analysis",
+    "lock": "pai-definitions",
+    "marketplace": "pai-definitions",
+}
+"""The commands of the built-in plugins, each with what brings it, to name that where it is missing."""
 
 
 def add_plugin_commands(commands: Any, wanted: str | None) -> None:

@@ -26,6 +26,12 @@ def on_stop_signals(handler: Callable[[int, FrameType | None], None]) -> None:
             signal.signal(number, handler)
 
 
+def ignore_stop_signals() -> None:
+    """Ignore `STOP_SIGNALS` from now on: for a process whose exit status is decided, until it has ended."""
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+
+
 class Stop:
     """Whether and why the task has been told to stop, and the deadlines of each kind of work.
 

@@ -27,7 +27,7 @@ from pai_runtime.runs.errors import CannotRun
 from pai_runtime.runs.events import RunEvents
 from pai_runtime.runs.state import LOCAL, Run, RunOutcome
 from pai_runtime.supervisor.process_tree import adopt_orphans
-from pai_runtime.supervisor.stop import on_stop_signals
+from pai_runtime.supervisor.stop import ignore_stop_signals, on_stop_signals
 from pai_runtime.supervisor.wake_pipe import WakePipe
 from pai_runtime.task.exit_codes import RUNTIME_ERROR, killed_by
 from pai_runtime.task.folder import Folder
@@ -175,6 +175,7 @@ class LocalRun:
             self._record.changed()
             self._record.show(run)
             self._view.end()
+        ignore_stop_signals()  # Python itself would end by one that comes while it ends
         return run, self._decision.code if self._decision else killed_by(self._cancelled_by or 0)
 
     def _turn(self, wake: WakePipe, seconds: float) -> None:
