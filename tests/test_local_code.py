@@ -441,8 +441,8 @@ def test_what_is_removed_or_becomes_another_thing_meanwhile_harms_nobody(tmp_pat
     (code / "b").touch()
 
     class Racing(Code):
-        def entries(self, on_error: Any) -> Any:
-            for entry in super().entries(on_error):
+        def entries(self, on_error: Any, *others: Any) -> Any:
+            for entry in super().entries(on_error, *others):
                 (code / entry.name).unlink()
                 (code / entry.name).symlink_to("/etc/passwd")
                 yield CodeEntry(entry.path, entry.name, entry.holder, entry.status)

@@ -397,7 +397,14 @@ def test_no_command_takes_code_that_contains_a_secret(command: str, tmp_path: Pa
     (tmp_path / "values.yaml").write_text(f"pin: {_KEY}")
     path = write_job(tmp_path, job(extras={"code": "."}))
     name, *on = command.split()
-    args = (name, path, "--secrets", tmp_path / "values.yaml", *on, *(["lab"] if on else []))
+    args: list[str | Path] = [
+        name,
+        path,
+        "--secrets",
+        tmp_path / "values.yaml",
+        *on,
+        *(["lab"] if on else []),
+    ]
     assert "values.yaml" not in shown(*args, *(["--dry-run"] if name == "run" else []))[2]
     (tmp_path / "settings.py").write_text(_KEY)
     status, output, messages = shown(*args)

@@ -98,9 +98,7 @@ class Code:
                 except FileNotFoundError:
                     continue
                 path, is_folder = above + name, stat.S_ISDIR(status.st_mode)
-                if _identity(status) in apart or not choice.takes(
-                    holder, path, left_out, is_folder=is_folder
-                ):
+                if _identity(status) in apart or not takes(holder, path, left_out, is_folder=is_folder):
                     continue
                 yield CodeEntry(path, name, holder, status)
                 if is_folder:
